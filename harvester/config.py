@@ -1,0 +1,96 @@
+"""The settings that differ between installations, read from HARVESTER_* variables and from `.env`."""
+
+from functools import lru_cache
+from pathlib import Path
+
+from pydantic import AliasChoices, Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from harvester.exceptions import UsageError
+
+
+class Config(BaseSettings):
+    """One object for the whole program. Secrets are SecretStr, so that no log or repr can show them."""
+
+    model_config = SettingsConfigDict(env_prefix="HARVESTER_", env_file=".env", extra="ignore", frozen=True)
+
+    # Servers
+    mongodb_uri: SecretStr | None = Field(None, validation_alias=AliasChoices("HARVESTER_MONGODB_URI", "MONGODB_URI"))
+    """None: a private mongod under state_dir."""
+    redis_url: SecretStr | None = Field(None, validation_alias=AliasChoices("HARVESTER_REDIS_URL", "REDIS_URL"))
+    """None: a private Valkey under state_dir."""
+    database: str = Field("harvester", pattern=r"^[A-Za-z0-9_-]{1,38}$")
+    """MongoDB database of the records and of the ledger."""
+
+    # Places
+    state_dir: Path = Path(".harvester")
+    """Private servers, login sessions, locks."""
+    data_dir: Path = Path("data")
+    """Staged records, images, rejects, reports."""
+    images_store: str = ""
+    """Folder or s3://bucket/prefix. Empty: `images` under data_dir."""
+
+    # Manners
+    contact: str = Field("https://github.com/harvester-crawler/harvester", min_length=3)
+    """Where a site's operator reaches you: an address or a page. It is sent in the User-Agent."""
+    requests_per_second: float = Field(8.0, ge=0)
+    """The most that one host is asked. 0: no limit (for servers of your own)."""
+    concurrent_per_host: int = Field(4, ge=1, le=64)
+    plc_url: str = "https://plc.directory"
+    """The directory of did:plc documents."""
+    allow_private_hosts: bool = False
+    """Whether addresses found in data may lead to this machine or a private network."""
+
+    # Bounds on what is downloaded
+    max_response_mb: int = Field(32, ge=1)
+    max_repository_mb: int = Field(512, ge=1)
+    max_image_mb: int = Field(20, ge=1)
+    max_image_megapixels: int = Field(50, ge=1)
+
+    # Login to Bluesky (optional), with an app password on the account's own PDS
+    bluesky_identifier: str | None = None
+    bluesky_app_password: SecretStr | None = None
+    bluesky_pds: str = "https://bsky.social"
+
+    # What a run must reach
+    min_records: int = Field(1, ge=0)
+    max_error_ratio: float = Field(0.1, ge=0, le=1)
+    max_reject_ratio: float = Field(0.02, ge=0, le=1)
+    max_unclassified: int = Field(0, ge=0)
+    max_drop_ratio: float = Field(0.4, ge=0, le=1)
+    """How much less than the median of earlier runs a run may yield."""
+
+    # Alerts
+    alert_webhook_url: SecretStr | None = None
+    alert_slack_webhook_url: SecretStr | None = None
+    alert_discord_webhook_url: SecretStr | None = None
+    alert_telegram_token: SecretStr | None = None
+    alert_telegram_chat_id: str | None = None
+    alert_telegram_api: str = "https://api.telegram.org"
+    alert_email_to: str | None = None
+    alert_email_from: str | None = None
+    smtp_host: str | None = None
+    smtp_port: int = 587
+    smtp_user: str | None = None
+    smtp_password: SecretStr | None = None
+    smtp_starttls: bool = True
+
+    @property
+    def user_agent(self) -> str:
+        """Product, version and contact; the product is also the name to address in robots.txt."""
+        return f"harvester/1.0 (+{self.contact})"
+
+    @property
+    def images_location(self) -> str:
+        """Folder or s3:// address of the images."""
+        return self.images_store or str(self.data_dir / "images")
+
+
+@lru_cache(maxsize=1)
+def load_config() -> Config:
+    """The configuration of this process. Raises UsageError that names each bad variable."""
+    try:
+        return Config()
+    except ValidationError as error:
+        lines = [f"  HARVESTER_{'_'.join(map(str, e['loc'])).upper()}: {e['msg']}" for e in error.errors()]
+        raise UsageError("Settings cannot be used (environment or .env):\n" + "\n".join(lines)) from None

@@ -1,0 +1,383 @@
+"""The records: typed, validated where they are constructed, each with a natural key and its provenance.
+
+A record is a frozen msgspec Struct. `key` is its `_id` in MongoDB, so the same thing observed twice is one
+document. `raw` is the part of the answer it was read from; it is staged on disk and never written to MongoDB.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, ClassVar, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from harvester.exceptions import InvalidRecordError
+
+_is_did = re.compile(r"did:[a-z]+:[A-Za-z0-9._:%-]{1,2000}").fullmatch
+_is_at_uri = re.compile(r"at://did:[a-z]+:[A-Za-z0-9._:%-]+/[a-zA-Z0-9.-]+/[A-Za-z0-9._~:-]{1,512}").fullmatch
+
+
+class Provenance(Struct, frozen=True):
+    """Where and when a record was observed. One object is shared by all records of a page."""
+
+    url: str
+    """The address asked."""
+    fetched_at: datetime
+    """UTC."""
+    spider: str
+    crawl: str
+    """Identifier of the crawl in the ledger."""
+
+
+class Media(NamedTuple):
+    """A picture to be fetched for a record."""
+
+    url: str
+    path: str
+    """Where it is stored, below the images location."""
+    slot: str
+    """Which of the record's pictures it is: `avatar`, `banner`, or the index of an image."""
+
+
+class Record(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The base of all records. Raises InvalidRecordError when a value breaks a rule of its type."""
+
+    KIND: ClassVar[str]
+    """Singular name, used for staging folders and stats."""
+    COLLECTION: ClassVar[str]
+    """MongoDB collection."""
+    KEY: ClassVar[tuple[str, ...]] = ("uri",)
+    """Fields that make the natural key."""
+    CLEANED: ClassVar[Mapping[str, str]] = {}
+    """Field of untouched text -> field of its cleaned form, which the clean pipeline fills."""
+    COVERED: ClassVar[tuple[str, ...]] = ()
+    """Fields whose coverage the monitors watch."""
+    INDEXES: ClassVar[Sequence[tuple[str, ...]]] = ()
+    """Fields of each MongoDB index beside `_id`."""
+
+    did: str
+    """The account whose record it is."""
+    provenance: Provenance
+    media_paths: dict[str, str] = {}
+    """Stored pictures: slot -> path below the images location."""
+    opt_outs: tuple[str, ...] = ()
+    """What the account declared against being collected, as found."""
+    raw: bytes = b""
+    """JSON this record was read from."""
+
+    def __post_init__(self) -> None:
+        if not _is_did(self.did):
+            raise InvalidRecordError(f"{self.KIND}: {self.did!r} is not a DID")
+        if self.KEY == ("uri",) and not _is_at_uri(self.key):
+            raise InvalidRecordError(f"{self.KIND}: {self.key!r} is not an at:// address")
+
+    @property
+    def key(self) -> str:
+        """The natural key, `_id` in MongoDB."""
+        return " ".join([getattr(self, name) for name in self.KEY])
+
+    def media(self) -> list[Media]:
+        """The pictures that belong to this record."""
+        return []
+
+    def to_document(self) -> dict[str, Any]:
+        """The MongoDB document, without `raw`. Datetimes stay datetimes; absent values are left out."""
+        document: dict[str, Any] = msgspec.to_builtins(self, builtin_types=(datetime, bytes))
+        document.pop("raw", None)
+        document["_id"] = self.key
+        return document
+
+
+class Label(Struct, frozen=True, omit_defaults=True):
+    """A moderation or self label."""
+
+    val: str
+    src: str = ""
+    """DID of the labeler; the account's own for a self label."""
+
+
+class Profile(Record, frozen=True, kw_only=True):
+    """An account as it presents itself (app.bsky.actor.defs#profileViewDetailed)."""
+
+    KIND = "profile"
+    COLLECTION = "profiles"
+    KEY = ("did",)
+    CLEANED = {"display_name": "display_name_clean", "description": "description_clean"}
+    COVERED = ("handle", "display_name", "description", "avatar_url", "created_at", "followers_count")
+    INDEXES = (("handle",), ("followers_count",))
+
+    handle: str = ""
+    """Mutable, and `handle.invalid` when it does not resolve both ways."""
+    display_name: str | None = None
+    display_name_clean: str | None = None
+    description: str | None = None
+    description_clean: str | None = None
+    pronouns: str | None = None
+    website: str | None = None
+    avatar_url: str | None = None
+    banner_url: str | None = None
+    followers_count: int | None = None
+    """The network's own count; it includes accounts that lists leave out."""
+    follows_count: int | None = None
+    posts_count: int | None = None
+    created_at: datetime | None = None
+    indexed_at: datetime | None = None
+    labels: tuple[Label, ...] = ()
+    pinned_post_uri: str | None = None
+    starter_pack_uri: str | None = None
+    """The starter pack through which the account joined."""
+    associated: dict[str, Any] | None = None
+    verification: dict[str, Any] | None = None
+    intents: dict[str, bool] | None = None
+    """Declared user intents: purpose -> allowed."""
+
+    def media(self) -> list[Media]:
+        """Avatar and banner."""
+        found = []
+        if self.avatar_url:
+            found.append(Media(self.avatar_url, f"{self.did}/pfp.jpg", "avatar"))
+        if self.banner_url:
+            found.append(Media(self.banner_url, f"{self.did}/banner.jpg", "banner"))
+        return found
+
+
+class Follow(Record, frozen=True, kw_only=True):
+    """An edge: `did` follows `subject_did`."""
+
+    KIND = "follow"
+    COLLECTION = "follows"
+    KEY = ("did", "subject_did")
+    COVERED = ("subject_did",)
+    INDEXES = (("subject_did",),)
+
+    subject_did: str
+
+
+class Facet(Struct, frozen=True, omit_defaults=True):
+    """A mention, link or hashtag in a text. Offsets are code points of the untouched text, end exclusive."""
+
+    start: int
+    end: int
+    kind: str
+    """`mention`, `link`, `tag`, or the $type of one not known."""
+    value: str
+    """DID, address, or tag without its sign."""
+
+
+class Image(Struct, frozen=True, omit_defaults=True):
+    """A picture in a post."""
+
+    url: str
+    """Full size."""
+    thumb_url: str | None = None
+    alt: str | None = None
+    cid: str | None = None
+    """Of the original blob."""
+    width: int | None = None
+    height: int | None = None
+
+
+class Video(Struct, frozen=True, omit_defaults=True):
+    """A film in a post."""
+
+    playlist_url: str
+    thumb_url: str | None = None
+    alt: str | None = None
+    cid: str | None = None
+    width: int | None = None
+    height: int | None = None
+
+
+class External(Struct, frozen=True, omit_defaults=True):
+    """A link card."""
+
+    url: str
+    title: str = ""
+    description: str = ""
+    thumb_url: str | None = None
+
+
+class Quote(Struct, frozen=True, omit_defaults=True):
+    """Something embedded by reference: a post, feed, list, labeler or starter pack."""
+
+    uri: str
+    kind: str
+    """`post`, `feed`, `list`, `labeler`, `starter_pack`, `not_found`, `blocked`, `detached`, or the $type of one not known."""
+    did: str | None = None
+    handle: str | None = None
+    cid: str | None = None
+    text: str | None = None
+    """Of a post; the name of anything else."""
+    created_at: datetime | None = None
+    embed: "Embed | None" = None
+
+
+class Embed(Struct, frozen=True, omit_defaults=True):
+    """All that is embedded in a post; recordWithMedia fills both `quote` and a medium."""
+
+    images: tuple[Image, ...] = ()
+    video: Video | None = None
+    external: External | None = None
+    quote: Quote | None = None
+    unknown: tuple[dict[str, Any], ...] = ()
+    """Embeds of a $type not known, as they came."""
+
+
+class Post(Record, frozen=True, kw_only=True):
+    """A post (app.bsky.feed.defs#postView)."""
+
+    KIND = "post"
+    COLLECTION = "posts"
+    CLEANED = {"text": "text_clean"}
+    COVERED = ("text", "handle", "created_at", "like_count")
+    INDEXES = (("did", "sort_at"), ("root_uri",), ("sort_at",))
+
+    uri: str
+    cid: str
+    handle: str = ""
+    text: str = ""
+    text_clean: str | None = None
+    created_at: datetime | None = None
+    """As the author's client says; may be absurd."""
+    indexed_at: datetime | None = None
+    sort_at: datetime | None = None
+    """The earlier of created_at and indexed_at, by which feeds are ordered."""
+    langs: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    """Tags outside the text."""
+    facets: tuple[Facet, ...] = ()
+    root_uri: str | None = None
+    """First post of the thread, when this is a reply."""
+    parent_uri: str | None = None
+    """The post replied to."""
+    embed: Embed | None = None
+    media_urls: tuple[str, ...] = ()
+    """Every address of a picture, film or thumbnail in the post and in what it quotes."""
+    labels: tuple[Label, ...] = ()
+    reply_count: int = 0
+    repost_count: int = 0
+    like_count: int = 0
+    quote_count: int = 0
+    bookmark_count: int = 0
+    threadgate: dict[str, Any] | None = None
+    """Who may reply, as the record says."""
+    pinned: bool = False
+
+    def media(self) -> list[Media]:
+        """The post's own pictures; not those of what it quotes."""
+        images = self.embed.images if self.embed else ()
+        return [
+            Media(image.url, f"{self.did}/posts/{self.cid}_{index}.jpg", str(index))
+            for index, image in enumerate(images)
+        ]
+
+
+class Repost(Record, frozen=True, kw_only=True):
+    """An edge: `did` reposted `subject_uri`."""
+
+    KIND = "repost"
+    COLLECTION = "reposts"
+    COVERED = ("subject_uri", "created_at")
+    INDEXES = (("did",), ("subject_uri",))
+
+    uri: str
+    subject_uri: str
+    subject_did: str
+    created_at: datetime | None = None
+
+
+class Like(Record, frozen=True, kw_only=True):
+    """An edge: `did` likes `subject_uri`."""
+
+    KIND = "like"
+    COLLECTION = "likes"
+    COVERED = ("subject_uri", "created_at")
+    INDEXES = (("did",), ("subject_uri",))
+
+    uri: str
+    subject_uri: str
+    subject_did: str
+    created_at: datetime | None = None
+
+
+class Thread(Record, frozen=True, kw_only=True):
+    """A reply tree, read once. Its posts are records of their own, found by `root_uri`."""
+
+    KIND = "thread"
+    COLLECTION = "threads"
+    COVERED = ("post_count",)
+    INDEXES = (("did",),)
+
+    uri: str
+    """Of the first post."""
+    post_count: int
+    """Posts in the tree, the first included."""
+    not_found: tuple[str, ...] = ()
+    """Addresses of deleted posts in the tree."""
+    blocked: tuple[str, ...] = ()
+    """Addresses of posts hidden by a block."""
+
+
+class AccountList(Record, frozen=True, kw_only=True):
+    """A list or starter pack that an account made."""
+
+    KIND = "list"
+    COLLECTION = "lists"
+    CLEANED = {"description": "description_clean"}
+    COVERED = ("name", "purpose")
+    INDEXES = (("did",),)
+
+    uri: str
+    cid: str
+    name: str
+    purpose: str
+    """`curatelist`, `modlist`, `referencelist`, or `starterpack`."""
+    description: str | None = None
+    description_clean: str | None = None
+    item_count: int | None = None
+    list_uri: str | None = None
+    """Of a starter pack: the list of its members."""
+    indexed_at: datetime | None = None
+
+
+class ListItem(Record, frozen=True, kw_only=True):
+    """An edge: a list of `did` has `subject_did` as a member."""
+
+    KIND = "list_item"
+    COLLECTION = "list_items"
+    COVERED = ("subject_did",)
+    INDEXES = (("list_uri",), ("subject_did",))
+
+    uri: str
+    list_uri: str
+    subject_did: str
+
+
+RECORDS: tuple[type[Record], ...] = (Profile, Follow, Post, Repost, Like, Thread, AccountList, ListItem)
+"""Every record type."""
+
+
+class Progress(NamedTuple):
+    """How far a chain of pages has come, to be written down once the records before it are confirmed.
+
+    A page whose records come with several answers is confirmed when all its `parts` are.
+    """
+
+    did: str
+    chain: str
+    """Name of the chain: followers, follows, posts, ..."""
+    page: int
+    """0 for the first page since the chain was (re)started."""
+    cursor: str | None
+    """Of the next page; None when this was the last."""
+    parts: int = 1
+
+
+class Batch(NamedTuple):
+    """What one answer yielded. It travels through the item pipelines as one item."""
+
+    records: list[Record]
+    ledger: list[Any]
+    """Changes of the ledger that may be made when, and only when, the records are confirmed."""
+

@@ -1,0 +1,39 @@
+"""The base of the item pipelines: written per record or per batch, whichever is natural."""
+
+from typing import Any, Self
+
+from scrapy.crawler import Crawler
+
+from harvester.items import Batch, Record
+
+
+class BatchPipeline:
+    """Handles a Batch; a single Record is handled as a batch of one. Other items pass untouched.
+
+    Override `process_record` (return None to drop the record) or `process_batch`.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self.crawler = crawler
+        assert crawler.stats
+        self.stats = crawler.stats
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler)
+
+    async def process_item(self, item: Any) -> Any:
+        if isinstance(item, Batch):
+            return await self.process_batch(item)
+        if isinstance(item, Record):
+            await self.process_batch(Batch([item], []))
+        return item
+
+    async def process_batch(self, batch: Batch) -> Batch:
+        """The batch for the next pipeline. `ledger` must be passed on as it is."""
+        processed = [self.process_record(record) for record in batch.records]
+        return Batch([record for record in processed if record is not None], batch.ledger)
+
+    def process_record(self, record: Record) -> Record | None:
+        """The record for the next pipeline, or None to drop it."""
+        return record

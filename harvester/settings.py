@@ -1,0 +1,80 @@
+"""Scrapy's settings. Each value that is not Scrapy's default says why on its line."""
+
+import sys
+
+from harvester.config import load_config
+
+_config = load_config()
+
+BOT_NAME = "harvester"
+SPIDER_MODULES = ["harvester.spiders"]
+NEWSPIDER_MODULE = "harvester.spiders"
+COMMANDS_MODULE = "harvester.commands"  # `scrapy crawl` whose exit code means something
+
+# Manners
+USER_AGENT = _config.user_agent  # names us and a contact
+ROBOTSTXT_OBEY = True  # default False
+ROBOTSTXT_USER_AGENT = "harvester"  # the product token of the User-Agent
+DOWNLOAD_DELAY = 1 / _config.requests_per_second if _config.requests_per_second else 0  # default 0: no limit
+DOWNLOAD_DELAY_JITTER = 0  # the rate limit of the config is meant exactly; default 0.5
+CONCURRENT_REQUESTS = 32  # default 16; requests that wait for a rate limit count too
+CONCURRENT_REQUESTS_PER_DOMAIN = _config.concurrent_per_host  # default 8
+DOWNLOAD_TIMEOUT = 60  # default 180
+DOWNLOAD_MAXSIZE = _config.max_response_mb * 1024 * 1024  # default 1 GiB
+DOWNLOAD_WARNSIZE = 0  # default 32 MiB; the bound above is an error already
+
+# Safety
+REMOTE_CONTROL_ENABLED = False  # default True: code execution on a loopback port
+TELNETCONSOLE_ENABLED = False  # default True
+COOKIES_ENABLED = False  # APIs need none; also keeps tldextract from fetching its list
+REDIRECT_MAX_TIMES = 5  # default 20
+
+# Speed: see docs/performance.md
+TWISTED_REACTOR = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
+ASYNCIO_EVENT_LOOP = None if sys.platform == "win32" else "uvloop.Loop"  # default None: slower
+CONCURRENT_ITEMS = 2  # default 100: tasks started for every response; records travel in batches
+LOG_LEVEL = "INFO"  # default DEBUG
+LOG_FORMATTER = "harvester.logformatter.QuietLogFormatter"  # default logs every page and item
+
+SPIDER_MIDDLEWARES_BASE = {
+    "scrapy.spidermiddlewares.start.StartSpiderMiddleware": None,
+    "scrapy.spidermiddlewares.httperror.HttpErrorMiddleware": 50,
+    "scrapy.spidermiddlewares.referer.RefererMiddleware": None,  # default 700; API calls have no referrer
+    "scrapy.spidermiddlewares.urllength.UrlLengthMiddleware": None,  # default 800; 25 at-uris are long
+    "scrapy.spidermiddlewares.depth.DepthMiddleware": None,  # default 900; a chain of pages is not depth
+}
+SPIDER_MIDDLEWARES = {
+    "harvester.middlewares.batch.BatchMiddleware": 950,  # nearest the spider: the others see one item a page
+}
+DOWNLOADER_MIDDLEWARES = {
+    "harvester.middlewares.outcome.OutcomeMiddleware": 560,
+    "harvester.middlewares.throttle.ThrottleMiddleware": 570,
+    "harvester.middlewares.session.SessionMiddleware": 580,
+    "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,  # default 550; OutcomeMiddleware retries
+    "scrapy.downloadermiddlewares.httpproxy.HttpProxyMiddleware": None,  # default 750; no proxies yet
+    "scrapy.downloadermiddlewares.httpauth.HttpAuthMiddleware": None,  # default 300
+    "scrapy.downloadermiddlewares.downloadtimeout.DownloadTimeoutMiddleware": 350,
+}
+ITEM_PIPELINES = {
+    "harvester.pipelines.consent.ConsentPipeline": 50,
+    "harvester.pipelines.clean.CleanPipeline": 100,
+    "harvester.pipelines.validate.ValidatePipeline": 200,
+    "harvester.pipelines.staging.StagingPipeline": 300,
+    "harvester.pipelines.images.RecordImagesPipeline": 400,
+    "harvester.pipelines.mongo.MongoPipeline": 500,
+}
+EXTENSIONS = {
+    "harvester.monitors.history.RunHistory": 400,
+    "spidermon.contrib.scrapy.extensions.Spidermon": 500,
+    "harvester.dashboard.live.LiveView": 600,
+    "scrapy.extensions.corestats.CoreStats": 0,
+    "scrapy.extensions.logstats.LogStats": None,  # default 0; LiveView says more
+}
+
+# Images (pipelines/images.py)
+IMAGES_STORE = _config.images_location
+MEDIA_ALLOW_REDIRECTS = True  # default False; CDNs redirect
+
+# Monitors (monitors/)
+SPIDERMON_ENABLED = True  # default False
+SPIDERMON_SPIDER_CLOSE_MONITORS = ("harvester.monitors.suites.RunMonitors",)
