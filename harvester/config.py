@@ -12,7 +12,9 @@ from harvester.exceptions import UsageError
 class Config(BaseSettings):
     """One object for the whole program. Secrets are SecretStr, so that no log or repr can show them."""
 
-    model_config = SettingsConfigDict(env_prefix="HARVESTER_", env_file=".env", extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix="HARVESTER_", env_file=".env", extra="ignore", frozen=True, populate_by_name=True
+    )
 
     # Servers
     mongodb_uri: SecretStr | None = Field(None, validation_alias=AliasChoices("HARVESTER_MONGODB_URI", "MONGODB_URI"))

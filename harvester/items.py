@@ -61,6 +61,8 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True):
     provenance: Provenance
     media_paths: dict[str, str] = {}
     """Stored pictures: slot -> path below the images location."""
+    media_sources: dict[str, str] = {}
+    """Slot -> address a stored picture came from. Only where the path stays while the picture changes."""
     opt_outs: tuple[str, ...] = ()
     """What the account declared against being collected, as found."""
     raw: bytes = b""
@@ -278,12 +280,14 @@ class Repost(Record, frozen=True, kw_only=True):
 
     KIND = "repost"
     COLLECTION = "reposts"
+    KEY = ("did", "subject_uri")
     COVERED = ("subject_uri", "created_at")
-    INDEXES = (("did",), ("subject_uri",))
+    INDEXES = (("subject_uri",),)
 
-    uri: str
     subject_uri: str
     subject_did: str
+    uri: str | None = None
+    """Of the repost itself; older servers leave it out."""
     created_at: datetime | None = None
 
 
@@ -358,20 +362,18 @@ RECORDS: tuple[type[Record], ...] = (Profile, Follow, Post, Repost, Like, Thread
 """Every record type."""
 
 
-class Progress(NamedTuple):
-    """How far a chain of pages has come, to be written down once the records before it are confirmed.
+class Reject(NamedTuple):
+    """Part of an answer that could not become a record, or a record that breaks a rule across its fields."""
 
-    A page whose records come with several answers is confirmed when all its `parts` are.
-    """
-
-    did: str
-    chain: str
-    """Name of the chain: followers, follows, posts, ..."""
-    page: int
-    """0 for the first page since the chain was (re)started."""
-    cursor: str | None
-    """Of the next page; None when this was the last."""
-    parts: int = 1
+    kind: str
+    """KIND of the record it would have been."""
+    reason: str
+    key: str
+    """Natural key as far as it is known, else empty."""
+    raw: bytes
+    """JSON it was read from."""
+    url: str
+    """The address asked."""
 
 
 class Batch(NamedTuple):
@@ -380,4 +382,4 @@ class Batch(NamedTuple):
     records: list[Record]
     ledger: list[Any]
     """Changes of the ledger that may be made when, and only when, the records are confirmed."""
-
+    rejects: tuple[Reject, ...] = ()

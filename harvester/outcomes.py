@@ -1,11 +1,20 @@
-"""What became of a request: one enum, one table of what follows from it.
+"""What became of a request: one enum, one classifier, and one table of what follows from it."""
 
-Changing a policy is editing POLICIES. The classifier of responses and exceptions is `classify`.
-"""
-
-import json
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import NamedTuple
+
+from scrapy.exceptions import (
+    CannotResolveHostError,
+    DownloadCancelledError,
+    DownloadConnectionRefusedError,
+    DownloadFailedError,
+    DownloadTimeoutError,
+    IgnoreRequest,
+    ResponseDataLossError,
+    UnsupportedURLSchemeError,
+)
 
 
 class Outcome(StrEnum):
@@ -34,3 +43,125 @@ class Outcome(StrEnum):
     INVALID = "invalid"
 
 
+class Policy(NamedTuple):
+    """What follows from an outcome."""
+
+    retries: int
+    """How often the request is tried again in this run."""
+    backoff_s: float = 0.0
+    """Before the first retry; doubled for each one after, jittered, at most MOST_BACKOFF_S."""
+    later: bool = False
+    """Whether a later run of the same crawl tries again what failed with it."""
+    error: bool = True
+    """Whether it counts against the run's error ratio."""
+    site: bool = False
+    """Whether it says something of the whole site: a row of them ends the run."""
+
+
+MOST_BACKOFF_S = 60.0
+
+POLICIES: Mapping[Outcome, Policy] = {
+    Outcome.OK: Policy(0, error=False),
+    Outcome.UNCHANGED: Policy(0, error=False),
+    Outcome.EMPTY: Policy(0, error=False),
+    Outcome.NOT_FOUND: Policy(0, error=False),
+    Outcome.GONE: Policy(0, error=False),
+    # The throttle waits as long as the site says; the backoff is for a site that does not say.
+    Outcome.RATE_LIMITED: Policy(12, backoff_s=5.0, later=True, site=True),
+    Outcome.BLOCKED: Policy(0, later=True, site=True),
+    Outcome.CHALLENGE: Policy(0, later=True, site=True),
+    Outcome.AUTH_REQUIRED: Policy(0, later=True),
+    Outcome.POLICY_DENIED: Policy(0),
+    Outcome.MAINTENANCE: Policy(3, backoff_s=20.0, later=True, site=True),
+    Outcome.TIMEOUT: Policy(4, backoff_s=2.0, later=True, site=True),
+    Outcome.DNS: Policy(3, backoff_s=2.0, later=True, site=True),
+    Outcome.NETWORK: Policy(6, backoff_s=1.0, later=True, site=True),
+    Outcome.PROXY: Policy(3, backoff_s=1.0, later=True),
+    Outcome.SERVER_ERROR: Policy(5, backoff_s=1.0, later=True),
+    Outcome.LAYOUT_CHANGED: Policy(2, backoff_s=1.0, later=True),
+    Outcome.NAVIGATION_FAILED: Policy(2, backoff_s=1.0, later=True),
+    Outcome.SESSION_EXPIRED: Policy(0, later=True),
+    Outcome.TOO_MANY: Policy(0),
+    Outcome.INVALID: Policy(0),
+}
+
+
+class Verdict(NamedTuple):
+    """An outcome and what it was told from."""
+
+    outcome: Outcome
+    reason: str = ""
+    """A few words for the person who asks why."""
+    known: bool = True
+    """False when no rule knew the failure."""
+
+
+OK = Verdict(Outcome.OK)
+
+_GONE = {"AccountTakedown", "AccountDeactivated", "RepoTakendown", "RepoSuspended", "RepoDeactivated"}
+_NOT_FOUND = {"NotFound", "RepoNotFound", "RecordNotFound", "BlobNotFound", "HandleNotFound", "ActorNotFound"}
+_ABSENT = re.compile(
+    r"Profile not found|Actor not found|Post not found|Could not find repo|Could not locate record|"
+    r"Blob not found|Unable to resolve handle|List not found",
+    re.IGNORECASE,
+).search
+_BAD_CURSOR = re.compile(r"(malformed|invalid) cursor", re.IGNORECASE).search
+_CHALLENGE = re.compile(rb"Just a moment\.\.\.|cf-chl-|Attention Required!").search
+
+BAD_CURSOR = "bad cursor"
+"""Reason of a refused cursor: the chain must begin anew."""
+
+
+def classify_answer(status: int, body: bytes, error: tuple[str, str] | None) -> Verdict:
+    """The outcome of an HTTP answer. `error` is name and message of a JSON error body, when it is one."""
+    if status == 200 or status == 206:
+        return OK
+    name, message = error or ("", "")
+    said = f"HTTP {status} {name}".strip() + (f": {message}" if message else "")
+    if status == 304:
+        return Verdict(Outcome.UNCHANGED)
+    if status == 429 or name == "RateLimitExceeded":
+        return Verdict(Outcome.RATE_LIMITED, said)
+    if name in ("ExpiredToken", "InvalidToken"):
+        return Verdict(Outcome.SESSION_EXPIRED, said)
+    if name in _GONE or status == 410:
+        return Verdict(Outcome.GONE, name or said)
+    if name in _NOT_FOUND or status == 404 or (status == 400 and _ABSENT(message)):
+        return Verdict(Outcome.NOT_FOUND, message or said)
+    if name in ("BlockedActor", "BlockedByActor"):
+        return Verdict(Outcome.POLICY_DENIED, name)
+    if status == 400 and _BAD_CURSOR(message):
+        return Verdict(Outcome.INVALID, BAD_CURSOR)
+    if status == 401 or name in ("AuthMissing", "AuthenticationRequired"):
+        return Verdict(Outcome.AUTH_REQUIRED, said)
+    if status in (403, 503) and _CHALLENGE(body[:5000]):
+        return Verdict(Outcome.CHALLENGE, f"HTTP {status} with a challenge page")
+    if status == 403:
+        return Verdict(Outcome.BLOCKED, said)
+    if status == 451:
+        return Verdict(Outcome.POLICY_DENIED, said)
+    if status in (501, 405):
+        return Verdict(Outcome.INVALID, f"{said} (the service does not know this call)")
+    if status >= 500:
+        return Verdict(Outcome.SERVER_ERROR, said)
+    return Verdict(Outcome.INVALID, said, known=status == 400)
+
+
+def classify_exception(error: BaseException) -> Verdict:
+    """The outcome of a request that got no answer."""
+    said = str(error) or type(error).__name__
+    if isinstance(error, CannotResolveHostError):
+        return Verdict(Outcome.DNS, f"the host name cannot be resolved: {said}")
+    if isinstance(error, (DownloadTimeoutError, TimeoutError)):
+        return Verdict(Outcome.TIMEOUT, said)
+    if isinstance(error, DownloadConnectionRefusedError):
+        return Verdict(Outcome.NETWORK, f"connection refused: {said}")
+    if isinstance(error, DownloadCancelledError):
+        return Verdict(Outcome.INVALID, f"the answer is larger than allowed: {said}")
+    if isinstance(error, (DownloadFailedError, ResponseDataLossError, OSError)):
+        return Verdict(Outcome.NETWORK, said)
+    if isinstance(error, UnsupportedURLSchemeError):
+        return Verdict(Outcome.INVALID, said)
+    if isinstance(error, IgnoreRequest):
+        return Verdict(Outcome.POLICY_DENIED, said)
+    return Verdict(Outcome.INVALID, f"{type(error).__name__}: {said}", known=False)

@@ -15,13 +15,14 @@ COMMANDS_MODULE = "harvester.commands"  # `scrapy crawl` whose exit code means s
 USER_AGENT = _config.user_agent  # names us and a contact
 ROBOTSTXT_OBEY = True  # default False
 ROBOTSTXT_USER_AGENT = "harvester"  # the product token of the User-Agent
-DOWNLOAD_DELAY = 1 / _config.requests_per_second if _config.requests_per_second else 0  # default 0: no limit
-DOWNLOAD_DELAY_JITTER = 0  # the rate limit of the config is meant exactly; default 0.5
-CONCURRENT_REQUESTS = 32  # default 16; requests that wait for a rate limit count too
-CONCURRENT_REQUESTS_PER_DOMAIN = _config.concurrent_per_host  # default 8
+DOWNLOAD_DELAY = 0  # ThrottleMiddleware spaces requests, and can hold back what Scrapy has queued
+CONCURRENT_REQUESTS = 64  # default 16; requests that wait for their host's turn count too
+CONCURRENT_REQUESTS_PER_DOMAIN = 64  # default 8; ThrottleMiddleware bounds it by the configuration
 DOWNLOAD_TIMEOUT = 60  # default 180
 DOWNLOAD_MAXSIZE = _config.max_response_mb * 1024 * 1024  # default 1 GiB
 DOWNLOAD_WARNSIZE = 0  # default 32 MiB; the bound above is an error already
+
+DUPEFILTER_CLASS = "scrapy.dupefilters.BaseDupeFilter"  # default remembers every request; the ledger knows what is done
 
 # Safety
 REMOTE_CONTROL_ENABLED = False  # default True: code execution on a loopback port
@@ -48,8 +49,8 @@ SPIDER_MIDDLEWARES = {
 }
 DOWNLOADER_MIDDLEWARES = {
     "harvester.middlewares.outcome.OutcomeMiddleware": 560,
-    "harvester.middlewares.throttle.ThrottleMiddleware": 570,
-    "harvester.middlewares.session.SessionMiddleware": 580,
+    "harvester.middlewares.session.SessionMiddleware": 570,
+    "harvester.middlewares.throttle.ThrottleMiddleware": 900,  # nearest the network: nothing passes it by
     "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,  # default 550; OutcomeMiddleware retries
     "scrapy.downloadermiddlewares.httpproxy.HttpProxyMiddleware": None,  # default 750; no proxies yet
     "scrapy.downloadermiddlewares.httpauth.HttpAuthMiddleware": None,  # default 300

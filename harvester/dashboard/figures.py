@@ -1,0 +1,211 @@
+"""The figures of a harvest, counted by MongoDB: what comes back is bounded, however large the harvest is."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from itertools import islice
+from typing import Any
+
+from pymongo.database import Database
+
+from harvester.dashboard.progress import STAGES
+from harvester.items import RECORDS
+
+Document = dict[str, Any]
+
+MOST_PEOPLE = 150
+"""Accounts in the picture of the follow graph."""
+
+MOST_ROWS = 12
+"""Lines of a ranking."""
+
+_CANDIDATES = 4 * MOST_PEOPLE
+"""Accounts looked at, most followed first, because not every account that is followed was collected."""
+
+
+@dataclass(frozen=True)
+class Person:
+    """An account in the picture."""
+
+    did: str
+    handle: str
+    name: str
+    followers: int
+    """Within the harvest."""
+    picture: str
+    """Its avatar, below the images location; empty when there is none."""
+
+
+@dataclass(frozen=True)
+class Thread:
+    """A conversation, by its first post."""
+
+    uri: str
+    handle: str
+    text: str
+    posts: int
+
+
+@dataclass
+class Figures:
+    """All that the report shows. Rankings are (label, count), the largest first."""
+
+    database: str
+    crawl: str
+    """Empty when the figures are of all crawls."""
+    counts: dict[str, int] = field(default_factory=dict)
+    """Collection -> documents."""
+    stages: dict[str, int] = field(default_factory=dict)
+    """Stage -> accounts in the ledger."""
+    pictures: int = 0
+    began: datetime | None = None
+    ended: datetime | None = None
+    people: list[Person] = field(default_factory=list)
+    follows: list[tuple[int, int]] = field(default_factory=list)
+    """Who follows whom among `people`, by position."""
+    days: dict[date, int] = field(default_factory=dict)
+    """Day -> posts."""
+    hashtags: list[tuple[str, int]] = field(default_factory=list)
+    languages: list[tuple[str, int]] = field(default_factory=list)
+    domains: list[tuple[str, int]] = field(default_factory=list)
+    threads: list[Thread] = field(default_factory=list)
+
+
+def gather(database: Database[Document], crawl: str = "") -> Figures:
+    """Counts everything. With `crawl`, only what that crawl was the last to observe."""
+    figures = Figures(database.name, crawl)
+    _Gatherer(database, crawl, figures).run()
+    return figures
+
+
+class _Gatherer:
+    def __init__(self, database: Database[Document], crawl: str, figures: Figures) -> None:
+        self.database = database
+        self.crawl = crawl
+        self.figures = figures
+        self.of_crawl: Document = {"provenance.crawl": crawl} if crawl else {}
+
+    def run(self) -> None:
+        figures = self.figures
+        for record in RECORDS:
+            figures.counts[record.COLLECTION] = self._count(record.COLLECTION)
+        figures.pictures = sum(self._pictures(collection) for collection in ("profiles", "posts"))
+        self._ledger()
+        self._graph()
+        day = {"$dateTrunc": {"date": {"$ifNull": ["$sort_at", "$created_at"]}, "unit": "day"}}
+        rows = self._rows("posts", {"$group": {"_id": day, "n": {"$sum": 1}}})
+        figures.days = {row["_id"].date(): row["n"] for row in rows if row["_id"]}
+        figures.hashtags = self._ranking(_HASHTAGS)
+        figures.languages = self._ranking(_LANGUAGES)
+        figures.domains = self._ranking(_DOMAINS)
+        figures.threads = self._threads()
+
+    def _count(self, collection: str) -> int:
+        if self.crawl:
+            return self.database[collection].count_documents(self.of_crawl)
+        return self.database[collection].estimated_document_count()
+
+    def _rows(self, collection: str, *stages: Document) -> list[Document]:
+        pipeline = [{"$match": self.of_crawl}, *stages]
+        return list(self.database[collection].aggregate(pipeline, allowDiskUse=True))
+
+    def _pictures(self, collection: str) -> int:
+        stored = {"$size": {"$objectToArray": {"$ifNull": ["$media_paths", {}]}}}
+        rows = self._rows(collection, {"$group": {"_id": None, "n": {"$sum": stored}}})
+        return int(rows[0]["n"]) if rows else 0
+
+    def _ledger(self) -> None:
+        of_crawl = {"crawl": self.crawl} if self.crawl else {}
+        rows = self.database["accounts"].aggregate(
+            [{"$match": of_crawl}, {"$group": {"_id": "$stage", "n": {"$sum": 1}}}]
+        )
+        stages = {row["_id"]: row["n"] for row in rows}
+        self.figures.stages = {stage: stages[stage] for stage in STAGES if stage in stages}
+        span: Document = {"_id": None, "began": {"$min": "$started_at"}, "ended": {"$max": "$ended_at"}}
+        matching = {"_id": self.crawl} if self.crawl else {}
+        for row in self.database["crawls"].aggregate([{"$match": matching}, {"$group": span}]):
+            self.figures.began, self.figures.ended = row["began"], row["ended"]
+
+    def _graph(self) -> None:
+        """The most followed accounts, and who of them follows whom."""
+        rows = self._rows("follows", *_most(_CANDIDATES, "$subject_did"))
+        followers = {row["_id"]: row["n"] for row in rows}
+        found = self.database["profiles"].find(
+            {"_id": {"$in": list(followers)}},
+            {"handle": 1, "display_name": 1, "display_name_clean": 1, "media_paths.avatar": 1},
+        )
+        profiles = {profile["_id"]: profile for profile in found}
+        people = [did for did in followers if did in profiles] or list(followers)
+        for did in people[:MOST_PEOPLE]:
+            profile = profiles.get(did, {})
+            handle = profile.get("handle") or did
+            name = profile.get("display_name_clean") or profile.get("display_name") or handle
+            picture = profile.get("media_paths", {}).get("avatar", "")
+            self.figures.people.append(Person(did, handle, name, followers[did], picture))
+        self._edges()
+
+    def _edges(self) -> None:
+        """Looked up by key, so that it costs the same however many follows there are."""
+        position = {person.did: index for index, person in enumerate(self.figures.people)}
+        keys = (f"{one} {other}" for one in position for other in position if one != other)
+        while chunk := list(islice(keys, 5000)):
+            for edge in self.database["follows"].find({"_id": {"$in": chunk}, **self.of_crawl}, {"_id": 1}):
+                one, other = edge["_id"].split(" ")
+                self.figures.follows.append((position[one], position[other]))
+        self.figures.follows.sort()
+
+    def _ranking(self, stages: Iterable[Document]) -> list[tuple[str, int]]:
+        return [(row["_id"], row["n"]) for row in self._rows("posts", *stages)]
+
+    def _threads(self) -> list[Thread]:
+        longest = self._rows("threads", {"$sort": {"post_count": -1, "_id": 1}}, {"$limit": MOST_ROWS})
+        uris = [thread["_id"] for thread in longest]
+        wanted = {"handle": 1, "text": 1, "text_clean": 1}
+        posts = {post["_id"]: post for post in self.database["posts"].find({"_id": {"$in": uris}}, wanted)}
+        threads = []
+        for thread in longest:
+            post = posts.get(thread["_id"], {})
+            text = post.get("text_clean") or post.get("text") or ""
+            threads.append(Thread(thread["_id"], post.get("handle") or thread["did"], text, thread["post_count"]))
+        return threads
+
+
+def _most(count: int, label: str) -> list[Document]:
+    """Stages that count by label; the most frequent come first, equal ones in the order of their labels."""
+    return [
+        {"$group": {"_id": label, "n": {"$sum": 1}}},
+        {"$sort": {"n": -1, "_id": 1}},
+        {"$limit": count},
+    ]
+
+
+def _facet_values(kind: str) -> Document:
+    """The values of a post's facets of one kind."""
+    facets = {"$filter": {"input": {"$ifNull": ["$facets", []]}, "cond": {"$eq": ["$$this.kind", kind]}}}
+    return {"$map": {"input": facets, "in": "$$this.value"}}
+
+
+def _per_post(labels: Document) -> list[Document]:
+    """Stages that rank labels by the posts that have them; a label counts once a post."""
+    return [
+        {"$project": {"label": {"$setUnion": [labels]}}},
+        {"$unwind": "$label"},
+        {"$match": {"label": {"$nin": ["", None]}}},
+        *_most(MOST_ROWS, "$label"),
+    ]
+
+
+def _each(values: Document, expression: Document) -> Document:
+    return {"$map": {"input": values, "in": expression}}
+
+
+_HASHTAGS = _per_post(
+    _each({"$concatArrays": [{"$ifNull": ["$tags", []]}, _facet_values("tag")]}, {"$toLower": "$$this"})
+)
+_LANGUAGES = _per_post(
+    _each({"$ifNull": ["$langs", []]}, {"$toLower": {"$arrayElemAt": [{"$split": ["$$this", "-"]}, 0]}})
+)
+_WITHOUT_WWW = {"$replaceOne": {"input": "$$this", "find": "://www.", "replacement": "://"}}
+_HOST = {"$toLower": {"$arrayElemAt": [{"$split": [_WITHOUT_WWW, "/"]}, 2]}}
+_LINKS = {"$concatArrays": [[{"$ifNull": ["$embed.external.url", ""]}], _facet_values("link")]}
+_DOMAINS = _per_post(_each(_LINKS, _HOST))

@@ -1,0 +1,123 @@
+"""Watching a crawl: a panel in a terminal, a log line now and then elsewhere, and a summary at the end."""
+
+import atexit
+import logging
+import os
+import sys
+import time
+from typing import Self
+
+import psutil
+from rich.console import Console
+from scrapy import signals
+from scrapy.crawler import Crawler
+from scrapy.utils.asyncio import create_looping_call
+
+from harvester.config import load_config
+from harvester.dashboard.panel import Pace, line, panel
+from harvester.dashboard.progress import Meter, Progress
+from harvester.dashboard.screen import Screen, wants_panel
+from harvester.dashboard.summary import Places, show, summarise
+from harvester.dashboard.words import counted, typed_command
+
+logger = logging.getLogger(__name__)
+
+PANEL_SECONDS = 0.25
+"""Between two drawings of the panel; one costs about 2 ms of CPU."""
+
+LOOK_SECONDS = 1.0
+"""Between two looks at the crawl when there is no panel."""
+
+LINE_SECONDS = 30.0
+"""Between two lines in the log when there is no panel."""
+
+ACCOUNT_WINDOW_SECONDS = 120.0
+"""Accounts come to their end in bursts; the time that is left is told from so long a while."""
+
+
+class LiveView:
+    """Scrapy extension. It only reads stats; nothing depends on it."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self.crawler = crawler
+        self.console = Console(stderr=True, highlight=False)
+        self.screen = Screen(self.console) if wants_panel(sys.stderr, os.environ) else None
+        self.process = psutil.Process()
+        self.task = create_looping_call(self.look)
+        self.started = time.monotonic()
+        self.next_line = self.started + LINE_SECONDS
+        self.meter = Meter(10.0 if self.screen else LINE_SECONDS)
+        self.account_meter = Meter(ACCOUNT_WINDOW_SECONDS)
+        self.stopping = False
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        view = cls(crawler)
+        crawler.signals.connect(view.spider_opened, signals.spider_opened)
+        crawler.signals.connect(view.spider_closed, signals.spider_closed)
+        crawler.signals.connect(view.engine_stopped, signals.engine_stopped)
+        return view
+
+    def spider_opened(self) -> None:
+        atexit.register(self._process_ends)
+        self.task.start(PANEL_SECONDS if self.screen else LOOK_SECONDS)
+
+    def look(self) -> None:
+        """Called a few times a second."""
+        if not self.stopping and not self.crawler.crawling:
+            self.stopping = True
+            logger.info(
+                "Finishing %s in flight; press Ctrl-C again to stop at once. "
+                "To continue later run the same command again.",
+                counted(self._in_flight(), "request"),
+            )
+        now = time.monotonic()
+        progress, pace = self._measure(now)
+        if self.screen:
+            drawing = panel(
+                progress,
+                pace,
+                now=time.time(),
+                elapsed=now - self.started,
+                memory=self.process.memory_info().rss,
+                in_flight=self._in_flight() if self.stopping else None,
+            )
+            self.screen.show(drawing)
+        elif now >= self.next_line:
+            self.next_line = now + LINE_SECONDS
+            logger.info("%s", line(progress, pace))
+
+    def _measure(self, now: float) -> tuple[Progress, Pace]:
+        progress = Progress.of(self.crawler.stats.get_stats(), time.time())
+        pages, records = self.meter.rates(now, (progress.pages, progress.records_total))
+        accounts = 0.0
+        if progress.accounts.total:  # a continued crawl begins with those of its earlier runs
+            (accounts,) = self.account_meter.rates(now, (progress.accounts.settled,))
+        return progress, Pace(pages, records, accounts)
+
+    def _in_flight(self) -> int:
+        return len(self.crawler.engine.downloader.active)
+
+    def spider_closed(self) -> None:
+        if self.task.running:
+            self.task.stop()
+        if self.screen:
+            self.screen.close()
+        else:
+            logger.info("%s", line(*self._measure(time.monotonic())))
+
+    def engine_stopped(self) -> None:
+        """After the spider was closed, the monitors have judged, and the log has said its last."""
+        atexit.unregister(self._process_ends)
+        self._show_summary()
+
+    def _process_ends(self) -> None:
+        """The process ends and the engine was not stopped in good order, as by a second Ctrl-C."""
+        if self.screen:
+            self.screen.close()
+        self._show_summary()
+
+    def _show_summary(self) -> None:
+        stats = {"elapsed_time_seconds": time.monotonic() - self.started, **self.crawler.stats.get_stats()}
+        places = Places.of(load_config(), self.crawler.spidercls.name)
+        show(summarise(stats, places, typed_command(sys.orig_argv, sys.argv[0])), self.console)

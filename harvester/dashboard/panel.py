@@ -1,0 +1,137 @@
+"""How the progress of a crawl looks: a panel for terminals, a line for logs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from rich.console import RenderableType
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from harvester.dashboard.progress import Progress
+from harvester.dashboard.words import counted, duration, number, size, spaced
+from harvester.items import RECORDS
+
+KINDS = {record.KIND: spaced(record.COLLECTION) for record in RECORDS}
+"""Kind of record -> its plural."""
+
+_LONGEST_LIST = 6
+"""Errors and waits shown at most."""
+
+_WIDEST_COLUMNS = 110
+"""Longer lines are hard to read."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How fast a crawl goes."""
+
+    pages_per_second: float
+    records_per_second: float
+    accounts_per_second: float
+    """Completed, failed or skipped."""
+
+    def seconds_left(self, progress: Progress) -> float | None:
+        """Until no known account is left; None when that cannot be said."""
+        if progress.accounts.left == 0 or self.accounts_per_second <= 0:
+            return None
+        return progress.accounts.left / self.accounts_per_second
+
+
+def panel(
+    progress: Progress, pace: Pace, *, now: float, elapsed: float, memory: int, in_flight: int | None
+) -> RenderableType:
+    """The live view. `now` is unix time, `elapsed` seconds, `memory` bytes.
+
+    `in_flight` counts the requests that a stopping crawl still finishes; None when it is not stopping.
+    """
+    grid = Table.grid(padding=(0, 2), expand=True)
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(ratio=1)
+    for label, content in _rows(progress, pace, now, memory):
+        grid.add_row(label, content)
+    hint = "Ctrl-C: finish what is in flight and stop"
+    if in_flight is not None:
+        hint = "Ctrl-C again: stop at once"
+        grid.add_row("Stopping", Text(f"finishing {counted(in_flight, 'request')} in flight", style="bold yellow"))
+    return Panel(
+        grid,
+        title=Text.assemble((progress.crawl or "harvester", "bold"), f"  {duration(elapsed)}"),
+        title_align="left",
+        subtitle=Text(hint, style="dim"),
+        subtitle_align="right",
+        border_style="cyan",
+        width=_WIDEST_COLUMNS,
+    )
+
+
+def _rows(progress: Progress, pace: Pace, now: float, memory: int) -> list[tuple[str, RenderableType]]:
+    accounts = progress.accounts
+    headline = ", ".join([_accounts(progress), *_left(progress, pace)])
+    rows: list[tuple[str, RenderableType]] = [("Accounts", Text(headline, style="bold"))]
+    if accounts.total:
+        rows.append(("", ProgressBar(total=accounts.total, completed=accounts.settled)))
+        rows.append(("", Text(_listed(accounts.by_stage))))
+    if progress.threads:
+        rows.append(("Threads", Text(_listed(progress.threads))))
+    rows.append(("Pages", Text(f"{progress.pages:,}  ({number(pace.pages_per_second)}/s)")))
+    rows.append(("Records", Text(f"{progress.records_total:,}  ({number(pace.records_per_second)}/s)")))
+    if progress.records:
+        kinds = [f"{count:,} {KINDS.get(kind, kind)}" for kind, count in progress.records.items()]
+        rows.append(("", Text(", ".join(kinds))))
+    if progress.images_stored or progress.images_failed:
+        failed = f", {progress.images_failed:,} failed" if progress.images_failed else ""
+        rows.append(("Images", Text(f"{progress.images_stored:,} stored{failed}")))
+    rows.append(("Staged", Text(f"{size(progress.staged_bytes)} on disk, {size(memory)} of memory in use")))
+    if progress.errors:
+        rows.append(("Errors", Text(_listed(progress.errors), style="red")))
+    rows.extend(("Waiting", Text(wait, style="yellow")) for wait in _waits(progress, now))
+    return rows
+
+
+def line(progress: Progress, pace: Pace) -> str:
+    """The same for a log, on one line."""
+    parts = [
+        _accounts(progress),
+        f"{counted(progress.pages, 'page')} ({number(pace.pages_per_second)}/s)",
+        f"{counted(progress.records_total, 'record')} ({number(pace.records_per_second)}/s)",
+    ]
+    errors = sum(progress.errors.values())
+    if errors:
+        parts.append(f"{counted(errors, 'error')} ({_listed(progress.errors)})")
+    if progress.mongodb_away:
+        parts.append("waiting for MongoDB")
+    for host, until in list(progress.waiting.items())[:_LONGEST_LIST]:
+        parts.append(f"waiting for {host} until {datetime.fromtimestamp(until):%H:%M:%S}")
+    return ", ".join([*parts, *_left(progress, pace)])
+
+
+def _accounts(progress: Progress) -> str:
+    """1,204 of 5,310 accounts."""
+    return f"{progress.accounts.complete:,} of {counted(progress.accounts.total, 'account')}"
+
+
+def _left(progress: Progress, pace: Pace) -> list[str]:
+    seconds = pace.seconds_left(progress)
+    if seconds is None:
+        return []
+    return [f"about {duration(seconds, rough=True)} left"]
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    shown = [f"{count:,} {spaced(name)}" for name, count in list(counts.items())[:_LONGEST_LIST]]
+    more = len(counts) - len(shown)
+    return ", ".join([*shown, f"{more} more kinds"] if more > 0 else shown)
+
+
+def _waits(progress: Progress, now: float) -> list[str]:
+    waits = []
+    if progress.mongodb_away:
+        waits.append("MongoDB is away; nothing is lost, the crawl goes on when it is back")
+    hosts = list(progress.waiting.items())
+    waits.extend(f"{host} asked to wait {duration(until - now)}" for host, until in hosts[:_LONGEST_LIST])
+    if len(hosts) > _LONGEST_LIST:
+        waits.append(f"{len(hosts) - _LONGEST_LIST} more hosts")
+    return waits

@@ -1,0 +1,153 @@
+"""The picture of a harvest: one HTML file that needs nothing else, made from what lies in MongoDB."""
+
+import base64
+import io
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.resources import files
+from pathlib import Path
+
+from jinja2 import Environment, StrictUndefined
+from PIL import Image, ImageOps
+
+from harvester.config import Config
+from harvester.dashboard.figures import Figures, Person, gather
+from harvester.dashboard.graph import place
+from harvester.dashboard.timeline import Timeline
+from harvester.dashboard.words import spaced
+from harvester.exceptions import StorageError, UsageError
+from harvester.mongodb import connect_sync
+
+WIDTH, HEIGHT = 1000, 720
+"""Of the graph, in units of its drawing."""
+
+SMALLEST, LARGEST = 11.0, 48.0
+"""Radius of a node."""
+
+LABELLED = 15
+"""Nodes with a name, the most followed."""
+
+_LABEL_ROOM = 12.0
+"""Added to the radius of a node with a name, so that fewer others lie under the name."""
+
+_THUMBNAIL_PIXELS = 64
+
+_LANGUAGES = {
+    "ar": "Arabic", "cs": "Czech", "da": "Danish", "de": "German", "en": "English", "es": "Spanish", "fi": "Finnish",
+    "fr": "French", "hi": "Hindi", "id": "Indonesian", "it": "Italian", "ja": "Japanese", "ko": "Korean",
+    "nl": "Dutch", "no": "Norwegian", "pl": "Polish", "pt": "Portuguese", "ru": "Russian", "sv": "Swedish",
+    "th": "Thai", "tr": "Turkish", "uk": "Ukrainian", "zh": "Chinese",
+}  # fmt: skip
+
+
+def write_report(config: Config, crawl: str = "", out: Path | None = None) -> Path:
+    """Writes the picture of the configured database, or of one crawl, and returns where.
+
+    Raises UsageError when there is nothing to show, StorageError when the file cannot be written.
+    """
+    database = connect_sync(config)
+    with database.client:
+        figures = gather(database, crawl)
+    if not any(figures.counts.values()):
+        scope = f"of the crawl {crawl} " if crawl else ""
+        raise UsageError(f"There are no records {scope}in the database {config.database}.")
+    path = out or config.data_dir / "reports" / f"{crawl or config.database}.html"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(render(figures, Path(config.images_location)), "utf-8")
+    except OSError as error:
+        raise StorageError(f"The report cannot be written to {path}: {error.strerror}") from None
+    return path
+
+
+def render(figures: Figures, images: Path) -> str:
+    """The page. `images` is the folder of the pictures; those that are not there are drawn as initials."""
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= {
+        "spaced": spaced,
+        "grouped": "{:,}".format,
+        "short": short,
+        "when": "{:%d %B %Y, %H:%M} UTC".format,
+    }
+    template = environment.from_string(files(__package__).joinpath("report.html").read_text("utf-8"))
+    return template.render(
+        figures=figures,
+        nodes=draw_nodes(figures, images),
+        size=(WIDTH, HEIGHT),
+        timeline=Timeline.of(figures.days),
+        languages=[(_LANGUAGES.get(code, code), count) for code, count in figures.languages],
+        made=datetime.now(UTC),
+        post_address=post_address,
+    )
+
+
+@dataclass(frozen=True)
+class Node:
+    """An account in the picture."""
+
+    person: Person
+    x: float
+    y: float
+    radius: float
+    labelled: bool
+    picture: str
+    """A data: address; empty when there is none."""
+
+    @property
+    def initial(self) -> str:
+        return next((letter for letter in self.person.name if letter.isalnum()), "?").upper()
+
+    @property
+    def hue(self) -> int:
+        """Colour of a node without picture."""
+        return sum(self.person.did.encode()) * 37 % 360
+
+
+def draw_nodes(figures: Figures, images: Path) -> list[Node]:
+    """The nodes of the graph, in the order of `figures.people`."""
+    radii = _radii([person.followers for person in figures.people])
+    rooms = [radius + (_LABEL_ROOM if rank < LABELLED else 0) for rank, radius in enumerate(radii)]
+    points = place(rooms, figures.follows, WIDTH, HEIGHT)
+    return [
+        Node(person, round(x, 1), round(y, 1), round(radius, 1), rank < LABELLED, thumbnail(images, person.picture))
+        for rank, (person, radius, (x, y)) in enumerate(zip(figures.people, radii, points, strict=True))
+    ]
+
+
+def _radii(followers: Sequence[int]) -> list[float]:
+    """Areas grow with the followers; few nodes may be larger than many."""
+    if not followers:
+        return []
+    most = max(followers)
+    room = min(1.0, math.sqrt(60 / len(followers)))
+    return [max(SMALLEST, LARGEST * room * math.sqrt(count / most)) for count in followers]
+
+
+def thumbnail(images: Path, picture: str) -> str:
+    """A small copy of a stored picture as a data: address; empty when it cannot be read."""
+    path = (images / picture).resolve()
+    if not picture or not path.is_relative_to(images.resolve()) or not path.is_file():
+        return ""
+    buffer = io.BytesIO()
+    try:
+        with Image.open(path) as image:
+            image.draft("RGB", (2 * _THUMBNAIL_PIXELS, 2 * _THUMBNAIL_PIXELS))
+            small = ImageOps.fit(image.convert("RGB"), (_THUMBNAIL_PIXELS, _THUMBNAIL_PIXELS))
+            small.save(buffer, "JPEG", quality=75, optimize=True)
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+        return ""
+    return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
+def short(text: str, longest: int) -> str:
+    """The text on one line, cut to a length."""
+    line = " ".join(text.split())
+    return line if len(line) <= longest else line[: longest - 1].rstrip() + "…"
+
+
+def post_address(uri: str) -> str:
+    """at://did/app.bsky.feed.post/key -> the page of the post."""
+    did, _, key = uri.removeprefix("at://").split("/", 2)
+    return f"https://bsky.app/profile/{did}/post/{key}"

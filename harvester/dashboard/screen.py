@@ -1,0 +1,60 @@
+"""A panel at the foot of a terminal, with the log lines running above it."""
+
+import logging
+import sys
+from collections.abc import Mapping
+from typing import TextIO
+
+from rich.console import Console, RenderableType
+from rich.live import Live
+from scrapy.utils.log import get_scrapy_root_handler
+
+
+def wants_panel(stream: TextIO, environ: Mapping[str, str]) -> bool:
+    """Whether somebody watches: a terminal that can move its cursor, not a CI job. NO_LIVE says no."""
+    unwanted = environ.get("NO_LIVE") or environ.get("CI") or environ.get("TERM") == "dumb"
+    return stream.isatty() and not unwanted
+
+
+class Screen:
+    """Draws the panel; from the first drawing until `close`, log lines go through it."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._live = Live(console=console, auto_refresh=False, transient=True, redirect_stdout=sys.stdout.isatty())
+        self._handler: logging.StreamHandler[TextIO] | None = None
+        self._handler_stream: TextIO | None = None
+
+    def show(self, panel: RenderableType) -> None:
+        """Draws the panel in place of the last."""
+        if not self._live.is_started:
+            self._open()
+        self._live.update(panel, refresh=True)
+
+    def _open(self) -> None:
+        handler = get_scrapy_root_handler()
+        if isinstance(handler, logging.StreamHandler) and handler.stream is sys.stderr:
+            self._handler = handler
+            self._handler_stream = handler.setStream(_Above(self._console))
+        self._live.start()
+
+    def close(self) -> None:
+        """Takes the panel away and gives the log its stream back."""
+        if self._handler and self._handler_stream:
+            self._handler.setStream(self._handler_stream)
+            self._handler = None
+        self._live.stop()
+
+
+class _Above:
+    """A stream for log lines: what is written appears above the panel, as it is."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def write(self, text: str) -> int:
+        self._console.out(text, end="", highlight=False)
+        return len(text)
+
+    def flush(self) -> None:
+        """The console flushes by itself."""

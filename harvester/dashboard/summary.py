@@ -1,0 +1,221 @@
+"""The end of a run in words: what was collected, what was not and why, and where it lies."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from textwrap import fill
+
+from rich.console import Console
+from rich.text import Text
+
+from harvester.config import Config
+from harvester.dashboard.panel import KINDS
+from harvester.dashboard.progress import GIVEN_UP, Progress, Stats, below, two_below
+from harvester.dashboard.words import counted, duration, number, size, spaced, without_userinfo
+
+ENDINGS = {
+    "finished": "complete",
+    "shutdown": "stopped before it was complete",
+    "": "stopped at once, before it was complete",
+    "blocked": "given up, because the site refuses us",
+    "unreachable": "given up, because the site does not answer",
+    "storage_error": "given up, because records could not be kept",
+    "service_error": "given up, because a server that is needed is not there",
+    "session_error": "given up, because the login was refused",
+    "usage_error": "not begun, because its arguments cannot be used",
+    "program_error": "given up after a fault of this program; see the log",
+}
+"""Finish reasons in words. Empty: the process ended without closing the crawl."""
+
+INCOMPLETE = "at its end, but some of it failed for a passing reason"
+"""The ending of a crawl that has finished and would try something again."""
+
+PRIVATE_MONGODB = "in Python: harvester.mongodb.connect_sync(harvester.config.load_config())"
+
+_MOST_REASONS = 5
+_LONGEST_REASON = 70
+
+_Row = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the results of a run lie."""
+
+    database: str
+    mongodb: str
+    """How to reach it: an address without password, or a command."""
+    staging: str
+    images: str
+
+    @classmethod
+    def of(cls, config: Config, spider: str) -> "Places":
+        uri = config.mongodb_uri
+        return cls(
+            database=config.database,
+            mongodb=without_userinfo(uri.get_secret_value()) if uri else f"{PRIVATE_MONGODB} (in {config.state_dir})",
+            staging=str(config.data_dir / "staging" / spider),
+            images=config.images_location,
+        )
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Rows are (label, text)."""
+
+    title: str
+    mood: str
+    """`good`, `bad`, or `unfinished`."""
+    collected: list[_Row] = field(default_factory=list)
+    missing: list[_Row] = field(default_factory=list)
+    places: list[_Row] = field(default_factory=list)
+    command: str | None = None
+    """To be typed to continue; None when nothing is left."""
+
+
+def summarise(stats: Stats, places: Places, command: str) -> Summary:
+    """The summary of a run. `stats` are those after the spider was closed; `command` started the run."""
+    reason = str(stats.get("finish_reason", ""))
+    progress = Progress.of(stats, now=float("inf"))
+    complete = reason == "finished" and stats.get("harvester/crawl_finished", True)
+    ending = INCOMPLETE if reason == "finished" and not complete else ENDINGS.get(reason, f"ended: {spaced(reason)}")
+    verdict = str(stats.get("harvester/verdict", "not judged"))
+    mood = "unfinished" if reason in ("", "shutdown") else "bad"
+    return Summary(
+        title=f"{progress.crawl or 'The crawl'} is {ending}; {_verdict(stats, verdict)}. {_pace(stats, progress)}.",
+        mood="good" if reason == "finished" and verdict == "passed" else mood,
+        collected=list(_collected(progress, stats)),
+        missing=list(_missing(progress, stats)),
+        places=list(_places(progress, stats, places)),
+        command=None if complete else command,
+    )
+
+
+def _verdict(stats: Stats, verdict: str) -> str:
+    if verdict == "failed":
+        return f"the monitors found {counted(stats.get('harvester/verdict/failures', 1), 'fault')}"
+    return "all monitors passed" if verdict == "passed" else verdict
+
+
+def _pace(stats: Stats, progress: Progress) -> str:
+    seconds = float(stats.get("elapsed_time_seconds") or 0)
+    pages = counted(progress.pages, "page")
+    if seconds <= 0:
+        return pages
+    rates = f"{number(progress.pages / seconds)} pages/s, {number(progress.records_total / seconds)} records/s"
+    return f"{pages} in {duration(seconds)} ({rates})"
+
+
+def _collected(progress: Progress, stats: Stats) -> Iterator[_Row]:
+    accounts = progress.accounts
+    for stage, count in accounts.by_stage.items():
+        if stage == accounts.last_stage:
+            yield "accounts", f"{count:,} of {accounts.total:,}"
+    if progress.records:
+        yield "records", ", ".join(f"{count:,} {KINDS.get(kind, kind)}" for kind, count in progress.records.items())
+    else:
+        yield "records", "none"
+    if "collected" in progress.threads:
+        yield "threads", f"{progress.threads['collected']:,} of {sum(progress.threads.values()):,}"
+    unchanged = stats.get("harvester/images/unchanged", 0)
+    if progress.images_stored or unchanged:
+        yield "images", f"{progress.images_stored:,} stored" + (f", {unchanged:,} had not changed" if unchanged else "")
+    if progress.staged_bytes:
+        yield "staged", size(progress.staged_bytes)
+
+
+def _missing(progress: Progress, stats: Stats) -> Iterator[_Row]:
+    accounts = progress.accounts
+    reasons = two_below(stats, "harvester/accounts/reasons")
+    for stage in GIVEN_UP:
+        if stage in accounts.by_stage:
+            yield f"accounts {stage}", _why(accounts.by_stage[stage], reasons.get(stage, {}))
+    if accounts.left:
+        yield "accounts left", f"{accounts.left:,}"
+    for stage in ("failed", "queued"):
+        if stage in progress.threads:
+            yield f"threads {'left' if stage == 'queued' else stage}", f"{progress.threads[stage]:,}"
+    if stats.get("harvester/seeds/rejected"):
+        yield "seeds rejected", f"{stats['harvester/seeds/rejected']:,}"
+    yield from _consent(stats)
+    reject_reasons = two_below(stats, "harvester/records/rejected")
+    for kind, count in below(stats, "harvester/records/rejected").items():
+        yield f"{KINDS.get(kind, kind)} rejected", _why(count, reject_reasons.get(kind, {}))
+    if progress.images_failed:
+        yield "images failed", _why(progress.images_failed, below(stats, "harvester/images/failed"))
+    errors = {
+        f"{outcome} at {host}": count
+        for outcome, hosts in two_below(stats, "harvester/errors").items()
+        for host, count in hosts.items()
+    }
+    if errors:
+        ordered = dict(sorted(errors.items(), key=lambda pair: -pair[1]))
+        yield "errors met", _why(sum(errors.values()), ordered)
+    if stats.get("harvester/unclassified"):
+        yield (
+            "unclassified",
+            f"{counted(stats['harvester/unclassified'], 'failure')} that no rule knew; see the log",
+        )
+
+
+def _consent(stats: Stats) -> Iterator[_Row]:
+    """What accounts did not want to be kept."""
+    stubbed = stats.get("harvester/consent/stubbed", 0)
+    parts = [f"{counted(stubbed, 'profile')} reduced to a stub"] if stubbed else []
+    for event in ("dropped", "purged"):
+        kinds = below(stats, f"harvester/consent/{event}")
+        if kinds:
+            parts.append(", ".join(f"{count:,} {KINDS.get(kind, kind)}" for kind, count in kinds.items()) + f" {event}")
+    if parts:
+        yield "opted out", "; ".join(parts)
+
+
+def _places(progress: Progress, stats: Stats, places: Places) -> Iterator[_Row]:
+    collections = ", ".join(sorted(KINDS.get(kind, kind).replace(" ", "_") for kind in progress.records))
+    yield "MongoDB", f"database {places.database}" + (f": {collections}" if collections else "")
+    yield "", places.mongodb
+    if progress.staged_bytes:
+        yield "staged records", places.staging
+    if progress.images_stored or stats.get("harvester/images/unchanged"):
+        yield "images", places.images
+    if stats.get("harvester/report"):
+        yield "report", str(stats["harvester/report"])
+
+
+def _why(count: int, reasons: Mapping[str, int]) -> str:
+    """12: 9 max accounts, 3 opt out. Of many reasons only the most frequent."""
+    parts = [f"{n:,} {spaced(reason)[:_LONGEST_REASON]}" for reason, n in list(reasons.items())[:_MOST_REASONS]]
+    others = sum(reasons.values()) - sum(list(reasons.values())[:_MOST_REASONS])
+    parts += [f"{others:,} for other reasons"] if others else []
+    return f"{count:,}: {', '.join(parts)}" if parts else f"{count:,}"
+
+
+def show(summary: Summary, console: Console) -> None:
+    """Writes the summary; in colour on a terminal, as plain text elsewhere."""
+    style = {"good": "bold green", "bad": "bold red", "unfinished": "bold yellow"}[summary.mood]
+    lines = [Text(), Text(fill(summary.title, console.width), style=style)]
+    for title, rows in (
+        ("Collected", summary.collected),
+        ("Not collected, and why", summary.missing),
+        ("Where it lies", summary.places),
+    ):
+        if rows:
+            lines += [Text(f"\n{title}", style="bold"), *_aligned(rows, console.width)]
+    if summary.command:
+        lines += [
+            Text("\nTo continue, run the same command again:", style="bold"),
+            Text(f"  {summary.command}"),
+        ]
+    console.print(Text("\n").join([*lines, Text()]), soft_wrap=True)
+
+
+def _aligned(rows: Sequence[_Row], width: int) -> Iterator[Text]:
+    """Labels and values in two columns. Addresses and paths stay whole, so that they can be copied."""
+    indent = 4 + max(len(label) for label, _ in rows)
+    for label, value in rows:
+        first = f"  {label:<{indent - 2}}"
+        room = max(width, indent + 30)
+        text = fill(
+            value, room, initial_indent=first, subsequent_indent=" " * indent, break_long_words=False,
+            break_on_hyphens=False,
+        )  # fmt: skip
+        yield Text.assemble((text[: len(first)], "dim"), text[len(first) :])

@@ -1,0 +1,86 @@
+"""Posts over time as bars, with the absurd dates left out."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Self
+
+_DAYS_UNTIL = 62
+_WEEKS_UNTIL = 2 * 366
+"""Spans in days up to which bars are days, or weeks; longer ones are drawn in months."""
+
+_TAIL = 0.01
+"""Share of posts at each end that may lie far away from all others."""
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Bars without gaps, oldest first."""
+
+    unit: str
+    """`day`, `week`, or `month`."""
+    bars: list[tuple[date, int]]
+    """First day of the bar, posts."""
+    left_out: int
+    """Posts that lie far before or after all others."""
+    earliest: date | None
+    latest: date | None
+    """Of all posts, those left out included."""
+
+    @classmethod
+    def of(cls, days: Mapping[date, int]) -> Self:
+        """The timeline of posts by day."""
+        if not days:
+            return cls("day", [], 0, None, None)
+        first, last = _usual(days)
+        shown = {day: count for day, count in days.items() if first <= day <= last}
+        span = (max(shown) - min(shown)).days
+        unit = "day" if span <= _DAYS_UNTIL else "week" if span <= _WEEKS_UNTIL else "month"
+        counts: Counter[date] = Counter()
+        for day, count in shown.items():
+            counts[_start(day, unit)] += count
+        bars = []
+        start = min(counts)
+        while start <= max(counts):
+            bars.append((start, counts[start]))
+            start = _next(start, unit)
+        return cls(unit, bars, sum(days.values()) - sum(shown.values()), min(days), max(days))
+
+    @property
+    def most(self) -> int:
+        return max((count for _, count in self.bars), default=0)
+
+    @property
+    def ticks(self) -> list[tuple[float, str]]:
+        """Up to five labels below the bars: (position from 0 to 1, text)."""
+        count = len(self.bars)
+        wanted = sorted({round(i * (count - 1) / 4) for i in range(5)}) if count else []
+        pattern = "%b %Y" if self.unit == "month" else "%d %b %Y"
+        return [((index + 0.5) / count, f"{self.bars[index][0]:{pattern}}") for index in wanted]
+
+
+def _usual(days: Mapping[date, int]) -> tuple[date, date]:
+    """First and last day of the time in which nearly all posts lie, with a margin as long as that time."""
+    total, seen = sum(days.values()), 0
+    inner = []
+    for day in sorted(days):
+        before, seen = seen, seen + days[day]
+        if seen > _TAIL * total and before < (1 - _TAIL) * total:
+            inner.append(day)
+    margin = (inner[-1] - inner[0]) + timedelta(days=30)
+    first = inner[0] - margin if inner[0] - date.min > margin else date.min
+    last = inner[-1] + margin if date.max - inner[-1] > margin else date.max
+    return first, last
+
+
+def _start(day: date, unit: str) -> date:
+    if unit == "day":
+        return day
+    return day - timedelta(days=day.weekday()) if unit == "week" else day.replace(day=1)
+
+
+def _next(start: date, unit: str) -> date:
+    if unit == "month":
+        return (start + timedelta(days=32)).replace(day=1)
+    return start + timedelta(days=7 if unit == "week" else 1)

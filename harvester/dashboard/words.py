@@ -1,0 +1,64 @@
+"""Numbers as people read them. Plain ASCII, since not every terminal shows more."""
+
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import PurePath
+
+_SIZE_UNITS = ("bytes", "kB", "MB", "GB", "TB")
+
+_userinfo = re.compile(r"(?<=://)[^/@\s]+@")
+
+
+def number(value: float) -> str:
+    """1204 -> 1,204; a value below 100 that is not whole keeps one decimal."""
+    return f"{value:,.1f}" if value < 100 and value != int(value) else f"{value:,.0f}"
+
+
+def counted(value: int, singular: str, plural: str = "") -> str:
+    """1 -> "1 page", 1204 -> "1,204 pages"."""
+    return f"{value:,} {singular if value == 1 else plural or singular + 's'}"
+
+
+def duration(seconds: float, rough: bool = False) -> str:
+    """42 -> "42 s", 751 -> "12 min 31 s" (roughly "13 min"), 7320 -> "2 h 02 min", 200000 -> "2 d 07 h"."""
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{round(whole / 60)} min" if rough else f"{whole // 60} min {whole % 60:02} s"
+    if whole < 86400:
+        return f"{whole // 3600} h {whole % 3600 // 60:02} min"
+    return f"{whole // 86400} d {whole % 86400 // 3600:02} h"
+
+
+def size(amount: float) -> str:
+    """Bytes: 12345678 -> "12.3 MB"."""
+    step = 0
+    while amount >= 1000 and step < len(_SIZE_UNITS) - 1:
+        amount /= 1000
+        step += 1
+    return f"{number(amount)} {_SIZE_UNITS[step]}"
+
+
+def spaced(name: str) -> str:
+    """The name of a stage, kind or reason, as words."""
+    return name.replace("_", " ")
+
+
+def without_userinfo(text: str) -> str:
+    """The text without the user names and passwords of the addresses in it."""
+    return _userinfo.sub("", text)
+
+
+def typed_command(original: Sequence[str], script: str) -> str:
+    """The command line of this process, to be typed again.
+
+    `original` is sys.orig_argv, because Scrapy takes the command's name out of sys.argv; `script` is
+    sys.argv[0].
+    """
+    if script in original:
+        words = [PurePath(script).name, *original[original.index(script) + 1 :]]
+    else:
+        words = ["python", *original[1:]]
+    return without_userinfo(shlex.join(words))

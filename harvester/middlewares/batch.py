@@ -1,0 +1,42 @@
+"""Spider middleware: the records of a page travel through the pipelines together."""
+
+from collections.abc import AsyncIterator
+from typing import Any, Self
+
+from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured
+from scrapy.http import Response
+
+from harvester.frontier.changes import CHANGES
+from harvester.items import Batch, Record, Reject
+
+
+class BatchMiddleware:
+    """Collects what a callback yields into Batches; requests and other items pass.
+
+    A change of the ledger ends a batch: it is made when the records yielded before it are confirmed.
+    With HARVESTER_BATCH = False (default True) records travel one by one, as third-party pipelines expect.
+    """
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        if not crawler.settings.getbool("HARVESTER_BATCH", True):
+            raise NotConfigured("HARVESTER_BATCH is off: records travel one by one")
+        return cls()
+
+    async def process_spider_output(self, response: Response, result: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        records: list[Record] = []
+        rejects: list[Reject] = []
+        changes: list[Any] = []
+        async for output in result:
+            if isinstance(output, CHANGES):
+                changes.append(output)
+            elif isinstance(output, (Record, Reject)):
+                if changes:
+                    yield Batch(records, changes, tuple(rejects))
+                    records, rejects, changes = [], [], []
+                (records if isinstance(output, Record) else rejects).append(output)
+            else:
+                yield output
+        if records or rejects or changes:
+            yield Batch(records, changes, tuple(rejects))

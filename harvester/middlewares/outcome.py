@@ -1,0 +1,126 @@
+"""Downloader middleware: every request gets one outcome; what follows is read from its policy."""
+
+import asyncio
+import logging
+import random
+import time
+from typing import Self
+from urllib.parse import urlsplit
+
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.exceptions import IgnoreRequest
+from scrapy.http import Response
+from scrapy.statscollectors import StatsCollector
+
+from harvester.outcomes import (
+    MOST_BACKOFF_S,
+    OK,
+    POLICIES,
+    Outcome,
+    Verdict,
+    classify_answer,
+    classify_exception,
+)
+from harvester.parsers.bluesky import parse_error
+
+logger = logging.getLogger(__name__)
+
+_TRIES = "harvester_tries"
+_CHECK_S = 0.25
+
+
+class RequestFailed(IgnoreRequest):
+    """A request that is given up. Raised to the errback by OutcomeMiddleware."""
+
+    def __init__(self, verdict: Verdict, tries: int) -> None:
+        super().__init__(verdict.outcome, verdict.reason)
+        self.verdict = verdict
+        self.tries = tries
+
+    def __str__(self) -> str:
+        tried = f" ({self.tries} tries)" if self.tries > 1 else ""
+        return f"{self.verdict.outcome}: {self.verdict.reason}{tried}" if self.verdict.reason else self.verdict.outcome
+
+
+class OutcomeMiddleware:
+    """Callbacks see answers with outcome ok; errbacks see a RequestFailed; retries happen in between."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._stats = crawler.stats
+        self._answered: set[str] = set()
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler)
+
+    async def process_response(self, request: Request, response: Response) -> Response | Request:
+        if request.meta.get("dont_retry"):  # robots.txt, which reads statuses itself
+            return response
+        verdict = classify(response)
+        if verdict is OK:
+            self._stats.inc_value("harvester/pages")
+            self._stats.inc_value("harvester/outcomes/ok")
+            return response
+        self._answered.add(urlsplit(request.url).netloc)
+        return await self._follow(request, verdict)
+
+    async def process_exception(self, request: Request, exception: Exception) -> Request | None:
+        if isinstance(exception, RequestFailed) or request.meta.get("dont_retry"):
+            return None
+        return await self._follow(request, classify_exception(exception))
+
+    async def _follow(self, request: Request, verdict: Verdict) -> Request:
+        outcome = verdict.outcome
+        host = urlsplit(request.url).netloc
+        policy = POLICIES[outcome]
+        count(self._stats, verdict, request.url)
+        tries = request.meta.get(_TRIES, 0) + 1
+        retries = policy.retries
+        if outcome is Outcome.NETWORK and host not in self._answered:
+            retries = min(retries, 2)  # a host that never answered is probably not there
+        if tries > retries:
+            raise RequestFailed(verdict, tries)
+        logger.debug("%s from %s, try %d of %d: %s", outcome, host, tries, retries + 1, verdict.reason)
+        await self._sleep(min(policy.backoff_s * 2 ** (tries - 1), MOST_BACKOFF_S) * random.uniform(0.5, 1.0))
+        again = request.replace(dont_filter=True, priority=request.priority + 10)
+        again.meta[_TRIES] = tries
+        return again
+
+    async def _sleep(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            engine = self._crawler.engine
+            if engine is None or not engine.running:
+                return
+            await asyncio.sleep(min(left, _CHECK_S))
+
+
+def classify(response: Response) -> Verdict:
+    """The outcome of an answer, its body looked at as far as that takes."""
+    if response.status == 200:
+        if b"json" in (response.headers.get("Content-Type") or b""):
+            end = response.body[-16:].rstrip()
+            if not end.endswith((b"}", b"]")):
+                return Verdict(Outcome.NETWORK, "the answer is cut short")
+        elif "/xrpc/app.bsky." in response.url:
+            return Verdict(Outcome.LAYOUT_CHANGED, "the answer is not JSON")
+        return OK
+    return classify_answer(response.status, response.body, parse_error(response.body))
+
+
+def count(stats: StatsCollector, verdict: Verdict, url: str) -> None:
+    """Counts an outcome that is not ok."""
+    host = urlsplit(url).netloc
+    stats.inc_value(f"harvester/outcomes/{verdict.outcome}")
+    if POLICIES[verdict.outcome].error:
+        stats.inc_value(f"harvester/errors/{verdict.outcome}/{host}")
+    if not verdict.known:
+        stats.inc_value("harvester/unclassified")
+        logger.warning("No rule knows this failure of %s: %s", host, verdict.reason)
+
+
+def verdict_of(error: BaseException) -> Verdict:
+    """The verdict on a request whose errback was called."""
+    return error.verdict if isinstance(error, RequestFailed) else classify_exception(error)

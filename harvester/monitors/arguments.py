@@ -1,0 +1,31 @@
+"""A spider's arguments as people may read them: short, and without secrets."""
+
+from typing import Any
+
+from pydantic import BaseModel
+
+from harvester.dashboard.words import without_userinfo
+
+LONGEST_TEXT = 300
+"""Characters of one argument that are kept."""
+MOST_VALUES = 20
+"""Values of one argument that are kept."""
+
+
+def printable_arguments(arguments: BaseModel | None) -> dict[str, Any]:
+    """All arguments by name, as JSON values. Long ones are cut, SecretStr and logins in addresses masked."""
+    if arguments is None:
+        return {}
+    return {name: _short(value) for name, value in arguments.model_dump(mode="json").items()}
+
+
+def _short(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _short(item) for name, item in value.items()}
+    if isinstance(value, list):
+        more = [f"… ({len(value):,} in all)"] if len(value) > MOST_VALUES else []
+        return [_short(item) for item in value[:MOST_VALUES]] + more
+    if not isinstance(value, str):
+        return value
+    text = without_userinfo(value)
+    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}… ({len(text):,} characters)"

@@ -1,0 +1,206 @@
+"""The history of runs, in the collection `runs`: what each was asked, how it goes, what became of it."""
+
+import asyncio
+import logging
+import os
+import platform
+import secrets
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple, Self
+
+import psutil
+import pymongo
+from pymongo import ASCENDING, DESCENDING, IndexModel
+from pymongo.asynchronous.database import AsyncDatabase
+from pymongo.errors import PyMongoError
+from scrapy import signals
+from scrapy.crawler import Crawler
+
+from harvester import mongodb
+from harvester.config import Config, load_config
+from harvester.exceptions import ServiceError, UsageError
+from harvester.monitors.arguments import printable_arguments
+from harvester.monitors.judgement import Judgement
+from harvester.monitors.summary import RunSummary
+
+logger = logging.getLogger(__name__)
+
+HEARTBEAT_SECONDS = 10
+"""How often a run says that it is alive."""
+LOST_AFTER_SECONDS = 60
+"""A run that was silent for so long is taken for dead."""
+DATABASE_SECONDS = 5
+"""How long one exchange with MongoDB may take: a run must end without it."""
+COMPARED_RUNS = 10
+"""How many earlier runs a run is compared with."""
+
+INDEXES = [
+    IndexModel([("spider", ASCENDING), ("scope", ASCENDING), ("started_at", DESCENDING)]),
+    IndexModel([("spider", ASCENDING), ("verdict", ASCENDING), ("started_at", DESCENDING)]),
+    IndexModel([("state", ASCENDING), ("heartbeat_at", ASCENDING)]),
+]
+
+
+class Earlier(NamedTuple):
+    """Documents of earlier passed runs, the newest first, at most COMPARED_RUNS each."""
+
+    same_scope: list[dict[str, Any]]
+    """Whole runs (none that continued another) that were asked for the same."""
+    same_spider: list[dict[str, Any]]
+
+
+class RunHistory:
+    """Keeps one document of `runs` up to date while a spider runs, and knows the runs before it.
+
+    Without MongoDB the run goes on: `earlier` stays None, and the document is written when MongoDB is back.
+    """
+
+    earlier: Earlier | None = None
+    """None until it was read."""
+    judgement: Judgement | None = None
+    """Set by RunMonitors at the end."""
+
+    def __init__(self, crawler: Crawler, config: Config) -> None:
+        assert crawler.stats
+        self.crawler = crawler
+        self.stats = crawler.stats
+        self.config = config
+        self.started_at = datetime.now(UTC)
+        self.run_id = f"{self.started_at:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+        self.stats.set_value("harvester/run", self.run_id)
+        self._database: AsyncDatabase[dict[str, Any]] | None = None
+        self._heartbeat: asyncio.Task[None] | None = None
+        self._unreachable = False
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        history = cls(crawler, load_config())
+        crawler.signals.connect(history.spider_opened, signal=signals.spider_opened)
+        crawler.signals.connect(history.engine_stopped, signal=signals.engine_stopped)
+        return history
+
+    async def spider_opened(self) -> None:
+        """Writes the run down and reads the earlier ones, now, so that MongoDB may be gone at the end."""
+        await self._save()
+        self._heartbeat = asyncio.create_task(self._beat())
+
+    async def engine_stopped(self) -> None:
+        """Writes down what became of the run. It comes after spider_closed, where the monitors judge."""
+        if not self._heartbeat:
+            return
+        self._heartbeat.cancel()
+        await asyncio.gather(self._heartbeat, return_exceptions=True)
+        await self._save()
+        if self._database is not None:
+            await self._database.client.close()
+
+    def document(self) -> dict[str, Any]:
+        """The run as it is now: the document of `runs`, whether or not MongoDB can be reached."""
+        spider = self.crawler.spider
+        stats = self.stats.get_stats()
+        summary = RunSummary.from_stats(stats)
+        finished_at = datetime.now(UTC) if summary.finish_reason else None
+        return {
+            "_id": self.run_id,
+            "spider": getattr(spider, "name", None),
+            "crawl": getattr(spider, "crawl_id", None),
+            "scope": getattr(spider, "scope", None),
+            "resumed": bool(getattr(spider, "resumed", False)),
+            "arguments": printable_arguments(getattr(spider, "arguments", None)),
+            "host": platform.node(),
+            "pid": os.getpid(),
+            "state": _state(summary, self.judgement),
+            "started_at": self.started_at,
+            "heartbeat_at": datetime.now(UTC),
+            "finished_at": finished_at,
+            "finish_reason": summary.finish_reason or None,
+            "counts": summary.stored,
+            "parsed": summary.parsed,
+            "rejected": summary.rejected,
+            "outcomes": summary.outcomes,
+            "errors": [error._asdict() for error in summary.errors[:100]],
+            "coverage": summary.coverage,
+            "accounts": summary.accounts,
+            "verdict": self.judgement.verdict if self.judgement else None,
+            "failures": self.judgement.failures if self.judgement else [],
+            "stats": summary.excerpt,
+            "exit_code": stats.get("harvester/exit_code"),
+            "report": stats.get("harvester/report"),
+        }
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(HEARTBEAT_SECONDS)
+            await self._save()
+
+    async def _save(self) -> None:
+        document = self.document()
+        try:
+            with pymongo.timeout(DATABASE_SECONDS):
+                if self._database is None:
+                    self._database = mongodb.connect(self.config)
+                runs = self._database.runs
+                await runs.replace_one({"_id": self.run_id}, document, upsert=True)
+                if self.earlier is None:
+                    await runs.create_indexes(INDEXES)
+                    await mark_lost(self._database)
+                    self.earlier = await earlier_runs(self._database, document)
+        except (PyMongoError, ServiceError) as error:
+            if not self._unreachable or document["finished_at"]:
+                logger.warning("Run %s could not be written to MongoDB: %s", self.run_id, _first_line(error))
+            self._unreachable = True
+        else:
+            self._unreachable = False
+
+
+def history_of(crawler: Crawler) -> RunHistory:
+    """The crawler's RunHistory. Raises UsageError when the extension is not enabled."""
+    history = crawler.get_extension(RunHistory)
+    if history is None:
+        raise UsageError("Monitors need the extension harvester.monitors.history.RunHistory: enable it.")
+    return history
+
+
+async def earlier_runs(database: AsyncDatabase[dict[str, Any]], document: dict[str, Any]) -> Earlier:
+    """The passed runs of the document's spider that started before it."""
+    passed = {
+        "spider": document["spider"],
+        "verdict": "passed",
+        "started_at": {"$lt": document["started_at"]},
+    }
+    alike = {**passed, "scope": document["scope"], "resumed": False}
+    same_scope, same_spider = [
+        await database.runs.find(query).sort("started_at", DESCENDING).limit(COMPARED_RUNS).to_list()
+        for query in (alike, passed)
+    ]
+    return Earlier(same_scope, same_spider)
+
+
+async def mark_lost(database: AsyncDatabase[dict[str, Any]]) -> int:
+    """Sets the state `lost` on runs whose process was killed, and returns how many there were."""
+    silent_since = datetime.now(UTC) - timedelta(seconds=LOST_AFTER_SECONDS)
+    lost = []
+    async for run in database.runs.find({"state": "running"}):
+        if run["heartbeat_at"] < silent_since or _died_here(run):
+            lost.append(run["_id"])
+            logger.warning("Run %s of %s did not end: its process was killed", run["_id"], run["spider"])
+    await database.runs.update_many({"_id": {"$in": lost}, "state": "running"}, {"$set": {"state": "lost"}})
+    return len(lost)
+
+
+def _died_here(run: dict[str, Any]) -> bool:
+    """Whether the run's process was one of this machine and is no more."""
+    return run["host"] == platform.node() and not psutil.pid_exists(run["pid"])
+
+
+def _state(summary: RunSummary, judgement: Judgement | None) -> str:
+    if not summary.finish_reason:
+        return "running"
+    if summary.interrupted:
+        return "interrupted"
+    failed = judgement.verdict == "failed" if judgement else summary.finish_reason != "finished"
+    return "failed" if failed else "finished"
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0].partition(", Timeout:")[0]

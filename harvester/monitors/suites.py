@@ -1,0 +1,284 @@
+"""The monitors that judge a run when its spider closes.
+
+Each says in one or two sentences what happened, with numbers, what it may mean, and what to do.
+"""
+
+import logging
+from statistics import median
+from typing import Any
+from unittest import SkipTest
+
+from spidermon import Monitor, MonitorSuite
+from spidermon.decorators import monitors
+
+from harvester.config import load_config
+from harvester.dashboard.words import counted
+from harvester.monitors.alerts import SendAlerts
+from harvester.monitors.history import history_of
+from harvester.monitors.judgement import Judgement
+from harvester.monitors.report import WriteReport
+from harvester.monitors.summary import REFUSALS, RunSummary
+
+logger = logging.getLogger(__name__)
+
+EXIT_CODE = 6
+"""Of a run that did not meet its monitors."""
+
+REQUIRED_COVERAGE = {
+    ("profile", "handle"): 1.0,
+    ("follow", "subject_did"): 1.0,
+    ("post", "created_at"): 0.9,
+    ("repost", "subject_uri"): 1.0,
+    ("like", "subject_uri"): 1.0,
+    ("thread", "post_count"): 1.0,
+    ("list", "name"): 1.0,
+    ("list", "purpose"): 1.0,
+    ("list_item", "subject_did"): 1.0,
+}
+"""(kind, field) -> share of records that must have it. Fields that people may leave empty are not here;
+a post's date is what its author's client wrote, and some write nonsense."""
+
+MAX_COVERAGE_DROP = 0.3
+"""How much of its coverage, as a share of all records, a field may lose against earlier runs."""
+MIN_COVERAGE_SAMPLE = 20
+"""Records of a kind below which its coverage is not compared with earlier runs: it would be chance."""
+MIN_LOSS = 3
+"""Records of a kind that must be missing before a drop is one: 1 list instead of 2 is chance."""
+MAX_REFUSED_RATIO = 0.05
+"""Share of all answers by which the sites may say no."""
+
+ADVICE = {
+    "blocked": "Wait before the next run, and ask for less (HARVESTER_REQUESTS_PER_SECOND).",
+    "challenge": "Wait before the next run, and ask for less (HARVESTER_REQUESTS_PER_SECOND).",
+    "auth_required": "It wants a login: configure one if you have an account there.",
+    "policy_denied": "Its rules do not allow this: ask its operator, or leave it out.",
+}
+"""What to do about each kind of refusal."""
+
+
+class RunMonitor(Monitor):  # type: ignore[misc]
+    """The base of the monitors. `note` is what a monitor that passed has to say."""
+
+    note = ""
+
+    def setUp(self) -> None:
+        history = history_of(self.data.crawler)
+        self.config = load_config()
+        self.earlier = history.earlier
+        self.resumed = bool(getattr(self.data.spider, "resumed", False))
+        self.summary = RunSummary.from_stats(self.data.stats)
+        if self.summary.interrupted:
+            raise SkipTest("The run was ended by hand, or by a limit set for it: its counts say nothing.")
+
+    def skip_without(self, runs: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
+        """The earlier runs, if there are any; skips the monitor otherwise."""
+        if runs is None:
+            raise SkipTest("The history of runs was not available: MongoDB could not be reached.")
+        if not runs:
+            raise SkipTest("There is no earlier passed run to compare with.")
+        return runs
+
+
+@monitors.name("Finish reason")
+class FinishReasonMonitor(RunMonitor):
+    def runTest(self) -> None:
+        reason = self.summary.finish_reason
+        if reason != "finished":
+            self.fail(
+                f"The run ended early, with the reason '{reason}', so its harvest is incomplete. "
+                "Mend the cause (see the end of its log), then start it again with the same arguments: "
+                "it continues where it stopped."
+            )
+        self.note = "All that was queued has been worked off."
+
+
+@monitors.name("Refusals")
+class RefusalMonitor(RunMonitor):
+    def runTest(self) -> None:
+        outcomes = self.summary.outcomes
+        refused, total = sum(outcomes.get(name, 0) for name in REFUSALS), sum(outcomes.values())
+        self.note = f"{refused:,} of {total:,} answers were a refusal."
+        if self.summary.finish_reason == "blocked" or refused > total * MAX_REFUSED_RATIO:
+            self.fail(f"{self.note} {self._who()}".strip())
+
+    def _who(self) -> str:
+        refusals = [error for error in self.summary.errors if error.outcome in REFUSALS]
+        sentences = []
+        for outcome, host, times, said in refusals[:3]:
+            answer = f', and said: "{said}"' if said else ""
+            sentences.append(f"{host} said no {times:,} times ({outcome}){answer}.")
+        kinds = dict.fromkeys(ADVICE[error.outcome] for error in refusals[:3])
+        return " ".join([*sentences, *kinds])
+
+
+@monitors.name("Record count")
+class RecordCountMonitor(RunMonitor):
+    def runTest(self) -> None:
+        stored, least = sum(self.summary.stored.values()), self.config.min_records
+        self.note = f"{counted(stored, 'record')} stored."
+        if self.resumed:
+            raise SkipTest(f"{self.note} The run continued another, so there is no least number.")
+        if stored < least:
+            self.fail(
+                f"{self.note} At least {least:,} are expected (HARVESTER_MIN_RECORDS). Either there was nothing "
+                "to find, or nothing was reached or understood: look at the seeds and at the failures."
+            )
+
+
+@monitors.name("Drop against earlier runs")
+class DropMonitor(RunMonitor):
+    def runTest(self) -> None:
+        if self.resumed:
+            raise SkipTest("The run continued another: a part is not compared with the whole.")
+        if self.summary.finish_reason != "finished":
+            raise SkipTest("The run ended early: less than before is what one expects.")
+        earlier = self.skip_without(self.earlier and self.earlier.same_scope)
+        kinds = sorted({kind for run in earlier for kind in run["counts"]})
+        before = {kind: median(run["counts"].get(kind, 0) for run in earlier) for kind in kinds}
+        drops = [self._drop(kind, before[kind]) for kind in kinds]
+        if any(drops):
+            self.fail(
+                f"Less was stored than in the last {len(earlier)} passed runs with the same arguments: "
+                f"{', '.join(filter(None, drops))}. Either it is gone at the source, or pages were cut short "
+                "or not understood: compare the staged answers with those of an earlier run."
+            )
+        self.note = f"Compared with {len(earlier)} earlier runs with the same arguments."
+
+    def _drop(self, kind: str, before: float) -> str:
+        now = self.summary.stored.get(kind, 0)
+        if before - now < MIN_LOSS or now >= before * (1 - self.config.max_drop_ratio):
+            return ""
+        return f"{now:,} {kind} records instead of {before:,.0f} (−{1 - now / before:.0%})"
+
+
+@monitors.name("Required fields")
+class RequiredCoverageMonitor(RunMonitor):
+    def runTest(self) -> None:
+        gaps = []
+        for (kind, field), least in REQUIRED_COVERAGE.items():
+            records = self.summary.covered.get(kind, 0)
+            share = self.summary.coverage.get(kind, {}).get(field, 0.0)
+            if records > 0 and share < least:
+                gaps.append(f"{kind}.{field} is in {share:.1%} of {records:,} records, not in {least:.0%}")
+        if gaps:
+            self.fail(
+                f"Fields are missing: {'; '.join(gaps)}. The site has probably changed how it delivers them: "
+                "compare a staged answer with the parser."
+            )
+        self.note = "No record lacks what every record has."
+
+
+@monitors.name("Lost fields")
+class CoverageDropMonitor(RunMonitor):
+    def runTest(self) -> None:
+        earlier = self.skip_without(self.earlier and (self.earlier.same_scope or self.earlier.same_spider))
+        drops = []
+        for kind, records in self.summary.covered.items():
+            if records < MIN_COVERAGE_SAMPLE:
+                continue
+            runs = [run["coverage"][kind] for run in earlier if kind in run["coverage"]]
+            for field in sorted({field for run in runs for field in run}):
+                before = median(run.get(field, 0.0) for run in runs)
+                now = self.summary.coverage.get(kind, {}).get(field, 0.0)
+                if before - now > MAX_COVERAGE_DROP:
+                    drops.append(f"{kind}.{field} was in {before:.0%} of the records and is in {now:.0%}")
+        if drops:
+            self.fail(
+                f"Fields were lost against {len(earlier)} earlier passed runs: {'; '.join(drops)}. The site "
+                "may have changed how it delivers them: compare a staged answer with the parser."
+            )
+        self.note = f"Compared with {len(earlier)} earlier runs."
+
+
+@monitors.name("Error ratio")
+class ErrorRatioMonitor(RunMonitor):
+    def runTest(self) -> None:
+        failed, total = self.summary.failed_outcomes(), sum(self.summary.outcomes.values())
+        errors, most = sum(failed.values()), self.config.max_error_ratio
+        self.note = f"{errors:,} of {total:,} requests failed."
+        if errors > total * most:
+            hosts = [
+                f"{outcome} at {host} ({times:,})" for outcome, host, times, _ in self.summary.errors[:3]
+            ]
+            self.fail(
+                f"{self.note} HARVESTER_MAX_ERROR_RATIO allows {most:.0%}. The most frequent are "
+                f"{', '.join(hosts) or _most(failed)}. What they would have brought is missing: start the run "
+                "again with the same arguments when the cause is gone."
+            )
+
+
+@monitors.name("Reject ratio")
+class RejectRatioMonitor(RunMonitor):
+    def runTest(self) -> None:
+        rejected, parsed = sum(self.summary.rejected.values()), sum(self.summary.parsed.values())
+        most = self.config.max_reject_ratio
+        self.note = f"{rejected:,} of {parsed:,} records were rejected."
+        if rejected > parsed * most:
+            self.fail(
+                f"{self.note} HARVESTER_MAX_REJECT_RATIO allows {most:.0%}. The most frequent reasons are "
+                f"{_most(self.summary.reject_reasons) or _most(self.summary.rejected)}: the parser may misread "
+                "a changed page. The reject files hold them all."
+            )
+
+
+@monitors.name("Unclassified failures")
+class UnclassifiedMonitor(RunMonitor):
+    def runTest(self) -> None:
+        count, most = self.summary.unclassified, self.config.max_unclassified
+        self.note = f"{counted(count, 'failure')} matched no rule."
+        if count > most:
+            self.fail(
+                f"{self.note} The limit is {most:,} (HARVESTER_MAX_UNCLASSIFIED). "
+                "A site answers in a way never seen before: find it in the log, and give it a rule."
+            )
+
+
+@monitors.name("Failed accounts")
+class FailedAccountsMonitor(RunMonitor):
+    def runTest(self) -> None:
+        reasons, total = self.summary.failed_accounts(), sum(self.summary.accounts.values())
+        failed, most = sum(reasons.values()), self.config.max_error_ratio
+        absent = self.summary.accounts.get("failed", 0) - failed
+        gone = f", besides {absent:,} that are not there any more" if absent > 0 else ""
+        self.note = f"{failed:,} of {total:,} accounts failed{gone}."
+        if failed > total * most:
+            self.fail(
+                f"{self.note} HARVESTER_MAX_ERROR_RATIO allows {most:.0%}. The most frequent reasons are "
+                f"{_most(reasons)}. Start the run again with the same arguments when the cause is gone."
+            )
+
+
+class RunMonitors(MonitorSuite):  # type: ignore[misc]
+    """Judges a run, writes the verdict into the stats, then the report, and alerts when it failed."""
+
+    monitors = (
+        FinishReasonMonitor,
+        RefusalMonitor,
+        RecordCountMonitor,
+        DropMonitor,
+        RequiredCoverageMonitor,
+        CoverageDropMonitor,
+        ErrorRatioMonitor,
+        RejectRatioMonitor,
+        UnclassifiedMonitor,
+        FailedAccountsMonitor,
+    )
+    monitors_finished_actions = (WriteReport,)
+    monitors_failed_actions = (SendAlerts,)
+
+    def on_monitors_finished(self, result: Any) -> None:
+        judgement = Judgement.of(result)
+        for failure in judgement.failures:
+            logger.warning("%(monitor)s: %(message)s", failure)
+        logger.info("Verdict of the monitors: %s", judgement.verdict)
+        history_of(self._crawler).judgement = judgement
+        stats = self._crawler.stats
+        stats.set_value("harvester/verdict", judgement.verdict)
+        stats.set_value("harvester/verdict/failures", len(judgement.failures))
+        if judgement.verdict == "failed" and not stats.get_value("harvester/exit_code"):
+            stats.set_value("harvester/exit_code", EXIT_CODE)
+
+
+def _most(counts: dict[str, int]) -> str:
+    """The three most frequent, each with its count."""
+    return ", ".join(f"{name} ({count:,})" for name, count in sorted(counts.items(), key=lambda x: -x[1])[:3])

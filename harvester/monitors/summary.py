@@ -1,0 +1,129 @@
+"""What a run did, read from its stats. Monitors, history, report and alerts look at this and nothing else."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from harvester.outcomes import POLICIES, Outcome
+
+INTERRUPTED_REASONS = frozenset(
+    {"shutdown", "closespider_timeout", "closespider_itemcount", "closespider_pagecount"}
+)
+"""Finish reasons by which the person at the terminal ended the run: such a run is not judged."""
+
+HARMLESS_OUTCOMES = frozenset(str(outcome) for outcome, policy in POLICIES.items() if not policy.error)
+"""Outcomes that say something about what was looked for, and nothing bad about the way there."""
+
+REFUSALS = frozenset(
+    map(str, (Outcome.BLOCKED, Outcome.CHALLENGE, Outcome.AUTH_REQUIRED, Outcome.POLICY_DENIED))
+)
+"""Outcomes by which a site says no."""
+
+_EXCERPT = (
+    "downloader/request_count",
+    "downloader/response_count",
+    "downloader/response_bytes",
+    "elapsed_time_seconds",
+    "log_count/ERROR",
+    "log_count/WARNING",
+    "memusage/max",
+)
+
+
+class HostErrors(NamedTuple):
+    """How often one host ended requests in one outcome."""
+
+    outcome: str
+    host: str
+    times: int
+    said: str
+    """What the host answered last, in short; empty when nobody wrote it down."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSummary:
+    """Counts of one run, by kind, outcome, stage or reason. What was never counted is empty."""
+
+    finish_reason: str
+    parsed: dict[str, int]
+    stored: dict[str, int]
+    rejected: dict[str, int]
+    reject_reasons: dict[str, int]
+    """`kind/reason` -> records."""
+    outcomes: dict[str, int]
+    errors: list[HostErrors]
+    """The most frequent first."""
+    unclassified: int
+    coverage: dict[str, dict[str, float]]
+    """Kind -> field -> share (0 to 1) of the valid records that had it."""
+    covered: dict[str, int]
+    """Kind -> records that reached validation and passed it, of which `coverage` is the share."""
+    accounts: dict[str, int]
+    account_failures: dict[str, int]
+    """Reason why accounts failed -> accounts."""
+    excerpt: dict[str, Any]
+    """Some of Scrapy's own stats."""
+
+    @classmethod
+    def from_stats(cls, stats: Mapping[str, Any]) -> "RunSummary":
+        """The summary of a run whose stats these are."""
+        parsed = _counts(stats, "harvester/records/parsed/")
+        rejected = _counts(stats, "harvester/records/rejected/")
+        dropped = _counts(stats, "harvester/consent/dropped/")
+        covered = {kind: n - rejected.get(kind, 0) - dropped.get(kind, 0) for kind, n in parsed.items()}
+        errors = []
+        for path, count in _counts(stats, "harvester/errors/", depth=2).items():
+            outcome, host = path.split("/")
+            errors.append(HostErrors(outcome, host, count, str(stats.get(f"harvester/said/{path}", ""))))
+        return cls(
+            finish_reason=str(stats.get("finish_reason", "")),
+            parsed=parsed,
+            stored=_counts(stats, "harvester/records/stored/"),
+            rejected=rejected,
+            reject_reasons=_counts(stats, "harvester/records/rejected/", depth=2),
+            outcomes=_counts(stats, "harvester/outcomes/"),
+            errors=sorted(errors, key=lambda error: -error.times),
+            unclassified=int(stats.get("harvester/unclassified", 0)),
+            coverage=_coverage(stats, covered),
+            covered=covered,
+            accounts=_counts(stats, "harvester/accounts/"),
+            account_failures=_counts(stats, "harvester/accounts/reasons/failed/"),
+            excerpt={name: stats[name] for name in _EXCERPT if name in stats},
+        )
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether a person ended the run, so that its counts say nothing about the site."""
+        return self.finish_reason in INTERRUPTED_REASONS
+
+    def failed_outcomes(self) -> dict[str, int]:
+        """Outcomes that count as errors, with how often they came."""
+        return {name: count for name, count in self.outcomes.items() if name not in HARMLESS_OUTCOMES}
+
+    def failed_accounts(self) -> dict[str, int]:
+        """Reasons why accounts failed, with how many; without those that are simply no longer there."""
+        reasons = dict(self.account_failures)
+        unexplained = self.accounts.get("failed", 0) - sum(reasons.values())
+        if unexplained > 0:
+            reasons["no reason given"] = unexplained
+        return {
+            reason: n for reason, n in reasons.items() if reason.partition(":")[0] not in HARMLESS_OUTCOMES
+        }
+
+
+def _counts(stats: Mapping[str, Any], prefix: str, depth: int = 1) -> dict[str, int]:
+    """The whole numbers at `depth` further path segments below `prefix`, by the rest of their path."""
+    return {
+        name[len(prefix) :]: value
+        for name, value in stats.items()
+        if name.startswith(prefix) and isinstance(value, int) and name.count("/", len(prefix)) == depth - 1
+    }
+
+
+def _coverage(stats: Mapping[str, Any], covered: Mapping[str, int]) -> dict[str, dict[str, float]]:
+    coverage: dict[str, dict[str, float]] = {}
+    for path, count in _counts(stats, "harvester/coverage/", depth=2).items():
+        kind, field = path.split("/")
+        if covered.get(kind, 0) > 0:
+            coverage.setdefault(kind, {})[field] = min(1.0, count / covered[kind])
+    return coverage

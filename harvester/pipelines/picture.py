@@ -1,0 +1,93 @@
+"""Bytes of unknown origin into a JPEG that can be trusted."""
+
+import warnings
+from io import BytesIO
+
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from harvester.exceptions import HarvesterError
+
+_FORMATS = ("JPEG", "PNG", "WEBP", "GIF")
+_SIGNATURES = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF87a", b"GIF89a")
+_ORIENTATION = 0x0112
+_LARGEST_SIDE = 65_500
+"""Pixels; what the JPEG encoder takes."""
+_QUALITY = 90
+
+warnings.filterwarnings("error", category=Image.DecompressionBombWarning)  # refused, not a line in the log
+
+
+class PictureError(HarvesterError):
+    """A picture that is not stored. Raised by to_jpeg and by the images pipeline, which counts the reason."""
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(f"{reason}: {detail}" if detail else reason)
+        self.reason = reason
+
+
+def to_jpeg(body: bytes, most_pixels: int) -> bytes:
+    """A JPEG without transparency, turned as its EXIF says. JPEGs that need no change come back as they are.
+
+    Raises PictureError: empty, not_an_image, unsupported_format, too_many_pixels, truncated, damaged.
+    """
+    if not body:
+        raise PictureError("empty")
+    Image.MAX_IMAGE_PIXELS = most_pixels
+    try:
+        with Image.open(BytesIO(body), formats=_FORMATS) as image:
+            _check_size(image, most_pixels)
+            return body if _is_plain_jpeg(image) else _converted(image)
+    except PictureError:
+        raise
+    except Exception as error:  # noqa: BLE001  hostile bytes make the decoders raise nearly anything
+        raise _refusal(body, error) from None
+
+
+def _check_size(image: Image.Image, most_pixels: int) -> None:
+    """From the header: nothing is decoded yet."""
+    width, height = image.size
+    if width * height > most_pixels or max(width, height) > _LARGEST_SIDE:
+        raise PictureError("too_many_pixels", f"{width} x {height}")
+
+
+def _is_plain_jpeg(image: Image.Image) -> bool:
+    """Whether the picture can be kept as it came. Decodes it, so that a damaged one is found out."""
+    if image.format not in ("JPEG", "MPO") or image.mode not in ("RGB", "L"):
+        return False
+    if image.getexif().get(_ORIENTATION, 1) in range(2, 9):
+        return False
+    image.draft(None, (image.width // 8 or 1, image.height // 8 or 1))  # an eighth: the same bytes, less work
+    image.load()
+    return True
+
+
+def _converted(image: Image.Image) -> bytes:
+    turned = ImageOps.exif_transpose(image)
+    if turned.mode.startswith("I;16"):
+        turned = turned.point(lambda value: value / 256).convert("L")
+    if turned.has_transparency_data:
+        turned = turned.convert("RGBA")
+        flat = Image.new("RGB", turned.size, "white")
+        flat.paste(turned, mask=turned.getchannel("A"))
+    else:
+        flat = turned.convert("RGB")
+    flat.info = {}  # comments and XMP would be written out again
+    buffer = BytesIO()
+    flat.save(buffer, "JPEG", quality=_QUALITY)
+    return buffer.getvalue()
+
+
+def _refusal(body: bytes, error: Exception) -> PictureError:
+    if isinstance(error, (Image.DecompressionBombWarning, Image.DecompressionBombError)):
+        return PictureError("too_many_pixels", str(error))
+    is_webp = body[:4] == b"RIFF" and body[8:12] == b"WEBP"
+    cut_webp = is_webp and int.from_bytes(body[4:8], "little") + 8 > len(body)
+    if cut_webp or "truncated" in str(error).lower():
+        return PictureError("truncated", f"after {len(body)} bytes")
+    if not isinstance(error, UnidentifiedImageError):
+        return PictureError("damaged", f"{type(error).__name__}: {error}")
+    if body.startswith(_SIGNATURES):
+        return PictureError("truncated", f"after {len(body)} bytes")
+    if body.lstrip()[:1] in (b"<", b"{", b"["):
+        return PictureError("not_an_image", "it begins like HTML or JSON")
+    return PictureError("unsupported_format", f"it begins with {body[:8]!r}")

@@ -1,0 +1,1 @@
+def print_arguments(s): print(s)

@@ -1,0 +1,96 @@
+"""The base of harvester's spiders: typed arguments, an identity for the run, and ends that say why."""
+
+import asyncio
+import hashlib
+import logging
+from datetime import UTC, datetime
+from typing import Any, ClassVar, Self
+
+import msgspec
+from pydantic import BaseModel, ConfigDict, ValidationError
+from scrapy import Spider
+from scrapy.crawler import Crawler
+from scrapy.exceptions import CloseSpider
+from scrapy.http import Response
+
+from harvester.config import Config, load_config
+from harvester.exceptions import HarvesterError, UsageError
+from harvester.items import Provenance
+
+logger = logging.getLogger(__name__)
+
+
+class SpiderArguments(BaseModel):
+    """The base of a spider's arguments."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    def identity(self) -> dict[str, Any]:
+        """What tells one harvest from another, as JSON values."""
+        return self.model_dump(mode="json")
+
+
+class HarvesterSpider(Spider):
+    """A spider whose arguments are the pydantic model `Arguments`; a bad one is refused before anything is fetched."""
+
+    Arguments: ClassVar[type[SpiderArguments]]
+
+    def __init__(self, config: Config, arguments: SpiderArguments, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.config = config
+        self.arguments = arguments
+        self.crawl_id = ""
+        self.resumed = False
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
+        spider = cls(load_config(), cls.parse_arguments(kwargs))
+        spider._set_crawler(crawler)
+        return spider
+
+    @classmethod
+    def parse_arguments(cls, given: dict[str, Any]) -> SpiderArguments:
+        """The arguments as typed at the terminal. Raises UsageError that names each bad one."""
+        try:
+            return cls.Arguments(**given)
+        except ValidationError as error:
+            lines = [f"  {'.'.join(map(str, e['loc'])) or 'arguments'}: {_said(e)}" for e in error.errors()]
+            raise UsageError(
+                f"Arguments of {cls.name} cannot be used:\n"
+                + "\n".join(lines)
+                + f"\n`harvester spiders show {cls.name}` lists them all."
+            ) from None
+
+    @property
+    def scope(self) -> str:
+        """Hash of the arguments: runs of one scope harvest the same."""
+        return hashlib.sha256(msgspec.json.encode(self.arguments.identity(), order="sorted")).hexdigest()[:16]
+
+    def provenance(self, response: Response) -> Provenance:
+        """Of the records of this answer."""
+        return Provenance(response.url, datetime.now(UTC), self.name, self.crawl_id)
+
+    def stop(self, reason: str, message: str, exit_code: int) -> CloseSpider:
+        """The exception that ends the run; says why in the log and in the exit code."""
+        logger.error("%s", message)
+        self.crawler.stats.set_value("harvester/exit_code", exit_code)
+        return CloseSpider(reason)
+
+    def end(self, reason: str, exit_code: int) -> None:
+        """Ends the run from a place where no exception can."""
+        self.crawler.stats.set_value("harvester/exit_code", exit_code)
+        assert self.crawler.engine
+        self._ending = asyncio.ensure_future(self.crawler.engine.close_spider_async(reason=reason))
+
+    def stop_for(self, error: HarvesterError) -> CloseSpider:
+        """The exception that ends the run because of `error`; its reason is the error's name in snake case."""
+        words = "".join(f"_{c.lower()}" if c.isupper() else c for c in type(error).__name__)
+        return self.stop(words.strip("_"), str(error), error.exit_code)
+
+
+def _said(error: Any) -> str:
+    said: str = error["msg"].removeprefix("Value error, ")
+    given = error.get("input")
+    if error["type"] == "extra_forbidden":
+        return f"there is no such argument (given: {given!r})"
+    return f"{said} (given: {given!r})" if isinstance(given, str) and given not in said else said

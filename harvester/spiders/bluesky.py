@@ -1,0 +1,443 @@
+"""Harvests a slice of Bluesky: accounts around the seeds, who follows whom, posts, threads, lists."""
+
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Self
+
+import msgspec
+from scrapy import Request, signals
+from scrapy.crawler import Crawler
+from scrapy.exceptions import CloseSpider
+from scrapy.http import Response
+from twisted.python.failure import Failure
+
+from harvester.addresses import refuse_private
+from harvester.exceptions import HarvesterError, ParseError, UsageError
+from harvester.frontier.changes import (
+    Account,
+    Change,
+    Ended,
+    Found,
+    ProfileCollected,
+    SeedEnded,
+    ThreadAnswer,
+    ThreadEnded,
+)
+from harvester.frontier.ledger import CrawlLedger
+from harvester.items import Batch, Profile, Provenance, Record, Reject, Thread
+from harvester.middlewares.outcome import count, verdict_of
+from harvester.mongodb import Patience, connect
+from harvester.outcomes import POLICIES, Outcome, Verdict
+from harvester.parsers import bluesky as parse
+from harvester.spiders.base import HarvesterSpider
+from harvester.spiders.bluesky_arguments import BlueskyArguments
+from harvester.spiders.bluesky_chains import Chains, xrpc
+from harvester.spiders.seeds import BadSeed
+
+PROFILES_A_CALL = 25
+THREAD_DEPTH = 100
+"""Levels of replies asked for at once; deeper ones are asked for from where the answer ends."""
+ACCOUNTS_AT_ONCE = 40
+"""Accounts whose lists are read at the same time; each list is a chain of one request at a time."""
+PROFILES_AT_ONCE = 75
+THREADS_AT_ONCE = 20
+REFUSALS_IN_A_ROW = 5
+"""Failures that speak of the whole service, after which the run ends and leaves it alone."""
+
+INTENTS = "org.user-intents.declaration"
+BULK_DATASET = "bulkDataset"
+"""The declared intent that speaks of what harvester does."""
+
+Output = Request | Record | Reject | Change
+Read = Callable[[Response], Iterable[Output]]
+Fail = Callable[[Verdict], Iterable[Output]]
+
+
+class BlueskySpider(HarvesterSpider):
+    """Harvests accounts of Bluesky (public.api.bsky.app, plc.directory, and the accounts' own servers).
+
+    Caveats: the network's own counts exceed its lists, which leave out suspended accounts; likes come with
+    history=records or car only. Arguments: see `harvester spiders show bluesky`.
+    """
+
+    name = "bluesky"
+    Arguments = BlueskyArguments
+    arguments: BlueskyArguments
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        spider.chains = Chains(spider)
+        spider.service = spider.arguments.service
+        spider.refusals = 0
+        spider.answered = False
+        database = connect(spider.config)
+        spider.ledger = CrawlLedger(
+            database,
+            Patience(crawler, spider.config),
+            spider=spider.name,
+            scope=spider.scope,
+            arguments=spider.arguments.model_dump(mode="json"),
+            max_accounts=spider.arguments.max_accounts,
+        )
+        crawler.signals.connect(spider.on_spider_error, signals.spider_error)
+        crawler.signals.connect(spider.on_item_error, signals.item_error)
+        crawler.signals.connect(spider.on_closed, signals.spider_closed)
+        return spider
+
+    # The crawl --------------------------------------------------------------------------------------------
+
+    async def start(self) -> AsyncIterator[Request]:
+        """Hands out what the ledger says is to be done, until nothing is left."""
+        try:
+            await self.open_crawl()
+        except HarvesterError as error:
+            raise self.stop_for(error) from None
+        while True:
+            busy = self.ledger.busy()
+            found = False
+            async for request in self.next_requests():
+                found = True
+                yield request
+            if not found:
+                if not busy:
+                    break
+                await self.ledger.wait(5.0)
+            self.publish()
+        if not self.answered and self.refusals:
+            raise self.leave_alone(self.last_refusal)
+        await self.ledger.skip_rest()
+
+    async def open_crawl(self) -> None:
+        await self.ledger.open()
+        self.crawl_id, self.resumed = self.ledger.crawl, self.ledger.resumed
+        self.crawler.stats.set_value("harvester/crawl", self.crawl_id)
+        if self.resumed:
+            self.logger.info("Continuing the crawl %s", self.crawl_id)
+        good: list[str] = []
+        any_good = False
+        for seed in self.arguments.read_seeds():
+            if isinstance(seed, BadSeed):
+                self.logger.warning("Line %d of the seeds, %r, is %s", seed.line, seed.text, seed.reason)
+                self.crawler.stats.inc_value("harvester/seeds/rejected")
+                await self.ledger.reject_seed(seed.text, seed.reason)
+            elif seed:
+                any_good = True
+                good.append(seed)
+                if len(good) == 1000:
+                    await self.ledger.add_seeds(good)
+                    good = []
+        await self.ledger.add_seeds(good)
+        if not any_good:
+            raise UsageError("There is no seed to begin with. Give accounts: -a seeds=alice.bsky.social,did:plc:...")
+
+    async def next_requests(self) -> AsyncIterator[Request]:
+        seeds = await self.ledger.next_seeds(PROFILES_A_CALL)
+        dids = [seed for seed in seeds if seed.startswith("did:")]
+        if dids:
+            await self.ledger.confirm([SeedEnded(did, did) for did in dids])
+        if handles := [seed for seed in seeds if not seed.startswith("did:")]:
+            yield self.ask_profiles(handles, partial(self.read_seeds, handles), partial(self.fail_seeds, handles))
+        for account in await self.ledger.next_open(ACCOUNTS_AT_ONCE - self.ledger.lists_in_flight()):
+            for request in self.chains.begin(account):
+                yield request
+        if self.ledger.profiles_in_flight() <= PROFILES_AT_ONCE - PROFILES_A_CALL:
+            accounts = await self.ledger.next_accounts(PROFILES_A_CALL)
+            purged = await self.ledger.purged(account.did for account in accounts)
+            if purged:
+                await self.ledger.confirm([Ended(did, "skipped", "purged") for did in purged])
+            if wanted := {account.did: account for account in accounts if account.did not in purged}:
+                yield self.ask_profiles(
+                    list(wanted), partial(self.read_profiles, wanted), partial(self.fail_profiles, list(wanted))
+                )
+        for uri in await self.ledger.next_threads(THREADS_AT_ONCE - self.ledger.threads_in_flight()):
+            yield self.ask_thread(_Tree(uri), uri)
+
+    def publish(self) -> None:
+        """The ledger's counts, for those who watch."""
+        for room, counter in (("accounts", self.ledger.stages), ("threads", self.ledger.thread_stages)):
+            for stage, number in counter.items():
+                self.crawler.stats.set_value(f"harvester/{room}/{stage}", number)
+
+    async def on_closed(self) -> None:
+        """Counts what became of the accounts, and says whether the crawl is finished."""
+        if not self.crawl_id:
+            return
+        finished = await self.ledger.close()
+        self.publish()
+        for (stage, reason), number in (await self.ledger.reasons()).items():
+            self.crawler.stats.set_value(f"harvester/accounts/reasons/{stage}/{reason}", number)
+        self.crawler.stats.set_value("harvester/crawl_finished", finished)
+
+    # Asking -----------------------------------------------------------------------------------------------
+
+    def ask(self, url: str, read: Read, fail: Fail, **meta: Any) -> Request:
+        """A request whose answer goes to `read`, and whose failure goes to `fail`."""
+        return Request(
+            url,
+            callback=self.on_answer,
+            errback=self.on_failure,
+            cb_kwargs={"read": read, "fail": fail},
+            meta=meta,
+            dont_filter=True,
+        )
+
+    def ask_service(self, call: str, parameters: Any, read: Read, fail: Fail) -> Request:
+        """A call of the AppView."""
+        return self.ask(xrpc(self.service, call, parameters), read, fail, authenticate=True)
+
+    def on_answer(self, response: Response, read: Read, fail: Fail) -> Iterator[Any]:
+        try:
+            outputs = list(read(response))
+        except ParseError as error:
+            yield from self.on_misread(response, Verdict(Outcome.LAYOUT_CHANGED, str(error)), fail)
+            return
+        if response.url.startswith(self.service):
+            self.refusals, self.answered = 0, True
+        yield from outputs
+
+    def on_misread(self, response: Response, verdict: Verdict, fail: Fail) -> Iterator[Any]:
+        """Asks again for an answer that could not be read; a connection may have spoiled it."""
+        request = response.request
+        assert request
+        count(self.crawler.stats, verdict, request.url)
+        tries = request.meta.get("misread", 0) + 1
+        if tries <= POLICIES[verdict.outcome].retries:
+            yield request.replace(meta=request.meta | {"misread": tries})
+        else:
+            yield from fail(verdict)
+
+    def on_failure(self, failure: Failure) -> Iterator[Any]:
+        request: Request = failure.request  # type: ignore[attr-defined]
+        verdict = verdict_of(failure.value)
+        if POLICIES[verdict.outcome].site and request.url.startswith(self.service):
+            self.refusals += 1
+            self.last_refusal = verdict
+            if self.refusals >= REFUSALS_IN_A_ROW:
+                raise self.leave_alone(verdict)
+        outputs = list(request.cb_kwargs["fail"](verdict))
+        changes = [output for output in outputs if not isinstance(output, (Request, Record, Reject))]
+        records = [output for output in outputs if isinstance(output, Record)]
+        if changes or records:
+            yield Batch(records, changes)
+        yield from (output for output in outputs if isinstance(output, Request))
+
+    def leave_alone(self, verdict: Verdict) -> CloseSpider:
+        """The end of a run whose service refuses or cannot be reached; the work stays queued."""
+        refused = verdict.outcome in (Outcome.BLOCKED, Outcome.CHALLENGE, Outcome.RATE_LIMITED)
+        what = "refuses to answer" if refused else "cannot be reached"
+        message = f"{self.service} {what} ({verdict.reason}). The crawl stops here and can be continued later."
+        return self.stop("blocked" if refused else "unreachable", message, exit_code=7)
+
+    def on_spider_error(self, failure: Failure, response: Response | Failure | None) -> None:
+        """A fault of this program: the run ends, and what was not confirmed is fetched again by the next."""
+        if response is not None:
+            self.end("program_error", exit_code=1)
+
+    def on_item_error(self, item: Any, failure: Failure) -> None:
+        """A pipeline could not keep a batch: without confirmation nothing of it counts as done."""
+        error = failure.value
+        if isinstance(error, HarvesterError):
+            self.logger.error("%s", error)
+            self.end("storage_error", error.exit_code)
+        else:
+            self.end("program_error", exit_code=1)
+
+    # Seeds ------------------------------------------------------------------------------------------------
+
+    def ask_profiles(self, actors: list[str], read: Read, fail: Fail) -> Request:
+        return self.ask_service("app.bsky.actor.getProfiles", [("actors", actor) for actor in actors], read, fail)
+
+    def read_seeds(self, handles: list[str], response: Response) -> Iterator[Output]:
+        found = {
+            profile.handle.lower(): profile.did
+            for profile in parse.parse_profiles(response.body, self.provenance(response)).records
+            if isinstance(profile, Profile)
+        }
+        for handle in handles:
+            if handle in found:
+                yield SeedEnded(handle, found[handle])
+            else:
+                yield self.ask_service(
+                    "app.bsky.actor.getProfile",
+                    {"actor": handle},
+                    partial(self.read_seed, handle),
+                    partial(self.fail_seeds, [handle]),
+                )
+
+    def read_seed(self, handle: str, response: Response) -> Iterator[Output]:
+        for profile in parse.parse_profile(response.body, self.provenance(response)).records:
+            yield SeedEnded(handle, profile.did)
+
+    def fail_seeds(self, handles: list[str], verdict: Verdict) -> Iterator[Output]:
+        for handle in handles:
+            self.logger.warning("The seed %s cannot be used: %s", handle, verdict.reason)
+            self.crawler.stats.inc_value("harvester/seeds/rejected")
+            yield SeedEnded(handle, None, f"{verdict.outcome}: {verdict.reason}", POLICIES[verdict.outcome].later)
+
+    # Profiles ---------------------------------------------------------------------------------------------
+
+    def read_profiles(self, accounts: dict[str, Account], response: Response) -> Iterator[Output]:
+        parsed = parse.parse_profiles(response.body, self.provenance(response))
+        found = {profile.did for profile in parsed.records}
+        yield from self.read_found(accounts, parsed)
+        for did in accounts.keys() - found - {reject.key for reject in parsed.rejects}:
+            yield self.ask_service(
+                "app.bsky.actor.getProfile",
+                {"actor": did},
+                partial(self.read_profile, accounts),
+                partial(self.fail_profiles, [did]),
+            )
+
+    def read_profile(self, accounts: dict[str, Account], response: Response) -> Iterator[Output]:
+        yield from self.read_found(accounts, parse.parse_profile(response.body, self.provenance(response)))
+
+    def read_found(self, accounts: dict[str, Account], parsed: parse.Parsed) -> Iterator[Output]:
+        for reject in parsed.rejects:
+            yield reject
+            if reject.key in accounts:
+                yield Ended(reject.key, "failed", f"rejected: {reject.reason}")
+        for profile in parsed.records:
+            if isinstance(profile, Profile) and profile.did in accounts:
+                if profile.opt_outs and self.arguments.honour_opt_outs:
+                    yield from self.leave_out(profile)
+                elif self.arguments.honour_opt_outs or self.arguments.history != "appview":
+                    yield self.ask_did_document(profile)
+                else:
+                    yield from self.accept(profile, None)
+
+    def fail_profiles(self, dids: list[str], verdict: Verdict) -> Iterator[Output]:
+        reason = f"{verdict.outcome}: {verdict.reason}"
+        for did in dids:
+            yield Ended(did, "failed", reason, POLICIES[verdict.outcome].later)
+
+    def ask_did_document(self, profile: Profile) -> Request:
+        """Where the account's own server is."""
+        method, _, name = profile.did.removeprefix("did:").partition(":")
+        url = (
+            f"{self.config.plc_url.rstrip('/')}/{profile.did}"
+            if method == "plc"
+            else f"https://{name}/.well-known/did.json"
+        )
+        return self.ask(url, partial(self.read_did_document, profile), partial(self.fail_server, profile))
+
+    def read_did_document(self, profile: Profile, response: Response) -> Iterator[Output]:
+        pds = parse.parse_did_document(response.body)
+        refusal = refuse_private(pds, self.config) if pds else "its DID document names no server"
+        if pds is None or refusal:
+            yield from self.fail_server(profile, Verdict(Outcome.INVALID, refusal or ""))
+        elif not self.arguments.honour_opt_outs:
+            yield from self.accept(profile, pds)
+        else:
+            parameters = {"repo": profile.did, "collection": INTENTS, "rkey": "self"}
+            yield self.ask(
+                xrpc(pds, "com.atproto.repo.getRecord", parameters),
+                partial(self.read_intents, profile, pds),
+                partial(self.fail_intents, profile, pds),
+            )
+
+    def read_intents(self, profile: Profile, pds: str, response: Response) -> Iterator[Output]:
+        intents = parse.parse_intents(response.body)
+        profile = msgspec.structs.replace(profile, intents=intents)
+        if intents.get(BULK_DATASET) is False:
+            yield from self.leave_out(msgspec.structs.replace(profile, opt_outs=(f"intent {BULK_DATASET}",)))
+        else:
+            yield from self.accept(profile, pds)
+
+    def fail_intents(self, profile: Profile, pds: str, verdict: Verdict) -> Iterator[Output]:
+        """Most accounts declare nothing; of a server that cannot be asked, nothing is known."""
+        if verdict.outcome is not Outcome.NOT_FOUND:
+            self.crawler.stats.inc_value("harvester/consent/unknown")
+        yield from self.accept(profile, pds)
+
+    def fail_server(self, profile: Profile, verdict: Verdict) -> Iterator[Output]:
+        """Without its own server an account's declarations are unknown, and its records cannot be read."""
+        self.crawler.stats.inc_value("harvester/consent/unknown")
+        if self.arguments.history == "appview" or "posts" not in self.arguments.collect:
+            yield from self.accept(profile, None)
+        else:
+            reason = f"server: {verdict.outcome}: {verdict.reason}"
+            yield Ended(profile.did, "failed", reason, POLICIES[verdict.outcome].later)
+
+    def leave_out(self, profile: Profile) -> Iterator[Output]:
+        """Of an account that does not want to be collected, only that is kept."""
+        yield profile
+        yield Ended(profile.did, "skipped", f"opt_out: {', '.join(profile.opt_outs)}")
+
+    def accept(self, profile: Profile, pds: str | None) -> Iterator[Output]:
+        if "profiles" in self.arguments.collect:
+            yield profile
+        yield ProfileCollected(profile.did, profile.handle, self.chains.wanted(), pds)
+
+    def found(self, members: Iterable[parse.Member], depth: int) -> Iterator[Change]:
+        """Accounts of a list, to be harvested too unless that is deep enough."""
+        if depth < self.arguments.depth and not self.ledger.full():
+            yield Found(tuple((member.did, member.handle) for member in members), depth + 1)
+
+    # Threads ----------------------------------------------------------------------------------------------
+
+    def ask_thread(self, tree: "_Tree", uri: str) -> Request:
+        parameters = {"uri": uri, "depth": THREAD_DEPTH, "parentHeight": 0}
+        tree.asked += 1
+        return self.ask_service(
+            "app.bsky.feed.getPostThread", parameters, partial(self.read_thread, tree), partial(self.fail_thread, tree)
+        )
+
+    def read_thread(self, tree: "_Tree", response: Response) -> Iterator[Output]:
+        tree.provenance = self.provenance(response)
+        part = parse.parse_thread(response.body, tree.provenance)
+        for post in part.posts:
+            tree.posts.add(post.key)
+            if post.key == tree.uri:
+                tree.opt_outs = post.opt_outs
+        tree.not_found.update(part.not_found)
+        tree.blocked.update(part.blocked)
+        yield from part.posts
+        yield from part.rejects
+        for uri in part.cut:
+            if uri not in tree.cut:
+                tree.cut.add(uri)
+                yield self.ask_thread(tree, uri)
+        yield from self.answered_thread(tree)
+
+    def fail_thread(self, tree: "_Tree", verdict: Verdict) -> Iterator[Output]:
+        tree.failure = tree.failure or verdict
+        yield from self.answered_thread(tree)
+
+    def answered_thread(self, tree: "_Tree") -> Iterator[Output]:
+        tree.answers += 1
+        if tree.answers < tree.asked:
+            yield ThreadAnswer(tree.uri)
+        elif tree.failure:
+            reason = f"{tree.failure.outcome}: {tree.failure.reason}"
+            later = POLICIES[tree.failure.outcome].later
+            yield ThreadEnded(tree.uri, "failed", reason, later, answers=tree.asked)
+        else:
+            assert tree.provenance
+            yield Thread(
+                did=parse.did_of(tree.uri),
+                provenance=tree.provenance,
+                opt_outs=tree.opt_outs,
+                uri=tree.uri,
+                post_count=len(tree.posts),
+                not_found=tuple(sorted(tree.not_found)),
+                blocked=tuple(sorted(tree.blocked)),
+            )
+            yield ThreadEnded(tree.uri, "collected", answers=tree.asked)
+
+
+@dataclass(slots=True)
+class _Tree:
+    """A thread while it is read, which may take several answers."""
+
+    uri: str
+    asked: int = 0
+    answers: int = 0
+    posts: set[str] = field(default_factory=set)
+    not_found: set[str] = field(default_factory=set)
+    blocked: set[str] = field(default_factory=set)
+    cut: set[str] = field(default_factory=set)
+    opt_outs: tuple[str, ...] = ()
+    provenance: Provenance | None = None
+    failure: Verdict | None = None

@@ -1,0 +1,113 @@
+"""What can be asked of the spider `bluesky`."""
+
+from datetime import UTC, date, datetime, time
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import BeforeValidator, Field, PrivateAttr, field_validator, model_validator
+
+from harvester.spiders.base import SpiderArguments
+from harvester.spiders.seeds import BadSeed, Seeds
+
+Part = Literal["graph", "profiles", "posts", "threads", "lists"]
+PARTS: tuple[Part, ...] = ("graph", "profiles", "posts", "threads", "lists")
+
+
+def _yes_or_no(value: Any) -> Any:
+    known = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
+    if isinstance(value, str):
+        if value.lower() not in known:
+            raise ValueError("say yes or no")
+        return known[value.lower()]
+    return value
+
+
+def _listed(value: Any) -> Any:
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+def _day(value: Any) -> Any:
+    if isinstance(value, str):
+        try:
+            value = datetime.combine(date.fromisoformat(value), time(), UTC)
+        except ValueError:
+            try:
+                value = datetime.fromisoformat(value)
+            except ValueError:
+                raise ValueError("a date like 2025-01-31, or a time like 2025-01-31T12:00:00Z") from None
+    if isinstance(value, datetime) and value.tzinfo is None:
+        value = value.replace(tzinfo=UTC)
+    return value
+
+
+YesOrNo = Annotated[bool, BeforeValidator(_yes_or_no)]
+
+
+class BlueskyArguments(SpiderArguments):
+    """Arguments of the spider `bluesky`."""
+
+    seeds: str = Field(
+        "",
+        description="accounts to begin with: handles, DIDs or profile addresses, comma-separated; @FILE; - for standard input",
+    )
+    depth: int = Field(
+        1, ge=0, le=10, description="how many steps from the seeds accounts are harvested; 0: the seeds alone"
+    )
+    direction: Literal["followers", "follows", "both"] = Field(
+        "follows", description="which lists are read, and followed to further accounts"
+    )
+    max_accounts: int | None = Field(None, ge=1, description="the most accounts to harvest; none: no limit")
+    collect: Annotated[tuple[Part, ...], BeforeValidator(_listed)] = Field(
+        ("graph", "profiles", "posts"), description="any of graph, profiles, posts, threads, lists", min_length=1
+    )
+    history: Literal["appview", "records", "car"] = Field(
+        "appview",
+        description="where posts come from: the AppView's author feed, listRecords of the account's server, or its whole repository",
+    )
+    since: Annotated[datetime | None, BeforeValidator(_day)] = Field(
+        None, description="only posts from then on (date or time, UTC)"
+    )
+    until: Annotated[datetime | None, BeforeValidator(_day)] = Field(
+        None, description="only posts before then (date or time, UTC)"
+    )
+    media: YesOrNo = Field(True, description="whether pictures are fetched: yes or no")
+    service: str = Field("https://public.api.bsky.app", description="the AppView to ask")
+    honour_opt_outs: YesOrNo = Field(
+        True, description="whether accounts that declared not to want this are left out: yes or no"
+    )
+
+    _seeds: Seeds = PrivateAttr()
+
+    @field_validator("collect")
+    @classmethod
+    def _in_order(cls, value: tuple[Part, ...]) -> tuple[Part, ...]:
+        return tuple(part for part in PARTS if part in value)
+
+    @field_validator("service")
+    @classmethod
+    def _origin(cls, value: str) -> str:
+        address = urlsplit(value if "://" in value else f"https://{value}")
+        if address.scheme not in ("http", "https") or not address.hostname or address.path not in ("", "/"):
+            raise ValueError("the address of a server, like https://public.api.bsky.app")
+        return f"{address.scheme}://{address.netloc}"
+
+    @model_validator(mode="after")
+    def _together(self) -> "BlueskyArguments":
+        if self.since and self.until and self.since >= self.until:
+            raise ValueError("since must be before until")
+        if "threads" in self.collect and "posts" not in self.collect:
+            raise ValueError("collect: threads are found through posts; ask for posts too")
+        self._seeds = Seeds(self.seeds)
+        if self._seeds.inline:
+            bad = [seed for seed in self._seeds if isinstance(seed, BadSeed)]
+            if bad:
+                raise ValueError("seeds: " + "; ".join(f"{seed.text!r} is {seed.reason}" for seed in bad))
+        return self
+
+    def read_seeds(self) -> Seeds:
+        """The seeds, to be iterated."""
+        return self._seeds
+
+    def identity(self) -> dict[str, Any]:
+        """What tells one harvest from another: all arguments, with the seeds' digest for a file's name."""
+        return self.model_dump(mode="json") | {"seeds": self._seeds.digest()}

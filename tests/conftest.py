@@ -1,0 +1,87 @@
+"""Fixtures that all rooms share: real servers, a database for each test, an environment without surprises."""
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from pydantic import SecretStr
+from pymongo import MongoClient
+from pymongo.database import Database
+
+from harvester import services
+from harvester.config import Config, load_config
+from harvester.services.servers import SERVERS
+from harvester.services.state import State, running_in
+
+Config.model_config["env_file"] = None
+for _name in list(os.environ):
+    if _name.startswith("HARVESTER_") or _name in ("MONGODB_URI", "REDIS_URL"):
+        del os.environ[_name]  # here, not in a fixture: harvester.settings reads them when it is imported
+
+
+@pytest.fixture(autouse=True)
+def _own_configuration(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A test may set variables through monkeypatch; the configuration made of them does not outlive it."""
+    load_config.cache_clear()
+    yield
+    load_config.cache_clear()
+
+
+@pytest.fixture(scope="session")
+def _servers() -> Iterator[Config]:
+    """A configuration whose private servers all tests share. They stop at the end, and after a kill too."""
+    with TemporaryDirectory(prefix="harvester-tests-") as folder:
+        state_dir = Path(folder).resolve()
+        yield Config(state_dir=state_dir)
+        services.leave()
+        for name in SERVERS:
+            supervisor = running_in(state_dir / name, State.read(state_dir / name).supervisor_pid)
+            if supervisor:
+                supervisor.wait(60)
+
+
+@pytest.fixture(scope="session")
+def mongodb_uri(_servers: Config) -> str:
+    """Address of a real mongod."""
+    return services.mongodb_uri(_servers)
+
+
+@pytest.fixture(scope="session")
+def redis_url(_servers: Config) -> str:
+    """Address of a real Valkey."""
+    return services.redis_url(_servers)
+
+
+@pytest.fixture
+def mongodb(mongodb_uri: str) -> Iterator[Database[dict[str, Any]]]:
+    """An empty database of this test's own, dropped afterwards."""
+    with MongoClient[dict[str, Any]](mongodb_uri, tz_aware=True) as client:
+        name = f"test-{uuid4().hex[:12]}"
+        yield client[name]
+        client.drop_database(name)
+
+
+@pytest.fixture
+def config(tmp_path: Path, mongodb: Database[dict[str, Any]], mongodb_uri: str) -> Config:
+    """Configuration for `tmp_path` and the test's database: no rate limit, loopback allowed."""
+    return Config(
+        mongodb_uri=SecretStr(mongodb_uri),
+        database=mongodb.name,
+        state_dir=tmp_path / "state",
+        data_dir=tmp_path / "data",
+        requests_per_second=0,
+        allow_private_hosts=True,
+    )
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A loopback port on which nothing listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

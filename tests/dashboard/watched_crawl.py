@@ -1,0 +1,79 @@
+"""A crawl to be watched by tests: python -m tests.dashboard.watched_crawl PAGES [slow]
+
+It fetches `data:` addresses, so it needs no server. With `slow` a page takes until its spider has been told to
+stop and a little longer.
+"""
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+from scrapy import Request, Spider
+from scrapy.crawler import AsyncCrawlerProcess
+from scrapy.http import Response
+
+SETTINGS = {
+    "EXTENSIONS": {
+        "harvester.dashboard.live.LiveView": 600,
+        "scrapy.extensions.logstats.LogStats": None,
+        "scrapy.extensions.telnet.TelnetConsole": None,
+    },
+    "DOWNLOADER_MIDDLEWARES": {"tests.dashboard.watched_crawl.Slow": 500},
+    "LOG_FORMATTER": "harvester.logformatter.QuietLogFormatter",
+    "LOG_LEVEL": "INFO",
+    "REMOTE_CONTROL_ENABLED": False,
+    "STATS_DUMP": False,
+    "TELNETCONSOLE_ENABLED": False,
+}
+
+
+class Slow:
+    """Downloader middleware that keeps requests in flight for a while after the stop was asked for."""
+
+    def __init__(self, crawler: Any) -> None:
+        self.crawler = crawler
+
+    from_crawler = classmethod(lambda cls, crawler: cls(crawler))
+
+    async def process_request(self, request: Request) -> None:
+        while "slow" in sys.argv and self.crawler.crawling:
+            await asyncio.sleep(0.05)
+        if "slow" in sys.argv:
+            await asyncio.sleep(2.5)
+
+
+class WatchedSpider(Spider):
+    """Each page is an account with ten posts, and every third one is logged. The seventh breaks the callback."""
+
+    name = "watched"
+
+    async def start(self) -> AsyncIterator[Any]:
+        pages = int(sys.argv[1])
+        stats = self.crawler.stats
+        stats.set_value("harvester/crawl", "watched-1")
+        stats.set_value("harvester/accounts/queued", pages)
+        stats.set_value("harvester/waiting/api.example", time.time() + 60)
+        for page in range(1, pages + 1):
+            yield Request(f"data:,{page}", dont_filter=True, cb_kwargs={"page": page})
+            await asyncio.sleep(0.02)
+
+    async def parse(self, response: Response, **kwargs: Any) -> AsyncIterator[Any]:
+        page = kwargs["page"]
+        stats = self.crawler.stats
+        stats.inc_value("harvester/pages")
+        stats.inc_value("harvester/records/stored/post", 10)
+        stats.inc_value("harvester/accounts/queued", -1)
+        stats.inc_value("harvester/accounts/profile_collected")
+        if page % 3 == 0:
+            self.logger.warning("Line %d begins %s line %d ends", page, "x" * 100, page)
+        if page == 7:
+            raise ValueError("seven mongodb://user:secret@host/ " + "y" * 1000)
+        yield {"page": page, "text": "z" * 50}
+
+
+if __name__ == "__main__":
+    process = AsyncCrawlerProcess(SETTINGS)
+    process.crawl(WatchedSpider)
+    process.start()

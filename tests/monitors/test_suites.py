@@ -1,0 +1,184 @@
+"""Each monitor fails for its cause and for nothing else, and says so with numbers."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from spidermon import MonitorRunner, MonitorSuite
+
+from harvester.monitors.history import Earlier, RunHistory
+from harvester.monitors.judgement import Judgement, Judged
+from harvester.monitors.suites import RunMonitors
+from tests.monitors.conftest import harvest
+
+Stats = dict[str, Any]
+
+
+def judge(stats: Stats, earlier: Earlier | None = None, resumed: bool = False) -> dict[str, Judged]:
+    """What the monitors say, by name, about a finished run with these stats."""
+    spider = SimpleNamespace(resumed=resumed)
+    history = SimpleNamespace(earlier=earlier)
+    crawler = SimpleNamespace(
+        get_extension=lambda kind: history if kind is RunHistory else None, spider=spider
+    )
+    suite = MonitorSuite(monitors=RunMonitors.monitors)
+    stats = {"finish_reason": "finished", **stats}
+    result = MonitorRunner().run(suite, stats=stats, crawler=crawler, spider=spider)
+    return {judged.monitor: judged for judged in Judgement.of(result).monitors}
+
+
+def failures(stats: Stats, earlier: Earlier | None = None, resumed: bool = False) -> dict[str, str]:
+    """Name and message of the monitors that fail."""
+    said = judge(stats, earlier, resumed)
+    return {name: judged.message for name, judged in said.items() if judged.status == "failed"}
+
+
+def before(*counts: dict[str, int], coverage: dict[str, Any] | None = None) -> Earlier:
+    """Passed runs with the same arguments, which stored so many records of each kind."""
+    runs = [{"counts": count, "coverage": coverage or {}} for count in counts]
+    return Earlier(runs, runs)
+
+
+def test_a_good_run_fails_no_monitor_and_each_says_what_it_saw() -> None:
+    said = judge(harvest(100), before({"post": 100}))
+    assert {judged.status for judged in said.values()} == {"passed"}
+    assert all(judged.message for judged in said.values())
+
+
+@pytest.mark.parametrize("reason", ["shutdown", "closespider_itemcount"])
+def test_a_run_that_a_person_ended_is_not_judged(reason: str) -> None:
+    assert {judged.status for judged in judge({"finish_reason": reason}).values()} == {"skipped"}
+
+
+def test_a_run_that_ended_early_fails_and_names_the_reason_but_is_not_compared() -> None:
+    said = judge({**harvest(10), "finish_reason": "storage_error"}, before({"post": 100}))
+    assert "'storage_error'" in said["Finish reason"].message
+    assert said["Finish reason"].status == "failed"
+    assert said["Drop against earlier runs"].status == "skipped"
+
+
+def test_too_few_records_fail_unless_the_run_continued_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARVESTER_MIN_RECORDS", "11")
+    assert "10 records stored. At least 11" in failures(harvest(10))["Record count"]
+    assert failures(harvest(11)) == {}
+    assert failures(harvest(10), resumed=True) == {}
+
+
+@pytest.mark.parametrize(("stored", "fails"), [(61, False), (60, False), (59, True), (0, True)])
+def test_a_drop_fails_beyond_the_allowed_ratio_of_the_median(stored: int, fails: bool) -> None:
+    earlier = before({"post": 100}, {"post": 1000}, {"post": 90})
+    stats = harvest(100) | {"harvester/records/stored/post": stored}
+    assert ("Drop against earlier runs" in failures(stats, earlier)) is fails
+
+
+def test_a_kind_that_vanished_is_a_drop_and_a_list_less_is_not() -> None:
+    earlier = before({"post": 100, "list": 2, "follow": 50})
+    message = failures(harvest(100), earlier)["Drop against earlier runs"]
+    assert "0 follow records instead of 50 (−100%)" in message
+    assert "list records" not in message
+
+
+def test_without_history_the_comparisons_are_skipped_and_say_why() -> None:
+    for earlier, reason in ((None, "not available"), (Earlier([], []), "no earlier passed run")):
+        said = judge(harvest(100), earlier)
+        for name in ("Drop against earlier runs", "Lost fields"):
+            assert said[name].status == "skipped"
+            assert reason in said[name].message
+
+
+def test_a_required_field_that_one_record_lacks_fails() -> None:
+    stats = {"harvester/records/parsed/follow": 1000, "harvester/records/stored/follow": 1000}
+    assert "follow.subject_did is in 0.0% of 1,000 records" in failures(stats)["Required fields"]
+    assert "in 99.9%" in failures({**stats, "harvester/coverage/follow/subject_did": 999})["Required fields"]
+    assert failures({**stats, "harvester/coverage/follow/subject_did": 1000}) == {}
+
+
+def test_rejected_and_dropped_records_do_not_count_against_coverage() -> None:
+    stats = {
+        "harvester/records/parsed/follow": 1000,
+        "harvester/records/rejected/follow": 10,
+        "harvester/consent/dropped/follow": 90,
+        "harvester/records/stored/follow": 900,
+        "harvester/coverage/follow/subject_did": 900,
+    }
+    assert failures(stats) == {}
+
+
+@pytest.mark.parametrize(("share", "fails"), [(0.75, False), (0.65, True), (0.0, True)])
+def test_a_field_that_lost_over_thirty_points_fails(share: float, fails: bool) -> None:
+    earlier = before({"post": 100}, coverage={"post": {"like_count": 1.0, "text": 0.9, "created_at": 1.0}})
+    assert ("Lost fields" in failures(harvest(100, like_count=share), earlier)) is fails
+
+
+def test_a_field_is_not_compared_over_a_handful_of_records() -> None:
+    earlier = before({"post": 10}, coverage={"post": {"like_count": 1.0}})
+    assert failures(harvest(10, like_count=0), earlier) == {}
+
+
+def test_fields_are_compared_with_other_arguments_only_when_there_is_nothing_nearer() -> None:
+    like = [{"counts": {}, "coverage": {"post": {"like_count": 0.1}}}]
+    other = [{"counts": {}, "coverage": {"post": {"like_count": 1.0}}}]
+    assert failures(harvest(100, like_count=0.1), Earlier(like, other)) == {}
+    assert "Lost fields" in failures(harvest(100, like_count=0.1), Earlier([], other))
+
+
+@pytest.mark.parametrize(("timeouts", "fails"), [(11, False), (12, True)])
+def test_too_many_errors_fail_and_absent_things_are_none(timeouts: int, fails: bool) -> None:
+    stats = harvest(100) | {
+        "harvester/outcomes/ok": 50,
+        "harvester/outcomes/not_found": 30,
+        "harvester/outcomes/gone": 10,
+        "harvester/outcomes/empty": 10,
+        "harvester/outcomes/timeout": timeouts,
+        "harvester/errors/timeout/slow.test": timeouts,
+    }
+    failed = failures(stats)
+    assert ("Error ratio" in failed) is fails
+    assert not fails or "timeout at slow.test (12)" in failed["Error ratio"]
+
+
+def test_refusals_fail_and_name_host_words_and_advice() -> None:
+    stats = harvest(100) | {
+        "harvester/outcomes/challenge": 6,
+        "harvester/errors/challenge/a.test": 4,
+        "harvester/errors/challenge/b.test": 2,
+        "harvester/said/challenge/a.test": "HTTP 403 with a challenge page",
+    }
+    message = failures(stats)["Refusals"]
+    assert "6 of 106 answers were a refusal." in message
+    assert 'a.test said no 4 times (challenge), and said: "HTTP 403 with a challenge page".' in message
+    assert message.count("HARVESTER_REQUESTS_PER_SECOND") == 1
+    assert "Refusals" not in failures(stats | {"harvester/outcomes/challenge": 5})
+
+
+def test_rejects_fail_with_their_reasons() -> None:
+    stats = harvest(100) | {
+        "harvester/records/rejected/post": 3,
+        "harvester/records/rejected/post/bad_date": 2,
+        "harvester/records/rejected/post/no_text": 1,
+    }
+    message = failures(stats)["Reject ratio"]
+    assert "3 of 100 records were rejected" in message
+    assert "post/bad_date (2), post/no_text (1)" in message
+    assert "Reject ratio" not in failures(stats | {"harvester/records/rejected/post": 2})
+
+
+def test_a_failure_that_no_rule_knew_fails() -> None:
+    assert (
+        "1 failure matched no rule"
+        in failures(harvest(100) | {"harvester/unclassified": 1})["Unclassified failures"]
+    )
+
+
+def test_failed_accounts_fail_and_absent_ones_do_not() -> None:
+    absent = {"harvester/accounts/failed": 90, "harvester/accounts/reasons/failed/not_found: no profile": 90}
+    assert failures(harvest(100) | absent) == {}
+    failed = {"harvester/accounts/failed": 3, "harvester/accounts/reasons/failed/posts: HTTP 502": 2}
+    message = failures(harvest(100) | failed)["Failed accounts"]
+    assert "3 of 13 accounts failed" in message
+    assert "posts: HTTP 502 (2), no reason given (1)" in message
+
+
+def test_a_monitor_that_breaks_fails_and_says_so() -> None:
+    message = failures(harvest(100), Earlier([{}], [{}]))["Drop against earlier runs"]
+    assert "The monitor itself broke: KeyError: 'counts'" in message

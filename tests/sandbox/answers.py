@@ -1,0 +1,48 @@
+"""What the site answers before it is written to the wire, and the errors of the API."""
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+JSON_TYPE = "application/json; charset=utf-8"
+HTML_TYPE = "text/html; charset=utf-8"
+
+
+@dataclass(slots=True)
+class Answer:
+    """A status, a body and its type; the server adds what every answer has."""
+
+    body: bytes
+    status: int = 200
+    content_type: str = JSON_TYPE
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+class XrpcError(Exception):
+    """Raised by an endpoint: the API's error name, its message and the status."""
+
+    def __init__(self, error: str, message: str, status: int = 400) -> None:
+        super().__init__(message)
+        self.error, self.message, self.status = error, message, status
+
+    def answer(self) -> Answer:
+        return error_answer(self.error, self.message, self.status)
+
+
+def json_answer(value: object, status: int = 200) -> Answer:
+    return Answer(msgspec.json.encode(value), status)
+
+
+def error_answer(error: str, message: str, status: int) -> Answer:
+    return json_answer({"error": error, "message": message}, status)
+
+
+def html_page(title: str, text: str, status: int = 200) -> Answer:
+    head = f"<head><title>{title}</title></head>"
+    body = f"<html>\n{head}\n<body>\n<h1>{title}</h1>\n<p>{text}</p>\n</body>\n</html>\n"
+    return Answer(body.encode(), status, HTML_TYPE)
+
+
+def forbidden_page() -> Answer:
+    """What the edge in front of the AppView sends to those whom it does not serve."""
+    return html_page("403 Forbidden", "Request forbidden by administrative rules.", 403)

@@ -1,0 +1,334 @@
+"""Everything that can go wrong at a website, on demand.
+
+A fault is JSON: `match` (regular expression on path and query), `kind`, and how often it strikes: `after` n
+matching requests, `every` k-th, `times` in all. Further keys are the parameters of its kind.
+"""
+
+import asyncio
+import re
+import time
+import zlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from email.utils import formatdate
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from tests.sandbox import images
+from tests.sandbox.answers import HTML_TYPE, JSON_TYPE, Answer, error_answer, forbidden_page, html_page, json_answer
+
+Params = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Fault:
+    """One fault and what became of it."""
+
+    number: int
+    match: re.Pattern[str]
+    kind: str
+    times: int | None
+    every: int
+    after: int
+    params: Params
+    seen: int = 0
+    struck: int = 0
+    silent_until: float = 0.0
+    breaches: list[float] = field(default_factory=list)
+    memory: str | None = None
+
+    def strikes(self, now: float) -> bool:
+        """Count a matching request and say whether the fault meets it."""
+        if now < self.silent_until:
+            self.breaches.append(round(self.params.get("seconds", 2) - (self.silent_until - now), 4))
+            return True
+        self.seen += 1
+        if self.seen <= self.after or (self.seen - self.after - 1) % self.every:
+            return False
+        if self.times is not None and self.struck >= self.times:
+            return False
+        self.struck += 1
+        return True
+
+    def report(self) -> Params:
+        return {
+            "id": self.number,
+            "kind": self.kind,
+            "match": self.match.pattern,
+            "seen": self.seen,
+            "struck": self.struck,
+            "breaches": self.breaches,
+        }
+
+
+class Faults:
+    """The faults in force; the first which strikes a request is the only one."""
+
+    def __init__(self) -> None:
+        self.active: list[Fault] = []
+        self._serial = 0
+
+    def add(self, wish: Params) -> Fault:
+        wish = dict(wish)
+        kind = wish.pop("kind")
+        if kind not in KINDS:
+            raise ValueError(f"no fault of the kind {kind!r}; there are {', '.join(sorted(KINDS))}")
+        self._serial += 1
+        fault = Fault(
+            number=self._serial,
+            match=re.compile(wish.pop("match", ".*")),
+            kind=kind,
+            times=wish.pop("times", None),
+            every=wish.pop("every", 1),
+            after=wish.pop("after", 0),
+            params=wish.pop("params", {}) | wish,
+        )
+        self.active.append(fault)
+        return fault
+
+    def pick(self, target: str) -> Fault | None:
+        now = time.monotonic()
+        for fault in self.active:
+            if fault.match.search(target) and fault.strikes(now):
+                return fault
+        return None
+
+
+# Faults which take the place of the answer
+
+
+def _status(fault: Fault, request: web.BaseRequest) -> Answer:
+    params = fault.params
+    status = params.get("status", 500)
+    answer = error_answer(params.get("error", "InternalServerError"), params.get("message", "Injected"), status)
+    answer.headers.update(params.get("headers", {}))
+    return answer
+
+
+def _server_error(fault: Fault, request: web.BaseRequest) -> Answer:
+    status = fault.params.get("status", 502)
+    names = {502: "UpstreamFailure", 503: "ServiceUnavailable", 504: "UpstreamTimeout"}
+    return error_answer(names.get(status, "InternalServerError"), "Upstream Failure", status)
+
+
+def _html_403(fault: Fault, request: web.BaseRequest) -> Answer:
+    return forbidden_page()
+
+
+def _html_429(fault: Fault, request: web.BaseRequest) -> Answer:
+    return html_page("429 Too Many Requests", "You have sent too many requests in a given amount of time.", 429)
+
+
+def _rate_limit(fault: Fault, request: web.BaseRequest) -> Answer:
+    seconds = fault.params.get("seconds", 2)
+    now = time.monotonic()
+    if now >= fault.silent_until:
+        fault.silent_until = now + seconds
+    answer = error_answer("RateLimitExceeded", "Rate Limit Exceeded", fault.params.get("status", 429))
+    left = max(1, round(fault.silent_until - now))
+    if fault.params.get("retry_after", True):
+        answer.headers["retry-after"] = str(left)
+    answer.headers |= {
+        "ratelimit-limit": "3000",
+        "ratelimit-remaining": "0",
+        "ratelimit-reset": str(int(time.time()) + left),
+        "ratelimit-policy": "3000;w=300",
+    }
+    return answer
+
+
+def _http_date(fault: Fault, request: web.BaseRequest) -> Answer:
+    answer = _rate_limit(fault, request)
+    until = time.time() + (fault.silent_until - time.monotonic())
+    answer.headers = {"retry-after": formatdate(int(until) + 1, usegmt=True)}
+    return answer
+
+
+def _html_instead(fault: Fault, request: web.BaseRequest) -> Answer:
+    return html_page("We will be back soon", "Maintenance.")
+
+
+def _empty_body(fault: Fault, request: web.BaseRequest) -> Answer:
+    return Answer(b"", 200, JSON_TYPE)
+
+
+def _cursor_500(fault: Fault, request: web.BaseRequest) -> Answer | None:
+    if "cursor=" not in request.raw_path:
+        return None
+    return error_answer("InternalServerError", "Internal Server Error", 500)
+
+
+def _image_bomb(fault: Fault, request: web.BaseRequest) -> Answer:
+    kind = fault.params.get("format", "png")
+    return Answer(images.bomb(kind, fault.params.get("side", 30_000)), 200, images.MIME[kind])
+
+
+def _image_wrong_type(fault: Fault, request: web.BaseRequest) -> Answer:
+    return Answer(b"<html><body>No picture here</body></html>", 200, "image/jpeg")
+
+
+def _redirect_loop(fault: Fault, request: web.BaseRequest) -> Answer:
+    path, _, query = request.raw_path.partition("?")
+    rest = [part for part in query.split("&") if part and not part.startswith("_hop=")]
+    target = "&".join([*rest, f"_hop={fault.struck}"])
+    return Answer(b"", 302, HTML_TYPE, {"location": f"{path}?{target}"})
+
+
+def _gzip_bomb(fault: Fault, request: web.BaseRequest) -> Answer:
+    body = _squeezed(fault.params.get("megabytes", 100))
+    return Answer(body, 200, JSON_TYPE, {"content-encoding": "gzip"})
+
+
+@lru_cache(4)
+def _squeezed(megabytes: int) -> bytes:
+    press = zlib.compressobj(9, zlib.DEFLATED, 31)
+    block = b" " * 1_000_000
+    return b"".join([*(press.compress(block) for _ in range(megabytes)), press.compress(b"{}"), press.flush()])
+
+
+# Faults which spoil the answer
+
+
+def _truncated(fault: Fault, answer: Answer) -> Answer:
+    answer.body = answer.body[: len(answer.body) // 2]
+    return answer
+
+
+def _not_utf8(fault: Fault, answer: Answer) -> Answer:
+    answer.body = answer.body.replace(b'":"', b'":"\xff\xfe', 1)
+    return answer
+
+
+def _repeat_cursor(fault: Fault, answer: Answer) -> Answer:
+    value = msgspec.json.decode(answer.body)
+    if isinstance(value, dict) and answer.status == 200:
+        fault.memory = fault.memory or value.get("cursor")
+        if fault.memory is not None:
+            value["cursor"] = fault.memory
+        answer.body = msgspec.json.encode(value)
+    return answer
+
+
+def _drop_field(fault: Fault, answer: Answer) -> Answer:
+    if answer.status == 200 and answer.content_type == JSON_TYPE:
+        answer.body = msgspec.json.encode(_without(msgspec.json.decode(answer.body), fault.params["field"]))
+    return answer
+
+
+def _without(value: object, name: str) -> object:
+    if isinstance(value, dict):
+        return {key: _without(part, name) for key, part in value.items() if key != name}
+    return [_without(part, name) for part in value] if isinstance(value, list) else value
+
+
+def _half(fault: Fault, answer: Answer) -> Answer:
+    value = msgspec.json.decode(answer.body)
+    if isinstance(value, dict) and answer.status == 200:
+        halved = {key: part[: len(part) // 2] if isinstance(part, list) else part for key, part in value.items()}
+        answer = json_answer(halved)
+    return answer
+
+
+# Faults of the wire
+
+
+async def _slow(fault: Fault, request: web.BaseRequest, answer: Answer) -> web.StreamResponse | None:
+    await asyncio.sleep(fault.params.get("seconds", 1))
+    return None
+
+
+async def _hang(fault: Fault, request: web.BaseRequest, answer: Answer) -> web.StreamResponse | None:
+    until = time.monotonic() + fault.params.get("seconds", 3_600)
+    while time.monotonic() < until and request.transport is not None and not request.transport.is_closing():  # noqa: ASYNC110
+        await asyncio.sleep(0.05)  # aiohttp has no event for a client that leaves
+    return None
+
+
+async def _reset(fault: Fault, request: web.BaseRequest, answer: Answer) -> web.StreamResponse | None:
+    if request.transport is not None:
+        request.transport.abort()
+    return web.Response(status=500)
+
+
+async def _drip(fault: Fault, request: web.BaseRequest, answer: Answer) -> web.StreamResponse | None:
+    """The body in `pieces`, one each `seconds`."""
+    response = _stream(answer)
+    response.content_length = len(answer.body)
+    await response.prepare(request)
+    size = -(-len(answer.body) // fault.params.get("pieces", 10)) or 1
+    for start in range(0, len(answer.body), size):
+        await response.write(answer.body[start : start + size])
+        await asyncio.sleep(fault.params.get("seconds", 0.2))
+    return response
+
+
+async def _huge(fault: Fault, request: web.BaseRequest, answer: Answer) -> web.StreamResponse | None:
+    """Valid JSON which does not end before `megabytes`."""
+    response = _stream(Answer(b""))
+    response.enable_chunked_encoding()
+    await response.prepare(request)
+    await response.write(b'{"feed":[],"padding":"')
+    block = b"x" * 250_000
+    for _ in range(4 * fault.params.get("megabytes", 64)):
+        await response.write(block)
+    await response.write(b'"}')
+    return response
+
+
+async def _wrong_length(fault: Fault, request: web.BaseRequest, answer: Answer) -> web.StreamResponse | None:
+    """The header promises `extra` bytes which never come."""
+    response = _stream(answer)
+    response.content_length = len(answer.body) + fault.params.get("extra", 1_000)
+    await response.prepare(request)
+    await response.write(answer.body)
+    if request.transport is not None:
+        request.transport.close()
+    return response
+
+
+def _stream(answer: Answer) -> web.StreamResponse:
+    return web.StreamResponse(status=answer.status, headers={"content-type": answer.content_type} | answer.headers)
+
+
+INSTEAD: dict[str, Callable[[Fault, web.BaseRequest], Answer | None]] = {
+    "status": _status,
+    "server_error": _server_error,
+    "html_403": _html_403,
+    "block_all": _html_403,
+    "html_429": _html_429,
+    "rate_limit": _rate_limit,
+    "http_date": _http_date,
+    "html_instead_of_json": _html_instead,
+    "empty_body": _empty_body,
+    "cursor_500": _cursor_500,
+    "image_bomb": _image_bomb,
+    "image_wrong_type": _image_wrong_type,
+    "redirect_loop": _redirect_loop,
+    "gzip_bomb": _gzip_bomb,
+}
+"""Kinds whose answer replaces that of the endpoint."""
+
+SPOILED: dict[str, Callable[[Fault, Answer], Answer]] = {
+    "truncated_json": _truncated,
+    "image_truncated": _truncated,
+    "not_utf8": _not_utf8,
+    "repeat_cursor": _repeat_cursor,
+    "drop_field": _drop_field,
+    "half": _half,
+}
+"""Kinds which change the answer of the endpoint."""
+
+WIRE: dict[str, Callable[[Fault, web.BaseRequest, Answer], Awaitable[web.StreamResponse | None]]] = {
+    "slow": _slow,
+    "hang": _hang,
+    "reset": _reset,
+    "drip": _drip,
+    "huge": _huge,
+    "wrong_content_length": _wrong_length,
+}
+"""Kinds which send the answer badly; None sends it well after all."""
+
+KINDS = frozenset((*INSTEAD, *SPOILED, *WIRE))

@@ -1,0 +1,115 @@
+"""Identifiers as the AT protocol writes them: DIDs, record keys made of time, content identifiers."""
+
+import hashlib
+from collections.abc import Mapping
+from datetime import date, timedelta
+from functools import lru_cache
+
+import libipld
+
+_MASK = (1 << 64) - 1
+_TID_DIGITS = "234567abcdefghijklmnopqrstuvwxyz"
+_TID_PAIRS = [a + b for a in _TID_DIGITS for b in _TID_DIGITS]
+_TID_VALUES = {digit: value for value, digit in enumerate(_TID_DIGITS)}
+_EPOCH = date(1970, 1, 1)
+_CBOR_CID_PREFIX = b"\x01\x71\x12\x20"
+_RAW_CID_PREFIX = b"\x01\x55\x12\x20"
+
+
+def mix(value: int, salt: int) -> int:
+    """64 well scattered bits out of two numbers."""
+    mixed = (value * 0x9E3779B97F4A7C15 + salt * 0xD1B54A32D192ED03 + 0x632BE59BD9B4E019) & _MASK
+    mixed = ((mixed ^ (mixed >> 29)) * 0xBF58476D1CE4E5B9) & _MASK
+    mixed = ((mixed ^ (mixed >> 32)) * 0x94D049BB133111EB) & _MASK
+    return mixed ^ (mixed >> 29)
+
+
+class DidCodec:
+    """DIDs of the look of did:plc, from which the number of the account can be read back."""
+
+    def __init__(self, seed: int) -> None:
+        self._key = b"did%d" % seed
+
+    def encode(self, index: int) -> str:
+        head = hashlib.blake2b(index.to_bytes(4), digest_size=11, key=self._key).digest()
+        tail = (int.from_bytes(self._mask(head)) ^ index).to_bytes(4)
+        return "did:plc:" + libipld.encode_multibase("b", head + tail)[1:]
+
+    def decode(self, did: str) -> int | None:
+        """The number behind a DID; None for one which this codec has not made."""
+        if len(did) != 32 or not did.startswith("did:plc:"):
+            return None
+        try:
+            raw = libipld.decode_multibase("b" + did[8:])[1]
+        except ValueError:
+            return None
+        index = int.from_bytes(self._mask(raw[:11])) ^ int.from_bytes(raw[11:])
+        return index if self.encode(index) == did else None
+
+    def _mask(self, head: bytes) -> bytes:
+        return hashlib.blake2b(head, digest_size=4, key=self._key).digest()
+
+
+def tid(micros: int, clock: int) -> str:
+    """A record key: 13 sortable characters of a time in microseconds and a clock number."""
+    value = (micros << 10) | (clock & 1023)
+    pairs = [_TID_PAIRS[(value >> shift) & 1023] for shift in range(50, -1, -10)]
+    return _TID_DIGITS[value >> 60] + "".join(pairs)
+
+
+def tid_micros(key: str) -> int | None:
+    """The time in a record key; None when it is not one."""
+    if len(key) != 13:
+        return None
+    value = 0
+    for digit in key:
+        part = _TID_VALUES.get(digit)
+        if part is None:
+            return None
+        value = (value << 5) | part
+    return value >> 10
+
+
+def timestamp(millis: int) -> str:
+    """A time as the API writes it: 2024-01-01T00:00:00.000Z."""
+    days, rest = divmod(millis, 86_400_000)
+    hours, rest = divmod(rest, 3_600_000)
+    minutes, rest = divmod(rest, 60_000)
+    seconds, rest = divmod(rest, 1_000)
+    return f"{_day(days)}T{hours:02d}:{minutes:02d}:{seconds:02d}.{rest:03d}Z"
+
+
+@lru_cache(4_096)
+def _day(days: int) -> str:
+    return (_EPOCH + timedelta(days=days)).isoformat()
+
+
+def to_ipld(value: object) -> object:
+    """A record in its JSON form, turned into the form that DAG-CBOR encodes: links become CIDs."""
+    if isinstance(value, Mapping):
+        if "$link" in value:
+            return libipld.decode_multibase(value["$link"])[1]
+        return {key: to_ipld(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [to_ipld(part) for part in value]
+    return value
+
+
+def encode_block(value: object) -> tuple[bytes, bytes]:
+    """The CID (binary) and the DAG-CBOR bytes of a value in DAG-CBOR form."""
+    block = libipld.encode_dag_cbor(value)
+    return _CBOR_CID_PREFIX + hashlib.sha256(block).digest(), block
+
+
+def cid_text(cid: bytes) -> str:
+    return libipld.encode_multibase("b", cid)
+
+
+def record_cid(record: Mapping[str, object]) -> str:
+    """The CID of a record given in its JSON form."""
+    return cid_text(encode_block(to_ipld(record))[0])
+
+
+def raw_cid(content: bytes) -> str:
+    """The CID of a blob."""
+    return cid_text(_RAW_CID_PREFIX + hashlib.sha256(content).digest())

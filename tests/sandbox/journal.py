@@ -1,0 +1,62 @@
+"""What the site remembers of the requests it got."""
+
+import time
+from collections import Counter, deque
+from typing import Any, NamedTuple
+
+
+class Entry(NamedTuple):
+    """One answered request; status 0 is a connection that was cut."""
+
+    time: float
+    method: str
+    path: str
+    status: int
+    actor: str | None
+
+
+class Journal:
+    """Counters by endpoint and status, the last requests, and how many were in flight at once."""
+
+    def __init__(self, size: int = 20_000) -> None:
+        self.entries: deque[Entry] = deque(maxlen=size)
+        self.counts: Counter[str] = Counter()
+        self.in_flight: Counter[str] = Counter()
+        self.most_in_flight: Counter[str] = Counter()
+        self.total = 0
+
+    def begin(self, endpoint: str) -> float:
+        self.in_flight[endpoint] += 1
+        if self.in_flight[endpoint] > self.most_in_flight[endpoint]:
+            self.most_in_flight[endpoint] = self.in_flight[endpoint]
+        return time.time()
+
+    def end(self, began: float, endpoint: str, method: str, path: str, status: int, actor: str | None) -> None:
+        self.in_flight[endpoint] -= 1
+        self.total += 1
+        self.counts[f"{endpoint} {status}"] += 1
+        self.entries.append(Entry(began, method, path, status, actor))
+
+    def clear(self) -> None:
+        self.entries.clear()
+        self.counts.clear()
+        self.most_in_flight.clear()
+        self.total = 0
+
+    def report(self, last: int | None = None) -> dict[str, Any]:
+        entries = list(self.entries)
+        return {
+            "total": self.total,
+            "counts": dict(self.counts),
+            "max_concurrency": dict(self.most_in_flight),
+            "requests": [entry._asdict() for entry in (entries if last is None else entries[-last:] if last else [])],
+        }
+
+
+def endpoint_of(path: str) -> str:
+    """The part of a path under which its requests are counted."""
+    if path.startswith("/xrpc/"):
+        return path[6:]
+    if path.startswith("/did:"):
+        return "/did"
+    return "/".join(path.split("/")[:3])

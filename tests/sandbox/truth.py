@@ -1,0 +1,217 @@
+"""What a complete harvest without login must find, told by the same rules as the site."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from tests.sandbox.network import REFUSING, Kind, Network
+from tests.sandbox.posts import POPULAR, Post, Posts, Repost
+from tests.sandbox.records import Records
+
+State = Literal["visible", "skipped", "failed"]
+
+REASONS: dict[Kind, str] = {
+    "deactivated": "AccountDeactivated",
+    "takendown": "AccountTakedown",
+    "pds_takendown": "AccountTakedown",
+    "deleted": "Profile not found",
+    "private": "!no-unauthenticated",
+    "intents_refuse": "user intents",
+}
+"""Why an account of a kind is not harvested."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccountTruth:
+    """An account that a harvest meets; it meets hidden ones only when they are seeds."""
+
+    index: int
+    handle: str
+    state: State
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PostTruth:
+    """A post as every route to it must show it."""
+
+    text: str
+    cid: str
+    created_at: str
+    author: str
+    root: str | None = None
+    parent: str | None = None
+
+
+class Truth:
+    """Computed part by part when asked for. `kept` are the accounts whose data a harvest keeps."""
+
+    def __init__(
+        self,
+        records: Records,
+        honour_opt_outs: bool = True,
+        seeds: Iterable[int] = (0,),
+        hops: int | None = None,
+        directions: Iterable[str] = ("followers", "follows"),
+    ) -> None:
+        self.records, self.honour_opt_outs = records, honour_opt_outs
+        self._network: Network = records.network
+        self._posts: Posts = records.posts
+        self._seeds, self._hops, self._directions = tuple(seeds), hops, frozenset(directions)
+
+    @cached_property
+    def depths(self) -> dict[int, int]:
+        """Every account met, and after how many steps. The lists of skipped accounts are not read."""
+        found = dict.fromkeys(self._seeds, 0)
+        border = list(found)
+        depth = 0
+        while border and (self._hops is None or depth < self._hops):
+            depth += 1
+            following = []
+            for index in filter(self._keeps, border):
+                for other in self._neighbours(index):
+                    if other not in found:
+                        found[other] = depth
+                        following.append(other)
+            border = following
+        return found
+
+    @cached_property
+    def accounts(self) -> dict[str, AccountTruth]:
+        return {self._network.did(index): self._account(index) for index in self.depths}
+
+    @cached_property
+    def kept(self) -> frozenset[int]:
+        return frozenset(filter(self._keeps, self.depths))
+
+    @cached_property
+    def hidden(self) -> frozenset[str]:
+        """Accounts which the API never lists."""
+        return frozenset(self._network.did(n) for n in range(self._network.size) if self._network.hidden(n))
+
+    @cached_property
+    def follows(self) -> frozenset[tuple[str, str]]:
+        """Follower and followed, as the lists of the kept accounts within the hops show them."""
+        did = self._network.did
+        found: set[tuple[str, str]] = set()
+        for index in self._expanded():
+            if "follows" in self._directions:
+                found.update((did(index), did(other)) for other in self._network.visible_follows(index))
+            if "followers" in self._directions:
+                found.update((did(other), did(index)) for other in self._network.visible_followers(index))
+        return frozenset(found)
+
+    @cached_property
+    def posts(self) -> dict[str, PostTruth]:
+        """The own posts of the kept accounts."""
+        numbers = ((index, number) for index in self.kept for number in range(self._posts.count(index)))
+        return {self._posts.uri(Post(*pair)): self.post(Post(*pair)) for pair in numbers}
+
+    @cached_property
+    def reposts(self) -> frozenset[tuple[str, str]]:
+        """Who and the at-uri of the reposted post, from the feeds of the kept accounts."""
+        found = set()
+        for index in self.kept:
+            for number in range(self._posts.repost_count(index)):
+                subject = self._posts.repost_subject(Repost(index, number))
+                if subject is not None and self._network.listed(index, subject.author):
+                    found.add((self._network.did(index), self._posts.uri(subject)))
+        return frozenset(found)
+
+    @cached_property
+    def reposted(self) -> dict[str, PostTruth]:
+        """Posts by others which the feeds of the kept accounts bring along; posts of opted-out authors are not kept."""
+        posts = map(self._posts.post_of_uri, {uri for _, uri in self.reposts})
+        return {self._posts.uri(post): self.post(post) for post in posts if post and self._keeps(post.author)}
+
+    @cached_property
+    def likes(self) -> frozenset[tuple[str, str]]:
+        """Account and at-uri, as getLikes shows them for the posts of the kept accounts."""
+        found = set()
+        for index in range(self._network.size):
+            for slot in range(7):
+                subject = self._posts.like_subject(index, slot)
+                if subject and subject.author in self.kept and not self._network.hidden(index):
+                    found.add((self._network.did(index), self._posts.uri(subject)))
+        return frozenset(found)
+
+    @cached_property
+    def own_likes(self) -> frozenset[tuple[str, str]]:
+        """Account and at-uri, as the repositories of the kept accounts hold them; the post may be hidden."""
+        subjects = ((n, self._posts.like_subject(n, slot)) for n in self.kept for slot in range(7))
+        return frozenset((self._network.did(n), self._posts.uri(subject)) for n, subject in subjects if subject)
+
+    @cached_property
+    def threads(self) -> dict[str, frozenset[str]]:
+        """For each root by a kept account that somebody answered: every post visible in its tree, the root too."""
+        found = {}
+        for index in self.kept:
+            for number in range(self._posts.count(index)):
+                root = Post(index, number)
+                if self._posts.parent(root) is None:
+                    tree = self.tree(root)
+                    if len(tree) > 1:
+                        found[self._posts.uri(root)] = tree
+        return found
+
+    def tree(self, root: Post) -> frozenset[str]:
+        """The at-uris visible below a post, itself too; without opted-out authors, whose answers' answers stay."""
+        found, waiting = set(), [root]
+        while waiting:
+            post = waiting.pop()
+            if self._keeps(post.author):
+                found.add(self._posts.uri(post))
+            waiting += [child for child in self._posts.children(post) if self._posts.shown_under(child, post)]
+        return frozenset(found)
+
+    def post(self, post: Post) -> PostTruth:
+        record = self._posts.record(post)
+        reply = record.get("reply")
+        return PostTruth(
+            text=record["text"],
+            cid=self._posts.cid(post),
+            created_at=record["createdAt"],
+            author=self._network.did(post.author),
+            root=reply["root"]["uri"] if reply else None,
+            parent=reply["parent"]["uri"] if reply else None,
+        )
+
+    def totals(self) -> dict[str, Any]:
+        """Numbers which cost nothing, also for a million accounts."""
+        network = self._network
+        return {"accounts": network.size, "seed": network.seed, "posts_mean": self._posts.mean, "popular": POPULAR}
+
+    def report(self) -> dict[str, Any]:
+        """Everything, for programs that do not import this module."""
+        accounts = {did: {"state": found.state, "reason": found.reason} for did, found in self.accounts.items()}
+        return self.totals() | {
+            "accounts": accounts,
+            "follows": sorted(self.follows),
+            "posts": {uri: {"text": p.text, "cid": p.cid, "root": p.root} for uri, p in self.posts.items()},
+            "reposts": sorted(self.reposts),
+            "hidden": sorted(self.hidden),
+        }
+
+    def _expanded(self) -> list[int]:
+        return [n for n in self.kept if self._hops is None or self.depths[n] < self._hops]
+
+    def _neighbours(self, index: int) -> Iterable[int]:
+        if "follows" in self._directions:
+            yield from self._network.visible_follows(index)
+        if "followers" in self._directions:
+            yield from self._network.visible_followers(index)
+
+    def _keeps(self, index: int) -> bool:
+        return not self._network.hidden(index) and not (self.honour_opt_outs and self._network.kind(index) in REFUSING)
+
+    def _account(self, index: int) -> AccountTruth:
+        kind = self._network.kind(index)
+        state: State = "failed" if self._network.hidden(index) else "visible" if self._keeps(index) else "skipped"
+        reason = "" if state == "visible" else REASONS[kind]
+        return AccountTruth(index, self._network.shown_handle(index), state, reason)
+
+
+def truth(records: Records, honour_opt_outs: bool = True, **limits: Any) -> Truth:
+    """The truth of a network. Limits: `seeds`, `hops`, `directions` (followers, follows)."""
+    return Truth(records, honour_opt_outs, **limits)

@@ -1,0 +1,96 @@
+"""The words of the generated network: names, biographies and sentences, with the oddities of real ones."""
+
+NAMES = (
+    ("alice", "Alice Example"),
+    ("bruno", "Bruno Conti"),
+    ("carla", "Carla Núñez"),
+    ("dmitri", "Дмитрий Орлов"),
+    ("emeka", "Emeka Okafor"),
+    ("fatima", "فاطمة الزهراء"),
+    ("grace", "Grace O’Malley"),
+    ("hiro", "佐藤 弘"),
+    ("ines", "Inês Carvalho"),
+    ("jonas", "Jonas Bergström"),
+    ("kemal", "Kemal Iğdır"),
+    ("lakshmi", "लक्ष्मी नायर"),
+    ("maria", "María José Ortiz"),
+    ("noor", "Noor van Dijk"),
+    ("olga", "Olga Kowalska"),
+    ("pedro", "Pedro Álvares"),
+    ("quinn", "Quinn (they/them)"),
+    ("rosa", "Rosa 🏳️‍🌈 Blum"),
+    ("sven", "Sven Håkansson"),
+    ("tala", "Tala Reyes"),
+    ("usha", "Usha Rao"),
+    ("viktor", "Віктор Шевченко"),
+    ("wei", "王伟"),
+    ("ximena", "Ximena Ríos"),
+    ("yael", "יעל לוי"),
+    ("zoe", "Zoë Maßmann"),
+    ("amara", "Amara Diallo"),
+    ("bogdan", "Bogdan Ionescu"),
+    ("chloe", "Chloé Lefèvre"),
+    ("daniel", "Daniel Ngũgĩ"),
+    ("elif", "Elif Şahin"),
+    ("finn", "Finn 🚲"),
+    ("gita", "Gita Thapa"),
+    ("hana", "하나 김"),
+    ("ivo", "Ivo Živković"),
+    ("june", "June Park 👩🏽‍🚀"),
+    ("kofi", "Kofi Mensah"),
+    ("lena", "Lena Größer"),
+    ("minh", "Nguyễn Văn Minh"),
+    ("nadia", "Надежда Петрова"),
+)
+"""The part of the handle before the number, and the display name of its first bearer."""
+
+ODD_NAMES = (
+    "Tom &amp; Jerry &lt;official&gt;",
+    "Bell\u0007 and \u001b[31mred",
+    "Zero\u200b\u200dWidth\ufeff",
+    "CafÃ© MÃ¼ller",
+    "**Bold** _name_ | [link](https://example.com)",
+    "\u202eesrever",
+    "  spaces \t and\nlines ",
+    "S̷v̷e̷n̷",
+    "ｆｕｌｌ ｗｉｄｔｈ",
+    '=HYPERLINK("http://example.com")',
+    "<b>not html</b>",
+    "x" * 64,
+)
+"""Display names which a careless program spoils."""
+
+BIOS = (
+    "I paint boats and write about tides. Línea 2 👋\nSee @alice-0.sandbox.test #art https://example.com/{n}",
+    "Gardener &amp; cook. Recipes at example.org/{n} — all opinions my own.",
+    "研究者。猫が二匹います。\n連絡先: mail{n}@example.com",
+    "",
+    "Journalist. Tips: signal {n}. 🗞️",
+    "Ã‰tudiante en gÃ©ologie, nÂ° {n}",
+    "# Heading\n* one\n* two | three\n`code` <script>alert({n})</script>",
+    "Teacher of mathematics\u200b, number {n}.",
+    "مهندسة برمجيات رقم {n}",
+    "he/him | bikes, maps, rain | {n}",
+)
+
+SENTENCES = (
+    ("en", "The harbour was quiet this morning, even the gulls slept"),
+    ("de", "Zwölf große Boxkämpfer essen süße Äpfel"),
+    ("pt", "À noite, o vovô vê o ímã cair no pé do pinguim"),
+    ("ja", "今日はとても良い天気ですね、散歩に行きましょう"),
+    ("ru", "Съешь ещё этих мягких французских булок"),
+    ("ar", "مرحبا بالعالم، هذه رسالة قصيرة"),
+    ("hi", "नमस्ते दुनिया, आज मौसम अच्छा है"),
+    ("tr", "Pijamalı hasta yağız şoföre güvendi"),
+    ("ko", "안녕하세요, 오늘 날씨가 좋네요"),
+    ("th", "สวัสดีชาวโลก วันนี้อากาศดี"),
+    ("zh", "敏捷的棕色狐狸跳过了懒狗"),
+    ("es", "El pingüino Wenceslao hizo kilómetros"),
+    ("en", '&lt;tags&gt; &amp; entities, "quotes" and back\\slash; a, b'),
+    ("en", "Family 👨‍👩‍👧‍👦 and flag 🇧🇷 and wave 👋🏽"),
+    ("fr", "DÃ©jÃ vu au cafÃ©, encore"),
+    ("en", "Line one\nline two\r\nline three\ttabbed"),
+)
+"""Language and text of the posts."""
+
+TAGS = ("art", "étude", "café", "2025", "bluesky", "夏休み", "rain", "OpenData")

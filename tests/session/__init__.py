@@ -1,0 +1,1 @@
+"""The login: one session, shared, renewed in time, shown to nobody."""
