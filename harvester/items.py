@@ -77,7 +77,9 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def key(self) -> str:
         """The natural key, `_id` in MongoDB."""
-        return " ".join([getattr(self, name) for name in self.KEY])
+        first, *rest = self.KEY
+        key: str = getattr(self, first)
+        return " ".join([key, *(getattr(self, name) for name in rest)]) if rest else key
 
     def media(self) -> list[Media]:
         """The pictures that belong to this record."""
@@ -238,7 +240,7 @@ class Post(Record, frozen=True, kw_only=True):
     uri: str
     cid: str
     handle: str = ""
-    text: str = ""
+    text: str
     text_clean: str | None = None
     created_at: datetime | None = None
     """As the author's client says; may be absurd."""
@@ -257,10 +259,10 @@ class Post(Record, frozen=True, kw_only=True):
     media_urls: tuple[str, ...] = ()
     """Every address of a picture, film or thumbnail in the post and in what it quotes."""
     labels: tuple[Label, ...] = ()
-    reply_count: int = 0
-    repost_count: int = 0
-    like_count: int = 0
-    quote_count: int = 0
+    reply_count: int
+    repost_count: int
+    like_count: int
+    quote_count: int
     bookmark_count: int = 0
     threadgate: dict[str, Any] | None = None
     """Who may reply, as the record says."""

@@ -98,10 +98,10 @@ class Login:
             held = self._held
             if held is not None and held.access.get_secret_value() != refused:
                 return
-            self._fruitless += 1
-            if self._fruitless > MOST_RENEWALS:
+            if self._fruitless == MOST_RENEWALS:
                 raise SessionError(f"{self.service} gives {self.identifier} tokens that are refused at once.")
             await self._renewed(held)
+            self._fruitless += 1
 
     def accepted(self) -> None:
         """To be called when a server accepted a token."""
@@ -113,6 +113,7 @@ class Login:
         async with self._turn:
             if self._failure is not None:
                 raise SessionError(str(self._failure))
+            await self._pause(0, "")  # gives up for those who were in the queue when the crawl was stopped
             try:
                 yield
             except SessionError as error:

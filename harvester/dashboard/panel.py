@@ -79,8 +79,7 @@ def _rows(progress: Progress, pace: Pace, now: float, memory: int) -> list[tuple
     rows.append(("Pages", Text(f"{progress.pages:,}  ({number(pace.pages_per_second)}/s)")))
     rows.append(("Records", Text(f"{progress.records_total:,}  ({number(pace.records_per_second)}/s)")))
     if progress.records:
-        kinds = [f"{count:,} {KINDS.get(kind, kind)}" for kind, count in progress.records.items()]
-        rows.append(("", Text(", ".join(kinds))))
+        rows.append(("", Text(records_listed(progress.records))))
     if progress.images_stored or progress.images_failed:
         failed = f", {progress.images_failed:,} failed" if progress.images_failed else ""
         rows.append(("Images", Text(f"{progress.images_stored:,} stored{failed}")))
@@ -118,6 +117,11 @@ def _left(progress: Progress, pace: Pace) -> list[str]:
     if seconds is None:
         return []
     return [f"about {duration(seconds, rough=True)} left"]
+
+
+def records_listed(records: Mapping[str, int]) -> str:
+    """80,200 follows, 1 post."""
+    return ", ".join(counted(count, spaced(kind), KINDS.get(kind, kind)) for kind, count in records.items())
 
 
 def _listed(counts: Mapping[str, int]) -> str:

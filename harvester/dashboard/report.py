@@ -11,13 +11,14 @@ from pathlib import Path
 
 from jinja2 import Environment, StrictUndefined
 from PIL import Image, ImageOps
+from pymongo.errors import PyMongoError
 
 from harvester.config import Config
 from harvester.dashboard.figures import Figures, Person, gather
 from harvester.dashboard.graph import place
 from harvester.dashboard.timeline import Timeline
-from harvester.dashboard.words import spaced
-from harvester.exceptions import StorageError, UsageError
+from harvester.dashboard.words import spaced, without_userinfo
+from harvester.exceptions import ServiceError, StorageError, UsageError
 from harvester.mongodb import connect_sync
 
 WIDTH, HEIGHT = 1000, 720
@@ -45,11 +46,19 @@ _LANGUAGES = {
 def write_report(config: Config, crawl: str = "", out: Path | None = None) -> Path:
     """Writes the picture of the configured database, or of one crawl, and returns where.
 
-    Raises UsageError when there is nothing to show, StorageError when the file cannot be written.
+    Raises UsageError when there is nothing to show, ServiceError when MongoDB cannot be asked, StorageError when
+    the file cannot be written.
     """
-    database = connect_sync(config)
-    with database.client:
-        figures = gather(database, crawl)
+    try:
+        database = connect_sync(config)
+        with database.client:
+            figures = gather(database, crawl)
+    except InvalidName as error:
+        raise UsageError(f"{config.database!r} is no name of a database: {error}.") from None
+    except PyMongoError as error:
+        raise ServiceError(
+            f"MongoDB cannot be asked: {without_userinfo(str(error)).partition(', Timeout')[0]}"
+        ) from None
     if not any(figures.counts.values()):
         scope = f"of the crawl {crawl} " if crawl else ""
         raise UsageError(f"There are no records {scope}in the database {config.database}.")

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from harvester.config import Config
-from harvester.dashboard.panel import KINDS
+from harvester.dashboard.panel import KINDS, records_listed
 from harvester.dashboard.progress import GIVEN_UP, Progress, Stats, below, two_below
 from harvester.dashboard.words import counted, duration, number, size, spaced, without_userinfo
 
@@ -111,7 +111,7 @@ def _collected(progress: Progress, stats: Stats) -> Iterator[_Row]:
         if stage == accounts.last_stage:
             yield "accounts", f"{count:,} of {accounts.total:,}"
     if progress.records:
-        yield "records", ", ".join(f"{count:,} {KINDS.get(kind, kind)}" for kind, count in progress.records.items())
+        yield "records", records_listed(progress.records)
     else:
         yield "records", "none"
     if "collected" in progress.threads:
@@ -164,7 +164,7 @@ def _consent(stats: Stats) -> Iterator[_Row]:
     for event in ("dropped", "purged"):
         kinds = below(stats, f"harvester/consent/{event}")
         if kinds:
-            parts.append(", ".join(f"{count:,} {KINDS.get(kind, kind)}" for kind, count in kinds.items()) + f" {event}")
+            parts.append(f"{records_listed(kinds)} {event}")
     if parts:
         yield "opted out", "; ".join(parts)
 

@@ -121,9 +121,12 @@ class SessionMiddleware:
         if host:
             self._crawler.stats.set_value(f"harvester/waiting/{host}", time.time() + seconds)
         until = time.monotonic() + seconds
-        while (left := until - time.monotonic()) > 0:
+        while True:
             if self._closing():
                 raise RequestFailed(Verdict(Outcome.SESSION_EXPIRED, "the crawl is being stopped"), 1)
+            left = until - time.monotonic()
+            if left <= 0:
+                return
             await asyncio.sleep(min(left, _CHECK_S))
 
     def _closing(self) -> bool:

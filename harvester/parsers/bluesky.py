@@ -7,6 +7,7 @@ A part that cannot become a record becomes a Reject, so that one bad record neve
 import re
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
+from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -38,6 +39,8 @@ NO_UNAUTHENTICATED = "!no-unauthenticated"
 """Self label of those who do not want to be seen by the logged-out."""
 
 ABSENT = Raw(b"")
+
+_FACET_VALUES = {"mention": "did", "link": "uri", "tag": "tag"}
 
 _image_cid = re.compile(r"/img/[^/]+/plain/[^/]+/([^/@?]+)").search
 
@@ -600,37 +603,42 @@ def _account_list(raw: Raw, provenance: Provenance) -> AccountList:
 
 def parse_facets(text: str, facets: Any) -> tuple[Facet, ...]:
     """Facets with code-point offsets. Out-of-range, reversed, overlapping and mid-character ones are dropped."""
-    if not isinstance(facets, list):
-        return ()
     position = _code_points(text)
     found = []
     end_of_last = 0
-    for facet in sorted((f for f in facets if isinstance(f, dict)), key=_byte_start):
-        start, end = position(_int(facet, "index", "byteStart")), position(_int(facet, "index", "byteEnd"))
+    for first, last, features in sorted(_spans(facets), key=itemgetter(0)):
+        start, end = position(first), position(last)
         if start is None or end is None or end <= start or start < end_of_last:
             continue
         end_of_last = end
-        features = facet.get("features")
-        for feature in features if isinstance(features, list) else ():
+        for feature in features:
             if isinstance(feature, dict):
                 kind = str(feature.get("$type", "")).removeprefix("app.bsky.richtext.facet#")
-                value = feature.get({"mention": "did", "link": "uri", "tag": "tag"}.get(kind, ""))
+                value = feature.get(_FACET_VALUES.get(kind, ""))
                 found.append(Facet(start, end, kind, value if isinstance(value, str) else ""))
     return tuple(found)
 
 
-def _byte_start(facet: dict[str, Any]) -> int:
-    return _int(facet, "index", "byteStart") or 0
+def _spans(facets: Any) -> Iterator[tuple[int, int, list[Any]]]:
+    """Byte offsets and features of each facet that has them."""
+    for facet in facets if isinstance(facets, list) else ():
+        try:
+            index, features = facet["index"], facet["features"]
+            first, last = index["byteStart"], index["byteEnd"]
+        except (TypeError, KeyError):
+            continue
+        if isinstance(first, int) and isinstance(last, int) and isinstance(features, list):
+            yield first, last, features
 
 
-def _code_points(text: str) -> Callable[[int | None], int | None]:
+def _code_points(text: str) -> Callable[[int], int | None]:
     """Byte offset of the UTF-8 form -> code point offset, or None when it is out of range or in a character."""
     if text.isascii():
-        return lambda at: at if at is not None and 0 <= at <= len(text) else None
+        return lambda at: at if 0 <= at <= len(text) else None
     encoded = text.encode("utf-8", "surrogatepass")
 
-    def position(at: int | None) -> int | None:
-        if at is None or not 0 <= at <= len(encoded) or (at < len(encoded) and encoded[at] & 0xC0 == 0x80):
+    def position(at: int) -> int | None:
+        if not 0 <= at <= len(encoded) or (at < len(encoded) and encoded[at] & 0xC0 == 0x80):
             return None
         return len(encoded[:at].decode("utf-8", "surrogatepass"))
 

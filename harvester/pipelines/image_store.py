@@ -1,8 +1,10 @@
 """Where pictures are kept: a local folder or an S3 bucket, with one folder for each account."""
 
+import contextlib
 import os
 import re
 import shutil
+import time
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
@@ -24,6 +26,8 @@ _is_path = re.compile(
 ).fullmatch
 _PARTIAL = ".partial"
 """Folder of pictures being written; a killed process leaves its own there."""
+_TRIES = 3
+"""A purge may remove an account's folder while a picture is written to it."""
 
 
 def stored_path(path: str) -> str | None:
@@ -48,8 +52,18 @@ def open_store(location: str) -> "LocalStore | S3Store":
     return S3Store(location)
 
 
+def _unusable(folder: str, error: OSError) -> StorageError:
+    return StorageError(f"Pictures cannot be written to {folder}: {error.strerror or error}")
+
+
 class LocalStore(FSFilesStore):
     """A folder. A picture appears in it whole or not at all, also when the process is killed."""
+
+    def __init__(self, basedir: str) -> None:
+        try:
+            super().__init__(basedir)
+        except OSError as error:
+            raise _unusable(basedir, error) from error
 
     def stat_file(self, path: str | os.PathLike[str], info: MediaPipeline.SpiderInfo) -> StatInfo:
         """Without the checksum, which would read the whole file. An empty file (power cut) counts as absent."""
@@ -72,15 +86,28 @@ class LocalStore(FSFilesStore):
     def write(self, path: str, content: bytes) -> None:
         """Raises StorageError when there is no room or no permission."""
         target = self._get_filesystem_path(path)
-        partial = Path(self.basedir, _PARTIAL, uuid4().hex)
-        try:
-            self._mkdir(partial.parent)
-            partial.write_bytes(content)
-            self._mkdir(target.parent)
-            os.replace(partial, target)
-        except OSError as error:
-            partial.unlink(missing_ok=True)
-            raise StorageError(f"Pictures cannot be written to {self.basedir}: {error.strerror or error}") from error
+        partial = Path(self.basedir, _PARTIAL, f"{path.partition('/')[0]}~{uuid4().hex}")
+        for attempt in range(_TRIES):
+            try:
+                self._mkdir(partial.parent)
+                partial.write_bytes(content)
+                self._mkdir(target.parent)
+                os.replace(partial, target)
+            except OSError as error:
+                with contextlib.suppress(OSError):
+                    partial.unlink(missing_ok=True)
+                if not isinstance(error, FileNotFoundError) or attempt == _TRIES - 1:
+                    raise _unusable(self.basedir, error) from error
+            else:
+                return
+
+    def remove_leftovers(self, did: str = "", older_than_s: float = 0) -> None:
+        """Removes what killed processes had not finished writing."""
+        before = time.time() - older_than_s
+        for partial in Path(self.basedir, _PARTIAL).glob(f"{account_folder(did)}~*" if did else "*"):
+            with contextlib.suppress(FileNotFoundError):
+                if partial.stat().st_mtime < before:
+                    partial.unlink()
 
     def _mkdir(self, dirname: Path, domain: MediaPipeline.SpiderInfo | None = None) -> None:
         """Remembers nothing: Scrapy's keeps the name of every folder of every account."""
@@ -94,13 +121,16 @@ class LocalStore(FSFilesStore):
 
     def remove(self, did: str) -> None:
         """Removes an account's folder."""
+        self.remove_leftovers(did)
         folder = self._get_filesystem_path(account_folder(did))
         try:
             shutil.rmtree(folder)
         except FileNotFoundError:
             return
         except OSError as error:
-            raise StorageError(f"Pictures in {folder} cannot be removed: {error.strerror or error}") from error
+            raise StorageError(
+                f"Pictures in {folder} cannot be removed: {error.strerror or error}"
+            ) from error
 
 
 class S3Store(S3FilesStore):
@@ -112,13 +142,17 @@ class S3Store(S3FilesStore):
         super().__init__(uri.rstrip("/") + "/")  # without the slash Scrapy joins prefix and name
 
     def stat_file(self, path: str, info: MediaPipeline.SpiderInfo) -> Deferred[StatInfo]:
-        return super().stat_file(path, info).addErrback(lambda _: {})  # writing tells whether the server is well
+        return (
+            super().stat_file(path, info).addErrback(lambda _: {})
+        )  # writing tells whether the server is well
 
     def persist_file(self, *args: Any, **kwargs: Any) -> Deferred[Any]:
         return super().persist_file(*args, **kwargs).addErrback(self._not_written)
 
     def _not_written(self, failure: Failure) -> None:
-        raise StorageError(f"Pictures cannot be written to the bucket {self.bucket}: {failure.value}") from failure.value
+        raise StorageError(
+            f"Pictures cannot be written to the bucket {self.bucket}: {failure.value}"
+        ) from failure.value
 
     def pictures_of(self, did: str) -> list[str]:
         """Paths of an account's pictures."""

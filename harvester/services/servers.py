@@ -60,6 +60,7 @@ class MongoDB(Server):
         command = [binary, "--dbpath", str(data), "--bind_ip", "127.0.0.1", "--port", str(port), "--quiet"]
         command += ["--wiredTigerCacheSizeGB", "0.25", "--networkMessageCompressors", "snappy,zstd"]
         command += ["--setParameter", "diagnosticDataCollectionEnabled=false"]
+        command += ["--wiredTigerEngineConfigString", "log=(prealloc=false)"]  # saves 200 MB of empty files
         return command if sys.platform == "win32" else [*command, "--nounixsocket"]
 
     def uri(self, port: int) -> str:

@@ -1,1 +1,63 @@
-def print_arguments(s): print(s)
+"""Shows a spider's arguments, as its pydantic model declares them."""
+
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from harvester.spiders.base import HarvesterSpider
+
+
+def print_arguments(spider: type[HarvesterSpider]) -> None:
+    """Prints what `-a help` answers."""
+    console = Console(highlight=False, markup=False)
+    console.print(describe(spider.Arguments))
+    console.print(f"\nscrapy crawl {spider.name} -a argument=value -a argument=value ...")
+
+
+def describe(model: type[BaseModel]) -> Table:
+    """The model's fields, each with its values, its default and its description."""
+    schema = model.model_json_schema()["properties"]
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for name, field in model.model_fields.items():
+        required = field.default is PydanticUndefined
+        values = f"{_values(schema[name])}; {'required' if required else f'default: {_written(field.default)}'}"
+        table.add_row(Text(name, "bold"), Text.assemble((values, "cyan"), f"\n{field.description or ''}"))
+    return table
+
+
+def _values(schema: dict[str, Any]) -> str:
+    """What may be given, from a field's JSON Schema."""
+    if "anyOf" in schema:  # X or None
+        return " or ".join(_values(option) for option in schema["anyOf"] if option.get("type") != "null")
+    if "enum" in schema:
+        return ", ".join(map(str, schema["enum"]))
+    kind = schema.get("type")
+    if kind == "array":
+        return f"any of {_values(schema['items'])}"
+    if kind == "boolean":
+        return "yes, no"
+    if kind in ("integer", "number"):
+        return _range(schema)
+    return "date or time" if schema.get("format") == "date-time" else "text"
+
+
+def _range(schema: dict[str, Any]) -> str:
+    low, high = schema.get("minimum"), schema.get("maximum")
+    if low is not None and high is not None:
+        return f"{low} to {high}"
+    return "number" if low is None else f"{low} or more"
+
+
+def _written(value: Any) -> str:
+    """A default as one would type it."""
+    if value is None or value == "":
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple):
+        return ",".join(map(_written, value))
+    return str(value)

@@ -191,7 +191,7 @@ DIFFERENCES: dict[str, Callable[[Harvest], None]] = {
     "1 profiles with wrong opt_outs: hub": lambda h: h.change("profiles", {"_id": "hub"}, opt_outs=["label"]),
     "1 profiles with wrong opt_outs: no": lambda h: h.add("profiles", _id="no", opt_outs=[]),
     "1 follows missing: no.test": lambda h: h.without("follows", _id="no hub"),
-    "1 follows too many: no.test": lambda h: h.add("follows", _id="no intends", did="no", subject="intends"),
+    "1 follows too many: no.test": lambda h: h.add("follows", _id="no intends", did="no", subject_did="intends"),
     "1 follows with a wrong _id": lambda h: h.change("follows", {"_id": "all hub"}, _id="hub all"),
     "1 posts missing: hub/6": lambda h: h.without("posts", _id="hub/6"),
     "1 posts too many: hub/5": lambda h: h.add("posts", _id="hub/5", did="hub"),

@@ -109,6 +109,10 @@ def _post(number: int, accounts: int, days: int, provenance: Provenance, chance:
         sort_at=at,
         langs=(LANGUAGES[int(len(LANGUAGES) * chance.random() ** 2)],),
         facets=tuple(facets),
+        reply_count=0,
+        repost_count=0,
+        like_count=0,
+        quote_count=0,
         embed=Embed(external=card) if card else None,
         provenance=provenance,
     )

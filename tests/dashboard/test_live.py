@@ -4,16 +4,19 @@ import os
 import re
 import select
 import signal
+import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import pyte
 import pytest
 
 pty = pytest.importorskip("pty", reason="pseudo-terminals are POSIX")
-pyte = pytest.importorskip("pyte")
+fcntl = pytest.importorskip("fcntl")
+termios = pytest.importorskip("termios")
 
 COMMAND = [sys.executable, "-m", "tests.dashboard.watched_crawl"]
 ROOT = Path(__file__).parents[2]
@@ -23,15 +26,11 @@ LIMIT_SECONDS = 60
 class Terminal:
     """A crawl in a terminal of a given size."""
 
-    def __init__(self, *arguments: str, columns: int = 80, rows: int = 24, **environ: str) -> None:
+    def __init__(self, *arguments: str, columns: int = 80, rows: int = 24, environ: Mapping[str, str] = {}) -> None:
         self.screen = pyte.HistoryScreen(columns, rows, history=5000)
         self._stream = pyte.ByteStream(self.screen)
         self.raw = b""
         self._ours, theirs = pty.openpty()
-        import fcntl
-        import struct
-        import termios
-
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         inherited = {name: value for name, value in os.environ.items() if name not in ("CI", "NO_LIVE")}
         self.process = subprocess.Popen(
@@ -62,7 +61,7 @@ class Terminal:
                 return
 
     def read_to_end(self) -> None:
-        self.read_until(lambda: False if self._read() else True)
+        self.read_until(lambda: not self._read())
 
     def _read(self) -> bytes:
         try:
@@ -80,80 +79,89 @@ class Terminal:
 
     @property
     def text(self) -> str:
-        """All that scrolled by, and the window, with wrapped lines put together again."""
+        """All that scrolled by, and the window."""
         columns = self.screen.columns
         lines = ["".join(line[i].data for i in range(columns)) for line in self.screen.history.top]
         lines += self.screen.display
-        return re.sub(r"(?<=\S{%d})\n" % 1, "\n", "\n".join(line.rstrip() for line in lines))
+        return "\n".join(line.rstrip() for line in lines)
 
 
-def run_without_terminal(*arguments: str) -> str:
-    """What the crawl writes to stderr."""
+@pytest.fixture(scope="module")
+def written() -> str:
+    """What a crawl without a terminal writes to stderr."""
     ended = subprocess.run(
-        [*COMMAND, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_SECONDS, check=True
+        [*COMMAND, "30"], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_SECONDS, check=True
     )
     assert ended.stdout == ""
     return ended.stderr
 
 
 def test_log_lines_do_not_tear_the_panel() -> None:
-    with Terminal("150", columns=200, rows=24) as terminal:
-        terminal.read_until(lambda: "Line 60 begins" in terminal.shown and "Accounts" in terminal.shown)
-        rows = terminal.shown.rstrip().splitlines()
-        top = next(number for number, row in enumerate(rows) if row.startswith("╭─ watched-1"))
-        assert rows[-1].startswith("╰") and all(row.startswith("│") and row.endswith("│") for row in rows[top + 1 : -1])
+    with Terminal("90", columns=200, rows=24) as terminal:
+        terminal.read_until(lambda: "Line 60 begins" in terminal.shown and _is_whole(terminal.shown))
         terminal.read_to_end()
         lines = terminal.text.splitlines()
     logged = [line for line in lines if "WARNING: Line" in line]
-    assert [re.search(r"Line (\d+) begins x{100} line (\d+) ends$", line) is not None for line in logged] == [True] * 50
+    assert [re.search(r"Line (\d+) begins x{100} line (\d+) ends$", line) is not None for line in logged] == [True] * 30
     assert not [line for line in lines if line.startswith(("╭", "│", "╰"))], "the panel is gone at the end"
     assert not terminal.screen.cursor.hidden
 
 
+def _is_whole(shown: str) -> bool:
+    """Whether the window ends with exactly one panel, and has nothing but log lines above it."""
+    rows = shown.rstrip().splitlines()
+    tops = [number for number, row in enumerate(rows) if row.startswith("╭─ watched-1")]
+    if len(tops) != 1 or not rows[-1].startswith("╰"):
+        return False
+    above, inside = rows[: tops[0]], rows[tops[0] + 1 : -1]
+    return all(row.startswith("│") and row.endswith("│") for row in inside) and "│" not in "".join(above)
+
+
 def test_panel_fits_a_small_terminal_and_one_that_knows_only_ascii() -> None:
-    with Terminal("90", PYTHONUTF8="0", PYTHONIOENCODING="ascii", PYTHONCOERCECLOCALE="0") as terminal:
-        terminal.read_until(lambda: "Accounts" in terminal.shown and "Ctrl-C" in terminal.shown)
-        assert "| Waiting   api.example asked to wait" in terminal.shown
+    with Terminal("90", environ={"PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}) as terminal:
+        terminal.read_until(lambda: "| Waiting   api.example asked to wait" in terminal.shown)
         terminal.read_to_end()
     assert terminal.raw.isascii()
     assert terminal.process.wait() == 0
 
 
-def test_first_ctrl_c_says_what_is_finished_and_how_to_continue() -> None:
-    with Terminal("5", "slow", columns=120, rows=50) as terminal:
-        terminal.read_until(lambda: "Accounts" in terminal.shown)
+def test_first_ctrl_c_says_what_is_finished_and_how_to_continue(tmp_path: Path) -> None:
+    go_on = tmp_path / "go-on"
+    with Terminal("5", str(go_on), columns=200, rows=50) as terminal:
+        terminal.read_until(lambda: "5 queued" in terminal.shown)
         terminal.process.send_signal(signal.SIGINT)
         terminal.read_until(lambda: "Stopping" in terminal.shown)
         assert re.search(r"Finishing \d requests? in flight; press Ctrl-C again to stop at once", terminal.text)
+        go_on.touch()
         terminal.read_to_end()
-        assert terminal.text.rstrip().endswith("python -m tests.dashboard.watched_crawl 5 slow")
+    assert terminal.text.rstrip().endswith(f"python -m tests.dashboard.watched_crawl 5 {go_on}")
     assert "watched-1 is stopped before it was complete" in terminal.text
     assert "To continue, run the same command again:" in terminal.text
 
 
-def test_second_ctrl_c_leaves_a_whole_terminal_and_says_how_to_continue() -> None:
-    with Terminal("5", "slow", columns=120, rows=50) as terminal:
-        terminal.read_until(lambda: "Accounts" in terminal.shown)
+def test_second_ctrl_c_leaves_a_whole_terminal_and_says_how_to_continue(tmp_path: Path) -> None:
+    never = tmp_path / "never"
+    with Terminal("5", str(never), columns=200, rows=50) as terminal:
+        terminal.read_until(lambda: "5 queued" in terminal.shown)
         terminal.process.send_signal(signal.SIGINT)
         terminal.read_until(lambda: "Stopping" in terminal.shown)
         terminal.process.send_signal(signal.SIGINT)
         terminal.read_to_end()
     assert "watched-1 is stopped at once" in terminal.text
-    assert terminal.text.rstrip().endswith("python -m tests.dashboard.watched_crawl 5 slow")
+    assert terminal.text.rstrip().endswith(f"python -m tests.dashboard.watched_crawl 5 {never}")
     assert not terminal.screen.cursor.hidden
     assert "╭" not in terminal.shown
 
 
 @pytest.mark.parametrize("variable", ["NO_LIVE", "CI"])
 def test_no_panel_when_it_is_not_wanted(variable: str) -> None:
-    with Terminal("5", **{variable: "1"}) as terminal:
+    with Terminal("5", environ={variable: "1"}) as terminal:
         terminal.read_to_end()
     assert "Ctrl-C" not in terminal.text
     assert "5 of 5 accounts, 5 pages" in terminal.text
 
 
-def test_without_a_terminal_there_are_plain_lines_and_a_plain_summary() -> None:
-    written = run_without_terminal("30")
+def test_without_a_terminal_there_are_plain_lines_and_a_plain_summary(written: str) -> None:
     assert "\x1b" not in written
     assert re.search(
         r"INFO: 30 of 30 accounts, 30 pages \([\d.]+/s\), 300 records \([\d,.]+/s\), waiting for ", written
@@ -165,13 +173,12 @@ def test_without_a_terminal_there_are_plain_lines_and_a_plain_summary() -> None:
     assert "To continue" not in summary
 
 
-def test_pages_and_items_are_not_logged_and_errors_take_one_line_without_secrets() -> None:
-    written = run_without_terminal("30")
+def test_pages_and_items_are_not_logged_and_errors_take_one_line_without_secrets(written: str) -> None:
     assert "Crawled" not in written
     assert "zzz" not in written
     (error,) = [line for line in written.splitlines() if "ERROR" in line]
     assert "Could not read data:,7: ValueError: seven mongodb://host/ yyy" in error
-    assert error.endswith("watched_crawl.py:%d)" % _line_of("raise ValueError"))
+    assert error.endswith(f"watched_crawl.py:{_line_of('raise ValueError')})")
     assert len(error) < 600
     assert "secret" not in written
     assert "Traceback" not in written

@@ -1,10 +1,10 @@
-"""A crawl to be watched by tests: python -m tests.dashboard.watched_crawl PAGES [slow]
+"""A crawl to be watched by tests: python -m tests.dashboard.watched_crawl PAGES [FILE]
 
-It fetches `data:` addresses, so it needs no server. With `slow` a page takes until its spider has been told to
-stop and a little longer.
+It fetches `data:` addresses, so it needs no server. With FILE every page waits until that file exists.
 """
 
 import asyncio
+import os
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -20,7 +20,7 @@ SETTINGS = {
         "scrapy.extensions.logstats.LogStats": None,
         "scrapy.extensions.telnet.TelnetConsole": None,
     },
-    "DOWNLOADER_MIDDLEWARES": {"tests.dashboard.watched_crawl.Slow": 500},
+    "DOWNLOADER_MIDDLEWARES": {"tests.dashboard.watched_crawl.HoldBack": 500},
     "LOG_FORMATTER": "harvester.logformatter.QuietLogFormatter",
     "LOG_LEVEL": "INFO",
     "REMOTE_CONTROL_ENABLED": False,
@@ -29,19 +29,13 @@ SETTINGS = {
 }
 
 
-class Slow:
-    """Downloader middleware that keeps requests in flight for a while after the stop was asked for."""
-
-    def __init__(self, crawler: Any) -> None:
-        self.crawler = crawler
-
-    from_crawler = classmethod(lambda cls, crawler: cls(crawler))
+class HoldBack:
+    """Downloader middleware that keeps requests in flight until the file exists."""
 
     async def process_request(self, request: Request) -> None:
-        while "slow" in sys.argv and self.crawler.crawling:
-            await asyncio.sleep(0.05)
-        if "slow" in sys.argv:
-            await asyncio.sleep(2.5)
+        for file in sys.argv[2:]:
+            while not os.path.exists(file):  # noqa: ASYNC110, ASYNC240
+                await asyncio.sleep(0.05)
 
 
 class WatchedSpider(Spider):

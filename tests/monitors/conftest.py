@@ -27,11 +27,12 @@ class Posted(NamedTuple):
 
 
 class HttpSink:
-    """Receives POSTs on loopback. It answers with `statuses` in turn, and with 200 when they are used up."""
+    """Receives POSTs on loopback. It answers with `statuses` in turn, then with 200."""
 
     def __init__(self) -> None:
         self.posts: list[Posted] = []
         self.statuses: list[int] = []
+        self.retry_after = ""
         sink = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -41,6 +42,7 @@ class HttpSink:
                 self.send_response(sink.statuses.pop(0) if sink.statuses else 200)
                 self.send_header("Content-Length", "0")
                 self.send_header("Location", f"{sink.url}/elsewhere")
+                self.send_header("Retry-After", sink.retry_after)
                 self.end_headers()
 
             def log_message(self, format: str, *args: Any) -> None:

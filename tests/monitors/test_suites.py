@@ -7,7 +7,7 @@ import pytest
 from spidermon import MonitorRunner, MonitorSuite
 
 from harvester.monitors.history import Earlier, RunHistory
-from harvester.monitors.judgement import Judgement, Judged
+from harvester.monitors.judgement import Judged, Judgement
 from harvester.monitors.suites import RunMonitors
 from tests.monitors.conftest import harvest
 

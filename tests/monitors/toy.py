@@ -7,6 +7,7 @@ close with, and `until`: a file for whose appearance the spider waits, once it h
 import asyncio
 import json
 import sys
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -55,11 +56,15 @@ class ToySpider(Spider):
         for name, value in self.scenario["stats"].items():
             self.crawler.stats.set_value(name, value)
         if until := self.scenario.get("until"):
-            Path(f"{until}.ready").touch()
-            while not Path(until).exists():
-                await asyncio.sleep(0.02)
+            await asyncio.to_thread(wait_until, Path(until))
         if reason := self.scenario.get("reason"):
             raise CloseSpider(reason)
+
+
+def wait_until(appears: Path) -> None:
+    appears.with_name(f"{appears.name}.ready").touch()
+    while not appears.exists():
+        time.sleep(0.02)
 
 
 def main() -> None:

@@ -78,15 +78,12 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 def configured(site: Sandbox, folder: Path, **fields: Any) -> Config:
     handle = site.handle(1)
-    return Config(
-        **{
-            "state_dir": folder,
-            "bluesky_identifier": handle,
-            "bluesky_app_password": SecretStr(f"pw-{handle}"),
-            "bluesky_pds": site.url,
-        }
-        | fields
-    )
+    account: dict[str, Any] = {
+        "bluesky_identifier": handle,
+        "bluesky_app_password": SecretStr(f"pw-{handle}"),
+        "bluesky_pds": site.url,
+    }
+    return Config(state_dir=folder, **account | fields)
 
 
 def login_of(config: Config, pause: Pause | None = None) -> Login:
@@ -346,10 +343,10 @@ async def test_no_secret_is_logged_or_shown(
     shown = caplog.text + str(caught.value) + repr(caught.value) + repr(sessions) + repr(vars(login))
     assert "Refreshed the login" in shown
     secrets = [f"pw-{site.handle(1)}"]
-    secrets += [s for session in sessions for s in (token(session), session.refresh.get_secret_value())]
+    for session in sessions:
+        secrets += [part for jwt in (token(session), session.refresh.get_secret_value()) for part in jwt.split(".")[1:]]
     for secret in secrets:
         assert secret not in shown
-        assert secret.rpartition(".")[2] not in shown
 
 
 def test_password_that_is_no_app_password_brings_a_warning(
@@ -399,7 +396,8 @@ def test_pds_less_protected_than_the_login_is_not_used(endpoint: str | None, exp
 
 async def test_waiting_that_is_given_up_leaves_the_login_to_others(site: Sandbox, tmp_path: Path) -> None:
     async def give_up(seconds: float, host: str) -> None:
-        raise asyncio.CancelledError
+        if host:
+            raise asyncio.CancelledError
 
     site.fault("status", "createSession", status=429, headers={"retry-after": "290"}, times=1)
     login = login_of(configured(site, tmp_path), give_up)
@@ -423,19 +421,17 @@ def _start(site: Sandbox, folder: Path, *arguments: str) -> subprocess.Popen[str
     )
 
 
-def test_processes_at_once_share_one_session(site: Sandbox, tmp_path: Path) -> None:
+def test_two_processes_share_one_session(site: Sandbox, tmp_path: Path) -> None:
     site.fault("slow", "createSession|refreshSession", seconds=0.5)  # so that the others do come meanwhile
-    processes = [_start(site, tmp_path, "renew") for _ in range(3)]
+    processes = [_start(site, tmp_path, "renew") for _ in range(2)]
     try:
-        for process in processes:
-            assert process.stdout is not None
         first = {process.stdout.readline() for process in processes if process.stdout}
         for process in processes:
             assert process.stdin is not None
             process.stdin.write("\n")
             process.stdin.flush()
         second = {process.stdout.readline() for process in processes if process.stdout}
-        assert [process.wait(30) for process in processes] == [0, 0, 0]
+        assert [process.wait(30) for process in processes] == [0, 0]
     finally:
         for process in processes:
             process.kill()

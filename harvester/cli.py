@@ -1,0 +1,109 @@
+"""The command `harvester`. Each command prints for people, and ends with the exit code of what went wrong."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from harvester import __version__
+from harvester.config import load_config
+from harvester.exceptions import HarvesterError, UsageError
+
+if TYPE_CHECKING:
+    from scrapy.spiderloader import SpiderLoaderProtocol
+
+# Pretty tracebacks would print local variables, and with them secrets.
+app = typer.Typer(help="Harvests public data, and keeps it.", no_args_is_help=True, pretty_exceptions_enable=False)
+spiders = typer.Typer(help="What can be harvested.", no_args_is_help=True)
+app.add_typer(spiders, name="spiders")
+
+STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
+BLUESKY = "https://public.api.bsky.app/xrpc/_health"
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    print(__version__)
+
+
+@app.command()
+def doctor(site: Annotated[str, typer.Option(help="Address that should be reachable.")] = BLUESKY) -> None:
+    """Check servers, browser, disk, clock and network, and say how to mend what is missing."""
+    from harvester import doctor as doctor_module  # imports inside commands keep shell completion quick
+
+    if urlsplit(site).scheme not in ("http", "https"):
+        raise UsageError(f"--site: {site!r} is not an http:// or https:// address.")
+    console = Console(highlight=False, soft_wrap=True)
+    failures = 0
+    for finding in doctor_module.examine(load_config(), site):
+        indented = finding.text.replace("\n", "\n" + " " * 24)
+        console.print(Text.assemble((f"{finding.level:5} ", STYLES[finding.level]), f"{finding.subject:17} {indented}"))
+        if finding.remedy:
+            console.print(Text(f"{'':23} to mend it: {finding.remedy}"))
+        failures += finding.level is doctor_module.Level.FAIL
+    raise typer.Exit(1 if failures else 0)
+
+
+@app.command()
+def report(
+    crawl: Annotated[str, typer.Option(help="Only what this crawl observed.")] = "",
+    database: Annotated[str, typer.Option(help="MongoDB database, instead of the configured one.")] = "",
+    out: Annotated[Path | None, typer.Option(help="File to write, instead of one in the data folder.")] = None,
+) -> None:
+    """Draw a harvest on one HTML page: who follows whom, posts over time, hashtags, languages, threads."""
+    from harvester.config import with_database
+    from harvester.dashboard.report import write_report
+
+    config = load_config()
+    if database:
+        config = with_database(config, database)
+    print(write_report(config, crawl, out))
+
+
+@spiders.command("list")
+def list_spiders() -> None:
+    """List the spiders."""
+    loader = _spider_loader()
+    for name in sorted(loader.list()):
+        summary = (loader.load(name).__doc__ or "").strip().partition("\n")[0]
+        print(f"{name:20} {summary}")
+
+
+@spiders.command()
+def show(name: str) -> None:
+    """Describe a spider and its arguments."""
+    from inspect import cleandoc
+
+    from harvester.spiders.arguments import print_arguments
+    from harvester.spiders.base import HarvesterSpider
+
+    loader = _spider_loader()
+    if name not in loader.list():
+        raise UsageError(f"There is no spider {name!r}; there are: {', '.join(sorted(loader.list()))}.")
+    spider = loader.load(name)
+    assert issubclass(spider, HarvesterSpider)
+    print(f"{cleandoc(spider.__doc__ or '')}\n", flush=True)
+    print_arguments(spider)
+
+
+def _spider_loader() -> "SpiderLoaderProtocol":
+    from scrapy.settings import Settings
+    from scrapy.spiderloader import get_spider_loader
+
+    settings = Settings()
+    settings.setmodule("harvester.settings")
+    return get_spider_loader(settings)
+
+
+def main() -> None:
+    """Entry point."""
+    try:
+        app()
+    except HarvesterError as error:
+        print(error, file=sys.stderr)
+        sys.exit(error.exit_code)

@@ -1,0 +1,47 @@
+"""Where zstd frames end, told from their headers alone: what a killed writer left is cut without reading it."""
+
+import os
+from pathlib import Path
+from typing import BinaryIO
+
+from zstandard import ZstdError, frame_header_size, get_frame_parameters
+
+_LONGEST_FRAME_HEADER = 18
+_BLOCK_HEADER = 3
+_CHECKSUM = 4
+_REPEATED_BYTE = 1
+"""Type of a block that holds one byte, however many it stands for."""
+
+
+def cut_torn_frame(path: Path) -> int:
+    """Cuts a segment after its last whole frame; the bytes that it has then."""
+    with path.open("r+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        whole = 0
+        while (end := _end_of_frame(file, whole)) is not None and end <= size:
+            whole = end
+        file.truncate(whole)
+        os.fsync(file.fileno())
+    return whole
+
+
+def _end_of_frame(file: BinaryIO, start: int) -> int | None:
+    """Where the zstd frame at `start` ends (RFC 8878, 3.1.1); None when it is cut before its last block."""
+    file.seek(start)
+    head = file.read(_LONGEST_FRAME_HEADER)
+    try:
+        end = start + frame_header_size(head)
+        has_checksum = get_frame_parameters(head).has_checksum
+    except ZstdError:
+        return None
+    last = False
+    while not last:
+        file.seek(end)
+        block = file.read(_BLOCK_HEADER)
+        if len(block) < _BLOCK_HEADER:
+            return None
+        bits = int.from_bytes(block, "little")
+        last = bool(bits & 1)
+        repeated = bits >> 1 & 3 == _REPEATED_BYTE
+        end += _BLOCK_HEADER + (1 if repeated else bits >> 3)
+    return end + (_CHECKSUM if has_checksum else 0)

@@ -1,0 +1,127 @@
+"""Item pipeline: nothing is kept of accounts that declined to be collected, or that were purged here."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterable
+from typing import Self
+
+import msgspec
+from msgspec.structs import replace
+from pymongo.errors import PyMongoError
+from scrapy.crawler import Crawler
+
+from harvester.config import Config, load_config
+from harvester.exceptions import ServiceError
+from harvester.items import Batch, Embed, Post, Profile, Record, Reject
+from harvester.mongodb import Patience, connect
+from harvester.pipelines.base import BatchPipeline
+from harvester.scrub import PURGED, leads_to, scrub
+
+logger = logging.getLogger(__name__)
+
+REFRESH_S = 60.0
+"""How often the list of purged accounts is read again."""
+
+
+class ConsentPipeline(BatchPipeline):
+    """Applies `Record.opt_outs`, unless the spider's argument `honour_opt_outs` is off, and the collection `purged`.
+
+    Of a profile that opted out a stub stays, which says so; all its other records are dropped. Of a purged account
+    nothing stays, and what others quote of it is emptied.
+    """
+
+    def __init__(self, crawler: Crawler, config: Config) -> None:
+        super().__init__(crawler)
+        self._config = config
+        self._honoured = getattr(getattr(crawler.spider, "arguments", None), "honour_opt_outs", True)
+        self._purged: frozenset[str] = frozenset()
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler, load_config())
+
+    async def open_spider(self) -> None:
+        self._database = connect(self._config)
+        await Patience(self.crawler, self._config)(self.read_purged)
+        self._reader = asyncio.create_task(self._keep_reading())
+
+    async def close_spider(self) -> None:
+        self._reader.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._reader
+        await self._database.client.close()
+
+    async def process_batch(self, batch: Batch) -> Batch:
+        kept = [kept for record in batch.records if (kept := self.process_record(record)) is not None]
+        return batch._replace(records=kept, rejects=tuple(filter(self._is_allowed, batch.rejects)))
+
+    def process_record(self, record: Record) -> Record | None:
+        if self._purged:
+            if record.did in self._purged or getattr(record, "subject_did", None) in self._purged:
+                self.stats.inc_value(f"harvester/consent/purged/{record.KIND}")
+                return None
+            if isinstance(record, Post) and record.embed and record.embed.quote:
+                record = self._without_purged_quotes(record, record.embed)
+        if not record.opt_outs or not self._honoured:
+            return record
+        if isinstance(record, Profile):
+            self.stats.inc_value("harvester/consent/stubbed")
+            return Profile(
+                did=record.did,
+                handle=record.handle,
+                opt_outs=record.opt_outs,
+                intents=record.intents,
+                provenance=record.provenance,
+            )
+        self.stats.inc_value(f"harvester/consent/dropped/{record.KIND}")
+        return None
+
+    def _is_allowed(self, reject: Reject) -> bool:
+        return reject.key.removeprefix("at://").partition("/")[0] not in self._purged
+
+    def _without_purged_quotes(self, post: Post, embed: Embed) -> Post:
+        dids = self._purged.intersection(_quoted(embed))
+        if not dids:
+            return post
+        raw = msgspec.json.decode(post.raw)
+        for did in dids:
+            raw, _ = scrub(raw, did)
+        self.stats.inc_value("harvester/consent/purged/quote")
+        return replace(
+            post,
+            embed=_emptied(embed, dids),
+            media_urls=tuple(url for url in post.media_urls if not any(leads_to(url, did) for did in dids)),
+            raw=msgspec.json.encode(raw),
+        )
+
+    async def read_purged(self) -> None:
+        """Learns which accounts were purged."""
+        self._purged = frozenset([document["_id"] async for document in self._database["purged"].find({}, {"_id": 1})])
+
+    async def _keep_reading(self) -> None:
+        while True:
+            await asyncio.sleep(REFRESH_S)
+            try:
+                await self.read_purged()
+            except (PyMongoError, ServiceError) as error:
+                logger.debug("The list of purged accounts cannot be read: %s", error)
+
+
+def _quoted(embed: Embed | None) -> Iterable[str]:
+    """The accounts quoted, and those quoted therein."""
+    while embed and (quote := embed.quote):
+        if quote.did:
+            yield quote.did
+        embed = quote.embed
+
+
+def _emptied(embed: Embed, dids: frozenset[str]) -> Embed:
+    """The embed, with the quotes of these accounts emptied at every depth."""
+    if not (quote := embed.quote):
+        return embed
+    if quote.did in dids:
+        quote = replace(quote, kind=PURGED, handle=None, cid=None, text=None, created_at=None, embed=None)
+    elif quote.embed:
+        quote = replace(quote, embed=_emptied(quote.embed, dids))
+    return replace(embed, quote=quote)

@@ -1,0 +1,75 @@
+"""The command `harvester`: what it prints, and its exit codes."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harvester import __version__
+from harvester.spiders.bluesky_arguments import BlueskyArguments
+
+HARVESTER = str(Path(sys.executable).with_name("harvester"))
+
+
+def harvester(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [HARVESTER, *arguments], env={**os.environ, **environment}, capture_output=True, text=True, timeout=60
+    )
+
+
+def test_the_version_is_printed() -> None:
+    assert harvester("version").stdout.strip() == __version__
+
+
+def test_spiders_are_listed_with_a_summary() -> None:
+    lines = harvester("spiders", "list").stdout.splitlines()
+    assert [line for line in lines if line.startswith("bluesky  ") and len(line) > 40]
+
+
+def test_a_spider_is_shown_with_all_its_arguments() -> None:
+    shown = harvester("spiders", "show", "bluesky").stdout
+    assert [name for name in BlueskyArguments.model_fields if f"\n{name} " not in shown] == []
+
+
+def test_an_unknown_spider_is_refused_and_the_known_ones_are_named() -> None:
+    answer = harvester("spiders", "show", "nope")
+    assert answer.returncode == 2
+    assert "There is no spider 'nope'" in answer.stderr
+    assert "bluesky" in answer.stderr
+    assert "Traceback" not in answer.stderr
+
+
+def test_a_setting_that_cannot_be_used_is_named() -> None:
+    answer = harvester("doctor", HARVESTER_MAX_IMAGE_MB="many")
+    assert answer.returncode == 2
+    assert "HARVESTER_MAX_IMAGE_MB" in answer.stderr
+    assert "Traceback" not in answer.stderr
+
+
+def test_an_address_that_is_none_is_refused() -> None:
+    answer = harvester("doctor", "--site", "file:///etc/passwd")
+    assert answer.returncode == 2
+    assert "--site" in answer.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_complete_commands(shell: str) -> None:
+    words = {"COMP_WORDS": "harvester sp", "COMP_CWORD": "1"}  # for bash
+    words |= {"_TYPER_COMPLETE_ARGS": "harvester sp", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+    completed = harvester(_HARVESTER_COMPLETE=f"complete_{shell}", **words)
+    assert "spiders" in completed.stdout
+    assert "doctor" not in completed.stdout
+
+
+@pytest.mark.skipif(not Path("/bin/bash").exists(), reason="bash is what it is tried with")
+def test_completion_installs_itself(tmp_path: Path) -> None:
+    installed = subprocess.run(
+        ["/bin/bash", "-c", f"{HARVESTER} --install-completion; true"],
+        env={**os.environ, "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert "completion installed" in installed.stdout, installed.stderr
+    assert "harvester" in (tmp_path / ".bashrc").read_text()

@@ -1,0 +1,219 @@
+"""`harvester doctor` finds what is missing and says how to mend it; it exits with 0 when nothing fails."""
+
+import importlib.metadata
+import os
+import shutil
+from collections import namedtuple
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from pydantic import SecretStr
+from typer.testing import CliRunner
+
+from harvester import doctor
+from harvester.cli import app
+from harvester.config import Config
+from harvester.doctor import Level
+
+Usage = namedtuple("Usage", ["total", "used", "free"])
+
+
+class Site(HTTPServer):
+    """A website that answers as its attributes say."""
+
+    status = 200
+    date = ""
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Site
+
+    def do_GET(self) -> None:
+        self.send_response_only(self.server.status)
+        self.send_header("Date", self.server.date)
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Keeps stderr clean."""
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    """A site whose clock agrees with ours."""
+    with Site(("127.0.0.1", 0), Handler) as server:
+        server.date = format_datetime(datetime.now(UTC), usegmt=True)
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def healthy(config: Config, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert config.mongodb_uri
+    monkeypatch.setenv("MONGODB_URI", config.mongodb_uri.get_secret_value())
+    monkeypatch.setenv("REDIS_URL", redis_url)
+    monkeypatch.setenv("HARVESTER_DATABASE", config.database)
+    monkeypatch.setenv("HARVESTER_DATA_DIR", str(config.data_dir))
+    monkeypatch.setenv("HARVESTER_STATE_DIR", str(config.state_dir))
+
+
+def run(site: Site) -> tuple[int, str]:
+    result = CliRunner().invoke(app, ["doctor", "--site", site.url])
+    assert not result.exception or isinstance(result.exception, SystemExit)
+    return result.exit_code, result.output
+
+
+@pytest.mark.usefixtures("healthy")
+def test_a_healthy_machine_passes(site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(0, 0, 100 * 1000**3))
+    (tmp_path / "chromium").write_text("#!/bin/sh\necho Chromium 1.2\n")
+    (tmp_path / "chromium").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    code, output = run(site)
+    assert code == 0
+    assert [line.split()[0] for line in output.splitlines()] == ["ok"] * 10
+    assert "Chromium 1.2" in output
+
+
+@pytest.mark.usefixtures("healthy")
+def test_an_unreachable_mongodb_fails_and_no_password_is_shown(
+    site: Site, monkeypatch: pytest.MonkeyPatch, free_port: int
+) -> None:
+    monkeypatch.setattr(doctor, "SERVER_TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setenv("MONGODB_URI", f"mongodb://me:hunter2@127.0.0.1:{free_port}")
+    code, output = run(site)
+    assert code == 1
+    assert "fail  MongoDB" in output
+    assert "check MONGODB_URI" in output
+    assert "hunter2" not in output
+
+
+@pytest.mark.parametrize("uri", ["mongodb:///", "http://127.0.0.1"])
+def test_an_address_that_is_none_fails(uri: str) -> None:
+    finding, _ = doctor.mongodb(Config(mongodb_uri=SecretStr(uri)))
+    assert finding.level is Level.FAIL
+    assert doctor.redis(Config(redis_url=SecretStr(uri))).level is Level.FAIL
+
+
+def test_an_unreachable_redis_fails(free_port: int) -> None:
+    finding = doctor.redis(Config(redis_url=SecretStr(f"redis://:hunter2@127.0.0.1:{free_port}")))
+    assert finding.level is Level.FAIL
+    assert "REDIS_URL" in finding.remedy
+    assert "hunter2" not in finding.text
+
+
+def test_private_servers_that_cannot_start_are_explained(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("a file where the folder should be")
+    config = Config(state_dir=tmp_path / "state")
+    finding, _ = doctor.mongodb(config)
+    assert finding.level is Level.FAIL
+    assert "HARVESTER_STATE_DIR" in finding.text
+    assert doctor.redis(config).level is Level.WARN
+
+
+def test_missing_and_wrong_packages_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        importlib.metadata, "requires", lambda name: ["no-such-thing>=1", "scrapy<1", "x; extra == 'y'"]
+    )
+    finding = doctor.packages()
+    assert finding.level is Level.FAIL
+    assert finding.text.startswith("no-such-thing is missing; scrapy is ")
+    assert finding.remedy == "make setup"
+
+
+def test_no_browser_is_only_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "chromium").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "chromium").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("PLAYWRIGHT_BROWSERS_PATH", str(tmp_path))
+    finding = doctor.browser()
+    assert finding.level is Level.WARN
+    assert "apt-get install chromium" in finding.remedy
+
+
+def test_playwright_s_browser_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    browser = tmp_path / "chromium-1200" / "chrome-linux" / "chrome"
+    browser.parent.mkdir(parents=True)
+    browser.write_text("#!/bin/sh\necho Chromium 7\n")
+    browser.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("PLAYWRIGHT_BROWSERS_PATH", str(tmp_path))
+    assert doctor.browser() == (Level.OK, "Chromium", f"Chromium 7 at {browser}", "")
+
+
+@pytest.mark.parametrize(("free", "level"), [(4_999_000_000, Level.WARN), (499_000_000, Level.FAIL), (5e9, Level.OK)])
+def test_room_on_disk_is_judged(free: float, level: Level, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(0, 0, free))
+    assert doctor.folder("data", tmp_path / "not" / "there").level is level
+    assert not (tmp_path / "not").exists()
+
+
+def test_a_folder_that_cannot_be_written_fails(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("a file where the folder should be")
+    finding = doctor.folder("data", tmp_path / "data")
+    assert finding.level is Level.FAIL
+    assert "HARVESTER_DATA_DIR" in finding.remedy
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions are kept otherwise here")
+def test_a_login_that_others_can_read_fails(tmp_path: Path) -> None:
+    login = tmp_path / "me.json"
+    login.touch(0o600)
+    assert doctor.logins(tmp_path).level is Level.OK
+    login.chmod(0o644)
+    finding = doctor.logins(tmp_path)
+    assert finding.level is Level.FAIL
+    assert finding.remedy == f"chmod 600 {login}"
+
+
+def test_a_site_that_cannot_be_reached_is_a_warning_and_the_clock_is_unknown(free_port: int) -> None:
+    finding, date = doctor.reach(f"http://127.0.0.1:{free_port}/", "harvester")
+    assert finding.level is Level.WARN
+    assert "HTTPS_PROXY" in finding.remedy
+    assert date is None
+    assert "unknown" in doctor.clock(date, "x").text
+
+
+def test_a_site_that_answers_with_an_error_is_a_warning(site: Site) -> None:
+    site.status = 503
+    finding, date = doctor.reach(site.url, "harvester")
+    assert finding.level is Level.WARN
+    assert "503" in finding.text
+    assert date
+
+
+def test_a_clock_that_is_wrong_is_a_warning(site: Site) -> None:
+    site.date = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
+    _, date = doctor.reach(site.url, "harvester")
+    finding = doctor.clock(date, "the site")
+    assert finding.level is Level.WARN
+    assert "behind the site" in finding.text
+
+
+def test_a_date_that_is_none_is_no_date(site: Site) -> None:
+    site.date = "yesterday"
+    assert doctor.reach(site.url, "harvester")[1] is None
+
+
+def test_the_clock_is_compared_with_a_configured_mongodb_when_the_site_is_silent(
+    config: Config, redis_url: str, free_port: int
+) -> None:
+    config = config.model_copy(update={"redis_url": SecretStr(redis_url)})
+    assert list(doctor.examine(config, f"http://127.0.0.1:{free_port}/"))[-1] == (
+        Level.OK,
+        "Clock",
+        "agrees with MongoDB",
+        "",
+    )

@@ -1,0 +1,41 @@
+"""The layout of the follow graph."""
+
+from itertools import combinations
+from math import dist
+
+from harvester.dashboard.graph import Point, place
+
+CIRCLES = [(i, j) for start in (0, 20, 40) for i, j in combinations(range(start, start + 20), 2) if (i + j) % 3]
+
+
+def test_all_nodes_lie_in_the_frame_and_none_over_another() -> None:
+    radii = [30.0] + [10.0] * 59
+    points = place(radii, CIRCLES, 1000, 700)
+    for (x, y), radius in zip(points, radii, strict=True):
+        assert radius <= x <= 1000 - radius
+        assert radius <= y <= 700 - radius
+    for one, other in combinations(range(60), 2):
+        assert dist(points[one], points[other]) > 0.9 * (radii[one] + radii[other])
+
+
+def test_circles_of_friends_lie_together() -> None:
+    points = place([5.0] * 60, CIRCLES, 1000, 700)
+
+    def mean(pairs: list[tuple[Point, Point]]) -> float:
+        return sum(dist(*pair) for pair in pairs) / len(pairs)
+
+    circles = [points[start : start + 20] for start in (0, 20, 40)]
+    within = mean([pair for circle in circles for pair in combinations(circle, 2)])
+    between = mean([(one, other) for a, b in combinations(circles, 2) for one in a for other in b])
+    assert between > 2 * within
+
+
+def test_the_same_graph_gives_the_same_picture_whatever_the_order_of_its_edges() -> None:
+    both_ways = [(j, i) for i, j in reversed(CIRCLES)] + CIRCLES
+    assert place([5.0] * 60, CIRCLES, 1000, 700) == place([5.0] * 60, both_ways, 1000, 700)
+
+
+def test_graphs_without_edges_or_nodes_have_a_picture() -> None:
+    assert place([], [], 1000, 700) == []
+    assert len(place([10.0], [], 1000, 700)) == 1
+    assert len(set(place([10.0] * 5, [], 1000, 700))) == 5

@@ -1,0 +1,73 @@
+"""Log lines about pages, items and errors. How they look in a crawl: see test_live."""
+
+import logging
+from datetime import UTC, datetime
+from typing import Any
+
+from scrapy import Request, Spider
+from scrapy.http import Response
+from scrapy.utils.log import logformatter_adapter
+from twisted.python.failure import Failure
+
+from harvester.exceptions import StorageError
+from harvester.items import Batch, Follow, Profile, Provenance
+from harvester.logformatter import QuietLogFormatter
+
+FORMATTER = QuietLogFormatter()
+SPIDER = Spider("x")
+RESPONSE = Response("https://api.example/page")
+PROVENANCE = Provenance("https://user:secret@api.example/page", datetime.now(UTC), "x", "x-1")
+BATCH = Batch(
+    [
+        Profile(did="did:plc:a", handle="a.example", provenance=PROVENANCE, raw=b"BODY"),
+        Follow(did="did:plc:a", subject_did="did:plc:b", provenance=PROVENANCE, raw=b"BODY"),
+    ],
+    ["a change"],
+)
+
+
+def text(result: Any) -> tuple[int, str]:
+    level, message, args = logformatter_adapter(result)
+    return level, message % args
+
+
+def test_what_went_well_is_not_logged() -> None:
+    assert FORMATTER.crawled(Request(RESPONSE.url), RESPONSE, SPIDER) is None  # type: ignore[func-returns-value]
+    assert FORMATTER.scraped(BATCH, RESPONSE, SPIDER) is None  # type: ignore[func-returns-value]
+
+
+def test_an_item_that_could_not_be_kept_is_named_without_its_content() -> None:
+    level, said = text(FORMATTER.item_error(BATCH, StorageError("No room is left on\nthe disk."), RESPONSE, SPIDER))
+    assert level == logging.ERROR
+    assert said == (
+        "Could not keep 2 records (follow, profile) from https://api.example/page: No room is left on the disk."
+    )
+    _, said = text(FORMATTER.item_error({"body": "BODY"}, KeyError("x"), RESPONSE, SPIDER))
+    assert said == "Could not keep an item of type dict: KeyError: 'x'"
+
+
+def test_a_dropped_item_is_only_for_debugging() -> None:
+    level, said = text(FORMATTER.dropped(BATCH.records[0], ValueError("twice"), RESPONSE, SPIDER))
+    assert (level, said) == (logging.DEBUG, "Dropped 1 record (profile) from https://api.example/page: twice")
+
+
+def _fail() -> None:
+    raise RuntimeError("no connection to redis://:pw@cache.example/0 " + "x" * 5000)
+
+
+def test_errors_of_pages_are_one_line_with_their_place_in_our_code() -> None:
+    try:
+        _fail()
+    except RuntimeError:
+        failure = Failure()  # type: ignore[no-untyped-call]
+    request = Request("https://user:pw@api.example/page")
+    for result in (
+        FORMATTER.spider_error(failure, request, RESPONSE, SPIDER),
+        FORMATTER.download_error(failure, request, SPIDER),
+    ):
+        level, said = text(result)
+        assert level == logging.ERROR
+        assert "https://api.example/page: RuntimeError: no connection to redis://cache.example/0 xxx" in said
+        assert "pw" not in said
+        assert "(in _fail, " in said
+        assert len(said) < 700

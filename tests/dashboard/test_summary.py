@@ -1,0 +1,144 @@
+"""The end of a run in words, from made-up stats."""
+
+import io
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+from rich.console import Console
+
+from harvester.config import Config
+from harvester.dashboard.summary import ENDINGS, Places, Summary, show, summarise
+from harvester.exceptions import ServiceError, SessionError, StorageError, UsageError
+from tests.dashboard.test_progress import STATS
+
+COMMAND = "scrapy crawl bluesky -a seeds=@accounts.txt -a 'collect=graph,profiles,posts'"
+PLACES = Places("harvester", "mongodb://db.example:27017", "data/staging/bluesky", "data/images")
+FINISHED: dict[str, Any] = {
+    "harvester/crawl": "bluesky-3f9a1c-1",
+    "harvester/accounts/posts_collected": 1204,
+    "harvester/pages": 3401,
+    "harvester/records/stored/follow": 80_200,
+    "harvester/records/stored/list_item": 12,
+    "harvester/verdict": "passed",
+    "harvester/crawl_finished": True,
+    "finish_reason": "finished",
+    "elapsed_time_seconds": 312.5,
+}
+
+
+def rows(summary: Summary) -> dict[str, str]:
+    return dict([*summary.collected, *summary.missing, *summary.places])
+
+
+def printed(summary: Summary, width: int = 80, terminal: bool = False) -> str:
+    file = io.StringIO()
+    show(summary, Console(file=file, width=width, force_terminal=terminal))
+    return file.getvalue()
+
+
+def test_a_good_run_says_so_and_asks_for_nothing() -> None:
+    summary = summarise(FINISHED, PLACES, COMMAND)
+    assert summary.title == (
+        "bluesky-3f9a1c-1 is complete; all monitors passed. 3,401 pages in 5 min 12 s (10.9 pages/s, 257 records/s)."
+    )
+    assert summary.mood == "good"
+    assert summary.missing == []
+    assert summary.command is None
+    assert rows(summary)["records"] == "80,200 follows, 12 list items"
+    assert rows(summary)["MongoDB"] == "database harvester: follows, list_items"
+
+
+def test_all_that_is_missing_is_listed_with_its_reason() -> None:
+    stats = STATS | {
+        "finish_reason": "finished",
+        "harvester/verdict": "failed",
+        "harvester/verdict/failures": 2,
+        "harvester/accounts/reasons/skipped/max_accounts": 9,
+        "harvester/accounts/reasons/skipped/opt_out: !no-unauthenticated": 3,
+        "harvester/threads/failed": 4,
+        "harvester/seeds/rejected": 1,
+        "harvester/consent/stubbed": 5,
+        "harvester/consent/dropped/post": 7,
+        "harvester/consent/purged/like": 1,
+        "harvester/records/rejected/post": 3,
+        "harvester/records/rejected/post/bad_uri": 2,
+        "harvester/records/rejected/post/no_cid": 1,
+        "harvester/images/failed/not_found": 1,
+        "harvester/unclassified": 1,
+        "harvester/report": "data/reports/bluesky/1.html",
+    }
+    found = rows(summarise(stats, PLACES, COMMAND))
+    assert found["accounts failed"] == "2: 2 gone"
+    assert found["accounts skipped"] == "12: 9 max accounts, 3 opt out: !no-unauthenticated"
+    assert found["accounts left"] == "4,092"
+    assert found["threads left"] == "20"
+    assert found["threads failed"] == "4"
+    assert found["seeds rejected"] == "1"
+    assert found["opted out"] == "5 profiles reduced to a stub; 7 posts dropped; 1 like purged"
+    assert found["posts rejected"] == "3: 2 bad uri, 1 no cid"
+    assert found["images failed"] == "4: 3 too large, 1 not found"
+    assert found["errors met"].startswith("16: 10 rate limited at public.api.example, 4 rate limited at other.example")
+    assert found["unclassified"] == "1 failure that no rule knew; see the log"
+    assert found["staged records"] == "data/staging/bluesky"
+    assert found["images"] == "data/images"
+    assert found["report"] == "data/reports/bluesky/1.html"
+    assert "the monitors found 2 faults" in summarise(stats, PLACES, COMMAND).title
+
+
+def test_many_reasons_are_cut_and_the_rest_is_counted() -> None:
+    reasons = {f"harvester/accounts/reasons/failed/reason {n} {'x' * 200}": 10 - n for n in range(8)}
+    summary = summarise({"harvester/accounts/failed": 52} | reasons, PLACES, COMMAND)
+    said = rows(summary)["accounts failed"]
+    assert said.startswith("52: 10 reason 0 xxx")
+    assert said.endswith("12 for other reasons")
+    assert len(said) < 500
+
+
+@pytest.mark.parametrize("reason", [*ENDINGS, "something_new"])
+def test_an_unfinished_run_says_why_and_how_to_continue(reason: str) -> None:
+    summary = summarise(FINISHED | {"finish_reason": reason}, PLACES, COMMAND)
+    assert (summary.command is None) == (reason == "finished")
+    assert "_" not in summary.title
+    assert (summary.mood == "good") == (reason == "finished")
+    assert ("To continue, run the same command again:\n  " + COMMAND in printed(summary)) == (reason != "finished")
+
+
+def test_what_failed_for_a_passing_reason_is_worth_another_run() -> None:
+    summary = summarise(FINISHED | {"harvester/crawl_finished": False}, PLACES, COMMAND)
+    assert summary.command == COMMAND
+    assert "failed for a passing reason" in summary.title
+
+
+def test_every_error_of_ours_has_words_for_its_ending() -> None:
+    for error in (UsageError, ServiceError, StorageError, SessionError):
+        words = "".join(f"_{c.lower()}" if c.isupper() else c for c in error.__name__).strip("_")
+        assert words in ENDINGS
+
+
+def test_an_empty_run_can_be_summarised() -> None:
+    summary = summarise({}, PLACES, COMMAND)
+    assert summary.title.startswith("The crawl is stopped at once")
+    assert rows(summary)["records"] == "none"
+
+
+def test_text_is_plain_without_a_terminal_and_fits_a_narrow_one() -> None:
+    summary = summarise(STATS, PLACES, COMMAND)
+    plain = printed(summary)
+    assert plain.isascii()
+    assert "\x1b" not in plain
+    assert "\x1b[" in printed(summary, terminal=True)
+    assert max(map(len, printed(summary, width=60).replace(COMMAND, "").splitlines())) <= 60
+
+
+def test_addresses_and_commands_stay_on_one_line() -> None:
+    long = Places("harvester", "mongodb://" + "a" * 120, "data/staging/" + "b" * 120, "s3://" + "c" * 120)
+    text = printed(summarise(STATS, long, COMMAND + " " + "d" * 120), width=60)
+    for place in (long.mongodb, long.staging, long.images, COMMAND + " " + "d" * 120):
+        assert place in text
+
+
+def test_places_never_show_a_password() -> None:
+    config = Config(mongodb_uri=SecretStr("mongodb://ann:secret@db.example:27017/?tls=true"))
+    assert Places.of(config, "bluesky").mongodb == "mongodb://db.example:27017/?tls=true"
+    assert "harvester.mongodb.connect_sync" in Places.of(Config(), "bluesky").mongodb

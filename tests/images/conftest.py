@@ -1,0 +1,102 @@
+"""A site of pictures, and crawls that fetch from it in a process of their own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from harvester.config import Config
+from tests.images.samples import GOOD, REFUSED
+from tests.images.server import Site, serving
+
+
+class Run:
+    """A crawl in a process of its own."""
+
+    def __init__(self, folder: Path, environment: dict[str, str], specification: dict[str, Any]) -> None:
+        self._path = folder / f"crawl-{uuid4().hex}.json"
+        self._path.write_text(json.dumps(specification))
+        self._log = self._path.with_suffix(".log")
+        command = [
+            sys.executable,
+            "-W",
+            "error::DeprecationWarning",
+            "-m",
+            "tests.images.crawl",
+            str(self._path),
+        ]
+        with self._log.open("wb") as log:
+            self.process = subprocess.Popen(command, env=os.environ | environment, stdout=log, stderr=log)
+
+    def end(self, by: signal.Signals | None = None) -> "Run":
+        """Waits for the end; sends a signal first when one is given."""
+        if by:
+            self.process.send_signal(by)
+        self.process.wait(120)
+        print(self.log[-4000:])  # shown when the test fails
+        return self
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text()
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        path = Path(f"{self._path}.stats")
+        assert path.exists(), self.log
+        stats: dict[str, Any] = json.loads(path.read_text())
+        return stats
+
+    @property
+    def images(self) -> dict[str, int]:
+        """The stats of the images pipeline without their common beginning."""
+        start = "harvester/images/"
+        return {name.removeprefix(start): n for name, n in self.stats.items() if name.startswith(start)}
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """Those that reached the end of the pipelines."""
+        path = Path(f"{self._path}.out")
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with serving() as site:
+        site.bodies = {"page": b"page"} | GOOD | {name: body for name, (body, _) in REFUSED.items()}
+        yield site
+
+
+@pytest.fixture
+def crawl(config: Config, site: Site, tmp_path: Path) -> Iterator[Callable[..., Run]]:
+    """Starts a crawl of batches; `environment` adds to the variables, other keywords to the specification."""
+    assert config.mongodb_uri
+    base = {
+        "HARVESTER_MONGODB_URI": config.mongodb_uri.get_secret_value(),
+        "HARVESTER_DATABASE": config.database,
+        "HARVESTER_STATE_DIR": str(config.state_dir),
+        "HARVESTER_DATA_DIR": str(config.data_dir),
+        "HARVESTER_REQUESTS_PER_SECOND": "0",
+        "HARVESTER_ALLOW_PRIVATE_HOSTS": "true",
+        "HARVESTER_MAX_IMAGE_MB": "1",
+    }
+    started: list[Run] = []
+
+    def start(
+        batches: list[list[dict[str, Any]]], environment: dict[str, str] | None = None, **rest: Any
+    ) -> Run:
+        specification = {"page": f"{site.origin}/page", "batches": batches} | rest
+        started.append(Run(tmp_path, base | (environment or {}), specification))
+        return started[-1]
+
+    yield start
+    for run in started:
+        run.process.kill()
+        run.process.wait()

@@ -1,0 +1,115 @@
+"""A real crawl that yields batches of given records: `python -m tests.images.crawl <specification>`.
+
+The specification is a JSON file: {"page": address, "batches": [[record, ...], ...], "media": bool, "settings": {},
+"largest_file": bytes}, a record being
+{"did", "avatar", "banner"} or {"did", "cid", "images"}. Records that came out of the pipelines are written to
+`<specification>.out` line by line, the stats at the end to `<specification>.stats`; the log goes to stderr.
+"""
+
+import json
+import sys
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Self, TextIO
+
+from scrapy import Request, Spider
+from scrapy.crawler import AsyncCrawlerProcess, Crawler
+from scrapy.http import Response
+
+from harvester import settings
+from harvester.items import Batch, Embed, Image, Post, Profile, Provenance, Record
+from harvester.outcomes import POLICIES
+
+PROVENANCE = Provenance("http://127.0.0.1/", datetime(2026, 11, 21, tzinfo=UTC), "pictures", "pictures-1")
+
+
+class Pictures(Spider):
+    name = "pictures"
+
+    def __init__(self, specification: dict[str, Any]) -> None:
+        super().__init__()
+        self.batches = [[_record(record) for record in batch] for batch in specification["batches"]]
+        self.page = specification["page"]
+        self.arguments = SimpleNamespace(media=specification.get("media", True))
+
+    async def start(self) -> AsyncIterator[Any]:
+        for number in range(len(self.batches)):
+            yield Request(f"{self.page}?{number}", cb_kwargs={"number": number}, dont_filter=True)
+
+    def parse(self, response: Response, **kwargs: Any) -> Any:
+        yield Batch(list(self.batches[kwargs["number"]]), [])
+
+
+class Output:
+    """Item pipeline: writes down what reached the end."""
+
+    def __init__(self, file: TextIO) -> None:
+        self.file = file
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(Path(crawler.settings["OUTPUT"]).open("a"))
+
+    def process_item(self, item: Any) -> Any:
+        for record in item.records:
+            print(json.dumps(record.to_document(), default=str), file=self.file, flush=True)
+        return item
+
+    def close_spider(self) -> None:
+        self.file.close()
+
+
+def _record(given: dict[str, Any]) -> Record:
+    did = given["did"]
+    if "cid" not in given:
+        return Profile(
+            did=did, provenance=PROVENANCE, avatar_url=given.get("avatar"), banner_url=given.get("banner")
+        )
+    images = tuple(Image(url=url) for url in given["images"])
+    return Post(
+        did=did,
+        provenance=PROVENANCE,
+        uri=f"at://{did}/app.bsky.feed.post/{given.get('rkey', '3k')}",
+        cid=given["cid"],
+        text="",
+        embed=Embed(images=images) if images else None,
+        reply_count=0,
+        repost_count=0,
+        like_count=0,
+        quote_count=0,
+    )
+
+
+def main(path: Path) -> None:
+    specification = json.loads(path.read_text())
+    for outcome, policy in POLICIES.items():  # retries without waiting
+        POLICIES[outcome] = policy._replace(backoff_s=0.0)  # type: ignore[index]
+    if limit := specification.get("largest_file"):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    process = AsyncCrawlerProcess(
+        {name: value for name, value in vars(settings).items() if name.isupper()}
+        | {
+            "EXTENSIONS": {},
+            "SPIDERMON_ENABLED": False,
+            "ROBOTSTXT_OBEY": False,
+            "OUTPUT": f"{path}.out",
+            "ITEM_PIPELINES": {
+                "harvester.pipelines.images.RecordImagesPipeline": 400,
+                "harvester.pipelines.mongo.MongoPipeline": 500,
+                "tests.images.crawl.Output": 600,
+            },
+        }
+        | specification.get("settings", {})
+    )
+    crawler = process.create_crawler(Pictures)
+    process.crawl(crawler, specification)
+    process.start()
+    Path(f"{path}.stats").write_text(json.dumps(crawler.stats.get_stats(), default=str))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

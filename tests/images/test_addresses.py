@@ -1,0 +1,99 @@
+"""Which addresses found in data may be asked."""
+
+import pytest
+from scrapy import Request
+from scrapy.exceptions import IgnoreRequest
+
+from harvester.addresses import refuse_private
+from harvester.config import Config
+from harvester.middlewares.addresses import AddressMiddleware
+
+STRICT = Config(allow_private_hosts=False)
+OPEN = Config(allow_private_hosts=True)
+
+PUBLIC = [
+    "https://cdn.bsky.app/img/avatar/plain/did:plc:abc/bafk@jpeg",
+    "http://example.com:8080/a.jpg",
+    "https://93.184.216.34/a.jpg",
+    "https://[2606:2800:220:1:248:1893:25c8:1946]/a.jpg",
+    "https://bücher.example/a.jpg",
+]
+PRIVATE = [
+    "http://localhost/a",
+    "http://LOCALHOST./a",
+    "http://printer.local/a",
+    "http://db.internal/a",
+    "http://intranet/a",
+    "http://api.localhost:8000/a",
+    "http://127.0.0.1/a",
+    "http://127.1/a",
+    "http://2130706433/a",
+    "http://0x7f000001/a",
+    "http://0177.0.0.1/a",
+    "http://10.0.0.8/a",
+    "http://172.16.3.4/a",
+    "http://192.168.1.1/a",
+    "http://169.254.169.254/latest/meta-data",
+    "http://100.64.0.1/a",
+    "http://0.0.0.0/a",
+    "http://224.0.0.1/a",
+    "http://[::1]/a",
+    "http://[::]/a",
+    "http://[fe80::1%25eth0]/a",
+    "http://[fd00::1]/a",
+    "http://[::ffff:127.0.0.1]/a",
+    "http://[64:ff9b::7f00:1]/a",
+    "http://[2002:7f00:1::]/a",
+    "http://１２７.０.０.１/a",
+    "http://127。0。0。1/a",
+    "http://%31%32%37.0.0.1/a",
+]
+UNUSABLE = [
+    "",
+    "ftp://example.com/a",
+    "file:///etc/passwd",
+    "data:image/png;base64,AAAA",
+    "javascript:alert(1)",
+    "//example.com/a",
+    "https://",
+    "https:///a",
+    "https://example.com:99999/a",
+    "https://[::1/a",
+    "https://example.com\\@127.0.0.1/a",
+    "https://example.com/a b",
+    "https://example.com/\na",
+]
+
+
+@pytest.mark.parametrize("url", PUBLIC)
+def test_public_addresses_may_be_asked(url: str) -> None:
+    assert refuse_private(url, STRICT) is None
+
+
+@pytest.mark.parametrize("url", PRIVATE)
+def test_private_addresses_are_refused_in_every_spelling(url: str) -> None:
+    assert "HARVESTER_ALLOW_PRIVATE_HOSTS" in (refuse_private(url, STRICT) or "")
+
+
+@pytest.mark.parametrize("url", PRIVATE)
+def test_private_addresses_may_be_asked_when_that_is_configured(url: str) -> None:
+    assert refuse_private(url, OPEN) is None
+
+
+@pytest.mark.parametrize("url", UNUSABLE)
+@pytest.mark.parametrize("config", [STRICT, OPEN], ids=["strict", "open"])
+def test_what_is_no_web_address_is_refused_always(url: str, config: Config) -> None:
+    assert refuse_private(url, config)
+
+
+def test_a_redirect_of_a_picture_to_a_private_address_is_refused() -> None:
+    middleware = AddressMiddleware(STRICT)
+    picture = Request("https://example.com/a.jpg", meta={"harvester_media": True})
+
+    middleware.process_request(picture)
+    with pytest.raises(IgnoreRequest, match="private"):
+        middleware.process_request(picture.replace(url="http://169.254.169.254/"))
+
+
+def test_requests_that_are_not_for_pictures_are_let_alone() -> None:
+    AddressMiddleware(STRICT).process_request(Request("http://127.0.0.1:2583/xrpc/x"))
