@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from harvester import __version__
-from harvester.config import load_config
+from harvester.config import Config, load_config
 from harvester.exceptions import HarvesterError, UsageError
 
 if TYPE_CHECKING:
@@ -56,12 +56,16 @@ def report(
     out: Annotated[Path | None, typer.Option(help="File to write, instead of one in the data folder.")] = None,
 ) -> None:
     """Draw a harvest on one HTML page: who follows whom, posts over time, hashtags, languages, threads."""
-    from harvester.config import with_database
+    from pydantic import ValidationError
+
     from harvester.dashboard.report import write_report
 
     config = load_config()
     if database:
-        config = with_database(config, database)
+        try:
+            config = Config.model_validate(config.model_dump() | {"database": database})
+        except ValidationError:
+            raise UsageError(f"--database: {database!r} is no name of a database.") from None
     print(write_report(config, crawl, out))
 
 

@@ -53,12 +53,9 @@ def write_report(config: Config, crawl: str = "", out: Path | None = None) -> Pa
         database = connect_sync(config)
         with database.client:
             figures = gather(database, crawl)
-    except InvalidName as error:
-        raise UsageError(f"{config.database!r} is no name of a database: {error}.") from None
     except PyMongoError as error:
-        raise ServiceError(
-            f"MongoDB cannot be asked: {without_userinfo(str(error)).partition(', Timeout')[0]}"
-        ) from None
+        said = without_userinfo(str(error)).partition(", Timeout")[0]
+        raise ServiceError(f"MongoDB cannot be asked: {said}") from None
     if not any(figures.counts.values()):
         scope = f"of the crawl {crawl} " if crawl else ""
         raise UsageError(f"There are no records {scope}in the database {config.database}.")

@@ -35,7 +35,10 @@ class BatchMiddleware:
                 if changes:
                     yield Batch(records, changes, tuple(rejects))
                     records, rejects, changes = [], [], []
-                (records if isinstance(output, Record) else rejects).append(output)
+                if isinstance(output, Record):
+                    records.append(output)
+                else:
+                    rejects.append(output)
             else:
                 yield output
         if records or rejects or changes:

@@ -9,15 +9,22 @@ from spidermon import MonitorRunner, MonitorSuite
 from spidermon import settings as spidermon_settings
 from spidermon.contrib.scrapy.extensions import Spidermon
 
+from harvester.monitors.history import history_of
+
 logger = logging.getLogger(__name__)
 
 
 class RunMonitoring(Spidermon):  # type: ignore[misc]
     """Spidermon with another runner; the suites log what they have to say.
 
+    Suites belong into SPIDERMON_ENGINE_STOP_MONITORS: on spider_closed, spiders still count what they did.
     Its own logs a traceback of each failed monitor as an error, which raises log_count/ERROR, through a
     method of the spider that Scrapy deprecates.
     """
+
+    def engine_stopped(self) -> None:
+        if history_of(self.crawler).opened:
+            super().engine_stopped()
 
     def _run_suites(self, spider: Spider, suites: Iterable[MonitorSuite]) -> None:
         data = self._generate_data_for_spider(spider)

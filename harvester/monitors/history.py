@@ -84,9 +84,14 @@ class RunHistory:
         await self._save()
         self._heartbeat = asyncio.create_task(self._beat())
 
+    @property
+    def opened(self) -> bool:
+        """Whether the run began: a crawl that could not open its pipelines is none."""
+        return self._heartbeat is not None
+
     async def engine_stopped(self) -> None:
-        """Writes down what became of the run. It comes after spider_closed, where the monitors judge."""
-        if not self._heartbeat:
+        """Writes down what became of the run. RunMonitoring stands before it in EXTENSIONS, and has judged."""
+        if self._heartbeat is None:
             return
         self._heartbeat.cancel()
         await asyncio.gather(self._heartbeat, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""The monitors that judge a run when its spider closes.
+"""The monitors that judge a run at its end.
 
 Each says in one or two sentences what happened, with numbers, what it may mean, and what to do.
 """
@@ -50,10 +50,11 @@ MAX_REFUSED_RATIO = 0.05
 ADVICE = {
     "blocked": "Wait before the next run, and ask for less (HARVESTER_REQUESTS_PER_SECOND).",
     "challenge": "Wait before the next run, and ask for less (HARVESTER_REQUESTS_PER_SECOND).",
+    "rate_limited": "Wait before the next run, and ask for less (HARVESTER_REQUESTS_PER_SECOND).",
     "auth_required": "It wants a login: configure one if you have an account there.",
     "policy_denied": "Its rules do not allow this: ask its operator, or leave it out.",
 }
-"""What to do about each kind of refusal."""
+"""What to do about each outcome by which a site refuses, or asks to be asked less."""
 
 
 class RunMonitor(Monitor):  # type: ignore[misc]
@@ -99,16 +100,16 @@ class RefusalMonitor(RunMonitor):
         refused, total = sum(outcomes.get(name, 0) for name in REFUSALS), sum(outcomes.values())
         self.note = f"{refused:,} of {total:,} answers were a refusal."
         if self.summary.finish_reason == "blocked" or refused > total * MAX_REFUSED_RATIO:
-            self.fail(f"{self.note} {self._who()}".strip())
+            self.fail(" ".join([self.note, *self._who()]))
 
-    def _who(self) -> str:
-        refusals = [error for error in self.summary.errors if error.outcome in REFUSALS]
+    def _who(self) -> list[str]:
+        """Sentences that say which hosts refused, in what words, and what to do."""
+        refusals = [error for error in self.summary.errors if error.outcome in ADVICE][:3]
         sentences = []
-        for outcome, host, times, said in refusals[:3]:
+        for outcome, host, times, said in refusals:
             answer = f', and said: "{said}"' if said else ""
-            sentences.append(f"{host} said no {times:,} times ({outcome}){answer}.")
-        kinds = dict.fromkeys(ADVICE[error.outcome] for error in refusals[:3])
-        return " ".join([*sentences, *kinds])
+            sentences.append(f"{host} said no {counted(times, 'time')} ({outcome}){answer}.")
+        return sentences + list(dict.fromkeys(ADVICE[error.outcome] for error in refusals))
 
 
 @monitors.name("Record count")

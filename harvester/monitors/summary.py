@@ -87,7 +87,7 @@ class RunSummary:
             coverage=_coverage(stats, covered),
             covered=covered,
             accounts=_counts(stats, "harvester/accounts/"),
-            account_failures=_counts(stats, "harvester/accounts/reasons/failed/"),
+            account_failures=_below(stats, "harvester/accounts/reasons/failed/"),
             excerpt={name: stats[name] for name in _EXCERPT if name in stats},
         )
 
@@ -106,18 +106,26 @@ class RunSummary:
         unexplained = self.accounts.get("failed", 0) - sum(reasons.values())
         if unexplained > 0:
             reasons["no reason given"] = unexplained
-        return {
-            reason: n for reason, n in reasons.items() if reason.partition(":")[0] not in HARMLESS_OUTCOMES
-        }
+        return {reason: count for reason, count in reasons.items() if not _is_harmless(reason)}
 
 
-def _counts(stats: Mapping[str, Any], prefix: str, depth: int = 1) -> dict[str, int]:
-    """The whole numbers at `depth` further path segments below `prefix`, by the rest of their path."""
+def _is_harmless(reason: str) -> bool:
+    """A reason begins with its outcome (`gone: ...`), or with a list and the outcome (`posts: gone: ...`)."""
+    return any(part.strip() in HARMLESS_OUTCOMES for part in reason.split(":")[:2])
+
+
+def _below(stats: Mapping[str, Any], prefix: str) -> dict[str, int]:
+    """The whole numbers below `prefix`, by the rest of their path."""
     return {
         name[len(prefix) :]: value
         for name, value in stats.items()
-        if name.startswith(prefix) and isinstance(value, int) and name.count("/", len(prefix)) == depth - 1
+        if name.startswith(prefix) and isinstance(value, int)
     }
+
+
+def _counts(stats: Mapping[str, Any], prefix: str, depth: int = 1) -> dict[str, int]:
+    """Those of them that are `depth` segments below."""
+    return {path: value for path, value in _below(stats, prefix).items() if path.count("/") == depth - 1}
 
 
 def _coverage(stats: Mapping[str, Any], covered: Mapping[str, int]) -> dict[str, dict[str, float]]:

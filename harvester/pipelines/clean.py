@@ -15,6 +15,8 @@ class CleanPipeline(BatchPipeline):
 
     def process_record(self, record: Record) -> Record:
         cleaned = {
-            clean: clean_text(text) for name, clean in record.CLEANED.items() if (text := getattr(record, name)) is not None
+            clean: clean_text(text)
+            for name, clean in record.CLEANED.items()
+            if (text := getattr(record, name)) is not None
         }
         return replace(record, **cleaned) if cleaned else record

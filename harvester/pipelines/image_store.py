@@ -45,7 +45,7 @@ def open_store(location: str) -> "LocalStore | S3Store":
     scheme, separator, rest = location.partition("://")
     if not separator or scheme == "file":
         return LocalStore(location)
-    if scheme != "s3" or not rest.strip("/"):
+    if scheme != "s3" or not rest.partition("/")[0]:
         raise UsageError(f"Pictures cannot be kept at {location!r}: give a folder, or s3://bucket/prefix.")
     if not is_botocore_available():
         raise UsageError("Pictures are to be kept in S3, which needs a package: pip install 'harvester[s3]'")

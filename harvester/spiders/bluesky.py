@@ -1,7 +1,6 @@
 """Harvests a slice of Bluesky: accounts around the seeds, who follows whom, posts, threads, lists."""
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Iterable, Iterator
 from functools import partial
 from typing import Any, Self
 
@@ -13,6 +12,7 @@ from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from harvester.addresses import refuse_private
+from harvester.config import Config
 from harvester.exceptions import HarvesterError, ParseError, UsageError
 from harvester.frontier.changes import (
     Account,
@@ -21,23 +21,22 @@ from harvester.frontier.changes import (
     Found,
     ProfileCollected,
     SeedEnded,
-    ThreadAnswer,
-    ThreadEnded,
 )
 from harvester.frontier.ledger import CrawlLedger
-from harvester.items import Batch, Profile, Provenance, Record, Reject, Thread
+from harvester.items import Batch, Profile, Record, Reject
 from harvester.middlewares.outcome import count, verdict_of
+from harvester.middlewares.session import account_origin
 from harvester.mongodb import Patience, connect
 from harvester.outcomes import POLICIES, Outcome, Verdict
 from harvester.parsers import bluesky as parse
 from harvester.spiders.base import HarvesterSpider
 from harvester.spiders.bluesky_arguments import BlueskyArguments
-from harvester.spiders.bluesky_chains import Chains, xrpc
+from harvester.spiders.bluesky_calls import Fail, Output, Read, xrpc
+from harvester.spiders.bluesky_chains import Chains
+from harvester.spiders.bluesky_threads import Threads
 from harvester.spiders.seeds import BadSeed
 
 PROFILES_A_CALL = 25
-THREAD_DEPTH = 100
-"""Levels of replies asked for at once; deeper ones are asked for from where the answer ends."""
 ACCOUNTS_AT_ONCE = 40
 """Accounts whose lists are read at the same time; each list is a chain of one request at a time."""
 PROFILES_AT_ONCE = 75
@@ -48,10 +47,6 @@ REFUSALS_IN_A_ROW = 5
 INTENTS = "org.user-intents.declaration"
 BULK_DATASET = "bulkDataset"
 """The declared intent that speaks of what harvester does."""
-
-Output = Request | Record | Reject | Change
-Read = Callable[[Response], Iterable[Output]]
-Fail = Callable[[Verdict], Iterable[Output]]
 
 
 class BlueskySpider(HarvesterSpider):
@@ -65,16 +60,22 @@ class BlueskySpider(HarvesterSpider):
     Arguments = BlueskyArguments
     arguments: BlueskyArguments
 
+    def __init__(self, config: Config, arguments: BlueskyArguments, **kwargs: Any) -> None:
+        super().__init__(config, arguments, **kwargs)
+        self.arguments = arguments
+        self.service = arguments.service
+        self.chains = Chains(self)
+        self.threads = Threads(self)
+        self.refusals = 0
+        self.last_refusal: Verdict | None = None
+        self.answered = False
+        self.ledger: CrawlLedger
+
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
         spider = super().from_crawler(crawler, *args, **kwargs)
-        spider.chains = Chains(spider)
-        spider.service = spider.arguments.service
-        spider.refusals = 0
-        spider.answered = False
-        database = connect(spider.config)
         spider.ledger = CrawlLedger(
-            database,
+            connect(spider.config),
             Patience(crawler, spider.config),
             spider=spider.name,
             scope=spider.scope,
@@ -105,7 +106,7 @@ class BlueskySpider(HarvesterSpider):
                     break
                 await self.ledger.wait(5.0)
             self.publish()
-        if not self.answered and self.refusals:
+        if self.last_refusal and not self.answered:
             raise self.leave_alone(self.last_refusal)
         await self.ledger.skip_rest()
 
@@ -113,6 +114,7 @@ class BlueskySpider(HarvesterSpider):
         await self.ledger.open()
         self.crawl_id, self.resumed = self.ledger.crawl, self.ledger.resumed
         self.crawler.stats.set_value("harvester/crawl", self.crawl_id)
+        self.service = await account_origin(self.crawler) or self.service
         if self.resumed:
             self.logger.info("Continuing the crawl %s", self.crawl_id)
         good: list[str] = []
@@ -152,7 +154,7 @@ class BlueskySpider(HarvesterSpider):
                     list(wanted), partial(self.read_profiles, wanted), partial(self.fail_profiles, list(wanted))
                 )
         for uri in await self.ledger.next_threads(THREADS_AT_ONCE - self.ledger.threads_in_flight()):
-            yield self.ask_thread(_Tree(uri), uri)
+            yield self.threads.begin(uri)
 
     def publish(self) -> None:
         """The ledger's counts, for those who watch."""
@@ -210,6 +212,7 @@ class BlueskySpider(HarvesterSpider):
 
     def on_failure(self, failure: Failure) -> Iterator[Any]:
         request: Request = failure.request  # type: ignore[attr-defined]
+        assert failure.value
         verdict = verdict_of(failure.value)
         if POLICIES[verdict.outcome].site and request.url.startswith(self.service):
             self.refusals += 1
@@ -374,70 +377,3 @@ class BlueskySpider(HarvesterSpider):
         """Accounts of a list, to be harvested too unless that is deep enough."""
         if depth < self.arguments.depth and not self.ledger.full():
             yield Found(tuple((member.did, member.handle) for member in members), depth + 1)
-
-    # Threads ----------------------------------------------------------------------------------------------
-
-    def ask_thread(self, tree: "_Tree", uri: str) -> Request:
-        parameters = {"uri": uri, "depth": THREAD_DEPTH, "parentHeight": 0}
-        tree.asked += 1
-        return self.ask_service(
-            "app.bsky.feed.getPostThread", parameters, partial(self.read_thread, tree), partial(self.fail_thread, tree)
-        )
-
-    def read_thread(self, tree: "_Tree", response: Response) -> Iterator[Output]:
-        tree.provenance = self.provenance(response)
-        part = parse.parse_thread(response.body, tree.provenance)
-        for post in part.posts:
-            tree.posts.add(post.key)
-            if post.key == tree.uri:
-                tree.opt_outs = post.opt_outs
-        tree.not_found.update(part.not_found)
-        tree.blocked.update(part.blocked)
-        yield from part.posts
-        yield from part.rejects
-        for uri in part.cut:
-            if uri not in tree.cut:
-                tree.cut.add(uri)
-                yield self.ask_thread(tree, uri)
-        yield from self.answered_thread(tree)
-
-    def fail_thread(self, tree: "_Tree", verdict: Verdict) -> Iterator[Output]:
-        tree.failure = tree.failure or verdict
-        yield from self.answered_thread(tree)
-
-    def answered_thread(self, tree: "_Tree") -> Iterator[Output]:
-        tree.answers += 1
-        if tree.answers < tree.asked:
-            yield ThreadAnswer(tree.uri)
-        elif tree.failure:
-            reason = f"{tree.failure.outcome}: {tree.failure.reason}"
-            later = POLICIES[tree.failure.outcome].later
-            yield ThreadEnded(tree.uri, "failed", reason, later, answers=tree.asked)
-        else:
-            assert tree.provenance
-            yield Thread(
-                did=parse.did_of(tree.uri),
-                provenance=tree.provenance,
-                opt_outs=tree.opt_outs,
-                uri=tree.uri,
-                post_count=len(tree.posts),
-                not_found=tuple(sorted(tree.not_found)),
-                blocked=tuple(sorted(tree.blocked)),
-            )
-            yield ThreadEnded(tree.uri, "collected", answers=tree.asked)
-
-
-@dataclass(slots=True)
-class _Tree:
-    """A thread while it is read, which may take several answers."""
-
-    uri: str
-    asked: int = 0
-    answers: int = 0
-    posts: set[str] = field(default_factory=set)
-    not_found: set[str] = field(default_factory=set)
-    blocked: set[str] = field(default_factory=set)
-    cut: set[str] = field(default_factory=set)
-    opt_outs: tuple[str, ...] = ()
-    provenance: Provenance | None = None
-    failure: Verdict | None = None

@@ -48,7 +48,7 @@ class BlueskyArguments(SpiderArguments):
 
     seeds: str = Field(
         "",
-        description="accounts to begin with: handles, DIDs or profile addresses, comma-separated; @FILE; - for standard input",
+        description="accounts to begin with: handles, DIDs or profile addresses, comma-separated; @FILE; - for stdin",
     )
     depth: int = Field(
         1, ge=0, le=10, description="how many steps from the seeds accounts are harvested; 0: the seeds alone"
@@ -62,7 +62,7 @@ class BlueskyArguments(SpiderArguments):
     )
     history: Literal["appview", "records", "car"] = Field(
         "appview",
-        description="where posts come from: the AppView's author feed, listRecords of the account's server, or its whole repository",
+        description="source of posts: the AppView's feed, listRecords of the account's server, or its repository",
     )
     since: Annotated[datetime | None, BeforeValidator(_day)] = Field(
         None, description="only posts from then on (date or time, UTC)"

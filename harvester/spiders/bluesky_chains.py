@@ -3,20 +3,22 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import quote, urlencode
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from scrapy import Request
 from scrapy.http import Response
 
 from harvester.frontier.changes import Account, ChainsFound, Change, Progress, RootsFound
-from harvester.items import AccountList, Like, Post, Record, Reject, Repost
+from harvester.items import AccountList, Like, Post, Record, Repost
 from harvester.outcomes import BAD_CURSOR, POLICIES, Outcome, Verdict
 from harvester.parsers import bluesky as parse
 from harvester.parsers.car import parse_repository
+from harvester.spiders.bluesky_calls import Output, xrpc
 
 if TYPE_CHECKING:
     from harvester.spiders.bluesky import BlueskySpider
+
+T = TypeVar("T")
 
 PAGE = 100
 POSTS_A_CALL = 25
@@ -26,8 +28,6 @@ POST, REPOST, LIKE = "app.bsky.feed.post", "app.bsky.feed.repost", "app.bsky.fee
 COLLECTIONS = {"posts": POST, "reposts": REPOST, "likes": LIKE}
 LIST_PREFIX = "list_"
 """Of the chain that reads the members of a list; its record key follows."""
-
-Output = Request | Record | Reject | Change
 
 
 class Step(NamedTuple):
@@ -259,14 +259,9 @@ class Chains:
         return since is not None and bool(times) and all(at is not None and at < since for at in times)
 
 
-def xrpc(origin: str, call: str, parameters: Mapping[str, object] | Sequence[tuple[str, object]]) -> str:
-    """Address of a call; arrays repeat their name."""
-    return f"{origin}/xrpc/{call}?{urlencode(parameters, quote_via=quote)}"
-
-
 def _time(record: Record) -> datetime | None:
     return record.sort_at if isinstance(record, Post) else getattr(record, "created_at", None)
 
 
-def _cut(rows: Sequence[parse.RepoRecord] | Sequence[str], size: int) -> list[Sequence]:
+def _cut(rows: Sequence[T], size: int) -> list[Sequence[T]]:
     return [rows[at : at + size] for at in range(0, len(rows), size)]

@@ -72,7 +72,7 @@ def _file(given: str) -> Path | None:
     if given == "-":
         return _standard_input()
     path = Path(given[1:])
-    if not given.startswith("@") or (_handle.fullmatch(given[1:]) and not path.suffix == ".txt" and not path.is_file()):
+    if not given.startswith("@") or (_handle.fullmatch(given[1:]) and path.suffix != ".txt" and not path.is_file()):
         return None
     return path
 

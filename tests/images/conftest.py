@@ -1,16 +1,22 @@
 """A site of pictures, and crawls that fetch from it in a process of their own."""
 
+import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import boto3
 import pytest
+from botocore.exceptions import BotoCoreError, ClientError
 
 from harvester.config import Config
 from tests.images.samples import GOOD, REFUSED
@@ -65,6 +71,85 @@ class Run:
         """Those that reached the end of the pipelines."""
         path = Path(f"{self._path}.out")
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+@pytest.fixture(scope="session")
+def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """A real S3 server; yields the variables that lead to it."""
+    folder = tmp_path_factory.mktemp("s3")
+    port = _six_free_ports()
+    keys = {
+        "AWS_ACCESS_KEY_ID": "tests",
+        "AWS_SECRET_ACCESS_KEY": "tests-secret",
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }
+    command = [str(Path(sys.executable).with_name("weed")), "mini", f"-dir={folder}", "-ip=127.0.0.1"]
+    command += ["-ip.bind=127.0.0.1", "-admin.ui=false", "-webdav=false", "-master.telemetry=false"]
+    command += ["-s3.port.iceberg=0", "-s3.port.lance=0"]
+    names = ("s3", "master", "volume", "filer", "admin")
+    command += [f"-{name}.port={port + n}" for n, name in enumerate(names)]
+    with (folder / "server.log").open("wb") as log:
+        server = subprocess.Popen(command, env=os.environ | keys, cwd=folder, stdout=log, stderr=log)
+    variables = keys | {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}"}
+    try:
+        deadline = time.monotonic() + 60
+        while True:
+            with contextlib.suppress(ClientError, BotoCoreError), _s3_client(variables) as client:
+                client.create_bucket(Bucket="ready")
+                break
+            assert server.poll() is None and time.monotonic() < deadline, (folder / "server.log").read_text()
+            time.sleep(0.1)
+        yield variables
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+@contextmanager
+def _s3_client(variables: dict[str, str]) -> Iterator[Any]:
+    client = boto3.client(
+        "s3",
+        endpoint_url=variables["AWS_ENDPOINT_URL"],
+        aws_access_key_id=variables["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=variables["AWS_SECRET_ACCESS_KEY"],
+        region_name="us-east-1",
+    )
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def _six_free_ports() -> int:
+    """The first of some ports in a row that are free, as are those 10,000 above, which the server takes too."""
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            first = probe.getsockname()[1] % 30_000 + 20_000
+        if all(_is_free(first + n) and _is_free(first + 10_000 + n) for n in range(6)):
+            return int(first)
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        return bool(probe.connect_ex(("127.0.0.1", port)))
+
+
+@pytest.fixture
+def s3(s3_server: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A client of the S3 server; the variables that lead to it are set."""
+    for name, value in s3_server.items():
+        monkeypatch.setenv(name, value)
+    with _s3_client(s3_server) as client:
+        yield client
+
+
+@pytest.fixture
+def bucket(s3: Any) -> str:
+    """A new bucket."""
+    name = f"bucket-{uuid4().hex[:12]}"
+    s3.create_bucket(Bucket=name)
+    return name
 
 
 @pytest.fixture

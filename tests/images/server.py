@@ -10,7 +10,10 @@ MISLEADING_TYPES = ("image/jpeg", "text/html", "application/octet-stream", "imag
 
 
 class Site(ThreadingHTTPServer):
-    """`bodies` are its pages, by the last part of the path; `/status/<code>/...` answers with that status, `/moved/<x>` leads to `/<x>`."""
+    """`bodies` are its pages, by the last part of the path.
+
+    `/status/<code>/...` answers with that status, `/moved/<x>` leads to `/<x>`, `/endless/...` never stops.
+    """
 
     daemon_threads = True
     request_queue_size = 128

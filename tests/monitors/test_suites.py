@@ -151,6 +151,15 @@ def test_refusals_fail_and_name_host_words_and_advice() -> None:
     assert "Refusals" not in failures(stats | {"harvester/outcomes/challenge": 5})
 
 
+def test_a_run_given_up_over_rate_limits_names_the_host() -> None:
+    stats = {
+        "finish_reason": "blocked",
+        "harvester/outcomes/rate_limited": 9,
+        "harvester/errors/rate_limited/a.test": 9,
+    }
+    assert "a.test said no 9 times (rate_limited)." in failures(stats)["Refusals"]
+
+
 def test_rejects_fail_with_their_reasons() -> None:
     stats = harvest(100) | {
         "harvester/records/rejected/post": 3,
@@ -173,10 +182,15 @@ def test_a_failure_that_no_rule_knew_fails() -> None:
 def test_failed_accounts_fail_and_absent_ones_do_not() -> None:
     absent = {"harvester/accounts/failed": 90, "harvester/accounts/reasons/failed/not_found: no profile": 90}
     assert failures(harvest(100) | absent) == {}
-    failed = {"harvester/accounts/failed": 3, "harvester/accounts/reasons/failed/posts: HTTP 502": 2}
+    gone = {
+        "harvester/accounts/failed": 90,
+        "harvester/accounts/reasons/failed/posts: gone: AccountTakedown": 90,
+    }
+    assert failures(harvest(100) | gone) == {}
+    failed = {"harvester/accounts/failed": 3, "harvester/accounts/reasons/failed/posts: http://x/ 502": 2}
     message = failures(harvest(100) | failed)["Failed accounts"]
     assert "3 of 13 accounts failed" in message
-    assert "posts: HTTP 502 (2), no reason given (1)" in message
+    assert "posts: http://x/ 502 (2), no reason given (1)" in message
 
 
 def test_a_monitor_that_breaks_fails_and_says_so() -> None:

@@ -1,7 +1,8 @@
 """A spider whose harvest is what it is told: python -m tests.monitors.toy SCENARIO
 
-SCENARIO is JSON: `stats` of the harvest, and optionally `attributes` of the spider, `arguments`, `reason` to
-close with, and `until`: a file for whose appearance the spider waits, once it has written `<until>.ready`.
+SCENARIO is JSON: `stats` of the harvest, and optionally `late_stats`, which are set while the spider closes,
+`attributes` of the spider, `arguments`, `reason` to close with, and `until`: a file for whose appearance the
+spider waits, once it has written `<until>.ready`.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, SecretStr
-from scrapy import Request, Spider
+from scrapy import Request, Spider, signals
 from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.exceptions import CloseSpider
 from scrapy.extensions.corestats import CoreStats
@@ -24,9 +25,9 @@ from harvester.monitors.history import RunHistory
 from harvester.monitors.suites import RunMonitors
 
 SETTINGS = {
-    "EXTENSIONS": {CoreStats: 0, RunHistory: 400, RunMonitoring: 500},
+    "EXTENSIONS": {CoreStats: 0, RunMonitoring: 500, RunHistory: 550},
     "SPIDERMON_ENABLED": True,
-    "SPIDERMON_SPIDER_CLOSE_MONITORS": (RunMonitors,),
+    "SPIDERMON_ENGINE_STOP_MONITORS": (RunMonitors,),
     "LOG_LEVEL": "INFO",
     "REMOTE_CONTROL_ENABLED": False,
     "TELNETCONSOLE_ENABLED": False,
@@ -49,6 +50,7 @@ class ToySpider(Spider):
     scenario: dict[str, Any]
 
     async def start(self) -> AsyncIterator[Any]:
+        self.crawler.signals.connect(self.on_closed, signals.spider_closed)
         yield Request("data:,page")
 
     async def parse(self, response: Response) -> None:
@@ -59,6 +61,12 @@ class ToySpider(Spider):
             await asyncio.to_thread(wait_until, Path(until))
         if reason := self.scenario.get("reason"):
             raise CloseSpider(reason)
+
+    async def on_closed(self) -> None:
+        await asyncio.sleep(0.2)
+        assert self.crawler.stats
+        for name, value in self.scenario.get("late_stats", {}).items():
+            self.crawler.stats.set_value(name, value)
 
 
 def wait_until(appears: Path) -> None:

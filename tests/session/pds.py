@@ -92,9 +92,9 @@ class Pds:
             return self._answer(self._session())
         if request.path == "/redirect":
             return web.Response(status=302, headers={"Location": request.query["to"]})
-        return await self._resource(authorization)
+        return await self._resource(authorization, "refused" in request.query_string)
 
-    async def _resource(self, authorization: str | None) -> web.Response:
+    async def _resource(self, authorization: str | None, refused: bool) -> web.Response:
         if self.storm:
             self.storm -= 1
             if not self.storm:
@@ -103,7 +103,7 @@ class Pds:
             await self._over.wait()
         if authorization is None:
             return self._answer({"error": "AuthMissing", "message": "Authentication Required"}, 401)
-        if not self.accepts or authorization != f"Bearer {self._access}":
+        if refused or not self.accepts or authorization != f"Bearer {self._access}":
             status, name = self.expired
             return self._answer({"error": name, "message": "Token has expired"}, status)
         return self._answer({"handle": HANDLE})

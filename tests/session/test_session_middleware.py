@@ -146,6 +146,15 @@ async def test_refused_refresh_logs_in_again_and_goes_on(pds: Pds, tmp_path: Pat
     assert (pds.count("createSession"), pds.count("refreshSession")) == (2, 1)
 
 
+async def test_request_refused_with_a_new_token_too_is_not_repeated_again(pds: Pds, tmp_path: Path) -> None:
+    crawled = await crawl(pds, tmp_path, f"{PROFILE}?refused", *[PROFILE] * 20)
+    assert crawled.stats["finish_reason"] == "finished"
+    assert crawled.statuses.count(200) == 20
+    assert [result["outcome"] for result in crawled.results if "outcome" in result] == ["session_expired"]
+    assert [seen.path for seen in pds.seen].count(f"{PROFILE}?refused") == 2
+    assert (pds.count("createSession"), pds.count("refreshSession")) == (1, 1)
+
+
 async def test_tokens_that_are_always_refused_end_the_run(pds: Pds, tmp_path: Path) -> None:
     pds.accepts = False
     crawled = await crawl(pds, tmp_path, *[PROFILE] * 50)

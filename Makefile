@@ -1,0 +1,43 @@
+# Everything runs in .venv, which is built from requirements.lock and rebuilt when that changes.
+
+SYNCED = .venv/.synced
+RUN = PATH="$(CURDIR)/.venv/bin:$$PATH"
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint types bench appview soak lock
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
+
+setup: $(SYNCED) ## Make .venv ready, and install what the system lacks when root
+	@echo "Ready. What is here, and what is missing: .venv/bin/harvester doctor"
+
+demo: $(SYNCED) ## Harvest a local copy of Bluesky, and show what came of it
+	@$(RUN) python -m tests.demo
+
+test: lint types ## Run all checks and tests, but for appview and soak
+	@$(RUN) pytest -m "not appview and not soak"
+
+lint: $(SYNCED) ## Check style and format
+	@$(RUN) ruff check .
+	@$(RUN) ruff format --check .
+
+types: $(SYNCED) ## Check types
+	@$(RUN) mypy
+
+bench: $(SYNCED) ## Measure pages per CPU second beside plain Scrapy
+	@$(RUN) python -m tests.bench
+
+appview: $(SYNCED) ## Harvest the real AppView from npm (needs Node and PostgreSQL)
+	@$(RUN) pytest -m appview -s
+
+soak: $(SYNCED) ## Run the tests that take many minutes
+	@$(RUN) pytest -m soak -s
+
+lock: ## Resolve requirements.lock anew
+	@scripts/uv lock
+	@scripts/uv export --quiet --no-emit-project --no-header --no-annotate --all-extras --group dev -o requirements.lock
+
+$(SYNCED): requirements.lock pyproject.toml
+	@scripts/setup
+	@touch $@
