@@ -15,6 +15,9 @@ from harvester.dashboard.words import counted, without_userinfo
 from harvester.exceptions import HarvesterError
 from harvester.items import Batch, Record
 
+_ROUTINE = ("scrapy.addons", "scrapy.crawler", "scrapy.middleware")
+"""Loggers that list settings and components at every start; only their warnings are of use."""
+
 _LONGEST_MESSAGE = 300
 """Characters of an exception's text; some carry the whole answer."""
 
@@ -22,13 +25,16 @@ _LONGEST_MESSAGE = 300
 class QuietLogFormatter(LogFormatter):
     """Nothing for pages and items that went well (the stats count them), one line for what went wrong.
 
-    Tracebacks are shown with LOG_LEVEL=DEBUG.
+    Tracebacks, and what Scrapy says of its settings and components, are shown with LOG_LEVEL=DEBUG.
     """
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         if crawler.settings["LOG_LEVEL"] != "DEBUG":
             logging.getLogger("scrapy.core.scraper").addFilter(_without_traceback)
+            logging.getLogger("scrapy.core.downloader.handlers._base_streaming").addFilter(_is_news)
+            for name in _ROUTINE:
+                logging.getLogger(name).setLevel(logging.WARNING)
         return cls()
 
     def crawled(self, request: Request, response: Response, spider: Spider) -> None:  # type: ignore[override]
@@ -45,23 +51,17 @@ class QuietLogFormatter(LogFormatter):
     def item_error(
         self, item: Any, exception: BaseException, response: Response | Failure | None, spider: Spider
     ) -> LogFormatterResult:
-        return _line(
-            logging.ERROR, "Could not keep %(what)s: %(why)s", what=_item(item), why=_error(exception)
-        )
+        return _line(logging.ERROR, "Could not keep %(what)s: %(why)s", what=_item(item), why=_error(exception))
 
     def spider_error(
         self, failure: Failure, request: Request, response: Response | Failure, spider: Spider
     ) -> LogFormatterResult:
-        return _line(
-            logging.ERROR, "Could not read %(what)s: %(why)s", what=_address(request), why=_error(failure)
-        )
+        return _line(logging.ERROR, "Could not read %(what)s: %(why)s", what=_address(request), why=_error(failure))
 
     def download_error(
         self, failure: Failure, request: Request, spider: Spider, errmsg: str | None = None
     ) -> LogFormatterResult:
-        return _line(
-            logging.ERROR, "Could not fetch %(what)s: %(why)s", what=_address(request), why=_error(failure)
-        )
+        return _line(logging.ERROR, "Could not fetch %(what)s: %(why)s", what=_address(request), why=_error(failure))
 
 
 def _line(level: int, message: str, **args: str) -> LogFormatterResult:
@@ -107,3 +107,8 @@ def _text(exception: BaseException | None) -> str:
 def _without_traceback(record: logging.LogRecord) -> bool:
     record.exc_info = None
     return True
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """All but the warning that comes with every start."""
+    return "is experimental" not in record.getMessage()

@@ -108,6 +108,9 @@ _ABSENT = re.compile(
 _BAD_CURSOR = re.compile(r"(malformed|invalid) cursor", re.IGNORECASE).search
 _CHALLENGE = re.compile(rb"Just a moment\.\.\.|cf-chl-|Attention Required!").search
 
+_SSL = re.compile(r" ssl:(default|True|False|None|<[^>]*>) ").sub
+"""What aiohttp puts into its messages, of no use to anyone."""
+
 BAD_CURSOR = "bad cursor"
 """Reason of a refused cursor: the chain must begin anew."""
 
@@ -149,7 +152,7 @@ def classify_answer(status: int, body: bytes, error: tuple[str, str] | None) -> 
 
 def classify_exception(error: BaseException) -> Verdict:
     """The outcome of a request that got no answer."""
-    said = str(error) or type(error).__name__
+    said = _SSL(" ", str(error)).strip() or type(error).__name__
     if isinstance(error, CannotResolveHostError):
         return Verdict(Outcome.DNS, f"the host name cannot be resolved: {said}")
     if isinstance(error, (DownloadTimeoutError, TimeoutError)):

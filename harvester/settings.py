@@ -1,5 +1,6 @@
 """Scrapy's settings. Each value that is not Scrapy's default says why on its line."""
 
+import logging
 import sys
 
 from harvester.config import load_config
@@ -28,6 +29,7 @@ DUPEFILTER_CLASS = "scrapy.dupefilters.BaseDupeFilter"  # default remembers ever
 REMOTE_CONTROL_ENABLED = False  # default True: code execution on a loopback port
 TELNETCONSOLE_ENABLED = False  # default True
 COOKIES_ENABLED = False  # APIs need none; also keeps tldextract from fetching its list
+REFERRER_POLICY = "no-referrer"  # default sends one; the address of an API call is nobody's referrer
 REDIRECT_MAX_TIMES = 5  # default 20
 
 # Speed: see docs/performance.md
@@ -36,13 +38,13 @@ ASYNCIO_EVENT_LOOP = None if sys.platform == "win32" else "uvloop.Loop"  # defau
 _AIOHTTP = "scrapy.core.downloader.handlers._aiohttp.AiohttpDownloadHandler"
 DOWNLOAD_HANDLERS = {"http": _AIOHTTP, "https": _AIOHTTP}  # default: Twisted's, at about twice the CPU
 CONCURRENT_ITEMS = 2  # default 100: tasks started for every response; records travel in batches
+STATS_DUMP = False  # default True; the summary says it in words
 LOG_LEVEL = "INFO"  # default DEBUG
 LOG_FORMATTER = "harvester.logformatter.QuietLogFormatter"  # default logs every page and item
 
 SPIDER_MIDDLEWARES_BASE = {
     "scrapy.spidermiddlewares.start.StartSpiderMiddleware": None,
     "scrapy.spidermiddlewares.httperror.HttpErrorMiddleware": 50,
-    "scrapy.spidermiddlewares.referer.RefererMiddleware": None,  # default 700; API calls have no referrer
     "scrapy.spidermiddlewares.urllength.UrlLengthMiddleware": None,  # default 800; 25 at-uris are long
     "scrapy.spidermiddlewares.depth.DepthMiddleware": None,  # default 900; a chain of pages is not depth
 }
@@ -56,6 +58,7 @@ DOWNLOADER_MIDDLEWARES = {
     "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,  # default 550; OutcomeMiddleware retries
     "scrapy.downloadermiddlewares.httpproxy.HttpProxyMiddleware": None,  # default 750; no proxies yet
     "scrapy.downloadermiddlewares.httpauth.HttpAuthMiddleware": None,  # default 300
+    "scrapy.downloadermiddlewares.redirect.MetaRefreshMiddleware": None,  # default 580; answers are no web pages
     "scrapy.downloadermiddlewares.downloadtimeout.DownloadTimeoutMiddleware": 350,
 }
 ITEM_PIPELINES = {
@@ -73,6 +76,15 @@ EXTENSIONS = {
     "scrapy.extensions.corestats.CoreStats": 0,
     "scrapy.extensions.logstats.LogStats": None,  # default 0; LiveView says more
 }
+
+for _name, _least in {
+    "scrapy.utils.log": logging.WARNING,  # versions, at every start
+    "scrapy.middleware": logging.WARNING,  # every component that is on
+    "scrapy.crawler": logging.WARNING,  # every setting that differs
+    "scrapy.core.downloader.handlers._base_streaming": logging.ERROR,  # that aiohttp's handler is experimental
+}.items():
+    # A filter, since Scrapy resets the levels when it sets up logging.
+    logging.getLogger(_name).addFilter(lambda record, least=_least: record.levelno >= least)
 
 # Images (pipelines/images.py)
 IMAGES_STORE = _config.images_location

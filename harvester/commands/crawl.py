@@ -1,6 +1,7 @@
 """`scrapy crawl`, with arguments checked first, and an exit code that means something."""
 
 import argparse
+import gc
 import sys
 from typing import Any
 
@@ -27,6 +28,7 @@ class Command(ScrapyCrawl):
         super().process_options(args, opts)
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        gc.collect()  # Scrapy left an event loop behind, which complains when it is collected at exit
         if len(args) != 1:
             raise UsageError("name one spider: scrapy crawl <spider>", print_help=False)
         spider = self._spider(args[0])

@@ -42,6 +42,8 @@ class LiveView:
         self.crawler = crawler
         self.console = Console(stderr=True, highlight=False)
         self.screen = Screen(self.console) if wants_panel(sys.stderr, os.environ) else None
+        if self.screen:  # the summary says in words what Scrapy would list
+            logging.getLogger("scrapy.statscollectors").setLevel(logging.WARNING)
         self.process = psutil.Process()
         self.task = create_looping_call(self.look)
         self.started = time.monotonic()

@@ -29,7 +29,7 @@ ENDINGS = {
 INCOMPLETE = "at its end, but some of it failed for a passing reason"
 """The ending of a crawl that has finished and would try something again."""
 
-PRIVATE_MONGODB = "in Python: harvester.mongodb.connect_sync(harvester.config.load_config())"
+OPENED_BY = "harvester.mongodb.connect_sync(harvester.config.load_config())"
 
 _MOST_REASONS = 5
 _LONGEST_REASON = 70
@@ -42,8 +42,8 @@ class Places:
     """Where the results of a run lie."""
 
     database: str
-    mongodb: str
-    """How to reach it: an address without password, or a command."""
+    server: str
+    """Address of MongoDB without password, or what else it is."""
     staging: str
     images: str
 
@@ -52,7 +52,7 @@ class Places:
         uri = config.mongodb_uri
         return cls(
             database=config.database,
-            mongodb=without_userinfo(uri.get_secret_value()) if uri else f"{PRIVATE_MONGODB} (in {config.state_dir})",
+            server=without_userinfo(uri.get_secret_value()) if uri else f"a private server in {config.state_dir}",
             staging=str(config.data_dir / "staging" / spider),
             images=config.images_location,
         )
@@ -171,8 +171,8 @@ def _consent(stats: Stats) -> Iterator[_Row]:
 
 def _places(progress: Progress, stats: Stats, places: Places) -> Iterator[_Row]:
     collections = ", ".join(sorted(KINDS.get(kind, kind).replace(" ", "_") for kind in progress.records))
-    yield "MongoDB", f"database {places.database}" + (f": {collections}" if collections else "")
-    yield "", places.mongodb
+    yield "MongoDB", f"database {places.database}, {places.server}" + (f": {collections}" if collections else "")
+    yield "in Python", OPENED_BY
     if progress.staged_bytes:
         yield "staged records", places.staging
     if progress.images_stored or stats.get("harvester/images/unchanged"):

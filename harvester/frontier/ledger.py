@@ -6,20 +6,16 @@ is written only when the records it speaks of are confirmed; what a killed run h
 
 import asyncio
 import contextlib
-import os
-import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-import psutil
-from pymongo import ASCENDING, ReturnDocument, UpdateMany, UpdateOne
+from pymongo import ASCENDING, UpdateMany, UpdateOne
 from pymongo.asynchronous.database import AsyncDatabase
 
-from harvester.exceptions import UsageError
 from harvester.frontier.changes import (
     Account,
     ChainsFound,
@@ -33,11 +29,9 @@ from harvester.frontier.changes import (
     ThreadAnswer,
     ThreadEnded,
 )
+from harvester.frontier.runner import Runner
 
 Document = dict[str, Any]
-
-HEARTBEAT_SECONDS = 20
-"""How often a running crawl says that it is alive."""
 
 
 @dataclass(slots=True)
@@ -50,7 +44,13 @@ class _Chain:
 class _InFlight:
     depth: int
     chains: dict[str, _Chain]
-    failed: bool = False
+    """Empty while the profile is read."""
+    more: bool = False
+    """Whether chains were found beside these; the account is handed out again for them."""
+    reason: str | None = None
+    """Why it will end as failed."""
+    lasting: bool = False
+    """Whether that reason does not pass."""
 
 
 @dataclass(slots=True)
@@ -85,10 +85,14 @@ class CrawlLedger:
         self._in_flight: dict[str, _InFlight] = {}
         self._threads_in_flight: dict[str, _ThreadInFlight] = {}
         self._seeds_in_flight: set[str] = set()
+        self._beyond = 0
+        """Accounts that an earlier run left out because of max_accounts."""
         self._changed = asyncio.Event()
-        self._heartbeat: asyncio.Task[None] | None = None
+        self._runner = Runner(self._crawls, patiently)
         self.crawl = ""
         self.resumed = False
+        self.handed_out = 0
+        """Seeds, accounts and threads given out by this run."""
         self.stages: Counter[str] = Counter()
         self.thread_stages: Counter[str] = Counter()
 
@@ -114,52 +118,22 @@ class CrawlLedger:
             await self._patiently(lambda: self._crawls.update_one({"_id": self.crawl}, {"$setOnInsert": crawl}, True))
         else:
             self.crawl, self.resumed = crawl["_id"], True
-        await self._take(crawl.get("runner"))
+        await self._runner.take(self.crawl, crawl.get("runner"))
         if self.resumed:
             await self._patiently(self._try_failed_again)
         await self._count()
-        self._heartbeat = asyncio.create_task(self._beat())
 
     async def close(self) -> bool:
         """Writes down whether the crawl is finished; returns it."""
-        if self._heartbeat:
-            self._heartbeat.cancel()
         await self._count()
         waiting = {"crawl": self.crawl, "$or": [{"state": {"$ne": "closed"}}, {"later": True}]}
-        left = [await collection.find_one(waiting, {}) for collection in (self._seeds, self._accounts, self._threads)]
-        finished = not any(left)
-        await self._crawls.update_one(
-            {"_id": self.crawl},
-            {
-                "$set": {"state": "finished" if finished else "unfinished", "ended_at": _now()},
-                "$unset": {"runner": ""},
-            },
-        )
+        finished = True
+        for collection in (self._seeds, self._accounts, self._threads):
+            if await self._patiently(lambda collection=collection: collection.find_one(waiting, {})):
+                finished = False
+        state = "finished" if finished else "unfinished"
+        await self._runner.leave(self.crawl, {"state": state, "ended_at": _now()})
         return finished
-
-    async def _take(self, runner: Document | None) -> None:
-        """Marks the crawl as run by this process, unless another is at it."""
-        if runner and _alive(runner):
-            raise UsageError(
-                f"The crawl {self.crawl} is being run by process {runner['pid']} on {runner['host']}. "
-                "Wait until it has ended, stop it, or start one with other arguments."
-            )
-        taken = await self._patiently(
-            lambda: self._crawls.find_one_and_update(
-                {"_id": self.crawl, "runner.id": runner["id"] if runner else None},
-                {"$set": {"state": "running", "runner": _runner()}},
-                return_document=ReturnDocument.AFTER,
-            )
-        )
-        if taken is None:
-            raise UsageError(f"The crawl {self.crawl} was just started by another process.")
-
-    async def _beat(self) -> None:
-        while True:
-            await asyncio.sleep(HEARTBEAT_SECONDS)
-            await self._patiently(
-                lambda: self._crawls.update_one({"_id": self.crawl}, {"$set": {"runner.seen_at": _now()}})
-            )
 
     async def _make_indexes(self) -> None:
         for collection in (self._seeds, self._accounts, self._threads):
@@ -171,20 +145,26 @@ class CrawlLedger:
         """What failed for a passing reason waits again, once a run."""
         again = {"crawl": self.crawl, "later": True}
         reset = {"$set": {"state": "waiting", "stage": "queued"}, "$unset": {"later": "", "reason": ""}}
-        await self._accounts.bulk_write(
-            [
-                UpdateMany({**again, "todo": {"$exists": False}}, reset),
-                UpdateMany(
-                    again,
-                    [
-                        {"$set": {"state": "open", "stage": "profile_collected", "todo": "$again"}},
-                        {"$unset": ["later", "reason", "again"]},
-                    ],
-                ),
-            ]
-        )
-        await self._threads.update_many(again, reset)
-        await self._seeds.update_many(again, reset)
+        accounts = [
+            UpdateMany({**again, "todo": {"$exists": False}}, reset),
+            UpdateMany(
+                again,
+                [
+                    {
+                        "$set": {
+                            "state": "open",
+                            "stage": "profile_collected",
+                            "todo": {"$mergeObjects": ["$todo", "$again"]},
+                            "reason": {"$cond": ["$lasting", "$reason", "$$REMOVE"]},
+                        }
+                    },
+                    {"$unset": ["later", "again"]},
+                ],
+            ),
+        ]
+        await self._write(self._accounts, accounts)
+        await self._patiently(lambda: self._threads.update_many(again, reset))
+        await self._patiently(lambda: self._seeds.update_many(again, reset))
 
     async def _count(self) -> None:
         for collection, counter in ((self._accounts, self.stages), (self._threads, self.thread_stages)):
@@ -196,6 +176,8 @@ class CrawlLedger:
             rows = await self._patiently(count)
             counter.clear()
             counter.update({row["_id"]: row["n"] for row in rows})
+        beyond = {"crawl": self.crawl, "stage": "skipped", "reason": "max_accounts"}
+        self._beyond = await self._patiently(lambda: self._accounts.count_documents(beyond))
 
     async def reasons(self) -> dict[tuple[str, str], int]:
         """How many accounts ended in a stage for a reason: (stage, reason) -> count."""
@@ -236,7 +218,8 @@ class CrawlLedger:
         rows = await self._waiting(self._accounts, {"state": "open"}, most, self._in_flight, "did")
         for row in rows:
             chains = {chain: _Chain() for chain in row["todo"]}
-            self._in_flight[row["did"]] = _InFlight(row["depth"], chains, failed="reason" in row)
+            reason, lasting = row.get("reason"), row.get("lasting", False)
+            self._in_flight[row["did"]] = _InFlight(row["depth"], chains, reason=reason, lasting=lasting)
         return [Account(row["did"], row["depth"], row.get("pds"), row["todo"]) for row in rows]
 
     async def next_accounts(self, most: int) -> list[Account]:
@@ -245,16 +228,16 @@ class CrawlLedger:
         An account is handed out when nothing unfinished could still show it to be nearer to the seeds.
         """
         if self._max_accounts is not None:
-            begun = sum(self.stages.values()) - self.stages["queued"]
-            begun += sum(1 for account in self._in_flight.values() if not account.chains)
-            most = min(most, self._max_accounts - begun)
+            begun = sum(self.stages.values()) - self.stages["queued"] - self._beyond
+            most = min(most, self._max_accounts - begun - self.profiles_in_flight())
         if most <= 0:
             return []
         unfinished = {"crawl": self.crawl, "state": {"$in": ["waiting", "open"]}}
         nearest = await self._patiently(lambda: self._accounts.find_one(unfinished, sort=[("depth", ASCENDING)]))
         if nearest is None:
             return []
-        near = {"state": "waiting", "depth": {"$lte": nearest["depth"] + 1}}
+        seed = await self._patiently(lambda: self._seeds.find_one({"crawl": self.crawl, "state": "waiting"}, {}))
+        near = {"state": "waiting", "depth": {"$lte": 0 if seed else nearest["depth"] + 1}}
         rows = await self._waiting(self._accounts, near, most, self._in_flight, "did")
         self._in_flight.update({row["did"]: _InFlight(row["depth"], {}) for row in rows})
         return [Account(row["did"], row["depth"]) for row in rows]
@@ -269,10 +252,15 @@ class CrawlLedger:
     async def _waiting(
         self, collection: Any, where: Document, most: int, in_flight: Collection[str], name: str
     ) -> list[Document]:
+        if most <= 0:
+            return []
         query = {"crawl": self.crawl, **where}
-        limit = most + len(in_flight)
+        given = set(in_flight)  # as of now: what ends during the query may still look unfinished in its result
+        limit = most + len(given)
         rows = await self._patiently(lambda: collection.find(query).sort("depth", ASCENDING).limit(limit).to_list())
-        return [row for row in rows if row[name] not in in_flight][:most]
+        rows = [row for row in rows if row[name] not in given][:most]
+        self.handed_out += len(rows)
+        return rows
 
     async def purged(self, dids: Iterable[str]) -> set[str]:
         """Those that were purged and must not be fetched again."""
@@ -295,6 +283,10 @@ class CrawlLedger:
         """Threads handed out that are not yet read."""
         return len(self._threads_in_flight)
 
+    def seeds_in_flight(self) -> int:
+        """Seeds handed out that are not yet resolved."""
+        return len(self._seeds_in_flight)
+
     def full(self) -> bool:
         """Whether as many accounts are known as may be fetched."""
         return self._max_accounts is not None and sum(self.stages.values()) >= self._max_accounts
@@ -308,6 +300,8 @@ class CrawlLedger:
 
     async def skip_rest(self) -> None:
         """Gives those beyond max_accounts their fate."""
+        if self._max_accounts is None:
+            return
         reason = {"state": "closed", "stage": "skipped", "reason": "max_accounts"}
         await self._patiently(
             lambda: self._accounts.update_many({"crawl": self.crawl, "state": "waiting"}, {"$set": reason})
@@ -326,14 +320,13 @@ class CrawlLedger:
                 case Found():
                     accounts += self._found(change)
                 case ProfileCollected():
-                    accounts.append(self._profile_collected(change, ended))
+                    accounts += self._profile_collected(change, ended)
                 case ChainsFound():
-                    todo = {f"todo.{chain}": None for chain in change.chains}
-                    accounts.append(UpdateOne(self._at(change.did), {"$set": todo}))
+                    accounts.append(self._chains_found(change))
                 case Progress():
                     accounts += self._progress(change, ended)
                 case Ended():
-                    accounts.append(self._ended(change, ended))
+                    accounts += self._ended(change, ended)
                 case RootsFound():
                     threads += [self._root_found(uri) for uri in change.uris]
                 case ThreadAnswer() | ThreadEnded():
@@ -343,8 +336,9 @@ class CrawlLedger:
                     ended.append(partial(self._seeds_in_flight.discard, change.seed))
                     if change.did:
                         accounts += self._found(Found(((change.did, change.seed),), 0))
-        self.stages["queued"] += await self._write(self._accounts, accounts)
+        # What is found comes before the page that showed it counts as read: a kill may come in between.
         self.thread_stages["queued"] += await self._write(self._threads, threads)
+        self.stages["queued"] += await self._write(self._accounts, accounts)
         await self._write(self._seeds, seeds)
         for end in ended:
             end()
@@ -376,9 +370,9 @@ class CrawlLedger:
             for did, handle in change.members
         ]
 
-    def _profile_collected(self, change: ProfileCollected, ended: list[Callable[[], object]]) -> UpdateOne:
-        self._move("queued", "profile_collected")
-        ended.append(partial(self._in_flight.pop, change.did, None))
+    def _profile_collected(self, change: ProfileCollected, ended: list[Callable[[], object]]) -> list[UpdateOne]:
+        if not self._leave_queue(change.did, "profile_collected", ended):
+            return []
         values = {
             "stage": "profile_collected",
             "state": "open" if change.chains else "closed",
@@ -386,12 +380,18 @@ class CrawlLedger:
             "todo": dict.fromkeys(change.chains),
             "updated_at": _now(),
         }
-        return UpdateOne(self._at(change.did), {"$set": values | ({"pds": change.pds} if change.pds else {})})
+        return [UpdateOne(self._at(change.did), {"$set": values | ({"pds": change.pds} if change.pds else {})})]
+
+    def _chains_found(self, change: ChainsFound) -> UpdateOne:
+        account = self._in_flight.get(change.did)
+        if account and not account.chains.keys() >= set(change.chains):
+            account.more = True
+        return UpdateOne(self._at(change.did), {"$set": {f"todo.{chain}": None for chain in change.chains}})
 
     def _progress(self, change: Progress, ended: list[Callable[[], object]]) -> list[UpdateOne]:
         account = self._in_flight.get(change.did)
         chain = account.chains.get(change.chain) if account else None
-        if account is None or chain is None:
+        if account is None or chain is None or change.page < chain.next_page:
             return []
         chain.waiting.setdefault(change.page, []).append(change)
         last: Progress | None = None
@@ -404,36 +404,40 @@ class CrawlLedger:
         if last is None:
             return []
         name = f"todo.{change.chain}"
-        if error is None and last.cursor is not None:
-            return [UpdateOne(self._at(change.did), {"$set": {name: last.cursor, "updated_at": _now()}})]
         values: Document = {"updated_at": _now()}
+        if error is None and last.cursor is not None:
+            return [UpdateOne(self._at(change.did), {"$set": values | {name: last.cursor}})]
         if error is not None:
-            account.failed = True
-            values["reason"] = f"{change.chain}: {error.error}"
-            if error.later:
-                values |= {"later": True, f"again.{change.chain}": error.cursor}
-        operations = [UpdateOne(self._at(change.did), {"$unset": {name: ""}, "$set": values})]
+            values |= _failed(account, error)
         del account.chains[change.chain]
         if not account.chains:
-            operations.append(self._chains_read(change.did, account.failed))
             ended.append(partial(self._in_flight.pop, change.did, None))
-        return operations
+            if not account.more:
+                values |= self._chains_read(account)
+        return [UpdateOne(self._at(change.did), {"$unset": {name: ""}, "$set": values})]
 
-    def _chains_read(self, did: str, failed: bool) -> UpdateOne:
-        """The account's last stage, unless more chains were found meanwhile; then it stays open."""
-        values = {"state": "closed"}
-        if failed or self._collects_posts():
-            values["stage"] = "failed" if failed else "posts_collected"
-            self._move("profile_collected", values["stage"])
-        return UpdateOne({**self._at(did), "todo": {}}, {"$set": values})
+    def _chains_read(self, account: _InFlight) -> Document:
+        """The last stage of an account whose chains are all read."""
+        stage = "failed" if account.reason else "posts_collected" if self._collects_posts() else "profile_collected"
+        self._move("profile_collected", stage)
+        return {"state": "closed", "stage": stage}
 
     def _collects_posts(self) -> bool:
         return "posts" in self._arguments["collect"]
 
-    def _ended(self, change: Ended, ended: list[Callable[[], object]]) -> UpdateOne:
-        self._move("queued", change.stage)
-        ended.append(partial(self._in_flight.pop, change.did, None))
-        return UpdateOne(self._at(change.did), {"$set": _end(change.stage, change.reason, change.later)})
+    def _ended(self, change: Ended, ended: list[Callable[[], object]]) -> list[UpdateOne]:
+        if not self._leave_queue(change.did, change.stage, ended):
+            return []
+        return [UpdateOne(self._at(change.did), {"$set": _end(change.stage, change.reason, change.later)})]
+
+    def _leave_queue(self, did: str, stage: str, ended: list[Callable[[], object]]) -> bool:
+        """Whether the account is one whose profile is being read; a change made before is not made again."""
+        account = self._in_flight.get(did)
+        if account is None or account.chains:
+            return False
+        self._move("queued", stage)
+        ended.append(partial(self._in_flight.pop, did, None))
+        return True
 
     def _at(self, key: str) -> Document:
         return {"_id": f"{self.crawl}:{key}"}
@@ -471,27 +475,17 @@ def _end(stage: str, reason: str | None, later: bool) -> Document:
     return end | ({"reason": reason} if reason else {}) | ({"later": True} if later else {})
 
 
+def _failed(account: _InFlight, error: Progress) -> Document:
+    """What a chain that could not be read leaves. A reason that lasts is not replaced by one that passes."""
+    values: Document = {}
+    if not account.lasting:
+        account.reason = values["reason"] = f"{error.chain}: {error.error}"
+    if error.later:
+        values |= {"later": True, f"again.{error.chain}": error.cursor}
+    else:
+        account.lasting = values["lasting"] = True
+    return values
+
+
 def _now() -> datetime:
     return datetime.now(UTC)
-
-
-def _runner() -> Document:
-    """Who runs a crawl, told apart from a later process of the same number."""
-    born = psutil.Process().create_time()
-    host = socket.gethostname()
-    return {
-        "id": f"{host}:{os.getpid()}:{born}",
-        "host": host,
-        "pid": os.getpid(),
-        "born": born,
-        "seen_at": _now(),
-    }
-
-
-def _alive(runner: Document) -> bool:
-    if runner["host"] == socket.gethostname():
-        try:
-            return psutil.Process(runner["pid"]).create_time() == runner["born"]
-        except psutil.NoSuchProcess:
-            return False
-    return bool(runner["seen_at"] > _now() - timedelta(seconds=3 * HEARTBEAT_SECONDS))

@@ -81,7 +81,7 @@ class FieldCoverage(NamedTuple):
 
 def _coverage(run: dict[str, Any], earlier: list[dict[str, Any]]) -> list[FieldCoverage]:
     rows = []
-    for kind in sorted(kind for kind, records in run["parsed"].items() if records):
+    for kind in sorted(kind for kind, records in run["counts"].items() if records):
         runs = [each["coverage"][kind] for each in earlier if kind in each["coverage"]]
         now = run["coverage"].get(kind, {})
         for field in sorted({field for each in [now, *runs] for field in each}):

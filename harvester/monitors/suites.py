@@ -157,7 +157,7 @@ class RequiredCoverageMonitor(RunMonitor):
     def runTest(self) -> None:
         gaps = []
         for (kind, field), least in REQUIRED_COVERAGE.items():
-            records = self.summary.covered.get(kind, 0)
+            records = self.summary.stored.get(kind, 0)
             share = self.summary.coverage.get(kind, {}).get(field, 0.0)
             if records > 0 and share < least:
                 gaps.append(f"{kind}.{field} is in {share:.1%} of {records:,} records, not in {least:.0%}")
@@ -174,7 +174,7 @@ class CoverageDropMonitor(RunMonitor):
     def runTest(self) -> None:
         earlier = self.skip_without(self.earlier and (self.earlier.same_scope or self.earlier.same_spider))
         drops = []
-        for kind, records in self.summary.covered.items():
+        for kind, records in self.summary.stored.items():
             if records < MIN_COVERAGE_SAMPLE:
                 continue
             runs = [run["coverage"][kind] for run in earlier if kind in run["coverage"]]

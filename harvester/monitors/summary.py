@@ -55,9 +55,7 @@ class RunSummary:
     """The most frequent first."""
     unclassified: int
     coverage: dict[str, dict[str, float]]
-    """Kind -> field -> share (0 to 1) of the valid records that had it."""
-    covered: dict[str, int]
-    """Kind -> records that reached validation and passed it, of which `coverage` is the share."""
+    """Kind -> field -> share (0 to 1) of the stored records that had it."""
     accounts: dict[str, int]
     account_failures: dict[str, int]
     """Reason why accounts failed -> accounts."""
@@ -67,25 +65,21 @@ class RunSummary:
     @classmethod
     def from_stats(cls, stats: Mapping[str, Any]) -> "RunSummary":
         """The summary of a run whose stats these are."""
-        parsed = _counts(stats, "harvester/records/parsed/")
-        rejected = _counts(stats, "harvester/records/rejected/")
-        dropped = _counts(stats, "harvester/consent/dropped/")
-        covered = {kind: n - rejected.get(kind, 0) - dropped.get(kind, 0) for kind, n in parsed.items()}
+        stored = _counts(stats, "harvester/records/stored/")
         errors = []
         for path, count in _counts(stats, "harvester/errors/", depth=2).items():
             outcome, host = path.split("/")
             errors.append(HostErrors(outcome, host, count, str(stats.get(f"harvester/said/{path}", ""))))
         return cls(
             finish_reason=str(stats.get("finish_reason", "")),
-            parsed=parsed,
-            stored=_counts(stats, "harvester/records/stored/"),
-            rejected=rejected,
+            parsed=_counts(stats, "harvester/records/parsed/"),
+            stored=stored,
+            rejected=_counts(stats, "harvester/records/rejected/"),
             reject_reasons=_counts(stats, "harvester/records/rejected/", depth=2),
             outcomes=_counts(stats, "harvester/outcomes/"),
             errors=sorted(errors, key=lambda error: -error.times),
             unclassified=int(stats.get("harvester/unclassified", 0)),
-            coverage=_coverage(stats, covered),
-            covered=covered,
+            coverage=_coverage(stats, stored),
             accounts=_counts(stats, "harvester/accounts/"),
             account_failures=_below(stats, "harvester/accounts/reasons/failed/"),
             excerpt={name: stats[name] for name in _EXCERPT if name in stats},
@@ -128,10 +122,10 @@ def _counts(stats: Mapping[str, Any], prefix: str, depth: int = 1) -> dict[str, 
     return {path: value for path, value in _below(stats, prefix).items() if path.count("/") == depth - 1}
 
 
-def _coverage(stats: Mapping[str, Any], covered: Mapping[str, int]) -> dict[str, dict[str, float]]:
+def _coverage(stats: Mapping[str, Any], stored: Mapping[str, int]) -> dict[str, dict[str, float]]:
     coverage: dict[str, dict[str, float]] = {}
     for path, count in _counts(stats, "harvester/coverage/", depth=2).items():
         kind, field = path.split("/")
-        if covered.get(kind, 0) > 0:
-            coverage.setdefault(kind, {})[field] = min(1.0, count / covered[kind])
+        if stored.get(kind):
+            coverage.setdefault(kind, {})[field] = min(1.0, count / stored[kind])
     return coverage

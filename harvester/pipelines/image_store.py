@@ -156,15 +156,26 @@ class S3Store(S3FilesStore):
 
     def pictures_of(self, did: str) -> list[str]:
         """Paths of an account's pictures."""
-        return [key.removeprefix(self.prefix) for key in self._keys(did)]
+        with self._reached():
+            return [key.removeprefix(self.prefix) for key in self._keys(did)]
 
     def remove(self, did: str) -> None:
         """Removes all objects in an account's folder."""
-        for key in self._keys(did):
-            self.s3_client.delete_object(Bucket=self.bucket, Key=key)
+        with self._reached():
+            for key in self._keys(did):
+                self.s3_client.delete_object(Bucket=self.bucket, Key=key)
 
     def _keys(self, did: str) -> Iterator[str]:
         pages = self.s3_client.get_paginator("list_objects_v2")
         for page in pages.paginate(Bucket=self.bucket, Prefix=f"{self.prefix}{account_folder(did)}/"):
             for found in page.get("Contents", ()):
                 yield found["Key"]
+
+    @contextlib.contextmanager
+    def _reached(self) -> Iterator[None]:
+        from botocore.exceptions import BotoCoreError, ClientError  # an extra, not always installed
+
+        try:
+            yield
+        except (BotoCoreError, ClientError) as error:
+            raise StorageError(f"The bucket {self.bucket} cannot be used: {error}") from error

@@ -1,14 +1,15 @@
 """The end of a run in words, from made-up stats."""
 
 import io
+from importlib import import_module
 from typing import Any
 
 import pytest
 from pydantic import SecretStr
 from rich.console import Console
 
-from harvester.config import Config
-from harvester.dashboard.summary import ENDINGS, Places, Summary, show, summarise
+from harvester.config import Config, load_config
+from harvester.dashboard.summary import ENDINGS, OPENED_BY, Places, Summary, show, summarise
 from harvester.exceptions import ServiceError, SessionError, StorageError, UsageError
 from tests.dashboard.test_progress import STATS
 
@@ -46,7 +47,7 @@ def test_a_good_run_says_so_and_asks_for_nothing() -> None:
     assert summary.missing == []
     assert summary.command is None
     assert rows(summary)["records"] == "80,200 follows, 12 list items"
-    assert rows(summary)["MongoDB"] == "database harvester: follows, list_items"
+    assert rows(summary)["MongoDB"] == "database harvester, mongodb://db.example:27017: follows, list_items"
 
 
 def test_all_that_is_missing_is_listed_with_its_reason() -> None:
@@ -134,11 +135,18 @@ def test_text_is_plain_without_a_terminal_and_fits_a_narrow_one() -> None:
 def test_addresses_and_commands_stay_on_one_line() -> None:
     long = Places("harvester", "mongodb://" + "a" * 120, "data/staging/" + "b" * 120, "s3://" + "c" * 120)
     text = printed(summarise(STATS, long, COMMAND + " " + "d" * 120), width=60)
-    for place in (long.mongodb, long.staging, long.images, COMMAND + " " + "d" * 120):
+    for place in (long.server, long.staging, long.images, COMMAND + " " + "d" * 120):
         assert place in text
 
 
 def test_places_never_show_a_password() -> None:
     config = Config(mongodb_uri=SecretStr("mongodb://ann:secret@db.example:27017/?tls=true"))
-    assert Places.of(config, "bluesky").mongodb == "mongodb://db.example:27017/?tls=true"
-    assert "harvester.mongodb.connect_sync" in Places.of(Config(), "bluesky").mongodb
+    assert Places.of(config, "bluesky").server == "mongodb://db.example:27017/?tls=true"
+    assert Places.of(Config(), "bluesky").server == "a private server in .harvester"
+
+
+def test_what_opens_the_database_is_there() -> None:
+    module, _, name = OPENED_BY.partition("(")[0].rpartition(".")
+    assert callable(getattr(import_module(module), name))
+    assert callable(load_config)
+    assert OPENED_BY.endswith("(harvester.config.load_config())")

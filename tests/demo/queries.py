@@ -29,7 +29,8 @@ db.posts.aggregate([
 db.threads.aggregate([
   {"$sort": {"post_count": -1, "_id": 1}}, {"$limit": 1},
   {"$lookup": {"from": "posts", "localField": "_id", "foreignField": "_id", "as": "post"}},
-  {"$project": {"_id": 0, "posts": "$post_count", "handle": {"$first": "$post.handle"}, "text": {"$first": "$post.text_clean"}}}])""",
+  {"$unwind": "$post"},
+  {"$project": {"_id": 0, "posts": "$post_count", "handle": "$post.handle", "text": "$post.text_clean"}}])""",
     ),
 )
 """(question, query)."""

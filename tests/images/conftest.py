@@ -97,7 +97,8 @@ def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, st
             with contextlib.suppress(ClientError, BotoCoreError), _s3_client(variables) as client:
                 client.create_bucket(Bucket="ready")
                 break
-            assert server.poll() is None and time.monotonic() < deadline, (folder / "server.log").read_text()
+            assert server.poll() is None, (folder / "server.log").read_text()
+            assert time.monotonic() < deadline, (folder / "server.log").read_text()
             time.sleep(0.1)
         yield variables
     finally:

@@ -1,6 +1,5 @@
 """Where pictures are kept: written whole, found again, removed by account."""
 
-import contextlib
 import os
 import threading
 from collections.abc import Iterator
@@ -43,23 +42,22 @@ def test_a_reader_never_meets_half_a_picture(tmp_path: Path) -> None:
     assert seen <= set(contents)
 
 
-def test_a_folder_that_is_removed_while_pictures_are_written_costs_none(tmp_path: Path) -> None:
-    store = LocalStore(str(tmp_path))
-    done = threading.Event()
+class PurgedMeanwhile(LocalStore):
+    """Its account is removed just after the folder for a picture was made, once."""
 
-    def purge() -> None:
-        while not done.is_set():
-            with contextlib.suppress(StorageError):  # a picture appeared while the folder was removed
-                store.remove(ALICE)
+    armed = True
 
-    remover = threading.Thread(target=purge)
-    remover.start()
-    try:
-        for n in range(300):
-            store.write(f"{ALICE}/posts/bafy{n}_0.jpg", b"x")
-    finally:
-        done.set()
-        remover.join()
+    def _mkdir(self, dirname: Path, domain: MediaPipeline.SpiderInfo | None = None) -> None:
+        super()._mkdir(dirname, domain)
+        if self.armed and dirname.name == "posts":
+            self.armed = False
+            self.remove(ALICE)
+
+
+def test_a_purge_while_a_picture_is_written_does_not_end_the_run(tmp_path: Path) -> None:
+    PurgedMeanwhile(str(tmp_path)).write(f"{ALICE}/posts/bafy1_0.jpg", b"x")
+
+    assert (tmp_path / ALICE / "posts/bafy1_0.jpg").read_bytes() == b"x"
 
 
 def test_an_empty_file_does_not_count_as_a_stored_picture(tmp_path: Path) -> None:
@@ -162,3 +160,12 @@ def test_a_bucket_that_cannot_be_written_ends_the_run_and_confirms_no_record(
     assert run.stats["harvester/exit_code"] == 4
     assert run.records == []
     assert "Pictures cannot be written to the bucket no-such-bucket" in run.log
+
+
+def test_a_bucket_that_is_not_there_is_an_error_with_a_sentence(s3: Any) -> None:
+    store = open_store("s3://no-such-bucket/x")
+
+    with pytest.raises(StorageError, match="The bucket no-such-bucket cannot be used"):
+        store.remove(ALICE)
+    assert isinstance(store, S3Store)
+    store.s3_client.close()

@@ -93,11 +93,10 @@ def test_a_required_field_that_one_record_lacks_fails() -> None:
     assert failures({**stats, "harvester/coverage/follow/subject_did": 1000}) == {}
 
 
-def test_rejected_and_dropped_records_do_not_count_against_coverage() -> None:
+def test_records_that_were_not_stored_do_not_count_against_coverage() -> None:
     stats = {
         "harvester/records/parsed/follow": 1000,
         "harvester/records/rejected/follow": 10,
-        "harvester/consent/dropped/follow": 90,
         "harvester/records/stored/follow": 900,
         "harvester/coverage/follow/subject_did": 900,
     }
