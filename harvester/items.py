@@ -1,7 +1,8 @@
 """The records: typed, validated where they are constructed, each with a natural key and its provenance.
 
 A record is a frozen msgspec Struct. `key` is its `_id` in MongoDB, so the same thing observed twice is one
-document. `raw` is the part of the answer it was read from; it is staged on disk and never written to MongoDB.
+document. `raw` is the part of the answer it was read from; it is staged on disk and never written to MongoDB. Records are never in
+a cycle, so the garbage collector need not look at them (gc=False).
 """
 
 import re
@@ -18,7 +19,7 @@ _is_did = re.compile(r"did:[a-z]+:[A-Za-z0-9._:%-]{1,2000}").fullmatch
 _is_at_uri = re.compile(r"at://did:[a-z]+:[A-Za-z0-9._:%-]+/[a-zA-Z0-9.-]+/[A-Za-z0-9._~:-]{1,512}").fullmatch
 
 
-class Provenance(Struct, frozen=True):
+class Provenance(Struct, frozen=True, gc=False):
     """Where and when a record was observed. One object is shared by all records of a page."""
 
     url: str
@@ -40,7 +41,7 @@ class Media(NamedTuple):
     """Which of the record's pictures it is: `avatar`, `banner`, or the index of an image."""
 
 
-class Record(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The base of all records. Raises InvalidRecordError when a value breaks a rule of its type."""
 
     KIND: ClassVar[str]
@@ -93,7 +94,7 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return document
 
 
-class Label(Struct, frozen=True, omit_defaults=True):
+class Label(Struct, frozen=True, omit_defaults=True, gc=False):
     """A moderation or self label."""
 
     val: str
@@ -101,7 +102,7 @@ class Label(Struct, frozen=True, omit_defaults=True):
     """DID of the labeler; the account's own for a self label."""
 
 
-class Profile(Record, frozen=True, kw_only=True):
+class Profile(Record, frozen=True, kw_only=True, gc=False):
     """An account as it presents itself (app.bsky.actor.defs#profileViewDetailed)."""
 
     KIND = "profile"
@@ -146,7 +147,7 @@ class Profile(Record, frozen=True, kw_only=True):
         return found
 
 
-class Follow(Record, frozen=True, kw_only=True):
+class Follow(Record, frozen=True, kw_only=True, gc=False):
     """An edge: `did` follows `subject_did`."""
 
     KIND = "follow"
@@ -158,7 +159,7 @@ class Follow(Record, frozen=True, kw_only=True):
     subject_did: str
 
 
-class Facet(Struct, frozen=True, omit_defaults=True):
+class Facet(Struct, frozen=True, omit_defaults=True, gc=False):
     """A mention, link or hashtag in a text. Offsets are code points of the untouched text, end exclusive."""
 
     start: int
@@ -169,7 +170,7 @@ class Facet(Struct, frozen=True, omit_defaults=True):
     """DID, address, or tag without its sign."""
 
 
-class Image(Struct, frozen=True, omit_defaults=True):
+class Image(Struct, frozen=True, omit_defaults=True, gc=False):
     """A picture in a post."""
 
     url: str
@@ -182,7 +183,7 @@ class Image(Struct, frozen=True, omit_defaults=True):
     height: int | None = None
 
 
-class Video(Struct, frozen=True, omit_defaults=True):
+class Video(Struct, frozen=True, omit_defaults=True, gc=False):
     """A film in a post."""
 
     playlist_url: str
@@ -193,7 +194,7 @@ class Video(Struct, frozen=True, omit_defaults=True):
     height: int | None = None
 
 
-class External(Struct, frozen=True, omit_defaults=True):
+class External(Struct, frozen=True, omit_defaults=True, gc=False):
     """A link card."""
 
     url: str
@@ -202,7 +203,7 @@ class External(Struct, frozen=True, omit_defaults=True):
     thumb_url: str | None = None
 
 
-class Quote(Struct, frozen=True, omit_defaults=True):
+class Quote(Struct, frozen=True, omit_defaults=True, gc=False):
     """Something embedded by reference: a post, feed, list, labeler or starter pack."""
 
     uri: str
@@ -217,7 +218,7 @@ class Quote(Struct, frozen=True, omit_defaults=True):
     embed: "Embed | None" = None
 
 
-class Embed(Struct, frozen=True, omit_defaults=True):
+class Embed(Struct, frozen=True, omit_defaults=True, gc=False):
     """All that is embedded in a post; recordWithMedia fills both `quote` and a medium."""
 
     images: tuple[Image, ...] = ()
@@ -228,7 +229,7 @@ class Embed(Struct, frozen=True, omit_defaults=True):
     """Embeds of a $type not known, as they came."""
 
 
-class Post(Record, frozen=True, kw_only=True):
+class Post(Record, frozen=True, kw_only=True, gc=False):
     """A post (app.bsky.feed.defs#postView)."""
 
     KIND = "post"
@@ -277,7 +278,7 @@ class Post(Record, frozen=True, kw_only=True):
         ]
 
 
-class Repost(Record, frozen=True, kw_only=True):
+class Repost(Record, frozen=True, kw_only=True, gc=False):
     """An edge: `did` reposted `subject_uri`."""
 
     KIND = "repost"
@@ -293,7 +294,7 @@ class Repost(Record, frozen=True, kw_only=True):
     created_at: datetime | None = None
 
 
-class Like(Record, frozen=True, kw_only=True):
+class Like(Record, frozen=True, kw_only=True, gc=False):
     """An edge: `did` likes `subject_uri`."""
 
     KIND = "like"
@@ -307,7 +308,7 @@ class Like(Record, frozen=True, kw_only=True):
     created_at: datetime | None = None
 
 
-class Thread(Record, frozen=True, kw_only=True):
+class Thread(Record, frozen=True, kw_only=True, gc=False):
     """A reply tree, read once. Its posts are records of their own, found by `root_uri`."""
 
     KIND = "thread"
@@ -325,7 +326,7 @@ class Thread(Record, frozen=True, kw_only=True):
     """Addresses of posts hidden by a block."""
 
 
-class AccountList(Record, frozen=True, kw_only=True):
+class AccountList(Record, frozen=True, kw_only=True, gc=False):
     """A list or starter pack that an account made."""
 
     KIND = "list"
@@ -347,7 +348,7 @@ class AccountList(Record, frozen=True, kw_only=True):
     indexed_at: datetime | None = None
 
 
-class ListItem(Record, frozen=True, kw_only=True):
+class ListItem(Record, frozen=True, kw_only=True, gc=False):
     """An edge: a list of `did` has `subject_did` as a member."""
 
     KIND = "list_item"

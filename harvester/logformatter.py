@@ -18,6 +18,14 @@ from harvester.items import Batch, Record
 _ROUTINE = ("scrapy.addons", "scrapy.crawler", "scrapy.middleware")
 """Loggers that list settings and components at every start; only their warnings are of use."""
 
+_REPETITIVE = (
+    "scrapy.core.downloader.handlers._base_streaming",
+    "scrapy.downloadermiddlewares.redirect",
+    "py.warnings",
+)
+_KNOWN = ("is experimental", "found no scrapy.spidermiddlewares.referer", "Spider.log() is deprecated", "[Spidermon]")
+"""What is said in every run: of choices that settings.py explains, and by Spidermon, whose verdict monitors/ logs."""
+
 _LONGEST_MESSAGE = 300
 """Characters of an exception's text; some carry the whole answer."""
 
@@ -32,7 +40,8 @@ class QuietLogFormatter(LogFormatter):
     def from_crawler(cls, crawler: Crawler) -> Self:
         if crawler.settings["LOG_LEVEL"] != "DEBUG":
             logging.getLogger("scrapy.core.scraper").addFilter(_without_traceback)
-            logging.getLogger("scrapy.core.downloader.handlers._base_streaming").addFilter(_is_news)
+            for name in (*_REPETITIVE, crawler.spidercls.name):
+                logging.getLogger(name).addFilter(_is_news)
             for name in _ROUTINE:
                 logging.getLogger(name).setLevel(logging.WARNING)
         return cls()
@@ -110,5 +119,6 @@ def _without_traceback(record: logging.LogRecord) -> bool:
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """All but the warning that comes with every start."""
-    return "is experimental" not in record.getMessage()
+    """Whether it is more than what comes with every run. Spidermon's own errors are."""
+    said = str(record.msg)
+    return not any(part in said for part in _KNOWN) or (record.levelno >= logging.ERROR and "\nFAIL: " not in said)

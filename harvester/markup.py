@@ -82,7 +82,7 @@ _link = re.compile(
     r"""(?: ++(?:"[^"\n]*+"|'[^'\n]*+'))? *+\)"""
 )
 _heading = re.compile(r"^#{1,6} +(?=\S)", re.MULTILINE)
-_quotation = re.compile(rf"^ ?(?:> ?)*+(?<=> )(?={_FIRST}|[*_(\[])", re.MULTILINE)
+_quotation = re.compile(rf"^ ?(?:> ?)*+(?<=> )(?!\d)(?={_FIRST}|[*_(\[])", re.MULTILINE)
 
 
 def plain_markdown(text: str) -> str:

@@ -6,11 +6,12 @@ import itertools
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from pymongo import AsyncMongoClient, MongoClient
 from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.database import Database
-from pymongo.errors import ConnectionFailure, NotPrimaryError, WTimeoutError
+from pymongo.errors import BulkWriteError, ConnectionFailure, OperationFailure, PyMongoError, WTimeoutError
 from scrapy.crawler import Crawler
 
 from harvester import services
@@ -27,6 +28,10 @@ OPTIONS: dict[str, Any] = {
     "appname": "harvester",
 }
 """Journalled: without waiting for the journal a killed server was seen to lose confirmed writes."""
+_REFUSED = (13, 18)
+"""Unauthorized, AuthenticationFailed."""
+_STOPPING = frozenset({91, 189, 10107, 11600, 11602, 13435, 13436})
+"""ShutdownInProgress, PrimarySteppedDown, InterruptedAtShutdown and their like, in the errors of a bulk write."""
 
 
 def connect(config: Config) -> AsyncDatabase[dict[str, Any]]:
@@ -41,50 +46,94 @@ def connect_sync(config: Config) -> Database[dict[str, Any]]:
     return client[config.database]
 
 
+class _Outage:
+    """What all users of MongoDB in one crawler share while it cannot be reached."""
+
+    def __init__(self) -> None:
+        self.reached = False
+        """Whether MongoDB ever answered."""
+        self.waiting = 0
+        """Operations that wait for it."""
+
+
+_outages: WeakKeyDictionary[Crawler, _Outage] = WeakKeyDictionary()
+
+
 class Patience:
     """Makes a MongoDB outage a pause: operations are tried until the server is back."""
 
     def __init__(self, crawler: Crawler, config: Config) -> None:
         self._crawler = crawler
         self._config = config
-        self._waiting = 0
+        self._outage = _outages.setdefault(crawler, _Outage())
 
     async def __call__(self, operation: Callable[[], Awaitable[T]]) -> T:
-        """The operation's result. Raises StorageError when the crawl is being stopped during an outage."""
-        for attempt in itertools.count():
-            try:
-                result = await operation()
-            except (ConnectionFailure, NotPrimaryError, WTimeoutError, ServiceError) as error:
-                self._pause(attempt, error)
-                if attempt and not self._wanted():
-                    self._resume()
-                    raise StorageError(f"MongoDB cannot be reached, and the crawl was told to stop: {error}") from None
-                await asyncio.sleep(min(5.0, 0.2 * 2 ** min(attempt, 8)))
-                with contextlib.suppress(ServiceError):
-                    await asyncio.to_thread(services.mongodb_uri, self._config)
-            else:
-                if attempt:
-                    self._resume()
-                return result
-        raise AssertionError
+        """The operation's result.
 
-    def _wanted(self) -> bool:
+        Raises ServiceError when MongoDB cannot be had from the start or refuses the login, and StorageError when
+        the crawl is stopped during an outage.
+        """
+        waited = False
+        try:
+            for attempt in itertools.count():
+                try:
+                    result = await operation()
+                except (PyMongoError, ServiceError) as error:
+                    if isinstance(error, OperationFailure) and error.code in _REFUSED:
+                        raise ServiceError(f"MongoDB refuses harvester: {_said(error)}") from None
+                    if not _passes(error):
+                        raise
+                    if waited:
+                        self._check_wanted(error)
+                    else:
+                        waited = True
+                        self._pause(error)
+                    await asyncio.sleep(min(5.0, 0.2 * 2 ** min(attempt, 8)))
+                    with contextlib.suppress(ServiceError):
+                        await asyncio.to_thread(services.mongodb_uri, self._config)
+                else:
+                    self._outage.reached = True
+                    return result
+            raise AssertionError
+        finally:
+            if waited:
+                self._resume()
+
+    def _check_wanted(self, error: Exception) -> None:
         engine = self._crawler.engine
-        return engine is not None and engine.running
+        if engine is not None and engine.running:
+            return
+        if not self._outage.reached:
+            raise ServiceError(f"MongoDB cannot be reached: {_said(error)}")
+        raise StorageError(f"MongoDB cannot be reached, and the crawl was told to stop: {_said(error)}")
 
-    def _pause(self, attempt: int, error: Exception) -> None:
-        if attempt == 0:
-            self._waiting += 1
-        if attempt == 0 and self._waiting == 1:
-            logger.warning("MongoDB cannot be reached; the crawl pauses until it is back: %s", error)
+    def _pause(self, error: Exception) -> None:
+        self._outage.waiting += 1
+        if self._outage.waiting == 1:
+            logger.warning("MongoDB cannot be reached; the crawl pauses until it is back: %s", _said(error))
             self._crawler.stats.set_value("harvester/waiting_for/mongodb", 1)
             if self._crawler.engine:
                 self._crawler.engine.pause()
 
     def _resume(self) -> None:
-        self._waiting -= 1
-        if self._waiting == 0:
-            logger.info("MongoDB is back; the crawl goes on")
+        self._outage.waiting -= 1
+        if self._outage.waiting == 0:
+            engine = self._crawler.engine
             self._crawler.stats.set_value("harvester/waiting_for/mongodb", 0)
-            if self._crawler.engine:
-                self._crawler.engine.unpause()
+            if engine:
+                engine.unpause()
+                if engine.running:
+                    logger.info("MongoDB is back; the crawl goes on")
+
+
+def _passes(error: PyMongoError | ServiceError) -> bool:
+    """Whether it says that the server is gone or going."""
+    if isinstance(error, BulkWriteError):
+        errors = error.details["writeErrors"] + error.details["writeConcernErrors"]
+        return any(each["code"] in _STOPPING for each in errors)
+    return isinstance(error, (ConnectionFailure, WTimeoutError, ServiceError))
+
+
+def _said(error: Exception) -> str:
+    """The error's text without pymongo's description of the topology."""
+    return str(error).partition(" (configured timeouts")[0].partition(", full error")[0].rstrip(".")

@@ -70,8 +70,8 @@ ITEM_PIPELINES = {
     "harvester.pipelines.mongo.MongoPipeline": 500,
 }
 EXTENSIONS = {
-    "harvester.monitors.history.RunHistory": 400,
-    "spidermon.contrib.scrapy.extensions.Spidermon": 500,
+    "harvester.monitors.extension.RunMonitoring": 500,  # Spidermon; judges when the engine has stopped
+    "harvester.monitors.history.RunHistory": 550,  # after it: writes the verdict down
     "harvester.dashboard.live.LiveView": 600,
     "scrapy.extensions.corestats.CoreStats": 0,
     "scrapy.extensions.logstats.LogStats": None,  # default 0; LiveView says more
@@ -92,4 +92,4 @@ MEDIA_ALLOW_REDIRECTS = True  # default False; CDNs redirect
 
 # Monitors (monitors/)
 SPIDERMON_ENABLED = True  # default False
-SPIDERMON_SPIDER_CLOSE_MONITORS = ("harvester.monitors.suites.RunMonitors",)
+SPIDERMON_ENGINE_STOP_MONITORS = ("harvester.monitors.suites.RunMonitors",)

@@ -201,11 +201,10 @@ def rewrite_segment(path: Path, keep: Callable[[bytes], bytes | None]) -> int:
             count = _write_all(temporary, kept())
             if changed and count:
                 temporary.replace(path)
-            else:
-                temporary.unlink()
-                if changed:
-                    path.unlink()
+            elif changed:
+                path.unlink()
         finally:
+            temporary.unlink(missing_ok=True)
             _release(lock)
     except OSError as error:
         raise _failure(path, error) from error

@@ -53,19 +53,25 @@ def _is_clean(text: str) -> bool:
 def _clean_once(text: str) -> str:
     if _surrogate(text):
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if not text.isascii() and _maybe_mojibake(text):
+    ascii_only = text.isascii()
+    if not ascii_only and _maybe_mojibake(text):
         text = fix_encoding(text)
     text = plain_html(text)
-    text = _invisible("\\1", text)
-    text = _line_break("\n", text)
-    text = plain_markdown(text)
-    return _tidy(normalize("NFC", text))
+    if _control(text) or not ascii_only or not text.isascii():
+        text = _line_break("\n", _invisible("\\1", text))
+    return _tidy(plain_markdown(text))
 
 
 def _tidy(text: str) -> str:
-    text = _spaces(" ", text)
-    text = _around_line_break("\n", text)
-    return _blank_lines("\n\n", text).strip(" \n")
+    if not text.isascii():
+        text = normalize("NFC", text)
+    if "  " in text or "\t" in text or not text.isascii():
+        text = _spaces(" ", text)
+    if " \n" in text or "\n " in text:
+        text = _around_line_break("\n", text)
+    if "\n\n\n" in text:
+        text = _blank_lines("\n\n", text)
+    return text.strip(" \n")
 
 
 def _mojibake() -> str:
@@ -102,6 +108,7 @@ _suspicious_beyond_ascii = re.compile(
     f"[\u200c\u200d\ud800-\udfff{_ODD_SPACES}{_LINE_BREAKS}{_NEVER_SEEN}]|{_STRAY_SELECTOR}"
 ).search
 _maybe_mojibake = re.compile(_mojibake()).search
+_control = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]").search
 _surrogate = re.compile("[\ud800-\udfff]").search
 _invisible = re.compile(
     f"({_FLAG})|\x1b\\[[0-9;]*[A-Za-z]|[{_NEVER_SEEN}]|{_STRAY_SELECTOR}"

@@ -3,8 +3,12 @@
 from cmath import exp
 from collections.abc import Sequence
 from math import hypot, pi, sqrt
+from unicodedata import east_asian_width
 
 _ROUNDS = 200
+_LETTER, _LINE = 8.5, 14.0
+"""About the width and height of a letter of a label."""
+
 _TURN = pi * (3 - sqrt(5))
 """The golden angle: points on a spiral with this step are spread evenly."""
 
@@ -90,3 +94,27 @@ def _apart(points: list[Point], radii: Sequence[float], width: float, height: fl
         if not moved:
             break
     return points
+
+
+def label(points: Sequence[Point], radii: Sequence[float], texts: Sequence[str]) -> list[float | None]:
+    """Height of the base line of each text, centred below or above its circle; None where there is no room.
+
+    Earlier texts go first. Only circles that have a text are kept free.
+    """
+    boxes = [(x - r, y - r, x + r, y + r) for (x, y), r in zip(points, radii, strict=True)][: len(texts)]
+    lines: list[float | None] = []
+    for text, (x, y), radius, own in zip(texts, points, radii, list(boxes), strict=False):
+        half = _LETTER * sum(2 if east_asian_width(letter) in "WF" else 1 for letter in text) / 2
+        others = [box for box in boxes if box != own]
+        lines.append(None)
+        for base in (y + radius + _LINE, y - radius - 0.3 * _LINE):
+            box = (x - half, base - 0.8 * _LINE, x + half, base + 0.3 * _LINE)
+            if not any(_overlap(box, other) for other in others):
+                lines[-1] = base
+                boxes.append(box)
+                break
+    return lines
+
+
+def _overlap(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]

@@ -15,7 +15,7 @@ from pymongo.errors import PyMongoError
 
 from harvester.config import Config
 from harvester.dashboard.figures import Figures, Person, gather
-from harvester.dashboard.graph import place
+from harvester.dashboard.graph import label, place
 from harvester.dashboard.timeline import Timeline
 from harvester.dashboard.words import spaced, without_userinfo
 from harvester.exceptions import ServiceError, StorageError, UsageError
@@ -29,6 +29,9 @@ SMALLEST, LARGEST = 11.0, 48.0
 
 LABELLED = 15
 """Nodes with a name, the most followed."""
+
+_LONGEST_LABEL = 22
+"""Characters."""
 
 _LABEL_ROOM = 12.0
 """Added to the radius of a node with a name, so that fewer others lie under the name."""
@@ -97,9 +100,15 @@ class Node:
     x: float
     y: float
     radius: float
-    labelled: bool
+    label_y: float | None
+    """Base line of its name; None when it has none."""
     picture: str
     """A data: address; empty when there is none."""
+
+    @property
+    def name(self) -> str:
+        """As it stands in the picture."""
+        return short(self.person.name, _LONGEST_LABEL)
 
     @property
     def initial(self) -> str:
@@ -116,9 +125,11 @@ def draw_nodes(figures: Figures, images: Path) -> list[Node]:
     radii = _radii([person.followers for person in figures.people])
     rooms = [radius + (_LABEL_ROOM if rank < LABELLED else 0) for rank, radius in enumerate(radii)]
     points = place(rooms, figures.follows, WIDTH, HEIGHT)
+    names = [short(person.name, _LONGEST_LABEL) for person in figures.people[:LABELLED]]
+    lines = label(points, radii, names) + [None] * len(figures.people)
     return [
-        Node(person, round(x, 1), round(y, 1), round(radius, 1), rank < LABELLED, thumbnail(images, person.picture))
-        for rank, (person, radius, (x, y)) in enumerate(zip(figures.people, radii, points, strict=True))
+        Node(person, round(x, 1), round(y, 1), round(radius, 1), line, thumbnail(images, person.picture))
+        for person, radius, (x, y), line in zip(figures.people, radii, points, lines, strict=False)
     ]
 
 

@@ -111,9 +111,9 @@ def _collected(progress: Progress, stats: Stats) -> Iterator[_Row]:
         if stage == accounts.last_stage:
             yield "accounts", f"{count:,} of {accounts.total:,}"
     if progress.records:
-        yield "records", records_listed(progress.records)
+        yield "records written", records_listed(progress.records)
     else:
-        yield "records", "none"
+        yield "records written", "none"
     if "collected" in progress.threads:
         yield "threads", f"{progress.threads['collected']:,} of {sum(progress.threads.values()):,}"
     unchanged = stats.get("harvester/images/unchanged", 0)

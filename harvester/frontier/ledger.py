@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from pymongo import ASCENDING, UpdateMany, UpdateOne
+from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.asynchronous.database import AsyncDatabase
 
 from harvester.frontier.changes import (
@@ -112,6 +113,7 @@ class CrawlLedger:
                 "spider": self._spider,
                 "scope": self._scope,
                 "number": number,
+                "state": "unfinished",
                 "arguments": self._arguments,
                 "started_at": _now(),
             }
@@ -127,10 +129,11 @@ class CrawlLedger:
         """Writes down whether the crawl is finished; returns it."""
         await self._count()
         waiting = {"crawl": self.crawl, "$or": [{"state": {"$ne": "closed"}}, {"later": True}]}
-        finished = True
-        for collection in (self._seeds, self._accounts, self._threads):
-            if await self._patiently(lambda collection=collection: collection.find_one(waiting, {})):
-                finished = False
+        left = [
+            await self._patiently(partial(collection.find_one, waiting, {}))
+            for collection in (self._seeds, self._accounts, self._threads)
+        ]
+        finished = not any(left)
         state = "finished" if finished else "unfinished"
         await self._runner.leave(self.crawl, {"state": state, "ended_at": _now()})
         return finished
@@ -168,16 +171,15 @@ class CrawlLedger:
 
     async def _count(self) -> None:
         for collection, counter in ((self._accounts, self.stages), (self._threads, self.thread_stages)):
-            pipeline = [{"$match": {"crawl": self.crawl}}, {"$group": {"_id": "$stage", "n": {"$sum": 1}}}]
-
-            async def count(collection: Any = collection, pipeline: Any = pipeline) -> list[Document]:
-                return await (await collection.aggregate(pipeline)).to_list()
-
-            rows = await self._patiently(count)
+            rows = await self._patiently(partial(self._by_stage, collection))
             counter.clear()
             counter.update({row["_id"]: row["n"] for row in rows})
         beyond = {"crawl": self.crawl, "stage": "skipped", "reason": "max_accounts"}
         self._beyond = await self._patiently(lambda: self._accounts.count_documents(beyond))
+
+    async def _by_stage(self, collection: AsyncCollection[Document]) -> list[Document]:
+        by_stage: list[Document] = [{"$match": {"crawl": self.crawl}}, {"$group": {"_id": "$stage", "n": {"$sum": 1}}}]
+        return await (await collection.aggregate(by_stage)).to_list()
 
     async def reasons(self) -> dict[tuple[str, str], int]:
         """How many accounts ended in a stage for a reason: (stage, reason) -> count."""
@@ -250,7 +252,7 @@ class CrawlLedger:
         return uris
 
     async def _waiting(
-        self, collection: Any, where: Document, most: int, in_flight: Collection[str], name: str
+        self, collection: AsyncCollection[Document], where: Document, most: int, in_flight: Collection[str], name: str
     ) -> list[Document]:
         if most <= 0:
             return []
@@ -258,9 +260,9 @@ class CrawlLedger:
         given = set(in_flight)  # as of now: what ends during the query may still look unfinished in its result
         limit = most + len(given)
         rows = await self._patiently(lambda: collection.find(query).sort("depth", ASCENDING).limit(limit).to_list())
-        rows = [row for row in rows if row[name] not in given][:most]
-        self.handed_out += len(rows)
-        return rows
+        free = [row for row in rows if row[name] not in given][:most]
+        self.handed_out += len(free)
+        return free
 
     async def purged(self, dids: Iterable[str]) -> set[str]:
         """Those that were purged and must not be fetched again."""

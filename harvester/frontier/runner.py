@@ -62,8 +62,9 @@ class Runner:
         ours = {"_id": crawl, "runner.id": self._identity["id"]}
         while True:
             await asyncio.sleep(HEARTBEAT_SECONDS)
-            seen = {"$set": {"runner.seen_at": datetime.now(UTC)}}
-            await self._patiently(lambda seen=seen: self._crawls.update_one(ours, seen))
+            await self._patiently(
+                lambda: self._crawls.update_one(ours, {"$set": {"runner.seen_at": datetime.now(UTC)}})
+            )
 
 
 def _identity() -> Document:

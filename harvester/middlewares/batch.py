@@ -14,6 +14,8 @@ from harvester.items import Batch, Record, Reject
 class BatchMiddleware:
     """Collects what a callback yields into Batches; requests and other items pass.
 
+    A callback may yield a list of records: each layer of Scrapy between it and here costs time for every output.
+
     A change of the ledger ends a batch: it is made when the records yielded before it are confirmed.
     With HARVESTER_BATCH = False (default True) records travel one by one, as third-party pipelines expect.
     """
@@ -29,16 +31,18 @@ class BatchMiddleware:
         rejects: list[Reject] = []
         changes: list[Any] = []
         async for output in result:
-            if isinstance(output, CHANGES):
-                changes.append(output)
-            elif isinstance(output, (Record, Reject)):
+            if isinstance(output, (list, Record, Reject)):
                 if changes:
                     yield Batch(records, changes, tuple(rejects))
                     records, rejects, changes = [], [], []
-                if isinstance(output, Record):
+                if isinstance(output, list):
+                    records += output
+                elif isinstance(output, Record):
                     records.append(output)
                 else:
                     rejects.append(output)
+            elif isinstance(output, CHANGES):
+                changes.append(output)
             else:
                 yield output
         if records or rejects or changes:

@@ -116,6 +116,7 @@ def count(stats: StatsCollector, verdict: Verdict, url: str) -> None:
     stats.inc_value(f"harvester/outcomes/{verdict.outcome}")
     if POLICIES[verdict.outcome].error:
         stats.inc_value(f"harvester/errors/{verdict.outcome}/{host}")
+        stats.set_value(f"harvester/said/{verdict.outcome}/{host}", verdict.reason[:200])
     if not verdict.known:
         stats.inc_value("harvester/unclassified")
         logger.warning("No rule knows this failure of %s: %s", host, verdict.reason)

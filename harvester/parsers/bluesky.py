@@ -8,10 +8,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from operator import itemgetter
-from typing import Any, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Meta, Raw, Struct
 
 from harvester.exceptions import InvalidRecordError, ParseError
 from harvester.items import (
@@ -40,9 +40,32 @@ NO_UNAUTHENTICATED = "!no-unauthenticated"
 
 ABSENT = Raw(b"")
 
-_FACET_VALUES = {"mention": "did", "link": "uri", "tag": "tag"}
+MOST_NESTED = 10
+"""Embeds within embeds that are read; the AppView shows two or three."""
+MOST_LEVELS = 50
+"""Levels of a value that is kept as it came; MongoDB holds 100 in a document."""
+MOST_INT = 2**63 - 1
+"""The largest number that MongoDB can hold."""
+MOST_INTENTS = 32
+
+Count = Annotated[int, Meta(le=MOST_INT)]
+
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_BAD = (*_UNREADABLE, InvalidRecordError)
+"""What makes a part of an answer a Reject."""
+
+_FEATURES = {
+    "app.bsky.richtext.facet#mention": ("mention", "did"),
+    "app.bsky.richtext.facet#link": ("link", "uri"),
+    "app.bsky.richtext.facet#tag": ("tag", "tag"),
+}
+"""$type of a facet's feature -> its kind, and where its value is."""
+
+_SAYS_NO = NO_UNAUTHENTICATED.encode()
 
 _image_cid = re.compile(r"/img/[^/]+/plain/[^/]+/([^/@?]+)").search
+_is_origin = re.compile(r"https?://[^/\s@?#\\]+/?").fullmatch
+_is_purpose = re.compile(r"[A-Za-z][A-Za-z0-9]{0,63}").fullmatch
 
 
 class Parsed(NamedTuple):
@@ -78,9 +101,9 @@ class _ProfileView(Struct, rename="camel"):
     website: str | None = None
     avatar: str | None = None
     banner: str | None = None
-    followers_count: int | None = None
-    follows_count: int | None = None
-    posts_count: int | None = None
+    followers_count: Count | None = None
+    follows_count: Count | None = None
+    posts_count: Count | None = None
     created_at: str | None = None
     indexed_at: str | None = None
     labels: list[_LabelView] = []
@@ -104,11 +127,11 @@ class _PostView(Struct, rename="camel"):
     indexed_at: str
     embed: dict[str, Any] | None = None
     labels: list[_LabelView] = []
-    reply_count: int = 0
-    repost_count: int = 0
-    like_count: int = 0
-    quote_count: int = 0
-    bookmark_count: int = 0
+    reply_count: Count = 0
+    repost_count: Count = 0
+    like_count: Count = 0
+    quote_count: Count = 0
+    bookmark_count: Count = 0
     threadgate: dict[str, Any] | None = None
 
 
@@ -132,6 +155,11 @@ class _FeedPage(Struct):
     cursor: str | None = None
 
 
+class _RawFeedPage(Struct):
+    feed: list[Raw]
+    cursor: str | None = None
+
+
 class _PostsPage(Struct):
     posts: list[Raw]
 
@@ -142,14 +170,14 @@ class _ProfilesPage(Struct):
 
 class _GraphPage(Struct):
     subject: _AuthorView
-    followers: list[Raw] = []
-    follows: list[Raw] = []
+    followers: list[Raw] | None = None
+    follows: list[Raw] | None = None
     cursor: str | None = None
 
 
 class _ThreadNode(Struct, rename="camel"):
     post: Raw = ABSENT
-    replies: "list[_ThreadNode] | None" = None
+    replies: list[Raw] | None = None
     uri: str = ""
     not_found: bool = False
     blocked: bool = False
@@ -157,7 +185,6 @@ class _ThreadNode(Struct, rename="camel"):
 
 class _ThreadPage(Struct):
     thread: _ThreadNode
-    threadgate: dict[str, Any] | None = None
 
 
 class _ListRecord(Struct):
@@ -178,15 +205,15 @@ class _ListView(Struct, rename="camel"):
     name: str = ""
     purpose: str = ""
     description: str | None = None
-    list_item_count: int | None = None
+    list_item_count: Count | None = None
     indexed_at: str | None = None
     record: dict[str, Any] | None = None
     list_: dict[str, Any] | None = msgspec.field(name="list", default=None)
 
 
 class _ListsPage(Struct, rename="camel"):
-    lists: list[Raw] = []
-    starter_packs: list[Raw] = []
+    lists: list[Raw] | None = None
+    starter_packs: list[Raw] | None = None
     cursor: str | None = None
 
 
@@ -211,11 +238,11 @@ class _EdgeSubject(Struct):
 
 class _EdgeValue(Struct, rename="camel"):
     subject: _EdgeSubject
-    created_at: str | None = None
+    created_at: Any = None
 
 
 class _CreatedValue(Struct, rename="camel"):
-    created_at: str | None = None
+    created_at: Any = None
 
 
 class _ErrorBody(Struct):
@@ -226,11 +253,15 @@ class _ErrorBody(Struct):
 _decode_profile = msgspec.json.Decoder(_ProfileView).decode
 _decode_post = msgspec.json.Decoder(_PostView).decode
 _decode_reason = msgspec.json.Decoder(_Reason | _Pin).decode
+_decode_raw = msgspec.json.Decoder(Raw).decode
+_decode_feed_item = msgspec.json.Decoder(_FeedItem).decode
+_decode_raw_feed_page = msgspec.json.Decoder(_RawFeedPage).decode
 _decode_feed_page = msgspec.json.Decoder(_FeedPage).decode
 _decode_author = msgspec.json.Decoder(_AuthorView).decode
 _decode_posts_page = msgspec.json.Decoder(_PostsPage).decode
 _decode_profiles_page = msgspec.json.Decoder(_ProfilesPage).decode
 _decode_graph_page = msgspec.json.Decoder(_GraphPage).decode
+_decode_thread_node = msgspec.json.Decoder(_ThreadNode).decode
 _decode_thread_page = msgspec.json.Decoder(_ThreadPage).decode
 _decode_list_records_page = msgspec.json.Decoder(_ListRecordsPage).decode
 _decode_list = msgspec.json.Decoder(_ListView).decode
@@ -250,7 +281,7 @@ _T = TypeVar("_T")
 def _page(decode: Callable[[bytes], _T], body: bytes) -> _T:
     try:
         return decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except _UNREADABLE as error:
         raise ParseError(f"the answer is not what its address promises: {error}") from None
 
 
@@ -264,14 +295,16 @@ def parse_graph(body: bytes, provenance: Provenance) -> tuple[Parsed, list[Membe
     records: list[Record] = []
     rejects: list[Reject] = []
     members = []
+    if page.followers is None and page.follows is None:
+        raise ParseError("the answer holds neither followers nor follows")
     for rows, follows_subject in ((page.followers, True), (page.follows, False)):
-        for raw in rows:
+        for raw in rows or ():
             try:
                 member = _decode_author(raw)
                 did, other = (member.did, subject) if follows_subject else (subject, member.did)
-                records.append(Follow(did=did, subject_did=other, provenance=provenance, raw=bytes(raw)))
+                records.append(Follow(did=did, subject_did=other, provenance=provenance, raw=_original(raw)))
                 members.append(Member(member.did, member.handle))
-            except (msgspec.DecodeError, InvalidRecordError) as error:
+            except _BAD as error:
                 rejects.append(_reject(Follow, raw, provenance, error))
     return Parsed(records, rejects, page.cursor), members
 
@@ -284,15 +317,14 @@ def parse_profiles(body: bytes, provenance: Provenance) -> Parsed:
 
 def parse_profile(body: bytes, provenance: Provenance) -> Parsed:
     """getProfile: one profile."""
-    return _each(Profile, [Raw(body)], provenance, _profile)
+    return _each(Profile, [_page(_decode_raw, body)], provenance, _profile)
 
 
 def parse_feed(body: bytes, provenance: Provenance) -> Parsed:
     """getAuthorFeed: the author's own posts, and an edge for each repost. What was reposted is not a record."""
-    page = _page(_decode_feed_page, body)
     records: list[Record] = []
-    rejects: list[Reject] = []
-    for item in page.feed:
+    items, rejects, cursor = _feed_items(body, provenance)
+    for item in items:
         reposted = pinned = False
         try:
             if item.reason:
@@ -303,9 +335,27 @@ def parse_feed(body: bytes, provenance: Provenance) -> Parsed:
                     records.append(_repost(reason, _decode_post_uri(item.post).uri, item.reason, provenance))
                     continue
             records.append(_post(item.post, provenance, pinned=pinned))
-        except (msgspec.DecodeError, InvalidRecordError) as error:
+        except _BAD as error:
             rejects.append(_reject(Repost if reposted else Post, item.post, provenance, error))
-    return Parsed(records, rejects, page.cursor)
+    return Parsed(records, rejects, cursor)
+
+
+def _feed_items(body: bytes, provenance: Provenance) -> tuple[list[_FeedItem], list[Reject], str | None]:
+    """The items of a feed, those that are none, and the cursor. One by one only when the page has a bad one."""
+    try:
+        page = _decode_feed_page(body)
+    except _UNREADABLE:
+        rows = _page(_decode_raw_feed_page, body)
+    else:
+        return page.feed, [], page.cursor
+    items: list[_FeedItem] = []
+    rejects: list[Reject] = []
+    for raw in rows.feed:
+        try:
+            items.append(_decode_feed_item(raw))
+        except _UNREADABLE as error:
+            rejects.append(_reject(Post, raw, provenance, error))
+    return items, rejects, rows.cursor
 
 
 def parse_posts(body: bytes, provenance: Provenance) -> Parsed:
@@ -332,7 +382,7 @@ def parse_thread(body: bytes, provenance: Provenance) -> ParsedThread:
     layer = [_page(_decode_thread_page, body).thread]
     depth = 0
     while layer:
-        below: list[_ThreadNode] = []
+        below: list[Raw] = []
         for node in layer:
             if node.not_found:
                 tree.not_found.append(node.uri)
@@ -341,7 +391,7 @@ def parse_thread(body: bytes, provenance: Provenance) -> ParsedThread:
             elif node.post:
                 try:
                     post = _post(node.post, provenance)
-                except (msgspec.DecodeError, InvalidRecordError) as error:
+                except _BAD as error:
                     tree.rejects.append(_reject(Post, node.post, provenance, error))
                 else:
                     tree.posts.append(post)
@@ -351,17 +401,28 @@ def parse_thread(body: bytes, provenance: Provenance) -> ParsedThread:
                         else:
                             deepest.append((depth, post.uri))
                 below.extend(node.replies or ())
-        layer = below
+        layer = list(_nodes(below, tree.rejects, provenance))
         depth += 1
     # A server that shows fewer levels than asked ends in empty lists instead of absent ones.
     tree.cut.extend(uri for level, uri in deepest if level and level == depth - 1)
     return tree
 
 
+def _nodes(rows: Iterable[Raw], rejects: list[Reject], provenance: Provenance) -> Iterator[_ThreadNode]:
+    for raw in rows:
+        try:
+            yield _decode_thread_node(raw)
+        except _BAD as error:
+            rejects.append(_reject(Post, raw, provenance, error))
+
+
 def parse_lists(body: bytes, provenance: Provenance) -> Parsed:
     """getLists or getActorStarterPacks."""
     page = _page(_decode_lists_page, body)
-    parsed = _each(AccountList, [*page.lists, *page.starter_packs], provenance, _account_list)
+    if page.lists is None and page.starter_packs is None:
+        raise ParseError("the answer holds neither lists nor starter packs")
+    rows = [*(page.lists or ()), *(page.starter_packs or ())]
+    parsed = _each(AccountList, rows, provenance, _account_list)
     return parsed._replace(cursor=page.cursor)
 
 
@@ -375,7 +436,7 @@ def parse_list_items(body: bytes, provenance: Provenance) -> Parsed:
         return ListItem(
             did=of.creator.did,
             provenance=provenance,
-            raw=bytes(raw),
+            raw=_original(raw),
             uri=view.uri,
             list_uri=of.uri,
             subject_did=view.subject.did,
@@ -417,7 +478,7 @@ def parse_edges(kind: type[Repost] | type[Like], rows: Iterable[RepoRecord], pro
                     created_at=_datetime(value.created_at),
                 )
             )
-        except (msgspec.DecodeError, InvalidRecordError) as error:
+        except _BAD as error:
             rejects.append(_reject(kind, row.value, provenance, error))
     return Parsed(records, rejects)
 
@@ -428,8 +489,11 @@ def did_of(uri: str) -> str:
 
 
 def created_at(value: bytes) -> datetime | None:
-    """createdAt of a repository record."""
-    return _datetime(_decode_created(value).created_at)
+    """createdAt of a repository record; None when it states none that can be read."""
+    try:
+        return _datetime(_decode_created(value).created_at)
+    except _UNREADABLE:
+        return None
 
 
 def parse_did_document(body: bytes) -> str | None:
@@ -439,20 +503,20 @@ def parse_did_document(body: bytes) -> str | None:
     for service in services if isinstance(services, list) else ():
         if isinstance(service, dict) and str(service.get("id", "")).endswith("#atproto_pds"):
             endpoint = service.get("serviceEndpoint")
-            if isinstance(endpoint, str) and re.fullmatch(r"https?://[^/\s@]+/?", endpoint):
+            if isinstance(endpoint, str) and _is_origin(endpoint):
                 return endpoint.rstrip("/")
     return None
 
 
 def parse_intents(body: bytes) -> dict[str, bool]:
     """getRecord of org.user-intents.declaration: purpose -> allowed, for those that are stated."""
-    value = _page(_decode_any, body).get("value")
-    stated = value.items() if isinstance(value, dict) else ()
-    return {
-        purpose: intent["allow"]
-        for purpose, intent in stated
-        if isinstance(intent, dict) and isinstance(intent.get("allow"), bool)
-    }
+    stated = _dict(_page(_decode_any, body), "value") or {}
+    allowed = [
+        (purpose, intent["allow"])
+        for purpose, intent in stated.items()
+        if _is_purpose(purpose) and isinstance(intent, dict) and isinstance(intent.get("allow"), bool)
+    ]
+    return dict(allowed[:MOST_INTENTS])
 
 
 class ApiError(NamedTuple):
@@ -466,7 +530,7 @@ def parse_error(body: bytes) -> ApiError | None:
     """The error of an answer; None when the body is not one (HTML, truncated JSON, ...)."""
     try:
         error = _decode_error(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except _UNREADABLE:
         return None
     return ApiError(error.error, error.message or "")
 
@@ -485,15 +549,46 @@ def _each(
     for raw in rows:
         try:
             records.append(build(raw, provenance))
-        except (msgspec.DecodeError, InvalidRecordError) as error:
+        except _BAD as error:
             rejects.append(_reject(kind, raw, provenance, error))
     return Parsed(records, rejects)
 
 
 def _reject(kind: type[Record], raw: Raw | bytes, provenance: Provenance, error: Exception) -> Reject:
-    value = _decode_any(raw)
-    key = value.get("uri") or value.get("did") if isinstance(value, dict) else None
-    return Reject(kind.KIND, str(error), str(key or ""), bytes(raw), provenance.url)
+    original = bytes(raw)
+    try:
+        value = _decode_any(original)
+        original = _original(original)
+    except _UNREADABLE:
+        value, original = None, b"" if _SAYS_NO in original else original
+    key = _string(value, "uri") or _string(value, "did") or ""
+    return Reject(kind.KIND, str(error), key, original, provenance.url)
+
+
+def _original(raw: Raw | bytes, own: str | None = None) -> bytes:
+    """The JSON that a record of `own` was read from, emptied of all others who do not want to be seen."""
+    original = bytes(raw)
+    if _SAYS_NO not in original:
+        return original
+    return msgspec.json.encode(_without_refusing(_decode_any(original), own))
+
+
+def _without_refusing(value: Any, own: str | None = None) -> Any:
+    for did in set(_refusing(value)) - {own}:
+        value, _ = scrub(value, did)
+    return value
+
+
+def _refusing(value: Any) -> Iterator[str]:
+    """The accounts in a value that do not want to be seen."""
+    if isinstance(value, dict):
+        if isinstance(did := value.get("did"), str) and _refuses(value):
+            yield did
+        for part in value.values():
+            yield from _refusing(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _refusing(part)
 
 
 def _profile(raw: Raw, provenance: Provenance) -> Profile:
@@ -501,7 +596,7 @@ def _profile(raw: Raw, provenance: Provenance) -> Profile:
     return Profile(
         did=view.did,
         provenance=provenance,
-        raw=bytes(raw),
+        raw=_original(raw, view.did),
         opt_outs=_opt_outs(view.labels),
         handle=view.handle,
         display_name=view.display_name or None,
@@ -518,8 +613,8 @@ def _profile(raw: Raw, provenance: Provenance) -> Profile:
         labels=_labels(view.labels),
         pinned_post_uri=_string(view.pinned_post, "uri"),
         starter_pack_uri=_string(view.joined_via_starter_pack, "uri"),
-        associated=view.associated,
-        verification=view.verification,
+        associated=_storable(view.associated),
+        verification=_storable(view.verification),
     )
 
 
@@ -531,19 +626,15 @@ def _post(raw: Raw, provenance: Provenance, *, pinned: bool = False) -> Post:
         raise InvalidRecordError(f"post: text is {type(text).__name__}")
     created_at = _datetime(record.get("createdAt"))
     indexed_at = _datetime(view.indexed_at)
-    root = parent = None
-    if (reply := record.get("reply")) is not None:
-        root, parent = _string(reply, "root", "uri"), _string(reply, "parent", "uri")
+    reply = record.get("reply")
+    root, parent = _replied_to(reply) if reply is not None else (None, None)
     embed = parse_embed(view.embed) if view.embed is not None else None
-    original = bytes(raw)
-    if embed and embed.quote and embed.quote.kind == "opted_out" and embed.quote.did:
-        original = msgspec.json.encode(scrub(_decode_any(original), embed.quote.did)[0])
     facets = record.get("facets")
     author = view.author
     return Post(
         did=author.did,
         provenance=provenance,
-        raw=original,
+        raw=_original(raw, author.did),
         opt_outs=_opt_outs(author.labels) if author.labels else (),
         uri=view.uri,
         cid=view.cid,
@@ -565,18 +656,26 @@ def _post(raw: Raw, provenance: Provenance, *, pinned: bool = False) -> Post:
         like_count=view.like_count,
         quote_count=view.quote_count,
         bookmark_count=view.bookmark_count,
-        threadgate=_dict(view.threadgate, "record"),
+        threadgate=_storable(_dict(view.threadgate, "record")),
         pinned=pinned,
     )
+
+
+def _replied_to(reply: Any) -> tuple[str | None, str | None]:
+    """Root and parent of a reply; neither when the author names one of them by a handle, or not at all."""
+    root, parent = _string(reply, "root", "uri"), _string(reply, "parent", "uri")
+    if root and parent and root.startswith("at://did:") and parent.startswith("at://did:"):
+        return root, parent
+    return None, None
 
 
 def _repost(reason: _Reason, subject_uri: str, raw: Raw, provenance: Provenance) -> Repost:
     return Repost(
         did=reason.by.did,
         provenance=provenance,
-        raw=bytes(raw),
+        raw=_original(raw, reason.by.did),
         opt_outs=_opt_outs(reason.by.labels),
-        uri=reason.uri or "",
+        uri=reason.uri,
         subject_uri=subject_uri,
         subject_did=did_of(subject_uri),
         created_at=_datetime(reason.indexed_at),
@@ -588,7 +687,7 @@ def _account_list(raw: Raw, provenance: Provenance) -> AccountList:
     return AccountList(
         did=view.creator.did,
         provenance=provenance,
-        raw=bytes(raw),
+        raw=_original(raw, view.creator.did),
         opt_outs=_opt_outs(view.creator.labels),
         uri=view.uri,
         cid=view.cid,
@@ -613,9 +712,9 @@ def parse_facets(text: str, facets: Any) -> tuple[Facet, ...]:
         end_of_last = end
         for feature in features:
             if isinstance(feature, dict):
-                kind = str(feature.get("$type", "")).removeprefix("app.bsky.richtext.facet#")
-                value = feature.get(_FACET_VALUES.get(kind, ""))
-                found.append(Facet(start, end, kind, value if isinstance(value, str) else ""))
+                kind = _string(feature, "$type") or ""
+                kind, name = _FEATURES.get(kind, (kind, ""))
+                found.append(Facet(start, end, kind, _string(feature, name) or ""))
     return tuple(found)
 
 
@@ -627,7 +726,7 @@ def _spans(facets: Any) -> Iterator[tuple[int, int, list[Any]]]:
             first, last = index["byteStart"], index["byteEnd"]
         except (TypeError, KeyError):
             continue
-        if isinstance(first, int) and isinstance(last, int) and isinstance(features, list):
+        if type(first) is int and type(last) is int and isinstance(features, list):
             yield first, last, features
 
 
@@ -645,9 +744,9 @@ def _code_points(text: str) -> Callable[[int], int | None]:
     return position
 
 
-def parse_embed(view: Any) -> Embed:
+def parse_embed(view: Any, level: int = 0) -> Embed:
     """What is embedded in a post, from its hydrated view. Of an unknown $type: kept as it came."""
-    if not isinstance(view, dict):
+    if not isinstance(view, dict) or level == MOST_NESTED:
         return Embed()
     match str(view.get("$type", "")).removeprefix("app.bsky.embed."):
         case "images#view":
@@ -677,13 +776,14 @@ def parse_embed(view: Any) -> Embed:
                 )
             )
         case "record#view":
-            return Embed(quote=_quote(view.get("record")))
+            return Embed(quote=_quote(view.get("record"), level))
         case "recordWithMedia#view":
-            media = parse_embed(view.get("media"))
-            quote = _quote(_dict(view.get("record"), "record"))
+            media = parse_embed(view.get("media"), level + 1)
+            quote = _quote(_dict(view.get("record"), "record"), level)
             return msgspec.structs.replace(media, quote=quote)
         case _:
-            return Embed(unknown=(view,))
+            kept = _storable(_without_refusing(view))
+            return Embed(unknown=(kept,) if kept else ())
 
 
 def _images(rows: Any, thumb: str) -> Iterator[Image]:
@@ -702,7 +802,7 @@ def _images(rows: Any, thumb: str) -> Iterator[Image]:
             )
 
 
-def _quote(record: Any) -> Quote | None:
+def _quote(record: Any, level: int) -> Quote | None:
     if not isinstance(record, dict):
         return None
     uri = _string(record, "uri") or ""
@@ -710,12 +810,13 @@ def _quote(record: Any) -> Quote | None:
     author = record.get("author") or record.get("creator")
     did = _string(author, "did") or (did_of(uri) if uri.startswith("at://") else None)
     handle = _string(author, "handle")
+    if _refuses(author):
+        return Quote(uri, "opted_out", did=did)
     match kind:
         case "app.bsky.embed.record#viewRecord":
-            if _refuses(author):
-                return Quote(uri, "opted_out", did=did)
             value = record.get("value")
-            embeds = [parse_embed(e) for e in record.get("embeds") or () if isinstance(e, dict)]
+            below = record.get("embeds")
+            embeds = [parse_embed(embed, level + 1) for embed in below] if isinstance(below, list) else []
             return Quote(
                 uri,
                 "post",
@@ -776,12 +877,14 @@ def _opt_outs(labels: list[_LabelView]) -> tuple[str, ...]:
     return (NO_UNAUTHENTICATED,) if any(x.val == NO_UNAUTHENTICATED for x in _labels(labels)) else ()
 
 
-def _refuses(author: Any) -> bool:
-    labels = author.get("labels") if isinstance(author, dict) else None
-    try:
-        return bool(labels) and bool(_opt_outs(msgspec.convert(labels, list[_LabelView])))
-    except msgspec.ValidationError:
+def _refuses(account: Any) -> bool:
+    """Whether the view of an account says that it does not want to be seen, as far as its labels can be read."""
+    labels = account.get("labels") if isinstance(account, dict) else None
+    if not labels or not isinstance(labels, list):
         return False
+    said = [x for x in labels if isinstance(x, dict) and x.get("val") == NO_UNAUTHENTICATED]
+    cancelled = [x.get("src") for x in said if x.get("neg") is True]
+    return any(x.get("src") not in cancelled for x in said)
 
 
 def _datetime(text: Any) -> datetime | None:
@@ -809,7 +912,20 @@ def _string(value: Any, *path: str) -> str | None:
 def _int(value: Any, *path: str) -> int | None:
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
-    return value if isinstance(value, int) else None
+    return value if type(value) is int and abs(value) <= MOST_INT else None
+
+
+def _storable(value: dict[str, Any] | None) -> dict[str, Any] | None:
+    """A value that is kept as it came; None when MongoDB cannot hold it."""
+    return value if value is not None and _fits(value, MOST_LEVELS) else None
+
+
+def _fits(value: Any, levels: int) -> bool:
+    if isinstance(value, dict):
+        return levels > 0 and all("\0" not in name and _fits(part, levels - 1) for name, part in value.items())
+    if isinstance(value, list):
+        return levels > 0 and all(_fits(part, levels - 1) for part in value)
+    return not isinstance(value, int) or abs(value) <= MOST_INT
 
 
 def _strings(value: Any) -> tuple[str, ...]:

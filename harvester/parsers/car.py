@@ -13,18 +13,30 @@ from harvester.parsers.bluesky import RepoRecord
 
 
 def parse_repository(body: bytes, did: str, collections: frozenset[str]) -> list[RepoRecord]:
-    """The records of these collections, in key order. Raises ParseError when the file is damaged."""
+    """The records of these collections, in key order. Raises ParseError for a file that is damaged or another's."""
     libipld = _libipld()
     try:
         header, blocks = libipld.decode_car(body)
         commit = blocks[header["roots"][0]]
+        if commit["did"] != did:
+            raise ParseError(f"the repository is of {commit['did']!r}")
         return [
             RepoRecord(f"at://{did}/{key}", libipld.encode_cid(link), msgspec.json.encode(blocks[link]))
-            for key, link in _entries(blocks, commit["data"])
+            for key, link in _in_order(_entries(blocks, commit["data"]))
             if key.partition("/")[0] in collections
         ]
-    except (KeyError, IndexError, TypeError, ValueError, RecursionError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise ParseError(f"the repository is damaged: {error!r}") from None
+
+
+def _in_order(entries: Iterator[tuple[str, bytes]]) -> Iterator[tuple[str, bytes]]:
+    """The same. Nodes that are used twice, which could make a small file endless, show in their keys."""
+    last = ""
+    for key, link in entries:
+        if key <= last:
+            raise ValueError(f"{key!r} comes after {last!r}")
+        last = key
+        yield key, link
 
 
 def _entries(blocks: Mapping[bytes, Any], node: bytes | None) -> Iterator[tuple[str, bytes]]:

@@ -1,8 +1,8 @@
 """Item pipeline: texts are cleaned for people and models, beside the untouched original."""
 
-from msgspec.structs import replace
+from msgspec.structs import force_setattr
 
-from harvester.items import Batch, Record
+from harvester.items import Record
 from harvester.pipelines.base import BatchPipeline
 from harvester.text import clean_text
 
@@ -10,13 +10,10 @@ from harvester.text import clean_text
 class CleanPipeline(BatchPipeline):
     """Fills the fields that `Record.CLEANED` names. Texts that were quoted are left as they are."""
 
-    async def process_batch(self, batch: Batch) -> Batch:
-        return batch._replace(records=[self.process_record(record) for record in batch.records])
-
     def process_record(self, record: Record) -> Record:
-        cleaned = {
-            clean: clean_text(text)
-            for name, clean in record.CLEANED.items()
-            if (text := getattr(record, name)) is not None
-        }
-        return replace(record, **cleaned) if cleaned else record
+        for name, clean in record.CLEANED.items():
+            text = getattr(record, name)
+            if text is not None:
+                # In place: a copy would validate the record again, and nobody else holds it yet.
+                force_setattr(record, clean, clean_text(text))
+        return record

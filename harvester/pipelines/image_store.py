@@ -128,9 +128,7 @@ class LocalStore(FSFilesStore):
         except FileNotFoundError:
             return
         except OSError as error:
-            raise StorageError(
-                f"Pictures in {folder} cannot be removed: {error.strerror or error}"
-            ) from error
+            raise StorageError(f"Pictures in {folder} cannot be removed: {error.strerror or error}") from error
 
 
 class S3Store(S3FilesStore):
@@ -142,9 +140,7 @@ class S3Store(S3FilesStore):
         super().__init__(uri.rstrip("/") + "/")  # without the slash Scrapy joins prefix and name
 
     def stat_file(self, path: str, info: MediaPipeline.SpiderInfo) -> Deferred[StatInfo]:
-        return (
-            super().stat_file(path, info).addErrback(lambda _: {})
-        )  # writing tells whether the server is well
+        return super().stat_file(path, info).addErrback(lambda _: {})  # writing tells whether the server is well
 
     def persist_file(self, *args: Any, **kwargs: Any) -> Deferred[Any]:
         return super().persist_file(*args, **kwargs).addErrback(self._not_written)

@@ -139,9 +139,7 @@ class RecordImagesPipeline(ImagesPipeline):
             return None
         try:
             headers = {"Content-Type": "image/jpeg"}
-            await ensure_awaitable(
-                self.store.persist_file(path, BytesIO(content), self.spiderinfo, headers=headers)
-            )
+            await ensure_awaitable(self.store.persist_file(path, BytesIO(content), self.spiderinfo, headers=headers))
         except StorageError as error:
             self._end(error)
             return None
@@ -169,9 +167,7 @@ class RecordImagesPipeline(ImagesPipeline):
             if self._refusals[host] >= MOST_REFUSALS:
                 raise PictureError("host_left_alone", f"{MOST_REFUSALS} refusals in a row")
             body = await self._download(url, host)
-            return await asyncio.get_running_loop().run_in_executor(
-                self._decoder, to_jpeg, body, self._most_pixels
-            )
+            return await asyncio.get_running_loop().run_in_executor(self._decoder, to_jpeg, body, self._most_pixels)
 
     async def _download(self, url: str, host: str) -> bytes:
         meta = {MEDIA: True, "download_maxsize": self._most_bytes}

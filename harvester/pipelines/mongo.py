@@ -11,11 +11,13 @@ from collections.abc import Iterable
 from typing import Any
 
 import bson
+from bson.errors import BSONError
 from pymongo import UpdateOne
-from pymongo.errors import BulkWriteError, InvalidDocument
+from pymongo.errors import BulkWriteError, OperationFailure
 from scrapy.crawler import Crawler
 
 from harvester.config import load_config
+from harvester.exceptions import StorageError
 from harvester.items import RECORDS, Batch, Record
 from harvester.mongodb import Patience, connect
 from harvester.pipelines.base import BatchPipeline
@@ -25,8 +27,14 @@ logger = logging.getLogger(__name__)
 MOST_RECORDS = 2000
 """Written together."""
 DUPLICATE_KEY = 11000
+MOST_BYTES = 16 * 1024 * 1024
+"""Of one document."""
+MOST_LEVELS = 150
+"""Of one document; MongoDB allows 200, and counts those of the command around it."""
+_UNSTORABLE = (BSONError, OverflowError, UnicodeEncodeError, RecursionError)
+"""What encoding a document as BSON may raise."""
 _KEPT = {"media_paths", "media_sources"}
-"""Fields that a newer observation without them does not erase: the pictures are still stored."""
+"""Fields of which a newer observation erases nothing: the pictures are still stored."""
 
 Document = dict[str, Any]
 
@@ -95,7 +103,7 @@ class MongoPipeline(BatchPipeline):
                 await collection.insert_many(documents, ordered=False)
             except BulkWriteError as error:
                 failures = error.details["writeErrors"]
-                if any(failure["code"] != DUPLICATE_KEY for failure in failures):
+                if not failures or any(failure["code"] != DUPLICATE_KEY for failure in failures):
                     raise
                 await collection.bulk_write(
                     [newer(kind, documents[failure["index"]]) for failure in failures], ordered=False
@@ -103,29 +111,55 @@ class MongoPipeline(BatchPipeline):
 
         try:
             await self._patiently(write)
-        except (InvalidDocument, OverflowError, bson.errors.BSONError):
-            documents = list(self._storable(kind, documents))
+        except (*_UNSTORABLE, OperationFailure) as error:
+            storable = list(self._storable(kind, documents))
+            if isinstance(error, OperationFailure) and len(storable) == len(documents):
+                raise StorageError(f"MongoDB cannot store {kind.COLLECTION}: {error}") from error
+            documents = storable
             if documents:
                 await self._patiently(write)
         self.stats.inc_value(f"harvester/records/stored/{kind.KIND}", len(documents))
 
     def _storable(self, kind: type[Record], documents: Iterable[Document]) -> Iterable[Document]:
-        """Those that BSON can hold; the others are counted and named in the log."""
+        """Those that MongoDB can hold; the others are counted and named in the log."""
         for document in documents:
-            try:
-                bson.encode(document)
-            except (InvalidDocument, OverflowError, bson.errors.BSONError) as error:
+            reason = unstorable(document)
+            if reason is None:
+                yield document
+            else:
                 self.stats.inc_value(f"harvester/records/rejected/{kind.KIND}")
                 self.stats.inc_value(f"harvester/records/rejected/{kind.KIND}/not_storable")
-                logger.warning("%s %s cannot be stored: %s", kind.KIND, document["_id"], error)
-            else:
-                yield document
+                logger.warning("%s %s cannot be stored: %s", kind.KIND, document["_id"], reason)
+
+
+def unstorable(document: Document) -> str | None:
+    """Why MongoDB cannot hold a document; None when it can."""
+    try:
+        size = len(bson.encode(document))
+    except _UNSTORABLE as error:
+        return str(error)
+    if size > MOST_BYTES:
+        return f"it has {size} bytes"
+    level: list[Any] = [document]
+    depth = 0
+    while level := [each for value in level for each in _children(value)]:
+        depth += 1
+    return f"it is nested {depth} levels deep" if depth > MOST_LEVELS else None
+
+
+def _children(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 def newer(kind: type[Record], document: Document) -> UpdateOne:
     """Replaces what is known by `document`, unless that was observed later."""
     absent = [name for name in kind.__struct_fields__ if name not in document and name not in _KEPT]
-    update: Document = {"$set": {name: value for name, value in document.items() if name != "_id"}}
+    update: Document = {"$set": {}}
+    for name, value in document.items():
+        if name in _KEPT:
+            update["$set"] |= {f"{name}.{slot}": path for slot, path in value.items()}
+        elif name != "_id":
+            update["$set"][name] = value
     if absent:
         update["$unset"] = dict.fromkeys(absent, "")
     return UpdateOne(

@@ -54,11 +54,13 @@ class SegmentPipeline(BatchPipeline):
         return CloseSpider("storage_error")
 
     def write(self, kind: str, lines: list[bytes]) -> int:
-        """The compressed size in bytes. Raises StorageError and has the spider closed."""
+        """The compressed size in bytes. Raises StorageError, has the spider closed, and takes nothing from then on."""
+        if self._ending:
+            raise StorageError("The run is ending because earlier records could not be written.")
         try:
             return self._writer.write(kind, lines)
         except StorageError as error:
-            if self._ending is None and self.crawler.engine:
+            if self.crawler.engine:
                 reason = self._stop(error).reason
                 self._ending = asyncio.create_task(self.crawler.engine.close_spider_async(reason=reason))
             raise

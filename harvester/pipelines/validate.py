@@ -46,8 +46,11 @@ class ValidatePipeline(SegmentPipeline):
         for record in batch.records:
             if reason := problem(record):
                 rejects.append(Reject(record.KIND, reason, record.key, record.raw, record.provenance.url))
-            else:
-                kept[record.KIND, record.key] = record
+                continue
+            identity = record.KIND, record.key
+            if identity in kept:
+                counts[f"records/repeated/{record.KIND}"] += 1
+            kept[identity] = record
         for record in kept.values():
             for name, stat in _fields(type(record)).covered:
                 value = getattr(record, name)
@@ -69,7 +72,9 @@ class ValidatePipeline(SegmentPipeline):
             counts[stat_of_reason] += 1
             if stat_of_reason not in self._named:
                 self._named |= {stat_of_reason}
-                logger.warning("Rejected: %s (%s). All rejects go to %s", reject.reason, reject.key, self._folder)
+                logger.warning(
+                    "Rejected a %s: %s (%s). Its like go to %s", reject.kind, reject.reason, reject.key, self._folder
+                )
         for kind, of_kind in lines.items():
             self.write(kind, of_kind)
 

@@ -1,6 +1,7 @@
 """The base of harvester's spiders: typed arguments, an identity for the run, and ends that say why."""
 
 import asyncio
+import gc
 import hashlib
 import logging
 from datetime import UTC, datetime
@@ -44,6 +45,7 @@ class HarvesterSpider(Spider):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
+        gc.freeze()  # what was imported by now stays: the garbage collector need not walk it again and again
         spider = cls(load_config(), cls.parse_arguments(kwargs))
         spider._set_crawler(crawler)
         return spider

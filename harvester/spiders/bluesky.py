@@ -15,6 +15,7 @@ from harvester.addresses import refuse_private
 from harvester.config import Config
 from harvester.exceptions import HarvesterError, ParseError, UsageError
 from harvester.frontier.changes import (
+    CHANGES,
     Account,
     Change,
     Ended,
@@ -96,12 +97,10 @@ class BlueskySpider(HarvesterSpider):
         except HarvesterError as error:
             raise self.stop_for(error) from None
         while True:
-            busy = self.ledger.busy()
-            found = False
+            busy, before = self.ledger.busy(), self.ledger.handed_out
             async for request in self.next_requests():
-                found = True
                 yield request
-            if not found:
+            if self.ledger.handed_out == before:
                 if not busy:
                     break
                 await self.ledger.wait(5.0)
@@ -135,7 +134,7 @@ class BlueskySpider(HarvesterSpider):
             raise UsageError("There is no seed to begin with. Give accounts: -a seeds=alice.bsky.social,did:plc:...")
 
     async def next_requests(self) -> AsyncIterator[Request]:
-        seeds = await self.ledger.next_seeds(PROFILES_A_CALL)
+        seeds = await self.ledger.next_seeds(min(PROFILES_A_CALL, PROFILES_AT_ONCE - self.ledger.seeds_in_flight()))
         dids = [seed for seed in seeds if seed.startswith("did:")]
         if dids:
             await self.ledger.confirm([SeedEnded(did, did) for did in dids])
@@ -219,8 +218,9 @@ class BlueskySpider(HarvesterSpider):
             self.last_refusal = verdict
             if self.refusals >= REFUSALS_IN_A_ROW:
                 raise self.leave_alone(verdict)
+        # Spider middlewares do not see what an errback yields, so the batch is made here.
         outputs = list(request.cb_kwargs["fail"](verdict))
-        changes = [output for output in outputs if not isinstance(output, (Request, Record, Reject))]
+        changes = [output for output in outputs if isinstance(output, CHANGES)]
         records = [output for output in outputs if isinstance(output, Record)]
         if changes or records:
             yield Batch(records, changes)

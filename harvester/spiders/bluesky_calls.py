@@ -10,7 +10,7 @@ from harvester.frontier.changes import Change
 from harvester.items import Record, Reject
 from harvester.outcomes import Verdict
 
-Output = Request | Record | Reject | Change
+Output = Request | Record | list[Record] | Reject | Change
 Read = Callable[[Response], Iterable[Output]]
 Fail = Callable[[Verdict], Iterable[Output]]
 Parameters = Mapping[str, object] | Sequence[tuple[str, object]]

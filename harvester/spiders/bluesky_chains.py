@@ -140,7 +140,7 @@ class Chains:
     def read_graph(self, step: Step, response: Response) -> Iterator[Output]:
         parsed, members = parse.parse_graph(response.body, self._spider.provenance(response))
         cursor, next_page = self._go_on(step, parsed.cursor)
-        yield from parsed.records
+        yield parsed.records
         yield from parsed.rejects
         yield from self._spider.found(members, step.account.depth)
         yield step.done(cursor)
@@ -151,7 +151,7 @@ class Chains:
         times = [_time(record) for record in parsed.records]
         wanted = [record for record, at in zip(parsed.records, times, strict=True) if self._in_time(at)]
         cursor, next_page = self._go_on(step, None if self._all_too_old(times) else parsed.cursor)
-        yield from wanted
+        yield wanted
         yield from parsed.rejects
         yield from self._roots(wanted)
         yield step.done(cursor)
@@ -192,7 +192,7 @@ class Chains:
             yield done
         for kind, rows in edges:
             parsed = parse.parse_edges(kind, rows, provenance)
-            yield from parsed.records
+            yield parsed.records
             yield from parsed.rejects
             yield done
         for uris in posts:
@@ -207,7 +207,7 @@ class Chains:
         parsed = parse.parse_posts(response.body, self._spider.provenance(response))
         if missing := asked - len(parsed.records) - len(parsed.rejects):
             self._spider.crawler.stats.inc_value("harvester/posts/not_shown", missing)
-        yield from parsed.records
+        yield parsed.records
         yield from parsed.rejects
         yield from self._roots(parsed.records)
         yield done
@@ -219,7 +219,7 @@ class Chains:
     def read_lists(self, step: Step, response: Response) -> Iterator[Output]:
         parsed = parse.parse_lists(response.body, self._spider.provenance(response))
         cursor, next_page = self._go_on(step, parsed.cursor)
-        yield from parsed.records
+        yield parsed.records
         yield from parsed.rejects
         uris = {record.list_uri or record.key for record in parsed.records if isinstance(record, AccountList)}
         own = sorted(uri for uri in uris if parse.did_of(uri) == step.account.did)
@@ -232,7 +232,7 @@ class Chains:
     def read_members(self, step: Step, response: Response) -> Iterator[Output]:
         parsed = parse.parse_list_items(response.body, self._spider.provenance(response))
         cursor, next_page = self._go_on(step, parsed.cursor)
-        yield from parsed.records
+        yield parsed.records
         yield from parsed.rejects
         yield step.done(cursor)
         yield from next_page

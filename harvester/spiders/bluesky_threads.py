@@ -63,7 +63,7 @@ class Threads:
                 tree.opt_outs = post.opt_outs
         tree.not_found.update(part.not_found)
         tree.blocked.update(part.blocked)
-        yield from part.posts
+        yield part.posts
         yield from part.rejects
         for uri in part.cut:
             if uri not in tree.cut:

@@ -3,7 +3,9 @@
 from itertools import combinations
 from math import dist
 
-from harvester.dashboard.graph import Point, place
+import pytest
+
+from harvester.dashboard.graph import Point, label, place
 
 CIRCLES = [(i, j) for start in (0, 20, 40) for i, j in combinations(range(start, start + 20), 2) if (i + j) % 3]
 
@@ -39,3 +41,15 @@ def test_graphs_without_edges_or_nodes_have_a_picture() -> None:
     assert place([], [], 1000, 700) == []
     assert len(place([10.0], [], 1000, 700)) == 1
     assert len(set(place([10.0] * 5, [], 1000, 700))) == 5
+
+
+def test_labels_keep_clear_of_each_other_and_of_labelled_nodes() -> None:
+    assert label([(100, 100)], [20], ["name"]) == [134]
+    crowded: list[Point] = [(100, 100), (100, 145), (100, 190)]
+    assert label(crowded, [20, 20, 20], ["first", "second", "third"]) == [pytest.approx(75.8), None, 224]
+    assert label(crowded, [20, 20, 20], ["first"]) == [134], "circles without a label may be covered"
+    beside: list[Point] = [(100, 100), (180, 100), (260, 100)]
+    below, above, again = label(beside, [20, 20, 20], ["a rather long name", "another one", "東京都"])
+    assert below == again == 134
+    assert above is not None
+    assert above < 80

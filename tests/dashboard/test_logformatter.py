@@ -11,7 +11,7 @@ from twisted.python.failure import Failure
 
 from harvester.exceptions import StorageError
 from harvester.items import Batch, Follow, Profile, Provenance
-from harvester.logformatter import QuietLogFormatter
+from harvester.logformatter import QuietLogFormatter, _is_news
 
 FORMATTER = QuietLogFormatter()
 SPIDER = Spider("x")
@@ -71,3 +71,13 @@ def test_errors_of_pages_are_one_line_with_their_place_in_our_code() -> None:
         assert "pw" not in said
         assert "(in _fail, " in said
         assert len(said) < 700
+
+
+def test_what_comes_with_every_run_is_not_logged_and_errors_of_monitors_are() -> None:
+    def passes(level: int, message: str) -> bool:
+        return _is_news(logging.LogRecord("x", level, "x.py", 1, message, None, None))
+
+    assert not passes(logging.INFO, "[Spidermon] Finish reason/runTest... OK")
+    assert not passes(logging.ERROR, "[Spidermon] \n=====\nFAIL: Required fields/runTest")
+    assert passes(logging.ERROR, "[Spidermon] \n=====\nERROR: SendAlerts")
+    assert passes(logging.INFO, "Continuing the crawl x")

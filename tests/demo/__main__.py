@@ -1,8 +1,12 @@
-"""`make demo`: harvests a local copy of Bluesky with the real command, and shows what came of it. Needs no internet."""
+"""`make demo`: harvests a local copy of Bluesky with the real command, and shows what came of it.
+
+It needs no internet. `python -m tests.demo FOLDER` keeps its files elsewhere than in data/demo.
+"""
 
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +16,7 @@ from pymongo.database import Database
 from rich.console import Console
 from rich.text import Text
 
-from harvester.config import Config
+from harvester.config import Config, load_config
 from harvester.dashboard.summary import OPENED_BY
 from harvester.exceptions import HarvesterError
 from harvester.mongodb import connect_sync
@@ -20,7 +24,6 @@ from tests.demo.queries import QUERIES, answer
 from tests.sandbox.process import Sandbox
 
 ACCOUNTS = 120
-REPORT = "data/demo/report.html"
 ROOT = Path(__file__).resolve().parents[2]
 console = Console(highlight=False, soft_wrap=True)
 
@@ -33,39 +36,40 @@ class Failed(Exception):
         self.exit_code = exit_code
 
 
-def main() -> int:
-    """Runs the demonstration; returns the exit code, which is not 0 when any step failed."""
+def main(folder: str) -> None:
+    """Runs the demonstration, with its files in `folder`. Raises Failed when a step fails."""
+    report = f"{folder}/report.html"
     with Sandbox(accounts=ACCOUNTS, seed=7) as site:
         settings = {
             "HARVESTER_PLC_URL": site.url,
             "HARVESTER_ALLOW_PRIVATE_HOSTS": "true",
             "HARVESTER_REQUESTS_PER_SECOND": "0",
             "HARVESTER_DATABASE": "harvester_demo",
-            "HARVESTER_DATA_DIR": "data/demo",
-            "HARVESTER_IMAGES_STORE": "data/demo/images",
+            "HARVESTER_DATA_DIR": folder,
+            "HARVESTER_IMAGES_STORE": f"{folder}/images",
         }
         os.environ |= settings
         os.chdir(ROOT)
-        config = Config()
+        config = load_config()
         database = connect_sync(config)
         with database.client:
             _say(1, f"A local copy of Bluesky answers at {site.url}: {ACCOUNTS} accounts")
             _forget(database, config)
             _say(2, "Harvesting it, with the command that harvests the real one")
-            console.print(f"  with {shlex.join(f'{name}={value}' for name, value in settings.items())}", style="dim")
+            for name, value in settings.items():
+                console.print(f"  {name}={value}", style="dim")
             harvest = ["scrapy", "crawl", "bluesky", "-a", f"seeds={site.handle(0)}", "-a", "depth=2"]
             harvest += ["-a", "collect=graph,profiles,posts,threads", "-a", "media=yes", "-a", f"service={site.url}"]
             _run(harvest)
             _say(3, "Drawing a picture of it")
-            _run(["harvester", "report", "--out", REPORT])
+            _run(["harvester", "report", "--out", report])
             _say(4, "Asking MongoDB, in Python")
             _show(f"db = {OPENED_BY}")
             for title, query in QUERIES:
                 _ask(database, title, query)
     _say(5, "Now the real thing")
     _show("scrapy crawl bluesky -a seeds=bsky.app -a max_accounts=200", "harvester report")
-    console.print(f"\nThe picture of this harvest lies in {REPORT}: open it in a browser.")
-    return 0
+    console.print(f"\nThe picture of this harvest lies in {report}: open it in a browser.")
 
 
 def _forget(database: Database[dict[str, Any]], config: Config) -> None:
@@ -78,7 +82,9 @@ def _run(command: list[str]) -> None:
     """Shows a command and runs it. Raises Failed."""
     _show(shlex.join(command))
     program = Path(sys.executable).with_name(command[0])
+    before = signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is for the command, which ends in good order
     code = subprocess.run([program, *command[1:]]).returncode
+    signal.signal(signal.SIGINT, before)
     if code:
         raise Failed(f"{command[0]} ended with exit code {code}.", code)
 
@@ -106,7 +112,7 @@ def _show(*lines: str) -> None:
 
 if __name__ == "__main__":
     try:
-        sys.exit(main())
+        main(sys.argv[1] if len(sys.argv) > 1 else "data/demo")
     except Failed as failure:
         console.print(f"\nThe demonstration failed: {failure}", style="bold red", markup=False)
         sys.exit(failure.exit_code)

@@ -1,5 +1,6 @@
 """What the history keeps of runs, and which earlier runs a run is compared with."""
 
+import asyncio
 import os
 import platform
 import subprocess
@@ -13,9 +14,12 @@ from pydantic import BaseModel, SecretStr
 from pymongo import AsyncMongoClient
 from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.database import Database
+from scrapy.utils.test import get_crawler
 
+from harvester.config import Config
+from harvester.monitors import history
 from harvester.monitors.arguments import printable_arguments
-from harvester.monitors.history import COMPARED_RUNS, earlier_runs, mark_lost
+from harvester.monitors.history import COMPARED_RUNS, RunHistory, earlier_runs, mark_lost
 
 NOW = datetime.now(UTC)
 
@@ -91,6 +95,29 @@ async def test_only_the_newest_runs_are_compared(database: AsyncDatabase[dict[st
     )
     earlier = await earlier_runs(database, run("this"))
     assert [each["_id"] for each in earlier.same_scope] == [f"{n:02}" for n in range(1, COMPARED_RUNS + 1)]
+
+
+async def test_a_run_says_again_and_again_that_it_is_alive_and_how_far_it_has_come(
+    config: Config, database: AsyncDatabase[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history, "HEARTBEAT_SECONDS", 0.01)
+    crawler = get_crawler()
+    kept = RunHistory(crawler, config)
+    await kept.spider_opened()
+    first = await database.runs.find_one({"_id": kept.run_id})
+    assert first
+    assert first["state"] == "running"
+    assert crawler.stats
+    crawler.stats.set_value("harvester/records/stored/post", 5)
+    async with asyncio.timeout(60):
+        while not (later := await database.runs.find_one({"_id": kept.run_id, "counts.post": 5})):
+            pass
+    assert later["heartbeat_at"] > first["heartbeat_at"]
+    crawler.stats.set_value("finish_reason", "finished")
+    await kept.engine_stopped()
+    last = await database.runs.find_one({"_id": kept.run_id})
+    assert last
+    assert (last["state"], last["finish_reason"]) == ("finished", "finished")
 
 
 def test_arguments_are_kept_short_and_without_secrets() -> None:

@@ -1,9 +1,7 @@
 """clean_text: what goes, what stays, and that cleaning twice changes nothing."""
 
 import random
-import time
 import unicodedata
-from pathlib import Path
 
 import pytest
 
@@ -52,7 +50,7 @@ CHANGED = {
     " \ufe0fstray": "stray",
     "paired \ud83d\ude00, lone \ud800": "paired 😀, lone \ufffd",
     # Encoding
-    "CafÃ© â€œquotedâ€\x9d": 'Café "quoted"'.replace('"quoted"', "“quoted”"),
+    "CafÃ© â€œquotedâ€\x9d": "Café “quoted”",
     "Ð¿Ñ€Ð¸Ð²ÐµÑ‚": "привет",
     "itâ€™s ðŸ˜€": "it’s 😀",
     "voilÃ  la": "voilà la",
@@ -75,7 +73,8 @@ UNCHANGED = [
     "Pedro & Co.",
     "https://a.example/?a=1&copy=2&lt=3",
     "AT&T; R&D;",
-    "snake_case and _private and trailing_",
+    "snake_case, _private",
+    "trailing_ and more_",
     "2*3*4 = 24, 2 * 3 * 4, 5* hotels and 4* hotels",
     "**kwargs and *args, f**k and sh*t",
     "__init__ and __main__",
@@ -111,7 +110,7 @@ def test_artefacts_are_removed(text: str, cleaned: str) -> None:
 
 @pytest.mark.parametrize("text", UNCHANGED)
 def test_what_only_looks_like_an_artefact_stays(text: str) -> None:
-    assert clean_text(text) is text or clean_text(text) == text
+    assert clean_text(text) == text
 
 
 def test_plain_text_is_returned_as_the_same_object() -> None:
@@ -156,7 +155,8 @@ def test_the_short_cut_skips_only_what_cleaning_would_not_change() -> None:
 @pytest.mark.parametrize(
     "unit",
     ["<", "<a ", "<a x=", '<a x="', "<script>", "<!--", "&amp;", "&", "*a ", "**", "**a", "_a", "__a ", "`", "`a", "[",
-     "[a](", "](https://a.example/(", "![", "# ", "> ", ">", "~~a ", "\u200d", "\ufe0f", "Ã", "â€", "\n ", " ", "<b", "&lt;"],
+     "[a](", "](https://a.example/(", "![", "# ", "> ", ">", "~~a ", "\u200d", "\ufe0f", "Ã", "â€", "\n ", " ",
+     "<b", "&lt;"],
 )  # fmt: skip
 @pytest.mark.timeout(60)
 def test_hostile_text_is_cleaned_in_bounded_time(unit: str) -> None:

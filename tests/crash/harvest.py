@@ -1,0 +1,118 @@
+"""The same harvest, run as a user runs it, killed and continued, and what it left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pymongo.database import Database
+
+from harvester.items import RECORDS
+from tests.sandbox.process import ROOT, Sandbox
+
+Document = dict[str, Any]
+RUN_SECONDS = 1800
+
+
+class Harvest:
+    """One command, `scrapy crawl bluesky ...` from the sandbox's hub, to be started again and again in one folder."""
+
+    def __init__(
+        self, site: Sandbox, folder: Path, mongodb_uri: str, database: str, variables: Mapping[str, str] = {}, **wishes: str
+    ) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.log = folder / "log"
+        arguments = {
+            "seeds": site.handle(0),
+            "depth": "10",
+            "direction": "both",
+            "collect": "graph,profiles,posts,threads",
+            "media": "no",
+            "service": site.url,
+        } | wishes
+        self._command = [sys.executable, "-m", "scrapy", "crawl", "bluesky"]
+        self._command += [part for name, value in arguments.items() for part in ("-a", f"{name}={value}")]
+        self._environment = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "SCRAPY_SETTINGS_MODULE": "harvester.settings",
+            "HARVESTER_MONGODB_URI": mongodb_uri,
+            "HARVESTER_DATABASE": database,
+            "HARVESTER_ALLOW_PRIVATE_HOSTS": "true",
+            "HARVESTER_REQUESTS_PER_SECOND": "0",
+            "HARVESTER_PLC_URL": site.url,
+            **variables,
+        }
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> "subprocess.Popen[bytes]":
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                self._command, cwd=self.folder, env=self._environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        return self.process
+
+    def run(self) -> int:
+        """To its end; the exit code."""
+        return self.start().wait(RUN_SECONDS)
+
+    def kill(self) -> None:
+        """By SIGKILL, when it still runs."""
+        self.end(signal.SIGKILL)
+
+    def end(self, number: signal.Signals) -> int:
+        """Sends the signal and waits; the exit code."""
+        assert self.process
+        self.process.send_signal(number)
+        return self.process.wait(RUN_SECONDS)
+
+    def running_until(self, condition: Callable[[], bool]) -> bool:
+        """Waits until the condition holds; False when the process ended before."""
+        assert self.process
+        while self.process.poll() is None:
+            if condition():
+                return True
+            time.sleep(0.02)
+        return False
+
+    @property
+    def said(self) -> str:
+        """The log of all runs."""
+        return self.log.read_text(errors="replace")
+
+
+def stored(database: Database[Document]) -> dict[str, dict[str, Document]]:
+    """All records: collection -> key -> document without its provenance."""
+    return {
+        kind.COLLECTION: {document.pop("_id"): document for document in database[kind.COLLECTION].find({}, {"provenance": 0})}
+        for kind in RECORDS
+    }
+
+
+def fates(database: Database[Document]) -> dict[str, dict[str, tuple[str, str]]]:
+    """Accounts and threads of the last crawl: their last stage and its reason."""
+    return {
+        collection: {
+            document[name]: (document["stage"], document.get("reason", "")) for document in database[collection].find()
+        }
+        for collection, name in (("accounts", "did"), ("thread_queue", "uri"))
+    }
+
+
+def differences(ours: Mapping[str, Mapping[str, Any]], theirs: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """In words, the first few of each sort."""
+    found = []
+    for name in ours.keys() | theirs.keys():
+        left, right = ours.get(name, {}), theirs.get(name, {})
+        missing, extra = right.keys() - left.keys(), left.keys() - right.keys()
+        changed = {key for key in left.keys() & right.keys() if left[key] != right[key]}
+        for what, keys in (("missing", missing), ("extra", extra), ("different", changed)):
+            if keys:
+                examples = [f"{key}: {left.get(key)} / {right.get(key)}" for key in sorted(keys)[:3]]
+                found.append(f"{name}: {len(keys)} {what}: {examples}")
+    return found

@@ -1,0 +1,64 @@
+"""A mongod of the test's own, to be killed."""
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from pymongo import MongoClient
+
+from harvester.services.binaries import find_binary
+from harvester.services.servers import MongoDB
+
+READY_SECONDS = 60
+
+
+class Mongod:
+    """`with Mongod(folder, port) as server: ...server.uri...`; it can be killed and started again on its port."""
+
+    def __init__(self, folder: Path, port: int) -> None:
+        self._data = folder / "db"
+        self._log = folder / "mongod.log"
+        self._port = port
+        self._process: subprocess.Popen[bytes] | None = None
+        self.uri = MongoDB().uri(port)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end(signal.SIGKILL)
+
+    def start(self) -> None:
+        """Returns when it answers; after a kill it recovers first."""
+        server = MongoDB()
+        self._data.mkdir(parents=True, exist_ok=True)
+        command = server.command(find_binary(server), self._data, self._port)
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        deadline = time.monotonic() + READY_SECONDS
+        while not server.answers(self._port):
+            assert self._process.poll() is None, self._log.read_text()[-2000:]
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+    def send(self, number: signal.Signals) -> None:
+        assert self._process
+        os.kill(self._process.pid, number)
+
+    def end(self, number: signal.Signals) -> None:
+        """Ends the process by a signal; a second call does nothing."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.send_signal(number)
+            process.wait(60)
+
+    def client(self) -> MongoClient[dict[str, Any]]:
+        return MongoClient(self.uri, tz_aware=True)
+

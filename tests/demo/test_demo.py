@@ -1,0 +1,62 @@
+"""What `make demo` promises."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pymongo.database import Database
+
+from tests.dashboard.harvest import fill
+from tests.demo.__main__ import ROOT
+from tests.demo.queries import QUERIES, answer
+
+STEPS = (
+    "=== 1. A local copy of Bluesky answers at http://127.0.0.1:",
+    "=== 2. Harvesting it",
+    "is complete; all monitors passed.",
+    "=== 3. Drawing a picture of it",
+    "=== 4. Asking MongoDB",
+    "=== 5. Now the real thing",
+)
+
+
+def run_demo(folder: Path, mongodb_uri: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tests.demo", str(folder)],
+        cwd=ROOT,
+        env={**os.environ, "MONGODB_URI": mongodb_uri},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=240,
+    )
+
+
+def test_demo_harvests_draws_and_asks(tmp_path: Path, mongodb_uri: str) -> None:
+    ended = run_demo(tmp_path, mongodb_uri)
+    assert ended.returncode == 0, ended.stdout[-3000:]
+    places = [ended.stdout.find(step) for step in STEPS]
+    assert places == sorted(places)
+    assert -1 not in places
+    assert "Traceback" not in ended.stdout
+    assert "data:image/jpeg" in (tmp_path / "report.html").read_text("utf-8")
+
+
+def test_demo_fails_with_the_exit_code_of_its_first_step_that_fails(tmp_path: Path, mongodb_uri: str) -> None:
+    (tmp_path / "file").touch()
+    ended = run_demo(tmp_path / "file" / "below", mongodb_uri)
+    assert "The demonstration failed: scrapy ended with exit code" in ended.stdout
+    assert ended.stdout.rstrip().endswith(f"exit code {ended.returncode}.")
+    assert ended.returncode != 0
+    assert "=== 3." not in ended.stdout
+
+
+@pytest.mark.parametrize("question", [question for question, _ in QUERIES])
+def test_example_queries_find_something(question: str, mongodb: Database[dict[str, Any]], tmp_path: Path) -> None:
+    fill(mongodb, tmp_path, accounts=20, posts=50)
+    rows = answer(mongodb, dict(QUERIES)[question])
+    assert rows
+    assert all(value for row in rows for value in row.values())

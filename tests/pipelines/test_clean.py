@@ -1,0 +1,27 @@
+"""The clean pipeline fills the fields for cleaned texts, and nothing else."""
+
+from msgspec.structs import replace
+
+from harvester.items import Batch, Record
+from harvester.pipelines.clean import CleanPipeline
+from tests.pipelines.records import crawler, follow, post, profile
+
+
+async def test_cleaned_texts_stand_beside_the_untouched_originals() -> None:
+    records: list[Record] = [
+        post(text="**Tom** &amp; Jerry"),
+        profile(display_name="A\u200blice", description=None),
+        follow(),
+    ]
+    batch = await CleanPipeline(crawler()).process_item(Batch(records, ["change"]))
+    assert batch.ledger == ["change"]
+    assert batch.records == [
+        replace(records[0], text_clean="Tom & Jerry"),
+        replace(records[1], display_name_clean="Alice"),
+        records[2],
+    ]
+
+
+async def test_a_text_without_words_has_an_empty_cleaned_form() -> None:
+    batch = await CleanPipeline(crawler()).process_item(Batch([post(text=""), post(text="\u200b")], []))
+    assert [record.text_clean for record in batch.records] == ["", ""]

@@ -1,0 +1,144 @@
+"""Nothing is kept of accounts that opted out or were purged."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+from pymongo.database import Database
+
+from harvester.config import Config
+from harvester.items import Batch, Embed, Image, Like, ListItem, Profile, Record, Reject, Repost
+from harvester.pipelines import consent
+from harvester.pipelines.consent import ConsentPipeline
+from tests.pipelines.records import ALICE, BOB, CAROL, PAGE, crawler, follow, post, profile, quote_of, stats
+
+LEDGER = ["a change"]
+
+
+async def _through(config: Config, records: list[Record], **arguments: Any) -> tuple[Batch, dict[str, Any]]:
+    """What the pipeline makes of the records, and the stats."""
+    runs = crawler(**arguments)
+    pipeline = ConsentPipeline(runs, config)
+    await pipeline.open_spider()
+    try:
+        return await pipeline.process_item(Batch(records, LEDGER)), stats(runs)
+    finally:
+        await pipeline.close_spider()
+
+
+async def test_of_an_account_that_opted_out_a_stub_stays(config: Config) -> None:
+    intents = {"scraping": False}
+    refusing = profile(opt_outs=("!no-unauthenticated",), display_name="Alice", intents=intents, avatar_url="https://a")
+    batch, counted = await _through(config, [refusing, post(opt_outs=("!no-unauthenticated",)), post(BOB)])
+    stub, other = batch.records
+    assert stub == Profile(
+        did=ALICE, handle="a.example", opt_outs=("!no-unauthenticated",), intents=intents, provenance=PAGE
+    )
+    assert stub.raw == b"", "it would be staged"
+    assert stub.media() == []
+    assert other == post(BOB)
+    assert batch.ledger is LEDGER
+    assert counted["consent/stubbed"] == 1
+    assert counted["consent/dropped/post"] == 1
+
+
+async def test_opt_outs_are_only_recorded_when_they_are_not_to_be_honoured(config: Config) -> None:
+    records: list[Record] = [profile(opt_outs=("x",)), post(opt_outs=("x",))]
+    batch, counted = await _through(config, records, honour_opt_outs=False)
+    assert batch.records == records
+    assert not any(name.startswith("consent") for name in counted)
+
+
+@pytest.mark.parametrize("honoured", [True, False])
+async def test_nothing_is_kept_of_a_purged_account(
+    config: Config, mongodb: Database[dict[str, Any]], honoured: bool
+) -> None:
+    mongodb["purged"].insert_one({"_id": BOB})
+    about_bob = f"at://{BOB}/app.bsky.feed.post/1"
+    edge: dict[str, Any] = {"did": ALICE, "provenance": PAGE, "subject_did": BOB}
+    records: list[Record] = [
+        profile(BOB, opt_outs=("x",)),
+        post(BOB),
+        follow(BOB, ALICE),
+        follow(ALICE, BOB),
+        Repost(**edge, subject_uri=about_bob),
+        Like(**edge, uri=f"at://{ALICE}/app.bsky.feed.like/1", subject_uri=about_bob),
+        ListItem(**edge, uri=f"at://{ALICE}/app.bsky.graph.listitem/1", list_uri="at://x"),
+        follow(ALICE, CAROL),
+    ]
+    batch, counted = await _through(config, records, honour_opt_outs=honoured)
+    assert batch.records == [follow(ALICE, CAROL)]
+    expected = {"profile": 1, "post": 1, "follow": 2, "repost": 1, "like": 1, "list_item": 1}
+    assert {name: counted[f"consent/purged/{name}"] for name in expected} == expected
+
+
+async def test_what_others_quote_of_a_purged_account_is_emptied(
+    config: Config, mongodb: Database[dict[str, Any]]
+) -> None:
+    mongodb["purged"].insert_one({"_id": CAROL})
+    inner = Embed(quote=quote_of(CAROL), images=(Image("https://cdn.example/did:plc:bob/1"),))
+    raw = {
+        "uri": "at://alice",
+        "author": {"did": ALICE},
+        "embed": {
+            "record": {
+                "uri": "at://bob",
+                "author": {"did": BOB},
+                "value": {"text": "words of bob"},
+                "embeds": [{"record": {"uri": "at://carol", "author": {"did": CAROL}, "value": {"text": "secret"}}}],
+            }
+        },
+    }
+    quoting = post(
+        embed=Embed(quote=quote_of(BOB, inner)),
+        media_urls=("https://cdn.example/did:plc:bob/1", f"https://cdn.example/{CAROL}/2"),
+        raw=msgspec.json.encode(raw),
+    )
+    untouched = post(embed=Embed(quote=quote_of(BOB)))
+    batch, counted = await _through(config, [quoting, untouched])
+    emptied: Any = batch.records[0]
+    assert batch.records[1] is untouched
+    assert emptied.embed.quote.text == f"words of {BOB}"
+    assert emptied.embed.quote.embed.images == inner.images
+    left = emptied.embed.quote.embed.quote
+    assert msgspec.to_builtins(left) == {"uri": quote_of(CAROL).uri, "kind": "purged", "did": CAROL}
+    assert emptied.media_urls == ("https://cdn.example/did:plc:bob/1",)
+    raw["embed"]["record"]["embeds"][0]["record"] = {"uri": "at://carol", "purged": True}  # type: ignore[index]
+    assert msgspec.json.decode(emptied.raw) == raw
+    assert counted["consent/purged/quote"] == 1
+
+
+async def test_rejects_of_a_purged_account_are_not_kept(config: Config, mongodb: Database[dict[str, Any]]) -> None:
+    mongodb["purged"].insert_one({"_id": BOB})
+    pipeline = ConsentPipeline(crawler(), config)
+    await pipeline.open_spider()
+    rejects = [Reject("post", "bad", key, b"{}", "") for key in (BOB, f"at://{BOB}/x/1", ALICE, "")]
+    batch = await pipeline.process_batch(Batch([], [], tuple(rejects)))
+    assert [reject.key for reject in batch.rejects] == [ALICE, ""]
+    await pipeline.close_spider()
+
+
+class Listening(ConsentPipeline):
+    """Tells when the list was read."""
+
+    read = asyncio.Event()
+
+    async def read_purged(self) -> None:
+        await super().read_purged()
+        self.read.set()
+
+
+async def test_an_account_purged_during_the_run_is_heeded(
+    config: Config, mongodb: Database[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consent, "REFRESH_S", 0.01)
+    pipeline = Listening(crawler(), config)
+    await pipeline.open_spider()
+    assert (await pipeline.process_batch(Batch([post(BOB)], []))).records
+    mongodb["purged"].insert_one({"_id": BOB})
+    for _ in range(2):  # the first may have begun before the account was purged
+        pipeline.read.clear()
+        await pipeline.read.wait()
+    assert not (await pipeline.process_batch(Batch([post(BOB)], []))).records
+    await pipeline.close_spider()
