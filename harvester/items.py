@@ -1,8 +1,8 @@
 """The records: typed, validated where they are constructed, each with a natural key and its provenance.
 
-A record is a frozen msgspec Struct. `key` is its `_id` in MongoDB, so the same thing observed twice is one
-document. `raw` is the part of the answer it was read from; it is staged on disk and never written to MongoDB. Records are never in
-a cycle, so the garbage collector need not look at them (gc=False).
+A record is a frozen msgspec Struct. `key` is its `_id` in MongoDB, so the same thing observed twice is one document.
+`raw` is the part of the answer it was read from; it is staged on disk and never written to MongoDB. Records are never
+in a cycle, so the garbage collector need not look at them (gc=False).
 """
 
 import re
@@ -208,7 +208,8 @@ class Quote(Struct, frozen=True, omit_defaults=True, gc=False):
 
     uri: str
     kind: str
-    """`post`, `feed`, `list`, `labeler`, `starter_pack`, `not_found`, `blocked`, `detached`, or the $type of one not known."""
+    """`post`, `feed`, `list`, `labeler`, `starter_pack`; `not_found`, `blocked`, `detached` or `opted_out` when there is
+    nothing to see; `purged`; or the $type of one not known."""
     did: str | None = None
     handle: str | None = None
     cid: str | None = None

@@ -16,6 +16,7 @@ from scrapy.crawler import Crawler
 
 from harvester import services
 from harvester.config import Config
+from harvester.ending import is_ending
 from harvester.exceptions import ServiceError, StorageError
 
 logger = logging.getLogger(__name__)
@@ -100,8 +101,7 @@ class Patience:
                 self._resume()
 
     def _check_wanted(self, error: Exception) -> None:
-        engine = self._crawler.engine
-        if engine is not None and engine.running:
+        if not is_ending(self._crawler):
             return
         if not self._outage.reached:
             raise ServiceError(f"MongoDB cannot be reached: {_said(error)}")

@@ -100,6 +100,7 @@ OK = Verdict(Outcome.OK)
 
 _GONE = {"AccountTakedown", "AccountDeactivated", "RepoTakendown", "RepoSuspended", "RepoDeactivated"}
 _NOT_FOUND = {"NotFound", "RepoNotFound", "RecordNotFound", "BlobNotFound", "HandleNotFound", "ActorNotFound"}
+_UNKNOWN_CALL = {"MethodNotImplemented", "XRPCNotSupported"}
 _ABSENT = re.compile(
     r"Profile not found|Actor not found|Post not found|Could not find repo|Could not locate record|"
     r"Blob not found|Unable to resolve handle|List not found",
@@ -127,6 +128,8 @@ def classify_answer(status: int, body: bytes, error: tuple[str, str] | None) -> 
         return Verdict(Outcome.RATE_LIMITED, said)
     if name in ("ExpiredToken", "InvalidToken"):
         return Verdict(Outcome.SESSION_EXPIRED, said)
+    if name in _UNKNOWN_CALL or status in (501, 405):
+        return Verdict(Outcome.INVALID, f"{said} (the service does not know this call)")
     if name in _GONE or status == 410:
         return Verdict(Outcome.GONE, name or said)
     if name in _NOT_FOUND or status == 404 or (status == 400 and _ABSENT(message)):
@@ -143,8 +146,10 @@ def classify_answer(status: int, body: bytes, error: tuple[str, str] | None) -> 
         return Verdict(Outcome.BLOCKED, said)
     if status == 451:
         return Verdict(Outcome.POLICY_DENIED, said)
-    if status in (501, 405):
-        return Verdict(Outcome.INVALID, f"{said} (the service does not know this call)")
+    if status == 407:
+        return Verdict(Outcome.PROXY, said)
+    if status == 408:
+        return Verdict(Outcome.TIMEOUT, said)
     if status >= 500:
         return Verdict(Outcome.SERVER_ERROR, said)
     return Verdict(Outcome.INVALID, said, known=status == 400)
@@ -158,7 +163,7 @@ def classify_exception(error: BaseException) -> Verdict:
     if isinstance(error, (DownloadTimeoutError, TimeoutError)):
         return Verdict(Outcome.TIMEOUT, said)
     if isinstance(error, DownloadConnectionRefusedError):
-        return Verdict(Outcome.NETWORK, f"connection refused: {said}")
+        return Verdict(Outcome.NETWORK, f"no connection: {said}")
     if isinstance(error, DownloadCancelledError):
         return Verdict(Outcome.INVALID, f"the answer is larger than allowed: {said}")
     if isinstance(error, (DownloadFailedError, ResponseDataLossError, OSError)):
@@ -166,5 +171,6 @@ def classify_exception(error: BaseException) -> Verdict:
     if isinstance(error, UnsupportedURLSchemeError):
         return Verdict(Outcome.INVALID, said)
     if isinstance(error, IgnoreRequest):
-        return Verdict(Outcome.POLICY_DENIED, said)
+        # Scrapy raises the same for a redirect without end as for what robots.txt forbids.
+        return Verdict(Outcome.INVALID if "redirections" in said else Outcome.POLICY_DENIED, said)
     return Verdict(Outcome.INVALID, f"{type(error).__name__}: {said}", known=False)

@@ -65,9 +65,7 @@ def resolve(database: Database[Document], account: str) -> Account:
     if by_did:
         return Account(account, found.get(account, ""))
     if account.lower() == "handle.invalid" or len(found) > 1:
-        raise UsageError(
-            f"--account: {account} may be any of several accounts; give the DID instead of the handle."
-        )
+        raise UsageError(f"--account: {account} may be any of several accounts; give the DID instead of the handle.")
     if not found:
         raise UsageError(
             f"--account: no account with the handle {account!r} was harvested; give its DID (did:plc:...)."

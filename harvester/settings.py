@@ -77,14 +77,21 @@ EXTENSIONS = {
     "scrapy.extensions.logstats.LogStats": None,  # default 0; LiveView says more
 }
 
-for _name, _least in {
+_LEAST_LEVELS = {
     "scrapy.utils.log": logging.WARNING,  # versions, at every start
+    "scrapy.addons": logging.WARNING,  # that there are none
     "scrapy.middleware": logging.WARNING,  # every component that is on
     "scrapy.crawler": logging.WARNING,  # every setting that differs
     "scrapy.core.downloader.handlers._base_streaming": logging.ERROR,  # that aiohttp's handler is experimental
-}.items():
-    # A filter, since Scrapy resets the levels when it sets up logging.
-    logging.getLogger(_name).addFilter(lambda record, least=_least: record.levelno >= least)
+}
+
+
+def _is_wanted(record: logging.LogRecord) -> bool:
+    return record.levelno >= _LEAST_LEVELS[record.name]
+
+
+for _name in _LEAST_LEVELS:
+    logging.getLogger(_name).addFilter(_is_wanted)  # a filter, since Scrapy resets levels when it sets up logging
 
 # Images (pipelines/images.py)
 IMAGES_STORE = _config.images_location

@@ -40,7 +40,9 @@ def clean_text(text: str) -> str:
 
 def _is_clean(text: str) -> bool:
     """Whether nothing in the text can need cleaning; False when in doubt. Most texts end here."""
-    if _suspicious(text) or text[:1] in _BLANK or text[-1:] in _BLANK:
+    if not text:
+        return True
+    if _suspicious(text) or text[0] in _BLANK or text[-1] in _BLANK:
         return False
     for pair in _SUSPICIOUS_PAIRS:
         if pair in text:
@@ -98,21 +100,23 @@ _NEVER_SEEN = (  # control, zero-width, bidi control, annotation and tag charact
 )
 _FLAG = "\U0001f3f4[\U000e0020-\U000e007e]{1,16}\U000e007f"
 _STRAY_SELECTOR = rf"[{_SELECTORS}](?<![^\s{_SELECTORS}].)"
+_STRAY_JOINER = (
+    f"\u200c(?<![{_JOINING_SCRIPTS}].)|\u200d(?<![{_JOINING_SCRIPTS}].)(?:(?<![{_BEFORE_JOINER}].)|(?![{_EMOJI}]))"
+)
 
-_BLANK = ("", " ", "\n")
+_BLANK = " \n"
 _NO_MARKUP = dict.fromkeys(map(ord, "&<>*_`~[]#"))
 _SUSPICIOUS_PAIRS = ("  ", " \n", "\n ", "\n\n\n", "](", "# ", "> ", "~~")
 
 _suspicious = re.compile(r"[&<*_`\x00-\x09\x0b-\x1f\x7f]").search
 _suspicious_beyond_ascii = re.compile(
-    f"[\u200c\u200d\ud800-\udfff{_ODD_SPACES}{_LINE_BREAKS}{_NEVER_SEEN}]|{_STRAY_SELECTOR}"
+    f"[\ud800-\udfff{_ODD_SPACES}{_LINE_BREAKS}{_NEVER_SEEN}]|{_STRAY_SELECTOR}|{_STRAY_JOINER}"
 ).search
 _maybe_mojibake = re.compile(_mojibake()).search
 _control = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]").search
 _surrogate = re.compile("[\ud800-\udfff]").search
 _invisible = re.compile(
-    f"({_FLAG})|\x1b\\[[0-9;]*[A-Za-z]|[{_NEVER_SEEN}]|{_STRAY_SELECTOR}"
-    f"|(?<![{_JOINING_SCRIPTS}])(?:\u200c|(?<![{_BEFORE_JOINER}])\u200d|\u200d(?![{_EMOJI}]))",
+    f"({_FLAG})|\x1b\\[[0-9;]*[A-Za-z]|[{_NEVER_SEEN}]|{_STRAY_SELECTOR}|{_STRAY_JOINER}",
     re.DOTALL,
 ).sub
 _line_break = re.compile(f"\r\n|[{_LINE_BREAKS}]").sub

@@ -14,8 +14,8 @@ from scrapy.crawler import Crawler
 from scrapy.utils.asyncio import create_looping_call
 
 from harvester.config import load_config
-from harvester.dashboard.panel import Pace, line, panel
-from harvester.dashboard.progress import Meter, Progress
+from harvester.dashboard.panel import line, panel
+from harvester.dashboard.progress import Pace, Progress, Speedometer
 from harvester.dashboard.screen import Screen, wants_panel
 from harvester.dashboard.summary import Places, show, summarise
 from harvester.dashboard.words import counted, typed_command
@@ -31,9 +31,6 @@ LOOK_SECONDS = 1.0
 LINE_SECONDS = 30.0
 """Between two lines in the log when there is no panel."""
 
-ACCOUNT_WINDOW_SECONDS = 120.0
-"""Accounts come to their end in bursts; the time that is left is told from so long a while."""
-
 
 class LiveView:
     """Scrapy extension. It only reads stats; nothing depends on it."""
@@ -48,8 +45,7 @@ class LiveView:
         self.task = create_looping_call(self.look)
         self.started = time.monotonic()
         self.next_line = self.started + LINE_SECONDS
-        self.meter = Meter(10.0 if self.screen else LINE_SECONDS)
-        self.account_meter = Meter(ACCOUNT_WINDOW_SECONDS)
+        self.speedometer = Speedometer(10.0 if self.screen else LINE_SECONDS)
         self.stopping = False
 
     @classmethod
@@ -91,11 +87,7 @@ class LiveView:
 
     def _measure(self, now: float) -> tuple[Progress, Pace]:
         progress = Progress.of(self.crawler.stats.get_stats(), time.time())
-        pages, records = self.meter.rates(now, (progress.pages, progress.records_total))
-        accounts = 0.0
-        if progress.accounts.total:  # a continued crawl begins with those of its earlier runs
-            (accounts,) = self.account_meter.rates(now, (progress.accounts.settled,))
-        return progress, Pace(pages, records, accounts)
+        return progress, self.speedometer.measure(progress, now)
 
     def _in_flight(self) -> int:
         return len(self.crawler.engine.downloader.active)

@@ -1,7 +1,6 @@
 """How the progress of a crawl looks: a panel for terminals, a line for logs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 
 from rich.console import RenderableType
@@ -10,7 +9,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from harvester.dashboard.progress import Progress
+from harvester.dashboard.progress import Pace, Progress
 from harvester.dashboard.words import counted, duration, number, size, spaced
 from harvester.items import RECORDS
 
@@ -22,22 +21,6 @@ _LONGEST_LIST = 6
 
 _WIDEST_COLUMNS = 110
 """Longer lines are hard to read."""
-
-
-@dataclass(frozen=True)
-class Pace:
-    """How fast a crawl goes."""
-
-    pages_per_second: float
-    records_per_second: float
-    accounts_per_second: float
-    """Completed, failed or skipped."""
-
-    def seconds_left(self, progress: Progress) -> float | None:
-        """Until no known account is left; None when that cannot be said."""
-        if progress.accounts.left == 0 or self.accounts_per_second <= 0:
-            return None
-        return progress.accounts.left / self.accounts_per_second
 
 
 def panel(

@@ -10,6 +10,9 @@ Stats = Mapping[str, Any]
 STAGES = ("queued", "profile_collected", "posts_collected", "failed", "skipped")
 """Stages of accounts, in their natural order."""
 
+ACCOUNT_WINDOW_SECONDS = 120.0
+"""Accounts come to their end in bursts; the time that is left is told from so long a while."""
+
 GIVEN_UP = ("failed", "skipped")
 """Stages of accounts of which nothing more is collected."""
 
@@ -121,6 +124,38 @@ def errors_by_outcome(stats: Stats) -> dict[str, int]:
     """Errors of all hosts, by outcome, the most frequent first."""
     hosts = two_below(stats, "harvester/errors")
     return _largest_first({outcome: sum(counts.values()) for outcome, counts in hosts.items()})
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How fast a crawl goes."""
+
+    pages_per_second: float
+    records_per_second: float
+    accounts_per_second: float
+    """Completed, failed or skipped."""
+
+    def seconds_left(self, progress: Progress) -> float | None:
+        """Until no known account is left; None when that cannot be said."""
+        if progress.accounts.left == 0 or self.accounts_per_second <= 0:
+            return None
+        return progress.accounts.left / self.accounts_per_second
+
+
+class Speedometer:
+    """Measures the pace of a crawl from looks at it, over the last `window_seconds`."""
+
+    def __init__(self, window_seconds: float) -> None:
+        self._records = Meter(window_seconds)
+        self._accounts = Meter(ACCOUNT_WINDOW_SECONDS)
+
+    def measure(self, progress: Progress, now: float) -> Pace:
+        """The pace, after noting this look. `now` is a clock in seconds that does not go back."""
+        pages, records = self._records.rates(now, (progress.pages, progress.records_total))
+        accounts = 0.0
+        if progress.accounts.total:  # a continued crawl begins with those of its earlier runs
+            (accounts,) = self._accounts.rates(now, (progress.accounts.settled,))
+        return Pace(pages, records, accounts)
 
 
 class Meter:

@@ -33,7 +33,7 @@ class Screen:
 
     def _open(self) -> None:
         handler = get_scrapy_root_handler()
-        if False:
+        if isinstance(handler, logging.StreamHandler) and handler.stream is sys.stderr:
             self._handler = handler
             self._handler_stream = handler.setStream(_Above(self._console))
         self._live.start()

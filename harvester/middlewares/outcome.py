@@ -1,9 +1,7 @@
 """Downloader middleware: every request gets one outcome; what follows is read from its policy."""
 
-import asyncio
 import logging
 import random
-import time
 from typing import Self
 from urllib.parse import urlsplit
 
@@ -13,6 +11,7 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 from scrapy.statscollectors import StatsCollector
 
+from harvester.ending import Stopped, pause
 from harvester.outcomes import (
     MOST_BACKOFF_S,
     OK,
@@ -27,7 +26,6 @@ from harvester.parsers.bluesky import parse_error
 logger = logging.getLogger(__name__)
 
 _TRIES = "harvester_tries"
-_CHECK_S = 0.25
 
 
 class RequestFailed(IgnoreRequest):
@@ -56,18 +54,18 @@ class OutcomeMiddleware:
         return cls(crawler)
 
     async def process_response(self, request: Request, response: Response) -> Response | Request:
-        if request.meta.get("dont_retry"):  # robots.txt, which reads statuses itself
+        self._answered.add(urlsplit(request.url).netloc)
+        if request.meta.get("dont_retry"):  # for those who read statuses themselves
             return response
         verdict = classify(response)
         if verdict is OK:
             self._stats.inc_value("harvester/pages")
             self._stats.inc_value("harvester/outcomes/ok")
             return response
-        self._answered.add(urlsplit(request.url).netloc)
         return await self._follow(request, verdict)
 
     async def process_exception(self, request: Request, exception: Exception) -> Request | None:
-        if isinstance(exception, RequestFailed) or request.meta.get("dont_retry"):
+        if isinstance(exception, (RequestFailed, Stopped)) or request.meta.get("dont_retry"):
             return None
         return await self._follow(request, classify_exception(exception))
 
@@ -83,18 +81,10 @@ class OutcomeMiddleware:
         if tries > retries:
             raise RequestFailed(verdict, tries)
         logger.debug("%s from %s, try %d of %d: %s", outcome, host, tries, retries + 1, verdict.reason)
-        await self._sleep(min(policy.backoff_s * 2 ** (tries - 1), MOST_BACKOFF_S) * random.uniform(0.5, 1.0))
+        await pause(self._crawler, min(policy.backoff_s * 2 ** (tries - 1), MOST_BACKOFF_S) * random.uniform(0.5, 1.0))
         again = request.replace(dont_filter=True, priority=request.priority + 10)
         again.meta[_TRIES] = tries
         return again
-
-    async def _sleep(self, seconds: float) -> None:
-        until = time.monotonic() + seconds
-        while (left := until - time.monotonic()) > 0:
-            engine = self._crawler.engine
-            if engine is None or not engine.running:
-                return
-            await asyncio.sleep(min(left, _CHECK_S))
 
 
 def classify(response: Response) -> Verdict:

@@ -4,7 +4,6 @@ A token is put on a request as it leaves, and taken off as soon as its answer is
 any other middleware sees the answer. So it is never in a queue, a redirect or a retry, nor in what a callback sees.
 """
 
-import asyncio
 import logging
 import time
 from collections.abc import Awaitable
@@ -17,6 +16,7 @@ from scrapy.exceptions import CloseSpider, NotConfigured
 from scrapy.http import Response
 
 from harvester.config import Config, load_config
+from harvester.ending import end, pause
 from harvester.exceptions import HarvesterError, StorageError
 from harvester.login import Login, is_refusal, origin
 from harvester.middlewares.outcome import RequestFailed
@@ -30,7 +30,6 @@ T = TypeVar("T")
 AUTHENTICATE = "authenticate"
 """meta key of requests that want the account's identity. They get it on the account's own PDS only."""
 _REPEATED = "harvester_session_repeated"
-_CHECK_S = 0.25
 
 
 async def account_origin(crawler: Crawler) -> str | None:
@@ -52,7 +51,6 @@ class SessionMiddleware:
         self._login = login
         self._crawler = crawler
         self._sent: WeakKeyDictionary[Request, str] = WeakKeyDictionary()
-        self._ending: asyncio.Task[None] | None = None
         crawler.signals.connect(self._take_off, signal=signals.response_downloaded)
 
     @classmethod
@@ -105,10 +103,7 @@ class SessionMiddleware:
         try:
             return await work
         except HarvesterError as error:
-            if self._ending is None:
-                assert self._crawler.engine
-                # Not awaited: it waits for the request that is at hand here.
-                self._ending = asyncio.create_task(self._crawler.engine.close_spider_async(reason=self._report(error)))
+            end(self._crawler, self._report(error), error.exit_code)
             raise RequestFailed(Verdict(Outcome.AUTH_REQUIRED, str(error)), 1) from None
 
     def _report(self, error: HarvesterError) -> str:
@@ -120,16 +115,4 @@ class SessionMiddleware:
     async def _pause(self, seconds: float, host: str) -> None:
         if host:
             self._crawler.stats.set_value(f"harvester/waiting/{host}", time.time() + seconds)
-        until = time.monotonic() + seconds
-        while True:
-            if self._closing():
-                raise RequestFailed(Verdict(Outcome.SESSION_EXPIRED, "the crawl is being stopped"), 1)
-            left = until - time.monotonic()
-            if left <= 0:
-                return
-            await asyncio.sleep(min(left, _CHECK_S))
-
-    def _closing(self) -> bool:
-        engine = self._crawler.engine
-        # `running` stays True while a spider is closed for a reason of its own; only the slot knows of that.
-        return engine is None or not engine.running or (engine._slot is not None and engine._slot.closing is not None)
+        await pause(self._crawler, seconds)

@@ -9,15 +9,16 @@ import logging
 import time
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from math import isfinite
 from typing import Self
 from urllib.parse import urlsplit
 
 from scrapy import Request
 from scrapy.crawler import Crawler
-from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Headers, Response
 
 from harvester.config import Config, load_config
+from harvester.ending import CHECK_S, Stopped, is_ending, pause
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +30,6 @@ WINDOW_S = 300.0
 """Bluesky's rate-limit window."""
 HEADROOM = 5
 """Requests left in a window below which the rest of the window is waited for."""
-_CHECK_S = 0.25
 _TURN = "harvester_turn"
 
 
@@ -40,7 +40,9 @@ class Host:
         self.places = asyncio.Semaphore(concurrency)
         self.interval_s = interval_s
         self.next_at = 0.0
+        """On the monotonic clock, so that setting the machine's clock stops nobody."""
         self.silent_until = 0.0
+        """Likewise."""
         self.refusals = 0
 
 
@@ -66,12 +68,11 @@ class ThrottleMiddleware:
             host = self._hosts[name] = Host(self._concurrency, self._interval_s)
         await host.places.acquire()
         request.meta[_TURN] = name
-        while (wait := max(host.silent_until, host.next_at) - time.time()) > 0:
-            engine = self._crawler.engine
-            if engine is None or not engine.running:
-                raise IgnoreRequest("the crawl is being stopped")
-            await asyncio.sleep(min(wait, _CHECK_S))
-        host.next_at = time.time() + host.interval_s
+        if is_ending(self._crawler):
+            raise Stopped("the crawl is being stopped")
+        while (wait := max(host.silent_until, host.next_at) - time.monotonic()) > 0:
+            await pause(self._crawler, min(wait, CHECK_S))
+        host.next_at = time.monotonic() + host.interval_s
 
     def process_response(self, request: Request, response: Response) -> Response:
         name = self._leave(request)
@@ -97,19 +98,23 @@ class ThrottleMiddleware:
 
     def _silence(self, name: str, host: Host, response: Response) -> None:
         wait = retry_after(response.headers)
-        if wait is None and response.status == 429:
-            host.refusals += 1
-            reset = reset_in(response.headers)
-            wait = reset if reset is not None else min(UNSTATED_WAIT_S * 2 ** (host.refusals - 1), WINDOW_S)
+        if response.status == 429:
+            wait = wait or reset_in(response.headers)
+            # While the host is left alone, refusals are still coming in of what was sent before.
+            if not wait and host.silent_until <= time.monotonic():
+                wait = min(UNSTATED_WAIT_S * 2 ** min(host.refusals, 10), WINDOW_S)
+                host.refusals += 1
         if wait:
             self._wait(name, host, wait)
 
     def _wait(self, name: str, host: Host, seconds: float) -> None:
-        until = time.time() + min(seconds, LONGEST_WAIT_S)
+        seconds = min(seconds, LONGEST_WAIT_S)
+        until = time.monotonic() + seconds
         if until > host.silent_until + 1:
             logger.info("%s asks to wait %.0f s", name, seconds)
-        host.silent_until = max(host.silent_until, until)
-        self._crawler.stats.set_value(f"harvester/waiting/{name}", host.silent_until)
+        if until > host.silent_until:
+            host.silent_until = until
+            self._crawler.stats.set_value(f"harvester/waiting/{name}", time.time() + seconds)
 
 
 def retry_after(headers: Headers) -> float | None:
@@ -117,37 +122,45 @@ def retry_after(headers: Headers) -> float | None:
     value = _text(headers, "Retry-After")
     if not value:
         return None
-    try:
-        return max(0.0, float(value))
-    except ValueError:
-        pass
+    if (seconds := _number(value)) is not None:
+        return max(0.0, seconds)
     try:
         at = parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
-    return max(0.0, (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() - time.time())
+    return max(0.0, _in_utc(at).timestamp() - time.time())
 
 
 def exhausted_for(headers: Headers) -> float | None:
     """Seconds until the window resets, when (almost) nothing of it is left."""
-    try:
-        remaining = float(_text(headers, "RateLimit-Remaining") or _text(headers, "X-RateLimit-Remaining"))
-        limit = float(_text(headers, "RateLimit-Limit") or _text(headers, "X-RateLimit-Limit") or "inf")
-    except ValueError:
-        return None
-    return reset_in(headers) if remaining <= min(HEADROOM, limit / 10) else None
+    remaining = _number(_text(headers, "RateLimit-Remaining") or _text(headers, "X-RateLimit-Remaining"))
+    limit = _number(_text(headers, "RateLimit-Limit") or _text(headers, "X-RateLimit-Limit"))
+    few = HEADROOM if limit is None else min(HEADROOM, limit / 10)
+    return reset_in(headers) if remaining is not None and remaining <= few else None
 
 
 def reset_in(headers: Headers) -> float | None:
     """Seconds until the window resets. Over 1e9 is an epoch (Bluesky), with a T an ISO time, else seconds."""
     value = _text(headers, "RateLimit-Reset") or _text(headers, "X-RateLimit-Reset")
+    if "T" in value:
+        try:
+            return max(0.0, _in_utc(datetime.fromisoformat(value)).timestamp() - time.time())
+        except (ValueError, OverflowError):
+            return None
+    seconds = _number(value)
+    return None if seconds is None else max(0.0, seconds - time.time() if seconds > 1e9 else seconds)
+
+
+def _in_utc(at: datetime) -> datetime:
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+def _number(text: str) -> float | None:
     try:
-        if "T" in value:
-            return max(0.0, datetime.fromisoformat(value).timestamp() - time.time())
-        seconds = float(value)
+        number = float(text)
     except ValueError:
         return None
-    return max(0.0, seconds - time.time() if seconds > 1e9 else seconds)
+    return number if isfinite(number) else None
 
 
 def _text(headers: Headers, name: str) -> str:

@@ -79,9 +79,7 @@ def make_alert(run: dict[str, Any], judgement: Judgement) -> Alert:
     """The alert about a run, whose document of `runs` is given."""
     counts = ", ".join(f"{count:,} {kind}" for kind, count in run["counts"].items()) or "nothing"
     crawl = f", crawl {run['crawl']}" if run["crawl"] else ""
-    lines = [
-        f"Run {run['_id']}{crawl} on {run['host']} ended with '{run['finish_reason']}'. Stored: {counts}."
-    ]
+    lines = [f"Run {run['_id']}{crawl} on {run['host']} ended with '{run['finish_reason']}'. Stored: {counts}."]
     lines += [f"• {failure['monitor']}: {failure['message']}" for failure in judgement.failures]
     payload = {
         "verdict": judgement.verdict,
@@ -124,13 +122,10 @@ def incomplete_channels(config: Config) -> list[str]:
     sentences = []
     if bool(config.alert_telegram_token) != bool(config.alert_telegram_chat_id):
         sentences.append(
-            "No alerts by Telegram: they need both HARVESTER_ALERT_TELEGRAM_TOKEN and "
-            "HARVESTER_ALERT_TELEGRAM_CHAT_ID."
+            "No alerts by Telegram: they need both HARVESTER_ALERT_TELEGRAM_TOKEN and HARVESTER_ALERT_TELEGRAM_CHAT_ID."
         )
     if bool(config.alert_email_to) != bool(config.smtp_host):
-        sentences.append(
-            "No alerts by e-mail: they need both HARVESTER_ALERT_EMAIL_TO and HARVESTER_SMTP_HOST."
-        )
+        sentences.append("No alerts by e-mail: they need both HARVESTER_ALERT_EMAIL_TO and HARVESTER_SMTP_HOST.")
     return sentences
 
 

@@ -35,9 +35,7 @@ class WriteReport(Action):  # type: ignore[misc]
     def run_action(self) -> None:
         history = history_of(self.crawler)
         run = history.document()
-        html = render(
-            run, Judgement.of(self.result), history.earlier, typed_command(sys.orig_argv, sys.argv[0])
-        )
+        html = render(run, Judgement.of(self.result), history.earlier, typed_command(sys.orig_argv, sys.argv[0]))
         path = self.config.data_dir.absolute() / "reports" / run["spider"] / f"{run['_id']}.html"
         try:
             _write(path, html)
@@ -51,9 +49,7 @@ class WriteReport(Action):  # type: ignore[misc]
 
 def render(run: dict[str, Any], judgement: Judgement, earlier: Earlier | None, command: str) -> str:
     """The page. `run` is a document of `runs`, `command` the one that started it."""
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"share": _share, "when": _when, "spaced": spaced}
     template = environment.from_string(files(__package__).joinpath("report.html").read_text("utf-8"))
     compared = earlier.same_scope if earlier else []

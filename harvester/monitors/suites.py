@@ -198,9 +198,7 @@ class ErrorRatioMonitor(RunMonitor):
         errors, most = sum(failed.values()), self.config.max_error_ratio
         self.note = f"{errors:,} of {total:,} requests failed."
         if errors > total * most:
-            hosts = [
-                f"{outcome} at {host} ({times:,})" for outcome, host, times, _ in self.summary.errors[:3]
-            ]
+            hosts = [f"{outcome} at {host} ({times:,})" for outcome, host, times, _ in self.summary.errors[:3]]
             self.fail(
                 f"{self.note} HARVESTER_MAX_ERROR_RATIO allows {most:.0%}. The most frequent are "
                 f"{', '.join(hosts) or _most(failed)}. What they would have brought is missing: start the run "

@@ -6,17 +6,13 @@ from typing import Any, NamedTuple
 
 from harvester.outcomes import POLICIES, Outcome
 
-INTERRUPTED_REASONS = frozenset(
-    {"shutdown", "closespider_timeout", "closespider_itemcount", "closespider_pagecount"}
-)
+INTERRUPTED_REASONS = frozenset({"shutdown", "closespider_timeout", "closespider_itemcount", "closespider_pagecount"})
 """Finish reasons by which the person at the terminal ended the run: such a run is not judged."""
 
 HARMLESS_OUTCOMES = frozenset(str(outcome) for outcome, policy in POLICIES.items() if not policy.error)
 """Outcomes that say something about what was looked for, and nothing bad about the way there."""
 
-REFUSALS = frozenset(
-    map(str, (Outcome.BLOCKED, Outcome.CHALLENGE, Outcome.AUTH_REQUIRED, Outcome.POLICY_DENIED))
-)
+REFUSALS = frozenset(map(str, (Outcome.BLOCKED, Outcome.CHALLENGE, Outcome.AUTH_REQUIRED, Outcome.POLICY_DENIED)))
 """Outcomes by which a site says no."""
 
 _EXCERPT = (

@@ -24,6 +24,7 @@ from scrapy.utils.defer import ensure_awaitable
 
 from harvester.addresses import refuse_private
 from harvester.config import load_config
+from harvester.ending import end, is_ending
 from harvester.exceptions import StorageError
 from harvester.items import Batch, Media, Profile, Record
 from harvester.mongodb import Patience, connect
@@ -93,19 +94,22 @@ class RecordImagesPipeline(ImagesPipeline):
         known = await self._known([batch.records[index] for index, _ in wanted])
         stored: dict[int, dict[str, str]] = defaultdict(dict)
         jobs = iter(wanted)
+        interrupted = False
 
         async def work() -> None:
+            nonlocal interrupted
             for index, media in jobs:
-                if self._failure or not self._wanted():
-                    return
-                path = await self._store(media, batch.records[index], known)
+                path = None if is_ending(self.crawler) else await self._store(media, batch.records[index], known)
                 if path:
                     stored[index][media.slot] = path
+                elif is_ending(self.crawler):
+                    interrupted = True
+                    return
 
         await asyncio.gather(*(work() for _ in range(min(MOST_AT_ONCE, len(wanted)))))
         if self._failure:
             raise self._failure
-        if not self._wanted():
+        if interrupted:
             raise DropItem("the crawl is being stopped; their pictures are fetched when it is continued")
         records = list(batch.records)
         for index in {index for index, _ in wanted}:
@@ -135,13 +139,15 @@ class RecordImagesPipeline(ImagesPipeline):
         try:
             content = await self._once(media.url)
         except PictureError as error:
-            self._count(media.url, error)
+            if not is_ending(self.crawler):
+                self._count(media.url, error)
             return None
         try:
             headers = {"Content-Type": "image/jpeg"}
             await ensure_awaitable(self.store.persist_file(path, BytesIO(content), self.spiderinfo, headers=headers))
         except StorageError as error:
-            self._end(error)
+            self._failure = error  # whatever else the run would fetch could not be kept either
+            end(self.crawler, "storage_error", error.exit_code)
             return None
         self.crawler.stats.inc_value("harvester/images/stored")
         return path
@@ -191,19 +197,6 @@ class RecordImagesPipeline(ImagesPipeline):
         first = self.crawler.stats.get_value(stat) == 1
         note = " (further ones with this reason are only counted)" if first else ""
         logger.log(logging.WARNING if first else logging.DEBUG, "No picture from %s: %s%s", url, error, note)
-
-    def _end(self, error: StorageError) -> None:
-        """Ends the run: whatever else it would fetch could not be kept either."""
-        if self._failure:
-            return
-        self._failure = error
-        self.crawler.stats.set_value("harvester/exit_code", error.exit_code)
-        assert self.crawler.engine
-        # Not awaited: the engine waits for this batch.
-        self._closing = asyncio.create_task(self.crawler.engine.close_spider_async(reason="storage_error"))
-
-    def _wanted(self) -> bool:
-        return self.crawler.engine is not None and self.crawler.engine.running
 
 
 def _verdict(error: Exception) -> tuple[str, Verdict]:

@@ -1,6 +1,5 @@
 """Item pipeline: the raw answer of each record goes to disk before the record goes to MongoDB."""
 
-import asyncio
 import logging
 from collections import defaultdict
 from functools import lru_cache
@@ -12,6 +11,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider
 
 from harvester.config import load_config
+from harvester.ending import end
 from harvester.exceptions import StorageError
 from harvester.items import Batch, Provenance, Record
 from harvester.pipelines.base import BatchPipeline
@@ -31,7 +31,7 @@ class SegmentPipeline(BatchPipeline):
         super().__init__(crawler)
         self._folder = folder
         self._writer = SegmentWriter(folder)
-        self._ending: asyncio.Task[None] | None = None
+        self._failed = False
 
     async def open_spider(self) -> None:
         try:
@@ -55,14 +55,13 @@ class SegmentPipeline(BatchPipeline):
 
     def write(self, kind: str, lines: list[bytes]) -> int:
         """The compressed size in bytes. Raises StorageError, has the spider closed, and takes nothing from then on."""
-        if self._ending:
+        if self._failed:
             raise StorageError("The run is ending because earlier records could not be written.")
         try:
             return self._writer.write(kind, lines)
         except StorageError as error:
-            if self.crawler.engine:
-                reason = self._stop(error).reason
-                self._ending = asyncio.create_task(self.crawler.engine.close_spider_async(reason=reason))
+            self._failed = True
+            end(self.crawler, self._stop(error).reason, error.exit_code)
             raise
 
 

@@ -1,6 +1,5 @@
 """The base of harvester's spiders: typed arguments, an identity for the run, and ends that say why."""
 
-import asyncio
 import gc
 import hashlib
 import logging
@@ -56,7 +55,7 @@ class HarvesterSpider(Spider):
         try:
             return cls.Arguments(**given)
         except ValidationError as error:
-            lines = [f"  {'.'.join(map(str, e['loc'])) or 'arguments'}: {_said(e)}" for e in error.errors()]
+            lines = [f"  {': '.join([*map(str, e['loc'][:1]), _said(e)])}" for e in error.errors()]
             raise UsageError(
                 f"Arguments of {cls.name} cannot be used:\n"
                 + "\n".join(lines)
@@ -78,12 +77,6 @@ class HarvesterSpider(Spider):
         self.crawler.stats.set_value("harvester/exit_code", exit_code)
         return CloseSpider(reason)
 
-    def end(self, reason: str, exit_code: int) -> None:
-        """Ends the run from a place where no exception can."""
-        self.crawler.stats.set_value("harvester/exit_code", exit_code)
-        assert self.crawler.engine
-        self._ending = asyncio.ensure_future(self.crawler.engine.close_spider_async(reason=reason))
-
     def stop_for(self, error: HarvesterError) -> CloseSpider:
         """The exception that ends the run because of `error`; its reason is the error's name in snake case."""
         words = "".join(f"_{c.lower()}" if c.isupper() else c for c in type(error).__name__)
@@ -95,4 +88,4 @@ def _said(error: Any) -> str:
     given = error.get("input")
     if error["type"] == "extra_forbidden":
         return f"there is no such argument (given: {given!r})"
-    return f"{said} (given: {given!r})" if isinstance(given, str) and given not in said else said
+    return f"{said} (given: {given!r})" if isinstance(given, str) and given not in said and len(given) < 80 else said

@@ -13,6 +13,7 @@ from twisted.python.failure import Failure
 
 from harvester.addresses import refuse_private
 from harvester.config import Config
+from harvester.ending import Stopped, end
 from harvester.exceptions import HarvesterError, ParseError, UsageError
 from harvester.frontier.changes import (
     CHANGES,
@@ -24,7 +25,7 @@ from harvester.frontier.changes import (
     SeedEnded,
 )
 from harvester.frontier.ledger import CrawlLedger
-from harvester.items import Batch, Profile, Record, Reject
+from harvester.items import Batch, Profile, Record
 from harvester.middlewares.outcome import count, verdict_of
 from harvester.middlewares.session import account_origin
 from harvester.mongodb import Patience, connect
@@ -211,6 +212,8 @@ class BlueskySpider(HarvesterSpider):
 
     def on_failure(self, failure: Failure) -> Iterator[Any]:
         request: Request = failure.request  # type: ignore[attr-defined]
+        if isinstance(failure.value, Stopped):
+            return
         assert failure.value
         verdict = verdict_of(failure.value)
         if POLICIES[verdict.outcome].site and request.url.startswith(self.service):
@@ -236,16 +239,16 @@ class BlueskySpider(HarvesterSpider):
     def on_spider_error(self, failure: Failure, response: Response | Failure | None) -> None:
         """A fault of this program: the run ends, and what was not confirmed is fetched again by the next."""
         if response is not None:
-            self.end("program_error", exit_code=1)
+            end(self.crawler, "program_error", exit_code=1)
 
     def on_item_error(self, item: Any, failure: Failure) -> None:
         """A pipeline could not keep a batch: without confirmation nothing of it counts as done."""
         error = failure.value
         if isinstance(error, HarvesterError):
             self.logger.error("%s", error)
-            self.end("storage_error", error.exit_code)
+            end(self.crawler, "storage_error", error.exit_code)
         else:
-            self.end("program_error", exit_code=1)
+            end(self.crawler, "program_error", exit_code=1)
 
     # Seeds ------------------------------------------------------------------------------------------------
 

@@ -1,13 +1,13 @@
 """What can be asked of the spider `bluesky`."""
 
+import re
 from datetime import UTC, date, datetime, time
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Field, PrivateAttr, field_validator, model_validator
 
 from harvester.spiders.base import SpiderArguments
-from harvester.spiders.seeds import BadSeed, Seeds
+from harvester.spiders.seeds import Seeds
 
 Part = Literal["graph", "profiles", "posts", "threads", "lists"]
 PARTS: tuple[Part, ...] = ("graph", "profiles", "posts", "threads", "lists")
@@ -40,6 +40,15 @@ def _day(value: Any) -> Any:
     return value
 
 
+def _unless_none(value: Any) -> Any:
+    return None if value in ("none", "") else value
+
+
+_server = re.compile(
+    r"(?P<scheme>https?://)?(?P<host>([a-z0-9_-]+\.)*[a-z0-9_-]+(:[0-9]{1,5})?|\[[0-9a-f:]+\](:[0-9]{1,5})?)/?",
+    re.IGNORECASE,
+)
+
 YesOrNo = Annotated[bool, BeforeValidator(_yes_or_no)]
 
 
@@ -56,18 +65,20 @@ class BlueskyArguments(SpiderArguments):
     direction: Literal["followers", "follows", "both"] = Field(
         "follows", description="which lists are read, and followed to further accounts"
     )
-    max_accounts: int | None = Field(None, ge=1, description="the most accounts to harvest; none: no limit")
+    max_accounts: Annotated[int | None, BeforeValidator(_unless_none)] = Field(
+        None, ge=1, description="the most accounts to harvest; none: no limit"
+    )
     collect: Annotated[tuple[Part, ...], BeforeValidator(_listed)] = Field(
-        ("graph", "profiles", "posts"), description="any of graph, profiles, posts, threads, lists", min_length=1
+        ("graph", "profiles", "posts"), description="any of graph, profiles, posts, threads, lists"
     )
     history: Literal["appview", "records", "car"] = Field(
         "appview",
         description="source of posts: the AppView's feed, listRecords of the account's server, or its repository",
     )
-    since: Annotated[datetime | None, BeforeValidator(_day)] = Field(
+    since: Annotated[datetime | None, BeforeValidator(_day), BeforeValidator(_unless_none)] = Field(
         None, description="only posts from then on (date or time, UTC)"
     )
-    until: Annotated[datetime | None, BeforeValidator(_day)] = Field(
+    until: Annotated[datetime | None, BeforeValidator(_day), BeforeValidator(_unless_none)] = Field(
         None, description="only posts before then (date or time, UTC)"
     )
     media: YesOrNo = Field(True, description="whether pictures are fetched: yes or no")
@@ -78,18 +89,27 @@ class BlueskyArguments(SpiderArguments):
 
     _seeds: Seeds = PrivateAttr()
 
+    @field_validator("seeds")
+    @classmethod
+    def _usable(cls, value: str) -> str:
+        if refusal := Seeds(value).refusal():
+            raise ValueError(refusal)
+        return value
+
     @field_validator("collect")
     @classmethod
     def _in_order(cls, value: tuple[Part, ...]) -> tuple[Part, ...]:
+        if not value:
+            raise ValueError("name at least one")
         return tuple(part for part in PARTS if part in value)
 
     @field_validator("service")
     @classmethod
     def _origin(cls, value: str) -> str:
-        address = urlsplit(value if "://" in value else f"https://{value}")
-        if address.scheme not in ("http", "https") or not address.hostname or address.path not in ("", "/"):
+        address = _server.fullmatch(value)
+        if not address:
             raise ValueError("the address of a server, like https://public.api.bsky.app")
-        return f"{address.scheme}://{address.netloc}"
+        return f"{(address['scheme'] or 'https://').lower()}{address['host'].lower()}"
 
     @model_validator(mode="after")
     def _together(self) -> "BlueskyArguments":
@@ -98,10 +118,6 @@ class BlueskyArguments(SpiderArguments):
         if "threads" in self.collect and "posts" not in self.collect:
             raise ValueError("collect: threads are found through posts; ask for posts too")
         self._seeds = Seeds(self.seeds)
-        if self._seeds.inline:
-            bad = [seed for seed in self._seeds if isinstance(seed, BadSeed)]
-            if bad:
-                raise ValueError("seeds: " + "; ".join(f"{seed.text!r} is {seed.reason}" for seed in bad))
         return self
 
     def read_seeds(self) -> Seeds:

@@ -2,6 +2,7 @@
 
 import atexit
 import hashlib
+import os
 import re
 import shutil
 import sys
@@ -14,8 +15,14 @@ from typing import NamedTuple
 from harvester.exceptions import UsageError
 
 _handle = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?", re.IGNORECASE)
-_did = re.compile(r"did:[a-z]+:[A-Za-z0-9._:%-]*[A-Za-z0-9._-]")
-_prefix = re.compile(r"(?:https?://(?:[a-z0-9-]+\.)*bsky\.app/profile/|at://|@)", re.IGNORECASE)
+_did = re.compile(r"did:plc:[a-z2-7]{24}|did:(?!plc:)[a-z]+:[A-Za-z0-9._:%-]*[A-Za-z0-9._-]")
+_prefix = re.compile(r"(?:(?:https?://)?(?:[a-z0-9-]+\.)*bsky\.app/profile/|at://|@)", re.IGNORECASE)
+_comment = re.compile(r"(?:^|\s)#.*", re.DOTALL)
+
+_INVISIBLE = dict.fromkeys([0xFEFF, 0x200B, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)])
+"""Byte order marks, and marks of direction, which the Bluesky app puts around the handles that are copied there."""
+_LISTS = (".txt", ".csv", ".tsv", ".list")
+"""Endings of files, also of those that are not there."""
 
 
 class BadSeed(NamedTuple):
@@ -37,10 +44,15 @@ class Seeds:
         self._path = _file(given)
         self._inline = given.replace("\n", ",").split(",")
 
-    @property
-    def inline(self) -> bool:
-        """Whether they were typed as an argument."""
-        return self._path is None
+    def refusal(self) -> str | None:
+        """Why they cannot be used; None when they can. Lines of a file are not looked at yet."""
+        if self._path is None:
+            return "; ".join(f"{bad.text!r} is {bad.reason}" for bad in self if isinstance(bad, BadSeed)) or None
+        try:
+            self._path.open("rb").close()
+        except OSError as error:
+            return f"the file {self._path} cannot be read: {error.strerror}"
+        return None
 
     def digest(self) -> str:
         """Tells two sets of seeds apart. Raises UsageError when the file cannot be read."""
@@ -50,10 +62,10 @@ class Seeds:
         return digest.hexdigest()[:32]
 
     def __iter__(self) -> Iterator[str | BadSeed]:
-        """Handles (lower case) and DIDs; a BadSeed for a line that is neither. Empty lines and # comments pass."""
+        """Handles (lower case) and DIDs; a BadSeed for a line that is neither. Left out: empty lines, # comments."""
         for number, line in enumerate(self._lines(), 1):
-            text = line.strip().removeprefix("\ufeff").strip()
-            if text and not text.startswith("#"):
+            text = _comment.sub("", line.translate(_INVISIBLE)).strip()
+            if text:
                 seed = parse_seed(text)
                 yield seed if isinstance(seed, str) else seed._replace(line=number)
 
@@ -62,7 +74,7 @@ class Seeds:
             yield from self._inline
             return
         try:
-            with self._path.open(encoding="utf-8", errors="replace") as lines:
+            with self._path.open(encoding="utf-8-sig", errors="replace") as lines:
                 yield from lines
         except OSError as error:
             raise UsageError(f"The file of seeds {self._path} cannot be read: {error.strerror}.") from None
@@ -71,15 +83,19 @@ class Seeds:
 def _file(given: str) -> Path | None:
     if given == "-":
         return _standard_input()
-    path = Path(given[1:])
-    if not given.startswith("@") or (_handle.fullmatch(given[1:]) and path.suffix != ".txt" and not path.is_file()):
+    if not given.startswith("@"):
         return None
-    return path
+    path = os.path.expanduser(given[1:])
+    first, comma, _ = path.partition(",")
+    is_handle = _handle.fullmatch(first.strip()) and not path.endswith(_LISTS)
+    return None if is_handle and (comma or not os.path.isfile(path)) else Path(path)
 
 
 @cache
 def _standard_input() -> Path:
     """All of it, in a file: it can be read once only."""
+    if sys.stdin is None:
+        raise UsageError("Seeds cannot be read: there is no standard input.")
     with tempfile.NamedTemporaryFile("wb", prefix="harvester-seeds-", delete=False) as spool:
         shutil.copyfileobj(sys.stdin.buffer, spool)
     path = Path(spool.name)
@@ -89,12 +105,12 @@ def _standard_input() -> Path:
 
 def parse_seed(text: str) -> str | BadSeed:
     """The handle (lower case) or DID in a handle, @handle, DID, at:// address, or address of a profile page."""
-    name = _prefix.sub("", text, count=1) if _prefix.match(text) else text
-    name = re.split(r"[/?#]", name, maxsplit=1)[0]
+    prefix = _prefix.match(text)
+    name = re.split(r"[/?#]", text[prefix.end() :], maxsplit=1)[0] if prefix else text
     if _did.fullmatch(name) and len(name) <= 2048:
         return name
     if _handle.fullmatch(name) and len(name) <= 253:
         return name.lower()
     return BadSeed(
-        0, text[:200], "neither a handle (name.example.com), nor a DID (did:plc:...), nor a profile's address"
+        0, text[:200], "neither a handle (name.example.com) nor a DID (did:plc:...), nor a profile's address with one"
     )

@@ -22,7 +22,13 @@ class Harvest:
     """One command, `scrapy crawl bluesky ...` from the sandbox's hub, to be started again and again in one folder."""
 
     def __init__(
-        self, site: Sandbox, folder: Path, mongodb_uri: str, database: str, variables: Mapping[str, str] = {}, **wishes: str
+        self,
+        site: Sandbox,
+        folder: Path,
+        mongodb_uri: str,
+        database: str,
+        variables: Mapping[str, str] = {},
+        **wishes: str,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
@@ -89,7 +95,9 @@ class Harvest:
 def stored(database: Database[Document]) -> dict[str, dict[str, Document]]:
     """All records: collection -> key -> document without its provenance."""
     return {
-        kind.COLLECTION: {document.pop("_id"): document for document in database[kind.COLLECTION].find({}, {"provenance": 0})}
+        kind.COLLECTION: {
+            document.pop("_id"): document for document in database[kind.COLLECTION].find({}, {"provenance": 0})
+        }
         for kind in RECORDS
     }
 
@@ -104,15 +112,12 @@ def fates(database: Database[Document]) -> dict[str, dict[str, tuple[str, str]]]
     }
 
 
-def differences(ours: Mapping[str, Mapping[str, Any]], theirs: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """In words, the first few of each sort."""
-    found = []
-    for name in ours.keys() | theirs.keys():
-        left, right = ours.get(name, {}), theirs.get(name, {})
-        missing, extra = right.keys() - left.keys(), left.keys() - right.keys()
-        changed = {key for key in left.keys() & right.keys() if left[key] != right[key]}
-        for what, keys in (("missing", missing), ("extra", extra), ("different", changed)):
-            if keys:
-                examples = [f"{key}: {left.get(key)} / {right.get(key)}" for key in sorted(keys)[:3]]
-                found.append(f"{name}: {len(keys)} {what}: {examples}")
-    return found
+def documents(database: Database[Document]) -> int:
+    """How many records are stored, about: cheap enough to be asked often."""
+    return sum(database[kind.COLLECTION].estimated_document_count() for kind in RECORDS)
+
+
+def after(seconds: float) -> Callable[[], bool]:
+    """A condition that holds from then on."""
+    until = time.monotonic() + seconds
+    return lambda: time.monotonic() >= until

@@ -61,4 +61,3 @@ class Mongod:
 
     def client(self) -> MongoClient[dict[str, Any]]:
         return MongoClient(self.uri, tz_aware=True)
-

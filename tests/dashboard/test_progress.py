@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from harvester.dashboard.panel import Pace, line, panel
-from harvester.dashboard.progress import Accounts, Meter, Progress, below, two_below
+from harvester.dashboard.panel import line, panel
+from harvester.dashboard.progress import Accounts, Meter, Pace, Progress, Speedometer, below, two_below
 
 NOW = 1_800_000_000.0
 
@@ -80,6 +80,17 @@ def test_pace_is_that_of_the_window_and_not_of_the_whole_crawl() -> None:
         meter.rates(second, (100,))
     assert meter.rates(40, (100,)) == (0.0,)
     assert meter.rates(45, (200,))[0] == pytest.approx(10.0)
+
+
+def test_accounts_of_earlier_runs_do_not_count_as_pace() -> None:
+    def look(second: float, **stages: int) -> Pace:
+        stats = {f"harvester/accounts/{stage}": count for stage, count in stages.items()}
+        return speedometer.measure(Progress.of(stats, NOW), second)
+
+    speedometer = Speedometer(10)
+    assert look(0).accounts_per_second == 0
+    assert look(1, queued=5000, profile_collected=4000).accounts_per_second == 0
+    assert look(11, queued=4990, profile_collected=4000, failed=10).accounts_per_second == pytest.approx(1.0)
 
 
 def test_memory_of_the_meter_is_bounded_by_the_window() -> None:

@@ -127,10 +127,13 @@ def test_one_crawl_can_be_shown_alone(config: Config, mongodb: Mongo) -> None:
     fill(mongodb, Path(config.images_location), accounts=20, posts=30)
     mongodb["profiles"].insert_one({"_id": did(900), "did": did(900), "provenance": {"crawl": "another"}})
     mongodb["accounts"].insert_one({"crawl": "another", "did": did(900), "stage": "queued"})
+    mongodb["posts"].insert_one({"_id": "x", "tags": ["elsewhere"], "provenance": {"crawl": "another"}})
     assert gather(mongodb).counts["profiles"] == 21
+    assert ("elsewhere", 1) in gather(mongodb).hashtags
     alone = gather(mongodb, CRAWL)
     assert alone.counts["profiles"] == 20
     assert "queued" not in alone.stages
+    assert ("elsewhere", 1) not in alone.hashtags
     page = write_report(config, CRAWL).read_text("utf-8")
     assert f"<h1>{CRAWL}</h1>" in page
     assert "from 01 November 2026, 00:00 UTC to 01 November 2026, 00:42 UTC" in page

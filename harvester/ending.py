@@ -1,0 +1,42 @@
+"""How a run ends before its work is done: decided in one place, noticed by all who wait."""
+
+import asyncio
+import time
+from weakref import WeakKeyDictionary
+
+from scrapy.crawler import Crawler
+from scrapy.exceptions import IgnoreRequest
+
+CHECK_S = 0.25
+"""How soon those who wait notice the end."""
+
+_endings: WeakKeyDictionary[Crawler, asyncio.Task[None]] = WeakKeyDictionary()
+
+
+class Stopped(IgnoreRequest):
+    """A request given up because the run is ending. Nothing follows from it: its work stays queued."""
+
+
+def end(crawler: Crawler, reason: str, exit_code: int) -> None:
+    """Ends the run. The first to call it names the reason and the exit code."""
+    if crawler in _endings or crawler.engine is None:
+        return
+    crawler.stats.set_value("harvester/exit_code", exit_code)
+    # Not awaited: the engine waits for what is at hand here.
+    _endings[crawler] = asyncio.ensure_future(crawler.engine.close_spider_async(reason=reason))
+
+
+def is_ending(crawler: Crawler) -> bool:
+    """Whether the run is being ended, by a signal or for a reason of its own."""
+    engine = crawler.engine
+    # `running` stays True while a spider is closed for a reason of its own; only the slot knows of that.
+    return engine is None or not engine.running or (engine._slot is not None and engine._slot.closing is not None)
+
+
+async def pause(crawler: Crawler, seconds: float) -> None:
+    """Waits. Raises Stopped when the run ends meanwhile."""
+    until = time.monotonic() + seconds
+    while (left := until - time.monotonic()) > 0:
+        if is_ending(crawler):
+            raise Stopped("the crawl is being stopped")
+        await asyncio.sleep(min(left, CHECK_S))

@@ -1,0 +1,83 @@
+"""What it means that nothing was lost: the same as undisturbed, the same as the truth, and all of it staged."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harvester.items import RECORDS
+from harvester.staging import iter_records
+from tests.sandbox.posts import Post
+from tests.sandbox.process import Sandbox
+
+Records = Mapping[str, Mapping[str, Mapping[str, Any]]]
+"""Collection -> key -> document."""
+
+UNSTAGED = {"thread"}
+"""Counted from several answers, so there is no one answer to stage; its posts are."""
+
+
+def differences(ours: Mapping[str, Mapping[str, Any]], theirs: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """In words, each sort with examples. Empty: none."""
+    found = []
+    for name in sorted(ours.keys() | theirs.keys()):
+        left, right = ours.get(name, {}), theirs.get(name, {})
+        sorts = {
+            "missing": right.keys() - left.keys(),
+            "too many": left.keys() - right.keys(),
+            "different": {key for key in left.keys() & right.keys() if left[key] != right[key]},
+        }
+        for sort, keys in sorts.items():
+            if keys:
+                examples = [f"{key}: {left.get(key)} / {right.get(key)}" for key in sorted(keys)[:3]]
+                found.append(f"{name}: {len(keys)} {sort}: {examples}")
+    return found
+
+
+def untruths(site: Sandbox, records: Records, accounts: Mapping[str, tuple[str, str]]) -> list[str]:
+    """How a complete harvest from the hub differs from what the network holds."""
+    truth = site.truth
+    stages = {"visible": "posts_collected", "skipped": "skipped"}
+    posts = {uri: (post["text"], post["cid"]) for uri, post in records["posts"].items() if not _by_refuser(site, post)}
+    shown = truth.posts | truth.reposted
+    roots = {uri: site.truth.tree(root) for uri in records["threads"] if (root := _root(site, uri))}
+    return differences(
+        {
+            "accounts": {did: stage for did, (stage, _) in accounts.items()},
+            "profiles": dict.fromkeys(records["profiles"]),
+            "follows": dict.fromkeys(records["follows"]),
+            "posts": posts,
+            "reposts": dict.fromkeys(records["reposts"]),
+            "threads": {uri: tree for uri, tree in roots.items() if len(tree) > 1},
+        },
+        {
+            "accounts": {did: stages[account.state] for did, account in truth.accounts.items()},
+            "profiles": dict.fromkeys(truth.accounts),
+            "follows": dict.fromkeys(f"{did} {subject}" for did, subject in truth.follows),
+            "posts": {uri: (post.text, post.cid) for uri, post in shown.items()},
+            "reposts": dict.fromkeys(f"{did} {subject}" for did, subject in truth.reposts),
+            "threads": truth.threads,
+        },
+    )
+
+
+def unstaged(data_dir: Path, records: Records, accounts: Mapping[str, tuple[str, str]]) -> list[str]:
+    """Stored records without a staged line, as collection and how many."""
+    skipped = {did for did, (stage, _) in accounts.items() if stage == "skipped"}
+    found = []
+    for kind in RECORDS:
+        staged = {line["key"] for line in iter_records(data_dir, "bluesky", kind.KIND)}
+        left = records[kind.COLLECTION].keys() - staged - (skipped if kind.KIND == "profile" else set())
+        if left and kind.KIND not in UNSTAGED:
+            found.append(f"{kind.COLLECTION}: {len(left)} not staged, such as {min(left)}")
+    return found
+
+
+def _root(site: Sandbox, uri: str) -> Post | None:
+    post = site.world.post_of_uri(uri)
+    return post if isinstance(post, Post) else None
+
+
+def _by_refuser(site: Sandbox, post: Mapping[str, Any]) -> bool:
+    """By an account whose declared intents say no: others' feeds show its posts and do not tell."""
+    index = site.network.index_of_did(post["did"])
+    return index is not None and site.network.kind(index) == "intents_refuse"

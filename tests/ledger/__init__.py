@@ -1,0 +1,1 @@
+"""The ledger and the pipeline that writes records, against a real MongoDB."""

@@ -1,0 +1,70 @@
+"""A ledger on a database of the test's own, opened again as often as runs are to follow each other."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, TypeVar
+
+import pytest
+from pymongo import AsyncMongoClient
+from pymongo.asynchronous.database import AsyncDatabase
+from pymongo.database import Database
+
+from harvester.frontier.changes import Account, Found, ProfileCollected
+from harvester.frontier.ledger import CrawlLedger
+
+T = TypeVar("T")
+Document = dict[str, Any]
+
+
+async def at_once(operation: Callable[[], Awaitable[T]]) -> T:
+    """Patience that has none."""
+    return await operation()
+
+
+class Runs:
+    """Opens the ledger of one crawl for a run after the other, and reads what is written in it."""
+
+    def __init__(self, database: AsyncDatabase[Document]) -> None:
+        self.database = database
+        self._open: list[CrawlLedger] = []
+
+    async def next(self, max_accounts: int | None = None, collect: str = "graph,profiles,posts", **more: Any) -> CrawlLedger:
+        """The ledger of the next run; the run before counts as killed unless it was closed."""
+        arguments = {"collect": collect.split(","), "depth": 3} | more
+        ledger = CrawlLedger(
+            self.database, at_once, spider="bluesky", scope="0123456789", arguments=arguments, max_accounts=max_accounts
+        )
+        await ledger.open()
+        return ledger
+
+    async def account(self, did: str) -> Document:
+        document = await self.database["accounts"].find_one({"did": did}, {"_id": 0, "updated_at": 0, "crawl": 0})
+        assert document
+        return document
+
+    async def states(self) -> dict[str, tuple[str, str]]:
+        """Account -> (state, stage)."""
+        return {row["did"]: (row["state"], row["stage"]) async for row in self.database["accounts"].find()}
+
+
+@pytest.fixture
+async def runs(mongodb_uri: str, mongodb: Database[Document]) -> AsyncIterator[Runs]:
+    async with AsyncMongoClient[Document](mongodb_uri, tz_aware=True) as client:
+        yield Runs(client[mongodb.name])
+
+
+def found(*names: str, depth: int = 0) -> Found:
+    """Accounts did:plc:<name>."""
+    return Found(tuple((f"did:plc:{name}", f"{name}.test") for name in names), depth)
+
+
+def collected(account: str, *chains: str) -> ProfileCollected:
+    return ProfileCollected(f"did:plc:{account}", f"{account}.test", chains)
+
+
+async def opened(ledger: CrawlLedger, name: str, *chains: str, depth: int = 0) -> Account:
+    """An account whose profile is read, handed out to have its chains read."""
+    await ledger.confirm([found(name, depth=depth)])
+    await ledger.next_accounts(1000)
+    await ledger.confirm([collected(name, *chains)])
+    (account,) = [account for account in await ledger.next_open(1000) if account.did == f"did:plc:{name}"]
+    return account
