@@ -7,6 +7,7 @@ from typing import TextIO
 
 from rich.console import Console, RenderableType
 from rich.live import Live
+from rich.text import Text
 from scrapy.utils.log import get_scrapy_root_handler
 
 
@@ -43,7 +44,9 @@ class Screen:
         if self._handler and self._handler_stream:
             self._handler.setStream(self._handler_stream)
             self._handler = None
-        self._live.stop()
+        if self._live.is_started:
+            self._live.update(Text(), refresh=True)  # Live leaves behind what is higher than the terminal
+            self._live.stop()
 
 
 class _Above:

@@ -324,7 +324,7 @@ class CrawlLedger:
                 case ProfileCollected():
                     accounts += self._profile_collected(change, ended)
                 case ChainsFound():
-                    accounts.append(self._chains_found(change))
+                    accounts += self._chains_found(change)
                 case Progress():
                     accounts += self._progress(change, ended)
                 case Ended():
@@ -384,11 +384,12 @@ class CrawlLedger:
         }
         return [UpdateOne(self._at(change.did), {"$set": values | ({"pds": change.pds} if change.pds else {})})]
 
-    def _chains_found(self, change: ChainsFound) -> UpdateOne:
+    def _chains_found(self, change: ChainsFound) -> list[UpdateOne]:
         account = self._in_flight.get(change.did)
-        if account and not account.chains.keys() >= set(change.chains):
-            account.more = True
-        return UpdateOne(self._at(change.did), {"$set": {f"todo.{chain}": None for chain in change.chains}})
+        if account is None or not account.chains:
+            return []
+        account.more = account.more or not account.chains.keys() >= set(change.chains)
+        return [UpdateOne(self._at(change.did), {"$set": {f"todo.{chain}": None for chain in change.chains}})]
 
     def _progress(self, change: Progress, ended: list[Callable[[], object]]) -> list[UpdateOne]:
         account = self._in_flight.get(change.did)

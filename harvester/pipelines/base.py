@@ -3,6 +3,7 @@
 from typing import Any, Self
 
 from scrapy.crawler import Crawler
+from scrapy.exceptions import DropItem
 
 from harvester.items import Batch, Record
 
@@ -26,13 +27,16 @@ class BatchPipeline:
         if isinstance(item, Batch):
             return await self.process_batch(item)
         if isinstance(item, Record):
-            await self.process_batch(Batch([item], []))
+            processed = await self.process_batch(Batch([item], []))
+            if not processed.records:
+                raise DropItem(f"{item.KIND} {item.key}")
+            return processed.records[0]
         return item
 
     async def process_batch(self, batch: Batch) -> Batch:
         """The batch for the next pipeline. `ledger` must be passed on as it is."""
         processed = [self.process_record(record) for record in batch.records]
-        return Batch([record for record in processed if record is not None], batch.ledger)
+        return batch._replace(records=[record for record in processed if record is not None])
 
     def process_record(self, record: Record) -> Record | None:
         """The record for the next pipeline, or None to drop it."""

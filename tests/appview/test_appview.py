@@ -57,6 +57,7 @@ def test_a_harvest_finds_all_that_is_visible_and_nothing_else(
         "depth": "3",
         "direction": "both",
         "collect": "graph,profiles,posts,threads",
+        "media": "no",
         "history": history,
         "service": stack["appview"],
     }

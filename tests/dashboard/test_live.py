@@ -125,6 +125,15 @@ def test_panel_fits_a_small_terminal_and_one_that_knows_only_ascii() -> None:
     assert terminal.process.wait() == 0
 
 
+def test_panel_higher_than_the_terminal_leaves_nothing_behind() -> None:
+    with Terminal("30", columns=120, rows=7) as terminal:
+        terminal.read_until(lambda: "Accounts" in terminal.shown)
+        terminal.read_to_end()
+    assert "watched-1 is complete" in terminal.text
+    assert "╭" not in terminal.text
+    assert "│" not in terminal.text
+
+
 def test_first_ctrl_c_says_what_is_finished_and_how_to_continue(tmp_path: Path) -> None:
     go_on = tmp_path / "go-on"
     with Terminal("5", str(go_on), columns=200, rows=50) as terminal:

@@ -6,9 +6,11 @@ The specification is a JSON file: {"page": address, "batches": [[record, ...], .
 `<specification>.out` line by line, the stats at the end to `<specification>.stats`; the log goes to stderr.
 """
 
+import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +21,7 @@ from scrapy.crawler import AsyncCrawlerProcess, Crawler
 from scrapy.http import Response
 
 from harvester import settings
+from harvester.ending import Stopped, pause
 from harvester.items import Batch, Embed, Image, Post, Profile, Provenance, Record
 from harvester.outcomes import POLICIES
 
@@ -39,7 +42,13 @@ class Pictures(Spider):
             yield Request(f"{self.page}?{number}", cb_kwargs={"number": number}, dont_filter=True)
 
     def parse(self, response: Response, **kwargs: Any) -> Any:
+        self.watching = asyncio.ensure_future(self._tell_when_it_ends())
         yield Batch(list(self.batches[kwargs["number"]]), [])
+
+    async def _tell_when_it_ends(self) -> None:
+        with suppress(Stopped):
+            await pause(self.crawler, 600)
+        print("The crawl is ending", file=sys.stderr, flush=True)
 
 
 class Output:

@@ -28,6 +28,9 @@ class Site(ThreadingHTTPServer):
         self.most_at_once = 0
         self.lock = threading.Lock()
 
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Says nothing: crawls that are killed leave in the middle of an answer."""
+
     @property
     def origin(self) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}"

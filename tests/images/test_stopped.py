@@ -53,7 +53,7 @@ def test_records_whose_pictures_were_not_fetched_before_ctrl_c_are_not_confirmed
     run = crawl([posts])
     wait_until(lambda: site.at_once >= 16)
     run.process.send_signal(signal.SIGINT)
-    wait_until(lambda: "Received SIGINT" in run.log)
+    wait_until(lambda: "The crawl is ending" in run.log)
     site.open_gate.set()
     run.end()
 

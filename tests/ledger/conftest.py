@@ -25,25 +25,22 @@ class Runs:
 
     def __init__(self, database: AsyncDatabase[Document]) -> None:
         self.database = database
-        self._open: list[CrawlLedger] = []
 
-    async def next(self, max_accounts: int | None = None, collect: str = "graph,profiles,posts", **more: Any) -> CrawlLedger:
+    async def next(
+        self, max_accounts: int | None = None, collect: str = "graph,profiles,posts", scope: str = "0123456789abcdef"
+    ) -> CrawlLedger:
         """The ledger of the next run; the run before counts as killed unless it was closed."""
-        arguments = {"collect": collect.split(","), "depth": 3} | more
+        arguments = {"collect": collect.split(","), "depth": 3}
         ledger = CrawlLedger(
-            self.database, at_once, spider="bluesky", scope="0123456789", arguments=arguments, max_accounts=max_accounts
+            self.database, at_once, spider="bluesky", scope=scope, arguments=arguments, max_accounts=max_accounts
         )
         await ledger.open()
         return ledger
 
-    async def account(self, did: str) -> Document:
-        document = await self.database["accounts"].find_one({"did": did}, {"_id": 0, "updated_at": 0, "crawl": 0})
-        assert document
-        return document
-
-    async def states(self) -> dict[str, tuple[str, str]]:
-        """Account -> (state, stage)."""
-        return {row["did"]: (row["state"], row["stage"]) async for row in self.database["accounts"].find()}
+    async def documents(self, ledger: CrawlLedger) -> dict[str, Document]:
+        """DID -> the account's document, without times."""
+        hidden = {"_id": 0, "updated_at": 0, "crawl": 0}
+        return {row["did"]: row async for row in self.database["accounts"].find({"crawl": ledger.crawl}, hidden)}
 
 
 @pytest.fixture
