@@ -509,6 +509,9 @@ def test_faults_which_spoil_the_answer(site: Sandbox) -> None:
         struck(site, "not_utf8").body.decode()
     site.clear_faults()
     assert "handle" not in struck(site, "drop_field", field="handle").json
+    site.clear_faults()
+    assert struck(site, "replace", old=site.handle(0), new="new.example").json["handle"] == "new.example"
+    site.clear_faults()
     wish: dict[str, Any] = {"actor": site.did(0), "limit": 10}
     whole = call(site, "app.bsky.feed.getAuthorFeed", **wish).json["feed"]
     site.fault("half", match="getAuthorFeed")
@@ -574,10 +577,11 @@ def test_faults_of_pictures(site: Sandbox) -> None:
 def test_the_log_counts_requests(site: Sandbox) -> None:
     site.clear_log()
     call(site, TARGET, actor=site.did(0))
-    call(site, TARGET, actor="nobody.test")
+    call(site, TARGET, actor="nobody.test", headers={"authorization": "Bearer a.b.c"})
     log = site.log()
-    assert log["counts"] == {f"{TARGET} 200": 1, f"{TARGET} 400": 1}
+    assert log["counts"] == {f"{TARGET} 200": 1, f"{TARGET} 401": 1}
     assert [entry["actor"] for entry in log["requests"]] == [site.did(0), "nobody.test"]
+    assert [entry["authorized"] for entry in log["requests"]] == [False, True]
     assert log["max_concurrency"] == {TARGET: 1}
 
 

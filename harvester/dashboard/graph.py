@@ -6,7 +6,7 @@ from math import hypot, pi, sqrt
 from unicodedata import east_asian_width
 
 _ROUNDS = 200
-_LETTER, _LINE = 8.5, 14.0
+_LETTER, _LINE = 10.0, 14.0
 """About the width and height of a letter of a label."""
 
 _TURN = pi * (3 - sqrt(5))
@@ -96,24 +96,25 @@ def _apart(points: list[Point], radii: Sequence[float], width: float, height: fl
     return points
 
 
-def label(points: Sequence[Point], radii: Sequence[float], texts: Sequence[str]) -> list[float | None]:
-    """Height of the base line of each text, centred below or above its circle; None where there is no room.
+def label(points: Sequence[Point], radii: Sequence[float], texts: Sequence[str], width: float) -> list[Point | None]:
+    """Middle of the base line of each text, below or above its circle; None where there is no room.
 
-    Earlier texts go first. Only circles that have a text are kept free.
+    Earlier texts go first. Only circles that have a text are kept free. Texts stay within the width of the frame.
     """
-    boxes = [(x - r, y - r, x + r, y + r) for (x, y), r in zip(points, radii, strict=True)][: len(texts)]
-    lines: list[float | None] = []
-    for text, (x, y), radius, own in zip(texts, points, radii, list(boxes), strict=False):
+    circles = [(x - r, y - r, x + r, y + r) for (x, y), r in zip(points, radii, strict=True)][: len(texts)]
+    boxes = list(circles)
+    middles: list[Point | None] = []
+    for text, (x, y), radius, own in zip(texts, points, radii, circles, strict=False):
         half = _LETTER * sum(2 if east_asian_width(letter) in "WF" else 1 for letter in text) / 2
-        others = [box for box in boxes if box != own]
-        lines.append(None)
+        middle = min(max(x, half), width - half)
+        middles.append(None)
         for base in (y + radius + _LINE, y - radius - 0.3 * _LINE):
-            box = (x - half, base - 0.8 * _LINE, x + half, base + 0.3 * _LINE)
-            if not any(_overlap(box, other) for other in others):
-                lines[-1] = base
+            box = (middle - half, base - 0.8 * _LINE, middle + half, base + 0.3 * _LINE)
+            if not any(_overlap(box, other) for other in boxes if other != own):
+                middles[-1] = (middle, base)
                 boxes.append(box)
                 break
-    return lines
+    return middles
 
 
 def _overlap(one: tuple[float, ...], other: tuple[float, ...]) -> bool:

@@ -15,7 +15,7 @@ from pymongo.errors import PyMongoError
 
 from harvester.config import Config
 from harvester.dashboard.figures import Figures, Person, gather
-from harvester.dashboard.graph import label, place
+from harvester.dashboard.graph import Point, label, place
 from harvester.dashboard.timeline import Timeline
 from harvester.dashboard.words import spaced, without_userinfo
 from harvester.exceptions import ServiceError, StorageError, UsageError
@@ -85,6 +85,7 @@ def render(figures: Figures, images: Path) -> str:
         figures=figures,
         nodes=draw_nodes(figures, images),
         size=(WIDTH, HEIGHT),
+        lines=sorted({(min(pair), max(pair)) for pair in figures.follows}),
         timeline=Timeline.of(figures.days),
         languages=[(_LANGUAGES.get(code, code), count) for code, count in figures.languages],
         made=datetime.now(UTC),
@@ -100,8 +101,8 @@ class Node:
     x: float
     y: float
     radius: float
-    label_y: float | None
-    """Base line of its name; None when it has none."""
+    label: Point | None
+    """Middle of the base line of its name; None when it has none."""
     picture: str
     """A data: address; empty when there is none."""
 
@@ -126,10 +127,10 @@ def draw_nodes(figures: Figures, images: Path) -> list[Node]:
     rooms = [radius + (_LABEL_ROOM if rank < LABELLED else 0) for rank, radius in enumerate(radii)]
     points = place(rooms, figures.follows, WIDTH, HEIGHT)
     names = [short(person.name, _LONGEST_LABEL) for person in figures.people[:LABELLED]]
-    lines = label(points, radii, names) + [None] * len(figures.people)
+    labels = label(points, radii, names, WIDTH) + [None] * len(figures.people)
     return [
-        Node(person, round(x, 1), round(y, 1), round(radius, 1), line, thumbnail(images, person.picture))
-        for person, radius, (x, y), line in zip(figures.people, radii, points, lines, strict=False)
+        Node(person, round(x, 1), round(y, 1), round(radius, 1), at, thumbnail(images, person.picture))
+        for person, radius, (x, y), at in zip(figures.people, radii, points, labels, strict=False)
     ]
 
 

@@ -384,10 +384,9 @@ def parse_thread(body: bytes, provenance: Provenance) -> ParsedThread:
     while layer:
         below: list[Raw] = []
         for node in layer:
-            if node.not_found:
-                tree.not_found.append(node.uri)
-            elif node.blocked:
-                tree.blocked.append(node.uri)
+            if node.not_found or node.blocked:
+                if node.uri:
+                    (tree.not_found if node.not_found else tree.blocked).append(node.uri)
             elif node.post:
                 try:
                     post = _post(node.post, provenance)

@@ -39,7 +39,11 @@ def untruths(site: Sandbox, records: Records, accounts: Mapping[str, tuple[str, 
     stages = {"visible": "posts_collected", "skipped": "skipped"}
     posts = {uri: (post["text"], post["cid"]) for uri, post in records["posts"].items() if not _by_refuser(site, post)}
     shown = truth.posts | truth.reposted
-    roots = {uri: site.truth.tree(root) for uri in records["threads"] if (root := _root(site, uri))}
+    roots = {
+        uri: site.truth.tree(root)
+        for uri, thread in records["threads"].items()
+        if not _by_refuser(site, thread) and isinstance(root := site.world.post_of_uri(uri), Post)
+    }
     return differences(
         {
             "accounts": {did: stage for did, (stage, _) in accounts.items()},
@@ -72,12 +76,7 @@ def unstaged(data_dir: Path, records: Records, accounts: Mapping[str, tuple[str,
     return found
 
 
-def _root(site: Sandbox, uri: str) -> Post | None:
-    post = site.world.post_of_uri(uri)
-    return post if isinstance(post, Post) else None
-
-
-def _by_refuser(site: Sandbox, post: Mapping[str, Any]) -> bool:
-    """By an account whose declared intents say no: others' feeds show its posts and do not tell."""
-    index = site.network.index_of_did(post["did"])
+def _by_refuser(site: Sandbox, record: Mapping[str, Any]) -> bool:
+    """By an account whose declared intents say no: others' feeds show what is its own and do not tell."""
+    index = site.network.index_of_did(record["did"])
     return index is not None and site.network.kind(index) == "intents_refuse"

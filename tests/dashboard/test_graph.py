@@ -44,12 +44,21 @@ def test_graphs_without_edges_or_nodes_have_a_picture() -> None:
 
 
 def test_labels_keep_clear_of_each_other_and_of_labelled_nodes() -> None:
-    assert label([(100, 100)], [20], ["name"]) == [134]
+    def heights(points: list[Point], *texts: str) -> list[float | None]:
+        return [at and at[1] for at in label(points, [20.0] * len(points), texts, 1000)]
+
+    assert heights([(100, 100)], "name") == [134]
     crowded: list[Point] = [(100, 100), (100, 145), (100, 190)]
-    assert label(crowded, [20, 20, 20], ["first", "second", "third"]) == [pytest.approx(75.8), None, 224]
-    assert label(crowded, [20, 20, 20], ["first"]) == [134], "circles without a label may be covered"
-    beside: list[Point] = [(100, 100), (180, 100), (260, 100)]
-    below, above, again = label(beside, [20, 20, 20], ["a rather long name", "another one", "東京都"])
+    assert heights(crowded, "first", "second", "third") == [pytest.approx(75.8), None, 224]
+    assert heights(crowded, "first") == [134], "circles without a label may be covered"
+    below, above, again = heights([(100, 100), (180, 100), (260, 100)], "a rather long name", "another one", "東京都")
     assert below == again == 134
-    assert above is not None
-    assert above < 80
+    assert above == pytest.approx(75.8)
+
+
+def test_labels_stay_within_the_frame() -> None:
+    left, right = label([(10.0, 100.0), (990.0, 100.0)], [10.0, 10.0], ["n" * 20, "n" * 20], 1000)
+    assert left
+    assert right
+    assert left[0] >= 80
+    assert right[0] <= 920

@@ -1,5 +1,6 @@
 """A ledger on a database of the test's own, opened again as often as runs are to follow each other."""
 
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -15,9 +16,8 @@ T = TypeVar("T")
 Document = dict[str, Any]
 
 
-async def at_once(operation: Callable[[], Awaitable[T]]) -> T:
-    """Patience that has none."""
-    return await operation()
+class Killed(Exception):
+    """The run ended here."""
 
 
 class Runs:
@@ -25,14 +25,29 @@ class Runs:
 
     def __init__(self, database: AsyncDatabase[Document]) -> None:
         self.database = database
+        self.operations_left: float = math.inf
+        """After which the run counts as killed."""
+        self.meanwhile: Callable[[], Awaitable[None]] | None = None
+        """Done once, after the next operation was answered and before the ledger gets the answer."""
+
+    async def patiently(self, operation: Callable[[], Awaitable[T]]) -> T:
+        if self.operations_left <= 0:
+            raise Killed
+        self.operations_left -= 1
+        result = await operation()
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile:
+            await meanwhile()
+        return result
 
     async def next(
         self, max_accounts: int | None = None, collect: str = "graph,profiles,posts", scope: str = "0123456789abcdef"
     ) -> CrawlLedger:
         """The ledger of the next run; the run before counts as killed unless it was closed."""
+        self.operations_left = math.inf
         arguments = {"collect": collect.split(","), "depth": 3}
         ledger = CrawlLedger(
-            self.database, at_once, spider="bluesky", scope=scope, arguments=arguments, max_accounts=max_accounts
+            self.database, self.patiently, spider="bluesky", scope=scope, arguments=arguments, max_accounts=max_accounts
         )
         await ledger.open()
         return ledger
@@ -41,6 +56,11 @@ class Runs:
         """DID -> the account's document, without times."""
         hidden = {"_id": 0, "updated_at": 0, "crawl": 0}
         return {row["did"]: row async for row in self.database["accounts"].find({"crawl": ledger.crawl}, hidden)}
+
+    async def states(self, ledger: CrawlLedger) -> dict[str, tuple[str, str]]:
+        """DID -> the account's state and stage."""
+        documents = await self.documents(ledger)
+        return {did: (document["state"], document["stage"]) for did, document in documents.items()}
 
 
 @pytest.fixture

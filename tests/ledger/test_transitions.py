@@ -136,8 +136,8 @@ for _state in STATES:
 
 @pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__)
 async def test_a_change_does_what_the_table_says_and_nothing_when_made_again(runs: Runs, state: State) -> None:
-    for name, change in CHANGES.items():
-        ledger = await runs.next(scope=f"{name:>16}")
+    for number, (name, change) in enumerate(CHANGES.items()):
+        ledger = await runs.next(scope=f"{number:08}")
         await state(ledger)
         before = (await runs.documents(ledger)).get(ANN)
         await ledger.confirm([change])

@@ -224,6 +224,12 @@ def _without(value: object, name: str) -> object:
     return [_without(part, name) for part in value] if isinstance(value, list) else value
 
 
+def _replace(fault: Fault, answer: Answer) -> Answer:
+    """Another text wherever the `old` one stands."""
+    answer.body = answer.body.replace(fault.params["old"].encode(), fault.params["new"].encode())
+    return answer
+
+
 def _half(fault: Fault, answer: Answer) -> Answer:
     value = msgspec.json.decode(answer.body)
     if isinstance(value, dict) and answer.status == 200:
@@ -317,6 +323,7 @@ SPOILED: dict[str, Callable[[Fault, Answer], Answer]] = {
     "not_utf8": _not_utf8,
     "repeat_cursor": _repeat_cursor,
     "drop_field": _drop_field,
+    "replace": _replace,
     "half": _half,
 }
 """Kinds which change the answer of the endpoint."""

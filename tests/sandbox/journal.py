@@ -13,6 +13,8 @@ class Entry(NamedTuple):
     path: str
     status: int
     actor: str | None
+    authorized: bool
+    """Whether it came with a token."""
 
 
 class Journal:
@@ -31,11 +33,11 @@ class Journal:
             self.most_in_flight[endpoint] = self.in_flight[endpoint]
         return time.time()
 
-    def end(self, began: float, endpoint: str, method: str, path: str, status: int, actor: str | None) -> None:
+    def end(self, endpoint: str, entry: Entry) -> None:
         self.in_flight[endpoint] -= 1
         self.total += 1
-        self.counts[f"{endpoint} {status}"] += 1
-        self.entries.append(Entry(began, method, path, status, actor))
+        self.counts[f"{endpoint} {entry.status}"] += 1
+        self.entries.append(entry)
 
     def clear(self) -> None:
         self.entries.clear()

@@ -15,7 +15,7 @@ from aiohttp import web
 from tests.sandbox.answers import Answer, XrpcError, error_answer, json_answer
 from tests.sandbox.endpoints import Endpoints
 from tests.sandbox.faults import INSTEAD, SPOILED, WIRE, Faults
-from tests.sandbox.journal import Journal, endpoint_of
+from tests.sandbox.journal import Entry, Journal, endpoint_of
 from tests.sandbox.network import Network
 from tests.sandbox.posts import Posts
 from tests.sandbox.profiles import Profiles
@@ -103,7 +103,8 @@ class Site:
             status = 0 if request.transport is None or request.transport.is_closing() else response.status
             return response
         finally:
-            self.journal.end(began, endpoint, request.method, raw, status, _actor(query))
+            authorized = "authorization" in request.headers
+            self.journal.end(endpoint, Entry(began, request.method, raw, status, _actor(query), authorized))
 
     async def _respond(self, request: web.BaseRequest, raw: str, path: str, query: str) -> web.StreamResponse:
         fault = self.faults.pick(unquote(raw)) if self.faults.active else None

@@ -143,6 +143,13 @@ class Truth:
         return frozenset((self._network.did(n), self._posts.uri(subject)) for n, subject in subjects if subject)
 
     @cached_property
+    def own_reposts(self) -> frozenset[tuple[str, str]]:
+        """Account and at-uri, as the repositories of the kept accounts hold them; the post may be hidden."""
+        reposts = (Repost(index, number) for index in self.kept for number in range(self._posts.repost_count(index)))
+        subjects = ((repost.by, self._posts.repost_subject(repost)) for repost in reposts)
+        return frozenset((self._network.did(n), self._posts.uri(subject)) for n, subject in subjects if subject)
+
+    @cached_property
     def threads(self) -> dict[str, frozenset[str]]:
         """For each root by a kept account that somebody answered: every post visible in its tree, the root too."""
         found = {}

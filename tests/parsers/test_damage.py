@@ -1,0 +1,169 @@
+"""Whatever stands where a value should, a page yields records that can be kept, rejects, or a ParseError."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import bson
+import msgspec
+import pytest
+
+from harvester.exceptions import ParseError
+from harvester.parsers import bluesky as parse
+from tests.parsers.cases import READERS, Read, page
+
+Path = tuple[str | int, ...]
+
+DELETED = object()
+VALUES: list[Any] = [
+    DELETED,
+    None,
+    True,
+    7,
+    2**70,
+    -1.5,
+    "",
+    "a string \0",
+    "at://x",
+    [],
+    ["a string", None, [1]],
+    {},
+    {"$type": 5, "did": ["x"], "a key \0": 1, "labels": [None, {"val": "!no-unauthenticated", "src": []}]},
+]
+
+
+def paths(value: Any, at: Path = ()) -> Iterator[Path]:
+    """The ways to everything in a JSON value."""
+    for key, part in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield (*at, key)
+        yield from paths(part, (*at, key))
+
+
+def replaced(value: Any, at: Path, new: Any) -> Any:
+    """The value with something else at one place; what is not on the way there is shared."""
+    key, *rest = at
+    if rest:
+        new = replaced(value[key], tuple(rest), new)
+    if isinstance(value, list):
+        return [part for i, part in enumerate(value) if i != key] if new is DELETED else _with(list(value), key, new)
+    return {k: v for k, v in value.items() if k != key} if new is DELETED else _with(dict(value), key, new)
+
+
+def _with(container: Any, key: Any, new: Any) -> Any:
+    container[key] = new
+    return container
+
+
+def assert_can_be_kept(read: Read) -> None:
+    for record in read.records:
+        bson.encode(record.to_document())
+        json.loads(record.raw)
+    for reject in read.rejects:
+        assert reject.reason
+        reject.key.encode()
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_any_value_in_place_of_any_other(name: str) -> None:
+    value = json.loads(page(name))
+    survived = 0
+    for at in paths(value):
+        for new in VALUES:
+            body = msgspec.json.encode(replaced(value, at, new)) if new != 2**70 else _huge(value, at)
+            try:
+                assert_can_be_kept(READERS[name](body))
+                survived += 1
+            except ParseError:
+                pass
+            except Exception as error:
+                raise AssertionError(f"{name} with {new!r} at {at}") from error
+    assert survived > len(list(paths(value)))
+
+
+def _huge(value: Any, at: Path) -> bytes:
+    return json.dumps(replaced(value, at, 2**70)).encode()
+
+
+@pytest.mark.parametrize("levels", [60, 400, 30_000])
+@pytest.mark.parametrize("name", READERS)
+def test_deep_nesting_in_place_of_any_value(name: str, levels: int) -> None:
+    value = json.loads(page(name))
+    deep = [b"[" * levels + b"]" * levels, b'{"x":' * levels + b"1" + b"}" * levels]
+    for at in paths(value):
+        body = msgspec.json.encode(replaced(value, at, "@@@"))
+        for nested in deep:
+            try:
+                assert_can_be_kept(READERS[name](body.replace(b'"@@@"', nested)))
+            except ParseError:
+                pass
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_bad_bytes_anywhere_in_a_page(name: str) -> None:
+    body = page(name)
+    for at in range(0, len(body), 3):
+        for bad in (b"\xff", b"\xed\xa0\x80", b"\0", b'\\ud800"'):
+            try:
+                assert_can_be_kept(READERS[name](body[:at] + bad + body[at + 1 :]))
+            except ParseError:
+                pass
+
+
+@pytest.mark.parametrize("name", ["followers", "profiles", "feed", "embeds", "quotes", "lists", "list", "likes"])
+def test_a_bad_element_costs_only_itself(name: str) -> None:
+    value = json.loads(page(name))
+    rows = next(key for key, part in value.items() if isinstance(part, list))
+    whole = READERS[name](page(name))
+    for at in range(len(value[rows])):
+        for new in (None, 7, "x", [], {}, {"post": {}}, {"uri": "at://did:plc:ann/x/y", "cid": "c", "value": {}}):
+            read = READERS[name](msgspec.json.encode(replaced(value, (rows, at), new)))
+            assert len(read.records) + len(read.rejects) == len(whole.records) + len(whole.rejects)
+            assert len(read.records) >= len(whole.records) - 1
+
+
+def test_a_bad_reply_costs_only_what_is_below_it() -> None:
+    value = json.loads(page("thread"))
+    whole = {record.key for record in READERS["thread"](page("thread")).records}
+    for at in range(len(value["thread"]["replies"])):
+        for new in (None, 7, "x", [], {"post": 1, "replies": []}, {"replies": 3}, {"uri": {}}):
+            body = msgspec.json.encode(replaced(value, ("thread", "replies", at), new))
+            read = READERS["thread"](body)
+            lost = whole - {record.key for record in read.records}
+            below = msgspec.json.encode(value["thread"]["replies"][at]).decode()
+            assert all(key in below for key in lost)
+            assert read.rejects
+
+
+def test_reject_keeps_nothing_of_an_account_that_opted_out() -> None:
+    value = json.loads(page("quotes"))
+    for at in range(len(value["posts"])):
+        body = msgspec.json.encode(replaced(value, ("posts", at, "record"), "no record"))
+        for reject in READERS["quotes"](body).rejects:
+            assert b"Not to be kept" not in reject.raw
+    spoilt = page("quotes").replace(b"Not to be kept", b"Not to be kept \xff")
+    read = READERS["quotes"](spoilt)
+    assert [reject.raw for reject in read.rejects] == [b""] * len(read.rejects)
+    assert read.rejects
+
+
+ODD = [b"null", b"[]", b"7", b'"x"', b"{}", b'{"value":[]}', b'{"value":null}', b'{"value":{"bulkDataset":7}}', b'{"x":1}']
+
+
+@pytest.mark.parametrize("body", ODD)
+def test_small_answers_of_any_shape_state_nothing(body: bytes) -> None:
+    assert parse.parse_did_document(body) is None
+    assert parse.parse_intents(body) == {}
+    assert parse.parse_error(body) is None
+    assert parse.created_at(body) is None
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"\xff", b'{"error":', b"[" * 100_000])
+def test_small_answers_that_are_not_json(body: bytes) -> None:
+    with pytest.raises(ParseError):
+        parse.parse_did_document(body)
+    with pytest.raises(ParseError):
+        parse.parse_intents(body)
+    with pytest.raises(ParseError):
+        parse.parse_list_records(body)
+    assert parse.parse_error(body) is None
+    assert parse.created_at(body) is None
