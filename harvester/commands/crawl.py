@@ -1,7 +1,6 @@
 """`scrapy crawl`, with arguments checked first, and an exit code that means something."""
 
 import argparse
-import gc
 import sys
 from typing import Any
 
@@ -28,7 +27,6 @@ class Command(ScrapyCrawl):
         super().process_options(args, opts)
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        gc.collect()  # Scrapy left an event loop behind, which complains when it is collected at exit
         if len(args) != 1:
             raise UsageError("name one spider: scrapy crawl <spider>", print_help=False)
         spider = self._spider(args[0])
@@ -54,15 +52,17 @@ class Command(ScrapyCrawl):
         return spider
 
     def _crawl(self, name: str, opts: argparse.Namespace) -> int:
-        """Runs the spider; returns the exit code. Raises HarvesterError when it could not begin."""
+        """Runs the spider; returns the exit code. Raises what kept it from beginning."""
         process = self.crawler_process
         assert isinstance(process, AsyncCrawlerProcess)
         crawler = process.create_crawler(name)
         task = process.crawl(crawler, **opts.spargs)
         process.start()
-        if task.done() and not task.cancelled() and isinstance(error := task.exception(), HarvesterError):
+        stats = crawler.stats.get_stats()
+        error = task.exception() if task.done() and not task.cancelled() else None
+        if error and "harvester/exit_code" not in stats:
             raise error
-        return exit_code(crawler.stats.get_stats(), int(process.bootstrap_failed))
+        return exit_code(stats, int(process.bootstrap_failed))
 
 
 def exit_code(stats: dict[str, Any], otherwise: int) -> int:

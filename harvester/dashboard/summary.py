@@ -110,10 +110,11 @@ def _collected(progress: Progress, stats: Stats) -> Iterator[_Row]:
     for stage, count in accounts.by_stage.items():
         if stage == accounts.last_stage:
             yield "accounts", f"{count:,} of {accounts.total:,}"
-    if progress.records:
-        yield "records written", records_listed(progress.records)
-    else:
-        yield "records written", "none"
+    known = below(stats, "harvester/records/known")
+    new = {kind: count - known.get(kind, 0) for kind, count in progress.records.items()}
+    yield "new records", records_listed({kind: count for kind, count in new.items() if count > 0}) or "none"
+    if known:
+        yield "seen again", records_listed(known)
     if "collected" in progress.threads:
         yield "threads", f"{progress.threads['collected']:,} of {sum(progress.threads.values()):,}"
     unchanged = stats.get("harvester/images/unchanged", 0)

@@ -280,6 +280,7 @@ _T = TypeVar("_T")
 
 def _page(decode: Callable[[bytes], _T], body: bytes) -> _T:
     try:
+        str(body, "utf-8")  # msgspec does not look at the strings it skips, but they are kept in `raw`
         return decode(body)
     except _UNREADABLE as error:
         raise ParseError(f"the answer is not what its address promises: {error}") from None
@@ -343,8 +344,8 @@ def parse_feed(body: bytes, provenance: Provenance) -> Parsed:
 def _feed_items(body: bytes, provenance: Provenance) -> tuple[list[_FeedItem], list[Reject], str | None]:
     """The items of a feed, those that are none, and the cursor. One by one only when the page has a bad one."""
     try:
-        page = _decode_feed_page(body)
-    except _UNREADABLE:
+        page = _page(_decode_feed_page, body)
+    except ParseError:
         rows = _page(_decode_raw_feed_page, body)
     else:
         return page.feed, [], page.cursor
@@ -464,6 +465,7 @@ def parse_edges(kind: type[Repost] | type[Like], rows: Iterable[RepoRecord], pro
     rejects: list[Reject] = []
     for row in rows:
         try:
+            _decode_any(row.value)  # msgspec passes over a number without bounds, but it is kept in `raw`
             value = _decode_edge(row.value)
             subject = value.subject.uri
             records.append(

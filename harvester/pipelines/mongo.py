@@ -97,14 +97,17 @@ class MongoPipeline(BatchPipeline):
     async def _store(self, kind: type[Record], records: list[Record]) -> None:
         collection = self._database[kind.COLLECTION]
         documents = [record.to_document() for record in records]
+        known = 0
 
         async def write() -> None:
+            nonlocal known
             try:
                 await collection.insert_many(documents, ordered=False)
             except BulkWriteError as error:
                 failures = error.details["writeErrors"]
                 if not failures or any(failure["code"] != DUPLICATE_KEY for failure in failures):
                     raise
+                known = len(failures)
                 await collection.bulk_write(
                     [newer(kind, documents[failure["index"]]) for failure in failures], ordered=False
                 )
@@ -119,6 +122,8 @@ class MongoPipeline(BatchPipeline):
             if documents:
                 await self._patiently(write)
         self.stats.inc_value(f"harvester/records/stored/{kind.KIND}", len(documents))
+        if known:
+            self.stats.inc_value(f"harvester/records/known/{kind.KIND}", known)
 
     def _storable(self, kind: type[Record], documents: Iterable[Document]) -> Iterable[Document]:
         """Those that MongoDB can hold; the others are counted and named in the log."""

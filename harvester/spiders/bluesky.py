@@ -111,28 +111,25 @@ class BlueskySpider(HarvesterSpider):
         await self.ledger.skip_rest()
 
     async def open_crawl(self) -> None:
+        if all(isinstance(seed, BadSeed) for seed in self.arguments.read_seeds()):
+            raise UsageError("There is no seed to begin with. Give accounts: -a seeds=alice.bsky.social,did:plc:...")
+        self.service = await account_origin(self.crawler) or self.service
         await self.ledger.open()
         self.crawl_id, self.resumed = self.ledger.crawl, self.ledger.resumed
         self.crawler.stats.set_value("harvester/crawl", self.crawl_id)
-        self.service = await account_origin(self.crawler) or self.service
+        last = "posts_collected" if "posts" in self.arguments.collect else "profile_collected"
+        self.crawler.stats.set_value("harvester/last_stage", last)
         if self.resumed:
             self.logger.info("Continuing the crawl %s", self.crawl_id)
-        good: list[str] = []
-        any_good = False
+        await self.ledger.add_seeds(self.good_seeds())
         for seed in self.arguments.read_seeds():
             if isinstance(seed, BadSeed):
                 self.logger.warning("Line %d of the seeds, %r, is %s", seed.line, seed.text, seed.reason)
                 self.crawler.stats.inc_value("harvester/seeds/rejected")
                 await self.ledger.reject_seed(seed.text, seed.reason)
-            elif seed:
-                any_good = True
-                good.append(seed)
-                if len(good) == 1000:
-                    await self.ledger.add_seeds(good)
-                    good = []
-        await self.ledger.add_seeds(good)
-        if not any_good:
-            raise UsageError("There is no seed to begin with. Give accounts: -a seeds=alice.bsky.social,did:plc:...")
+
+    def good_seeds(self) -> Iterator[str]:
+        return (seed for seed in self.arguments.read_seeds() if isinstance(seed, str))
 
     async def next_requests(self) -> AsyncIterator[Request]:
         seeds = await self.ledger.next_seeds(min(PROFILES_A_CALL, PROFILES_AT_ONCE - self.ledger.seeds_in_flight()))

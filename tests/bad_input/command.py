@@ -5,11 +5,10 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from tests.sandbox.process import ROOT, Sandbox
+from tests.sandbox.process import ROOT
 
 PROGRAMS = Path(sys.executable).parent
 AT_ONCE = 3

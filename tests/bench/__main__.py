@@ -11,6 +11,9 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
+
+import pymongo
 
 from harvester import services
 from harvester.config import Config
@@ -29,7 +32,7 @@ def plain(service: str, folder: Path) -> float:
     assert sum(1 for _ in output.open()) == ACCOUNTS * PAGES * 100
     output.unlink()
     measured = json.loads(done.stdout)
-    return measured["pages"] / measured["cpu"]
+    return float(measured["pages"] / measured["cpu"])
 
 
 def harvester(service: str, folder: Path, database: str) -> float:
@@ -47,14 +50,17 @@ def harvester(service: str, folder: Path, database: str) -> float:
         sys.exit(done.stderr[-4000:])
     measured = json.loads(done.stdout.strip().splitlines()[-1])
     assert measured["posts"] == ACCOUNTS * PAGES * 100, measured
-    return ACCOUNTS * PAGES / measured["cpu"]
+    return float(ACCOUNTS * PAGES / measured["cpu"])
 
 
 def main() -> int:
     config = Config()
     uri = services.mongodb_uri(config)
     server = subprocess.Popen(
-        [sys.executable, "-m", "tests.bench.pages", str(ACCOUNTS), str(PAGES)], stdout=subprocess.PIPE, text=True, cwd=ROOT
+        [sys.executable, "-m", "tests.bench.pages", str(PAGES)],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
     )
     try:
         assert server.stdout
@@ -65,7 +71,9 @@ def main() -> int:
             for number in range(ROUNDS):
                 results["plain"].append(plain(service, Path(folder)))
                 results["harvester"].append(harvester(service, Path(folder), f"bench-{os.getpid()}-{number}"))
-                print(f"round {number + 1}: plain Scrapy {results['plain'][-1]:.0f}, harvester {results['harvester'][-1]:.0f}")
+                print(
+                    f"round {number + 1}: plain Scrapy {results['plain'][-1]:.0f}, harvester {results['harvester'][-1]:.0f}"
+                )
     finally:
         server.terminate()
         server.wait()
@@ -80,8 +88,7 @@ def main() -> int:
 
 def drop(uri: str) -> None:
     """Removes this bench's databases."""
-    import pymongo
-
+    client: pymongo.MongoClient[dict[str, Any]]
     with pymongo.MongoClient(uri) as client:
         for name in client.list_database_names():
             if name.startswith(f"bench-{os.getpid()}-"):

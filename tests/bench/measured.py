@@ -1,6 +1,6 @@
 """The spider `bluesky` with the project's own settings, and its CPU time printed.
 
-    python -m tests.bench.measured name=value ...
+python -m tests.bench.measured name=value ...
 """
 
 import json
@@ -39,10 +39,6 @@ if __name__ == "__main__":
     os.environ["SCRAPY_SETTINGS_MODULE"] = "harvester.settings"
     settings = get_project_settings()
     settings["EXTENSIONS"][CpuTime] = 1
-    if os.environ.get("BENCH_MONGO_ONLY"):
-        settings["ITEM_PIPELINES"] = {"harvester.pipelines.mongo.MongoPipeline": 1}
-        settings["EXTENSIONS"] = {CpuTime: 1}
-        settings["LOG_FORMATTER"] = "scrapy.logformatter.LogFormatter"
     process = AsyncCrawlerProcess(settings)
     process.crawl("bluesky", **dict(argument.split("=", 1) for argument in sys.argv[1:]))
     process.start()

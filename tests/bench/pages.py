@@ -1,13 +1,14 @@
 """A local server of pages of 100 posts, all different, made from one page of the sandbox's network.
 
-    python -m tests.bench.pages <accounts> <pages of each>
+    python -m tests.bench.pages <pages of each account>
 
 Prints its port. It answers getProfiles and getAuthorFeed, the latter from memory but for the names in it, so that
 it costs little beside the crawler that is measured.
 """
 
-import re
+import asyncio
 import sys
+import urllib.request
 from urllib.parse import parse_qs
 
 import msgspec
@@ -17,7 +18,6 @@ from aiohttp import web
 from tests.sandbox.process import Sandbox
 
 POSTS = 100
-_did = re.compile(rb"did:plc:[a-z2-7]{24}")
 ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
 
 
@@ -28,8 +28,6 @@ def did_of(account: int) -> str:
 
 def template() -> bytes:
     """One feed page with 100 posts, no reposts; `@@` stands before each post's record key, the author is `##`."""
-    import urllib.request
-
     with Sandbox(accounts=200, seed=3, posts=400) as site:
         items = []
         cursor = ""
@@ -44,10 +42,12 @@ def template() -> bytes:
     return msgspec.json.encode(items[:POSTS]).replace(author, b"##")
 
 
-def application(accounts: int, pages: int) -> web.Application:
+def application(pages: int) -> web.Application:
     """The server."""
     feed = template()
-    profile = b'{"did":"%s","handle":"h%d.example","displayName":"N","followersCount":1,"followsCount":1,"postsCount":1}'
+    profile = (
+        b'{"did":"%s","handle":"h%d.example","displayName":"N","followersCount":1,"followsCount":1,"postsCount":1}'
+    )
 
     async def profiles(request: web.Request) -> web.Response:
         asked = parse_qs(request.query_string)["actors"]
@@ -70,10 +70,8 @@ def application(accounts: int, pages: int) -> web.Application:
     return app
 
 
-async def serve(accounts: int, pages: int) -> None:
-    import asyncio
-
-    runner = web.AppRunner(application(accounts, pages), access_log=None)
+async def serve(pages: int) -> None:
+    runner = web.AppRunner(application(pages), access_log=None)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
@@ -82,4 +80,4 @@ async def serve(accounts: int, pages: int) -> None:
 
 
 if __name__ == "__main__":
-    uvloop.run(serve(int(sys.argv[1]), int(sys.argv[2])))
+    uvloop.run(serve(int(sys.argv[1])))

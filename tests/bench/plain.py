@@ -22,6 +22,9 @@ class PlainSpider(scrapy.Spider):
     """Author feeds, page by page."""
 
     name = "plain"
+    service: str
+    accounts: int
+    pages: int
 
     async def start(self) -> AsyncIterator[Any]:
         self.began = time.process_time()

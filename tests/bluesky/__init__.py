@@ -1,0 +1,1 @@
+"""The spider `bluesky` as a user runs it, against a network whose whole truth is known."""

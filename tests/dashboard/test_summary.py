@@ -46,7 +46,7 @@ def test_a_good_run_says_so_and_asks_for_nothing() -> None:
     assert summary.mood == "good"
     assert summary.missing == []
     assert summary.command is None
-    assert rows(summary)["records written"] == "80,200 follows, 12 list items"
+    assert rows(summary)["new records"] == "80,200 follows, 12 list items"
     assert rows(summary)["MongoDB"] == "database harvester, mongodb://db.example:27017: follows, list_items"
 
 
@@ -120,7 +120,7 @@ def test_every_error_of_ours_has_words_for_its_ending() -> None:
 def test_an_empty_run_can_be_summarised() -> None:
     summary = summarise({}, PLACES, COMMAND)
     assert summary.title.startswith("The crawl is stopped at once")
-    assert rows(summary)["records written"] == "none"
+    assert rows(summary)["new records"] == "none"
 
 
 def test_text_is_plain_without_a_terminal_and_fits_a_narrow_one() -> None:

@@ -175,9 +175,7 @@ def crawl(config: Config, site: Site, tmp_path: Path) -> Iterator[Callable[..., 
     }
     started: list[Run] = []
 
-    def start(
-        batches: list[list[dict[str, Any]]], environment: dict[str, str] | None = None, **rest: Any
-    ) -> Run:
+    def start(batches: list[list[dict[str, Any]]], environment: dict[str, str] | None = None, **rest: Any) -> Run:
         specification = {"page": f"{site.origin}/page", "batches": batches} | rest
         started.append(Run(tmp_path, base | (environment or {}), specification))
         return started[-1]

@@ -73,9 +73,7 @@ class Output:
 def _record(given: dict[str, Any]) -> Record:
     did = given["did"]
     if "cid" not in given:
-        return Profile(
-            did=did, provenance=PROVENANCE, avatar_url=given.get("avatar"), banner_url=given.get("banner")
-        )
+        return Profile(did=did, provenance=PROVENANCE, avatar_url=given.get("avatar"), banner_url=given.get("banner"))
     images = tuple(Image(url=url) for url in given["images"])
     return Post(
         did=did,

@@ -40,8 +40,7 @@ def bomb() -> bytes:
     header = struct.pack(">IIBBBBB", 30_000, 30_000, 8, 2, 0, 0, 0)
     chunks = [(b"IHDR", header), (b"IDAT", zlib.compress(bytes(1000))), (b"IEND", b"")]
     return b"\x89PNG\r\n\x1a\n" + b"".join(
-        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-        for name, data in chunks
+        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data)) for name, data in chunks
     )
 
 
@@ -63,9 +62,7 @@ GOOD: dict[str, bytes] = {
     "alpha.png": encoded(HALF_TRANSPARENT, "PNG"),
     "plain.webp": encoded(painted(), "WEBP"),
     "alpha.webp": encoded(HALF_TRANSPARENT, "WEBP", lossless=True),
-    "moving.gif": encoded(
-        painted(), "GIF", save_all=True, append_images=[painted("black")], comment=b"secret"
-    ),
+    "moving.gif": encoded(painted(), "GIF", save_all=True, append_images=[painted("black")], comment=b"secret"),
 }
 REFUSED: dict[str, tuple[bytes, str]] = {
     "html.jpg": (HTML, "not_an_image"),

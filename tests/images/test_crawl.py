@@ -66,14 +66,10 @@ def test_every_picture_of_a_batch_is_stored_or_counted_with_its_reason(
     assert run.stats["finish_reason"] == "finished"
     assert "log_count/ERROR" not in run.stats
     for reason in set(reasons):
-        assert (
-            sum("WARNING: No picture" in line and f": {reason}" in line for line in run.log.splitlines()) == 1
-        )
+        assert sum("WARNING: No picture" in line and f": {reason}" in line for line in run.log.splitlines()) == 1
 
 
-def test_a_profile_has_avatar_and_banner_and_names_their_sources(
-    crawl: Crawl, site: Site, config: Config
-) -> None:
+def test_a_profile_has_avatar_and_banner_and_names_their_sources(crawl: Crawl, site: Site, config: Config) -> None:
     avatar, banner = f"{site.origin}/plain.jpg", f"{site.origin}/plain.png"
 
     run = crawl([[{"did": BOB, "avatar": avatar, "banner": banner}]]).end()
@@ -96,9 +92,7 @@ def test_the_same_picture_in_two_posts_is_fetched_once_and_stored_for_each(
     assert len(whole_jpegs(config.data_dir / "images")) == 3
 
 
-def test_a_second_crawl_fetches_only_what_is_new_or_has_changed(
-    crawl: Crawl, site: Site, config: Config
-) -> None:
+def test_a_second_crawl_fetches_only_what_is_new_or_has_changed(crawl: Crawl, site: Site, config: Config) -> None:
     alice = {"did": ALICE, "avatar": f"{site.origin}/plain.jpg", "banner": f"{site.origin}/plain.png"}
     bob = {"did": BOB, "avatar": f"{site.origin}/plain.jpg?bob", "banner": f"{site.origin}/plain.png?bob"}
     crawl([[alice, bob, post("bafy1", f"{site.origin}/plain.webp")]]).end()
@@ -122,9 +116,7 @@ def test_a_second_crawl_fetches_only_what_is_new_or_has_changed(
     assert records[BOB]["media_sources"] == {"avatar": bob["avatar"], "banner": bob["banner"]}
 
 
-def test_a_picture_that_was_deleted_from_disk_is_fetched_again(
-    crawl: Crawl, site: Site, config: Config
-) -> None:
+def test_a_picture_that_was_deleted_from_disk_is_fetched_again(crawl: Crawl, site: Site, config: Config) -> None:
     batch = [{"did": ALICE, "avatar": f"{site.origin}/plain.jpg"}, post("bafy1", f"{site.origin}/plain.png")]
     crawl([batch]).end()
     stored = whole_jpegs(config.data_dir / "images")

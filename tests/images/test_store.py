@@ -116,9 +116,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LocalStore
         store.s3_client.close()
 
 
-PATHS = [
-    f"{did}/{name}" for did in (ALICE, ALICIA, BOB) for name in ("banner.jpg", "pfp.jpg", "posts/bafy_0.jpg")
-]
+PATHS = [f"{did}/{name}" for did in (ALICE, ALICIA, BOB) for name in ("banner.jpg", "pfp.jpg", "posts/bafy_0.jpg")]
 
 
 def test_removing_an_account_removes_its_pictures_and_no_other(store: LocalStore | S3Store) -> None:
@@ -149,9 +147,7 @@ def test_pictures_are_kept_in_s3_and_not_fetched_again(
     assert not (config.data_dir / "images").exists()
 
 
-def test_a_bucket_that_cannot_be_written_ends_the_run_and_confirms_no_record(
-    crawl: Crawl, site: Site, s3: Any
-) -> None:
+def test_a_bucket_that_cannot_be_written_ends_the_run_and_confirms_no_record(crawl: Crawl, site: Site, s3: Any) -> None:
     where = {"HARVESTER_IMAGES_STORE": "s3://no-such-bucket/x", "AWS_SECRET_ACCESS_KEY": "wrong"}
 
     run: Run = crawl([[post("bafy1", f"{site.origin}/plain.jpg")]], where).end()

@@ -105,9 +105,7 @@ class Toy:
 
     def reports(self) -> list[str]:
         """The reports that were written, the oldest first."""
-        return [
-            path.read_text("utf-8") for path in sorted((self.data_dir / "reports" / "toy").glob("*.html"))
-        ]
+        return [path.read_text("utf-8") for path in sorted((self.data_dir / "reports" / "toy").glob("*.html"))]
 
 
 @pytest.fixture

@@ -57,9 +57,7 @@ def send(alert: Alert | None = None, **settings: Any) -> list[bool]:
 
 
 def long_alert() -> Alert:
-    return Alert(
-        "title", ["first line", *(f"failure {number}: " + "x" * 200 for number in range(100))], Path("r"), {}
-    )
+    return Alert("title", ["first line", *(f"failure {number}: " + "x" * 200 for number in range(100))], Path("r"), {})
 
 
 def test_webhook_gets_the_alert_as_data(sink: HttpSink) -> None:
@@ -183,9 +181,7 @@ class Mailbox:
         self._controller.start()
         self.port = port
 
-    def _login(
-        self, server: Any, session: Session, envelope: Envelope, mechanism: str, data: Any
-    ) -> AuthResult:
+    def _login(self, server: Any, session: Session, envelope: Envelope, mechanism: str, data: Any) -> AuthResult:
         self.logins.append((data.login, data.password))
         return AuthResult(success=data.password == b"sesame", handled=False)
 
@@ -212,9 +208,7 @@ def _make_certificate(path: Path) -> None:
         .serial_number(1)
         .not_valid_before(now - timedelta(days=1))
         .not_valid_after(now + timedelta(days=1))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))]), critical=False
-        )
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))]), critical=False)
         .sign(key, hashes.SHA256())
     )
     encoding = serialization.Encoding.PEM

@@ -25,9 +25,7 @@ NOW = datetime.now(UTC)
 
 
 @pytest.fixture
-async def database(
-    mongodb: Database[dict[str, Any]], mongodb_uri: str
-) -> AsyncIterator[AsyncDatabase[dict[str, Any]]]:
+async def database(mongodb: Database[dict[str, Any]], mongodb_uri: str) -> AsyncIterator[AsyncDatabase[dict[str, Any]]]:
     """The test's database, for use on the event loop."""
     async with AsyncMongoClient[dict[str, Any]](mongodb_uri, tz_aware=True) as client:
         yield client[mongodb.name]
@@ -90,9 +88,7 @@ async def test_a_run_is_compared_with_earlier_passed_whole_runs_of_its_spider(
 
 
 async def test_only_the_newest_runs_are_compared(database: AsyncDatabase[dict[str, Any]]) -> None:
-    await database.runs.insert_many(
-        [run(f"{n:02}", started_at=NOW - timedelta(days=n)) for n in range(1, 15)]
-    )
+    await database.runs.insert_many([run(f"{n:02}", started_at=NOW - timedelta(days=n)) for n in range(1, 15)])
     earlier = await earlier_runs(database, run("this"))
     assert [each["_id"] for each in earlier.same_scope] == [f"{n:02}" for n in range(1, COMPARED_RUNS + 1)]
 

@@ -12,9 +12,7 @@ from harvester.monitors.report import render
 
 STARTED = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
 NASTY = '<script>alert("&")</script>'
-JUDGEMENT = Judgement(
-    "failed", [Judged("Refusals", "passed", "None."), Judged("Error ratio", "failed", NASTY)]
-)
+JUDGEMENT = Judgement("failed", [Judged("Refusals", "passed", "None."), Judged("Error ratio", "failed", NASTY)])
 
 
 def run(posts: int = 0, **fields: Any) -> dict[str, Any]:
@@ -93,9 +91,7 @@ def test_the_page_says_what_happened() -> None:
     earlier = Earlier([run(2000, coverage={"post": {"text": 1.0}})], [])
     arguments = {"seeds": ["a.test", "b.test"], "depth": 2, "since": None}
     text = Checker(
-        render(
-            run(1000, errors=errors, arguments=arguments), JUDGEMENT, earlier, "scrapy crawl toy -a depth=2"
-        )
+        render(run(1000, errors=errors, arguments=arguments), JUDGEMENT, earlier, "scrapy crawl toy -a depth=2")
     ).text
     for part in (
         "failed",

@@ -42,14 +42,10 @@ def test_a_good_run_passes_is_written_down_and_alerts_nobody(
     assert len(toy.reports()) == 1
     assert run["report"] in log
     assert sink.posts == []
-    assert {"spider_1_scope_1_started_at_-1", "state_1_heartbeat_at_1"} <= set(
-        mongodb.runs.index_information()
-    )
+    assert {"spider_1_scope_1_started_at_-1", "state_1_heartbeat_at_1"} <= set(mongodb.runs.index_information())
 
 
-def test_half_the_records_of_earlier_runs_raise_an_alert(
-    make_toy: MakeToy, last_run: LastRun, sink: HttpSink
-) -> None:
+def test_half_the_records_of_earlier_runs_raise_an_alert(make_toy: MakeToy, last_run: LastRun, sink: HttpSink) -> None:
     toy = make_toy(HARVESTER_ALERT_WEBHOOK_URL=sink.url)
     toy.run(harvest(100))
     toy.run(harvest(110))
@@ -87,10 +83,7 @@ def test_a_blocked_run_raises_an_alert_that_says_who_refused_and_with_what_words
     }
     toy.run({**harvest(40), **refused}, reason="blocked")
     messages = {failure["monitor"]: failure["message"] for failure in sink.posts[0].body["failures"]}
-    assert (
-        'api.test:8080 said no 12 times (blocked), and said: "HTTP 403: too many of you"'
-        in messages["Refusals"]
-    )
+    assert 'api.test:8080 said no 12 times (blocked), and said: "HTTP 403: too many of you"' in messages["Refusals"]
     assert "'blocked'" in messages["Finish reason"]
 
 
@@ -151,9 +144,7 @@ def test_what_a_spider_counts_while_it_closes_is_judged(make_toy: MakeToy, last_
     assert last_run()["accounts"]["failed"] == 90
 
 
-def test_failed_monitors_neither_log_errors_nor_replace_an_exit_code(
-    make_toy: MakeToy, last_run: LastRun
-) -> None:
+def test_failed_monitors_neither_log_errors_nor_replace_an_exit_code(make_toy: MakeToy, last_run: LastRun) -> None:
     toy = make_toy()
     log = toy.run({"harvester/exit_code": 4}, reason="storage_error")
     run = last_run()

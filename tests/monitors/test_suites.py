@@ -18,9 +18,7 @@ def judge(stats: Stats, earlier: Earlier | None = None, resumed: bool = False) -
     """What the monitors say, by name, about a finished run with these stats."""
     spider = SimpleNamespace(resumed=resumed)
     history = SimpleNamespace(earlier=earlier)
-    crawler = SimpleNamespace(
-        get_extension=lambda kind: history if kind is RunHistory else None, spider=spider
-    )
+    crawler = SimpleNamespace(get_extension=lambda kind: history if kind is RunHistory else None, spider=spider)
     suite = MonitorSuite(monitors=RunMonitors.monitors)
     stats = {"finish_reason": "finished", **stats}
     result = MonitorRunner().run(suite, stats=stats, crawler=crawler, spider=spider)
@@ -173,8 +171,7 @@ def test_rejects_fail_with_their_reasons() -> None:
 
 def test_a_failure_that_no_rule_knew_fails() -> None:
     assert (
-        "1 failure matched no rule"
-        in failures(harvest(100) | {"harvester/unclassified": 1})["Unclassified failures"]
+        "1 failure matched no rule" in failures(harvest(100) | {"harvester/unclassified": 1})["Unclassified failures"]
     )
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import bson
@@ -57,7 +58,7 @@ def _with(container: Any, key: Any, new: Any) -> Any:
 def assert_can_be_kept(read: Read) -> None:
     for record in read.records:
         bson.encode(record.to_document())
-        json.loads(record.raw)
+        msgspec.json.decode(record.raw)
     for reject in read.rejects:
         assert reject.reason
         reject.key.encode()
@@ -92,30 +93,39 @@ def test_deep_nesting_in_place_of_any_value(name: str, levels: int) -> None:
     for at in paths(value):
         body = msgspec.json.encode(replaced(value, at, "@@@"))
         for nested in deep:
-            try:
+            with suppress(ParseError):
                 assert_can_be_kept(READERS[name](body.replace(b'"@@@"', nested)))
-            except ParseError:
-                pass
 
 
 @pytest.mark.parametrize("name", READERS)
 def test_bad_bytes_anywhere_in_a_page(name: str) -> None:
     body = page(name)
     for at in range(0, len(body), 3):
-        for bad in (b"\xff", b"\xed\xa0\x80", b"\0", b'\\ud800"'):
-            try:
+        for bad in (b"\xff", b"\xed\xa0\x80", b"\0", b'\\"'):
+            with suppress(ParseError):
                 assert_can_be_kept(READERS[name](body[:at] + bad + body[at + 1 :]))
-            except ParseError:
-                pass
 
 
-@pytest.mark.parametrize("name", ["followers", "profiles", "feed", "embeds", "quotes", "lists", "list", "likes"])
+@pytest.mark.parametrize("name", ["likes", "reposts"])
+def test_what_no_reader_could_read_again_in_what_an_account_s_own_server_sends(name: str) -> None:
+    body = page(name)
+    for at in range(len(body)):
+        for bad in (b"\\ud800", b',"x":1e999', b'"x":1e999,'):
+            with suppress(ParseError):
+                assert_can_be_kept(READERS[name](body[:at] + bad + body[at:]))
+
+
+NO_REPLIES: list[Any] = [None, 7, "x", [], {"post": 1, "replies": []}, {"replies": 3}, {"uri": {}}]
+NO_ROWS: list[Any] = [None, 7, "x", [], {}, {"post": {}}, {"uri": {}}]
+
+
+@pytest.mark.parametrize("name", ["followers", "profiles", "feed", "embeds", "quotes", "lists", "list"])
 def test_a_bad_element_costs_only_itself(name: str) -> None:
     value = json.loads(page(name))
     rows = next(key for key, part in value.items() if isinstance(part, list))
     whole = READERS[name](page(name))
     for at in range(len(value[rows])):
-        for new in (None, 7, "x", [], {}, {"post": {}}, {"uri": "at://did:plc:ann/x/y", "cid": "c", "value": {}}):
+        for new in NO_ROWS:
             read = READERS[name](msgspec.json.encode(replaced(value, (rows, at), new)))
             assert len(read.records) + len(read.rejects) == len(whole.records) + len(whole.rejects)
             assert len(read.records) >= len(whole.records) - 1
@@ -125,7 +135,7 @@ def test_a_bad_reply_costs_only_what_is_below_it() -> None:
     value = json.loads(page("thread"))
     whole = {record.key for record in READERS["thread"](page("thread")).records}
     for at in range(len(value["thread"]["replies"])):
-        for new in (None, 7, "x", [], {"post": 1, "replies": []}, {"replies": 3}, {"uri": {}}):
+        for new in NO_REPLIES:
             body = msgspec.json.encode(replaced(value, ("thread", "replies", at), new))
             read = READERS["thread"](body)
             lost = whole - {record.key for record in read.records}
@@ -140,13 +150,11 @@ def test_reject_keeps_nothing_of_an_account_that_opted_out() -> None:
         body = msgspec.json.encode(replaced(value, ("posts", at, "record"), "no record"))
         for reject in READERS["quotes"](body).rejects:
             assert b"Not to be kept" not in reject.raw
-    spoilt = page("quotes").replace(b"Not to be kept", b"Not to be kept \xff")
-    read = READERS["quotes"](spoilt)
-    assert [reject.raw for reject in read.rejects] == [b""] * len(read.rejects)
-    assert read.rejects
+    unreadable = page("quotes").replace(b'"indexedAt": "2024', b'"x": 1e999, "indexedAt": "2024')
+    assert [reject.raw for reject in READERS["quotes"](unreadable).rejects] == [b""] * 5
 
 
-ODD = [b"null", b"[]", b"7", b'"x"', b"{}", b'{"value":[]}', b'{"value":null}', b'{"value":{"bulkDataset":7}}', b'{"x":1}']
+ODD = [b"null", b"[]", b"7", b'"x"', b"{}", b'{"value":[]}', b'{"value":null}', b'{"value":{"bulkDataset":7}}']
 
 
 @pytest.mark.parametrize("body", ODD)

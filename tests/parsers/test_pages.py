@@ -1,7 +1,7 @@
 """What is read from the saved pages is what is written beside them, and all of it can be kept."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
 
@@ -77,7 +77,7 @@ def test_what_was_reposted_is_an_edge_and_no_post() -> None:
     assert all(record.did == "did:plc:ann" for record in found("feed").records)
 
 
-BROKEN = {
+BROKEN: dict[str, Callable[[bytes], bytes]] = {
     "truncated": lambda body: body[: len(body) // 2],
     "truncated by one byte": lambda body: body.rstrip()[:-1],
     "empty": lambda body: b"",

@@ -36,9 +36,7 @@ ALICE = "did:plc:alice"
 ALICIA = "did:plc:alicea"
 """Begins like Alice's."""
 BOB = "did:web:bob.example"
-PROVENANCE = Provenance(
-    f"https://example.com/?actor={ALICE}", datetime(2026, 11, 20, tzinfo=UTC), "bluesky", "c-1"
-)
+PROVENANCE = Provenance(f"https://example.com/?actor={ALICE}", datetime(2026, 11, 20, tzinfo=UTC), "bluesky", "c-1")
 SECRET = "What Alice wrote"
 PICTURE = f"https://cdn.example.com/img/{ALICE}/bafyalice@jpeg"
 
@@ -143,9 +141,7 @@ def _quoting(did: str) -> list[Record]:
 
 def alices() -> list[Record]:
     """What a purge of Alice removes: hers, and the edges that lead to her."""
-    return _of(ALICE, BOB) + [
-        r for r in _of(BOB, ALICE) + _of(ALICIA, ALICE) if getattr(r, "subject_did", "") == ALICE
-    ]
+    return _of(ALICE, BOB) + [r for r in _of(BOB, ALICE) + _of(ALICIA, ALICE) if getattr(r, "subject_did", "") == ALICE]
 
 
 def neighbours() -> list[Record]:
@@ -226,6 +222,4 @@ def lines(config: Config) -> dict[str, list[bytes]]:
 
 def pictures(config: Config) -> dict[str, bytes]:
     root = Path(config.images_location)
-    return {
-        path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()
-    }
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}

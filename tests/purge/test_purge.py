@@ -131,9 +131,7 @@ def test_what_others_quoted_of_it_is_emptied_and_the_rest_of_their_posts_stays(
     assert posts["q1"]["media_urls"] == ["https://cdn.example.com/own.jpg"]
     assert posts["q2"]["embed"]["quote"]["text"] == "around"
     assert posts["q2"]["embed"]["quote"]["embed"] == {"quote": emptied}
-    assert posts["q3"]["embed"]["unknown"] == [
-        {"$type": "x.y", "record": {"uri": harvest.uri(ALICE), "purged": True}}
-    ]
+    assert posts["q3"]["embed"]["unknown"] == [{"$type": "x.y", "record": {"uri": harvest.uri(ALICE), "purged": True}}]
     assert posts["q4"]["text"] == f"I like {ALICE}"
     staged = [json.loads(line) for line in harvest.lines(config)["staging/post"]]
     of_bob = [line["raw"] for line in staged if line["key"] == harvest.uri(BOB, "q1")]
@@ -194,9 +192,7 @@ def test_an_account_can_be_purged_before_it_is_ever_met(purge: Purge, mongodb: M
 def test_who_is_not_clear_is_refused_and_nothing_is_removed(
     purge: Purge, mongodb: Mongo, config: Config, arguments: list[str], said: str
 ) -> None:
-    mongodb["profiles"].insert_many(
-        [{"_id": f"did:plc:{n}", "did": n, "handle": "twins.example"} for n in "ab"]
-    )
+    mongodb["profiles"].insert_many([{"_id": f"did:plc:{n}", "did": n, "handle": "twins.example"} for n in "ab"])
     mongodb["profiles"].insert_one({"_id": "did:plc:c", "handle": "handle.invalid"})
 
     refused = purge(*arguments, "--yes")
@@ -208,18 +204,14 @@ def test_who_is_not_clear_is_refused_and_nothing_is_removed(
 
 
 @pytest.mark.parametrize("typed", ["n\n", ""])
-def test_it_says_what_it_would_remove_and_asks(
-    purge: Purge, mongodb: Mongo, config: Config, typed: str
-) -> None:
+def test_it_says_what_it_would_remove_and_asks(purge: Purge, mongodb: Mongo, config: Config, typed: str) -> None:
     harvest.store(mongodb, config, with_alice=True)
     before = harvest.documents(mongodb), harvest.pictures(config)
 
     refused = purge("--account", ALICE, typed=typed)
 
     assert refused.returncode == 1
-    counts = {
-        line[:17].strip(): line[17:].strip() for line in refused.stdout.splitlines() if line.startswith("  ")
-    }
+    counts = {line[:17].strip(): line[17:].strip() for line in refused.stdout.splitlines() if line.startswith("  ")}
     assert counts == {
         "profiles": "1",
         "follows": "3",
@@ -280,9 +272,7 @@ def test_a_purge_that_was_killed_is_completed_by_doing_it_again(
     assert not list(config.data_dir.rglob("*.tmp"))
 
 
-def test_segments_of_a_running_crawl_are_left_alone_and_named(
-    purge: Purge, mongodb: Mongo, config: Config
-) -> None:
+def test_segments_of_a_running_crawl_are_left_alone_and_named(purge: Purge, mongodb: Mongo, config: Config) -> None:
     harvest.store(mongodb, config, with_alice=True)
     writer = SegmentWriter(config.data_dir / "staging" / "bluesky")
     writer.write("post", [b'{"kind":"post","key":"at://did:plc:alice/x/1","did":"did:plc:alice","raw":{}}'])
@@ -300,9 +290,7 @@ def test_segments_of_a_running_crawl_are_left_alone_and_named(
     assert not list(config.data_dir.rglob(f"*{OPEN}"))
 
 
-def test_a_damaged_segment_is_named_and_all_else_is_removed(
-    purge: Purge, mongodb: Mongo, config: Config
-) -> None:
+def test_a_damaged_segment_is_named_and_all_else_is_removed(purge: Purge, mongodb: Mongo, config: Config) -> None:
     harvest.store(mongodb, config, with_alice=True)
     damaged = config.data_dir / "staging" / "bluesky" / "post" / "2026-11-01" / "000000-1-1.jsonl.zst"
     damaged.parent.mkdir(parents=True)
@@ -331,9 +319,7 @@ def line(**fields: Any) -> bytes:
         line(kind="list_item", key=harvest.uri(BOB), did=BOB, raw={"subject": {"did": ALICE}}),
         line(kind="list_item", key=harvest.uri(BOB), did=BOB, raw={"subject": ALICE}),
         line(kind="post", key=harvest.uri(ALICE), reason="no rule", raw={}),
-        line(
-            kind="like", key=harvest.uri(BOB), reason="no rule", raw={"subject": {"uri": harvest.uri(ALICE)}}
-        ),
+        line(kind="like", key=harvest.uri(BOB), reason="no rule", raw={"subject": {"uri": harvest.uri(ALICE)}}),
     ],
 )
 def test_lines_of_the_account_and_of_edges_to_it_go(gone: bytes) -> None:
@@ -346,9 +332,7 @@ def test_lines_of_the_account_and_of_edges_to_it_go(gone: bytes) -> None:
         line(kind="profile", key=ALICIA, did=ALICIA, raw={"did": ALICIA}),
         line(kind="follow", key=f"{BOB} {ALICIA}", did=BOB, raw={}),
         line(kind="post", key=harvest.uri(BOB), did=BOB, raw={"text": f"hello {ALICE}"}),
-        line(
-            kind="post", key=harvest.uri(BOB), did=BOB, raw={"reply": {"parent": {"uri": harvest.uri(ALICE)}}}
-        ),
+        line(kind="post", key=harvest.uri(BOB), did=BOB, raw={"reply": {"parent": {"uri": harvest.uri(ALICE)}}}),
         line(kind="profile", key=BOB, did=BOB, url=f"https://example.com/?actors={ALICE}", raw={}),
         b'{"kind":"post",  "key":"x", "did":"did:plc:b", "raw":{"a": 1.50, "t": "did:plc:alice"}}',
     ],
@@ -358,9 +342,7 @@ def test_lines_of_others_keep_their_bytes(kept: bytes) -> None:
 
 
 def test_a_reject_that_is_no_json_is_emptied_when_it_names_the_account() -> None:
-    left = without(
-        line(kind="profile", key="", reason="broken", raw=f'{{"did":"{ALICE}","displayName'), ALICE
-    )
+    left = without(line(kind="profile", key="", reason="broken", raw=f'{{"did":"{ALICE}","displayName'), ALICE)
 
     assert left
     assert json.loads(left) == {"kind": "profile", "key": "", "reason": "broken", "raw": "purged"}
@@ -368,13 +350,11 @@ def test_a_reject_that_is_no_json_is_emptied_when_it_names_the_account() -> None
 
 def test_surrogates_in_a_line_do_not_stop_a_purge() -> None:
     left = without(
-        rb'{"kind":"post","key":"k","did":"d","raw":{"a":{"did":"%b","x":"\ud800"},"b":"\ud800"}}'
-        % ALICE.encode(),
+        rb'{"kind":"post","key":"k","did":"d","raw":{"a":{"did":"%b","x":"\ud800"},"b":"\ud800"}}' % ALICE.encode(),
         ALICE,
     )
 
     assert (
         left
-        == rb'{"kind":"post","key":"k","did":"d","raw":{"a":{"did":"%b","purged":true},"b":"\ud800"}}'
-        % ALICE.encode()
+        == rb'{"kind":"post","key":"k","did":"d","raw":{"a":{"did":"%b","purged":true},"b":"\ud800"}}' % ALICE.encode()
     )

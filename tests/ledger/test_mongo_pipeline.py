@@ -1,0 +1,206 @@
+"""Records are stored once under their key, the newest observation wins, and the ledger learns of what is stored."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from pymongo.asynchronous.collection import AsyncCollection
+from pymongo.database import Database
+from scrapy.crawler import Crawler
+
+from harvester.exceptions import StorageError
+from harvester.items import RECORDS, Batch, Record
+from harvester.pipelines.mongo import MongoPipeline
+from tests.pipelines.records import ALICE, BOB, PAGE, crawler, follow, post, profile, stats
+
+Document = dict[str, Any]
+
+
+class Notebook:
+    """A ledger that notes its changes, and what was stored by then."""
+
+    def __init__(self, database: Database[Document]) -> None:
+        self._database = database
+        self.confirmed: list[Any] = []
+
+    async def confirm(self, changes: Iterable[Any]) -> None:
+        for uri in changes:
+            assert self._database["posts"].find_one({"_id": uri}), "confirmed before it was stored"
+            self.confirmed.append(uri)
+
+
+@pytest.fixture
+def of(mongodb: Database[Document], mongodb_uri: str, monkeypatch: pytest.MonkeyPatch) -> Crawler:
+    monkeypatch.setenv("HARVESTER_MONGODB_URI", mongodb_uri)
+    monkeypatch.setenv("HARVESTER_DATABASE", mongodb.name)
+    made = crawler()
+    made.spider.ledger = Notebook(mongodb)  # type: ignore[union-attr]
+    return made
+
+
+@pytest.fixture
+async def pipeline(of: Crawler) -> AsyncIterator[MongoPipeline]:
+    made = MongoPipeline.from_crawler(of)
+    await made.open_spider()
+    yield made
+    await made.close_spider()
+
+
+def seen(record: Any, seconds: float) -> Any:
+    """The same record, observed so much later."""
+    at: datetime = PAGE.fetched_at + timedelta(seconds=seconds)
+    return replace(record, provenance=replace(PAGE, fetched_at=at))
+
+
+async def store(pipeline: MongoPipeline, *records: Record) -> None:
+    await pipeline.process_batch(Batch([*records], []))
+
+
+async def test_a_record_is_one_document_however_often_it_is_seen(
+    pipeline: MongoPipeline, mongodb: Database[Document]
+) -> None:
+    await store(pipeline, profile(), follow(), post())
+    await store(pipeline, profile(), follow(), post(), follow(), follow(ALICE, "did:plc:carol"))
+    assert mongodb["profiles"].count_documents({}) == mongodb["posts"].count_documents({}) == 1
+    assert mongodb["follows"].distinct("_id") == [f"{ALICE} {BOB}", f"{ALICE} did:plc:carol"]
+    stored = mongodb["profiles"].find_one()
+    assert stored == {
+        "_id": ALICE,
+        "did": ALICE,
+        "handle": "a.example",
+        "provenance": {
+            "url": PAGE.url,
+            "fetched_at": PAGE.fetched_at,
+            "spider": "bluesky",
+            "crawl": "bluesky-1",
+        },
+    }
+    assert stats(pipeline.crawler)["records/stored/follow"] == 4
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+async def test_a_newer_observation_never_loses_to_an_older_one(
+    pipeline: MongoPipeline, mongodb: Database[Document], order: tuple[int, int]
+) -> None:
+    observations = [seen(profile(handle="old.example"), 0), seen(profile(handle="new.example"), 0.001)]
+    for which in order:
+        await store(pipeline, observations[which])
+    assert [document["handle"] for document in mongodb["profiles"].find()] == ["new.example"]
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+async def test_nor_when_both_are_written_together(
+    pipeline: MongoPipeline, mongodb: Database[Document], order: tuple[int, int]
+) -> None:
+    observations = [seen(profile(handle="old.example"), 0), seen(profile(handle="new.example"), 5)]
+    await store(pipeline, *(observations[which] for which in order))
+    assert [document["handle"] for document in mongodb["profiles"].find()] == ["new.example"]
+
+
+async def test_of_two_observations_at_the_same_time_the_one_written_last_wins(
+    pipeline: MongoPipeline, mongodb: Database[Document]
+) -> None:
+    await store(pipeline, profile(handle="first.example"))
+    await store(pipeline, profile(handle="second.example"))
+    assert [document["handle"] for document in mongodb["profiles"].find()] == ["second.example"]
+
+
+async def test_a_field_that_vanished_is_unset_and_stored_pictures_stay(
+    pipeline: MongoPipeline, mongodb: Database[Document]
+) -> None:
+    pictures = {"avatar": f"{ALICE}/pfp.jpg", "banner": f"{ALICE}/banner.jpg"}
+    sources = {"avatar": "https://cdn.example/1", "banner": "https://cdn.example/2"}
+    before = profile(display_name="Alice", followers_count=7, media_paths=pictures, media_sources=sources)
+    await store(pipeline, before)
+    await store(pipeline, seen(profile(followers_count=8, media_sources={"avatar": "https://cdn.example/3"}), 1))
+    (document,) = mongodb["profiles"].find()
+    assert "display_name" not in document
+    assert document["followers_count"] == 8
+    assert document["media_paths"] == pictures
+    assert document["media_sources"] == sources | {"avatar": "https://cdn.example/3"}
+
+
+def nested(levels: int) -> Document:
+    return {"a": nested(levels - 1)} if levels else {}
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        pytest.param({"followers_count": 2**63}, id="number"),
+        pytest.param({"description": "\ud800"}, id="surrogate"),
+        pytest.param({"associated": {"a\0b": 1}}, id="null-in-name"),
+        pytest.param({"associated": nested(300)}, id="nesting"),
+        pytest.param({"description": "x" * (16 * 1024 * 1024)}, id="size"),
+    ],
+)
+@pytest.mark.parametrize("known", [False, True])
+async def test_what_mongodb_cannot_hold_is_rejected_and_counted_and_the_rest_stored(
+    pipeline: MongoPipeline, mongodb: Database[Document], bad: Document, known: bool
+) -> None:
+    if known:
+        await store(pipeline, profile(ALICE))
+    await store(pipeline, profile(BOB), seen(profile(ALICE, **bad), 1), post())
+    assert mongodb["profiles"].distinct("_id") == ([ALICE, BOB] if known else [BOB])
+    assert mongodb["posts"].count_documents({}) == 1
+    counts = stats(pipeline.crawler)
+    assert counts["records/rejected/profile"] == counts["records/rejected/profile/not_storable"] == 1
+    assert counts["records/stored/profile"] == 1 + known
+
+
+async def test_a_batch_goes_on_when_it_is_stored_and_the_ledger_has_learnt_of_it(
+    pipeline: MongoPipeline, mongodb: Database[Document]
+) -> None:
+    posts = [post(key=str(number)) for number in range(50)]
+    batches = [Batch([one], [one.uri]) for one in posts]
+
+    async def processed(batch: Batch) -> None:
+        assert await pipeline.process_item(batch) is batch
+        assert mongodb["posts"].find_one({"_id": batch.ledger[0]})
+        assert batch.ledger[0] in pipeline.crawler.spider.ledger.confirmed  # type: ignore[union-attr]
+
+    await asyncio.gather(*map(processed, batches))
+    assert pipeline.crawler.spider.ledger.confirmed == [one.uri for one in posts]  # type: ignore[union-attr]
+
+
+async def test_what_arrives_during_a_write_is_written_together(
+    pipeline: MongoPipeline, mongodb: Database[Document], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    insert_many = AsyncCollection.insert_many
+
+    async def counted(collection: AsyncCollection[Document], documents: list[Document], **options: Any) -> Any:
+        sizes.append(len(documents))
+        return await insert_many(collection, documents, **options)
+
+    monkeypatch.setattr(AsyncCollection, "insert_many", counted)
+    await asyncio.gather(*(store(pipeline, post(key=f"{batch}-1"), post(key=f"{batch}-2")) for batch in range(30)))
+    assert mongodb["posts"].count_documents({}) == sum(sizes) == 60
+    assert len(sizes) <= 2
+
+
+async def test_a_write_that_fails_fails_each_batch_in_it_and_none_after(
+    pipeline: MongoPipeline, mongodb: Database[Document]
+) -> None:
+    forbidden = {"$jsonSchema": {"properties": {"handle": {"not": {"enum": ["forbidden.example"]}}}}}
+    mongodb.command("collMod", "profiles", validator=forbidden)
+    outcomes = await asyncio.gather(
+        store(pipeline, profile(handle="forbidden.example")), store(pipeline, profile(BOB)), return_exceptions=True
+    )
+    assert {type(outcome) for outcome in outcomes} == {StorageError}
+    assert pipeline.crawler.spider.ledger.confirmed == []  # type: ignore[union-attr]
+    await store(pipeline, post())
+    assert mongodb["posts"].count_documents({}) == 1
+
+
+async def test_every_index_that_the_records_name_exists(pipeline: MongoPipeline, mongodb: Database[Document]) -> None:
+    for kind in RECORDS:
+        indexes = [
+            tuple(name for name, _ in index["key"]) for index in mongodb[kind.COLLECTION].index_information().values()
+        ]
+        assert {("_id",), *kind.INDEXES} == {*indexes}
+    explained = mongodb["posts"].find({"did": ALICE}).sort("sort_at").explain()
+    assert "COLLSCAN" not in str(explained["queryPlanner"]["winningPlan"])
