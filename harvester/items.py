@@ -208,8 +208,8 @@ class Quote(Struct, frozen=True, omit_defaults=True, gc=False):
 
     uri: str
     kind: str
-    """`post`, `feed`, `list`, `labeler`, `starter_pack`; `not_found`, `blocked`, `detached` or `opted_out` when there is
-    nothing to see; `purged`; or the $type of one not known."""
+    """`post`, `feed`, `list`, `labeler`, `starter_pack`; `not_found`, `blocked`, `detached`, `opted_out` or `purged`
+    when there is nothing to see; or the $type of one not known."""
     did: str | None = None
     handle: str | None = None
     cid: str | None = None

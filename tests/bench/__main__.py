@@ -71,9 +71,8 @@ def main() -> int:
             for number in range(ROUNDS):
                 results["plain"].append(plain(service, Path(folder)))
                 results["harvester"].append(harvester(service, Path(folder), f"bench-{os.getpid()}-{number}"))
-                print(
-                    f"round {number + 1}: plain Scrapy {results['plain'][-1]:.0f}, harvester {results['harvester'][-1]:.0f}"
-                )
+                plain_now, harvester_now = results["plain"][-1], results["harvester"][-1]
+                print(f"round {number + 1}: plain Scrapy {plain_now:.0f}, harvester {harvester_now:.0f}")
     finally:
         server.terminate()
         server.wait()

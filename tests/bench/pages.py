@@ -9,6 +9,7 @@ it costs little beside the crawler that is measured.
 import asyncio
 import sys
 import urllib.request
+from typing import Any
 from urllib.parse import parse_qs
 
 import msgspec
@@ -29,7 +30,7 @@ def did_of(account: int) -> str:
 def template() -> bytes:
     """One feed page with 100 posts, no reposts; `@@` stands before each post's record key, the author is `##`."""
     with Sandbox(accounts=200, seed=3, posts=400) as site:
-        items = []
+        items: list[dict[str, Any]] = []
         cursor = ""
         while len(items) < POSTS:
             url = f"{site.url}/xrpc/app.bsky.feed.getAuthorFeed?actor={site.did(0)}&limit=100{cursor}"

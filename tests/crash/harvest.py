@@ -65,17 +65,24 @@ class Harvest:
 
     def run(self) -> int:
         """To its end; the exit code."""
-        return self.start().wait(RUN_SECONDS)
+        self.start()
+        return self.wait()
 
-    def kill(self) -> None:
-        """By SIGKILL, when it still runs."""
-        self.end(signal.SIGKILL)
+    def wait(self, seconds: float = RUN_SECONDS) -> int:
+        """The exit code. A run that does not end in time is killed."""
+        assert self.process
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError(f"it did not end in {seconds} s:\n{self.said[-3000:]}") from None
 
-    def end(self, number: signal.Signals) -> int:
+    def end(self, number: signal.Signals, seconds: float = RUN_SECONDS) -> int:
         """Sends the signal and waits; the exit code."""
         assert self.process
         self.process.send_signal(number)
-        return self.process.wait(RUN_SECONDS)
+        return self.wait(seconds)
 
     def running_until(self, condition: Callable[[], bool]) -> bool:
         """Waits until the condition holds; False when the process ended before."""

@@ -1,6 +1,7 @@
 """Nothing is lost: a harvest killed by SIGKILL again and again ends with the records of an undisturbed one."""
 
 import random
+import signal
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -70,7 +71,7 @@ def kill_at_random(harvest: Harvest, database: DATABASE, kills: int, all_documen
         else:
             reached = harvest.running_until(partial(reaches, database, threshold))
             reached = reached and harvest.running_until(after(dice.uniform(0, 0.3)))
-        harvest.kill()
+        harvest.end(signal.SIGKILL)
         struck += reached
     return struck
 
