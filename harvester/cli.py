@@ -12,6 +12,7 @@ from rich.text import Text
 from harvester import __version__
 from harvester.config import Config, load_config
 from harvester.exceptions import HarvesterError, UsageError
+from harvester.purge_cli import purge_command
 
 if TYPE_CHECKING:
     from scrapy.spiderloader import SpiderLoaderProtocol
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Harvests public data, and keeps it.", no_args_is_help=True, pretty_exceptions_enable=False)
 spiders = typer.Typer(help="What can be harvested.", no_args_is_help=True)
 app.add_typer(spiders, name="spiders")
+app.command("purge")(purge_command)
 
 STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 BLUESKY = "https://public.api.bsky.app/xrpc/_health"

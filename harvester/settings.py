@@ -52,6 +52,7 @@ SPIDER_MIDDLEWARES = {
     "harvester.middlewares.batch.BatchMiddleware": 950,  # nearest the spider: the others see one item a page
 }
 DOWNLOADER_MIDDLEWARES = {
+    "harvester.middlewares.addresses.AddressMiddleware": 90,  # before robots.txt of the host is asked for
     "harvester.middlewares.outcome.OutcomeMiddleware": 560,
     "harvester.middlewares.session.SessionMiddleware": 570,
     "harvester.middlewares.throttle.ThrottleMiddleware": 900,  # nearest the network: nothing passes it by
@@ -95,6 +96,7 @@ for _name in _LEAST_LEVELS:
 
 # Images (pipelines/images.py)
 IMAGES_STORE = _config.images_location
+IMAGES_STORE_S3_ACL = "bucket-owner-full-control"  # default private: refused by buckets that have ACLs disabled
 MEDIA_ALLOW_REDIRECTS = True  # default False; CDNs redirect
 
 # Monitors (monitors/)

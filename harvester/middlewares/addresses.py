@@ -8,10 +8,11 @@ from scrapy.exceptions import IgnoreRequest
 
 from harvester.addresses import refuse_private
 from harvester.config import Config, load_config
+from harvester.middlewares.outcome import MEDIA
 
 
 class AddressMiddleware:
-    """Looks at every request with `harvester_media` in its meta, so also at what a redirect made of one."""
+    """Looks at every request for a picture, so also at what a redirect made of one."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -21,5 +22,5 @@ class AddressMiddleware:
         return cls(load_config())
 
     def process_request(self, request: Request) -> None:
-        if request.meta.get("harvester_media") and (refusal := refuse_private(request.url, self._config)):
+        if request.meta.get(MEDIA) and (refusal := refuse_private(request.url, self._config)):
             raise IgnoreRequest(refusal)

@@ -26,6 +26,8 @@ from harvester.parsers.bluesky import parse_error
 logger = logging.getLogger(__name__)
 
 _TRIES = "harvester_tries"
+MEDIA = "harvester_media"
+"""Key in Request.meta: this request is for a picture. Pictures are counted by their pipeline."""
 
 
 class RequestFailed(IgnoreRequest):
@@ -59,8 +61,9 @@ class OutcomeMiddleware:
             return response
         verdict = classify(response)
         if verdict is OK:
-            self._stats.inc_value("harvester/pages")
-            self._stats.inc_value("harvester/outcomes/ok")
+            if not request.meta.get(MEDIA):
+                self._stats.inc_value("harvester/pages")
+                self._stats.inc_value("harvester/outcomes/ok")
             return response
         return await self._follow(request, verdict)
 
@@ -73,7 +76,8 @@ class OutcomeMiddleware:
         outcome = verdict.outcome
         host = urlsplit(request.url).netloc
         policy = POLICIES[outcome]
-        count(self._stats, verdict, request.url)
+        if not request.meta.get(MEDIA):
+            count(self._stats, verdict, request.url)
         tries = request.meta.get(_TRIES, 0) + 1
         retries = policy.retries
         if outcome is Outcome.NETWORK and host not in self._answered:

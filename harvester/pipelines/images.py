@@ -27,6 +27,7 @@ from harvester.config import load_config
 from harvester.ending import end, is_ending
 from harvester.exceptions import StorageError
 from harvester.items import Batch, Media, Profile, Record
+from harvester.middlewares.outcome import MEDIA
 from harvester.mongodb import Patience, connect
 from harvester.outcomes import POLICIES, Outcome, Verdict, classify_answer, classify_exception
 from harvester.pipelines.image_store import LocalStore, S3Store, open_store, stored_path
@@ -40,8 +41,6 @@ MOST_REFUSALS = 20
 """Answers in a row that say something of the whole host, after which it is asked for no more pictures."""
 LEFTOVER_S = 3600.0
 """Age from which an unfinished file is that of a killed process."""
-MEDIA = "harvester_media"
-"""Key in Request.meta: this request is for a picture."""
 
 
 class RecordImagesPipeline(ImagesPipeline):
