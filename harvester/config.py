@@ -38,7 +38,7 @@ class Config(BaseSettings):
     requests_per_second: float = Field(8.0, ge=0)
     """The most that one host is asked. 0: no limit (for servers of your own)."""
     concurrent_per_host: int = Field(4, ge=1, le=64)
-    plc_url: str = "https://plc.directory"
+    plc_url: str = Field("https://plc.directory", pattern=r"^https?://[^/\s]+")
     """The directory of did:plc documents."""
     allow_private_hosts: bool = False
     """Whether addresses found in data may lead to this machine or a private network."""
@@ -93,6 +93,8 @@ def load_config() -> Config:
     """The configuration of this process. Raises UsageError that names each bad variable."""
     try:
         return Config()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"The file .env in {Path.cwd()} cannot be read: {error}. Mend it, or remove it.") from None
     except ValidationError as error:
         lines = [f"  HARVESTER_{'_'.join(map(str, e['loc'])).upper()}: {e['msg']}" for e in error.errors()]
         raise UsageError("Settings cannot be used (environment or .env):\n" + "\n".join(lines)) from None

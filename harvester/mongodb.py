@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 import itertools
 import logging
-from collections.abc import Awaitable, Callable
+import warnings
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -17,7 +18,7 @@ from scrapy.crawler import Crawler
 from harvester import services
 from harvester.config import Config
 from harvester.ending import is_ending
-from harvester.exceptions import ServiceError, StorageError
+from harvester.exceptions import ServiceError, StorageError, UsageError
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -33,18 +34,45 @@ _REFUSED = (13, 18)
 """Unauthorized, AuthenticationFailed."""
 _STOPPING = frozenset({91, 189, 10107, 11600, 11602, 13435, 13436})
 """ShutdownInProgress, PrimarySteppedDown, InterruptedAtShutdown and their like, in the errors of a bulk write."""
+_EXAMPLE = "Give an address like mongodb://user:password@db.example:27017/?authSource=admin (% signs in it as %25)"
+_REMEDY = "Check HARVESTER_MONGODB_URI and that the server runs, or unset it: harvester then runs a private one."
 
 
 def connect(config: Config) -> AsyncDatabase[dict[str, Any]]:
     """The database, for use on an event loop. Starts the private server when none is configured."""
-    client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(services.mongodb_uri(config), **OPTIONS)
+    with _address_is_checked():
+        client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(services.mongodb_uri(config), **OPTIONS)
     return client[config.database]
 
 
 def connect_sync(config: Config) -> Database[dict[str, Any]]:
     """The database, for commands. Starts the private server when none is configured."""
-    client: MongoClient[dict[str, Any]] = MongoClient(services.mongodb_uri(config), **OPTIONS)
+    with _address_is_checked():
+        client: MongoClient[dict[str, Any]] = MongoClient(services.mongodb_uri(config), **OPTIONS)
     return client[config.database]
+
+
+def check(config: Config) -> None:
+    """Asks MongoDB once, before anything is begun. Raises ServiceError; UsageError when its address is none."""
+    database = connect_sync(config)
+    with database.client:
+        try:
+            database.list_collection_names()
+        except OperationFailure as error:
+            raise ServiceError(f"MongoDB refuses harvester: {_said(error)}. {_REMEDY}") from None
+        except PyMongoError as error:
+            raise ServiceError(f"MongoDB cannot be reached: {_said(error)}. {_REMEDY}") from None
+
+
+@contextlib.contextmanager
+def _address_is_checked() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)  # options that pymongo does not know
+        try:
+            yield
+        except (PyMongoError, ValueError, UserWarning) as error:
+            said = _said(error).partition('"')[0]  # what it quotes may be a part of the password
+            raise UsageError(f"HARVESTER_MONGODB_URI cannot be used: {said}. {_EXAMPLE}") from None
 
 
 class _Outage:
@@ -55,6 +83,8 @@ class _Outage:
         """Whether MongoDB ever answered."""
         self.waiting = 0
         """Operations that wait for it."""
+        self.given_up = ""
+        """Why nothing is tried any more: the run is ending, and it was waited for long enough."""
 
 
 _outages: WeakKeyDictionary[Crawler, _Outage] = WeakKeyDictionary()
@@ -74,6 +104,8 @@ class Patience:
         Raises ServiceError when MongoDB cannot be had from the start or refuses the login, and StorageError when
         the crawl is stopped during an outage.
         """
+        if self._outage.given_up:
+            raise StorageError(self._outage.given_up)
         waited = False
         try:
             for attempt in itertools.count():
@@ -105,7 +137,8 @@ class Patience:
             return
         if not self._outage.reached:
             raise ServiceError(f"MongoDB cannot be reached: {_said(error)}")
-        raise StorageError(f"MongoDB cannot be reached, and the crawl was told to stop: {_said(error)}")
+        self._outage.given_up = f"MongoDB cannot be reached, and the crawl was told to stop: {_said(error)}"
+        raise StorageError(self._outage.given_up)
 
     def _pause(self, error: Exception) -> None:
         self._outage.waiting += 1

@@ -161,16 +161,28 @@ def classify_exception(error: BaseException) -> Verdict:
     if isinstance(error, CannotResolveHostError):
         return Verdict(Outcome.DNS, f"the host name cannot be resolved: {said}")
     if isinstance(error, (DownloadTimeoutError, TimeoutError)):
-        return Verdict(Outcome.TIMEOUT, said)
+        longer = re.search(r"took longer than ([\d.]+) seconds", said)  # the address before it says nothing new
+        return Verdict(Outcome.TIMEOUT, f"no answer in {float(longer[1]):g} seconds" if longer else said)
     if isinstance(error, DownloadConnectionRefusedError):
         return Verdict(Outcome.NETWORK, f"no connection: {said}")
     if isinstance(error, DownloadCancelledError):
-        return Verdict(Outcome.INVALID, f"the answer is larger than allowed: {said}")
+        return Verdict(Outcome.INVALID, _too_large(said))
     if isinstance(error, (DownloadFailedError, ResponseDataLossError, OSError)):
-        return Verdict(Outcome.NETWORK, said)
+        return Verdict(Outcome.NETWORK, "the answer is cut short" if "payload is not completed" in said else said)
     if isinstance(error, UnsupportedURLSchemeError):
         return Verdict(Outcome.INVALID, said)
     if isinstance(error, IgnoreRequest):
-        # Scrapy raises the same for a redirect without end as for what robots.txt forbids.
-        return Verdict(Outcome.INVALID if "redirections" in said else Outcome.POLICY_DENIED, said)
+        # Scrapy raises the same for these as for what robots.txt forbids.
+        if "max redirections" in said:
+            return Verdict(Outcome.INVALID, "it redirects again and again")
+        if "during decompression" in said:
+            return Verdict(Outcome.INVALID, _too_large(said))
+        return Verdict(Outcome.POLICY_DENIED, said)
     return Verdict(Outcome.INVALID, f"{type(error).__name__}: {said}", known=False)
+
+
+def _too_large(said: str) -> str:
+    """The limit that an answer was larger than, from what Scrapy says of it: "... (33554432) ..."."""
+    limit = re.search(r"\((\d+)(?: B)?\) (?:in request|during)", said)
+    size = f"{int(limit[1]) / 2**20:g} MB" if limit else "allowed"
+    return f"the answer is larger than {size}"

@@ -24,7 +24,8 @@ from harvester.staging import OPEN, SUFFIX, read_segment, recover, rewrite_segme
 Document = dict[str, Any]
 
 _is_did = re.compile(r"did:[a-z]+:[A-Za-z0-9._:%-]{1,2000}").fullmatch
-_QUOTES = ("embed.quote", "embed.quote.embed.quote", "embed.quote.embed.quote.embed.quote")
+QUOTES = ("embed.quote", "embed.quote.embed.quote", "embed.quote.embed.quote.embed.quote")
+"""Paths of the quotes in a stored post."""
 _EDGES = {kind.KIND for kind in RECORDS if "subject_did" in kind.__struct_fields__}
 _ANY_CASE = Collation("en", strength=2)
 
@@ -164,7 +165,7 @@ def _owned(kind: type[Record], did: str) -> Document:
 
 def _posts_to_empty(database: Database[Document], did: str) -> Iterator[tuple[str, Document]]:
     """Posts of others that hold content of the account, and those of their fields that change."""
-    holding = [{f"{path}.did": did} for path in _QUOTES] + [{"embed.unknown.0": {"$exists": True}}]
+    holding = [{f"{path}.did": did} for path in QUOTES] + [{"embed.unknown.0": {"$exists": True}}]
     rows = database[Post.COLLECTION].find(
         {"$or": holding, "did": {"$ne": did}}, {"embed": 1, "media_urls": 1}, batch_size=500
     )

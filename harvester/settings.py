@@ -4,8 +4,13 @@ import logging
 import sys
 
 from harvester.config import load_config
+from harvester.exceptions import UsageError
 
-_config = load_config()
+try:
+    _config = load_config()
+except UsageError as error:  # Scrapy would show a traceback of this module
+    print(error, file=sys.stderr)
+    sys.exit(error.exit_code)
 
 BOT_NAME = "harvester"
 SPIDER_MODULES = ["harvester.spiders"]

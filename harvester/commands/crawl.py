@@ -8,7 +8,7 @@ from scrapy.commands.crawl import Command as ScrapyCrawl
 from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.exceptions import UsageError
 
-from harvester import services
+from harvester import mongodb
 from harvester.config import load_config
 from harvester.exceptions import HarvesterError
 from harvester.spiders.arguments import print_arguments
@@ -35,7 +35,7 @@ class Command(ScrapyCrawl):
             return
         try:
             spider.parse_arguments(opts.spargs)
-            services.mongodb_uri(load_config())
+            mongodb.check(load_config())
             self.exitcode = self._crawl(args[0], opts)
         except HarvesterError as error:
             print(error, file=sys.stderr)

@@ -18,6 +18,7 @@ ENDINGS = {
     "": "stopped at once, before it was complete",
     "blocked": "given up, because the site refuses us",
     "unreachable": "given up, because the site does not answer",
+    "unusable": "given up, because the site does not answer as the Bluesky API does",
     "storage_error": "given up, because records could not be kept",
     "service_error": "given up, because a server that is needed is not there",
     "session_error": "given up, because the login was refused",
@@ -86,7 +87,7 @@ def summarise(stats: Stats, places: Places, command: str) -> Summary:
         collected=list(_collected(progress, stats)),
         missing=list(_missing(progress, stats)),
         places=list(_places(progress, stats, places)),
-        command=None if complete else command,
+        command=None if complete or reason == "usage_error" else command,
     )
 
 
@@ -168,6 +169,8 @@ def _consent(stats: Stats) -> Iterator[_Row]:
             parts.append(f"{records_listed(kinds)} {event}")
     if parts:
         yield "opted out", "; ".join(parts)
+    if unknown := stats.get("harvester/consent/unknown", 0):
+        yield "declarations", f"of {counted(unknown, 'account')} unknown: the account's own server could not be asked"
 
 
 def _places(progress: Progress, stats: Stats, places: Places) -> Iterator[_Row]:

@@ -187,8 +187,11 @@ class CrawlLedger:
             {"$match": {"crawl": self.crawl, "reason": {"$exists": True}}},
             {"$group": {"_id": {"stage": "$stage", "reason": "$reason"}, "n": {"$sum": 1}}},
         ]
-        rows = await (await self._accounts.aggregate(pipeline)).to_list()
-        return {(row["_id"]["stage"], row["_id"]["reason"]): row["n"] for row in rows}
+
+        async def rows() -> list[Document]:
+            return await (await self._accounts.aggregate(pipeline)).to_list()
+
+        return {(row["_id"]["stage"], row["_id"]["reason"]): row["n"] for row in await self._patiently(rows)}
 
     # Work -------------------------------------------------------------------------------------------------
 

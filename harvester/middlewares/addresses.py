@@ -1,6 +1,7 @@
-"""Downloader middleware: no redirect leads a request for a picture into a private network."""
+"""Downloader middleware: neither a picture's address nor a redirect leads into a private network."""
 
 from typing import Self
+from urllib.parse import urlsplit
 
 from scrapy import Request
 from scrapy.crawler import Crawler
@@ -12,7 +13,7 @@ from harvester.middlewares.outcome import MEDIA
 
 
 class AddressMiddleware:
-    """Looks at every request for a picture, so also at what a redirect made of one."""
+    """Looks at requests for pictures, and at what a redirect to another host made of any request."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -22,5 +23,12 @@ class AddressMiddleware:
         return cls(load_config())
 
     def process_request(self, request: Request) -> None:
-        if request.meta.get(MEDIA) and (refusal := refuse_private(request.url, self._config)):
+        found_in_data = request.meta.get(MEDIA) or _leads_elsewhere(request)
+        if found_in_data and (refusal := refuse_private(request.url, self._config)):
             raise IgnoreRequest(refusal)
+
+
+def _leads_elsewhere(request: Request) -> bool:
+    """Whether a redirect led to it from another host."""
+    before = request.meta.get("redirect_urls", ())
+    return any(urlsplit(url).netloc != urlsplit(request.url).netloc for url in before)

@@ -44,12 +44,16 @@ class RequestFailed(IgnoreRequest):
 
 
 class OutcomeMiddleware:
-    """Callbacks see answers with outcome ok; errbacks see a RequestFailed; retries happen in between."""
+    """Callbacks see answers with outcome ok; errbacks see a RequestFailed; retries happen in between.
+
+    HARVESTER_BACKOFF_FACTOR (default 1.0) multiplies the time before each retry; for tests of retries.
+    """
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self._stats = crawler.stats
         self._answered: set[str] = set()
+        self._factor = crawler.settings.getfloat("HARVESTER_BACKOFF_FACTOR", 1.0)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -85,7 +89,8 @@ class OutcomeMiddleware:
         if tries > retries:
             raise RequestFailed(verdict, tries)
         logger.debug("%s from %s, try %d of %d: %s", outcome, host, tries, retries + 1, verdict.reason)
-        await pause(self._crawler, min(policy.backoff_s * 2 ** (tries - 1), MOST_BACKOFF_S) * random.uniform(0.5, 1.0))
+        backoff_s = min(policy.backoff_s * 2 ** (tries - 1), MOST_BACKOFF_S) * random.uniform(0.5, 1.0)
+        await pause(self._crawler, backoff_s * self._factor)
         again = request.replace(dont_filter=True, priority=request.priority + 10)
         again.meta[_TRIES] = tries
         return again
@@ -101,7 +106,10 @@ def classify(response: Response) -> Verdict:
         elif "/xrpc/app.bsky." in response.url:
             return Verdict(Outcome.LAYOUT_CHANGED, "the answer is not JSON")
         return OK
-    return classify_answer(response.status, response.body, parse_error(response.body))
+    error = parse_error(response.body)
+    if response.status == 404 and error is None and "/xrpc/" in response.url:
+        return Verdict(Outcome.INVALID, "HTTP 404: there is no such call")
+    return classify_answer(response.status, response.body, error)
 
 
 def count(stats: StatsCollector, verdict: Verdict, url: str) -> None:

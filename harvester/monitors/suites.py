@@ -69,7 +69,7 @@ class RunMonitor(Monitor):  # type: ignore[misc]
         self.resumed = bool(getattr(self.data.spider, "resumed", False))
         self.summary = RunSummary.from_stats(self.data.stats)
         if self.summary.interrupted:
-            raise SkipTest("The run was ended by hand, or by a limit set for it: its counts say nothing.")
+            raise SkipTest("The run was ended by hand or by a limit, or never begun: its counts say nothing.")
 
     def skip_without(self, runs: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
         """The earlier runs, if there are any; skips the monitor otherwise."""

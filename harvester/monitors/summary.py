@@ -6,8 +6,10 @@ from typing import Any, NamedTuple
 
 from harvester.outcomes import POLICIES, Outcome
 
-INTERRUPTED_REASONS = frozenset({"shutdown", "closespider_timeout", "closespider_itemcount", "closespider_pagecount"})
-"""Finish reasons by which the person at the terminal ended the run: such a run is not judged."""
+INTERRUPTED_REASONS = frozenset(
+    {"shutdown", "closespider_timeout", "closespider_itemcount", "closespider_pagecount", "usage_error"}
+)
+"""Finish reasons of runs that are not judged: the person at the terminal ended them, or they were never begun."""
 
 HARMLESS_OUTCOMES = frozenset(str(outcome) for outcome, policy in POLICIES.items() if not policy.error)
 """Outcomes that say something about what was looked for, and nothing bad about the way there."""

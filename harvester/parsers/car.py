@@ -25,7 +25,7 @@ def parse_repository(body: bytes, did: str, collections: frozenset[str]) -> list
             for key, link in _in_order(_entries(blocks, commit["data"]))
             if key.partition("/")[0] in collections
         ]
-    except (KeyError, IndexError, TypeError, ValueError, OverflowError, RecursionError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, RecursionError) as error:
         raise ParseError(f"the repository is damaged: {error!r}") from None
 
 

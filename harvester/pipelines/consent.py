@@ -3,18 +3,21 @@
 import asyncio
 import contextlib
 import logging
+from collections import Counter
 from collections.abc import Iterable
 from typing import Self
 
 import msgspec
 from msgspec.structs import replace
 from pymongo.errors import PyMongoError
+from scrapy import signals
 from scrapy.crawler import Crawler
 
 from harvester.config import Config, load_config
-from harvester.exceptions import ServiceError
-from harvester.items import Batch, Embed, Post, Profile, Record, Reject
-from harvester.mongodb import Patience, connect
+from harvester.exceptions import HarvesterError, ServiceError, StorageError
+from harvester.items import Batch, Embed, Follow, Post, Profile, Record, Reject
+from harvester.mongodb import Patience, connect, connect_sync
+from harvester.opt_outs import REFUSING, take_back
 from harvester.pipelines.base import BatchPipeline
 from harvester.scrub import PURGED, leads_to, scrub
 
@@ -28,7 +31,8 @@ class ConsentPipeline(BatchPipeline):
     """Applies `Record.opt_outs`, unless the spider's argument `honour_opt_outs` is off, and the collection `purged`.
 
     Of a profile that opted out a stub stays, which says so; all its other records are dropped. Of a purged account
-    nothing stays, and what others quote of it is emptied.
+    nothing stays, and what others quote of it is emptied. What was kept of an account before it was known to refuse
+    is taken back at the end of the run.
     """
 
     def __init__(self, crawler: Crawler, config: Config) -> None:
@@ -36,14 +40,21 @@ class ConsentPipeline(BatchPipeline):
         self._config = config
         self._honoured = getattr(getattr(crawler.spider, "arguments", None), "honour_opt_outs", True)
         self._purged: frozenset[str] = frozenset()
+        self._refusing: set[str] = set()
+        """Accounts that declared, where no view of them shows it, that they do not want to be collected."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(crawler, load_config())
+        pipeline = cls(crawler, load_config())
+        crawler.signals.connect(pipeline.take_back, signals.spider_closed)
+        return pipeline
 
     async def open_spider(self) -> None:
         self._database = connect(self._config)
-        await Patience(self.crawler, self._config)(self.read_purged)
+        patiently = Patience(self.crawler, self._config)
+        await patiently(self.read_purged)
+        if self._honoured:
+            await patiently(self._read_refusing)
         self._reader = asyncio.create_task(self._keep_reading())
 
     async def close_spider(self) -> None:
@@ -63,7 +74,13 @@ class ConsentPipeline(BatchPipeline):
                 return None
             if isinstance(record, Post) and record.embed and record.embed.quote:
                 record = self._without_purged_quotes(record, record.embed)
-        if not record.opt_outs or not self._honoured:
+        if not self._honoured:
+            return record
+        if isinstance(record, Profile) and record.intents is not None:
+            change = self._refusing.add if record.opt_outs else self._refusing.discard
+            change(record.did)
+        refuses = record.did in self._refusing and not isinstance(record, (Profile, Follow))
+        if not record.opt_outs and not refuses:
             return record
         if isinstance(record, Profile):
             self.stats.inc_value("harvester/consent/stubbed")
@@ -98,6 +115,29 @@ class ConsentPipeline(BatchPipeline):
     async def read_purged(self) -> None:
         """Learns which accounts were purged."""
         self._purged = frozenset([document["_id"] async for document in self._database["purged"].find({}, {"_id": 1})])
+
+    async def _read_refusing(self) -> None:
+        self._refusing = {row["_id"] async for row in self._database[Profile.COLLECTION].find(REFUSING, {"_id": 1})}
+
+    async def take_back(self) -> None:
+        """To be called when the pipelines are closed, so that all that they staged can be read."""
+        crawl: str = getattr(self.crawler.spider, "crawl_id", "")
+        if not self._refusing or not crawl:
+            return
+        try:
+            removed = await asyncio.to_thread(self._take_back, crawl)
+        except (PyMongoError, HarvesterError) as error:
+            logger.error("What was kept of accounts that refuse could not be removed: %s", error)  # noqa: TRY400
+            self.stats.set_value("harvester/exit_code", StorageError.exit_code)
+        else:
+            for kind, count in removed.items():
+                self.stats.inc_value(f"harvester/consent/dropped/{kind}", count)
+
+    def _take_back(self, crawl: str) -> Counter[str]:
+        assert self.crawler.spider
+        database = connect_sync(self._config)
+        with database.client:
+            return take_back(database, self._config, self.crawler.spider.name, crawl)
 
     async def _keep_reading(self) -> None:
         while True:

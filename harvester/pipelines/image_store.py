@@ -53,7 +53,10 @@ def open_store(location: str) -> "LocalStore | S3Store":
 
 
 def _unusable(folder: str, error: OSError) -> StorageError:
-    return StorageError(f"Pictures cannot be written to {folder}: {error.strerror or error}")
+    return StorageError(
+        f"Pictures cannot be written to {folder}: {error.strerror or error}. Make room and let it be written, or"
+        " set HARVESTER_IMAGES_STORE to another folder or to s3://bucket/prefix."
+    )
 
 
 class LocalStore(FSFilesStore):

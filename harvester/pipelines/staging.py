@@ -8,7 +8,7 @@ from typing import Self
 
 import msgspec
 from scrapy.crawler import Crawler
-from scrapy.exceptions import CloseSpider
+from scrapy.exceptions import CloseSpider, DropItem
 
 from harvester.config import load_config
 from harvester.ending import end
@@ -19,6 +19,7 @@ from harvester.staging import SegmentWriter, recover
 
 logger = logging.getLogger(__name__)
 _encode = msgspec.json.encode
+_REMEDY = "Make room and let it be written, or set HARVESTER_DATA_DIR to another folder."
 
 
 class SegmentPipeline(BatchPipeline):
@@ -38,7 +39,8 @@ class SegmentPipeline(BatchPipeline):
             self._folder.mkdir(parents=True, exist_ok=True)
             recover(self._folder)
         except OSError as error:
-            raise self._stop(StorageError(f"{self._folder} cannot be made: {error.strerror or error}.")) from None
+            failure = StorageError(f"{self._folder} cannot be made: {error.strerror or error}. {_REMEDY}")
+            raise self._stop(failure) from None
         except StorageError as error:
             raise self._stop(error) from None
 
@@ -54,15 +56,19 @@ class SegmentPipeline(BatchPipeline):
         return CloseSpider("storage_error")
 
     def write(self, kind: str, lines: list[bytes]) -> int:
-        """The compressed size in bytes. Raises StorageError, has the spider closed, and takes nothing from then on."""
+        """The compressed size in bytes.
+
+        Raises StorageError, has the spider closed, and takes nothing from then on: DropItem.
+        """
         if self._failed:
-            raise StorageError("The run is ending because earlier records could not be written.")
+            raise DropItem("earlier ones could not be written; they are fetched again when the crawl is continued")
         try:
             return self._writer.write(kind, lines)
         except StorageError as error:
             self._failed = True
-            end(self.crawler, self._stop(error).reason, error.exit_code)
-            raise
+            failure = StorageError(f"{error} {_REMEDY}")
+            end(self.crawler, self._stop(failure).reason, error.exit_code)
+            raise failure from None
 
 
 class StagingPipeline(SegmentPipeline):

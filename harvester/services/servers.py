@@ -2,11 +2,12 @@
 
 import socket
 import sys
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import ClassVar
 
 
-class Server:
+class Server(ABC):
     """A server that can be run privately."""
 
     name: ClassVar[str]
@@ -18,21 +19,21 @@ class Server:
     remedies: ClassVar[tuple[str, ...]]
     """What to do when no binary runs."""
 
+    @abstractmethod
     def wheel_binaries(self) -> list[Path]:
         """Binaries that Python packages brought."""
-        raise NotImplementedError
 
+    @abstractmethod
     def command(self, binary: str, data: Path, port: int) -> list[str]:
         """How to run it in the foreground, on loopback only."""
-        raise NotImplementedError
 
+    @abstractmethod
     def uri(self, port: int) -> str:
         """Its address for clients."""
-        raise NotImplementedError
 
+    @abstractmethod
     def answers(self, port: int) -> bool:
         """Whether it is ready for clients."""
-        raise NotImplementedError
 
 
 class MongoDB(Server):

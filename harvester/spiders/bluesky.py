@@ -29,6 +29,7 @@ from harvester.items import Batch, Profile, Record
 from harvester.middlewares.outcome import count, verdict_of
 from harvester.middlewares.session import account_origin
 from harvester.mongodb import Patience, connect
+from harvester.opt_outs import BULK_DATASET
 from harvester.outcomes import POLICIES, Outcome, Verdict
 from harvester.parsers import bluesky as parse
 from harvester.spiders.base import HarvesterSpider
@@ -45,10 +46,10 @@ PROFILES_AT_ONCE = 75
 THREADS_AT_ONCE = 20
 REFUSALS_IN_A_ROW = 5
 """Failures that speak of the whole service, after which the run ends and leaves it alone."""
+REFUSALS = (Outcome.BLOCKED, Outcome.CHALLENGE, Outcome.RATE_LIMITED, Outcome.AUTH_REQUIRED, Outcome.POLICY_DENIED)
+ABSENCES = (Outcome.TIMEOUT, Outcome.DNS, Outcome.NETWORK, Outcome.MAINTENANCE, Outcome.SERVER_ERROR)
 
 INTENTS = "org.user-intents.declaration"
-BULK_DATASET = "bulkDataset"
-"""The declared intent that speaks of what harvester does."""
 
 
 class BlueskySpider(HarvesterSpider):
@@ -69,7 +70,7 @@ class BlueskySpider(HarvesterSpider):
         self.chains = Chains(self)
         self.threads = Threads(self)
         self.refusals = 0
-        self.last_refusal: Verdict | None = None
+        self.last_failure: Verdict | None = None
         self.answered = False
         self.ledger: CrawlLedger
 
@@ -106,8 +107,8 @@ class BlueskySpider(HarvesterSpider):
                     break
                 await self.ledger.wait(5.0)
             self.publish()
-        if self.last_refusal and not self.answered:
-            raise self.leave_alone(self.last_refusal)
+        if self.last_failure and not self.answered:
+            raise self.leave_alone(self.last_failure)
         await self.ledger.skip_rest()
 
     async def open_crawl(self) -> None:
@@ -163,9 +164,15 @@ class BlueskySpider(HarvesterSpider):
         """Counts what became of the accounts, and says whether the crawl is finished."""
         if not self.crawl_id:
             return
-        finished = await self.ledger.close()
+        try:
+            finished = await self.ledger.close()
+            reasons = await self.ledger.reasons()
+        except HarvesterError as error:
+            self.logger.error("%s", error)  # noqa: TRY400  the next run continues from what was confirmed
+            self.crawler.stats.set_value("harvester/exit_code", error.exit_code)
+            return
         self.publish()
-        for (stage, reason), number in (await self.ledger.reasons()).items():
+        for (stage, reason), number in reasons.items():
             self.crawler.stats.set_value(f"harvester/accounts/reasons/{stage}/{reason}", number)
         self.crawler.stats.set_value("harvester/crawl_finished", finished)
 
@@ -205,6 +212,7 @@ class BlueskySpider(HarvesterSpider):
         if tries <= POLICIES[verdict.outcome].retries:
             yield request.replace(meta=request.meta | {"misread": tries})
         else:
+            self.last_failure = verdict
             yield from fail(verdict)
 
     def on_failure(self, failure: Failure) -> Iterator[Any]:
@@ -213,9 +221,10 @@ class BlueskySpider(HarvesterSpider):
             return
         assert failure.value
         verdict = verdict_of(failure.value)
-        if POLICIES[verdict.outcome].site and request.url.startswith(self.service):
-            self.refusals += 1
-            self.last_refusal = verdict
+        if request.url.startswith(self.service):
+            self.last_failure = verdict
+            self.answered = self.answered or not POLICIES[verdict.outcome].error
+            self.refusals += POLICIES[verdict.outcome].site
             if self.refusals >= REFUSALS_IN_A_ROW:
                 raise self.leave_alone(verdict)
         # Spider middlewares do not see what an errback yields, so the batch is made here.
@@ -227,11 +236,17 @@ class BlueskySpider(HarvesterSpider):
         yield from (output for output in outputs if isinstance(output, Request))
 
     def leave_alone(self, verdict: Verdict) -> CloseSpider:
-        """The end of a run whose service refuses or cannot be reached; the work stays queued."""
-        refused = verdict.outcome in (Outcome.BLOCKED, Outcome.CHALLENGE, Outcome.RATE_LIMITED)
-        what = "refuses to answer" if refused else "cannot be reached"
-        message = f"{self.service} {what} ({verdict.reason}). The crawl stops here and can be continued later."
-        return self.stop("blocked" if refused else "unreachable", message, exit_code=7)
+        """The end of a run whose service refuses, cannot be reached, or is none; the work stays queued."""
+        if verdict.outcome in REFUSALS:
+            reason, what = "blocked", "refuses to answer"
+            advice = "Wait before you continue the crawl, and ask for less (HARVESTER_REQUESTS_PER_SECOND)."
+        elif verdict.outcome in ABSENCES:
+            reason, what = "unreachable", "cannot be reached"
+            advice = "Is its address right (-a service=...), and this machine online? The same command continues."
+        else:
+            reason, what = "unusable", "does not answer as the Bluesky API does"
+            advice = "Is it the address of an AppView (-a service=...)?"
+        return self.stop(reason, f"{self.service} {what} ({verdict.reason}). {advice}", exit_code=7)
 
     def on_spider_error(self, failure: Failure, response: Response | Failure | None) -> None:
         """A fault of this program: the run ends, and what was not confirmed is fetched again by the next."""
@@ -241,8 +256,7 @@ class BlueskySpider(HarvesterSpider):
     def on_item_error(self, item: Any, failure: Failure) -> None:
         """A pipeline could not keep a batch: without confirmation nothing of it counts as done."""
         error = failure.value
-        if isinstance(error, HarvesterError):
-            self.logger.error("%s", error)
+        if isinstance(error, HarvesterError):  # Scrapy logs what it says
             end(self.crawler, "storage_error", error.exit_code)
         else:
             end(self.crawler, "program_error", exit_code=1)
@@ -274,10 +288,14 @@ class BlueskySpider(HarvesterSpider):
             yield SeedEnded(handle, profile.did)
 
     def fail_seeds(self, handles: list[str], verdict: Verdict) -> Iterator[Output]:
+        later = POLICIES[verdict.outcome].later
         for handle in handles:
-            self.logger.warning("The seed %s cannot be used: %s", handle, verdict.reason)
-            self.crawler.stats.inc_value("harvester/seeds/rejected")
-            yield SeedEnded(handle, None, f"{verdict.outcome}: {verdict.reason}", POLICIES[verdict.outcome].later)
+            if later:
+                self.logger.warning("The seed %s waits for the next run: %s", handle, verdict.reason)
+            else:
+                self.logger.warning("The seed %s cannot be used: %s. Is it spelt right?", handle, verdict.reason)
+                self.crawler.stats.inc_value("harvester/seeds/rejected")
+            yield SeedEnded(handle, None, f"{verdict.outcome}: {verdict.reason}", later)
 
     # Profiles ---------------------------------------------------------------------------------------------
 

@@ -1,23 +1,25 @@
-"""The real commands, run as a user types them, and what they answer."""
+"""The real commands, run in a folder as a user types them, and what they answer."""
 
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from tests.sandbox.process import ROOT
+from pymongo.database import Database
+
+from tests.sandbox.process import ROOT, Sandbox
 
 PROGRAMS = Path(sys.executable).parent
-AT_ONCE = 3
-"""Commands run side by side; most of their time is the start of Python."""
-SECONDS = 120
+SECONDS = 240
 """After which a command hangs."""
+NO_WAITING = ("-s", "HARVESTER_BACKOFF_FACTOR=0.02")
+"""For what is tried again and again."""
 
 _is_fault = re.compile(
-    r"Traceback|Exception ignored|never (?:retrieved|awaited)|Unhandled|\bassert\b|\w+Warning: |\[py\.warnings\]"
+    r"Traceback|Exception ignored|never (?:retrieved|awaited)|Unhandled|[a-z]Warning: |py\.warnings|object at 0x"
 ).search
 """What a person at a terminal must never see."""
 
@@ -26,35 +28,52 @@ class Answer(NamedTuple):
     """What a command answered."""
 
     code: int
-    said: str
-    """All it wrote, on one line, so that a sentence is found however it was wrapped."""
     text: str
-    """All it wrote."""
+    """All it wrote to the terminal."""
 
     @property
-    def clean(self) -> bool:
-        """Whether it speaks to people only: no traceback, no warning of Python's."""
+    def said(self) -> str:
+        """All it wrote, on one line, so that a sentence is found however it was wrapped."""
+        return " ".join(self.text.split())
+
+    def is_for_people(self) -> bool:
+        """Whether there is no traceback and no warning of Python's."""
         return not _is_fault(self.text)
 
 
 class Place:
-    """A folder and a database in which commands are run."""
+    """A folder, a database and environment variables in which commands are run."""
 
-    def __init__(self, folder: Path, variables: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, database: Database[dict[str, Any]], variables: dict[str, str]) -> None:
         self.folder = folder
-        self.variables = dict(variables)
+        self.database = database
+        self.variables = variables
 
-    def run(self, *command: str, stdin: bytes = b"", prefix: Sequence[str] = (), **variables: str) -> Answer:
-        """Runs `scrapy ...` or `harvester ...`."""
+    def run(self, *command: str, stdin: bytes = b"", prefix: Sequence[str] = ()) -> Answer:
+        """`scrapy ...` or `harvester ...`, with a terminal of 100 columns."""
         ended = subprocess.run(
             [*prefix, str(PROGRAMS / command[0]), *command[1:]],
             cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100", **self.variables, **variables},
+            env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100", **self.variables},
             input=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             timeout=SECONDS,
         )
-        text = ended.stdout.decode(errors="replace")
-        print(f"$ {' '.join(command)}\n{text}[exit code {ended.returncode}]\n")  # shown when the test fails
-        return Answer(ended.returncode, " ".join(text.split()), text)
+        return Answer(ended.returncode, ended.stdout.decode(errors="replace"))
+
+    def crawl(
+        self, site: Sandbox, *options: str, stdin: bytes = b"", prefix: Sequence[str] = (), **arguments: object
+    ) -> Answer:
+        """`scrapy crawl bluesky`: the seeds alone, without pictures, unless arguments say otherwise."""
+        given = {"seeds": site.did(0), "depth": 0, "media": "no", "service": site.url} | arguments
+        words = [word for name, value in given.items() for word in ("-a", f"{name}={value}")]
+        return self.run("scrapy", "crawl", "bluesky", *words, *options, stdin=stdin, prefix=prefix)
+
+    def stages(self) -> dict[str, tuple[str, str]]:
+        """What became of the accounts of all crawls: DID -> stage and reason."""
+        return {row["did"]: (row["stage"], row.get("reason", "")) for row in self.database["accounts"].find()}
+
+    def posts_of(self, did: str) -> set[str]:
+        """Addresses of the posts that are stored of an account."""
+        return {row["_id"] for row in self.database["posts"].find({"did": did}, {})}

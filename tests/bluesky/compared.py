@@ -41,10 +41,9 @@ def found(database: Database[dict[str, Any]]) -> Comparable:
 def expected(site: Sandbox, truth: Truth, history: str) -> Comparable:
     """What a harvest of everything must store, its posts from `history`."""
     did, network = site.did, site.network
-    posts = truth.posts | truth.reposted
     reposts = truth.reposts if history == "appview" else truth.own_reposts
     likes = frozenset() if history == "appview" else truth.own_likes
-    roots = {uri: root for uri in posts if (root := _answered_root(site, uri))}
+    roots = {uri: root for uri in truth.posts if (root := _answered_root(site, uri))}
     whole = site.truth_of(honour_opt_outs=False)  # a thread counts its posts, of whomever they are
     with_list = [index for index in truth.kept if site.records.has_list(index)]
     stages = {"visible": "posts_collected", "skipped": "skipped", "failed": "failed"}
@@ -52,7 +51,7 @@ def expected(site: Sandbox, truth: Truth, history: str) -> Comparable:
         "accounts": {key: stages[account.state] for key, account in truth.accounts.items()},
         "profiles": {key: _expected_profile(site, truth, account.index) for key, account in truth.accounts.items()},
         "follows": {f"{one} {other}": (one, other) for one, other in truth.follows},
-        "posts": {uri: (post.author, post.text, post.cid, post.root, post.parent) for uri, post in posts.items()},
+        "posts": {uri: (post.author, post.text, post.cid, post.root, post.parent) for uri, post in truth.posts.items()},
         "reposts": {f"{one} {uri}": uri.split("/")[2] for one, uri in reposts},
         "likes": {f"{one} {uri}": uri.split("/")[2] for one, uri in likes},
         "threads": {uri: len(whole.tree(root)) for uri, root in roots.items()},

@@ -1,4 +1,4 @@
-"""One network for all tests of this folder, and harvests of it: some shared, since they take seconds, others a test's own."""
+"""One network for all tests of this folder, and harvests of it: shared ones, since each takes seconds, and own ones."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -56,10 +56,10 @@ class Harvest:
         }
         self.process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> "subprocess.Popen[bytes]":
+    def start(self, stdin: int = subprocess.DEVNULL) -> "subprocess.Popen[bytes]":
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                self._command, cwd=self.folder, env=self._environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                self._command, cwd=self.folder, env=self._environment, stdin=stdin, stdout=log, stderr=log
             )
         return self.process
 

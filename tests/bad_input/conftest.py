@@ -1,0 +1,75 @@
+"""A site for all tests of this folder, and places to run commands in, side by side where they can."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from pymongo import MongoClient
+
+from tests.bad_input.command import Place
+from tests.sandbox.process import Sandbox
+
+AT_ONCE = 3
+"""Commands at the same time."""
+
+Story = Callable[[Place, Sandbox], Any]
+"""Runs commands and returns what a test looks at."""
+
+
+@pytest.fixture(scope="session")
+def _site() -> Iterator[Sandbox]:
+    with Sandbox(accounts=60, posts=5, page_size=5) as site:
+        yield site
+
+
+@pytest.fixture(scope="module")
+def site(_site: Sandbox) -> Iterator[Sandbox]:
+    """60 accounts; a page holds 5 rows, so most lists have several."""
+    yield _site
+    _site.clear_faults()
+
+
+@pytest.fixture
+def place(site: Sandbox, tmp_path: Path, mongodb_uri: str) -> Iterator[Place]:
+    with _place(site, tmp_path, mongodb_uri) as place:
+        yield place
+
+
+@pytest.fixture(scope="module")
+def told(
+    request: pytest.FixtureRequest, site: Sandbox, tmp_path_factory: pytest.TempPathFactory, mongodb_uri: str
+) -> Iterator[Callable[[str], Any]]:
+    """What came of one of the module's STORIES (name -> Story). They run side by side, each in a place of its own."""
+    module: ModuleType = request.module
+    items = [item for item in request.session.items if isinstance(item, pytest.Function) and item.module is module]
+    wanted = {str(item.callspec.params["story"]) for item in items if "story" in getattr(item, "fixturenames", ())}
+
+    def tell(name: str, story: Story) -> Any:
+        with _place(site, tmp_path_factory.mktemp("place"), mongodb_uri) as place:
+            return story(place, site)
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        told = {name: pool.submit(tell, name, story) for name, story in module.STORIES.items() if name in wanted}
+        yield lambda name: told[name].result()
+
+
+@contextmanager
+def _place(site: Sandbox, folder: Path, mongodb_uri: str) -> Iterator[Place]:
+    name = f"test-{uuid4().hex[:12]}"
+    variables = {
+        "SCRAPY_SETTINGS_MODULE": "harvester.settings",
+        "HARVESTER_MONGODB_URI": mongodb_uri,
+        "HARVESTER_DATABASE": name,
+        "HARVESTER_STATE_DIR": str(folder / "state"),
+        "HARVESTER_ALLOW_PRIVATE_HOSTS": "true",
+        "HARVESTER_REQUESTS_PER_SECOND": "0",
+        "HARVESTER_PLC_URL": site.url,
+    }
+    with MongoClient[dict[str, Any]](mongodb_uri, tz_aware=True) as client:
+        yield Place(folder, client[name], variables)
+        client.drop_database(name)

@@ -1,0 +1,110 @@
+"""A run that goes wrong while nothing fails is noticed: an alert arrives and says what happened."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pymongo.database import Database
+
+from tests.bluesky.conftest import Records
+from tests.crash.harvest import Harvest
+from tests.monitors.conftest import HttpSink, sink
+from tests.sandbox.process import Sandbox
+
+Make = Callable[..., Harvest]
+__all__ = ["sink"]
+
+
+@pytest.fixture
+def watched(harvest: Make, sink: HttpSink) -> Callable[..., Harvest]:
+    """Makes a command whose alerts arrive at the sink."""
+    variables = {"HARVESTER_ALERT_WEBHOOK_URL": f"{sink.url}/hook", "NO_PROXY": "127.0.0.1"}
+    return lambda **arguments: harvest(variables, depth="1", collect="graph,profiles,posts", **arguments)
+
+
+def failures(sink: HttpSink) -> dict[str, str]:
+    """Monitor -> message, of the only alert."""
+    [posted] = sink.posts
+    return {failure["monitor"]: failure["message"] for failure in posted.body["failures"]}
+
+
+def run_of(database: Database[dict[str, Any]], number: int) -> dict[str, Any]:
+    """The document of a run, counted from 0."""
+    return list(database.runs.find().sort("started_at"))[number]
+
+
+def test_fewer_records_and_lost_fields_raise_alerts_that_say_how_many_and_which(
+    watched: Make, site: Sandbox, mongodb: Records, sink: HttpSink
+) -> None:
+    command = watched()
+    assert command.run() == 0, command.said
+    assert sink.posts == []
+    before = run_of(mongodb, 0)
+
+    site.fault("half", match="getAuthorFeed")
+    assert command.run() == 6, command.said
+    half = run_of(mongodb, 1)
+    assert half["scope"] == before["scope"]
+    assert half["crawl"] == before["crawl"].removesuffix("-1") + "-2", "a finished crawl done again is a new one"
+    assert half["counts"]["post"] < 0.6 * before["counts"]["post"]
+    [(monitor, message)] = failures(sink).items()
+    assert monitor == "Drop against earlier runs"
+    now, earlier = half["counts"]["post"], before["counts"]["post"]
+    assert f"{now:,} post records instead of {earlier:,} (−{1 - now / earlier:.0%})" in message
+    assert_told(sink, half, command, message)
+
+    site.clear_faults()
+    sink.posts.clear()
+    site.fault("drop_field", match="getProfile", field="description")
+    assert command.run() == 6, command.said
+    lost = run_of(mongodb, 2)
+    [(monitor, message)] = failures(sink).items()
+    assert monitor == "Lost fields"
+    share = before["coverage"]["profile"]["description"]
+    assert f"profile.description was in {share:.0%} of the records and is in 0%" in message
+    assert "1 earlier" in message, "the failed run is no measure"
+    assert_told(sink, lost, command, message)
+
+
+def test_a_blocked_run_raises_an_alert_that_says_who_refused_and_ends_with_its_own_exit_code(
+    watched: Make, site: Sandbox, mongodb: Records, sink: HttpSink
+) -> None:
+    site.fault("block_all", match="/xrpc/app.bsky.", after=30)
+    command = watched(direction="both")
+    assert command.run() == 7, command.said
+    run = run_of(mongodb, 0)
+    host = site.url.removeprefix("http://")
+    told = failures(sink)
+    said_no = re.escape(host) + r' said no (\d+) times \(blocked\), and said: "HTTP 403'
+    assert (match := re.search(said_no, told["Refusals"]))
+    refusals = int(match[1])
+    assert refusals >= 5
+    assert told["Refusals"].startswith(f"{refusals} of {sum(run['outcomes'].values())} answers were a refusal. ")
+    assert "The run ended early, with the reason 'blocked'" in told["Finish reason"]
+    assert "refuses to answer (HTTP 403). The crawl stops here and can be continued later." in command.said
+    assert_told(sink, run, command, told["Finish reason"])
+    [crawl] = mongodb.crawls.find()
+    assert crawl["state"] == "unfinished"
+    assert mongodb.accounts.count_documents({"state": {"$ne": "closed"}}) > 0, "the work is left for later"
+
+    site.clear_faults()
+    sink.posts.clear()
+    assert command.run() == 0, command.said
+    assert sink.posts == []
+    assert {row["state"] for row in mongodb.crawls.find()} == {"finished"}
+
+
+def assert_told(sink: HttpSink, run: dict[str, Any], command: Harvest, message: str) -> None:
+    """The alert, the history, the log and the report speak of the same run and say the same."""
+    alert = sink.posts[0].body
+    assert (alert["verdict"], alert["spider"], alert["run"]) == ("failed", "bluesky", run["_id"])
+    assert (alert["crawl"], alert["counts"]) == (run["crawl"], run["counts"])
+    assert run["failures"] == alert["failures"]
+    report = Path(alert["report"])
+    assert report.is_relative_to(command.folder / "data" / "reports")
+    words = re.sub(r"&#39;", "'", report.read_text("utf-8")).replace("&#34;", '"')
+    assert message in words
+    assert message in command.said
+    assert f"Report: {report}" in command.said

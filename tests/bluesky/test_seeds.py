@@ -1,0 +1,57 @@
+"""Where a harvest begins: a file, standard input, and everything that names an account."""
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.bluesky.conftest import Records
+from tests.crash.harvest import Harvest
+from tests.sandbox.process import Sandbox
+
+Make = Callable[..., Harvest]
+
+
+def test_a_file_of_seeds_may_name_accounts_in_every_way_and_hold_lines_that_are_none(
+    harvest: Make, site: Sandbox, mongodb: Records, tmp_path: Path
+) -> None:
+    renamed = site.network.former_handle(15)
+    lines = {
+        "# my favourites": None,
+        "": None,
+        site.handle(0).upper(): "resolved",
+        f"@{site.handle(20)}  # with a comment": "resolved",
+        site.did(21): "resolved",
+        f"https://bsky.app/profile/{site.handle(22)}": "resolved",
+        f"https://bsky.app/profile/{site.did(23)}/post/3kabc": "resolved",
+        f"at://{site.did(24)}": "resolved",
+        site.handle(24): "resolved",
+        site.handle("renamed"): "resolved",
+        renamed: "failed",
+        "nobody.sandbox.test": "failed",
+        "not a handle": "failed",
+        site.did("deactivated"): "resolved",
+    }
+    (tmp_path / "accounts.txt").write_text("\r\n".join(lines), "utf-8-sig")
+    command = harvest(seeds="@accounts.txt", depth="0", collect="profiles")
+    assert command.run() == 0, command.said
+    assert sorted(row["stage"] for row in mongodb.seeds.find()) == sorted(filter(None, lines.values()))
+    wanted = [site.did(name) for name in (0, 20, 21, 22, 23, 24, "renamed")]
+    assert {row["_id"] for row in mongodb.profiles.find()} == set(wanted)
+    gone = site.did("deactivated")
+    stages = dict.fromkeys(wanted, "profile_collected") | {gone: "failed"}
+    assert {row["did"]: row["stage"] for row in mongodb.accounts.find()} == stages
+    assert mongodb.accounts.find_one({"did": gone, "reason": "gone: AccountDeactivated"})
+    said = command.said
+    assert "Line 13 of the seeds, 'not a handle', is neither a handle" in said
+    for handle in (renamed, "nobody.sandbox.test"):
+        assert f"The seed {handle} cannot be used: " in said
+    assert "seeds rejected 3" in " ".join(said.split())
+
+
+def test_seeds_come_by_standard_input(harvest: Make, site: Sandbox, mongodb: Records) -> None:
+    command = harvest(seeds="-", depth="0", collect="profiles")
+    given = f"{site.handle(20)}\n{site.did(21)}\n".encode()
+    with command.start(stdin=subprocess.PIPE) as process:
+        process.communicate(given)
+    assert process.returncode == 0, command.said
+    assert {row["_id"] for row in mongodb.profiles.find()} == {site.did(20), site.did(21)}

@@ -1,0 +1,90 @@
+"""Which slice of the network is harvested: depth, direction, the most accounts, and the time."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from itertools import chain
+
+import pytest
+
+from tests.bluesky.conftest import Records
+from tests.crash.harvest import Harvest
+from tests.sandbox.posts import Post
+from tests.sandbox.process import Sandbox
+
+Make = Callable[..., Harvest]
+NORMAL = 20
+"""An account of no special kind."""
+
+
+@pytest.mark.parametrize(
+    ("depth", "direction", "lists"),
+    [
+        (0, "follows", ("follows",)),
+        (1, "follows", ("follows",)),
+        (1, "followers", ("followers",)),
+        (2, "both", ("follows", "followers")),
+    ],
+)
+def test_accounts_so_many_steps_away_are_harvested_and_their_lists_read(
+    depth: int, direction: str, lists: tuple[str, ...], harvest: Make, site: Sandbox, mongodb: Records
+) -> None:
+    command = harvest(seeds=site.did(NORMAL), depth=str(depth), direction=direction, collect="graph,profiles")
+    assert command.run() == 0, command.said
+    truth = site.truth_of(seeds=(NORMAL,), hops=depth, directions=lists)
+    assert {row["did"]: row["depth"] for row in mongodb.accounts.find()} == {
+        site.did(index): steps for index, steps in truth.depths.items()
+    }
+    assert {row["_id"] for row in mongodb.profiles.find()} == truth.accounts.keys()
+    follows = [(one, other) for one in truth.kept for other in site.network.visible_follows(one)]
+    followers = [(other, one) for one in truth.kept for other in site.network.visible_followers(one)]
+    shown = chain(follows if "follows" in lists else [], followers if "followers" in lists else [])
+    assert {(row["did"], row["subject_did"]) for row in mongodb.follows.find()} == {
+        (site.did(one), site.did(other)) for one, other in shown
+    }
+
+
+def test_max_accounts_is_exact_and_the_nearest_come_first(harvest: Make, site: Sandbox, mongodb: Records) -> None:
+    command = harvest(seeds=site.did(NORMAL), depth="3", direction="both", max_accounts="17", collect="graph,profiles")
+    assert command.run() == 0, command.said
+    begun = list(mongodb.accounts.find({"reason": {"$ne": "max_accounts"}}))
+    assert len(begun) == 17
+    assert {row["_id"] for row in mongodb.profiles.find()} == {row["did"] for row in begun}
+    depths = site.truth_of(seeds=(NORMAL,), hops=2).depths
+    steps = [depths[site.network.index_of_did(row["did"]) or 0] for row in begun]
+    assert sorted(steps) == sorted(depths.values())[:17]
+    left = {(row["state"], row["stage"]) for row in mongodb.accounts.find({"reason": "max_accounts"})}
+    assert left == {("closed", "skipped")}
+
+
+@pytest.mark.parametrize("history", ["appview", "records"])
+def test_only_posts_of_the_time_asked_for_are_kept(
+    history: str, harvest: Make, site: Sandbox, mongodb: Records
+) -> None:
+    site.clear_log()
+    since, until = indexed_at(site, Post(0, 120)), indexed_at(site, Post(0, 180))
+    command = harvest(
+        depth="0",
+        collect="posts",
+        history=history,
+        since=f"{since:%Y-%m-%dT%H:%M:%S.%fZ}",
+        until=f"{until:%Y-%m-%dT%H:%M:%S.%f+00:00}",
+    )
+    assert command.run() == 0, command.said
+    own = {site.world.uri(Post(0, number)): dated(site, Post(0, number), history) for number in range(250)}
+    wanted = {uri for uri, at in own.items() if since <= at < until}
+    assert 0 < len(wanted) <= 60
+    stored = list(mongodb.posts.find())
+    assert {row["_id"] for row in stored if row["did"] == site.did(0)} == wanted
+    assert all(since <= row["sort_at"] < until for row in stored if history == "appview")
+    pages = [entry["path"] for entry in site.log()["requests"] if "getAuthorFeed" in entry["path"]]
+    assert len(pages) < 7, "the whole history has more than seven"
+
+
+def indexed_at(site: Sandbox, post: Post) -> datetime:
+    return datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=site.world.time_ms(post))
+
+
+def dated(site: Sandbox, post: Post, history: str) -> datetime:
+    """When the post was written: what its author says, in a feed not later than the AppView saw it."""
+    said = datetime.fromisoformat(site.world.created_at(post))
+    return min(said, indexed_at(site, post)) if history == "appview" else said
