@@ -72,9 +72,10 @@ class HarvesterSpider(Spider):
         return Provenance(response.url, datetime.now(UTC), self.name, self.crawl_id)
 
     def stop(self, reason: str, message: str, exit_code: int) -> CloseSpider:
-        """The exception that ends the run; says why in the log and in the exit code."""
-        logger.error("%s", message)
-        self.crawler.stats.set_value("harvester/exit_code", exit_code)
+        """The exception that ends the run; the first says why, in the log and in the exit code."""
+        if self.crawler.stats.get_value("harvester/exit_code") is None:
+            logger.error("%s", message)
+            self.crawler.stats.set_value("harvester/exit_code", exit_code)
         return CloseSpider(reason)
 
     def stop_for(self, error: HarvesterError) -> CloseSpider:

@@ -87,8 +87,8 @@ def _file(given: str) -> Path | None:
         return None
     path = os.path.expanduser(given[1:])
     first, comma, _ = path.partition(",")
-    is_handle = _handle.fullmatch(first.strip()) and not path.endswith(_LISTS)
-    return None if is_handle and (comma or not os.path.isfile(path)) else Path(path)
+    is_account = isinstance(parse_seed(first.strip()), str) and not path.endswith(_LISTS)
+    return None if is_account and (comma or not os.path.isfile(path)) else Path(path)
 
 
 @cache

@@ -2,12 +2,14 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
 from pymongo.database import Database
 
 from tests.sandbox.process import ROOT, Sandbox
@@ -77,3 +79,15 @@ class Place:
     def posts_of(self, did: str) -> set[str]:
         """Addresses of the posts that are stored of an account."""
         return {row["_id"] for row in self.database["posts"].find({"did": did}, {})}
+
+
+def unprivileged() -> list[str]:
+    """Words before a command that make file permissions count for root, too. Skips the test where there are none."""
+    if os.name != "posix":
+        pytest.skip("permissions of POSIX")
+    if os.geteuid():
+        return []
+    words = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
+    if shutil.which("setpriv") is None or subprocess.run([*words, "true"], stderr=subprocess.DEVNULL).returncode:
+        pytest.skip("root may read and write everything")
+    return words

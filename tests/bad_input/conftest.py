@@ -49,12 +49,16 @@ def told(
     items = [item for item in request.session.items if isinstance(item, pytest.Function) and item.module is module]
     wanted = {str(item.callspec.params["story"]) for item in items if "story" in getattr(item, "fixturenames", ())}
 
-    def tell(name: str, story: Story) -> Any:
-        with _place(site, tmp_path_factory.mktemp("place"), mongodb_uri) as place:
+    base = tmp_path_factory.mktemp("places")
+
+    def tell(story: Story) -> Any:
+        folder = base / uuid4().hex
+        folder.mkdir()
+        with _place(site, folder, mongodb_uri) as place:
             return story(place, site)
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        told = {name: pool.submit(tell, name, story) for name, story in module.STORIES.items() if name in wanted}
+        told = {name: pool.submit(tell, story) for name, story in module.STORIES.items() if name in wanted}
         yield lambda name: told[name].result()
 
 

@@ -78,12 +78,13 @@ def test_a_blocked_run_raises_an_alert_that_says_who_refused_and_ends_with_its_o
     host = site.url.removeprefix("http://")
     told = failures(sink)
     said_no = re.escape(host) + r' said no (\d+) times \(blocked\), and said: "HTTP 403'
-    assert (match := re.search(said_no, told["Refusals"]))
+    match = re.search(said_no, told["Refusals"])
+    assert match
     refusals = int(match[1])
     assert refusals >= 5
     assert told["Refusals"].startswith(f"{refusals} of {sum(run['outcomes'].values())} answers were a refusal. ")
     assert "The run ended early, with the reason 'blocked'" in told["Finish reason"]
-    assert "refuses to answer (HTTP 403). The crawl stops here and can be continued later." in command.said
+    assert command.said.count(f"{site.url} refuses to answer (HTTP 403). Wait before you continue the crawl") == 1
     assert_told(sink, run, command, told["Finish reason"])
     [crawl] = mongodb.crawls.find()
     assert crawl["state"] == "unfinished"

@@ -37,7 +37,7 @@ def untruths(site: Sandbox, records: Records, accounts: Mapping[str, tuple[str, 
     """How a complete harvest from the hub differs from what the network holds."""
     truth = site.truth
     stages = {"visible": "posts_collected", "skipped": "skipped"}
-    posts = {uri: (post["text"], post["cid"]) for uri, post in records["posts"].items() if not _by_refuser(site, post)}
+    posts = {uri: (post["text"], post["cid"]) for uri, post in records["posts"].items()}
     shown = truth.posts | truth.reposted
     roots = {
         uri: site.truth.tree(root)
@@ -74,9 +74,3 @@ def unstaged(data_dir: Path, records: Records, accounts: Mapping[str, tuple[str,
         if left and kind.KIND not in UNSTAGED:
             found.append(f"{kind.COLLECTION}: {len(left)} not staged, such as {min(left)}")
     return found
-
-
-def _by_refuser(site: Sandbox, record: Mapping[str, Any]) -> bool:
-    """By an account whose declared intents say no: others' feeds show what is its own and do not tell."""
-    index = site.network.index_of_did(record["did"])
-    return index is not None and site.network.kind(index) == "intents_refuse"

@@ -50,6 +50,23 @@ async def test_opt_outs_are_only_recorded_when_they_are_not_to_be_honoured(confi
     assert not any(name.startswith("consent") for name in counted)
 
 
+async def test_records_of_an_account_known_to_refuse_are_dropped_where_they_do_not_say_so(
+    config: Config, mongodb: Database[dict[str, Any]]
+) -> None:
+    """A declaration of intents is in no view of an account: other accounts' feeds show its posts without it."""
+    mongodb.profiles.insert_one({"_id": BOB, "intents": {"bulkDataset": False}})
+    declared = profile(CAROL, opt_outs=("intent bulkDataset",), intents={"bulkDataset": False})
+    records: list[Record] = [post(BOB), follow(BOB, ALICE), post(CAROL, "1"), declared, post(CAROL, "2"), post(ALICE)]
+    batch, counted = await _through(config, records)
+    assert [record.key for record in batch.records] == [
+        record.key for record in (follow(BOB, ALICE), post(CAROL, "1"), declared, post(ALICE))
+    ]
+    assert counted["consent/dropped/post"] == 2
+    allowed = profile(BOB, intents={"bulkDataset": True})
+    batch, _ = await _through(config, [allowed, post(BOB)])
+    assert batch.records == [allowed, post(BOB)]
+
+
 @pytest.mark.parametrize("honoured", [True, False])
 async def test_nothing_is_kept_of_a_purged_account(
     config: Config, mongodb: Database[dict[str, Any]], honoured: bool

@@ -194,7 +194,7 @@ async def test_misspelt_argument_ends_the_command_before_anything_is_fetched_or_
     assert code == 2
     assert "depht: there is no such argument (given: '1')" in said
     assert "Traceback" not in said
-    assert list(tmp_path.iterdir()) == []
+    assert os.listdir(tmp_path) == []
 
 
 async def test_bad_seeds_end_the_command_before_anything_is_fetched_or_started(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ async def test_bad_seeds_end_the_command_before_anything_is_fetched_or_started(t
     assert code == 2
     assert "seeds: the file nowhere.txt cannot be read: No such file" in said
     assert "Traceback" not in said
-    assert list(tmp_path.iterdir()) == []
+    assert os.listdir(tmp_path) == []
 
 
 async def test_help_prints_every_argument(tmp_path: Path) -> None:
@@ -212,4 +212,4 @@ async def test_help_prints_every_argument(tmp_path: Path) -> None:
         assert f"\n{name} " in f"\n{said}"
         assert (field.description or "-")[:30] in said
     assert "scrapy crawl bluesky -a" in said
-    assert list(tmp_path.iterdir()) == []
+    assert os.listdir(tmp_path) == []
