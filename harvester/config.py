@@ -18,9 +18,9 @@ class Config(BaseSettings):
 
     # Servers
     mongodb_uri: SecretStr | None = Field(None, validation_alias=AliasChoices("HARVESTER_MONGODB_URI", "MONGODB_URI"))
-    """None: a private mongod under state_dir."""
+    """The MongoDB that holds records and ledger. None: a private one under the state folder."""
     redis_url: SecretStr | None = Field(None, validation_alias=AliasChoices("HARVESTER_REDIS_URL", "REDIS_URL"))
-    """None: a private Valkey under state_dir."""
+    """A Redis or Valkey. None: a private one under the state folder."""
     database: str = Field("harvester", pattern=r"^[A-Za-z0-9_-]{1,38}$")
     """MongoDB database of the records and of the ledger."""
 
@@ -30,7 +30,7 @@ class Config(BaseSettings):
     data_dir: Path = Path("data")
     """Staged records, images, rejects, reports."""
     images_store: str = ""
-    """Folder or s3://bucket/prefix. Empty: `images` under data_dir."""
+    """Where pictures are kept: a folder or s3://bucket/prefix. Empty: `images` in the data folder."""
 
     # Manners
     contact: str = Field("https://github.com/harvester-crawler/harvester", min_length=3)
@@ -38,6 +38,7 @@ class Config(BaseSettings):
     requests_per_second: float = Field(8.0, ge=0)
     """The most that one host is asked. 0: no limit (for servers of your own)."""
     concurrent_per_host: int = Field(4, ge=1, le=64)
+    """The most requests to one host at the same time."""
     plc_url: str = Field("https://plc.directory", pattern=r"^https?://[^/\s]+")
     """The directory of did:plc documents."""
     allow_private_hosts: bool = False
@@ -45,37 +46,61 @@ class Config(BaseSettings):
 
     # Bounds on what is downloaded
     max_response_mb: int = Field(32, ge=1)
+    """Megabytes of an answer."""
     max_repository_mb: int = Field(512, ge=1)
+    """Megabytes of an account's repository (history=car)."""
     max_image_mb: int = Field(20, ge=1)
+    """Megabytes of a picture."""
     max_image_megapixels: int = Field(50, ge=1)
+    """Megapixels of a picture."""
 
     # Login to Bluesky (optional), with an app password on the account's own PDS
     bluesky_identifier: str | None = None
+    """Handle, DID or e-mail address of the account to log in with."""
     bluesky_app_password: SecretStr | None = None
+    """Its app password, not its own password."""
     bluesky_pds: str = "https://bsky.social"
+    """Where to log in: the account's own server, or bsky.social for all that Bluesky runs."""
 
     # What a run must reach
     min_records: int = Field(1, ge=0)
+    """The fewest records that a run must store."""
     max_error_ratio: float = Field(0.1, ge=0, le=1)
+    """The share of requests, and of accounts, that may fail."""
     max_reject_ratio: float = Field(0.02, ge=0, le=1)
+    """The share of records that may be rejected."""
     max_unclassified: int = Field(0, ge=0)
+    """How many failures may match no rule."""
     max_drop_ratio: float = Field(0.4, ge=0, le=1)
     """How much less than the median of earlier runs a run may yield."""
 
     # Alerts
     alert_webhook_url: SecretStr | None = None
+    """Gets the alert as JSON by POST."""
     alert_slack_webhook_url: SecretStr | None = None
+    """Incoming webhook of a Slack channel."""
     alert_discord_webhook_url: SecretStr | None = None
+    """Webhook of a Discord channel."""
     alert_telegram_token: SecretStr | None = None
+    """Token of a Telegram bot; needs the chat too."""
     alert_telegram_chat_id: str | None = None
+    """The chat in which the bot writes."""
     alert_telegram_api: str = "https://api.telegram.org"
+    """Telegram's server, or one of your own."""
     alert_email_to: str | None = None
+    """Addresses, comma-separated; needs the SMTP host too."""
     alert_email_from: str | None = None
+    """Sender. None: harvester at this machine's name."""
     smtp_host: str | None = None
+    """The server that sends the e-mail."""
     smtp_port: int = 587
+    """Its port."""
     smtp_user: str | None = None
+    """User there, when it wants one."""
     smtp_password: SecretStr | None = None
+    """Password of that user."""
     smtp_starttls: bool = True
+    """Whether the connection is encrypted with STARTTLS."""
 
     @property
     def user_agent(self) -> str:

@@ -98,6 +98,7 @@ def _is_wanted(record: logging.LogRecord) -> bool:
 
 for _name in _LEAST_LEVELS:
     logging.getLogger(_name).addFilter(_is_wanted)  # a filter, since Scrapy resets levels when it sets up logging
+logging.getLogger("pymongo").setLevel(logging.INFO)  # at DEBUG it logs commands with their documents
 
 # Images (pipelines/images.py)
 IMAGES_STORE = _config.images_location

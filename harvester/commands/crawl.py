@@ -11,11 +11,12 @@ from scrapy.exceptions import UsageError
 from harvester import mongodb
 from harvester.config import load_config
 from harvester.exceptions import HarvesterError
+from harvester.monitors.summary import INTERRUPTED_REASONS
 from harvester.spiders.arguments import print_arguments
 from harvester.spiders.base import HarvesterSpider
 
 INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells use it."""
+"""Exit code after Ctrl-C, as shells use it, and after a limit that was set for the run."""
 
 
 class Command(ScrapyCrawl):
@@ -69,6 +70,6 @@ def exit_code(stats: dict[str, Any], otherwise: int) -> int:
     """What the run says of itself: the cause it named, an interruption, or its monitors' verdict."""
     if stated := stats.get("harvester/exit_code"):
         return int(stated)
-    if stats.get("finish_reason") == "shutdown":
+    if stats.get("finish_reason") in INTERRUPTED_REASONS:
         return INTERRUPTED
     return otherwise

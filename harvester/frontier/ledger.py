@@ -86,6 +86,8 @@ class CrawlLedger:
         self._in_flight: dict[str, _InFlight] = {}
         self._threads_in_flight: dict[str, _ThreadInFlight] = {}
         self._seeds_in_flight: set[str] = set()
+        self._seeds_given = False
+        """Whether all seeds were handed out by this run."""
         self._beyond = 0
         """Accounts that an earlier run left out because of max_accounts."""
         self._changed = asyncio.Event()
@@ -123,6 +125,8 @@ class CrawlLedger:
         await self._runner.take(self.crawl, crawl.get("runner"))
         if self.resumed:
             await self._patiently(self._try_failed_again)
+        waiting = {"crawl": self.crawl, "state": "waiting"}
+        self._seeds_given = not await self._patiently(lambda: self._seeds.find_one(waiting, {}))
         await self._count()
 
     async def close(self) -> bool:
@@ -197,6 +201,7 @@ class CrawlLedger:
 
     async def add_seeds(self, seeds: Iterable[str]) -> None:
         """Handles and DIDs to begin with. Those known from an earlier run of the crawl keep their state."""
+        self._seeds_given = False
         operations = []
         for seed in seeds:
             document = {"crawl": self.crawl, "seed": seed, "state": "waiting", "stage": "queued", "depth": 0}
@@ -213,7 +218,10 @@ class CrawlLedger:
 
     async def next_seeds(self, most: int) -> list[str]:
         """Seeds that wait, handed out once."""
+        if self._seeds_given:
+            return []
         rows = await self._waiting(self._seeds, {"state": "waiting"}, most, self._seeds_in_flight, "seed")
+        self._seeds_given = len(rows) < most
         seeds = [row["seed"] for row in rows]
         self._seeds_in_flight.update(seeds)
         return seeds
@@ -241,14 +249,16 @@ class CrawlLedger:
         nearest = await self._patiently(lambda: self._accounts.find_one(unfinished, sort=[("depth", ASCENDING)]))
         if nearest is None:
             return []
-        seed = await self._patiently(lambda: self._seeds.find_one({"crawl": self.crawl, "state": "waiting"}, {}))
-        near = {"state": "waiting", "depth": {"$lte": 0 if seed else nearest["depth"] + 1}}
+        resolved = self._seeds_given and not self._seeds_in_flight
+        near = {"state": "waiting", "depth": {"$lte": nearest["depth"] + 1 if resolved else 0}}
         rows = await self._waiting(self._accounts, near, most, self._in_flight, "did")
         self._in_flight.update({row["did"]: _InFlight(row["depth"], {}) for row in rows})
         return [Account(row["did"], row["depth"]) for row in rows]
 
     async def next_threads(self, most: int) -> list[str]:
         """First posts whose threads wait, handed out once."""
+        if "threads" not in self._arguments["collect"]:
+            return []
         rows = await self._waiting(self._threads, {"state": "waiting"}, most, self._threads_in_flight, "uri")
         uris = [row["uri"] for row in rows]
         self._threads_in_flight.update({uri: _ThreadInFlight() for uri in uris})
@@ -266,6 +276,21 @@ class CrawlLedger:
         free = [row for row in rows if row[name] not in given][:most]
         self.handed_out += len(free)
         return free
+
+    async def reopen_nearer(self) -> int:
+        """Has lists read again that were read at the last depth, of accounts since shown to be nearer; how many.
+
+        That happens when what failed in one run is read in a later one. Their members were not harvested.
+        """
+        if not self.resumed:
+            return 0
+        lists = ("followers", "follows") if self._arguments["direction"] == "both" else (self._arguments["direction"],)
+        nearer = {"crawl": self.crawl, "state": "closed", "edge": True, "depth": {"$lt": self._arguments["depth"]}}
+        todo = {"state": "open", "stage": "profile_collected", "todo": dict.fromkeys(lists)}
+        again = {"$set": todo, "$unset": {"edge": ""}}
+        result = await self._patiently(lambda: self._accounts.update_many(nearer, again))
+        await self._count()
+        return int(result.modified_count)
 
     async def purged(self, dids: Iterable[str]) -> set[str]:
         """Those that were purged and must not be fetched again."""
@@ -411,6 +436,8 @@ class CrawlLedger:
             return []
         name = f"todo.{change.chain}"
         values: Document = {"updated_at": _now()}
+        if change.chain in ("followers", "follows") and account.depth >= self._arguments["depth"]:
+            values["edge"] = True
         if error is None and last.cursor is not None:
             return [UpdateOne(self._at(change.did), {"$set": values | {name: last.cursor}})]
         if error is not None:

@@ -21,7 +21,7 @@ from harvester.outcomes import (
     classify_answer,
     classify_exception,
 )
-from harvester.parsers.bluesky import parse_error
+from harvester.parsers.identity import parse_error
 
 logger = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from harvester.exceptions import HarvesterError, StorageError
 from harvester.login import Login, is_refusal, origin
 from harvester.middlewares.outcome import RequestFailed
 from harvester.outcomes import Outcome, Verdict
-from harvester.parsers.bluesky import parse_error
+from harvester.parsers.identity import parse_error
 
 logger = logging.getLogger(__name__)
 

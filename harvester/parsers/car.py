@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from harvester.exceptions import ParseError, UsageError
-from harvester.parsers.bluesky import RepoRecord
+from harvester.parsers.repository import RepoRecord
 
 
 def parse_repository(body: bytes, did: str, collections: frozenset[str]) -> list[RepoRecord]:

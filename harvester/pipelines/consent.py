@@ -128,7 +128,8 @@ class ConsentPipeline(BatchPipeline):
             removed = await asyncio.to_thread(self._take_back, crawl)
         except (PyMongoError, HarvesterError) as error:
             logger.error("What was kept of accounts that refuse could not be removed: %s", error)  # noqa: TRY400
-            self.stats.set_value("harvester/exit_code", StorageError.exit_code)
+            if not self.stats.get_value("harvester/exit_code"):
+                self.stats.set_value("harvester/exit_code", StorageError.exit_code)
         else:
             for kind, count in removed.items():
                 self.stats.inc_value(f"harvester/consent/dropped/{kind}", count)

@@ -32,6 +32,8 @@ from harvester.mongodb import Patience, connect
 from harvester.opt_outs import BULK_DATASET
 from harvester.outcomes import POLICIES, Outcome, Verdict
 from harvester.parsers import bluesky as parse
+from harvester.parsers import identity
+from harvester.parsers.bluesky_parts import Parsed
 from harvester.spiders.base import HarvesterSpider
 from harvester.spiders.bluesky_arguments import BlueskyArguments
 from harvester.spiders.bluesky_calls import Fail, Output, Read, xrpc
@@ -103,9 +105,10 @@ class BlueskySpider(HarvesterSpider):
             async for request in self.next_requests():
                 yield request
             if self.ledger.handed_out == before:
-                if not busy:
+                if busy:
+                    await self.ledger.wait(5.0)
+                elif not await self.ledger.reopen_nearer():
                     break
-                await self.ledger.wait(5.0)
             self.publish()
         if self.last_failure and not self.answered:
             raise self.leave_alone(self.last_failure)
@@ -314,7 +317,7 @@ class BlueskySpider(HarvesterSpider):
     def read_profile(self, accounts: dict[str, Account], response: Response) -> Iterator[Output]:
         yield from self.read_found(accounts, parse.parse_profile(response.body, self.provenance(response)))
 
-    def read_found(self, accounts: dict[str, Account], parsed: parse.Parsed) -> Iterator[Output]:
+    def read_found(self, accounts: dict[str, Account], parsed: Parsed) -> Iterator[Output]:
         for reject in parsed.rejects:
             yield reject
             if reject.key in accounts:
@@ -344,7 +347,7 @@ class BlueskySpider(HarvesterSpider):
         return self.ask(url, partial(self.read_did_document, profile), partial(self.fail_server, profile))
 
     def read_did_document(self, profile: Profile, response: Response) -> Iterator[Output]:
-        pds = parse.parse_did_document(response.body)
+        pds = identity.parse_did_document(response.body)
         refusal = refuse_private(pds, self.config) if pds else "its DID document names no server"
         if pds is None or refusal:
             yield from self.fail_server(profile, Verdict(Outcome.INVALID, refusal or ""))
@@ -359,7 +362,7 @@ class BlueskySpider(HarvesterSpider):
             )
 
     def read_intents(self, profile: Profile, pds: str, response: Response) -> Iterator[Output]:
-        intents = parse.parse_intents(response.body)
+        intents = identity.parse_intents(response.body)
         profile = msgspec.structs.replace(profile, intents=intents)
         if intents.get(BULK_DATASET) is False:
             yield from self.leave_out(msgspec.structs.replace(profile, opt_outs=(f"intent {BULK_DATASET}",)))

@@ -12,6 +12,8 @@ from harvester.frontier.changes import Account, ChainsFound, Change, Progress, R
 from harvester.items import AccountList, Like, Post, Record, Repost
 from harvester.outcomes import BAD_CURSOR, POLICIES, Outcome, Verdict
 from harvester.parsers import bluesky as parse
+from harvester.parsers import repository
+from harvester.parsers.bluesky_wire import did_of
 from harvester.parsers.car import parse_repository
 from harvester.spiders.bluesky_calls import Output, xrpc
 
@@ -158,17 +160,17 @@ class Chains:
         yield from next_page
 
     def read_records(self, step: Step, response: Response) -> Iterator[Output]:
-        rows, cursor = parse.parse_list_records(response.body)
-        times = [parse.created_at(row.value) for row in rows]
+        rows, cursor = repository.parse_list_records(response.body)
+        times = [repository.created_at(row.value) for row in rows]
         cursor, next_page = self._go_on(step, None if self._all_too_old(times) else cursor)
         rows = [row for row, at in zip(rows, times, strict=True) if self._in_time(at)]
         yield from self._keep(step, response, {COLLECTIONS[step.chain]: rows}, cursor)
         yield from next_page
 
     def read_repository(self, step: Step, response: Response) -> Iterator[Output]:
-        by_collection: dict[str, list[parse.RepoRecord]] = {name: [] for name in COLLECTIONS.values()}
+        by_collection: dict[str, list[repository.RepoRecord]] = {name: [] for name in COLLECTIONS.values()}
         for row in parse_repository(response.body, step.account.did, frozenset(by_collection)):
-            if self._in_time(parse.created_at(row.value)):
+            if self._in_time(repository.created_at(row.value)):
                 by_collection[row.uri.split("/")[3]].append(row)
         yield from self._keep(step, response, by_collection, None)
 
@@ -176,7 +178,7 @@ class Chains:
         self,
         step: Step,
         response: Response,
-        by_collection: Mapping[str, Sequence[parse.RepoRecord]],
+        by_collection: Mapping[str, Sequence[repository.RepoRecord]],
         cursor: str | None,
     ) -> Iterator[Output]:
         """Edges as they are; posts as the AppView shows them: with counts, and without what moderation hides."""
@@ -191,7 +193,7 @@ class Chains:
         if not edges and not posts:
             yield done
         for kind, rows in edges:
-            parsed = parse.parse_edges(kind, rows, provenance)
+            parsed = repository.parse_edges(kind, rows, provenance)
             yield parsed.records
             yield from parsed.rejects
             yield done
@@ -222,7 +224,7 @@ class Chains:
         yield parsed.records
         yield from parsed.rejects
         uris = {record.list_uri or record.key for record in parsed.records if isinstance(record, AccountList)}
-        own = sorted(uri for uri in uris if parse.did_of(uri) == step.account.did)
+        own = sorted(uri for uri in uris if did_of(uri) == step.account.did)
         chains = tuple(LIST_PREFIX + uri.rpartition("/")[2].replace(".", "%2E") for uri in own)
         if chains:
             yield ChainsFound(step.account.did, chains)

@@ -12,6 +12,7 @@ from harvester.frontier.changes import ThreadAnswer, ThreadEnded
 from harvester.items import Provenance, Thread
 from harvester.outcomes import POLICIES, Verdict
 from harvester.parsers import bluesky as parse
+from harvester.parsers.bluesky_wire import did_of
 from harvester.spiders.bluesky_calls import Output
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class Threads:
         else:
             assert tree.provenance
             yield Thread(
-                did=parse.did_of(tree.uri),
+                did=did_of(tree.uri),
                 provenance=tree.provenance,
                 opt_outs=tree.opt_outs,
                 uri=tree.uri,

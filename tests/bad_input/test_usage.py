@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -43,7 +43,7 @@ class Refused(NamedTuple):
     """That were begun."""
 
 
-def crawl(place: Place, site: Sandbox, **arguments: object) -> Answer:
+def crawl(place: Place, site: Sandbox, **arguments: Any) -> Answer:
     return place.crawl(site, **arguments)
 
 
@@ -112,7 +112,10 @@ KINDS: dict[str, tuple[Callable[[Place, Sandbox], Answer], tuple[str, ...]]] = {
         command("harvester", "spiders", "show", "bluebird"),
         ("There is no spider 'bluebird'; there are: bluesky",),
     ),
-    "an .env that may not be read": (unreadable_env, ("The file .env in ", "Permission denied", "Mend it, or remove it")),
+    "an .env that may not be read": (
+        unreadable_env,
+        ("The file .env in ", "Permission denied", "Mend it, or remove it"),
+    ),
     "an .env that is not text": (binary_env, ("The file .env in ", "can't decode", "Mend it, or remove it")),
     "a malformed address of MongoDB": (
         partial(crawl_with, "HARVESTER_MONGODB_URI", "mongodb://127.0.0.1:123456/"),
@@ -151,7 +154,8 @@ KINDS: dict[str, tuple[Callable[[Place, Sandbox], Answer], tuple[str, ...]]] = {
 
 
 def bad_values(place: Place, site: Sandbox) -> Answer:
-    return place.crawl(site, **{name: value for name, (value, _) in BAD_VALUES.items()})
+    values: dict[str, Any] = {name: value for name, (value, _) in BAD_VALUES.items()}
+    return place.crawl(site, **values)
 
 
 def refused(run: Callable[[Place, Sandbox], Answer], place: Place, site: Sandbox) -> Refused:

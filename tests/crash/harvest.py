@@ -41,8 +41,8 @@ class Harvest:
             "media": "no",
             "service": site.url,
         } | wishes
-        self._command = [sys.executable, "-m", "scrapy", "crawl", "bluesky"]
-        self._command += [part for name, value in arguments.items() for part in ("-a", f"{name}={value}")]
+        self.command = [sys.executable, "-m", "scrapy", "crawl", "bluesky"]
+        self.command += [part for name, value in arguments.items() for part in ("-a", f"{name}={value}")]
         self._environment = {
             **os.environ,
             "PYTHONPATH": str(ROOT),
@@ -59,7 +59,7 @@ class Harvest:
     def start(self, stdin: int = subprocess.DEVNULL) -> "subprocess.Popen[bytes]":
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                self._command, cwd=self.folder, env=self._environment, stdin=stdin, stdout=log, stderr=log
+                self.command, cwd=self.folder, env=self._environment, stdin=stdin, stdout=log, stderr=log
             )
         return self.process
 

@@ -41,8 +41,8 @@ def untruths(site: Sandbox, records: Records, accounts: Mapping[str, tuple[str, 
     shown = truth.posts | truth.reposted
     roots = {
         uri: site.truth.tree(root)
-        for uri, thread in records["threads"].items()
-        if not _by_refuser(site, thread) and isinstance(root := site.world.post_of_uri(uri), Post)
+        for uri in records["threads"]
+        if isinstance(root := site.world.post_of_uri(uri), Post)
     }
     return differences(
         {

@@ -39,6 +39,7 @@ def test_nothing_is_lost_when_a_harvest_is_killed_at_random_moments(
     calm, killed = (mongodb.client[name] for name in names)
     try:
         with Sandbox(accounts=plan.accounts, posts=plan.posts) as site:
+            site.settings(pds_limit=10**9)
             undisturbed = Harvest(site, tmp_path / "calm", mongodb_uri, calm.name, media=plan.media)
             assert undisturbed.run() == 0, undisturbed.said[-3000:]
             harvest = Harvest(site, tmp_path / "killed", mongodb_uri, killed.name, media=plan.media)

@@ -13,6 +13,7 @@ from harvester.frontier.changes import Account, Found, ProfileCollected
 from harvester.frontier.ledger import CrawlLedger
 
 T = TypeVar("T")
+LAST_DEPTH = 3
 Document = dict[str, Any]
 
 
@@ -41,11 +42,14 @@ class Runs:
         return result
 
     async def next(
-        self, max_accounts: int | None = None, collect: str = "graph,profiles,posts", scope: str = "0123456789abcdef"
+        self,
+        max_accounts: int | None = None,
+        collect: str = "graph,profiles,posts,threads",
+        scope: str = "0123456789abcdef",
     ) -> CrawlLedger:
         """The ledger of the next run; the run before counts as killed unless it was closed."""
         self.operations_left = math.inf
-        arguments = {"collect": collect.split(","), "depth": 3}
+        arguments = {"collect": collect.split(","), "depth": LAST_DEPTH, "direction": "follows"}
         ledger = CrawlLedger(
             self.database, self.patiently, spider="bluesky", scope=scope, arguments=arguments, max_accounts=max_accounts
         )

@@ -7,7 +7,7 @@ from pymongo.database import Database
 
 from harvester.frontier.changes import Ended, Progress, SeedEnded
 from harvester.frontier.ledger import CrawlLedger
-from tests.ledger.conftest import Document, Runs, collected, found, opened
+from tests.ledger.conftest import LAST_DEPTH, Document, Runs, collected, found, opened
 
 
 async def names(ledger: CrawlLedger, most: int = 100) -> list[str]:
@@ -159,3 +159,24 @@ async def test_ten_thousand_accounts_are_handed_out_by_queries_that_look_at_few(
     assert rounds < len(queries) < rounds * 5
     assert max(query["docsExamined"] for query in queries) < 300
     assert max(query["keysExamined"] for query in queries) < 300
+
+
+async def test_lists_read_at_the_last_depth_are_read_again_when_their_account_turns_out_to_be_nearer(
+    runs: Runs,
+) -> None:
+    """Ann's list fails; Cid is found at the last depth, where members count no more. In the next run Ann shows Cid."""
+    ledger = await runs.next()
+    await opened(ledger, "ann", "follows")
+    await ledger.confirm([Progress("did:plc:ann", "follows", 0, None, error="timeout: late", later=True)])
+    await opened(ledger, "cid", "follows", "feed", depth=LAST_DEPTH)
+    await ledger.confirm([Progress("did:plc:cid", chain, 0, None) for chain in ("follows", "feed")])
+    assert await ledger.reopen_nearer() == 0
+    ledger = await runs.next()
+    assert [account.todo for account in await ledger.next_open(10)] == [{"follows": None}]
+    await ledger.confirm([found("cid", depth=1), Progress("did:plc:ann", "follows", 0, None)])
+    assert await ledger.reopen_nearer() == 1
+    (cid,) = await ledger.next_open(10)
+    assert (cid.did, cid.depth, cid.todo) == ("did:plc:cid", 1, {"follows": None})
+    await ledger.confirm([Progress("did:plc:cid", "follows", 0, None)])
+    assert (await runs.states(ledger))["did:plc:cid"] == ("closed", "posts_collected")
+    assert await ledger.reopen_nearer() == 0

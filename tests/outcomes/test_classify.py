@@ -20,7 +20,7 @@ from scrapy.utils.test import get_crawler
 
 from harvester.middlewares.outcome import RequestFailed, classify, count, verdict_of
 from harvester.outcomes import BAD_CURSOR, OK, POLICIES, Outcome, Verdict, classify_answer, classify_exception
-from harvester.parsers.bluesky import parse_error
+from harvester.parsers.identity import parse_error
 
 O = Outcome  # noqa: E741
 

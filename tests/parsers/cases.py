@@ -9,6 +9,8 @@ import msgspec
 
 from harvester.items import Like, Provenance, Record, Reject, Repost
 from harvester.parsers import bluesky as parse
+from harvester.parsers import repository
+from harvester.parsers.bluesky_parts import Parsed
 
 PAGES = Path(__file__).parent / "pages"
 PROVENANCE = Provenance("https://api.example/xrpc", datetime(2025, 1, 1, tzinfo=UTC), "bluesky", "bluesky-0")
@@ -25,7 +27,7 @@ class Read(NamedTuple):
 Reader = Callable[[bytes], Read]
 
 
-def _plain(parser: Callable[[bytes, Provenance], parse.Parsed]) -> Reader:
+def _plain(parser: Callable[[bytes, Provenance], Parsed]) -> Reader:
     def read(body: bytes) -> Read:
         parsed = parser(body, PROVENANCE)
         return Read(parsed.records, parsed.rejects, {"cursor": parsed.cursor})
@@ -45,9 +47,9 @@ def _thread(body: bytes) -> Read:
 
 def _edges(kind: type[Repost] | type[Like]) -> Reader:
     def read(body: bytes) -> Read:
-        rows, cursor = parse.parse_list_records(body)
-        parsed = parse.parse_edges(kind, rows, PROVENANCE)
-        times = [parse.created_at(row.value) for row in rows]
+        rows, cursor = repository.parse_list_records(body)
+        parsed = repository.parse_edges(kind, rows, PROVENANCE)
+        times = [repository.created_at(row.value) for row in rows]
         return Read(parsed.records, parsed.rejects, {"cursor": cursor, "created_at": times})
 
     return read

@@ -8,6 +8,7 @@ import pytest
 from harvester.exceptions import ParseError
 from harvester.items import Like, Repost
 from harvester.parsers import bluesky as parse
+from harvester.parsers import identity, repository
 from tests.parsers.cases import PROVENANCE
 
 
@@ -111,8 +112,8 @@ def pds(endpoint: Any, name: Any = "#atproto_pds") -> dict[str, Any]:
 )
 def test_server_of_an_account_is_found(endpoint: str, origin: str) -> None:
     others = [pds("https://labeler.example", "#atproto_labeler"), "x", None, {}, {"id": 7}]
-    assert parse.parse_did_document(did_document(*others, pds(endpoint))) == origin
-    assert parse.parse_did_document(did_document(pds(endpoint, "did:plc:ann#atproto_pds"))) == origin
+    assert identity.parse_did_document(did_document(*others, pds(endpoint))) == origin
+    assert identity.parse_did_document(did_document(pds(endpoint, "did:plc:ann#atproto_pds"))) == origin
 
 
 @pytest.mark.parametrize(
@@ -141,12 +142,12 @@ def test_server_of_an_account_is_found(endpoint: str, origin: str) -> None:
     ],
 )
 def test_address_that_is_no_server_s_is_not_taken(endpoint: Any) -> None:
-    assert parse.parse_did_document(did_document(pds(endpoint))) is None
+    assert identity.parse_did_document(did_document(pds(endpoint))) is None
 
 
 @pytest.mark.parametrize("services", [None, 7, "x", {}, []])
 def test_did_document_without_a_server(services: Any) -> None:
-    assert parse.parse_did_document(json.dumps({"service": services}).encode()) is None
+    assert identity.parse_did_document(json.dumps({"service": services}).encode()) is None
 
 
 # Intents
@@ -163,13 +164,13 @@ def test_intents_have_three_states() -> None:
         "other": {"allow": None},
     }
     body = json.dumps({"uri": "at://x", "cid": "c", "value": stated}).encode()
-    assert parse.parse_intents(body) == {"bulkDataset": False, "protocolBridging": True}
+    assert identity.parse_intents(body) == {"bulkDataset": False, "protocolBridging": True}
 
 
 def test_intents_of_an_author_who_means_harm_are_few_and_storable() -> None:
     stated = {name: {"allow": True} for name in ("a\0b", "$set", "a.b", "", "x" * 65, "é")}
     stated |= {f"purpose{number}": {"allow": True} for number in range(1000)}
-    assert list(parse.parse_intents(json.dumps({"value": stated}).encode())) == [f"purpose{n}" for n in range(32)]
+    assert list(identity.parse_intents(json.dumps({"value": stated}).encode())) == [f"purpose{n}" for n in range(32)]
 
 
 # Errors
@@ -193,7 +194,7 @@ def test_intents_of_an_author_who_means_harm_are_few_and_storable() -> None:
     ids=range(11),
 )
 def test_error_of_an_answer(body: bytes, error: tuple[str, str] | None) -> None:
-    assert parse.parse_error(body) == error
+    assert identity.parse_error(body) == error
 
 
 # Rows of a repository
@@ -201,7 +202,7 @@ def test_error_of_an_answer(body: bytes, error: tuple[str, str] | None) -> None:
 
 def test_rows_keep_their_value_as_it_came() -> None:
     body = b'{"records":[{"uri":"at://did:plc:ann/a.b/1","cid":"c","value":{"b" : 1,"a":[ ]}}],"cursor":""}'
-    rows, cursor = parse.parse_list_records(body)
+    rows, cursor = repository.parse_list_records(body)
     assert [row.value for row in rows] == [b'{"b" : 1,"a":[ ]}']
     assert cursor == ""
 
@@ -209,8 +210,8 @@ def test_rows_keep_their_value_as_it_came() -> None:
 @pytest.mark.parametrize("kind", [Repost, Like])
 def test_edges_leave_to_the_authors_what_is_theirs(kind: type[Repost] | type[Like]) -> None:
     value = b'{"subject":{"uri":"at://did:plc:ben/a.b/1","cid":7},"createdAt":["x"],"more":{}}'
-    row = parse.RepoRecord("at://did:plc:ann/app.bsky.feed.x/1", "c", value)
-    (edge,) = parse.parse_edges(kind, [row], PROVENANCE).records
+    row = repository.RepoRecord("at://did:plc:ann/app.bsky.feed.x/1", "c", value)
+    (edge,) = repository.parse_edges(kind, [row], PROVENANCE).records
     assert isinstance(edge, (Repost, Like))
     assert (edge.did, edge.subject_did, edge.created_at, edge.raw) == ("did:plc:ann", "did:plc:ben", None, value)
 

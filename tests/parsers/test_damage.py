@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from harvester.exceptions import ParseError
-from harvester.parsers import bluesky as parse
+from harvester.parsers import identity, repository
 from tests.parsers.cases import READERS, Read, page
 
 Path = tuple[str | int, ...]
@@ -159,19 +159,19 @@ ODD = [b"null", b"[]", b"7", b'"x"', b"{}", b'{"value":[]}', b'{"value":null}', 
 
 @pytest.mark.parametrize("body", ODD)
 def test_small_answers_of_any_shape_state_nothing(body: bytes) -> None:
-    assert parse.parse_did_document(body) is None
-    assert parse.parse_intents(body) == {}
-    assert parse.parse_error(body) is None
-    assert parse.created_at(body) is None
+    assert identity.parse_did_document(body) is None
+    assert identity.parse_intents(body) == {}
+    assert identity.parse_error(body) is None
+    assert repository.created_at(body) is None
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"\xff", b'{"error":', b"[" * 100_000])
 def test_small_answers_that_are_not_json(body: bytes) -> None:
     with pytest.raises(ParseError):
-        parse.parse_did_document(body)
+        identity.parse_did_document(body)
     with pytest.raises(ParseError):
-        parse.parse_intents(body)
+        identity.parse_intents(body)
     with pytest.raises(ParseError):
-        parse.parse_list_records(body)
-    assert parse.parse_error(body) is None
-    assert parse.created_at(body) is None
+        repository.parse_list_records(body)
+    assert identity.parse_error(body) is None
+    assert repository.created_at(body) is None

@@ -9,7 +9,9 @@ import msgspec
 import pytest
 
 from harvester.items import Facet, Post
-from harvester.parsers.bluesky import MOST_INT, parse_embed, parse_facets, parse_posts
+from harvester.parsers.bluesky import parse_posts
+from harvester.parsers.bluesky_embeds import parse_embed, parse_facets
+from harvester.parsers.json_values import MOST_INT
 from tests.parsers.cases import PROVENANCE
 
 TEXT = "Olá 👋🏽 @ann.example sees #café at example.org/x"

@@ -8,7 +8,7 @@ import asyncio
 import re
 import time
 import zlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from email.utils import formatdate
 from functools import lru_cache
@@ -88,6 +88,10 @@ class Faults:
         )
         self.active.append(fault)
         return fault
+
+    def remove(self, numbers: Collection[int]) -> None:
+        """These, or all when there are none of them."""
+        self.active = [fault for fault in self.active if numbers and fault.number not in numbers]
 
     def pick(self, target: str) -> Fault | None:
         now = time.monotonic()

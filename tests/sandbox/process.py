@@ -108,8 +108,9 @@ class Sandbox:
         found: list[dict[str, Any]] = self._control("GET", "faults")
         return found
 
-    def clear_faults(self) -> None:
-        self._control("DELETE", "faults")
+    def clear_faults(self, *numbers: int) -> None:
+        """Ends these faults; without numbers, all."""
+        self._control("DELETE", "faults?" + "&".join(f"id={number}" for number in numbers))
 
     def settings(self, **wishes: Any) -> None:
         """`session_limit`, `pds_limit`, `repo_limit`, `window_seconds`, `access_seconds`, `revoke`."""

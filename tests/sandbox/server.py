@@ -179,7 +179,7 @@ class Site:
     def _controlled(self, request: web.BaseRequest, name: str, body: Any) -> object:
         if name == "faults":
             if request.method == "DELETE":
-                self.faults.active.clear()
+                self.faults.remove({int(number) for number in request.query.getall("id", ())})
             elif request.method == "POST":
                 return self.faults.add(body).report()
             return [fault.report() for fault in self.faults.active]

@@ -65,6 +65,18 @@ class RefusingUntil(Refusing):
         return {self.name_of_header: formatdate(self.until, usegmt=True) if is_date else str(int(self.until))}
 
 
+class Stubborn(Site):
+    """It refuses all of the first requests, and the first one after the silence, without saying for how long."""
+
+    async def answer(self, path: str, number: int) -> Answer:
+        place = len(self.arrivals)
+        if place <= AT_ONCE + 1:
+            await until(lambda: len(self.arrivals) >= AT_ONCE)
+            return Answer(429)
+        await until(lambda: len(self.arrivals) > 2 * AT_ONCE)  # no good answer before the second silence is over
+        return FULL
+
+
 class Slow(Site):
     """It takes its time, so that requests gather."""
 
@@ -77,13 +89,13 @@ class Ran:
     """One crawl of many hosts: none knows of the others."""
 
     def __init__(self) -> None:
-        self.in_seconds = Refusing(Retry_After=str(int(SILENCE_S)))
+        self.in_seconds = Refusing(Retry_After="2")
         self.unavailable = Refusing(503, Retry_After=str(int(SILENCE_S)))
         self.in_words = Refusing(Retry_After="when we feel like it", RateLimit_Reset="1")
-        self.unstated = Refusing()
+        self.unstated, self.at_once = Refusing(), Refusing(Retry_After="0")
         self.exhausted = Refusing(200, RateLimit_Limit="100", RateLimit_Remaining="0", RateLimit_Reset="1")
         self.date, self.epoch = RefusingUntil("Retry-After"), RefusingUntil("RateLimit-Reset")
-        self.slow, self.quick = Slow(), Site()
+        self.slow, self.quick, self.stubborn = Slow(), Site(), Stubborn()
 
     async def run(self, folder: Path) -> None:
         sites = [site for site in vars(self).values() if isinstance(site, Site)]
@@ -127,11 +139,20 @@ def test_not_faster_than_allowed(ran: Ran) -> None:
     assert times[20] - times[0] > 0.7 * 20 / PER_SECOND
 
 
-@pytest.mark.parametrize("name", ["in_seconds", "unavailable", "in_words", "unstated", "exhausted"])
-def test_nothing_is_sent_for_as_long_as_the_host_asked_for(ran: Ran, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "seconds"),
+    [("in_seconds", 2), ("unavailable", 1), ("in_words", 1), ("unstated", 1), ("at_once", 1), ("exhausted", 1)],
+)
+def test_nothing_is_sent_for_as_long_as_the_host_asked_for(ran: Ran, name: str, seconds: int) -> None:
     site: Refusing = getattr(ran, name)
     assert len(site.later) >= 10 - AT_ONCE
-    assert site.later[0].at - site.said_at >= SILENCE_S
+    assert site.later[0].at - site.said_at >= seconds
+    assert f"{site.name} asks to wait {seconds} s" in ran.crawled.log
+
+
+def test_refusals_in_a_row_double_the_silence_but_not_those_under_way_at_once(ran: Ran) -> None:
+    lines = [line for line in ran.crawled.log.splitlines() if f"{ran.stubborn.name} asks" in line]
+    assert [line.rpartition("wait ")[2] for line in lines] == ["1 s", "2 s"]
 
 
 @pytest.mark.parametrize("name", ["date", "epoch"])
@@ -156,7 +177,7 @@ def test_the_wait_is_shown_to_those_who_watch(ran: Ran) -> None:
     stats = ran.crawled.stats
     waiting = {name for name in stats if name.startswith("harvester/waiting/")}
     quiet = {f"harvester/waiting/{site.name}" for site in (ran.slow, ran.quick)}
-    assert len(waiting) == 7
+    assert len(waiting) == 9
     assert not waiting & quiet
     assert all(stats[name] > 1_700_000_000 for name in waiting)
 

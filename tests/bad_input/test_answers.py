@@ -1,0 +1,134 @@
+"""Answers that are no good, each for one account: that one fails, with a reason, and all others are harvested."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.bad_input.command import NO_WAITING, Answer, Place
+from tests.sandbox.process import Sandbox
+
+GOOD = 20
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What an account's answers suffer, and what must be said of it."""
+
+    account: int
+    fault: str
+    fate: tuple[str, str]
+    """Stage and the beginning of the reason."""
+    says: str
+    wishes: Mapping[str, Any] = field(default_factory=dict)
+
+
+def failed(account: int, fault: str, reason: str, says: str = "", **wishes: Any) -> Kind:
+    return Kind(account, fault, ("failed", f"feed: {reason}"), says or f"feed: {reason.replace('_', ' ')}", wishes)
+
+
+PASSING = {
+    "HTML instead of JSON": failed(21, "html_instead_of_json", "layout_changed: the answer is not JSON"),
+    "truncated JSON": failed(22, "truncated_json", "network: the answer is cut short"),
+    "an empty body": failed(23, "empty_body", "network: the answer is cut short"),
+    "bytes that are not UTF-8": failed(24, "not_utf8", "layout_changed: the answer is not what its address promises"),
+    "less than was announced": failed(25, "wrong_content_length", "network: the answer is cut short"),
+    "a connection that is reset": failed(26, "reset", "network: Server disconnected"),
+    "a cursor that the service chokes on": failed(27, "cursor_500", "server_error: HTTP 500 InternalServerError"),
+}
+"""A later run of the same crawl tries these again."""
+
+LASTING = {
+    "50 MB": failed(31, "huge", "invalid: the answer is larger than 32 MB", megabytes=50),
+    "a gzip bomb": failed(32, "gzip_bomb", "invalid: the answer is larger than 32 MB"),
+    "a redirect without end": failed(33, "redirect_loop", "invalid: it redirects again and again"),
+    "a call that the service does not know": failed(
+        34, "status", "invalid: HTTP 501 MethodNotImplemented", status=501, error="MethodNotImplemented"
+    ),
+    "a redirect into a private network": failed(
+        36,
+        "status",
+        "policy_denied: 10.0.0.1 is this machine or in a private network",
+        status=302,
+        headers={"location": "http://10.0.0.1/latest/meta-data"},
+    ),
+    "posts without an author": Kind(
+        37,
+        "drop_field",
+        ("posts_collected", ""),
+        "posts rejected 3: 3 object missing required field did",
+        {"field": "did"},
+    ),
+    "a cursor that repeats itself": Kind(
+        49, "repeat_cursor", ("posts_collected", ""), "repeats its cursor; it ends here"
+    ),
+}
+"""These end with the crawl; the next crawl asks anew."""
+
+REPOSITORIES = {
+    "a truncated repository": Kind(
+        39, "truncated_json", ("failed", "repository: layout_changed: the repository is damaged"), "is damaged"
+    ),
+    "a web page as repository": Kind(
+        40, "html_instead_of_json", ("failed", "repository: layout_changed: the repository is damaged"), "is damaged"
+    ),
+    "an empty repository": Kind(
+        41, "empty_body", ("failed", "repository: network: the answer is cut short"), "the answer is cut short"
+    ),
+}
+
+
+class Told(NamedTuple):
+    first: Answer
+    fates: dict[str, tuple[str, str]]
+    kept: dict[str, set[str]]
+    """Posts of each account after the first run."""
+    second: Answer
+    complete: dict[str, set[str]]
+    """Posts of each account in the end."""
+
+
+def harvest(kinds: Mapping[str, Kind], call: str, history: str, private: str, place: Place, site: Sandbox) -> Told:
+    """One crawl with all these kinds and a good account, and once more without them."""
+    place.variables["HARVESTER_ALLOW_PRIVATE_HOSTS"] = private
+    faults = [site.fault(kind.fault, f"{call}.*{site.did(kind.account)}", **kind.wishes) for kind in kinds.values()]
+    dids = [site.did(number) for number in (GOOD, *(kind.account for kind in kinds.values()))]
+    first = place.crawl(site, *NO_WAITING, seeds=",".join(dids), history=history)
+    fates, kept = place.stages(), {did: place.posts_of(did) for did in dids}
+    site.clear_faults(*faults)
+    second = place.crawl(site, *NO_WAITING, seeds=",".join(dids), history=history)
+    return Told(first, fates, kept, second, {did: place.posts_of(did) for did in dids})
+
+
+STORIES = {
+    "passing": partial(harvest, PASSING, "getAuthorFeed", "appview", "true"),
+    "lasting": partial(harvest, LASTING, "getAuthorFeed", "appview", "false"),
+    "repositories": partial(harvest, REPOSITORIES, "getRepo", "car", "true"),
+}
+TABLES = {"passing": PASSING, "lasting": LASTING, "repositories": REPOSITORIES}
+
+
+@pytest.mark.parametrize(("story", "name"), [(story, name) for story, kinds in TABLES.items() for name in kinds])
+def test_a_bad_answer_is_named_and_costs_one_account_until_the_next_run(
+    story: str, name: str, told: Callable[[str], Told], site: Sandbox
+) -> None:
+    kind, (first, fates, _, second, complete) = TABLES[story][name], told(story)
+    did = site.did(kind.account)
+    stage, reason = fates[did]
+    assert kind.says in first.said, first.text
+    assert stage == kind.fate[0]
+    assert reason.startswith(kind.fate[1])
+    assert first.is_for_people(), first.text
+    assert first.code == 6, first.text
+    assert second.is_for_people(), second.text
+    assert second.code == 0, second.text
+    assert complete[did] == set(site.truth_of(seeds=[kind.account], hops=0).posts)
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_bad_answers_of_others_cost_an_account_nothing(story: str, told: Callable[[str], Told], site: Sandbox) -> None:
+    _, fates, kept, _, _ = told(story)
+    assert fates[site.did(GOOD)] == ("posts_collected", "")
+    assert kept[site.did(GOOD)] == set(site.truth_of(seeds=[GOOD], hops=0).posts)

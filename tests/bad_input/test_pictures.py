@@ -1,0 +1,129 @@
+"""Pictures that are none, and places that cannot hold them."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.bad_input.command import NO_WAITING, Answer, Place, unprivileged
+from tests.sandbox.process import Sandbox
+
+GOOD = 20
+
+KINDS: dict[str, tuple[int, str, str, dict[str, Any]]] = {
+    "an image bomb": (21, "image_bomb", "too_many_pixels: 30000 x 30000", {}),
+    "a truncated picture": (22, "image_truncated", "truncated: after ", {}),
+    "a web page": (23, "image_wrong_type", "not_an_image: it begins like HTML", {}),
+    "a picture that is not there": (25, "status", "not_found", {"status": 404}),
+    "a huge picture": (26, "huge", "too_large: the answer is larger than 1 MB", {"megabytes": 2}),
+    "nothing at all": (27, "empty_body", "network: the answer is cut short", {}),
+}
+"""Kind -> account, fault of its avatar, what is said, wishes of the fault."""
+
+Paths = dict[str, dict[str, str]]
+
+
+class Told(NamedTuple):
+    first: Answer
+    stored: Paths
+    """DID -> slot -> path, after the first run."""
+    second: Answer
+    complete: Paths
+
+
+def bad_pictures(place: Place, site: Sandbox) -> Told:
+    place.variables["HARVESTER_MAX_IMAGE_MB"] = "1"
+    faults = [
+        site.fault(fault, f"/img/avatar/plain/{site.did(number)}", **wishes)
+        for number, fault, _, wishes in KINDS.values()
+    ]
+    seeds = ",".join(site.did(number) for number in (GOOD, *(number for number, *_ in KINDS.values())))
+    first, stored = place.crawl(site, *NO_WAITING, seeds=seeds, media="yes", collect="profiles"), paths(place)
+    site.clear_faults(*faults)
+    second = place.crawl(site, *NO_WAITING, seeds=seeds, media="yes", collect="profiles")
+    return Told(first, stored, second, paths(place))
+
+
+def paths(place: Place) -> Paths:
+    return {row["_id"]: row.get("media_paths", {}) for row in place.database["profiles"].find()}
+
+
+def unwritable_folder(place: Place, site: Sandbox) -> Told:
+    folder = place.folder / "data" / "images"
+    folder.mkdir(parents=True)
+    folder.chmod(0o555)
+    seeds = site.did(GOOD)
+    first, stored = place.crawl(site, seeds=seeds, media="yes", prefix=unprivileged()), paths(place)
+    folder.chmod(0o755)
+    second = place.crawl(site, seeds=seeds, media="yes", prefix=unprivileged())
+    return Told(first, stored, second, paths(place))
+
+
+def file_as_folder(place: Place, site: Sandbox) -> Answer:
+    (place.folder / "pictures").touch()
+    place.variables["HARVESTER_IMAGES_STORE"] = "pictures"
+    return place.crawl(site, media="yes")
+
+
+def bucket(place: Place, site: Sandbox, **variables: str) -> Answer:
+    place.variables |= {"HARVESTER_IMAGES_STORE": "s3://pictures/harvest", "AWS_DEFAULT_REGION": "us-east-1"}
+    place.variables |= {"AWS_ACCESS_KEY_ID": "tests", "AWS_SECRET_ACCESS_KEY": "wrong", "AWS_MAX_ATTEMPTS": "1"}
+    place.variables |= variables
+    return place.crawl(site, media="yes", seeds=site.did(GOOD), collect="profiles")
+
+
+STORES: dict[str, tuple[Callable[[Place, Sandbox], Answer], str]] = {
+    "a file instead of a folder": (
+        file_as_folder,
+        "Pictures cannot be written to pictures: File exists. Make room and let it be written, or set HARVESTER_IMAGES",
+    ),
+    "a bucket at a port where nobody listens": (
+        partial(bucket, AWS_ENDPOINT_URL="http://127.0.0.1:1"),
+        "Pictures cannot be written to the bucket pictures: Could not connect to the endpoint URL",
+    ),
+}
+STORIES: dict[str, Callable[[Place, Sandbox], Any]] = {"pictures": bad_pictures, "unwritable": unwritable_folder}
+STORIES |= {kind: run for kind, (run, _) in STORES.items()}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("story", ["pictures"])
+def test_a_bad_picture_is_named_and_costs_no_record_and_the_next_crawl_has_it(
+    kind: str, story: str, told: Callable[[str], Told], site: Sandbox
+) -> None:
+    first, stored, second, complete = told(story)
+    number, _, says, _ = KINDS[kind]
+    did = site.did(number)
+    (line,) = [line for line in first.text.splitlines() if f"No picture from {site.url}/img/avatar/plain/{did}" in line]
+    assert says in line
+    assert f"images failed {len(KINDS)}: " in first.said
+    assert "avatar" not in stored[did]
+    assert "avatar" in stored[site.did(GOOD)]
+    assert "avatar" in complete[did]
+    assert first.is_for_people(), first.text
+    assert (first.code, second.code) == (0, 0)
+
+
+@pytest.mark.parametrize("story", ["unwritable"])
+def test_without_permission_for_pictures_the_run_ends_and_the_next_one_completes_it(
+    story: str, told: Callable[[str], Told], site: Sandbox
+) -> None:
+    first, stored, second, complete = told(story)
+    assert f"Pictures cannot be written to {Path('data', 'images')}: Permission denied" in first.said
+    assert "set HARVESTER_IMAGES_STORE to another folder" in first.said
+    assert "To continue, run the same command again" in first.said
+    assert first.is_for_people(), first.text
+    assert first.code == 4, first.text
+    assert stored == {}
+    assert second.code == 0, second.text
+    assert "avatar" in complete[site.did(GOOD)]
+
+
+@pytest.mark.parametrize("story", STORES)
+def test_a_place_that_cannot_hold_pictures_is_named(story: str, told: Callable[[str], Answer]) -> None:
+    answer = told(story)
+    assert STORES[story][1] in answer.said
+    assert answer.is_for_people(), answer.text
+    assert answer.code == 4, answer.text

@@ -1,0 +1,138 @@
+"""Folders that cannot hold what is harvested: exit code 4, and the next run completes the crawl."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.bad_input.command import Answer, Place, unprivileged
+from tests.crash.harvest import fates, stored
+from tests.crash.nothing_lost import unstaged
+from tests.sandbox.process import Sandbox
+
+REMEDY = "Make room and let it be written, or set HARVESTER_DATA_DIR to another folder"
+SEEDS = range(40, 52)
+
+
+class Told(NamedTuple):
+    first: Answer
+    second: Answer
+    lost: list[str]
+    """Stored records that were not staged."""
+    posts: dict[str, set[str]]
+
+
+def told_of(place: Place, site: Sandbox, first: Answer, second: Answer) -> Told:
+    lost = unstaged(place.folder / "data", stored(place.database), fates(place.database)["accounts"])
+    return Told(first, second, lost, {did: place.posts_of(did) for did in map(site.did, SEEDS)})
+
+
+def crawl(place: Place, site: Sandbox, *prefix: str) -> Answer:
+    return place.crawl(site, seeds=",".join(map(site.did, SEEDS)), prefix=prefix)
+
+
+def file_as_folder(place: Place, site: Sandbox) -> Told:
+    (place.folder / "data").touch()
+    first = crawl(place, site)
+    (place.folder / "data").unlink()
+    return told_of(place, site, first, crawl(place, site))
+
+
+def unwritable_folder(place: Place, site: Sandbox) -> Told:
+    (place.folder / "data").mkdir(mode=0o555)
+    prefix = unprivileged()
+    first = crawl(place, site, *prefix)
+    (place.folder / "data").chmod(0o755)
+    return told_of(place, site, first, crawl(place, site, *prefix))
+
+
+def full_disk(place: Place, site: Sandbox) -> Told:
+    (place.folder / "data").mkdir()
+    with file_system(place.folder / "data", kilobytes=60) as resize:
+        first = crawl(place, site)
+        resize(20_000)
+        return told_of(place, site, first, crawl(place, site))
+
+
+def limited_files(place: Place, site: Sandbox) -> Told:
+    """For those who may not mount: no file may be larger than 4 blocks of 512 bytes."""
+    if os.name != "posix":
+        pytest.skip("a limit of POSIX")
+    first = crawl(place, site, "sh", "-c", 'ulimit -f 4; exec "$@"', "sh")
+    return told_of(place, site, first, crawl(place, site))
+
+
+@contextmanager
+def file_system(folder: Path, kilobytes: int) -> Iterator[Callable[[int], object]]:
+    """A small one of its own in a folder, which can be made larger. Skips the test where one may not mount."""
+    if not sys.platform.startswith("linux") or os.geteuid():
+        pytest.skip("only root may mount")
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", folder], capture_output=True)
+    if mounted.returncode:
+        pytest.skip(f"mount: {mounted.stderr.decode()}")
+    try:
+        yield lambda size: subprocess.run(["mount", "-o", f"remount,size={size}k", folder], check=True)
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
+def state_is_a_file(place: Place, site: Sandbox, **variables: str) -> Answer:
+    place.variables |= variables
+    (place.folder / "state").touch()
+    return place.crawl(site)
+
+
+KINDS: dict[str, tuple[Callable[[Place, Sandbox], Told], tuple[str, ...]]] = {
+    "a file instead of the folder": (file_as_folder, (f"{Path('data', 'staging', 'bluesky')} cannot be made: Not a",)),
+    "a folder without permission": (unwritable_folder, (f"{Path('data', 'staging', 'bluesky')} cannot be made: Perm",)),
+    "a full disk": (full_disk, (".jsonl.zst.open cannot be written: No space left on device",)),
+    "a limit on the size of files": (limited_files, (".jsonl.zst.open cannot be written: File too large",)),
+}
+STATES: dict[str, tuple[Callable[[Place, Sandbox], Answer], int, str]] = {
+    "state for a private server": (
+        partial(state_is_a_file, HARVESTER_MONGODB_URI=""),
+        3,
+        "Make room and let it be written, or set HARVESTER_STATE_DIR to another folder",
+    ),
+    "state for a login": (
+        partial(state_is_a_file, HARVESTER_BLUESKY_IDENTIFIER="a.test", HARVESTER_BLUESKY_APP_PASSWORD="a-b-c-d"),
+        4,
+        "Login sessions cannot be kept in ",
+    ),
+}
+STORIES: dict[str, Callable[[Place, Sandbox], Any]] = {kind: run for kind, (run, _) in KINDS.items()}
+STORIES |= {kind: run for kind, (run, *_) in STATES.items()}
+
+
+@pytest.mark.parametrize("story", KINDS)
+def test_what_cannot_be_written_ends_the_run_and_the_next_one_completes_it(
+    story: str, told: Callable[[str], Told], site: Sandbox
+) -> None:
+    first, second, lost, posts = told(story)
+    for sentence in (*KINDS[story][1], REMEDY, "To continue, run the same command again"):
+        assert sentence in first.said
+    assert "given up, because records could not be kept" in first.said
+    assert len(first.text.splitlines()) < 60, "one cause is said once"
+    assert first.is_for_people(), first.text
+    assert first.code == 4, first.text
+    assert second.is_for_people(), second.text
+    assert second.code == 0, second.text
+    assert lost == []
+    truth = site.truth_of(seeds=SEEDS, hops=0).posts
+    assert set().union(*posts.values()) == set(truth)
+
+
+@pytest.mark.parametrize("story", STATES)
+def test_a_state_folder_that_is_a_file_is_named(story: str, told: Callable[[str], Answer]) -> None:
+    answer = told(story)
+    _, code, says = STATES[story]
+    assert says in answer.said
+    assert "state" in answer.said
+    assert answer.is_for_people(), answer.text
+    assert answer.code == code, answer.text

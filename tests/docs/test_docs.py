@@ -1,0 +1,103 @@
+"""The documents name all that there is, and nothing that there is not."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harvester import exceptions
+from harvester.commands.crawl import INTERRUPTED
+from harvester.config import Config
+from harvester.items import RECORDS
+from harvester.monitors.suites import EXIT_CODE, RunMonitors
+from tests.docs.tables import arguments, settings
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md")])
+SOURCES = sorted((ROOT / "harvester").rglob("*.py"))
+OPERATING = (DOCS / "operating.md").read_text("utf-8")
+BLUESKY = (DOCS / "bluesky.md").read_text("utf-8")
+OF_RECORDS = (DOCS / "records.md").read_text("utf-8")
+README = (ROOT / "README.md").read_text("utf-8")
+
+
+def literals() -> Iterator[str]:
+    """Every text in the source, the fixed parts of f-strings too."""
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
+
+
+def test_every_setting_is_in_the_table_as_the_program_has_it() -> None:
+    """To renew it: python -m tests.docs.tables"""
+    assert settings() in OPERATING
+    assert "||" not in settings().replace(" ", "").replace("|---|---|---|", ""), "a setting has no docstring"
+
+
+def test_every_argument_of_the_spider_is_in_the_table_as_the_program_has_it() -> None:
+    """To renew it: python -m tests.docs.tables"""
+    assert arguments() in BLUESKY
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_every_variable_that_is_named_exists(path: Path) -> None:
+    known = {f"HARVESTER_{name.upper()}" for name in Config.model_fields}
+    assert set(re.findall(r"HARVESTER_[A-Z_]+[A-Z]", path.read_text("utf-8"))) <= known
+
+
+def test_every_exit_code_is_documented() -> None:
+    errors = [value for value in vars(exceptions).values() if isinstance(value, type) and issubclass(value, Exception)]
+    codes = {error.exit_code for error in errors if issubclass(error, exceptions.HarvesterError)}
+    stated = {int(code) for path in SOURCES for code in re.findall(r"exit_code=(\d+)", path.read_text("utf-8"))}
+    documented = {int(code) for code in re.findall(r"^\| (\d+) \|", OPERATING, re.MULTILINE)}
+    assert documented == {0, INTERRUPTED, EXIT_CODE} | codes | stated
+
+
+def test_every_monitor_is_documented() -> None:
+    names = {monitor().monitor_name for monitor in RunMonitors.monitors}
+    assert set(re.findall(r"^\| ([A-Z][a-z ]+) \| ", OPERATING.partition("| Monitor |")[2], re.MULTILINE)) == names
+
+
+def test_every_room_of_the_stats_is_documented() -> None:
+    rooms = {text.split("/")[1] for text in literals() if re.match(r"harvester/[a-z_]{2,}", text)}
+    assert rooms - set(re.findall(r"harvester/([a-z_]+)", OPERATING)) == set()
+
+
+def test_every_collection_and_kind_of_record_is_documented() -> None:
+    known = {"crawls", "accounts", "seeds", "thread_queue", "runs", "purged"} | {kind.COLLECTION for kind in RECORDS}
+    for name in known:
+        assert f"| `{name}` |" in OF_RECORDS
+    used = {match for path in SOURCES for match in re.findall(r'database\["(\w+)"\]', path.read_text("utf-8"))}
+    assert used <= known
+    for kind in RECORDS:
+        assert f"`{kind.COLLECTION}`" in README
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_links_and_paths_lead_somewhere(path: Path) -> None:
+    text = path.read_text("utf-8")
+    for target in re.findall(r"\]\((?!https?://|mailto:)([^)#]+)", text):
+        assert (path.parent / target).exists(), target
+    for anchor in re.findall(r"\]\(#([^)]+)\)", text):
+        assert re.search(rf"^#+ {anchor.replace('-', ' ')}$", text, re.MULTILINE | re.IGNORECASE), anchor
+    for named in re.findall(r"`((?:tests|harvester)/[\w/]+\.py)`", text):
+        assert (ROOT / named).exists(), named
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_commands_that_are_named_exist(path: Path) -> None:
+    from harvester.cli import app
+
+    known = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
+    known |= {group.name for group in app.registered_groups if group.name}
+    assert set(re.findall(r"(?:^    |`)harvester ([a-z]+)", path.read_text("utf-8"), re.MULTILINE)) <= known
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_targets_of_make_that_are_named_exist(path: Path) -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    assert set(re.findall(r"(?:^|`)make ([a-z]+)", path.read_text("utf-8"), re.MULTILINE)) <= targets

@@ -1,0 +1,1 @@
+"""What takes many minutes: `make soak`."""
