@@ -74,7 +74,8 @@ class LoginCalls:
                 raise SessionError(f"{name} at {server}: {fault}. Try again in {wait / 3600:.1f} hours.")
             if tried >= (tries if host in self._answered else min(tries, TRIES_UNKNOWN)):
                 times = "once" if tried == 1 else f"{tried} times"
-                raise SessionError(f"{name} at {server} failed {times}: {fault}")
+                advice = "Try again later, and see whether HARVESTER_BLUESKY_PDS is right."
+                raise SessionError(f"{name} at {server} failed {times}: {fault}. {advice}")
             logger.warning("%s at %s: %s. Waiting %.0f s", name, server, fault, wait)
             await self._pause(wait, host)
 

@@ -58,10 +58,14 @@ def check(config: Config) -> None:
     with database.client:
         try:
             database.list_collection_names()
-        except OperationFailure as error:
-            raise ServiceError(f"MongoDB refuses harvester: {_said(error)}. {_REMEDY}") from None
         except PyMongoError as error:
-            raise ServiceError(f"MongoDB cannot be reached: {_said(error)}. {_REMEDY}") from None
+            raise unavailable(error) from None
+
+
+def unavailable(error: PyMongoError) -> ServiceError:
+    """What a command says and ends with when MongoDB fails it."""
+    what = "refuses harvester" if isinstance(error, OperationFailure) else "cannot be reached"
+    return ServiceError(f"MongoDB {what}: {_said(error)}. {_REMEDY}")
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ def purge_command(
     from pymongo.errors import PyMongoError
 
     from harvester import purge  # imports inside commands keep shell completion quick
-    from harvester.mongodb import connect_sync
+    from harvester.mongodb import connect_sync, unavailable
 
     if bool(account) == show:
         raise UsageError("purge: give either --account <DID or handle> or --list.")
@@ -39,7 +39,7 @@ def purge_command(
             typer.confirm("Remove all this, and never fetch the account again?", abort=True)
         purge.purge(database, config, who, findings)
     except PyMongoError as error:
-        raise ServiceError(f"MongoDB cannot be used: {error}. Purge again when it is back.") from error
+        raise ServiceError(f"{unavailable(error)} Then purge again.") from None
     finally:
         database.client.close()
     print("Removed. The account is not fetched again.")

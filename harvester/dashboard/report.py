@@ -17,9 +17,9 @@ from harvester.config import Config
 from harvester.dashboard.figures import Figures, Person, gather
 from harvester.dashboard.graph import Point, label, place
 from harvester.dashboard.timeline import Timeline
-from harvester.dashboard.words import spaced, without_userinfo
-from harvester.exceptions import ServiceError, StorageError, UsageError
-from harvester.mongodb import connect_sync
+from harvester.dashboard.words import spaced
+from harvester.exceptions import StorageError, UsageError
+from harvester.mongodb import connect_sync, unavailable
 
 WIDTH, HEIGHT = 1000, 720
 """Of the graph, in units of its drawing."""
@@ -57,8 +57,7 @@ def write_report(config: Config, crawl: str = "", out: Path | None = None) -> Pa
         with database.client:
             figures = gather(database, crawl)
     except PyMongoError as error:
-        said = without_userinfo(str(error)).partition(", Timeout")[0]
-        raise ServiceError(f"MongoDB cannot be asked: {said}") from None
+        raise unavailable(error) from None
     if not any(figures.counts.values()):
         scope = f"of the crawl {crawl} " if crawl else ""
         raise UsageError(f"There are no records {scope}in the database {config.database}.")

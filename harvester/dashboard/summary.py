@@ -21,7 +21,7 @@ ENDINGS = {
     "unusable": "given up, because the site does not answer as the Bluesky API does",
     "storage_error": "given up, because records could not be kept",
     "service_error": "given up, because a server that is needed is not there",
-    "session_error": "given up, because the login was refused",
+    "session_error": "given up, because there is no login",
     "usage_error": "not begun, because its arguments cannot be used",
     "program_error": "given up after a fault of this program; see the log",
 }
@@ -187,10 +187,14 @@ def _places(progress: Progress, stats: Stats, places: Places) -> Iterator[_Row]:
 
 def _why(count: int, reasons: Mapping[str, int]) -> str:
     """12: 9 max accounts, 3 opt out. Of many reasons only the most frequent."""
-    parts = [f"{n:,} {spaced(reason)[:_LONGEST_REASON]}" for reason, n in list(reasons.items())[:_MOST_REASONS]]
+    parts = [f"{n:,} {_cut(spaced(reason))}" for reason, n in list(reasons.items())[:_MOST_REASONS]]
     others = sum(reasons.values()) - sum(list(reasons.values())[:_MOST_REASONS])
     parts += [f"{others:,} for other reasons"] if others else []
     return f"{count:,}: {', '.join(parts)}" if parts else f"{count:,}"
+
+
+def _cut(reason: str) -> str:
+    return reason if len(reason) <= _LONGEST_REASON else reason[: _LONGEST_REASON - 1] + "…"
 
 
 def show(summary: Summary, console: Console) -> None:

@@ -124,6 +124,7 @@ class ConsentPipeline(BatchPipeline):
         crawl: str = getattr(self.crawler.spider, "crawl_id", "")
         if not self._refusing or not crawl:
             return
+        logger.info("Removing what was kept of accounts before they were known to refuse")
         try:
             removed = await asyncio.to_thread(self._take_back, crawl)
         except (PyMongoError, HarvesterError) as error:

@@ -5,13 +5,15 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from pymongo.database import Database
 
+from tests.crash.harvest import Harvest
 from tests.sandbox.process import ROOT, Sandbox
 
 PROGRAMS = Path(sys.executable).parent
@@ -79,6 +81,15 @@ class Place:
     def posts_of(self, did: str) -> set[str]:
         """Addresses of the posts that are stored of an account."""
         return {row["_id"] for row in self.database["posts"].find({"did": did}, {})}
+
+
+@contextmanager
+def begun(harvest: Harvest) -> Iterator["subprocess.Popen[bytes]"]:
+    """A harvest that runs meanwhile, and no longer."""
+    try:
+        yield harvest.start()
+    finally:
+        harvest.kill()
 
 
 def unprivileged() -> list[str]:

@@ -45,7 +45,10 @@ KINDS: dict[str, tuple[Callable[[Place, Sandbox], Answer], int, tuple[str, ...]]
     "a server that is not there": (
         partial(log_in, HARVESTER_BLUESKY_PDS="http://127.0.0.1:1"),
         5,
-        ("http://127.0.0.1:1 cannot be reached",),
+        (
+            "createSession at http://127.0.0.1:1 failed 3 times: ",
+            "whether HARVESTER_BLUESKY_PDS is right",
+        ),
     ),
     "an address that is none": (
         partial(log_in, HARVESTER_BLUESKY_PDS="bsky.social"),

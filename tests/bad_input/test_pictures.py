@@ -13,7 +13,7 @@ from tests.sandbox.process import Sandbox
 GOOD = 20
 
 KINDS: dict[str, tuple[int, str, str, dict[str, Any]]] = {
-    "an image bomb": (21, "image_bomb", "too_many_pixels: 30000 x 30000", {}),
+    "an image bomb": (21, "image_bomb", "too_many_pixels: ", {}),
     "a truncated picture": (22, "image_truncated", "truncated: after ", {}),
     "a web page": (23, "image_wrong_type", "not_an_image: it begins like HTML", {}),
     "a picture that is not there": (25, "status", "not_found", {"status": 404}),

@@ -145,6 +145,7 @@ KINDS: dict[str, tuple[Callable[[Place, Sandbox], Answer], tuple[str, ...]]] = {
         command("harvester", "purge", "--yes", "--account", "nobody.test"),
         ("no account with the handle 'nobody.test' was harvested; give its DID",),
     ),
+    "a report before any harvest": (command("harvester", "report"), ("There are no records in the database test-",)),
     "a report on a database that cannot be": (
         command("harvester", "report", "--database", "a/b"),
         ("--database: 'a/b' is no name of a database",),

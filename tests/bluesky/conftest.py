@@ -31,7 +31,7 @@ class Harvested(NamedTuple):
 
 @pytest.fixture(scope="package")
 def _started() -> Iterator[Sandbox]:
-    with Sandbox(accounts=64, posts=8, page_size=40) as site:
+    with Sandbox(accounts=48, posts=8, page_size=30) as site:
         yield site
 
 

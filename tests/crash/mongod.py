@@ -20,10 +20,11 @@ READY_SECONDS = 60
 class Mongod:
     """`with Mongod(folder, port) as server: ...server.uri...`; it can be killed and started again on its port."""
 
-    def __init__(self, folder: Path, port: int) -> None:
+    def __init__(self, folder: Path, port: int, *options: str) -> None:
         self._data = folder / "db"
         self._log = folder / "mongod.log"
         self._port = port
+        self._options = options
         self._process: subprocess.Popen[bytes] | None = None
         self.uri = MongoDB().uri(port)
 
@@ -40,7 +41,7 @@ class Mongod:
         """Returns when it answers; after a kill it recovers first."""
         server = MongoDB()
         self._data.mkdir(parents=True, exist_ok=True)
-        command = server.command(find_binary(server), self._data, self._port)
+        command = [*server.command(find_binary(server), self._data, self._port), *self._options]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         deadline = time.monotonic() + READY_SECONDS

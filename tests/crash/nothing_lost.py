@@ -74,3 +74,13 @@ def unstaged(data_dir: Path, records: Records, accounts: Mapping[str, tuple[str,
         if left and kind.KIND not in UNSTAGED:
             found.append(f"{kind.COLLECTION}: {len(left)} not staged, such as {min(left)}")
     return found
+
+
+def unpictured(data_dir: Path, records: Records) -> list[str]:
+    """Pictures that a record says are stored, and that are not."""
+    paths = [path for of_kind in records.values() for record in of_kind.values() for path in _paths(record)]
+    return [path for path in paths if not (data_dir / "images" / path).is_file()]
+
+
+def _paths(record: Mapping[str, Any]) -> list[str]:
+    return [*record.get("media_paths", {}).values()]

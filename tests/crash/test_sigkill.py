@@ -10,7 +10,7 @@ import pytest
 from pymongo.database import Database
 
 from tests.crash.harvest import Harvest, after, documents, fates, stored
-from tests.crash.nothing_lost import differences, unstaged, untruths
+from tests.crash.nothing_lost import differences, unpictured, unstaged, untruths
 from tests.sandbox.process import Sandbox
 
 DATABASE = Database[dict[str, Any]]
@@ -26,7 +26,7 @@ class Plan(NamedTuple):
 @pytest.mark.parametrize(
     "plan",
     [
-        pytest.param(Plan(200, 5, kills=5, media="yes"), id="200"),
+        pytest.param(Plan(200, 3, kills=5, media="yes"), id="200"),
         pytest.param(
             Plan(2_000, 8, kills=20, media="no"), id="2000", marks=[pytest.mark.soak, pytest.mark.timeout(3600)]
         ),
@@ -52,6 +52,8 @@ def test_nothing_is_lost_when_a_harvest_is_killed_at_random_moments(
             assert differences(fates(killed), fates(calm)) == []
             assert untruths(site, found, fates(killed)["accounts"]) == []
             assert unstaged(tmp_path / "killed" / "data", found, fates(killed)["accounts"]) == []
+            assert unpictured(tmp_path / "killed" / "data", found) == []
+            assert (plan.media == "yes") == any("media_paths" in post for post in found["posts"].values())
     finally:
         for name in names:
             mongodb.client.drop_database(name)

@@ -188,7 +188,7 @@ def test_a_database_that_cannot_be_asked_is_a_sentence(
 ) -> None:
     monkeypatch.setitem(OPTIONS, "serverSelectionTimeoutMS", 100)
     uri = SecretStr(f"mongodb://ann:secret@127.0.0.1:{free_port}/")
-    with pytest.raises(ServiceError, match=r"MongoDB cannot be asked: .*Connection refused") as caught:
+    with pytest.raises(ServiceError, match=r"MongoDB cannot be reached: .*Connection refused") as caught:
         write_report(config.model_copy(update={"mongodb_uri": uri}))
     assert "secret" not in str(caught.value)
 

@@ -101,6 +101,12 @@ async def test_no_more_than_max_accounts_are_ever_handed_out(runs: Runs) -> None
     assert sorted((await runs.states(ledger)).values()).count(("closed", "skipped")) == 20
 
 
+async def test_accounts_whose_profiles_are_being_read_count_towards_max_accounts(runs: Runs) -> None:
+    ledger = await runs.next(max_accounts=10)
+    await ledger.confirm([found(*map(str, range(30)))])
+    assert [len(await names(ledger, 4)) for _ in range(4)] == [4, 4, 2, 0]
+
+
 async def test_what_max_accounts_left_out_does_not_count_when_a_failed_one_is_tried_again(runs: Runs) -> None:
     ledger = await runs.next(max_accounts=2)
     await ledger.confirm([found(*map(str, range(9)))])
@@ -125,16 +131,14 @@ async def test_without_max_accounts_nothing_is_left_out(runs: Runs) -> None:
 async def test_an_account_that_ends_while_others_are_looked_for_is_not_handed_out_again(runs: Runs) -> None:
     """The query may have seen it unfinished, though it is out of the ledger's hands when the answer comes."""
     ledger = await runs.next()
-    await ledger.confirm([found("ann", "bob")])
-    (first,) = await ledger.next_accounts(1)
-    await opened(ledger, "cid", "feed")
+    await opened(ledger, "ann", "feed")
 
     async def meanwhile() -> None:
-        await ledger.confirm([Ended(first.did, "failed", "gone")])
+        await ledger.confirm([Progress("did:plc:ann", "feed", 0, None)])
 
-    for look in (ledger.next_accounts, ledger.next_open):
-        runs.meanwhile = meanwhile
-        assert first not in await look(10)
+    runs.meanwhile = meanwhile
+    assert await ledger.next_open(10) == []
+    assert not ledger.busy()
 
 
 async def test_ten_thousand_accounts_are_handed_out_by_queries_that_look_at_few(

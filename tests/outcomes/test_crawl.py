@@ -2,12 +2,13 @@
 
 import asyncio
 import json
+import socket
 from pathlib import Path
 
 import pytest
 
 from harvester.outcomes import POLICIES, Outcome
-from tests.crawling import Answer, Crawled, Plan, Site, crawl
+from tests.crawling import Answer, Crawled, Plan, Result, Site, crawl
 
 HTML = Answer(body=b"<!DOCTYPE html><html><body>Hello</body></html>", kind="text/html; charset=utf-8")
 
@@ -40,75 +41,6 @@ FATES: dict[str, tuple[Answer, Outcome]] = {
     f"{XRPC}html": (HTML, Outcome.LAYOUT_CHANGED),
     "/too-big": (Answer(body=b"[" + b" " * 2_000_000 + b"]"), Outcome.INVALID),
 }
-SOON = {"harvester.middlewares.throttle.UNSTATED_WAIT_S": 0.01}
-AT_ONCE = {"HARVESTER_BACKOFF_FACTOR": 0.001}
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("outcomes")
-
-
-@pytest.fixture(scope="module")
-def ran(folder: Path) -> tuple[Site, Crawled]:
-    """One crawl for all fates."""
-
-    async def run() -> tuple[Site, Crawled]:
-        answers = {path: [answer] for path, (answer, _) in FATES.items()}
-        answers["/recovers"] = [failure(502), Answer(missing=9), Answer(body=b'{"half":'), Answer()]
-        answers["/page.html"] = [HTML]
-        async with Site(answers) as site:
-            plan = Plan([site.url + path for path in answers], settings=AT_ONCE | {"REDIRECT_MAX_TIMES": 3})
-            return site, await crawl(plan, folder, requests_per_second="0", max_response_mb="1")
-
-    return asyncio.run(run())
-
-
-@pytest.mark.parametrize("path", FATES)
-def test_request_is_tried_as_often_as_its_row_says_and_then_given_up(path: str, ran: tuple[Site, Crawled]) -> None:
-    site, crawled = ran
-    outcome = FATES[path][1]
-    tries = 1 + POLICIES[outcome].retries
-    (result,) = crawled.of(site.url + path)
-    assert (result.outcome, result.status) == (outcome, 0)
-    if path == "/loop":  # ended by Scrapy, after the first request and REDIRECT_MAX_TIMES more
-        tries = 4
-    else:
-        assert (result.error, result.tries) == ("RequestFailed", tries)
-    # aiohttp asks again by itself when a connection that was used before is closed without an answer.
-    assert site.count(path) in ([tries] if path != "/hangs-up" else range(tries, 2 * tries + 1))
-
-
-def test_request_that_recovers_is_answered_once(ran: tuple[Site, Crawled]) -> None:
-    site, crawled = ran
-    assert [result.status for result in crawled.of(f"{site.url}/recovers")] == [200]
-    assert site.count("/recovers") == 4
-
-
-def test_html_is_an_answer_where_no_json_was_asked_for(ran: tuple[Site, Crawled]) -> None:
-    site, crawled = ran
-    assert [result.status for result in crawled.of(f"{site.url}/page.html")] == [200]
-
-
-def test_every_try_is_counted_by_outcome_and_host(ran: tuple[Site, Crawled]) -> None:
-    site, crawled = ran
-    stats = crawled.stats
-    assert stats["harvester/pages"] == stats["harvester/outcomes/ok"] == 2
-    assert stats[f"harvester/errors/server_error/{site.name}"] == stats["harvester/outcomes/server_error"] == 4 * 6 + 1
-    assert stats["harvester/outcomes/network"] == 4 * 7 + 2
-    assert stats["harvester/outcomes/layout_changed"] == 3
-    assert stats["harvester/outcomes/blocked"] == 1
-    assert not [name for name in stats if name.startswith(("harvester/errors/not_found", "harvester/errors/gone"))]
-    assert "harvester/unclassified" not in stats
-
-
-async def test_rate_limited_request_is_tried_again_until_it_is_answered_or_given_up(folder: Path) -> None:
-    async with Site({"/busy": [failure(429, "RateLimitExceeded")], "/soon": [failure(429)] * 5 + [Answer()]}) as site:
-        plan = Plan([f"{site.url}/busy", f"{site.url}/soon"], settings=AT_ONCE, patches=SOON)
-        crawled = await crawl(plan, folder, requests_per_second="0")
-    assert site.count("/busy") == 13
-    assert [(result.outcome, result.tries) for result in crawled.of(f"{site.url}/busy")] == [("rate_limited", 13)]
-    assert [result.status for result in crawled.of(f"{site.url}/soon")] == [200]
 
 
 class HangsUpLater(Site):
@@ -118,28 +50,112 @@ class HangsUpLater(Site):
         return Answer(silent=len(self.arrivals) > 1)
 
 
-async def test_host_that_never_answered_is_given_up_sooner_than_one_that_did(folder: Path, free_port: int) -> None:
-    async with HangsUpLater() as site:
-        first, then, nobody = f"{site.url}/first", f"{site.url}/then", f"http://127.0.0.1:{free_port}/x"
-        plan = Plan([first, then, nobody], settings=AT_ONCE)
-        crawled = await crawl(plan, folder, requests_per_second="0")
-    assert [result.status for result in crawled.of(first)] == [200]
-    assert [(result.outcome, result.tries) for result in crawled.of(then)] == [("network", 7)]
-    (refused,) = crawled.of(nobody)
+class Forbidding(Site):
+    """Its robots.txt forbids everything."""
+
+    asked = 0
+
+    async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        await reader.readuntil(b"\r\n\r\n")
+        self.asked += 1
+        body = b"User-agent: harvester\nDisallow: /\n"
+        writer.write(b"HTTP/1.1 200 X\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        return True
+
+
+class Ran:
+    """One crawl of several sites."""
+
+    def __init__(self) -> None:
+        answers = {path: [answer] for path, (answer, _) in FATES.items()}
+        answers["/recovers"] = [failure(502), Answer(missing=9), Answer(body=b'{"half":'), Answer()]
+        answers["/page.html"] = [HTML]
+        self.site = Site(answers)
+        self.busy = Site({"/always": [failure(429, "RateLimitExceeded")], "/now": [failure(429)] * 5 + [Answer()]})
+        self.later, self.forbidding = HangsUpLater(), Forbidding()
+        with socket.socket() as nobody:
+            nobody.bind(("127.0.0.1", 0))
+            self.nobody = f"http://127.0.0.1:{nobody.getsockname()[1]}/x"
+
+    async def run(self, folder: Path) -> None:
+        async with self.site, self.busy, self.later, self.forbidding:
+            urls = [
+                *(self.site.url + path for path in self.site.answers),
+                *(self.busy.url + path for path in self.busy.answers),
+                f"{self.later.url}/first",
+                f"{self.later.url}/then",
+                f"{self.forbidding.url}/private",
+                self.nobody,
+            ]
+            settings = {"HARVESTER_BACKOFF_FACTOR": 0.001, "REDIRECT_MAX_TIMES": 3}
+            patches = {"harvester.middlewares.throttle.UNSTATED_WAIT_S": 0.001}
+            plan = Plan(urls, settings=settings, patches=patches)
+            self.crawled: Crawled = await crawl(plan, folder, requests_per_second="0", max_response_mb="1")
+
+    def result(self, url: str) -> Result:
+        """What became of a request: one thing only."""
+        (result,) = self.crawled.of(url)
+        return result
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    ran = Ran()
+    asyncio.run(ran.run(tmp_path_factory.mktemp("outcomes")))
+    return ran
+
+
+@pytest.mark.parametrize("path", FATES)
+def test_request_is_tried_as_often_as_its_row_says_and_then_given_up(path: str, ran: Ran) -> None:
+    outcome = FATES[path][1]
+    tries = 1 + POLICIES[outcome].retries
+    result = ran.result(ran.site.url + path)
+    assert (result.outcome, result.status) == (outcome, 0)
+    if path == "/loop":  # ended by Scrapy, after the first request and REDIRECT_MAX_TIMES more
+        tries = 4
+    else:
+        assert (result.error, result.tries) == ("RequestFailed", tries)
+    # aiohttp asks again by itself when a connection that was used before is closed without an answer.
+    assert ran.site.count(path) in ([tries] if path != "/hangs-up" else range(tries, 2 * tries + 1))
+
+
+def test_request_that_recovers_is_answered_once(ran: Ran) -> None:
+    assert ran.result(f"{ran.site.url}/recovers").status == 200
+    assert ran.site.count("/recovers") == 4
+
+
+def test_html_is_an_answer_where_no_json_was_asked_for(ran: Ran) -> None:
+    assert ran.result(f"{ran.site.url}/page.html").status == 200
+
+
+def test_every_try_is_counted_by_outcome_and_host(ran: Ran) -> None:
+    stats = ran.crawled.stats
+    errors = {name.removeprefix("harvester/errors/"): stats[name] for name in stats if "harvester/errors/" in name}
+    site, busy = ran.site.name, ran.busy.name
+    assert errors[f"server_error/{site}"] == stats["harvester/outcomes/server_error"] == 4 * 6 + 1
+    assert errors[f"network/{site}"] == 4 * 7 + 2
+    assert errors[f"layout_changed/{site}"] == stats["harvester/outcomes/layout_changed"] == 3
+    assert errors[f"rate_limited/{busy}"] == stats["harvester/outcomes/rate_limited"] == 13 + 5
+    assert not [name for name in errors if name.startswith(("not_found", "gone"))]
+    assert "harvester/unclassified" not in stats
+
+
+def test_rate_limited_request_is_tried_again_until_it_is_answered_or_given_up(ran: Ran) -> None:
+    assert ran.busy.count("/always") == 13
+    given_up = ran.result(f"{ran.busy.url}/always")
+    assert (given_up.outcome, given_up.tries) == ("rate_limited", 13)
+    assert ran.result(f"{ran.busy.url}/now").status == 200
+
+
+def test_host_that_never_answered_is_given_up_sooner_than_one_that_did(ran: Ran) -> None:
+    assert ran.result(f"{ran.later.url}/first").status == 200
+    then, refused = ran.result(f"{ran.later.url}/then"), ran.result(ran.nobody)
+    assert (then.outcome, then.tries) == ("network", 7)
     assert (refused.outcome, refused.tries) == ("network", 3)
-    assert str(free_port) in refused.said
+    assert ran.nobody.rpartition(":")[2].removesuffix("/x") in refused.said
 
 
-async def test_no_request_is_sent_where_robots_txt_forbids_it(folder: Path) -> None:
-    class Forbidding(Site):
-        async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-            await reader.readuntil(b"\r\n\r\n")
-            body = b"User-agent: harvester\nDisallow: /\n"
-            writer.write(b"HTTP/1.1 200 X\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
-            self.asked = getattr(self, "asked", 0) + 1
-            return True
-
-    async with Forbidding() as site:
-        crawled = await crawl(Plan([f"{site.url}/private"]), folder)
-    assert [(result.outcome, result.tries) for result in crawled.results] == [("policy_denied", 1)]
-    assert site.asked == 1
+def test_nothing_is_sent_where_robots_txt_forbids_it(ran: Ran) -> None:
+    forbidden = ran.result(f"{ran.forbidding.url}/private")
+    assert (forbidden.outcome, forbidden.tries) == ("policy_denied", 1)
+    assert ran.forbidding.asked == 1

@@ -87,10 +87,10 @@ def _huge(value: Any, at: Path) -> bytes:
 
 @pytest.mark.parametrize("levels", [60, 400, 30_000])
 @pytest.mark.parametrize("name", READERS)
-def test_deep_nesting_in_place_of_any_value(name: str, levels: int) -> None:
+def test_deep_nesting_in_place_of_every_other_value(name: str, levels: int) -> None:
     value = json.loads(page(name))
     deep = [b"[" * levels + b"]" * levels, b'{"x":' * levels + b"1" + b"}" * levels]
-    for at in paths(value):
+    for at in list(paths(value))[::2]:
         body = msgspec.json.encode(replaced(value, at, "@@@"))
         for nested in deep:
             with suppress(ParseError):

@@ -1,0 +1,41 @@
+"""What befalls the harvest of a whole network: it is said, and nothing of it is lost."""
+
+from tests.bad_input.command import Answer, Place, begun
+from tests.crash.harvest import Harvest, documents, fates, stored
+from tests.crash.nothing_lost import untruths
+from tests.sandbox.process import Sandbox
+
+
+def harvest_of(place: Place, site: Sandbox) -> Harvest:
+    return Harvest(site, place.folder / "crawl", place.variables["HARVESTER_MONGODB_URI"], place.database.name)
+
+
+def test_a_service_that_begins_to_refuse_is_left_alone_and_the_next_run_completes_the_harvest(
+    place: Place, site: Sandbox
+) -> None:
+    number = site.fault("html_403", "/xrpc/", after=100)
+    harvest = harvest_of(place, site)
+    assert harvest.run() == 7, harvest.said
+    (fault,) = [fault for fault in site.faults() if fault["id"] == number]
+    site.clear_faults(number)
+    assert f"{site.url} refuses to answer (HTTP 403). Wait before you continue" in harvest.said
+    assert "accounts left" in harvest.said
+    assert fault["struck"] < 40, "it is asked no more when it has refused a few times"
+    assert Answer(7, harvest.said).is_for_people(), harvest.said
+    assert harvest.run() == 0, harvest.said
+    assert untruths(site, stored(place.database), fates(place.database)["accounts"]) == []
+
+
+def test_the_same_crawl_is_not_run_twice_at_once(place: Place, site: Sandbox) -> None:
+    slow = site.fault("slow", "getAuthorFeed", seconds=1)
+    first, second = harvest_of(place, site), harvest_of(place, site)
+    second.log = place.folder / "second.log"
+    with begun(first) as process:
+        assert first.running_until(lambda: documents(place.database) > 0), first.said
+        assert second.run() == 2, second.said
+        assert f"is being run by process {process.pid}" in second.said
+        assert "Wait until it has ended, stop it, or start one with other arguments" in second.said
+        assert Answer(2, second.said).is_for_people(), second.said
+        site.clear_faults(slow)
+        assert first.wait() == 0, first.said
+    assert untruths(site, stored(place.database), fates(place.database)["accounts"]) == []
