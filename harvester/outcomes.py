@@ -133,7 +133,8 @@ def classify_answer(status: int, body: bytes, error: tuple[str, str] | None) -> 
     if name in _GONE or status == 410:
         return Verdict(Outcome.GONE, name or said)
     if name in _NOT_FOUND or status == 404 or (status == 400 and _ABSENT(message)):
-        return Verdict(Outcome.NOT_FOUND, message or said)
+        # Without the name of what is absent, so that the same reason is counted as one.
+        return Verdict(Outcome.NOT_FOUND, message.partition(": ")[0] or said)
     if name in ("BlockedActor", "BlockedByActor"):
         return Verdict(Outcome.POLICY_DENIED, name)
     if status == 400 and _BAD_CURSOR(message):

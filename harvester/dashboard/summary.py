@@ -135,7 +135,8 @@ def _missing(progress: Progress, stats: Stats) -> Iterator[_Row]:
         yield "accounts left", f"{accounts.left:,}"
     for stage in ("failed", "queued"):
         if stage in progress.threads:
-            yield f"threads {'left' if stage == 'queued' else stage}", f"{progress.threads[stage]:,}"
+            name = f"threads {'left' if stage == 'queued' else stage}"
+            yield name, _why(progress.threads[stage], two_below(stats, "harvester/threads/reasons").get(stage, {}))
     if stats.get("harvester/seeds/rejected"):
         yield "seeds rejected", f"{stats['harvester/seeds/rejected']:,}"
     yield from _consent(stats)

@@ -185,17 +185,21 @@ class CrawlLedger:
         by_stage: list[Document] = [{"$match": {"crawl": self.crawl}}, {"$group": {"_id": "$stage", "n": {"$sum": 1}}}]
         return await (await collection.aggregate(by_stage)).to_list()
 
-    async def reasons(self) -> dict[tuple[str, str], int]:
-        """How many accounts ended in a stage for a reason: (stage, reason) -> count."""
+    async def reasons(self) -> dict[tuple[str, str, str], int]:
+        """How many ended in a stage for a reason: (`accounts` or `threads`, stage, reason) -> count."""
         pipeline: list[Document] = [
             {"$match": {"crawl": self.crawl, "reason": {"$exists": True}}},
             {"$group": {"_id": {"stage": "$stage", "reason": "$reason"}, "n": {"$sum": 1}}},
         ]
 
-        async def rows() -> list[Document]:
-            return await (await self._accounts.aggregate(pipeline)).to_list()
+        async def rows(collection: AsyncCollection[Document]) -> list[Document]:
+            return await (await collection.aggregate(pipeline)).to_list()
 
-        return {(row["_id"]["stage"], row["_id"]["reason"]): row["n"] for row in await self._patiently(rows)}
+        return {
+            (room, row["_id"]["stage"], row["_id"]["reason"]): row["n"]
+            for room, collection in (("accounts", self._accounts), ("threads", self._threads))
+            for row in await self._patiently(partial(rows, collection))
+        }
 
     # Work -------------------------------------------------------------------------------------------------
 

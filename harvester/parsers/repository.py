@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import NamedTuple
 
+from harvester.exceptions import ParseError
 from harvester.items import Like, Provenance, Record, Reject, Repost
 from harvester.parsers import bluesky_parts as parts
 from harvester.parsers import bluesky_wire as wire
@@ -20,9 +21,12 @@ class RepoRecord(NamedTuple):
     value: bytes
 
 
-def parse_list_records(body: bytes) -> tuple[list[RepoRecord], str | None]:
-    """com.atproto.repo.listRecords: the records and the cursor."""
+def parse_list_records(body: bytes, did: str, collection: str) -> tuple[list[RepoRecord], str | None]:
+    """com.atproto.repo.listRecords: the records and the cursor. Raises ParseError for a record of another account."""
     page = wire.read_page(wire.decode_list_records_page, body)
+    for row in page.records:
+        if not row.uri.startswith(f"at://{did}/{collection}/"):
+            raise ParseError(f"the answer holds {row.uri!r}, which is no {collection} of {did}")
     return [RepoRecord(r.uri, r.cid, bytes(r.value)) for r in page.records], page.cursor
 
 

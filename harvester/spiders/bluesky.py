@@ -175,8 +175,8 @@ class BlueskySpider(HarvesterSpider):
             self.crawler.stats.set_value("harvester/exit_code", error.exit_code)
             return
         self.publish()
-        for (stage, reason), number in reasons.items():
-            self.crawler.stats.set_value(f"harvester/accounts/reasons/{stage}/{reason}", number)
+        for (room, stage, reason), number in reasons.items():
+            self.crawler.stats.set_value(f"harvester/{room}/reasons/{stage}/{reason}", number)
         self.crawler.stats.set_value("harvester/crawl_finished", finished)
 
     # Asking -----------------------------------------------------------------------------------------------

@@ -160,11 +160,12 @@ class Chains:
         yield from next_page
 
     def read_records(self, step: Step, response: Response) -> Iterator[Output]:
-        rows, cursor = repository.parse_list_records(response.body)
+        collection = COLLECTIONS[step.chain]
+        rows, cursor = repository.parse_list_records(response.body, step.account.did, collection)
         times = [repository.created_at(row.value) for row in rows]
         cursor, next_page = self._go_on(step, None if self._all_too_old(times) else cursor)
         rows = [row for row, at in zip(rows, times, strict=True) if self._in_time(at)]
-        yield from self._keep(step, response, {COLLECTIONS[step.chain]: rows}, cursor)
+        yield from self._keep(step, response, {collection: rows}, cursor)
         yield from next_page
 
     def read_repository(self, step: Step, response: Response) -> Iterator[Output]:

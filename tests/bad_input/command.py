@@ -86,10 +86,12 @@ class Place:
 @contextmanager
 def begun(harvest: Harvest) -> Iterator["subprocess.Popen[bytes]"]:
     """A harvest that runs meanwhile, and no longer."""
+    process = harvest.start()
     try:
-        yield harvest.start()
+        yield process
     finally:
-        harvest.kill()
+        process.kill()
+        process.wait()
 
 
 def unprivileged() -> list[str]:

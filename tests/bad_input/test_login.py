@@ -37,11 +37,6 @@ KINDS: dict[str, tuple[Callable[[Place, Sandbox], Answer], int, tuple[str, ...]]
         5,
         ("refused the login of ", "Invalid identifier or password", "Create an app password in Bluesky"),
     ),
-    "an unknown account": (
-        partial(log_in, HARVESTER_BLUESKY_IDENTIFIER="nobody.sandbox.test"),
-        5,
-        ("refused the login of nobody.sandbox.test", "Create an app password in Bluesky"),
-    ),
     "a server that is not there": (
         partial(log_in, HARVESTER_BLUESKY_PDS="http://127.0.0.1:1"),
         5,
@@ -49,11 +44,6 @@ KINDS: dict[str, tuple[Callable[[Place, Sandbox], Answer], int, tuple[str, ...]]
             "createSession at http://127.0.0.1:1 failed 3 times: ",
             "whether HARVESTER_BLUESKY_PDS is right",
         ),
-    ),
-    "an address that is none": (
-        partial(log_in, HARVESTER_BLUESKY_PDS="bsky.social"),
-        2,
-        ("HARVESTER_BLUESKY_PDS is 'bsky.social', not an address like https://bsky.social",),
     ),
     "a damaged file of tokens": (
         damaged_file,

@@ -108,10 +108,6 @@ KINDS: dict[str, tuple[Callable[[Place, Sandbox], Answer], tuple[str, ...]]] = {
     ),
     "threads without posts": (partial(crawl, collect="graph,threads"), ("threads are found through posts",)),
     "an unknown spider": (command("scrapy", "crawl", "bluebird"), ("no spider 'bluebird'; there are: bluesky",)),
-    "an unknown spider to be shown": (
-        command("harvester", "spiders", "show", "bluebird"),
-        ("There is no spider 'bluebird'; there are: bluesky",),
-    ),
     "an .env that may not be read": (
         unreadable_env,
         ("The file .env in ", "Permission denied", "Mend it, or remove it"),
@@ -133,10 +129,6 @@ KINDS: dict[str, tuple[Callable[[Place, Sandbox], Answer], tuple[str, ...]]] = {
         partial(crawl_with, "HARVESTER_BLUESKY_IDENTIFIER", "alice.test"),
         ("A login needs an identifier and a password, and one is missing", "HARVESTER_BLUESKY_APP_PASSWORD"),
     ),
-    "a purge without an account": (
-        command("harvester", "purge", "--yes"),
-        ("give either --account <DID or handle> or --list",),
-    ),
     "a purge of a malformed DID": (
         command("harvester", "purge", "--yes", "--account", "did:PLC:"),
         ("--account: 'did:PLC:' is not a DID",),
@@ -146,10 +138,6 @@ KINDS: dict[str, tuple[Callable[[Place, Sandbox], Answer], tuple[str, ...]]] = {
         ("no account with the handle 'nobody.test' was harvested; give its DID",),
     ),
     "a report before any harvest": (command("harvester", "report"), ("There are no records in the database test-",)),
-    "a report on a database that cannot be": (
-        command("harvester", "report", "--database", "a/b"),
-        ("--database: 'a/b' is no name of a database",),
-    ),
 }
 """Kind of bad input -> how it is given, and what is said of it."""
 

@@ -64,8 +64,8 @@ async def test_what_failed_for_a_passing_reason_is_tried_again_by_the_next_run_a
     await ledger.confirm([collected("passing")])
     assert await ledger.close()
     assert await ledger.reasons() == {
-        ("failed", "gone: AccountDeactivated"): 1,
-        ("skipped", "opt_out: no"): 1,
+        ("accounts", "failed", "gone: AccountDeactivated"): 1,
+        ("accounts", "skipped", "opt_out: no"): 1,
     }
 
 

@@ -47,7 +47,7 @@ def _thread(body: bytes) -> Read:
 
 def _edges(kind: type[Repost] | type[Like]) -> Reader:
     def read(body: bytes) -> Read:
-        rows, cursor = repository.parse_list_records(body)
+        rows, cursor = repository.parse_list_records(body, "did:plc:ann", f"app.bsky.feed.{kind.KIND}")
         parsed = repository.parse_edges(kind, rows, PROVENANCE)
         times = [repository.created_at(row.value) for row in rows]
         return Read(parsed.records, parsed.rejects, {"cursor": cursor, "created_at": times})

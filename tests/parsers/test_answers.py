@@ -202,9 +202,16 @@ def test_error_of_an_answer(body: bytes, error: tuple[str, str] | None) -> None:
 
 def test_rows_keep_their_value_as_it_came() -> None:
     body = b'{"records":[{"uri":"at://did:plc:ann/a.b/1","cid":"c","value":{"b" : 1,"a":[ ]}}],"cursor":""}'
-    rows, cursor = repository.parse_list_records(body)
+    rows, cursor = repository.parse_list_records(body, "did:plc:ann", "a.b")
     assert [row.value for row in rows] == [b'{"b" : 1,"a":[ ]}']
     assert cursor == ""
+
+
+@pytest.mark.parametrize("uri", ["at://did:plc:ben/a.b/1", "at://did:plc:ann/a.c/1", "at://ann.example/a.b/1", "1", ""])
+def test_server_that_lists_records_of_others_is_not_believed(uri: str) -> None:
+    rows = [{"uri": "at://did:plc:ann/a.b/0", "cid": "c", "value": {}}, {"uri": uri, "cid": "c", "value": {}}]
+    with pytest.raises(ParseError, match=r"no a\.b of did:plc:ann"):
+        repository.parse_list_records(json.dumps({"records": rows}).encode(), "did:plc:ann", "a.b")
 
 
 @pytest.mark.parametrize("kind", [Repost, Like])

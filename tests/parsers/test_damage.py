@@ -172,6 +172,6 @@ def test_small_answers_that_are_not_json(body: bytes) -> None:
     with pytest.raises(ParseError):
         identity.parse_intents(body)
     with pytest.raises(ParseError):
-        repository.parse_list_records(body)
+        repository.parse_list_records(body, "did:plc:ann", "app.bsky.feed.like")
     assert identity.parse_error(body) is None
     assert repository.created_at(body) is None
