@@ -426,7 +426,7 @@ class CrawlLedger:
     def _progress(self, change: Progress, ended: list[Callable[[], object]]) -> list[UpdateOne]:
         account = self._in_flight.get(change.did)
         chain = account.chains.get(change.chain) if account else None
-        if account is None or chain is None or change.page < chain.next_page:
+        if account is None or chain is None:
             return []
         chain.waiting.setdefault(change.page, []).append(change)
         last: Progress | None = None

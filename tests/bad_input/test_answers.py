@@ -37,6 +37,8 @@ PASSING = {
     "less than was announced": failed(25, "wrong_content_length", "network: the answer is cut short"),
     "a connection that is reset": failed(26, "reset", "network: Server disconnected"),
     "a cursor that the service chokes on": failed(27, "cursor_500", "server_error: HTTP 500 InternalServerError"),
+    "500 for ever": failed(55, "status", "server_error: HTTP 500 InternalServerError", status=500),
+    "an answer that never comes": failed(57, "hang", "timeout: no answer in 3 seconds"),
 }
 """A later run of the same crawl tries these again."""
 
@@ -95,10 +97,11 @@ def harvest(kinds: Mapping[str, Kind], call: str, history: str, private: str, pl
     place.variables["HARVESTER_ALLOW_PRIVATE_HOSTS"] = private
     faults = [site.fault(kind.fault, f"{call}.*{site.did(kind.account)}", **kind.wishes) for kind in kinds.values()]
     dids = [site.did(number) for number in (GOOD, *(kind.account for kind in kinds.values()))]
-    first = place.crawl(site, *NO_WAITING, seeds=",".join(dids), history=history)
+    options = (*NO_WAITING, "-s", "DOWNLOAD_TIMEOUT=3")
+    first = place.crawl(site, *options, seeds=",".join(dids), history=history)
     fates, kept = place.stages(), {did: place.posts_of(did) for did in dids}
     site.clear_faults(*faults)
-    second = place.crawl(site, *NO_WAITING, seeds=",".join(dids), history=history)
+    second = place.crawl(site, *options, seeds=",".join(dids), history=history)
     return Told(first, fates, kept, second, {did: place.posts_of(did) for did in dids})
 
 

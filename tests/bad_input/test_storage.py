@@ -17,6 +17,7 @@ from tests.crash.nothing_lost import unstaged
 from tests.sandbox.process import Sandbox
 
 REMEDY = "Make room and let it be written, or set HARVESTER_DATA_DIR to another folder"
+GIVEN_UP = "given up, because records could not be kept"
 SEEDS = range(40, 52)
 
 
@@ -25,31 +26,26 @@ class Told(NamedTuple):
     second: Answer
     lost: list[str]
     """Stored records that were not staged."""
-    posts: dict[str, set[str]]
+    posts: set[str]
 
 
 def told_of(place: Place, site: Sandbox, first: Answer, second: Answer) -> Told:
     lost = unstaged(place.folder / "data", stored(place.database), fates(place.database)["accounts"])
-    return Told(first, second, lost, {did: place.posts_of(did) for did in map(site.did, SEEDS)})
+    return Told(first, second, lost, set().union(*(place.posts_of(site.did(number)) for number in SEEDS)))
 
 
 def crawl(place: Place, site: Sandbox, *prefix: str) -> Answer:
     return place.crawl(site, seeds=",".join(map(site.did, SEEDS)), prefix=prefix)
 
 
-def file_as_folder(place: Place, site: Sandbox) -> Told:
+def file_as_folder(place: Place, site: Sandbox) -> Answer:
     (place.folder / "data").touch()
-    first = crawl(place, site)
-    (place.folder / "data").unlink()
-    return told_of(place, site, first, crawl(place, site))
+    return crawl(place, site)
 
 
-def unwritable_folder(place: Place, site: Sandbox) -> Told:
+def unwritable_folder(place: Place, site: Sandbox) -> Answer:
     (place.folder / "data").mkdir(mode=0o555)
-    prefix = unprivileged()
-    first = crawl(place, site, *prefix)
-    (place.folder / "data").chmod(0o755)
-    return told_of(place, site, first, crawl(place, site, *prefix))
+    return crawl(place, site, *unprivileged())
 
 
 def full_disk(place: Place, site: Sandbox) -> Told:
@@ -61,7 +57,7 @@ def full_disk(place: Place, site: Sandbox) -> Told:
 
 
 def limited_files(place: Place, site: Sandbox) -> Told:
-    """For those who may not mount: no file may be larger than 4 blocks of 512 bytes."""
+    """No file may be larger than 4 blocks of 512 bytes."""
     if os.name != "posix":
         pytest.skip("a limit of POSIX")
     first = crawl(place, site, "sh", "-c", 'ulimit -f 4; exec "$@"', "sh")
@@ -88,11 +84,13 @@ def state_is_a_file(place: Place, site: Sandbox, **variables: str) -> Answer:
     return place.crawl(site)
 
 
-KINDS: dict[str, tuple[Callable[[Place, Sandbox], Told], tuple[str, ...]]] = {
-    "a file instead of the folder": (file_as_folder, (f"{Path('data', 'staging', 'bluesky')} cannot be made: Not a",)),
-    "a folder without permission": (unwritable_folder, (f"{Path('data', 'staging', 'bluesky')} cannot be made: Perm",)),
-    "a full disk": (full_disk, (".jsonl.zst.open cannot be written: No space left on device",)),
-    "a limit on the size of files": (limited_files, (".jsonl.zst.open cannot be written: File too large",)),
+FOLDERS: dict[str, tuple[Callable[[Place, Sandbox], Answer], str]] = {
+    "a file instead of the folder": (file_as_folder, "cannot be made: Not a directory"),
+    "a folder without permission": (unwritable_folder, "cannot be made: Permission denied"),
+}
+NO_ROOM: dict[str, tuple[Callable[[Place, Sandbox], Told], str]] = {
+    "a full disk": (full_disk, ".jsonl.zst.open cannot be written: No space left on device"),
+    "a limit on the size of files": (limited_files, ".jsonl.zst.open cannot be written: File too large"),
 }
 STATES: dict[str, tuple[Callable[[Place, Sandbox], Answer], int, str]] = {
     "state for a private server": (
@@ -106,26 +104,35 @@ STATES: dict[str, tuple[Callable[[Place, Sandbox], Answer], int, str]] = {
         "Login sessions cannot be kept in ",
     ),
 }
-STORIES: dict[str, Callable[[Place, Sandbox], Any]] = {kind: run for kind, (run, _) in KINDS.items()}
-STORIES |= {kind: run for kind, (run, *_) in STATES.items()}
+STORIES: dict[str, Callable[[Place, Sandbox], Any]] = {kind: run for kind, (run, *_) in STATES.items()}
+STORIES |= {kind: run for kind, (run, _) in FOLDERS.items()} | {kind: run for kind, (run, _) in NO_ROOM.items()}
 
 
-@pytest.mark.parametrize("story", KINDS)
-def test_what_cannot_be_written_ends_the_run_and_the_next_one_completes_it(
+@pytest.mark.parametrize("story", FOLDERS)
+def test_a_folder_that_cannot_be_made_is_named_before_anything_is_fetched(
+    story: str, told: Callable[[str], Answer]
+) -> None:
+    answer = told(story)
+    for sentence in (f"{Path('data', 'staging', 'bluesky')} {FOLDERS[story][1]}", REMEDY, GIVEN_UP, "0 pages in"):
+        assert sentence in answer.said
+    assert answer.is_for_people(), answer.text
+    assert answer.code == 4, answer.text
+
+
+@pytest.mark.parametrize("story", NO_ROOM)
+def test_without_room_the_run_ends_and_the_next_one_completes_it(
     story: str, told: Callable[[str], Told], site: Sandbox
 ) -> None:
     first, second, lost, posts = told(story)
-    for sentence in (*KINDS[story][1], REMEDY, "To continue, run the same command again"):
+    for sentence in (NO_ROOM[story][1], REMEDY, GIVEN_UP, "To continue, run the same command again"):
         assert sentence in first.said
-    assert "given up, because records could not be kept" in first.said
     assert len(first.text.splitlines()) < 60, "one cause is said once"
     assert first.is_for_people(), first.text
     assert first.code == 4, first.text
     assert second.is_for_people(), second.text
     assert second.code == 0, second.text
     assert lost == []
-    truth = site.truth_of(seeds=SEEDS, hops=0).posts
-    assert set().union(*posts.values()) == set(truth)
+    assert posts == set(site.truth_of(seeds=SEEDS, hops=0).posts)
 
 
 @pytest.mark.parametrize("story", STATES)
