@@ -46,9 +46,13 @@ class Runs:
         max_accounts: int | None = None,
         collect: str = "graph,profiles,posts,threads",
         scope: str = "0123456789abcdef",
+        operations: float = math.inf,
     ) -> CrawlLedger:
-        """The ledger of the next run; the run before counts as killed unless it was closed."""
-        self.operations_left = math.inf
+        """The ledger of the next run, which is killed after so many operations on MongoDB.
+
+        The run before counts as killed unless it was closed.
+        """
+        self.operations_left = operations
         arguments = {"collect": collect.split(","), "depth": LAST_DEPTH, "direction": "follows"}
         ledger = CrawlLedger(
             self.database, self.patiently, spider="bluesky", scope=scope, arguments=arguments, max_accounts=max_accounts
