@@ -16,7 +16,7 @@ demo: $(SYNCED) ## Harvest a local copy of Bluesky, and show what came of it
 	@$(RUN) python -m tests.demo
 
 test: lint types ## Run all checks and tests, but for appview and soak
-	@$(RUN) pytest -n 2 --dist loadfile -m "not appview and not soak"
+	@$(RUN) pytest -m "not appview and not soak"
 
 lint: $(SYNCED) ## Check style and format
 	@$(RUN) ruff check .

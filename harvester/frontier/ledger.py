@@ -1,15 +1,13 @@
 """The ledger of a crawl: which accounts and threads it must fetch, and how far each has come. In MongoDB.
 
-Every change of an account's state is made here. A crawl is continued from what the ledger says, so a change
+What a change does is said in `transitions`. A crawl is continued from what the ledger says, so a change
 is written only when the records it speaks of are confirmed; what a killed run had not confirmed is fetched again.
 """
 
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,47 +15,11 @@ from pymongo import ASCENDING, UpdateMany, UpdateOne
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.asynchronous.database import AsyncDatabase
 
-from harvester.frontier.changes import (
-    Account,
-    ChainsFound,
-    Change,
-    Ended,
-    Found,
-    ProfileCollected,
-    Progress,
-    RootsFound,
-    SeedEnded,
-    ThreadAnswer,
-    ThreadEnded,
-)
+from harvester.frontier.changes import Account, Change
 from harvester.frontier.runner import Runner
+from harvester.frontier.transitions import AccountInFlight, Chain, ThreadInFlight, Transitions, now
 
 Document = dict[str, Any]
-
-
-@dataclass(slots=True)
-class _Chain:
-    next_page: int = 0
-    waiting: dict[int, list[Progress]] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class _InFlight:
-    depth: int
-    chains: dict[str, _Chain]
-    """Empty while the profile is read."""
-    more: bool = False
-    """Whether chains were found beside these; the account is handed out again for them."""
-    reason: str | None = None
-    """Why it will end as failed."""
-    lasting: bool = False
-    """Whether that reason does not pass."""
-
-
-@dataclass(slots=True)
-class _ThreadInFlight:
-    confirmed: int = 0
-    ended: ThreadEnded | None = None
 
 
 class CrawlLedger:
@@ -83,21 +45,31 @@ class CrawlLedger:
         self._scope = scope
         self._arguments = dict(arguments)
         self._max_accounts = max_accounts
-        self._in_flight: dict[str, _InFlight] = {}
-        self._threads_in_flight: dict[str, _ThreadInFlight] = {}
-        self._seeds_in_flight: set[str] = set()
+        self._in_flight = Transitions("", self._arguments)
         self._seeds_given = False
         """Whether all seeds were handed out by this run."""
         self._beyond = 0
         """Accounts that an earlier run left out because of max_accounts."""
         self._changed = asyncio.Event()
         self._runner = Runner(self._crawls, patiently)
-        self.crawl = ""
         self.resumed = False
         self.handed_out = 0
         """Seeds, accounts and threads given out by this run."""
-        self.stages: Counter[str] = Counter()
-        self.thread_stages: Counter[str] = Counter()
+
+    @property
+    def crawl(self) -> str:
+        """Identifier of the crawl, once it is open."""
+        return self._in_flight.crawl
+
+    @property
+    def stages(self) -> Counter[str]:
+        """How many accounts are in each stage."""
+        return self._in_flight.stages
+
+    @property
+    def thread_stages(self) -> Counter[str]:
+        """How many threads are in each stage."""
+        return self._in_flight.thread_stages
 
     # The crawl --------------------------------------------------------------------------------------------
 
@@ -109,7 +81,7 @@ class CrawlLedger:
         )
         if crawl is None or crawl["state"] == "finished":
             number = crawl["number"] + 1 if crawl else 1
-            self.crawl = f"{self._spider}-{self._scope[:8]}-{number}"
+            self._in_flight.crawl = f"{self._spider}-{self._scope[:8]}-{number}"
             crawl = {
                 "_id": self.crawl,
                 "spider": self._spider,
@@ -117,11 +89,11 @@ class CrawlLedger:
                 "number": number,
                 "state": "unfinished",
                 "arguments": self._arguments,
-                "started_at": _now(),
+                "started_at": now(),
             }
             await self._patiently(lambda: self._crawls.update_one({"_id": self.crawl}, {"$setOnInsert": crawl}, True))
         else:
-            self.crawl, self.resumed = crawl["_id"], True
+            self._in_flight.crawl, self.resumed = crawl["_id"], True
         await self._runner.take(self.crawl, crawl.get("runner"))
         if self.resumed:
             await self._patiently(self._try_failed_again)
@@ -139,7 +111,7 @@ class CrawlLedger:
         ]
         finished = not any(left)
         state = "finished" if finished else "unfinished"
-        await self._runner.leave(self.crawl, {"state": state, "ended_at": _now()})
+        await self._runner.leave(self.crawl, {"state": state, "ended_at": now()})
         return finished
 
     async def _make_indexes(self) -> None:
@@ -209,7 +181,7 @@ class CrawlLedger:
         operations = []
         for seed in seeds:
             document = {"crawl": self.crawl, "seed": seed, "state": "waiting", "stage": "queued", "depth": 0}
-            operations.append(UpdateOne(self._at(seed), {"$setOnInsert": document}, upsert=True))
+            operations.append(UpdateOne(self._in_flight.at(seed), {"$setOnInsert": document}, upsert=True))
             if len(operations) == 1000:
                 await self._write(self._seeds, operations)
                 operations = []
@@ -218,25 +190,25 @@ class CrawlLedger:
     async def reject_seed(self, seed: str, reason: str) -> None:
         """Writes down a seed that is none."""
         document = {"crawl": self.crawl, "seed": seed, "state": "closed", "stage": "failed", "reason": reason}
-        await self._write(self._seeds, [UpdateOne(self._at(seed), {"$set": document}, upsert=True)])
+        await self._write(self._seeds, [UpdateOne(self._in_flight.at(seed), {"$set": document}, upsert=True)])
 
     async def next_seeds(self, most: int) -> list[str]:
         """Seeds that wait, handed out once."""
         if self._seeds_given:
             return []
-        rows = await self._waiting(self._seeds, {"state": "waiting"}, most, self._seeds_in_flight, "seed")
+        rows = await self._waiting(self._seeds, {"state": "waiting"}, most, self._in_flight.seeds, "seed")
         self._seeds_given = len(rows) < most
         seeds = [row["seed"] for row in rows]
-        self._seeds_in_flight.update(seeds)
+        self._in_flight.seeds.update(seeds)
         return seeds
 
     async def next_open(self, most: int) -> list[Account]:
         """Accounts with chains to read, begun by this run or by an earlier one, handed out once."""
-        rows = await self._waiting(self._accounts, {"state": "open"}, most, self._in_flight, "did")
+        rows = await self._waiting(self._accounts, {"state": "open"}, most, self._in_flight.accounts, "did")
         for row in rows:
-            chains = {chain: _Chain() for chain in row["todo"]}
+            chains = {chain: Chain() for chain in row["todo"]}
             reason, lasting = row.get("reason"), row.get("lasting", False)
-            self._in_flight[row["did"]] = _InFlight(row["depth"], chains, reason=reason, lasting=lasting)
+            self._in_flight.accounts[row["did"]] = AccountInFlight(row["depth"], chains, reason=reason, lasting=lasting)
         return [Account(row["did"], row["depth"], row.get("pds"), row["todo"]) for row in rows]
 
     async def next_accounts(self, most: int) -> list[Account]:
@@ -253,19 +225,19 @@ class CrawlLedger:
         nearest = await self._patiently(lambda: self._accounts.find_one(unfinished, sort=[("depth", ASCENDING)]))
         if nearest is None:
             return []
-        resolved = self._seeds_given and not self._seeds_in_flight
+        resolved = self._seeds_given and not self._in_flight.seeds
         near = {"state": "waiting", "depth": {"$lte": nearest["depth"] + 1 if resolved else 0}}
-        rows = await self._waiting(self._accounts, near, most, self._in_flight, "did")
-        self._in_flight.update({row["did"]: _InFlight(row["depth"], {}) for row in rows})
+        rows = await self._waiting(self._accounts, near, most, self._in_flight.accounts, "did")
+        self._in_flight.accounts.update({row["did"]: AccountInFlight(row["depth"], {}) for row in rows})
         return [Account(row["did"], row["depth"]) for row in rows]
 
     async def next_threads(self, most: int) -> list[str]:
         """First posts whose threads wait, handed out once."""
         if "threads" not in self._arguments["collect"]:
             return []
-        rows = await self._waiting(self._threads, {"state": "waiting"}, most, self._threads_in_flight, "uri")
+        rows = await self._waiting(self._threads, {"state": "waiting"}, most, self._in_flight.threads, "uri")
         uris = [row["uri"] for row in rows]
-        self._threads_in_flight.update({uri: _ThreadInFlight() for uri in uris})
+        self._in_flight.threads.update({uri: ThreadInFlight() for uri in uris})
         return uris
 
     async def _waiting(
@@ -303,23 +275,23 @@ class CrawlLedger:
 
     def busy(self) -> bool:
         """Whether something handed out is not yet ended."""
-        return bool(self._in_flight or self._threads_in_flight or self._seeds_in_flight)
+        return bool(self._in_flight.accounts or self._in_flight.threads or self._in_flight.seeds)
 
     def profiles_in_flight(self) -> int:
         """Accounts handed out whose profile is not yet read."""
-        return sum(1 for account in self._in_flight.values() if not account.chains)
+        return sum(1 for account in self._in_flight.accounts.values() if not account.chains)
 
     def lists_in_flight(self) -> int:
         """Accounts handed out whose lists are not yet read."""
-        return sum(1 for account in self._in_flight.values() if account.chains)
+        return sum(1 for account in self._in_flight.accounts.values() if account.chains)
 
     def threads_in_flight(self) -> int:
         """Threads handed out that are not yet read."""
-        return len(self._threads_in_flight)
+        return len(self._in_flight.threads)
 
     def seeds_in_flight(self) -> int:
         """Seeds handed out that are not yet resolved."""
-        return len(self._seeds_in_flight)
+        return len(self._in_flight.seeds)
 
     def full(self) -> bool:
         """Whether as many accounts are known as may be fetched."""
@@ -345,184 +317,18 @@ class CrawlLedger:
 
     async def confirm(self, changes: Iterable[Change]) -> None:
         """Writes down changes whose records are confirmed. Changes that were written before do no harm."""
-        seeds: list[Any] = []
-        accounts: list[Any] = []
-        threads: list[Any] = []
-        ended: list[Callable[[], object]] = []
-        for change in changes:
-            match change:
-                case Found():
-                    accounts += self._found(change)
-                case ProfileCollected():
-                    accounts += self._profile_collected(change, ended)
-                case ChainsFound():
-                    accounts += self._chains_found(change)
-                case Progress():
-                    accounts += self._progress(change, ended)
-                case Ended():
-                    accounts += self._ended(change, ended)
-                case RootsFound():
-                    threads += [self._root_found(uri) for uri in change.uris]
-                case ThreadAnswer() | ThreadEnded():
-                    threads += self._thread_answer(change, ended)
-                case SeedEnded():
-                    seeds.append(self._seed_ended(change))
-                    ended.append(partial(self._seeds_in_flight.discard, change.seed))
-                    if change.did:
-                        accounts += self._found(Found(((change.did, change.seed),), 0))
+        writes = self._in_flight.make(changes)
         # What is found comes before the page that showed it counts as read: a kill may come in between.
-        self.thread_stages["queued"] += await self._write(self._threads, threads)
-        self.stages["queued"] += await self._write(self._accounts, accounts)
-        await self._write(self._seeds, seeds)
-        for end in ended:
+        self.thread_stages["queued"] += await self._write(self._threads, writes.threads)
+        self.stages["queued"] += await self._write(self._accounts, writes.accounts)
+        await self._write(self._seeds, writes.seeds)
+        for end in writes.ended:
             end()
         self._changed.set()
 
-    async def _write(self, collection: Any, operations: list[Any]) -> int:
+    async def _write(self, collection: AsyncCollection[Document], operations: Sequence[UpdateOne | UpdateMany]) -> int:
         """Returns how many documents are new."""
         if not operations:
             return 0
         result = await self._patiently(lambda: collection.bulk_write(operations, ordered=True))
         return int(result.upserted_count)
-
-    def _found(self, change: Found) -> list[UpdateOne]:
-        return [
-            UpdateOne(
-                self._at(did),
-                {
-                    "$min": {"depth": change.depth},
-                    "$setOnInsert": {
-                        "crawl": self.crawl,
-                        "did": did,
-                        "handle": handle,
-                        "state": "waiting",
-                        "stage": "queued",
-                    },
-                },
-                upsert=True,
-            )
-            for did, handle in change.members
-        ]
-
-    def _profile_collected(self, change: ProfileCollected, ended: list[Callable[[], object]]) -> list[UpdateOne]:
-        if not self._leave_queue(change.did, "profile_collected", ended):
-            return []
-        values = {
-            "stage": "profile_collected",
-            "state": "open" if change.chains else "closed",
-            "handle": change.handle,
-            "todo": dict.fromkeys(change.chains),
-            "updated_at": _now(),
-        }
-        return [UpdateOne(self._at(change.did), {"$set": values | ({"pds": change.pds} if change.pds else {})})]
-
-    def _chains_found(self, change: ChainsFound) -> list[UpdateOne]:
-        account = self._in_flight.get(change.did)
-        if account is None or not account.chains:
-            return []
-        account.more = account.more or not account.chains.keys() >= set(change.chains)
-        return [UpdateOne(self._at(change.did), {"$set": {f"todo.{chain}": None for chain in change.chains}})]
-
-    def _progress(self, change: Progress, ended: list[Callable[[], object]]) -> list[UpdateOne]:
-        account = self._in_flight.get(change.did)
-        chain = account.chains.get(change.chain) if account else None
-        if account is None or chain is None:
-            return []
-        chain.waiting.setdefault(change.page, []).append(change)
-        last: Progress | None = None
-        error: Progress | None = None
-        while (ready := chain.waiting.get(chain.next_page)) and len(ready) >= ready[0].parts:
-            del chain.waiting[chain.next_page]
-            chain.next_page += 1
-            last = ready[-1]
-            error = error or next((part for part in ready if part.error), None)
-        if last is None:
-            return []
-        name = f"todo.{change.chain}"
-        values: Document = {"updated_at": _now()}
-        if change.chain in ("followers", "follows") and account.depth >= self._arguments["depth"]:
-            values["edge"] = True
-        if error is None and last.cursor is not None:
-            return [UpdateOne(self._at(change.did), {"$set": values | {name: last.cursor}})]
-        if error is not None:
-            values |= _failed(account, error)
-        del account.chains[change.chain]
-        if not account.chains:
-            ended.append(partial(self._in_flight.pop, change.did, None))
-            if not account.more:
-                values |= self._chains_read(account)
-        return [UpdateOne(self._at(change.did), {"$unset": {name: ""}, "$set": values})]
-
-    def _chains_read(self, account: _InFlight) -> Document:
-        """The last stage of an account whose chains are all read."""
-        stage = "failed" if account.reason else "posts_collected" if self._collects_posts() else "profile_collected"
-        self._move("profile_collected", stage)
-        return {"state": "closed", "stage": stage}
-
-    def _collects_posts(self) -> bool:
-        return "posts" in self._arguments["collect"]
-
-    def _ended(self, change: Ended, ended: list[Callable[[], object]]) -> list[UpdateOne]:
-        if not self._leave_queue(change.did, change.stage, ended):
-            return []
-        return [UpdateOne(self._at(change.did), {"$set": _end(change.stage, change.reason, change.later)})]
-
-    def _leave_queue(self, did: str, stage: str, ended: list[Callable[[], object]]) -> bool:
-        """Whether the account is one whose profile is being read; a change made before is not made again."""
-        account = self._in_flight.get(did)
-        if account is None or account.chains:
-            return False
-        self._move("queued", stage)
-        ended.append(partial(self._in_flight.pop, did, None))
-        return True
-
-    def _at(self, key: str) -> Document:
-        return {"_id": f"{self.crawl}:{key}"}
-
-    def _move(self, old: str, new: str) -> None:
-        self.stages[old] -= 1
-        self.stages[new] += 1
-
-    def _root_found(self, uri: str) -> UpdateOne:
-        document = {"crawl": self.crawl, "uri": uri, "state": "waiting", "stage": "queued", "depth": 0}
-        return UpdateOne(self._at(uri), {"$setOnInsert": document}, upsert=True)
-
-    def _thread_answer(self, change: ThreadAnswer | ThreadEnded, ended: list[Callable[[], object]]) -> list[UpdateOne]:
-        thread = self._threads_in_flight.get(change.uri)
-        if thread is None:
-            return []
-        thread.confirmed += 1
-        if isinstance(change, ThreadEnded):
-            thread.ended = change
-        end = thread.ended
-        if end is None or thread.confirmed < end.answers:
-            return []
-        ended.append(partial(self._threads_in_flight.pop, change.uri, None))
-        self.thread_stages["queued"] -= 1
-        self.thread_stages[end.stage] += 1
-        return [UpdateOne(self._at(end.uri), {"$set": _end(end.stage, end.reason, end.later)})]
-
-    def _seed_ended(self, change: SeedEnded) -> UpdateOne:
-        end = _end("failed" if change.reason else "resolved", change.reason, change.later)
-        return UpdateOne(self._at(change.seed), {"$set": end | {"did": change.did}})
-
-
-def _end(stage: str, reason: str | None, later: bool) -> Document:
-    end: Document = {"state": "closed", "stage": stage, "updated_at": _now()}
-    return end | ({"reason": reason} if reason else {}) | ({"later": True} if later else {})
-
-
-def _failed(account: _InFlight, error: Progress) -> Document:
-    """What a chain that could not be read leaves. A reason that lasts is not replaced by one that passes."""
-    values: Document = {}
-    if not account.lasting:
-        account.reason = values["reason"] = f"{error.chain}: {error.error}"
-    if error.later:
-        values |= {"later": True, f"again.{error.chain}": error.cursor}
-    else:
-        account.lasting = values["lasting"] = True
-    return values
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)

@@ -38,7 +38,6 @@ PASSING = {
     "a connection that is reset": failed(26, "reset", "network: Server disconnected"),
     "a cursor that the service chokes on": failed(27, "cursor_500", "server_error: HTTP 500 InternalServerError"),
     "500 for ever": failed(55, "status", "server_error: HTTP 500 InternalServerError", status=500),
-    "an answer that never comes": failed(57, "hang", "timeout: no answer in 3 seconds"),
 }
 """A later run of the same crawl tries these again."""
 
@@ -75,6 +74,9 @@ REPOSITORIES = {
     ),
     "a web page as repository": Kind(
         40, "html_instead_of_json", ("failed", "repository: layout_changed: the repository is damaged"), "is damaged"
+    ),
+    "a repository that never comes": Kind(
+        57, "hang", ("failed", "repository: timeout: no answer in 3 seconds"), "timeout: no answer in 3 seconds"
     ),
     "an empty repository": Kind(
         41, "empty_body", ("failed", "repository: network: the answer is cut short"), "the answer is cut short"
