@@ -43,6 +43,7 @@ ASYNCIO_EVENT_LOOP = None if sys.platform == "win32" else "uvloop.Loop"  # defau
 _AIOHTTP = "scrapy.core.downloader.handlers._aiohttp.AiohttpDownloadHandler"
 DOWNLOAD_HANDLERS = {"http": _AIOHTTP, "https": _AIOHTTP}  # default: Twisted's, at about twice the CPU
 CONCURRENT_ITEMS = 2  # default 100: tasks started for every response; records travel in batches
+WARN_ON_GENERATOR_RETURN_VALUE = False  # default True: reads a callback's source again for every answer
 STATS_DUMP = False  # default True; the summary says it in words
 LOG_LEVEL = "INFO"  # default DEBUG
 LOG_FORMATTER = "harvester.logformatter.QuietLogFormatter"  # default logs every page and item

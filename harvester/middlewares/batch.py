@@ -1,10 +1,8 @@
 """Spider middleware: the records of a page travel through the pipelines together."""
 
 from collections.abc import AsyncIterator
-from typing import Any, Self
+from typing import Any
 
-from scrapy.crawler import Crawler
-from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 
 from harvester.frontier.changes import CHANGES
@@ -17,14 +15,7 @@ class BatchMiddleware:
     A callback may yield a list of records: each layer of Scrapy between it and here costs time for every output.
 
     A change of the ledger ends a batch: it is made when the records yielded before it are confirmed.
-    With HARVESTER_BATCH = False (default True) records travel one by one, as third-party pipelines expect.
     """
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        if not crawler.settings.getbool("HARVESTER_BATCH", True):
-            raise NotConfigured("HARVESTER_BATCH is off: records travel one by one")
-        return cls()
 
     async def process_spider_output(self, response: Response, result: AsyncIterator[Any]) -> AsyncIterator[Any]:
         records: list[Record] = []

@@ -35,7 +35,7 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Calm]:
     folder = tmp_path_factory.mktemp("calm")
     with (
         Mongod(folder / "mongodb", free_port()) as server,
-        Sandbox(accounts=150, posts=5) as site,
+        Sandbox(accounts=120, posts=4) as site,
         server.client() as client,
     ):
         harvest = Harvest(site, folder, server.uri, "calm")
@@ -98,7 +98,7 @@ def test_ctrl_c_during_an_outage_ends_the_run_and_the_next_one_completes_it(calm
 
 
 def test_ctrl_c_while_requests_wait_their_turn_fails_none_of_them(calm: Calm, tmp_path: Path) -> None:
-    disturbed = Disturbed(calm, tmp_path, HARVESTER_REQUESTS_PER_SECOND="40")
+    disturbed = Disturbed(calm, tmp_path, HARVESTER_REQUESTS_PER_SECOND="150")
     assert disturbed.harvest.end(signal.SIGINT, seconds=60) == 130, disturbed.harvest.said
     assert "continue" in disturbed.harvest.said
     assert disturbed.harvest.run() == 0, disturbed.harvest.said

@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 from scrapy import Request
-from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
-from scrapy.utils.test import get_crawler
 
 from harvester.frontier.changes import Ended, SeedEnded
 from harvester.items import Batch, Follow, Reject
@@ -33,7 +31,7 @@ def through(*outputs: Any) -> list[Any]:
             yield output
 
     async def run() -> list[Any]:
-        middleware = BatchMiddleware.from_crawler(get_crawler())
+        middleware = BatchMiddleware()
         return [out async for out in middleware.process_spider_output(Response("https://x.example"), result())]
 
     return asyncio.run(run())
@@ -67,7 +65,7 @@ def test_a_callback_that_fails_yields_no_change_of_the_ledger() -> None:
         raise ValueError("a fault of the spider")
 
     async def run(passed: list[Any]) -> None:
-        middleware = BatchMiddleware.from_crawler(get_crawler())
+        middleware = BatchMiddleware()
         async for output in middleware.process_spider_output(Response("https://x.example"), failing()):
             passed.append(output)
 
@@ -75,8 +73,3 @@ def test_a_callback_that_fails_yields_no_change_of_the_ledger() -> None:
     with pytest.raises(ValueError, match="a fault"):
         asyncio.run(run(passed))
     assert passed == []
-
-
-def test_records_travel_one_by_one_when_batches_are_off() -> None:
-    with pytest.raises(NotConfigured, match="one by one"):
-        BatchMiddleware.from_crawler(get_crawler(settings_dict={"HARVESTER_BATCH": False}))
