@@ -34,9 +34,12 @@ def is_ending(crawler: Crawler) -> bool:
 
 
 async def pause(crawler: Crawler, seconds: float) -> None:
-    """Waits. Raises Stopped when the run ends meanwhile."""
+    """Waits, for no time at all maybe. Raises Stopped when the run is ending, or ends meanwhile."""
     until = time.monotonic() + seconds
-    while (left := until - time.monotonic()) > 0:
+    while True:
         if is_ending(crawler):
             raise Stopped("the crawl is being stopped")
+        left = until - time.monotonic()
+        if left <= 0:
+            return
         await asyncio.sleep(min(left, CHECK_S))

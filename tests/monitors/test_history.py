@@ -38,7 +38,7 @@ def run(name: str, **fields: Any) -> dict[str, Any]:
 
 
 def running(name: str, silent: timedelta, host: str, pid: int) -> dict[str, Any]:
-    return run(name, state="running", verdict=None, heartbeat_at=NOW - silent, host=host, pid=pid)
+    return run(name, state="running", verdict=None, heartbeat_at=datetime.now(UTC) - silent, host=host, pid=pid)
 
 
 @pytest.fixture
