@@ -129,6 +129,10 @@ KINDS: dict[str, tuple[Callable[[Place, Sandbox], Answer], tuple[str, ...]]] = {
         partial(crawl_with, "HARVESTER_BLUESKY_IDENTIFIER", "alice.test"),
         ("A login needs an identifier and a password, and one is missing", "HARVESTER_BLUESKY_APP_PASSWORD"),
     ),
+    "a purge without an account": (
+        command("harvester", "purge", "--yes"),
+        ("give either --account <DID or handle> or --list",),
+    ),
     "a purge of a malformed DID": (
         command("harvester", "purge", "--yes", "--account", "did:PLC:"),
         ("--account: 'did:PLC:' is not a DID",),
