@@ -244,8 +244,10 @@ class BlueskySpider(HarvesterSpider):
             reason, what = "blocked", "refuses to answer"
             advice = "Wait before you continue the crawl, and ask for less (HARVESTER_REQUESTS_PER_SECOND)."
         elif verdict.outcome in ABSENCES:
-            reason, what = "unreachable", "cannot be reached"
-            advice = "Is its address right (-a service=...), and this machine online? The same command continues."
+            reason, what = "unreachable", "no longer answers" if self.answered else "cannot be reached"
+            advice = "Is this machine online? The same command continues."
+            if not self.answered:
+                advice = "Is its address right (-a service=...), and this machine online? The same command continues."
         else:
             reason, what = "unusable", "does not answer as the Bluesky API does"
             advice = "Is it the address of an AppView (-a service=...)?"

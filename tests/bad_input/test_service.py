@@ -115,12 +115,22 @@ def no_such_name(place: Place, site: Sandbox) -> Answer:
     return place.crawl(site, *NO_WAITING, service="https://no-such-host.invalid")
 
 
+def gone_midway(place: Place, site: Sandbox) -> Answer:
+    """Profiles are answered, posts no longer."""
+    dids = [site.did(account) for account in range(40, 48)]
+    number = site.fault("reset", f"getAuthorFeed.*({'|'.join(dids)})")
+    answer = place.crawl(site, *NO_WAITING, seeds=",".join(dids), collect="profiles,posts")
+    site.clear_faults(number)
+    return answer
+
+
 LASTING: dict[str, tuple[Callable[[Place, Sandbox], Answer], tuple[str, ...]]] = {
     "a web site without the API": (
         web_site_without_api,
         ("does not answer as the Bluesky API does (HTTP 404: there is no such call)", "-a service="),
     ),
     "forbidden by robots.txt": (forbidden_to_robots, ("refuses to answer (Forbidden by robots.txt)",)),
+    "connections that break from now on": (gone_midway, ("no longer answers (", "Is this machine online?")),
     "a port where nobody listens": (closed_port, ("cannot be reached (no connection", "Is its address right")),
     "a name that does not resolve": (
         no_such_name,
