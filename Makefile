@@ -4,7 +4,7 @@ SYNCED = .venv/.synced
 RUN = PATH="$(CURDIR)/.venv/bin:$$PATH"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types bench appview soak lock
+.PHONY: help setup demo test lint types bench appview soak chaos seen capacity lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -15,8 +15,8 @@ setup: $(SYNCED) ## Make .venv ready, and install what the system lacks when roo
 demo: $(SYNCED) ## Harvest a local copy of Bluesky, and show what came of it
 	@$(RUN) python -m tests.demo
 
-test: lint types ## Run all checks and tests, but for appview and soak
-	@$(RUN) pytest -m "not appview and not soak"
+test: lint types ## Run all checks and tests, but for appview, soak and chaos
+	@$(RUN) pytest -m "not appview and not soak and not chaos"
 
 lint: $(SYNCED) ## Check style and format
 	@$(RUN) ruff check .
@@ -25,14 +25,23 @@ lint: $(SYNCED) ## Check style and format
 types: $(SYNCED) ## Check types
 	@$(RUN) mypy
 
-bench: $(SYNCED) ## Measure pages per CPU second beside plain Scrapy
+bench: $(SYNCED) ## Measure beside plain Scrapy and stock scrapy-redis
 	@$(RUN) python -m tests.bench
+
+seen: $(SYNCED) ## Measure ten million seen fingerprints
+	@$(RUN) python -m tests.bench.seen
+
+capacity: $(SYNCED) ## Measure what docs/capacity.md computes with
+	@$(RUN) python -m tests.bench.capacity
 
 appview: $(SYNCED) ## Harvest the real AppView from npm (needs Node and PostgreSQL)
 	@$(RUN) pytest -m appview -s
 
 soak: $(SYNCED) ## Run the tests that take many minutes
 	@$(RUN) pytest -m soak -s
+
+chaos: $(SYNCED) ## Crawl 30,000 pages while workers, Redis and MongoDB are killed
+	@$(RUN) pytest -m chaos -s
 
 lock: ## Resolve requirements.lock anew
 	@scripts/uv lock

@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 from urllib.parse import urlsplit
 
 import typer
@@ -11,17 +11,20 @@ from rich.text import Text
 
 from harvester import __version__
 from harvester.config import Config, load_config
+from harvester.deploy_cli import deploy_command
 from harvester.exceptions import HarvesterError, UsageError
+from harvester.frontier_cli import frontier
 from harvester.purge_cli import purge_command
-
-if TYPE_CHECKING:
-    from scrapy.spiderloader import SpiderLoaderProtocol
+from harvester.worker_cli import worker_command
 
 # Pretty tracebacks would print local variables, and with them secrets.
 app = typer.Typer(help="Harvests public data, and keeps it.", no_args_is_help=True, pretty_exceptions_enable=False)
 spiders = typer.Typer(help="What can be harvested.", no_args_is_help=True)
 app.add_typer(spiders, name="spiders")
+app.add_typer(frontier, name="frontier")
 app.command("purge")(purge_command)
+app.command("deploy")(deploy_command)
+app.command("worker")(worker_command)
 
 STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 BLUESKY = "https://public.api.bsky.app/xrpc/_health"
@@ -74,7 +77,9 @@ def report(
 @spiders.command("list")
 def list_spiders() -> None:
     """List the spiders."""
-    loader = _spider_loader()
+    from harvester.spiders.known import spider_loader
+
+    loader = spider_loader()
     for name in sorted(loader.list()):
         summary = (loader.load(name).__doc__ or "").strip().partition("\n")[0]
         print(f"{name:20} {summary}")
@@ -86,24 +91,11 @@ def show(name: str) -> None:
     from inspect import cleandoc
 
     from harvester.spiders.arguments import print_arguments
-    from harvester.spiders.base import HarvesterSpider
+    from harvester.spiders.known import load_spider
 
-    loader = _spider_loader()
-    if name not in loader.list():
-        raise UsageError(f"There is no spider {name!r}; there are: {', '.join(sorted(loader.list()))}.")
-    spider = loader.load(name)
-    assert issubclass(spider, HarvesterSpider)
+    spider = load_spider(name)
     print(f"{cleandoc(spider.__doc__ or '')}\n", flush=True)
     print_arguments(spider)
-
-
-def _spider_loader() -> "SpiderLoaderProtocol":
-    from scrapy.settings import Settings
-    from scrapy.spiderloader import get_spider_loader
-
-    settings = Settings()
-    settings.setmodule("harvester.settings")
-    return get_spider_loader(settings)
 
 
 def main() -> None:

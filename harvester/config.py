@@ -24,6 +24,14 @@ class Config(BaseSettings):
     database: str = Field("harvester", pattern=r"^[A-Za-z0-9_-]{1,38}$")
     """MongoDB database of the records and of the ledger."""
 
+    # Workers
+    lease_seconds: float = Field(30.0, ge=1)
+    """How long a worker may be silent before its requests go to others."""
+    max_deliveries: int = Field(5, ge=1)
+    """How often a request is handed out again whose worker died, before it is a dead letter."""
+    idle_seconds: float = Field(0.0, ge=-1)
+    """How long a worker that finds no work waits for more before it ends. 0: not at all. -1: for ever."""
+
     # Places
     state_dir: Path = Path(".harvester")
     """Private servers, login sessions, locks."""
@@ -61,6 +69,12 @@ class Config(BaseSettings):
     """Its app password, not its own password."""
     bluesky_pds: str = "https://bsky.social"
     """Where to log in: the account's own server, or bsky.social for all that Bluesky runs."""
+
+    # Scrapyd, for harvester deploy
+    scrapyd_user: str | None = None
+    """User of the Scrapyd to which `harvester deploy` deploys."""
+    scrapyd_password: SecretStr | None = None
+    """Password of that user."""
 
     # What a run must reach
     min_records: int = Field(1, ge=0)

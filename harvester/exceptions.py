@@ -6,6 +6,11 @@ class HarvesterError(Exception):
 
     exit_code = 1
 
+    @property
+    def finish_reason(self) -> str:
+        """Its name in snake case, for a run that it ends."""
+        return "".join(f"_{c.lower()}" if c.isupper() else c for c in type(self).__name__).strip("_")
+
 
 class UsageError(HarvesterError):
     """Arguments, seeds or settings that cannot be used. Raised before anything is fetched."""
@@ -29,6 +34,12 @@ class SessionError(HarvesterError):
     """A login was refused, or cannot be kept. Raised by the session middleware."""
 
     exit_code = 5
+
+
+class DeployError(HarvesterError):
+    """Scrapyd cannot run what was deployed. Raised by `harvester deploy`, after it took the version back."""
+
+    exit_code = 8
 
 
 class ParseError(HarvesterError):

@@ -187,3 +187,21 @@ def _too_large(said: str) -> str:
     limit = re.search(r"\((\d+)(?: B)?\) (?:in request|during)", said)
     size = f"{int(limit[1]) / 2**20:g} MB" if limit else "allowed"
     return f"the answer is larger than {size}"
+
+
+class RequestFailed(IgnoreRequest):
+    """A request that is given up. Raised to the errback by the outcome middleware."""
+
+    def __init__(self, verdict: Verdict, tries: int) -> None:
+        super().__init__(verdict.outcome, verdict.reason)
+        self.verdict = verdict
+        self.tries = tries
+
+    def __str__(self) -> str:
+        tried = f" ({self.tries} tries)" if self.tries > 1 else ""
+        return f"{self.verdict.outcome}: {self.verdict.reason}{tried}" if self.verdict.reason else self.verdict.outcome
+
+
+def verdict_of(error: BaseException) -> Verdict:
+    """The verdict on a request whose errback was called."""
+    return error.verdict if isinstance(error, RequestFailed) else classify_exception(error)

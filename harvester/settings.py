@@ -80,6 +80,7 @@ EXTENSIONS = {
     "harvester.monitors.extension.RunMonitoring": 500,  # Spidermon; judges when the engine has stopped
     "harvester.monitors.history.RunHistory": 550,  # after it: writes the verdict down
     "harvester.dashboard.live.LiveView": 600,
+    "harvester.worker.reporter.WorkerReporter": 650,  # only in processes of `harvester worker`
     "scrapy.extensions.corestats.CoreStats": 0,
     "scrapy.extensions.logstats.LogStats": None,  # default 0; LiveView says more
 }
@@ -107,5 +108,6 @@ IMAGES_STORE_S3_ACL = "bucket-owner-full-control"  # default private: refused by
 MEDIA_ALLOW_REDIRECTS = True  # default False; CDNs redirect
 
 # Monitors (monitors/)
+SCRAPYD_JOB = ""  # the crawl command sets it to the job's id at Scrapyd; RunHistory writes it down
 SPIDERMON_ENABLED = True  # default False
 SPIDERMON_ENGINE_STOP_MONITORS = ("harvester.monitors.suites.RunMonitors",)

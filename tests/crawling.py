@@ -23,7 +23,7 @@ from scrapy.http import Response
 from scrapy.settings import Settings
 from twisted.python.failure import Failure
 
-from harvester.middlewares.outcome import verdict_of
+from harvester.outcomes import verdict_of
 from tests.sandbox.process import ROOT
 
 LONGEST_S = 60

@@ -3,6 +3,15 @@
 import asyncio
 import sys
 
+from harvester.egg import check_imported
+from harvester.exceptions import UsageError
+
+try:
+    check_imported()
+except UsageError as error:  # Scrapyd shows what is printed here to whoever deploys
+    print(error, file=sys.stderr)
+    sys.exit(error.exit_code)
+
 if sys.platform != "win32":
     import uvloop
 

@@ -2,7 +2,6 @@
 
 import argparse
 import sys
-from typing import Any
 
 from scrapy.commands.crawl import Command as ScrapyCrawl
 from scrapy.crawler import AsyncCrawlerProcess
@@ -11,12 +10,10 @@ from scrapy.exceptions import UsageError
 from harvester import mongodb
 from harvester.config import load_config
 from harvester.exceptions import HarvesterError
-from harvester.monitors.summary import INTERRUPTED_REASONS
+from harvester.monitors.history import write_down_unopened
+from harvester.monitors.summary import exit_code
 from harvester.spiders.arguments import print_arguments
 from harvester.spiders.base import HarvesterSpider
-
-INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells use it, and after a limit that was set for the run."""
 
 
 class Command(ScrapyCrawl):
@@ -26,8 +23,13 @@ class Command(ScrapyCrawl):
         self._help = "help" in opts.spargs
         opts.spargs = [argument for argument in opts.spargs if argument != "help"]
         super().process_options(args, opts)
+        assert self.settings
+        # Scrapyd passes these as arguments of the spider.
+        self.settings.set("SCRAPYD_JOB", opts.spargs.pop("_job", ""), priority="cmdline")
+        opts.spargs.pop("_version", None)
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        assert self.settings
         if len(args) != 1:
             raise UsageError("name one spider: scrapy crawl <spider>", print_help=False)
         spider = self._spider(args[0])
@@ -41,6 +43,10 @@ class Command(ScrapyCrawl):
         except HarvesterError as error:
             print(error, file=sys.stderr)
             self.exitcode = error.exit_code
+            write_down_unopened(self.settings, spider.name, opts.spargs, error)
+        except Exception as error:
+            write_down_unopened(self.settings, spider.name, opts.spargs, error)
+            raise
 
     def _spider(self, name: str) -> type[HarvesterSpider]:
         assert self.crawler_process
@@ -64,12 +70,3 @@ class Command(ScrapyCrawl):
         if error and "harvester/exit_code" not in stats:
             raise error
         return exit_code(stats, int(process.bootstrap_failed))
-
-
-def exit_code(stats: dict[str, Any], otherwise: int) -> int:
-    """What the run says of itself: the cause it named, an interruption, or its monitors' verdict."""
-    if stated := stats.get("harvester/exit_code"):
-        return int(stated)
-    if stats.get("finish_reason") in INTERRUPTED_REASONS:
-        return INTERRUPTED
-    return otherwise

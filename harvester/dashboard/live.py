@@ -11,6 +11,7 @@ import psutil
 from rich.console import Console
 from scrapy import signals
 from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured
 from scrapy.utils.asyncio import create_looping_call
 
 from harvester.config import load_config
@@ -50,6 +51,8 @@ class LiveView:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
+        if crawler.settings.getint("HARVESTER_WORKER"):  # `harvester worker` shows its workers together
+            raise NotConfigured
         view = cls(crawler)
         crawler.signals.connect(view.spider_opened, signals.spider_opened)
         crawler.signals.connect(view.spider_closed, signals.spider_closed)

@@ -2,10 +2,12 @@
 
 What a change does is said in `transitions`. A crawl is continued from what the ledger says, so a change
 is written only when the records it speaks of are confirmed; what a killed run had not confirmed is fetched again.
+Several processes may run one crawl: what one of them is handed, it has claimed.
 """
 
 import asyncio
 import contextlib
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
@@ -16,14 +18,22 @@ from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.asynchronous.database import AsyncDatabase
 
 from harvester.frontier.changes import Account, Change
+from harvester.frontier.claims import UNFINISHED, Claims
 from harvester.frontier.runner import Runner
 from harvester.frontier.transitions import AccountInFlight, Chain, ThreadInFlight, Transitions, now
 
 Document = dict[str, Any]
 
+COUNT_SECONDS = 3.0
+"""How often the accounts are counted of a crawl that several processes run, unless counting takes long."""
+LATE_SECONDS = 2.0
+"""How often it is looked whether another runner brought more seeds."""
+FULL_SECONDS = 2.0
+"""How often it is looked whether a runner left some of max_accounts to others."""
+
 
 class CrawlLedger:
-    """One crawl. Used by one process at a time; `open` refuses a second."""
+    """One crawl, as one of the processes that run it sees it."""
 
     def __init__(
         self,
@@ -34,6 +44,7 @@ class CrawlLedger:
         scope: str,
         arguments: Mapping[str, Any],
         max_accounts: int | None = None,
+        lease_seconds: float = 30.0,
     ) -> None:
         self._crawls = database["crawls"]
         self._seeds = database["seeds"]
@@ -45,16 +56,31 @@ class CrawlLedger:
         self._scope = scope
         self._arguments = dict(arguments)
         self._max_accounts = max_accounts
-        self._in_flight = Transitions("", self._arguments)
-        self._seeds_given = False
-        """Whether all seeds were handed out by this run."""
-        self._beyond = 0
-        """Accounts that an earlier run left out because of max_accounts."""
+        self._runner = Runner(self._crawls, patiently, lease_seconds)
+        self._claims = Claims(self._runner.id, (self._seeds, self._accounts, self._threads), patiently)
+        self._in_flight = Transitions("", self._runner.id, self._arguments)
+        self._seeds_left = True
+        """Whether seeds were left to resolve when that was last looked at."""
+        self._seeds_at = 0.0
+        """When it is looked again."""
+        self._full_until = 0.0
+        """When it is looked again whether more accounts may be fetched."""
+        self._count_at = 0.0
         self._changed = asyncio.Event()
-        self._runner = Runner(self._crawls, patiently)
         self.resumed = False
+        """Whether others began the crawl."""
         self.handed_out = 0
         """Seeds, accounts and threads given out by this run."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether other processes took part, as far as this one has seen."""
+        return self._runner.met
+
+    def others(self) -> str:
+        """Those that run it too, in words. Empty: none."""
+        number = len(self._runner.others)
+        return f"{number} other process{'es' if number > 1 else ''}" if number else ""
 
     @property
     def crawl(self) -> str:
@@ -74,35 +100,49 @@ class CrawlLedger:
     # The crawl --------------------------------------------------------------------------------------------
 
     async def open(self) -> None:
-        """Continues the unfinished crawl of this scope, or begins one. Raises UsageError when it is running."""
+        """Begins the crawl of this scope, continues the unfinished one, or joins those that run it."""
         await self._patiently(self._make_indexes)
-        crawl = await self._patiently(
-            lambda: self._crawls.find_one({"spider": self._spider, "scope": self._scope}, sort=[("number", -1)])
-        )
-        if crawl is None or crawl["state"] == "finished":
-            number = crawl["number"] + 1 if crawl else 1
-            self._in_flight.crawl = f"{self._spider}-{self._scope[:8]}-{number}"
-            crawl = {
-                "_id": self.crawl,
-                "spider": self._spider,
-                "scope": self._scope,
-                "number": number,
-                "state": "unfinished",
-                "arguments": self._arguments,
-                "started_at": now(),
-            }
-            await self._patiently(lambda: self._crawls.update_one({"_id": self.crawl}, {"$setOnInsert": crawl}, True))
-        else:
-            self._in_flight.crawl, self.resumed = crawl["_id"], True
-        await self._runner.take(self.crawl, crawl.get("runner"))
-        if self.resumed:
+        while not await self._join(await self._find_or_begin()):
+            pass  # the last of those that ran it finished it just now
+        await self.relieve()
+        if self.resumed and not self._runner.others:
             await self._patiently(self._try_failed_again)
-        waiting = {"crawl": self.crawl, "state": "waiting"}
-        self._seeds_given = not await self._patiently(lambda: self._seeds.find_one(waiting, {}))
         await self._count()
 
+    async def _find_or_begin(self) -> str:
+        """The crawl to run."""
+        last = {"spider": self._spider, "scope": self._scope}
+        crawl = await self._patiently(lambda: self._crawls.find_one(last, sort=[("number", -1)]))
+        if crawl and crawl["state"] != "finished":
+            self.resumed = True
+            return str(crawl["_id"])
+        number = crawl["number"] + 1 if crawl else 1
+        key = f"{self._spider}-{self._scope[:8]}-{number}"
+        new = {**last, "number": number, "state": "unfinished", "arguments": self._arguments, "started_at": now()}
+        result = await self._patiently(lambda: self._crawls.update_one({"_id": key}, {"$setOnInsert": new}, True))
+        self.resumed = result.upserted_id is None
+        return key
+
+    async def _join(self, crawl: str) -> bool:
+        self._in_flight.crawl = self._claims.crawl = crawl
+        return await self._runner.join(crawl, self.relieve)
+
+    async def relieve(self) -> None:
+        """Frees what dead runners had claimed, and says that this one is alive."""
+        await self._relieve()
+
+    async def _relieve(self, idle: bool = False) -> None:
+        claimants = await self._claims.claimants()  # first: who has claims was a runner before
+        alive = await self._runner.beat()
+        if idle:  # a claim of its own is of a batch that was not handed out in the end
+            alive -= {self._runner.id}
+        if dead := claimants - alive:
+            await self._claims.release(dead)
+
     async def close(self) -> bool:
-        """Writes down whether the crawl is finished; returns it."""
+        """Leaves the crawl; whether all its work is done. The last one to leave writes that down."""
+        await self._claims.release([self._runner.id])
+        died = await self._runner.leave()
         await self._count()
         waiting = {"crawl": self.crawl, "$or": [{"state": {"$ne": "closed"}}, {"later": True}]}
         left = [
@@ -110,20 +150,27 @@ class CrawlLedger:
             for collection in (self._seeds, self._accounts, self._threads)
         ]
         finished = not any(left)
-        state = "finished" if finished else "unfinished"
-        await self._runner.leave(self.crawl, {"state": state, "ended_at": now()})
+        if died is not None:
+            alone = {"_id": self.crawl, "runners": died}  # unless somebody joined meanwhile
+            end: Document = {"state": "finished" if finished else "unfinished", "ended_at": now(), "runners": []}
+            await self._patiently(lambda: self._crawls.update_one(alone, {"$set": end}))
         return finished
 
     async def _make_indexes(self) -> None:
         for collection in (self._seeds, self._accounts, self._threads):
-            await collection.create_index([("crawl", ASCENDING), ("state", ASCENDING), ("depth", ASCENDING)])
+            await collection.create_index([(name, ASCENDING) for name in ("crawl", "state", "depth", "claimed_by")])
         await self._accounts.create_index("did")
+        await self._accounts.create_index(
+            [("crawl", ASCENDING), ("number", ASCENDING)],
+            unique=True,
+            partialFilterExpression={"number": {"$exists": True}},
+        )
         await self._crawls.create_index([("spider", ASCENDING), ("scope", ASCENDING), ("number", ASCENDING)])
 
     async def _try_failed_again(self) -> None:
-        """What failed for a passing reason waits again, once a run."""
+        """What failed for a passing reason waits again: when a run begins that is the only one."""
         again = {"crawl": self.crawl, "later": True}
-        reset = {"$set": {"state": "waiting", "stage": "queued"}, "$unset": {"later": "", "reason": ""}}
+        reset = {"$set": {"state": "waiting", "stage": "queued"}, "$unset": {"later": "", "reason": "", "number": ""}}
         accounts = [
             UpdateMany({**again, "todo": {"$exists": False}}, reset),
             UpdateMany(
@@ -150,8 +197,14 @@ class CrawlLedger:
             rows = await self._patiently(partial(self._by_stage, collection))
             counter.clear()
             counter.update({row["_id"]: row["n"] for row in rows})
-        beyond = {"crawl": self.crawl, "stage": "skipped", "reason": "max_accounts"}
-        self._beyond = await self._patiently(lambda: self._accounts.count_documents(beyond))
+
+    async def refresh(self) -> None:
+        """Counts now and then what others have done. Of a runner that is alone, the counts are up to date."""
+        if self._runner.others and time.monotonic() >= self._count_at:
+            began = time.monotonic()
+            await self._count()
+            took = time.monotonic() - began
+            self._count_at = began + max(COUNT_SECONDS, 20 * took)
 
     async def _by_stage(self, collection: AsyncCollection[Document]) -> list[Document]:
         by_stage: list[Document] = [{"$match": {"crawl": self.crawl}}, {"$group": {"_id": "$stage", "n": {"$sum": 1}}}]
@@ -177,7 +230,7 @@ class CrawlLedger:
 
     async def add_seeds(self, seeds: Iterable[str]) -> None:
         """Handles and DIDs to begin with. Those known from an earlier run of the crawl keep their state."""
-        self._seeds_given = False
+        self._seeds_left = True
         operations = []
         for seed in seeds:
             document = {"crawl": self.crawl, "seed": seed, "state": "waiting", "stage": "queued", "depth": 0}
@@ -194,17 +247,24 @@ class CrawlLedger:
 
     async def next_seeds(self, most: int) -> list[str]:
         """Seeds that wait, handed out once."""
-        if self._seeds_given:
+        if not await self._has_seeds():
             return []
-        rows = await self._waiting(self._seeds, {"state": "waiting"}, most, self._in_flight.seeds, "seed")
-        self._seeds_given = len(rows) < most
+        rows = await self._take(self._seeds, "seed", {"state": "waiting"}, most, self._in_flight.seeds)
         seeds = [row["seed"] for row in rows]
         self._in_flight.seeds.update(seeds)
         return seeds
 
+    async def _has_seeds(self) -> bool:
+        """Whether seeds are not yet resolved, by whichever runner."""
+        if self._seeds_left or time.monotonic() >= self._seeds_at:
+            left = {"crawl": self.crawl, "state": "waiting"}
+            self._seeds_left = bool(await self._patiently(lambda: self._seeds.find_one(left, {})))
+            self._seeds_at = time.monotonic() + LATE_SECONDS
+        return self._seeds_left
+
     async def next_open(self, most: int) -> list[Account]:
-        """Accounts with chains to read, begun by this run or by an earlier one, handed out once."""
-        rows = await self._waiting(self._accounts, {"state": "open"}, most, self._in_flight.accounts, "did")
+        """Accounts with chains to read, begun by this run or by another, handed out once."""
+        rows = await self._take(self._accounts, "did", {"state": "open"}, most, self._in_flight.accounts)
         for row in rows:
             chains = {chain: Chain() for chain in row["todo"]}
             reason, lasting = row.get("reason"), row.get("lasting", False)
@@ -216,18 +276,17 @@ class CrawlLedger:
 
         An account is handed out when nothing unfinished could still show it to be nearer to the seeds.
         """
-        if self._max_accounts is not None:
-            begun = sum(self.stages.values()) - self.stages["queued"] - self._beyond
-            most = min(most, self._max_accounts - begun - self.profiles_in_flight())
-        if most <= 0:
+        if most <= 0 or time.monotonic() < self._full_until:
             return []
-        unfinished = {"crawl": self.crawl, "state": {"$in": ["waiting", "open"]}}
+        seeds_left = await self._has_seeds()
+        unfinished = {"crawl": self.crawl, "state": UNFINISHED}
         nearest = await self._patiently(lambda: self._accounts.find_one(unfinished, sort=[("depth", ASCENDING)]))
         if nearest is None:
             return []
-        resolved = self._seeds_given and not self._in_flight.seeds
-        near = {"state": "waiting", "depth": {"$lte": nearest["depth"] + 1 if resolved else 0}}
-        rows = await self._waiting(self._accounts, near, most, self._in_flight.accounts, "did")
+        near = {"state": "waiting", "depth": {"$lte": 0 if seeds_left else nearest["depth"] + 1}}
+        rows = await self._take(self._accounts, "did", near, most, self._in_flight.accounts, self._max_accounts)
+        if self._max_accounts is not None and not rows:
+            self._full_until = time.monotonic() + FULL_SECONDS
         self._in_flight.accounts.update({row["did"]: AccountInFlight(row["depth"], {}) for row in rows})
         return [Account(row["did"], row["depth"]) for row in rows]
 
@@ -235,35 +294,55 @@ class CrawlLedger:
         """First posts whose threads wait, handed out once."""
         if "threads" not in self._arguments["collect"]:
             return []
-        rows = await self._waiting(self._threads, {"state": "waiting"}, most, self._in_flight.threads, "uri")
+        rows = await self._take(self._threads, "uri", {"state": "waiting"}, most, self._in_flight.threads)
         uris = [row["uri"] for row in rows]
         self._in_flight.threads.update({uri: ThreadInFlight() for uri in uris})
         return uris
 
-    async def _waiting(
-        self, collection: AsyncCollection[Document], where: Document, most: int, in_flight: Collection[str], name: str
+    async def _take(
+        self,
+        collection: AsyncCollection[Document],
+        name: str,
+        where: Document,
+        most: int,
+        in_flight: Collection[str],
+        bound: int | None = None,
     ) -> list[Document]:
-        if most <= 0:
-            return []
-        query = {"crawl": self.crawl, **where}
-        given = set(in_flight)  # as of now: what ends during the query may still look unfinished in its result
-        limit = most + len(given)
-        rows = await self._patiently(lambda: collection.find(query).sort("depth", ASCENDING).limit(limit).to_list())
-        free = [row for row in rows if row[name] not in given][:most]
-        self.handed_out += len(free)
-        return free
+        rows = await self._claims.take(collection, name, where, most, in_flight, bound)
+        self.handed_out += len(rows)
+        return rows
+
+    async def is_left(self) -> bool:
+        """Whether anything is to be done, by whichever runner. To be asked when this one was handed nothing.
+
+        What comes from a thing is written before that counts as done, so the order of these questions matters.
+        """
+        await self._relieve(idle=not self.busy())
+        unfinished = {"crawl": self.crawl, "state": UNFINISHED}
+        begun = unfinished | {"$or": [{"state": "open"}, {"claimed_by": {"$gt": ""}}]}
+        if await self._patiently(lambda: self._seeds.find_one(unfinished, {})):
+            return True
+        if await self._patiently(lambda: self._accounts.find_one(begun, {})):
+            return True
+        if await self._patiently(lambda: self._accounts.find_one(unfinished, {})):
+            bound = self._max_accounts
+            if bound is None or await self._claims.free_numbers(self._accounts, 1, bound):
+                return True
+        return bool(await self._patiently(lambda: self._threads.find_one(unfinished, {})))
 
     async def reopen_nearer(self) -> int:
-        """Has lists read again that were read at the last depth, of accounts since shown to be nearer; how many.
+        """Has lists read again that were read when their accounts seemed farther from the seeds; how many.
 
-        That happens when what failed in one run is read in a later one. Their members were not harvested.
+        That happens when what failed in one run is read in a later one, and when seeds come late. Their members
+        count as farther than they are, or were not harvested.
         """
         if not self.resumed:
             return 0
         lists = ("followers", "follows") if self._arguments["direction"] == "both" else (self._arguments["direction"],)
-        nearer = {"crawl": self.crawl, "state": "closed", "edge": True, "depth": {"$lt": self._arguments["depth"]}}
+        seemed = {"read_at": {"$gt": 0}, "$expr": {"$lt": ["$depth", "$read_at"]}}
+        nearer = {"crawl": self.crawl, "state": "closed", "stage": {"$ne": "skipped"}, **seemed}
         todo = {"state": "open", "stage": "profile_collected", "todo": dict.fromkeys(lists)}
-        again = {"$set": todo, "$unset": {"edge": ""}}
+        again = {"$set": todo, "$unset": {"read_at": ""}}
         result = await self._patiently(lambda: self._accounts.update_many(nearer, again))
         await self._count()
         return int(result.modified_count)

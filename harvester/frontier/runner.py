@@ -1,87 +1,144 @@
-"""Who runs a crawl: one process at a time, told apart from a later one of the same number."""
+"""Who runs a crawl: any number of processes, each known to the others by its heartbeat in the crawl's document."""
 
 import asyncio
 import os
+import secrets
 import socket
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime, timedelta
+from contextlib import suppress
+from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import psutil
+from pymongo import ReturnDocument
 from pymongo.asynchronous.collection import AsyncCollection
 
-from harvester.exceptions import UsageError
+from harvester.exceptions import HarvesterError
 
-HEARTBEAT_SECONDS = 20
-"""How often a running crawl says that it is alive."""
-SILENT_SECONDS = 3 * HEARTBEAT_SECONDS
-"""After which a process of another machine counts as dead."""
 _CLOCK_SECONDS = 2.0
 """How much the start time that the system states may move when its clock is set."""
 
 Document = dict[str, Any]
 
+running_here: set[str] = set()
+"""Runners of this process."""
+
 
 class Runner:
-    """This process as the one that runs a crawl, written down in the crawl's document."""
+    """This process as one of those that run a crawl. Times are those of MongoDB's clock."""
 
     def __init__(
         self,
         crawls: AsyncCollection[Document],
         patiently: Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]],
+        lease_seconds: float,
     ) -> None:
         self._crawls = crawls
         self._patiently = patiently
+        self._lease = timedelta(seconds=lease_seconds)
         self._identity = _identity()
-        self._heartbeat: asyncio.Task[None] | None = None
+        self.id: str = self._identity["id"]
+        self.crawl = ""
+        self.others: set[str] = set()
+        """Those that were alive at the last heartbeat."""
+        self.met = False
+        """Whether there ever was another."""
+        self.heart: asyncio.Task[None] | None = None
+        """What tells the others that it is alive."""
 
-    async def take(self, crawl: str, runner: Document | None) -> None:
-        """Marks the crawl as run by this process. Raises UsageError when `runner`, noted there, is alive."""
-        if runner and alive(runner):
-            raise UsageError(
-                f"The crawl {crawl} is being run by process {runner['pid']} on {runner['host']}. "
-                "Wait until it has ended, stop it, or start one with other arguments."
+    async def join(self, crawl: str, on_beat: Callable[[], Awaitable[object]]) -> bool:
+        """Runs the crawl from now on, and calls `on_beat` regularly; False when it is finished by now."""
+        self.crawl = crawl
+        running_here.add(self.id)
+        if await self._beat() is None:
+            return False
+        self.heart = asyncio.create_task(self._keep_beating(on_beat))
+        return True
+
+    async def beat(self) -> set[str]:
+        """Says that this runner is alive; those that are, itself too. The dead are struck off."""
+        runners = await self._beat()
+        return {runner["id"] for runner in runners or ()} | {self.id}
+
+    async def leave(self) -> list[Document] | None:
+        """Runs the crawl no more. Returns None when others do, else what is left of those that died."""
+        if self.heart:
+            self.heart.cancel()
+        running_here.discard(self.id)
+        leaving = {"$set": {"checked_at": "$$NOW", "runners": _without(self.id)}}
+        crawl = await self._patiently(
+            lambda: self._crawls.find_one_and_update(
+                {"_id": self.crawl}, [leaving], return_document=ReturnDocument.AFTER
             )
-        ours = self._identity | {"seen_at": datetime.now(UTC)}
-        free = {"_id": crawl, "runner.id": {"$in": [runner["id"] if runner else None, ours["id"]]}}
-        taken = await self._patiently(
-            lambda: self._crawls.find_one_and_update(free, {"$set": {"state": "running", "runner": ours}})
         )
-        if taken is None:
-            raise UsageError(f"The crawl {crawl} was just started by another process.")
-        self._heartbeat = asyncio.create_task(self._beat(crawl))
+        if any(self._is_alive(runner, crawl["checked_at"]) for runner in crawl["runners"]):
+            return None
+        return list(crawl["runners"])
 
-    async def leave(self, crawl: str, values: Document) -> None:
-        """Notes `values` in the crawl's document, and that nobody runs it."""
-        if self._heartbeat:
-            self._heartbeat.cancel()
-        ours = {"_id": crawl, "runner.id": self._identity["id"]}
-        await self._patiently(lambda: self._crawls.update_one(ours, {"$set": values, "$unset": {"runner": ""}}))
+    async def _keep_beating(self, on_beat: Callable[[], Awaitable[object]]) -> None:
+        with suppress(HarvesterError):  # the run is being ended, for the reason that it says
+            while True:
+                await asyncio.sleep(self._lease.total_seconds() / 3)
+                await on_beat()
 
-    async def _beat(self, crawl: str) -> None:
-        ours = {"_id": crawl, "runner.id": self._identity["id"]}
-        while True:
-            await asyncio.sleep(HEARTBEAT_SECONDS)
-            await self._patiently(
-                lambda: self._crawls.update_one(ours, {"$set": {"runner.seen_at": datetime.now(UTC)}})
+    async def _beat(self) -> list[Document] | None:
+        """The runners that are alive; None when the crawl is finished."""
+        ours = {"$mergeObjects": [{"$literal": self._identity}, {"seen_at": "$$NOW"}]}
+        here = {"state": "running", "checked_at": "$$NOW", "runners": {"$concatArrays": [_without(self.id), [ours]]}}
+        crawl = await self._patiently(
+            lambda: self._crawls.find_one_and_update(
+                {"_id": self.crawl, "state": {"$ne": "finished"}},
+                [{"$set": here}],
+                return_document=ReturnDocument.AFTER,
             )
+        )
+        if crawl is None:
+            return None
+        alive = [runner for runner in crawl["runners"] if self._is_alive(runner, crawl["checked_at"])]
+        for dead in crawl["runners"]:
+            if dead not in alive:
+                # Not when it was heard of meanwhile.
+                gone = {"id": dead["id"], "seen_at": dead["seen_at"]}
+                struck = {"$pull": {"runners": gone}}
+                await self._patiently(partial(self._crawls.update_one, {"_id": self.crawl}, struck))
+        self.others = {runner["id"] for runner in alive} - {self.id}
+        self.met = self.met or bool(self.others)
+        return alive
+
+    def _is_alive(self, runner: Document, now: datetime) -> bool:
+        """Looked up when it is a process of this machine, believed for a while of another."""
+        if runner["place"] != self._identity["place"]:
+            return bool(runner["seen_at"] > now - self._lease)
+        if runner["pid"] == os.getpid():
+            return runner["id"] in running_here  # else its number was given again, to this process
+        try:
+            process = psutil.Process(runner["pid"])
+            same = abs(process.create_time() - runner["born"]) < _CLOCK_SECONDS
+            return same and process.status() != psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return False
+
+
+def _without(runner: str) -> Document:
+    others = {"input": {"$ifNull": ["$runners", []]}, "cond": {"$ne": ["$$this.id", runner]}}
+    return {"$filter": others}
 
 
 def _identity() -> Document:
+    host, pid = socket.gethostname(), os.getpid()
     born = psutil.Process().create_time()
-    host = socket.gethostname()
-    return {"id": f"{host}:{os.getpid()}:{born}", "host": host, "pid": os.getpid(), "born": born}
+    return {
+        "id": f"{host}:{pid}:{secrets.token_hex(4)}",
+        "host": host,
+        "place": _place(host),
+        "pid": pid,
+        "born": born,
+    }
 
 
-def alive(runner: Document) -> bool:
-    """Whether the process is running: looked up on this machine, believed for a while of another."""
-    if runner["host"] != socket.gethostname():
-        return bool(runner["seen_at"] > datetime.now(UTC) - timedelta(seconds=SILENT_SECONDS))
-    if runner["pid"] == os.getpid():
-        return False  # the number was given again, to this process
-    try:
-        process = psutil.Process(runner["pid"])
-        same = abs(process.create_time() - runner["born"]) < _CLOCK_SECONDS
-        return same and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
+def _place(host: str) -> str:
+    """Where process ids mean the same: containers of one name have their own."""
+    with suppress(OSError):
+        return f"{host} {os.readlink('/proc/self/ns/pid')}"
+    return host

@@ -4,7 +4,8 @@
     thread, seed: waiting -> closed
 
 `state` says what is to be done, `stage` what was collected. A change of something that is not in flight here was
-made before, or belongs to an earlier run, and does nothing.
+made before, or belongs to an earlier run, and does nothing. Nor does one of something that another runner has claimed
+by now.
 """
 
 from collections import Counter
@@ -33,6 +34,8 @@ Document = dict[str, Any]
 
 GRAPH_CHAINS = ("followers", "follows")
 """Those whose members are harvested too."""
+UNCLAIMED = {"claimed_by": ""}
+"""Unset when the work on a document ends."""
 
 
 @dataclass(slots=True)
@@ -81,10 +84,10 @@ class Writes:
 class Transitions:
     """The accounts, threads and seeds of one crawl that are in flight, and how changes end their flight."""
 
-    def __init__(self, crawl: str, arguments: Mapping[str, Any]) -> None:
+    def __init__(self, crawl: str, runner: str, arguments: Mapping[str, Any]) -> None:
         self.crawl = crawl
+        self._runner = runner
         self._collects_posts = "posts" in arguments["collect"]
-        self._last_depth: int = arguments["depth"]
         self.accounts: dict[str, AccountInFlight] = {}
         self.threads: dict[str, ThreadInFlight] = {}
         self.seeds: set[str] = set()
@@ -118,6 +121,10 @@ class Transitions:
         """Selects the document of an account (by its DID), a thread or a seed."""
         return {"_id": f"{self.crawl}:{key}"}
 
+    def ours(self, key: str) -> Document:
+        """The same, when this runner has claimed it."""
+        return self.at(key) | {"claimed_by": self._runner}
+
     # Accounts ---------------------------------------------------------------------------------------------
 
     def _found(self, change: Found) -> Iterable[UpdateOne]:
@@ -135,12 +142,12 @@ class Transitions:
                 "updated_at": now(),
             }
             values |= {"pds": change.pds} if change.pds else {}
-            writes.accounts.append(UpdateOne(self.at(change.did), {"$set": values}))
+            writes.accounts.append(UpdateOne(self.ours(change.did), {"$set": values, "$unset": UNCLAIMED}))
 
     def _ended(self, change: Ended, writes: Writes) -> None:
         if self._leave_queue(change.did, change.stage, writes):
             end = _end(change.stage, change.reason, change.later)
-            writes.accounts.append(UpdateOne(self.at(change.did), {"$set": end}))
+            writes.accounts.append(UpdateOne(self.ours(change.did), {"$set": end, "$unset": UNCLAIMED}))
 
     def _leave_queue(self, did: str, stage: str, writes: Writes) -> bool:
         """Whether it is an account whose profile is being read."""
@@ -156,7 +163,7 @@ class Transitions:
         if account and account.chains:
             account.more = account.more or not account.chains.keys() >= set(change.chains)
             todo = {f"todo.{chain}": None for chain in change.chains}
-            writes.accounts.append(UpdateOne(self.at(change.did), {"$set": todo}))
+            writes.accounts.append(UpdateOne(self.ours(change.did), {"$set": todo}))
 
     def _progress(self, change: Progress, writes: Writes) -> None:
         account = self.accounts.get(change.did)
@@ -168,19 +175,21 @@ class Transitions:
             return
         name = f"todo.{change.chain}"
         values: Document = {"updated_at": now()}
-        if change.chain in GRAPH_CHAINS and account.depth >= self._last_depth:
-            values["edge"] = True
+        if change.chain in GRAPH_CHAINS:
+            values["read_at"] = account.depth
         if error is None and last.cursor is not None:
-            writes.accounts.append(UpdateOne(self.at(change.did), {"$set": values | {name: last.cursor}}))
+            writes.accounts.append(UpdateOne(self.ours(change.did), {"$set": values | {name: last.cursor}}))
             return
+        unset = {name: ""}
         if error is not None:
             values |= _failed(account, error)
         del account.chains[change.chain]
         if not account.chains:
             writes.ended.append(partial(self.accounts.pop, change.did, None))
+            unset |= UNCLAIMED
             if not account.more:
                 values |= self._chains_read(account)
-        writes.accounts.append(UpdateOne(self.at(change.did), {"$unset": {name: ""}, "$set": values}))
+        writes.accounts.append(UpdateOne(self.ours(change.did), {"$unset": unset, "$set": values}))
 
     def _chains_read(self, account: AccountInFlight) -> Document:
         """The last stage of an account whose chains are all read."""
@@ -211,13 +220,15 @@ class Transitions:
         self.thread_stages["queued"] -= 1
         self.thread_stages[end.stage] += 1
         writes.ended.append(partial(self.threads.pop, change.uri, None))
-        writes.threads.append(UpdateOne(self.at(end.uri), {"$set": _end(end.stage, end.reason, end.later)}))
+        values = _end(end.stage, end.reason, end.later)
+        writes.threads.append(UpdateOne(self.ours(end.uri), {"$set": values, "$unset": UNCLAIMED}))
 
     def _seed_ended(self, change: SeedEnded, writes: Writes) -> None:
         if change.did:
             writes.accounts += self._found(Found(((change.did, change.seed),), 0))
         end = _end("failed" if change.reason else "resolved", change.reason, change.later)
-        writes.seeds.append(UpdateOne(self.at(change.seed), {"$set": end | {"did": change.did}}))
+        update = {"$set": end | {"did": change.did}, "$unset": UNCLAIMED}
+        writes.seeds.append(UpdateOne(self.ours(change.seed), update))
         writes.ended.append(partial(self.seeds.discard, change.seed))
 
 

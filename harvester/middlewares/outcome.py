@@ -2,21 +2,23 @@
 
 import logging
 import random
+import time
 from typing import Self
 from urllib.parse import urlsplit
 
 from scrapy import Request
 from scrapy.crawler import Crawler
-from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 from scrapy.statscollectors import StatsCollector
 
 from harvester.ending import Stopped, pause
+from harvester.frontier.leases import LEASE, NOT_BEFORE, TRIES, WHY
 from harvester.outcomes import (
     MOST_BACKOFF_S,
     OK,
     POLICIES,
     Outcome,
+    RequestFailed,
     Verdict,
     classify_answer,
     classify_exception,
@@ -25,22 +27,8 @@ from harvester.parsers.identity import parse_error
 
 logger = logging.getLogger(__name__)
 
-_TRIES = "harvester_tries"
 MEDIA = "harvester_media"
 """Key in Request.meta: this request is for a picture. Pictures are counted by their pipeline."""
-
-
-class RequestFailed(IgnoreRequest):
-    """A request that is given up. Raised to the errback by OutcomeMiddleware."""
-
-    def __init__(self, verdict: Verdict, tries: int) -> None:
-        super().__init__(verdict.outcome, verdict.reason)
-        self.verdict = verdict
-        self.tries = tries
-
-    def __str__(self) -> str:
-        tried = f" ({self.tries} tries)" if self.tries > 1 else ""
-        return f"{self.verdict.outcome}: {self.verdict.reason}{tried}" if self.verdict.reason else self.verdict.outcome
 
 
 class OutcomeMiddleware:
@@ -82,7 +70,7 @@ class OutcomeMiddleware:
         policy = POLICIES[outcome]
         if not request.meta.get(MEDIA):
             count(self._stats, verdict, request.url)
-        tries = request.meta.get(_TRIES, 0) + 1
+        tries = request.meta.get(TRIES, 0) + 1
         retries = policy.retries
         if outcome is Outcome.NETWORK and host not in self._answered:
             retries = min(retries, 2)  # a host that never answered is probably not there
@@ -90,9 +78,13 @@ class OutcomeMiddleware:
             raise RequestFailed(verdict, tries)
         logger.debug("%s from %s, try %d of %d: %s", outcome, host, tries, retries + 1, verdict.reason)
         backoff_s = min(policy.backoff_s * 2 ** (tries - 1), MOST_BACKOFF_S) * random.uniform(0.5, 1.0)
-        await pause(self._crawler, backoff_s * self._factor)
         again = request.replace(dont_filter=True, priority=request.priority + 10)
-        again.meta[_TRIES] = tries
+        again.meta[TRIES] = tries
+        if LEASE in request.meta:
+            again.meta[NOT_BEFORE] = time.time() + backoff_s * self._factor
+            again.meta[WHY] = (outcome, verdict.reason, True)
+        else:
+            await pause(self._crawler, backoff_s * self._factor)
         return again
 
 
@@ -122,8 +114,3 @@ def count(stats: StatsCollector, verdict: Verdict, url: str) -> None:
     if not verdict.known:
         stats.inc_value("harvester/unclassified")
         logger.warning("No rule knows this failure of %s: %s", host, verdict.reason)
-
-
-def verdict_of(error: BaseException) -> Verdict:
-    """The verdict on a request whose errback was called."""
-    return error.verdict if isinstance(error, RequestFailed) else classify_exception(error)

@@ -19,8 +19,7 @@ from harvester.config import Config, load_config
 from harvester.ending import end, pause
 from harvester.exceptions import HarvesterError, StorageError
 from harvester.login import Login, is_refusal, origin
-from harvester.middlewares.outcome import RequestFailed
-from harvester.outcomes import Outcome, Verdict
+from harvester.outcomes import Outcome, RequestFailed, Verdict
 from harvester.parsers.identity import parse_error
 
 logger = logging.getLogger(__name__)

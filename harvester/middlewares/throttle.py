@@ -1,5 +1,7 @@
 """Downloader middleware: each host is asked no faster than it allows, and not at all while it says wait.
 
+All workers that use one Redis share the limits (frontier/turns.py); with requests_per_second=0 there are none to share.
+
 It stands nearest the network, so that nothing else can send a request past it. Scrapy's own slots cannot hold
 back what they have queued, and ignore Retry-After and the rate-limit headers; hence the waiting is done here.
 """
@@ -7,10 +9,12 @@ back what they have queued, and ignore Retry-After and the rate-limit headers; h
 import asyncio
 import logging
 import time
+from collections import Counter, defaultdict
+from collections.abc import Callable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from math import isfinite
-from typing import Self
+from typing import Protocol, Self
 from urllib.parse import urlsplit
 
 from scrapy import Request
@@ -18,7 +22,8 @@ from scrapy.crawler import Crawler
 from scrapy.http import Headers, Response
 
 from harvester.config import Config, load_config
-from harvester.ending import CHECK_S, Stopped, is_ending, pause
+from harvester.ending import CHECK_S, pause
+from harvester.frontier.turns import SharedTurns
 
 logger = logging.getLogger(__name__)
 
@@ -31,90 +36,116 @@ WINDOW_S = 300.0
 HEADROOM = 5
 """Requests left in a window below which the rest of the window is waited for."""
 _TURN = "harvester_turn"
+_OWN_SERVERS_AT_ONCE = 16
 
 
-class Host:
-    """The state of one host: who may ask it, and when."""
+class Turns(Protocol):
+    """Who may ask a host, and when."""
 
-    def __init__(self, concurrency: int, interval_s: float) -> None:
-        self.places = asyncio.Semaphore(concurrency)
-        self.interval_s = interval_s
-        self.next_at = 0.0
+    async def take(self, name: str) -> None:
+        """Waits until a request may go to the host. Raises Stopped when the run ends before."""
+
+    def leave(self, name: str) -> None:
+        """The request has come to its end."""
+
+    def is_silent(self, name: str) -> bool:
+        """Whether the host wants to be left alone now."""
+
+    def silence(self, name: str, seconds: float) -> None:
+        """The host wants to be left alone."""
+
+
+class OwnServers:
+    """Turns at servers of one's own: any number of them, at so many places a process, and no traffic with Redis."""
+
+    def __init__(self, crawler: Crawler, concurrency: int, on_silence: Callable[[str, float], None]) -> None:
+        self._crawler = crawler
+        self._on_silence = on_silence
+        self._places: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(concurrency))
+        self._silent_until: defaultdict[str, float] = defaultdict(float)
         """On the monotonic clock, so that setting the machine's clock stops nobody."""
-        self.silent_until = 0.0
-        """Likewise."""
-        self.refusals = 0
+
+    async def take(self, name: str) -> None:
+        await self._places[name].acquire()
+        try:
+            await pause(self._crawler, 0.0)
+            while (wait := self._silent_until[name] - time.monotonic()) > 0:
+                await pause(self._crawler, min(wait, CHECK_S))
+        except BaseException:
+            self.leave(name)
+            raise
+
+    def leave(self, name: str) -> None:
+        self._places[name].release()
+
+    def is_silent(self, name: str) -> bool:
+        return self._silent_until[name] > time.monotonic()
+
+    def silence(self, name: str, seconds: float) -> None:
+        until, known = time.monotonic() + seconds, self._silent_until[name]
+        if until > known + 1:
+            self._on_silence(name, seconds)
+        self._silent_until[name] = max(until, known)
 
 
 class ThrottleMiddleware:
-    """Spaces the requests to each host and obeys its Retry-After and RateLimit headers."""
+    """Sends a request when it is its turn, and obeys the host's Retry-After and RateLimit headers."""
 
     def __init__(self, crawler: Crawler, config: Config) -> None:
         self._crawler = crawler
-        self._concurrency = config.concurrent_per_host
-        self._interval_s = 1 / config.requests_per_second if config.requests_per_second else 0.0
-        if not config.requests_per_second:
-            self._concurrency = max(self._concurrency, 16)
-        self._hosts: dict[str, Host] = {}
+        self._turns: Turns
+        if config.requests_per_second:
+            self._turns = SharedTurns(crawler, config, self._show_silence)
+        else:
+            concurrency = max(config.concurrent_per_host, _OWN_SERVERS_AT_ONCE)
+            self._turns = OwnServers(crawler, concurrency, self._show_silence)
+        self._refusals: Counter[str] = Counter()
+        """In a row, by host; of those that named no time."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         return cls(crawler, load_config())
 
     async def process_request(self, request: Request) -> None:
-        name = urlsplit(request.url).netloc
-        host = self._hosts.get(name)
-        if host is None:
-            host = self._hosts[name] = Host(self._concurrency, self._interval_s)
-        await host.places.acquire()
+        name = urlsplit(request.url).netloc.rpartition("@")[2].lower()
+        await self._turns.take(name)
         request.meta[_TURN] = name
-        if is_ending(self._crawler):
-            raise Stopped("the crawl is being stopped")
-        while (wait := max(host.silent_until, host.next_at) - time.monotonic()) > 0:
-            await pause(self._crawler, min(wait, CHECK_S))
-        host.next_at = time.monotonic() + host.interval_s
 
     def process_response(self, request: Request, response: Response) -> Response:
-        name = self._leave(request)
-        host = self._hosts[name] if name else None
-        if host is not None and name:
+        name = request.meta.get(_TURN)
+        if name:
             if response.status in (429, 503):
-                self._silence(name, host, response)
+                self._heed_refusal(name, response)
             else:
-                host.refusals = 0
+                self._refusals.pop(name, None)
                 wait = exhausted_for(response.headers)
                 if wait:
-                    self._wait(name, host, wait)
+                    self._turns.silence(name, min(wait, LONGEST_WAIT_S))
+        self._leave(request)  # after the silence has begun, so that no other request slips in
         return response
 
     def process_exception(self, request: Request, exception: Exception) -> None:
         self._leave(request)
 
-    def _leave(self, request: Request) -> str | None:
-        name: str | None = request.meta.pop(_TURN, None)
+    def _leave(self, request: Request) -> None:
+        name = request.meta.pop(_TURN, None)
         if name:
-            self._hosts[name].places.release()
-        return name
+            self._turns.leave(name)
 
-    def _silence(self, name: str, host: Host, response: Response) -> None:
+    def _heed_refusal(self, name: str, response: Response) -> None:
         wait = retry_after(response.headers)
         if response.status == 429:
             wait = wait or reset_in(response.headers)
             # While the host is left alone, refusals are still coming in of what was sent before.
-            if not wait and host.silent_until <= time.monotonic():
-                wait = min(UNSTATED_WAIT_S * 2 ** min(host.refusals, 10), WINDOW_S)
-                host.refusals += 1
+            if not wait and not self._turns.is_silent(name):
+                wait = min(UNSTATED_WAIT_S * 2 ** min(self._refusals[name], 10), WINDOW_S)
+                self._refusals[name] += 1
         if wait:
-            self._wait(name, host, wait)
+            self._turns.silence(name, min(wait, LONGEST_WAIT_S))
 
-    def _wait(self, name: str, host: Host, seconds: float) -> None:
-        seconds = min(seconds, LONGEST_WAIT_S)
-        until = time.monotonic() + seconds
-        if until > host.silent_until + 1:
-            logger.info("%s asks to wait %.0f s", name, seconds)
-        if until > host.silent_until:
-            host.silent_until = until
-            self._crawler.stats.set_value(f"harvester/waiting/{name}", time.time() + seconds)
+    def _show_silence(self, name: str, seconds: float) -> None:
+        logger.info("%s asks to wait %.0f s", name, seconds)
+        self._crawler.stats.set_value(f"harvester/waiting/{name}", time.time() + seconds)
 
 
 def retry_after(headers: Headers) -> float | None:

@@ -1,5 +1,6 @@
 """A spider's arguments as people may read them: short, and without secrets."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel
@@ -12,11 +13,12 @@ MOST_VALUES = 20
 """Values of one argument that are kept."""
 
 
-def printable_arguments(arguments: BaseModel | None) -> dict[str, Any]:
+def printable_arguments(arguments: BaseModel | Mapping[str, Any] | None) -> dict[str, Any]:
     """All arguments by name, as JSON values. Long ones are cut, SecretStr and logins in addresses masked."""
     if arguments is None:
         return {}
-    return {name: _short(value) for name, value in arguments.model_dump(mode="json").items()}
+    given = arguments.model_dump(mode="json") if isinstance(arguments, BaseModel) else arguments
+    return {name: _short(value) for name, value in given.items()}
 
 
 def _short(value: Any) -> Any:

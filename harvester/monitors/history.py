@@ -5,7 +5,9 @@ import logging
 import os
 import platform
 import secrets
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import psutil
@@ -15,13 +17,14 @@ from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.errors import PyMongoError
 from scrapy import signals
 from scrapy.crawler import Crawler
+from scrapy.settings import BaseSettings
 
 from harvester import mongodb
 from harvester.config import Config, load_config
-from harvester.exceptions import ServiceError, UsageError
+from harvester.exceptions import HarvesterError, ServiceError, UsageError
 from harvester.monitors.arguments import printable_arguments
 from harvester.monitors.judgement import Judgement
-from harvester.monitors.summary import RunSummary
+from harvester.monitors.summary import RunSummary, exit_code
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +41,7 @@ INDEXES = [
     IndexModel([("spider", ASCENDING), ("scope", ASCENDING), ("started_at", DESCENDING)]),
     IndexModel([("spider", ASCENDING), ("verdict", ASCENDING), ("started_at", DESCENDING)]),
     IndexModel([("state", ASCENDING), ("heartbeat_at", ASCENDING)]),
+    IndexModel([("job", ASCENDING)]),
 ]
 
 
@@ -66,7 +70,7 @@ class RunHistory:
         self.stats = crawler.stats
         self.config = config
         self.started_at = datetime.now(UTC)
-        self.run_id = f"{self.started_at:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+        self.run_id = _run_id(self.started_at)
         self.stats.set_value("harvester/run", self.run_id)
         self._database: AsyncDatabase[dict[str, Any]] | None = None
         self._heartbeat: asyncio.Task[None] | None = None
@@ -112,8 +116,7 @@ class RunHistory:
             "scope": getattr(spider, "scope", None),
             "resumed": bool(getattr(spider, "resumed", False)),
             "arguments": printable_arguments(getattr(spider, "arguments", None)),
-            "host": platform.node(),
-            "pid": os.getpid(),
+            **_process(self.crawler.settings),
             "state": _state(summary, self.judgement),
             "started_at": self.started_at,
             "heartbeat_at": datetime.now(UTC),
@@ -129,7 +132,7 @@ class RunHistory:
             "verdict": self.judgement.verdict if self.judgement else None,
             "failures": self.judgement.failures if self.judgement else [],
             "stats": summary.excerpt,
-            "exit_code": stats.get("harvester/exit_code"),
+            "exit_code": exit_code(stats, 0) if summary.finish_reason else None,
             "report": stats.get("harvester/report"),
         }
 
@@ -181,6 +184,36 @@ async def earlier_runs(database: AsyncDatabase[dict[str, Any]], document: dict[s
     return Earlier(same_scope, same_spider)
 
 
+def write_down_unopened(settings: BaseSettings, spider: str, arguments: Mapping[str, str], error: Exception) -> None:
+    """Writes down a job of Scrapyd whose run never began, so that it too can be looked up by its id.
+
+    Without a job there is someone at a terminal who sees the error. A run that began wrote itself down.
+    """
+    if not settings["SCRAPYD_JOB"]:
+        return
+    now = datetime.now(UTC)
+    document = {
+        "_id": _run_id(now),
+        "spider": spider,
+        "arguments": printable_arguments(arguments),
+        **_process(settings),
+        "state": "failed",
+        "started_at": now,
+        "heartbeat_at": now,
+        "finished_at": now,
+        "finish_reason": error.finish_reason if isinstance(error, HarvesterError) else "program_error",
+        "message": str(error),
+        "exit_code": getattr(error, "exit_code", 1),
+    }
+    try:
+        with pymongo.timeout(DATABASE_SECONDS):
+            database = mongodb.connect_sync(load_config())
+            with database.client:
+                database.runs.update_one({"job": document["job"]}, {"$setOnInsert": document}, upsert=True)
+    except (PyMongoError, HarvesterError) as unwritten:
+        logger.warning("Job %s could not be written to MongoDB: %s", settings["SCRAPYD_JOB"], _first_line(unwritten))
+
+
 async def mark_lost(database: AsyncDatabase[dict[str, Any]]) -> int:
     """Sets the state `lost` on runs whose process was killed, and returns how many there were."""
     silent_since = datetime.now(UTC) - timedelta(seconds=LOST_AFTER_SECONDS)
@@ -191,6 +224,21 @@ async def mark_lost(database: AsyncDatabase[dict[str, Any]]) -> int:
             logger.warning("Run %s of %s did not end: its process was killed", run["_id"], run["spider"])
     await database.runs.update_many({"_id": {"$in": lost}, "state": "running"}, {"$set": {"state": "lost"}})
     return len(lost)
+
+
+def _run_id(started_at: datetime) -> str:
+    return f"{started_at:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+
+
+def _process(settings: BaseSettings) -> dict[str, Any]:
+    """Where a run is executed: the process, its job at Scrapyd, its log file."""
+    log = settings["LOG_FILE"]
+    return {
+        "host": platform.node(),
+        "pid": os.getpid(),
+        "job": settings["SCRAPYD_JOB"] or None,
+        "log": str(Path(log).absolute()) if log else None,
+    }
 
 
 def _died_here(run: dict[str, Any]) -> bool:

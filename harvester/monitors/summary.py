@@ -11,6 +11,9 @@ INTERRUPTED_REASONS = frozenset(
 )
 """Finish reasons of runs that are not judged: the person at the terminal ended them, or they were never begun."""
 
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells use it, and after a limit that was set for the run."""
+
 HARMLESS_OUTCOMES = frozenset(str(outcome) for outcome, policy in POLICIES.items() if not policy.error)
 """Outcomes that say something about what was looked for, and nothing bad about the way there."""
 
@@ -99,6 +102,15 @@ class RunSummary:
         if unexplained > 0:
             reasons["no reason given"] = unexplained
         return {reason: count for reason, count in reasons.items() if not _is_harmless(reason)}
+
+
+def exit_code(stats: Mapping[str, Any], otherwise: int) -> int:
+    """What the run says of itself: the cause it named, an interruption, or its monitors' verdict."""
+    if stated := stats.get("harvester/exit_code"):
+        return int(stated)
+    if stats.get("finish_reason") in INTERRUPTED_REASONS:
+        return INTERRUPTED
+    return otherwise
 
 
 def _is_harmless(reason: str) -> bool:

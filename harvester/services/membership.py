@@ -96,7 +96,7 @@ def _start_supervisor(server: Server, folder: Path) -> socket.socket:
         str(folder),
         find_binary(server),
     ]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
     windows_flags = getattr(subprocess, "DETACHED_PROCESS", 0) | getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
     with log_path(folder).open("ab") as log:
         supervisor = subprocess.Popen(

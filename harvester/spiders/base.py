@@ -80,8 +80,7 @@ class HarvesterSpider(Spider):
 
     def stop_for(self, error: HarvesterError) -> CloseSpider:
         """The exception that ends the run because of `error`; its reason is the error's name in snake case."""
-        words = "".join(f"_{c.lower()}" if c.isupper() else c for c in type(error).__name__)
-        return self.stop(words.strip("_"), str(error), error.exit_code)
+        return self.stop(error.finish_reason, str(error), error.exit_code)
 
 
 def _said(error: Any) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterable, Iterator
 from functools import partial
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import msgspec
 from scrapy import Request, signals
@@ -26,11 +26,11 @@ from harvester.frontier.changes import (
 )
 from harvester.frontier.ledger import CrawlLedger
 from harvester.items import Batch, Profile, Record
-from harvester.middlewares.outcome import count, verdict_of
+from harvester.middlewares.outcome import count
 from harvester.middlewares.session import account_origin
 from harvester.mongodb import Patience, connect
 from harvester.opt_outs import BULK_DATASET
-from harvester.outcomes import POLICIES, Outcome, Verdict
+from harvester.outcomes import POLICIES, Outcome, Verdict, verdict_of
 from harvester.parsers import bluesky as parse
 from harvester.parsers import identity
 from harvester.parsers.bluesky_parts import Parsed
@@ -44,8 +44,13 @@ from harvester.spiders.seeds import BadSeed
 PROFILES_A_CALL = 25
 ACCOUNTS_AT_ONCE = 40
 """Accounts whose lists are read at the same time; each list is a chain of one request at a time."""
+ACCOUNTS_A_CLAIM = 10
+"""As many are claimed together, at least; also to ask MongoDB less often."""
 PROFILES_AT_ONCE = 75
 THREADS_AT_ONCE = 20
+THREADS_A_CLAIM = 5
+WAIT_S = 1.0
+"""How often it is looked whether others left work, while nothing happens here."""
 REFUSALS_IN_A_ROW = 5
 """Failures that speak of the whole service, after which the run ends and leaves it alone."""
 REFUSALS = (Outcome.BLOCKED, Outcome.CHALLENGE, Outcome.RATE_LIMITED, Outcome.AUTH_REQUIRED, Outcome.POLICY_DENIED)
@@ -62,6 +67,9 @@ class BlueskySpider(HarvesterSpider):
     """
 
     name = "bluesky"
+    custom_settings: ClassVar[dict[str, Any]] = {
+        "SCHEDULER": "scrapy.core.scheduler.Scheduler"
+    }  # its queue is the ledger
     Arguments = BlueskyArguments
     arguments: BlueskyArguments
 
@@ -86,6 +94,7 @@ class BlueskySpider(HarvesterSpider):
             scope=spider.scope,
             arguments=spider.arguments.model_dump(mode="json"),
             max_accounts=spider.arguments.max_accounts,
+            lease_seconds=spider.config.lease_seconds,
         )
         crawler.signals.connect(spider.on_spider_error, signals.spider_error)
         crawler.signals.connect(spider.on_item_error, signals.item_error)
@@ -105,10 +114,11 @@ class BlueskySpider(HarvesterSpider):
             async for request in self.next_requests():
                 yield request
             if self.ledger.handed_out == before:
-                if busy:
-                    await self.ledger.wait(5.0)
-                elif not await self.ledger.reopen_nearer():
+                if busy or await self.ledger.is_left():  # others may leave work for this process, or die
+                    await self.ledger.wait(WAIT_S)
+                elif not await self.ledger.reopen_nearer() and not await self.ledger.is_left():
                     break
+            await self.ledger.refresh()
             self.publish()
         if self.last_failure and not self.answered:
             raise self.leave_alone(self.last_failure)
@@ -124,7 +134,10 @@ class BlueskySpider(HarvesterSpider):
         last = "posts_collected" if "posts" in self.arguments.collect else "profile_collected"
         self.crawler.stats.set_value("harvester/last_stage", last)
         if self.resumed:
-            self.logger.info("Continuing the crawl %s", self.crawl_id)
+            runners = self.ledger.others()
+            self.logger.info(
+                "Continuing the crawl %s%s", self.crawl_id, f", together with {runners}" if runners else ""
+            )
         await self.ledger.add_seeds(self.good_seeds())
         for seed in self.arguments.read_seeds():
             if isinstance(seed, BadSeed):
@@ -142,20 +155,22 @@ class BlueskySpider(HarvesterSpider):
             await self.ledger.confirm([SeedEnded(did, did) for did in dids])
         if handles := [seed for seed in seeds if not seed.startswith("did:")]:
             yield self.ask_profiles(handles, partial(self.read_seeds, handles), partial(self.fail_seeds, handles))
-        for account in await self.ledger.next_open(ACCOUNTS_AT_ONCE - self.ledger.lists_in_flight()):
-            for request in self.chains.begin(account):
-                yield request
+        if self.ledger.lists_in_flight() <= ACCOUNTS_AT_ONCE - ACCOUNTS_A_CLAIM:
+            for account in await self.ledger.next_open(ACCOUNTS_AT_ONCE - self.ledger.lists_in_flight()):
+                for request in self.chains.begin(account):
+                    yield request
         if self.ledger.profiles_in_flight() <= PROFILES_AT_ONCE - PROFILES_A_CALL:
             accounts = await self.ledger.next_accounts(PROFILES_A_CALL)
-            purged = await self.ledger.purged(account.did for account in accounts)
+            purged = await self.ledger.purged(account.did for account in accounts) if accounts else set()
             if purged:
                 await self.ledger.confirm([Ended(did, "skipped", "purged") for did in purged])
             if wanted := {account.did: account for account in accounts if account.did not in purged}:
                 yield self.ask_profiles(
                     list(wanted), partial(self.read_profiles, wanted), partial(self.fail_profiles, list(wanted))
                 )
-        for uri in await self.ledger.next_threads(THREADS_AT_ONCE - self.ledger.threads_in_flight()):
-            yield self.threads.begin(uri)
+        if self.ledger.threads_in_flight() <= THREADS_AT_ONCE - THREADS_A_CLAIM:
+            for uri in await self.ledger.next_threads(THREADS_AT_ONCE - self.ledger.threads_in_flight()):
+                yield self.threads.begin(uri)
 
     def publish(self) -> None:
         """The ledger's counts, for those who watch."""
@@ -174,6 +189,7 @@ class BlueskySpider(HarvesterSpider):
             self.logger.error("%s", error)  # noqa: TRY400  the next run continues from what was confirmed
             self.crawler.stats.set_value("harvester/exit_code", error.exit_code)
             return
+        self.resumed = self.resumed or self.ledger.shared  # so its counts are those of a part
         self.publish()
         for (room, stage, reason), number in reasons.items():
             self.crawler.stats.set_value(f"harvester/{room}/reasons/{stage}/{reason}", number)

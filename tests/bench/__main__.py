@@ -1,7 +1,13 @@
-"""`make bench`: pages for each second of CPU, harvester beside plain Scrapy, over the same local pages of 100 posts.
+"""`make bench`: harvester beside plain Scrapy and beside stock scrapy-redis.
+
+    python -m tests.bench [posts] [frontier] [seen]
+
+posts     pages for each second of CPU, over the same local pages of 100 posts
+frontier  see frontier.py
+seen      see seen.py; a tenth of the number that `make seen` adds
 
 CPU time is the crawling process's own, user and system, from its first request to its last record; servers run in
-processes of their own. Exit code 1 when harvester is not TARGET times as fast.
+processes of their own. Exit code 1 when harvester misses a target.
 """
 
 import json
@@ -17,6 +23,7 @@ import pymongo
 
 from harvester import services
 from harvester.config import Config
+from tests.bench import frontier, seen
 from tests.bench.pages import did_of
 
 ACCOUNTS, PAGES, ROUNDS = 20, 30, 3
@@ -53,7 +60,8 @@ def harvester(service: str, folder: Path, database: str) -> float:
     return float(ACCOUNTS * PAGES / measured["cpu"])
 
 
-def main() -> int:
+def posts() -> int:
+    """Prints the measurement of posts; 1 when harvester is not TARGET times as fast."""
     config = Config()
     uri = services.mongodb_uri(config)
     server = subprocess.Popen(
@@ -94,5 +102,13 @@ def drop(uri: str) -> None:
                 client.drop_database(name)
 
 
+def some_seen() -> int:
+    """The measurement of seen fingerprints, with fewer."""
+    return seen.main(seen.COUNT // 10)
+
+
+MEASUREMENTS = {"posts": posts, "frontier": frontier.main, "seen": some_seen}
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(max([MEASUREMENTS[name]() for name in sys.argv[1:] or MEASUREMENTS]))

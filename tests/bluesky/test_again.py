@@ -33,7 +33,7 @@ def test_ctrl_c_ends_cleanly_and_says_how_to_continue_and_the_next_run_completes
     assert f"crawl bluesky -a seeds={site.handle(0)} -a depth=10" in said
     assert "Traceback" not in said
     [crawl] = mongodb.crawls.find()
-    assert (crawl["state"], crawl.get("runner")) == ("unfinished", None)
+    assert (crawl["state"], crawl["runners"]) == ("unfinished", [])
     assert not list((slow.folder / "data").rglob("*.open"))
     fast = harvest(collect=EVERYTHING)
     assert fast.run() == 0, fast.said

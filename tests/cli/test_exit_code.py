@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from harvester.commands.crawl import exit_code
+from harvester.monitors.summary import exit_code
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ import subprocess
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from pymongo import MongoClient
 
 from harvester.services.binaries import find_binary
-from harvester.services.servers import MongoDB
+from harvester.services.servers import MongoDB, Server
 
 READY_SECONDS = 60
 
@@ -20,13 +20,15 @@ READY_SECONDS = 60
 class Mongod:
     """`with Mongod(folder, port) as server: ...server.uri...`; it can be killed and started again on its port."""
 
+    server: ClassVar[Server] = MongoDB()
+
     def __init__(self, folder: Path, port: int, *options: str) -> None:
         self._data = folder / "db"
         self._log = folder / "mongod.log"
         self._port = port
         self._options = options
         self._process: subprocess.Popen[bytes] | None = None
-        self.uri = MongoDB().uri(port)
+        self.uri = self.server.uri(port)
 
     def __enter__(self) -> Self:
         self.start()
@@ -39,7 +41,7 @@ class Mongod:
 
     def start(self) -> None:
         """Returns when it answers; after a kill it recovers first."""
-        server = MongoDB()
+        server = self.server
         self._data.mkdir(parents=True, exist_ok=True)
         command = [*server.command(find_binary(server), self._data, self._port), *self._options]
         with self._log.open("ab") as log:

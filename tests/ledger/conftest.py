@@ -11,9 +11,11 @@ from pymongo.database import Database
 
 from harvester.frontier.changes import Account, Found, ProfileCollected
 from harvester.frontier.ledger import CrawlLedger
+from harvester.frontier.runner import running_here
 
 T = TypeVar("T")
 LAST_DEPTH = 3
+LEASE_SECONDS = 30.0
 Document = dict[str, Any]
 
 
@@ -30,6 +32,7 @@ class Runs:
         """After which the run counts as killed."""
         self.meanwhile: Callable[[], Awaitable[None]] | None = None
         """Done once, after the next operation was answered and before the ledger gets the answer."""
+        self._opened: list[CrawlLedger] = []
 
     async def patiently(self, operation: Callable[[], Awaitable[T]]) -> T:
         if self.operations_left <= 0:
@@ -47,22 +50,37 @@ class Runs:
         collect: str = "graph,profiles,posts,threads",
         scope: str = "0123456789abcdef",
         operations: float = math.inf,
+        alone: bool = True,
     ) -> CrawlLedger:
         """The ledger of the next run, which is killed after so many operations on MongoDB.
 
-        The run before counts as killed unless it was closed.
+        The runs before count as killed unless they were closed, or this one is not `alone`.
         """
+        if alone:
+            self.end()
         self.operations_left = operations
         arguments = {"collect": collect.split(","), "depth": LAST_DEPTH, "direction": "follows"}
         ledger = CrawlLedger(
-            self.database, self.patiently, spider="bluesky", scope=scope, arguments=arguments, max_accounts=max_accounts
+            self.database,
+            self.patiently,
+            spider="bluesky",
+            scope=scope,
+            arguments=arguments,
+            max_accounts=max_accounts,
+            lease_seconds=LEASE_SECONDS,
         )
+        self._opened.append(ledger)
         await ledger.open()
         return ledger
 
+    def end(self) -> None:
+        """Kills all runs."""
+        for ledger in self._opened:
+            kill(ledger)
+
     async def documents(self, ledger: CrawlLedger) -> dict[str, Document]:
         """DID -> the account's document, without times."""
-        hidden = {"_id": 0, "updated_at": 0, "crawl": 0}
+        hidden = {"_id": 0, "updated_at": 0, "crawl": 0, "claimed_by": 0}
         return {row["did"]: row async for row in self.database["accounts"].find({"crawl": ledger.crawl}, hidden)}
 
     async def states(self, ledger: CrawlLedger) -> dict[str, tuple[str, str]]:
@@ -74,7 +92,17 @@ class Runs:
 @pytest.fixture
 async def runs(mongodb_uri: str, mongodb: Database[Document]) -> AsyncIterator[Runs]:
     async with AsyncMongoClient[Document](mongodb_uri, tz_aware=True) as client:
-        yield Runs(client[mongodb.name])
+        made = Runs(client[mongodb.name])
+        yield made
+        made.end()
+
+
+def kill(ledger: CrawlLedger) -> None:
+    """Its runner is dead from now on: nothing is heard of it, and it can be known."""
+    runner = ledger._runner
+    running_here.discard(runner.id)
+    if runner.heart:
+        runner.heart.cancel()
 
 
 def found(*names: str, depth: int = 0) -> Found:

@@ -95,6 +95,7 @@ async def test_a_chain_that_failed_for_now_is_continued_beside_those_a_kill_left
         "depth": 0,
         "state": "closed",
         "stage": "posts_collected",
+        "read_at": 0,
         "todo": {},
     }
 

@@ -1,5 +1,6 @@
 """One run after the other, and two at once: what a crawl continues with, and who may."""
 
+import asyncio
 import contextlib
 import itertools
 import json
@@ -9,17 +10,16 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import psutil
 import pytest
 from pymongo.database import Database
 
-from harvester.exceptions import UsageError
-from harvester.frontier.changes import Ended, Progress, SeedEnded
-from harvester.frontier.runner import SILENT_SECONDS
-from tests.ledger.conftest import Killed, Runs, collected, found, opened
+from harvester.frontier.changes import Ended, Progress, RootsFound, SeedEnded
+from harvester.frontier.ledger import CrawlLedger
+from tests.ledger.conftest import LEASE_SECONDS, Killed, Runs, collected, found, opened
 from tests.sandbox.process import ROOT
 
 Document = dict[str, Any]
@@ -103,12 +103,18 @@ async def test_every_seed_has_a_fate(runs: Runs) -> None:
     assert sorted(await ledger.next_seeds(10)) == ["bob.test", "late.test"]
 
 
-# Two at once
+# Several at once
+
+
+async def runners(runs: Runs, ledger: CrawlLedger) -> list[Document]:
+    crawl = await runs.database["crawls"].find_one({"_id": ledger.crawl})
+    assert crawl
+    return list(crawl["runners"])
 
 
 @contextmanager
 def another_run(mongodb: Database[Document], uri: str) -> Iterator["subprocess.Popen[bytes]"]:
-    """A process that runs the same crawl, until it is killed."""
+    """A process that runs the same crawl and has claimed Ann's account, until it is killed."""
     command = [sys.executable, "-m", "tests.ledger.run_crawl", uri, mongodb.name]
     process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
@@ -120,61 +126,175 @@ def another_run(mongodb: Database[Document], uri: str) -> Iterator["subprocess.P
         process.communicate()
 
 
-async def test_a_second_process_is_refused_and_a_killed_one_is_succeeded_at_once(
+async def test_a_second_process_joins_and_takes_over_at_once_what_a_killed_one_had(
     runs: Runs, mongodb: Database[Document], mongodb_uri: str
 ) -> None:
     with another_run(mongodb, mongodb_uri) as process:
-        with pytest.raises(UsageError, match=f"bluesky-01234567-1 is being run by process {process.pid}"):
-            await runs.next()
+        ledger = await runs.next()
+        assert (ledger.resumed, ledger.shared, ledger.others()) == (True, True, "1 other process")
+        assert await ledger.next_accounts(10) == []
+        assert await ledger.is_left(), "the other has Ann"
         os.kill(process.pid, signal.SIGKILL)
         dying = psutil.Process(process.pid)
         while dying.status() != psutil.STATUS_ZOMBIE:  # nobody has waited for it: it is dead all the same
             pass
-        ledger = await runs.next()
-        assert ledger.resumed
+        assert await ledger.is_left()
+        assert [account.did for account in await ledger.next_accounts(10)] == ["did:plc:ann"]
+        assert len(await runners(runs, ledger)) == 1
 
 
 def elsewhere(runner: Document) -> Document:
-    return runner | {"host": "elsewhere", "id": "elsewhere:1"}
+    return runner | {"place": "elsewhere"}
 
 
 def reborn(runner: Document) -> Document:
     """The same number, given to another process."""
-    return runner | {"pid": os.getppid(), "id": "here:1", "born": 1.0}
+    return runner | {"pid": os.getppid(), "born": 1.0}
+
+
+def given_to_us(runner: Document) -> Document:
+    return runner | {"id": "an earlier process"}
 
 
 def ancient(runner: Document) -> Document:
-    return elsewhere(runner) | {"seen_at": datetime.now(UTC) - timedelta(seconds=SILENT_SECONDS + 1)}
+    return elsewhere(runner) | {"seen_at": runner["seen_at"] - timedelta(seconds=LEASE_SECONDS + 1)}
 
 
 def clock_was_set(runner: Document) -> Document:
     """Start times are told by the clock; setting it moves them a little."""
     parent = os.getppid()
-    return runner | {"pid": parent, "id": "here:2", "born": psutil.Process(parent).create_time() + 0.5}
+    return runner | {"pid": parent, "born": psutil.Process(parent).create_time() + 0.5}
 
 
 @pytest.mark.parametrize(
-    ("change", "alive"), [(elsewhere, True), (ancient, False), (reborn, False), (clock_was_set, True)]
+    ("change", "alive"),
+    [(elsewhere, True), (ancient, False), (reborn, False), (given_to_us, False), (clock_was_set, True)],
 )
 async def test_a_process_counts_as_running_while_it_is_or_was_heard_of(
     runs: Runs, change: Callable[[Document], Document], alive: bool
 ) -> None:
     first = await runs.next()
-    crawl = await runs.database["crawls"].find_one({"_id": first.crawl})
-    assert crawl
-    await runs.database["crawls"].update_one({"_id": first.crawl}, {"$set": {"runner": change(crawl["runner"])}})
-    if alive:
-        with pytest.raises(UsageError, match="is being run"):
-            await runs.next()
-    else:
-        assert (await runs.next()).resumed
-
-
-async def test_a_run_that_was_succeeded_does_not_disturb_its_successor(runs: Runs) -> None:
-    first = await runs.next()
     await first.confirm([found("ann")])
-    await runs.database["crawls"].update_one({"_id": first.crawl}, {"$set": {"runner.id": "elsewhere:1"}})
+    await first.next_accounts(1)
+    (runner,) = await runners(runs, first)
+    changed = change(runner)
+    crawl = {"_id": first.crawl}
+    await runs.database["crawls"].update_one(crawl, {"$set": {"runners": [changed]}})
+    await runs.database["accounts"].update_many({}, {"$set": {"claimed_by": changed["id"]}})
+    second = await runs.next()
+    assert second.shared == alive
+    assert len(await second.next_accounts(1)) == (0 if alive else 1)
+
+
+async def test_what_a_process_writes_that_was_taken_for_dead_counts_no_more(runs: Runs) -> None:
+    first = await runs.next()
+    await opened(first, "ann", "feed")
+    second = await runs.next()
+    (account,) = await second.next_open(1)
+    await first.confirm([Progress(account.did, "feed", 0, None)])
+    assert (await runs.states(second))[account.did] == ("open", "profile_collected")
+    await second.confirm([Progress(account.did, "feed", 0, "c1")])
     await first.close()
+    assert len(await runners(runs, second)) == 1
+    assert (await runs.documents(second))[account.did]["todo"] == {"feed": "c1"}
+
+
+async def test_an_account_that_a_process_lost_and_still_reads_is_not_handed_to_it_again(runs: Runs) -> None:
+    """Its pages would be taken for those of the new reading."""
+    ledger = await runs.next()
+    await opened(ledger, "ann", "feed")
+    await runs.database["accounts"].update_many({}, {"$unset": {"claimed_by": ""}})
+    assert await ledger.next_open(10) == []
+    await ledger.confirm([Progress("did:plc:ann", "feed", 0, None)])
+    (account,) = await ledger.next_open(10)
+    assert account.todo == {"feed": None}
+
+
+async def test_each_of_several_processes_is_handed_something_else(runs: Runs) -> None:
+    ledgers = [await runs.next(alone=False) for _ in range(3)]
+    names = set(map(str, range(100)))
+    await ledgers[0].confirm([found(*names)])
+    handed: list[str] = []
+    while batches := [*filter(None, await asyncio.gather(*(ledger.next_accounts(25) for ledger in ledgers)))]:
+        handed += [account.did.removeprefix("did:plc:") for batch in batches for account in batch]
+    assert sorted(handed) == sorted(names)
+
+
+async def test_no_more_than_max_accounts_are_handed_to_all_processes_together(runs: Runs) -> None:
+    ledgers = [await runs.next(max_accounts=50, alone=False) for _ in range(3)]
+    await ledgers[0].confirm([found(*map(str, range(90)))])
+    handed: list[str] = []
+    while await ledgers[0].is_left() and len(handed) < 50:
+        for ledger in ledgers:
+            ledger._full_until = 0.0
+        batches = await asyncio.gather(*(ledger.next_accounts(7) for ledger in ledgers))
+        for ledger, batch in zip(ledgers, batches, strict=True):
+            handed += [account.did for account in batch]
+            await ledger.confirm([collected(account.did.removeprefix("did:plc:")) for account in batch])
+    assert len(handed) == len(set(handed)) == 50
+    assert not await ledgers[1].is_left()
+    for ledger in ledgers:
+        await ledger.skip_rest()
+    assert [await ledger.close() for ledger in ledgers] == [True, True, True]
+    assert +ledgers[2].stages == {"profile_collected": 50, "skipped": 40}
+
+
+async def test_the_place_of_a_dead_process_among_max_accounts_goes_to_another(runs: Runs) -> None:
+    first = await runs.next(max_accounts=2)
+    await first.confirm([found("ann", "bob", "cid")])
+    assert len(await first.next_accounts(2)) == 2
+    second = await runs.next(max_accounts=2)
+    assert len(await second.next_accounts(5)) == 2
+    await second.confirm([collected("ann"), collected("bob")])
+    assert not await second.is_left()
+
+
+async def test_the_crawl_is_finished_by_the_last_to_leave_it_and_the_next_one_is_another(runs: Runs) -> None:
+    first, second = await runs.next(), await runs.next(alone=False)
+    await first.confirm([found("ann")])
+    await first.next_accounts(1)
+    assert await second.is_left()
+    await first.confirm([collected("ann")])
+    assert not await second.is_left()
+    assert await second.close()
     crawl = await runs.database["crawls"].find_one({"_id": first.crawl})
     assert crawl
-    assert (crawl["state"], crawl["runner"]["id"]) == ("running", "elsewhere:1")
+    assert crawl["state"] == "running"
+    assert await first.close()
+    third = await runs.next(alone=False)
+    assert (third.crawl, third.resumed) == ("bluesky-01234567-2", False)
+    crawl = await runs.database["crawls"].find_one({"_id": first.crawl})
+    assert crawl
+    assert (crawl["state"], crawl["runners"]) == ("finished", [])
+
+
+async def test_a_process_that_leaves_early_gives_back_what_it_had(runs: Runs) -> None:
+    first, second = await runs.next(), await runs.next(alone=False)
+    await first.add_seeds(["dan.test"])
+    await first.confirm([found("ann"), RootsFound(("at://did:plc:ann/app.bsky.feed.post/1",))])
+    await opened(first, "bob", "feed")
+    assert (len(await first.next_seeds(9)), len(await first.next_threads(9))) == (1, 1)
+    assert not await first.close()
+    assert await second.next_seeds(9) == ["dan.test"]
+    assert len(await second.next_threads(9)) == len(await second.next_open(9)) == 1
+    assert (await second.next_accounts(9))[0].did == "did:plc:ann"
+
+
+async def test_what_failed_for_now_is_not_tried_again_by_a_process_that_joins(runs: Runs) -> None:
+    first = await runs.next()
+    await first.confirm([found("late")])
+    await first.next_accounts(1)
+    await first.confirm([Ended("did:plc:late", "failed", "timeout: late", later=True)])
+    second = await runs.next(alone=False)
+    assert await second.next_accounts(1) == []
+    third = await runs.next()
+    assert len(await third.next_accounts(1)) == 1
+
+
+async def test_a_batch_that_was_claimed_and_not_handed_out_is_not_lost(runs: Runs) -> None:
+    ledger = await runs.next()
+    await ledger.confirm([found("ann")])
+    await ledger.next_accounts(1)
+    ledger._in_flight.accounts.clear()
+    assert await ledger.is_left()
+    assert len(await ledger.next_accounts(1)) == 1

@@ -111,20 +111,21 @@ TABLE: dict[tuple[State, str], dict[str, Any]] = {
     (asked, "failed for now"): {"state": "closed", "stage": "failed", "reason": "timeout: late", "later": True},
     (asked, "skipped"): {"state": "closed", "stage": "skipped", "reason": "purged"},
     (being_read, "more chains"): {"todo": {"follows": None, "feed": None, "list_a": None}},
-    (being_read, "page"): {"todo": {"follows": "next", "feed": None}},
-    (being_read, "last page"): {"todo": {"feed": None}},
-    (being_read, "error"): {"todo": {"feed": None}} | INVALID,
-    (being_read, "error for now"): {"todo": {"feed": None}} | TIMED_OUT,
+    (being_read, "page"): {"read_at": 2, "todo": {"follows": "next", "feed": None}},
+    (being_read, "last page"): {"read_at": 2, "todo": {"feed": None}},
+    (being_read, "error"): {"read_at": 2, "todo": {"feed": None}} | INVALID,
+    (being_read, "error for now"): {"read_at": 2, "todo": {"feed": None}} | TIMED_OUT,
     (being_read_to_its_end, "more chains"): {"todo": {"follows": None, "list_a": None}},
-    (being_read_to_its_end, "page"): {"todo": {"follows": "next"}},
-    (being_read_to_its_end, "last page"): {"state": "closed", "stage": "posts_collected", "todo": {}},
-    (being_read_to_its_end, "error"): {"state": "closed", "stage": "failed", "todo": {}} | INVALID,
-    (being_read_to_its_end, "error for now"): {"state": "closed", "stage": "failed", "todo": {}} | TIMED_OUT,
+    (being_read_to_its_end, "page"): {"read_at": 2, "todo": {"follows": "next"}},
+    (being_read_to_its_end, "last page"): {"read_at": 2, "state": "closed", "stage": "posts_collected", "todo": {}},
+    (being_read_to_its_end, "error"): {"read_at": 2, "state": "closed", "stage": "failed", "todo": {}} | INVALID,
+    (being_read_to_its_end, "error for now"): {"read_at": 2, "state": "closed", "stage": "failed", "todo": {}}
+    | TIMED_OUT,
     (being_read_after_an_error, "more chains"): {"todo": {"follows": None, "list_a": None}},
-    (being_read_after_an_error, "page"): {"todo": {"follows": "next"}},
-    (being_read_after_an_error, "last page"): {"state": "closed", "stage": "failed", "todo": {}} | FED,
-    (being_read_after_an_error, "error"): {"state": "closed", "stage": "failed", "todo": {}} | FED,
-    (being_read_after_an_error, "error for now"): {"state": "closed", "stage": "failed", "todo": {}}
+    (being_read_after_an_error, "page"): {"read_at": 2, "todo": {"follows": "next"}},
+    (being_read_after_an_error, "last page"): {"read_at": 2, "state": "closed", "stage": "failed", "todo": {}} | FED,
+    (being_read_after_an_error, "error"): {"read_at": 2, "state": "closed", "stage": "failed", "todo": {}} | FED,
+    (being_read_after_an_error, "error for now"): {"read_at": 2, "state": "closed", "stage": "failed", "todo": {}}
     | FED
     | {"later": True, "again": {"follows": "here"}},
 }

@@ -37,7 +37,7 @@ def test_a_good_run_passes_is_written_down_and_alerts_nobody(
     assert run["counts"] == {"post": 100}
     assert run["arguments"]["seeds"] == ["a.test", "b.test"]
     assert run["failures"] == []
-    assert run["exit_code"] is None
+    assert run["exit_code"] == 0
     assert run["started_at"] <= run["finished_at"]
     assert len(toy.reports()) == 1
     assert run["report"] in log
@@ -102,7 +102,7 @@ def test_a_run_ended_by_hand_is_not_judged(
         "not judged",
         "shutdown",
     ), log
-    assert run["exit_code"] is None
+    assert run["exit_code"] == 130
     assert sink.posts == []
     assert "not judged" in toy.reports()[0]
 

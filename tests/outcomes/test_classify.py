@@ -18,8 +18,18 @@ from scrapy.http import Response
 from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.test import get_crawler
 
-from harvester.middlewares.outcome import RequestFailed, classify, count, verdict_of
-from harvester.outcomes import BAD_CURSOR, OK, POLICIES, Outcome, Verdict, classify_answer, classify_exception
+from harvester.middlewares.outcome import classify, count
+from harvester.outcomes import (
+    BAD_CURSOR,
+    OK,
+    POLICIES,
+    Outcome,
+    RequestFailed,
+    Verdict,
+    classify_answer,
+    classify_exception,
+    verdict_of,
+)
 from harvester.parsers.identity import parse_error
 
 O = Outcome  # noqa: E741

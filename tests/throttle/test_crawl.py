@@ -97,7 +97,7 @@ class Ran:
         self.date, self.epoch = RefusingUntil("Retry-After"), RefusingUntil("RateLimit-Reset")
         self.slow, self.quick, self.stubborn = Slow(), Site(), Stubborn()
 
-    async def run(self, folder: Path) -> None:
+    async def run(self, folder: Path, redis_url: str) -> None:
         sites = [site for site in vars(self).values() if isinstance(site, Site)]
         for site in sites:
             await site.__aenter__()
@@ -108,7 +108,7 @@ class Ran:
             settings={"ROBOTSTXT_OBEY": False, "CONCURRENT_REQUESTS": 200, "HARVESTER_BACKOFF_FACTOR": 0.001},
             patches={"harvester.middlewares.throttle.UNSTATED_WAIT_S": SILENCE_S},
         )
-        limits = {"concurrent_per_host": str(AT_ONCE), "requests_per_second": str(PER_SECOND)}
+        limits = {"concurrent_per_host": str(AT_ONCE), "requests_per_second": str(PER_SECOND), "redis_url": redis_url}
         self.asked = len(urls)
         self.crawled: Crawled = await crawl(plan, folder, **limits)
         for site in sites:
@@ -116,9 +116,9 @@ class Ran:
 
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+def ran(tmp_path_factory: pytest.TempPathFactory, redis_url: str) -> Ran:
     ran = Ran()
-    asyncio.run(ran.run(tmp_path_factory.mktemp("throttle")))
+    asyncio.run(ran.run(tmp_path_factory.mktemp("throttle"), redis_url))
     return ran
 
 
@@ -184,7 +184,7 @@ def test_the_wait_is_shown_to_those_who_watch(ran: Ran) -> None:
 
 @pytest.mark.parametrize("ending", ["SIGINT", "close_spider"])
 @pytest.mark.skipif(os.name != "posix", reason="signals")
-async def test_end_of_the_run_is_not_kept_waiting_by_a_host(tmp_path: Path, ending: str) -> None:
+async def test_end_of_the_run_is_not_kept_waiting_by_a_host(tmp_path: Path, redis_url: str, ending: str) -> None:
     """And what waits neither fails nor is sent: it stays queued for a later run."""
 
     class Closing(Site):
@@ -196,7 +196,8 @@ async def test_end_of_the_run_is_not_kept_waiting_by_a_host(tmp_path: Path, endi
         urls = [f"{silent.url}/{number}" for number in range(20)]
         closing_url = f"{other.url}/last" if ending == "close_spider" else None
         plan = Plan([*urls, *([closing_url] if closing_url else [])], closing_url, {"ROBOTSTXT_OBEY": False})
-        process = await start(plan, tmp_path, concurrent_per_host="1", requests_per_second="20")
+        limits = {"concurrent_per_host": "1", "requests_per_second": "20", "redis_url": redis_url}
+        process = await start(plan, tmp_path, **limits)
         if ending == "SIGINT":
             await until(lambda: len(silent.arrivals) == 1)
             process.send_signal(signal.SIGINT)

@@ -1,0 +1,168 @@
+"""Deploys the project to a Scrapyd, and takes back what does not run there.
+
+Through Scrapyd's HTTP API, with aiohttp: scrapyd-deploy exits with 0 when Scrapyd says that a deploy failed, and
+scrapyd-client's classes cannot upload. Scrapyd keeps an egg that it cannot run, and would use it for the next job.
+"""
+
+import asyncio
+import json
+import logging
+import re
+from base64 import b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Self
+
+import aiohttp
+from yarl import URL
+
+from harvester.config import Config
+from harvester.exceptions import DeployError, ServiceError, UsageError
+
+logger = logging.getLogger(__name__)
+
+ANSWER_SECONDS = 120
+"""Scrapyd imports all spiders before it answers a deploy."""
+LONGEST_ANSWER = 1500
+"""Characters of what Scrapyd says that are shown: the end, where a traceback says what went wrong."""
+
+_name = re.compile(r"[A-Za-z0-9_-]{1,100}")
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """What Scrapyd has now."""
+
+    project: str
+    version: str
+    spiders: list[str]
+    default: str
+    """The version of jobs that name none: Scrapyd takes the highest."""
+
+
+def new_version() -> str:
+    """The time, in an order that Scrapyd understands: the newest is the highest."""
+    return f"{datetime.now(UTC):%Y%m%d%H%M%S}"
+
+
+async def deploy(config: Config, url: str, project: str, version: str, egg: bytes) -> Deployed:
+    """Deploys the egg and looks whether its spiders can be listed; if not, it is removed again.
+
+    Raises UsageError for names and versions that cannot be used, ServiceError when Scrapyd cannot be reached or
+    refuses the login, DeployError with Scrapyd's words when it cannot run the egg.
+    """
+    for what, name in (("project", project), ("version", version)):
+        if not _name.fullmatch(name):
+            raise UsageError(f"--{what}: {name!r} cannot be used; give letters, digits, - and _.")
+    async with Scrapyd.of(config, url) as scrapyd:
+        if version in await scrapyd.versions(project):
+            raise UsageError(f"--version: {project} {version} is deployed already. Give another, or none.")
+        try:
+            await scrapyd.post("addversion", {"project": project, "version": version}, egg)
+            spiders = await scrapyd.spiders(project, version)
+        except _ErrorAnswer as error:
+            fate = await _take_back(scrapyd, project, version)
+            raise DeployError(f"Scrapyd cannot run {project} {version}, {fate}. It says:\n{error}") from None
+        except (asyncio.CancelledError, ServiceError):
+            logger.warning("Whether %s %s runs is not known; it is removed", project, version)
+            await _take_back(scrapyd, project, version)
+            raise
+        versions = await scrapyd.versions(project)
+        return Deployed(project, version, spiders, versions[-1])
+
+
+async def _take_back(scrapyd: "Scrapyd", project: str, version: str) -> str:
+    """Removes the version; says what became of it."""
+    try:
+        await scrapyd.post("delversion", {"project": project, "version": version})
+    except (_ErrorAnswer, ServiceError) as error:
+        if version not in await scrapyd.versions(project):
+            return "and did not keep it"
+        return f"and it could not be removed ({error}): remove it by hand, or jobs will use it"
+    return "and it was removed there"
+
+
+class _ErrorAnswer(Exception):
+    """Scrapyd answered with the status `error`. Its text is Scrapyd's message."""
+
+
+class Scrapyd:
+    """The calls of Scrapyd's API that a deploy needs. Use it in `async with`."""
+
+    def __init__(self, url: URL, headers: Mapping[str, str]) -> None:
+        self._url = url
+        self._headers = headers
+
+    @classmethod
+    def of(cls, config: Config, url: str) -> Self:
+        """The Scrapyd at this address, with the configured login. Raises UsageError."""
+        try:
+            address = URL(url)
+        except ValueError:
+            address = URL()
+        if address.scheme not in ("http", "https") or not address.host:
+            raise UsageError(f"--url: {url!r} is not an http:// or https:// address.")
+        if address.user or address.password:
+            raise UsageError("--url: set HARVESTER_SCRAPYD_USER and HARVESTER_SCRAPYD_PASSWORD; no login in addresses.")
+        if not config.scrapyd_user or not config.scrapyd_password:
+            return cls(address, {})
+        login = f"{config.scrapyd_user}:{config.scrapyd_password.get_secret_value()}"
+        return cls(address, {"Authorization": f"Basic {b64encode(login.encode()).decode()}"})
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(
+            headers=self._headers, timeout=aiohttp.ClientTimeout(total=ANSWER_SECONDS)
+        )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._session.close()
+
+    async def versions(self, project: str) -> list[str]:
+        """Of the project, as Scrapyd sorts them; none when it does not know the project."""
+        versions: list[str] = (await self.get("listversions", {"project": project}))["versions"]
+        return versions
+
+    async def spiders(self, project: str, version: str) -> list[str]:
+        """Of the version, at least one. Raises _ErrorAnswer."""
+        answer = await self.get("listspiders", {"project": project, "_version": version})
+        if not answer["spiders"]:
+            raise _ErrorAnswer("there is no spider in it")
+        return sorted(answer["spiders"])
+
+    async def get(self, call: str, parameters: Mapping[str, str]) -> dict[str, Any]:
+        """The answer. Raises ServiceError, or _ErrorAnswer."""
+        return await self._ask("GET", call, params=parameters)
+
+    async def post(self, call: str, fields: Mapping[str, str], egg: bytes | None = None) -> dict[str, Any]:
+        """The same, with an upload."""
+        form = aiohttp.FormData(dict(fields))
+        if egg is not None:
+            form.add_field("egg", egg, filename="project.egg", content_type="application/octet-stream")
+        return await self._ask("POST", call, data=form)
+
+    async def _ask(self, method: str, call: str, **wishes: Any) -> dict[str, Any]:
+        address = self._url.with_path(f"{self._url.path.rstrip('/')}/{call}.json")
+        try:
+            async with self._session.request(method, address, allow_redirects=False, **wishes) as response:
+                status, body = response.status, await response.text(errors="replace")
+        except TimeoutError:
+            raise ServiceError(f"Scrapyd at {self._url} did not answer {call} in {ANSWER_SECONDS} s.") from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise ServiceError(f"Scrapyd at {self._url} cannot be reached: {error}. Does it run? See --url.") from None
+        if status in (401, 403):
+            raise ServiceError(
+                f"Scrapyd at {self._url} refuses the login (HTTP {status}): check HARVESTER_SCRAPYD_USER and"
+                " HARVESTER_SCRAPYD_PASSWORD against its configuration."
+            )
+        try:
+            answer: dict[str, Any] = json.loads(body)
+            said = answer["status"]
+        except (ValueError, KeyError, TypeError):
+            raise ServiceError(
+                f"{self._url} is no Scrapyd: it answered {call} with HTTP {status}. See --url."
+            ) from None
+        if said != "ok":
+            raise _ErrorAnswer(str(answer.get("message", body)).strip()[-LONGEST_ANSWER:])
+        return answer

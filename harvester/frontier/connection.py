@@ -1,0 +1,297 @@
+"""Connections to the Redis that holds the frontier: the configured one (also Sentinel, Cluster), or the private one."""
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
+
+from redis.asyncio import Redis, RedisCluster, Sentinel
+from redis.asyncio.cluster import ClusterNode
+from redis.asyncio.connection import parse_url
+from redis.asyncio.retry import Retry
+from redis.backoff import ConstantBackoff
+from redis.exceptions import (
+    AuthenticationError,
+    AuthenticationWrongNumberOfArgsError,
+    AuthorizationError,
+    BusyLoadingError,
+    ClusterDownError,
+    ConnectionError,
+    NoPermissionError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisClusterException,
+    RedisError,
+    ResponseError,
+    TimeoutError,
+    TryAgainError,
+)
+from scrapy.crawler import Crawler
+
+from harvester import services
+from harvester.config import Config
+from harvester.ending import is_ending
+from harvester.exceptions import ServiceError, UsageError
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+OPTIONS: dict[str, Any] = {
+    "socket_timeout": 15.0,
+    "socket_connect_timeout": 5.0,
+    "client_name": "harvester",
+    "retry": Retry(ConstantBackoff(0.1), 1),
+}
+"""A server that neither answers nor hangs up counts as unreachable after the timeout. One retry, for a connection that
+was closed while it was idle; longer waits are Patience's."""
+SENTINEL_PORT = 26379
+_REFUSALS = (AuthenticationError, AuthenticationWrongNumberOfArgsError, AuthorizationError, NoPermissionError)
+_PASSING = (ConnectionError, TimeoutError, ReadOnlyError, OutOfMemoryError, TryAgainError, ClusterDownError, OSError)
+_PASSING_WORDS = ("MISCONF", "NOREPLICAS", "BUSY ", "MASTERDOWN", "UNBLOCKED")
+"""Of errors that have no class: the disk is full, too few replicas, a script of someone else runs, a failover."""
+_FORMS = (
+    "redis://user:password@host:6379/0, rediss://... (TLS), unix:///path/to/socket,"
+    " redis+sentinel://host:26379,host:26379/service/0 or redis+cluster://host:6379"
+    " (% signs in a password as %25; TLS for the last two as rediss+...)"
+)
+_REMEDY = "Check HARVESTER_REDIS_URL and that the server runs, or unset it: harvester then runs a private one."
+
+
+def connect(config: Config) -> Redis | RedisCluster:
+    """A client for use on an event loop. Starts the private server when none is configured."""
+    return client_of(services.redis_url(config))
+
+
+def client_of(url: str) -> Redis | RedisCluster:
+    """A client of the server at this address. Raises UsageError when it is none."""
+    scheme, _, rest = url.partition("://")
+    try:
+        match scheme:
+            case "redis" | "rediss" | "unix":
+                return _single(url)
+            case "redis+sentinel" | "rediss+sentinel":
+                return _behind_sentinel(rest, tls=scheme.startswith("rediss"))
+            case "redis+cluster" | "rediss+cluster":
+                return _cluster(rest, tls=scheme.startswith("rediss"))
+    except (ValueError, TypeError) as error:
+        said = str(error).partition("'")[0].rstrip(": ")  # what it quotes may be a part of the password
+        raise UsageError(f"HARVESTER_REDIS_URL cannot be used: {said}. Give an address like {_FORMS}.") from None
+    raise UsageError(
+        f"HARVESTER_REDIS_URL cannot be used: harvester does not know addresses of the kind"
+        f" {scheme[:20] if rest else 'without ://'!r}. Give one like {_FORMS}."
+    )
+
+
+def check(config: Config) -> None:
+    """Asks Redis once, before anything is begun. Raises ServiceError or UsageError, with a remedy."""
+    failures: list[BaseException] = []
+
+    def ask() -> None:
+        try:
+            asyncio.run(_examine(config))
+        except BaseException as error:  # noqa: BLE001  it is raised below
+            failures.append(error)
+
+    # In a thread: the caller may already have an event loop.
+    thread = threading.Thread(target=ask)
+    thread.start()
+    thread.join()
+    for failure in failures:
+        if isinstance(failure, (RedisError, RedisClusterException, OSError)):
+            raise unavailable(failure) from None
+        raise failure
+
+
+def unavailable(error: Exception) -> ServiceError:
+    """What a command says and ends with when Redis fails it."""
+    what = "refuses harvester" if isinstance(error, (*_REFUSALS, ResponseError)) else "cannot be reached"
+    return ServiceError(f"Redis {what}: {_said(error)}. {_REMEDY}")
+
+
+def _single(url: str) -> Redis:
+    options = parse_url(url)
+    if not url.startswith("unix"):
+        _check_database(urlsplit(url).path.strip("/"))
+    client = Redis.from_url(url, **{name: value for name, value in OPTIONS.items() if name not in options})
+    pool = client.connection_pool
+    pool.connection_class(**pool.connection_kwargs)  # so that unknown options are noticed now
+    return client
+
+
+def _behind_sentinel(rest: str, *, tls: bool) -> Redis:
+    login, nodes, path, options = _parts(rest, SENTINEL_PORT)
+    service, _, database = path.partition("/")
+    if not service:
+        raise ValueError("it lacks the name of the service that the Sentinels watch, after the last host")
+    sentinel_options = {name: value for name, value in options.items() if name.startswith("ssl_")}
+    for name in ("username", "password"):
+        if value := options.pop(f"sentinel_{name}", None):
+            sentinel_options[name] = value
+    if tls:
+        options["ssl"] = sentinel_options["ssl"] = True
+    options = {**OPTIONS, **login, **options, "db": _check_database(database)}
+    for name in ("socket_timeout", "socket_connect_timeout"):
+        sentinel_options[name] = options["socket_connect_timeout"]
+    sentinel: Any = Sentinel(nodes, sentinel_kwargs=sentinel_options, **options)  # type: ignore[no-untyped-call]
+    client: Redis = sentinel.master_for(service)
+    return client
+
+
+def _cluster(rest: str, *, tls: bool) -> RedisCluster:
+    login, nodes, path, options = _parts(rest, 6379)
+    if path.strip("/") not in ("", "0"):
+        raise ValueError("a cluster has only database 0")
+    options = {**OPTIONS, **login, **options, "ssl": tls}
+    return RedisCluster(startup_nodes=[ClusterNode(host, port) for host, port in nodes], **options)
+
+
+def _parts(rest: str, default_port: int) -> tuple[dict[str, Any], list[tuple[str, int]], str, dict[str, Any]]:
+    """Login, hosts with ports, path and options of an address that may name several hosts."""
+    address, _, query = rest.partition("?")
+    place, _, path = address.partition("/")
+    user, _, hosts = place.rpartition("@")
+    nodes = []
+    for each in hosts.split(","):
+        parsed = urlsplit(f"//{each}")
+        if not parsed.hostname:
+            raise ValueError("it lacks a host")
+        nodes.append((parsed.hostname, parsed.port or default_port))
+    login = {k: v for k, v in parse_url(f"redis://{user}@host").items() if k in ("username", "password")}
+    options = {k: v for k, v in parse_url(f"redis://host?{query}").items() if k not in ("host", "port", "db")}
+    return login, nodes, path, options
+
+
+def _check_database(path: str) -> int:
+    if path and not path.isdecimal():
+        raise ValueError("the part after the host must be the number of a database, like /0")
+    return int(path or 0)
+
+
+async def _examine(config: Config) -> None:
+    redis: Any = connect(config)
+    try:
+        await redis.ping()
+        if isinstance(redis, RedisCluster):
+            about: dict[str, Any] = await redis.info(target_nodes=redis.get_random_node())
+        else:
+            about = await redis.info()
+        if problem := _problem_of(about, clustered=isinstance(redis, RedisCluster)):
+            raise ServiceError(problem)
+        await redis.eval("return cmsgpack.pack(redis.call('TIME'))", 1, "harvester")
+    finally:
+        with contextlib.suppress(RedisError, OSError):
+            await redis.aclose()
+
+
+def _problem_of(about: dict[str, Any], *, clustered: bool) -> str:
+    """Why requests would not be safe on a server that says this about itself; empty when they are."""
+    mode = about.get("redis_mode") or about.get("server_mode")
+    policy = str(about.get("maxmemory_policy", ""))
+    if mode == "sentinel":
+        return "HARVESTER_REDIS_URL names a Sentinel: write it as redis+sentinel://host:port/service."
+    if mode == "cluster" and not clustered:
+        return "HARVESTER_REDIS_URL names a node of a cluster: write it as redis+cluster://host:port."
+    if about.get("role") == "slave" and not clustered:
+        return "HARVESTER_REDIS_URL names a replica, which takes no requests: give the address of its primary."
+    if about.get("maxmemory") and policy.startswith("allkeys"):
+        return (
+            f"Redis throws keys away when it is full (maxmemory-policy {policy}), and requests would be lost with"
+            " them: set maxmemory-policy to noeviction. A full Redis then makes workers wait."
+        )
+    return ""
+
+
+class _Outage:
+    """What all users of Redis in one crawler share while it cannot be used."""
+
+    def __init__(self) -> None:
+        self.waiting = 0
+        """Operations that wait for it."""
+        self.given_up = ""
+        """Why nothing is tried any more: the run is ending, and Redis was not there."""
+
+
+_outages: WeakKeyDictionary[Crawler, _Outage] = WeakKeyDictionary()
+
+
+class Patience:
+    """Makes a Redis outage a pause: operations are tried until the server is back, has loaded, or has room."""
+
+    def __init__(self, crawler: Crawler, config: Config) -> None:
+        self._crawler = crawler
+        self._config = config
+        self._outage = _outages.setdefault(crawler, _Outage())
+
+    async def __call__(self, operation: Callable[[], Awaitable[T]]) -> T:
+        """The operation's result.
+
+        Raises ServiceError when Redis refuses harvester, and when the crawl is stopped during an outage.
+        """
+        if self._outage.given_up:
+            raise ServiceError(self._outage.given_up)
+        waited = False
+        try:
+            for attempt in itertools.count():
+                try:
+                    return await operation()
+                except (RedisError, RedisClusterException, OSError, ServiceError) as error:
+                    if isinstance(error, _REFUSALS):
+                        raise unavailable(error) from None
+                    if not _passes(error):
+                        raise
+                    if not waited:
+                        waited = True
+                        self._pause(error)
+                    elif is_ending(self._crawler):
+                        self._outage.given_up = f"Redis cannot be used, and the crawl was told to stop: {_said(error)}"
+                        raise ServiceError(self._outage.given_up) from None
+                    await asyncio.sleep(min(5.0, 0.2 * 2 ** min(attempt, 8)))
+                    with contextlib.suppress(ServiceError):
+                        await asyncio.to_thread(services.redis_url, self._config)
+            raise AssertionError
+        finally:
+            if waited:
+                self._resume()
+
+    def _pause(self, error: Exception) -> None:
+        self._outage.waiting += 1
+        if self._outage.waiting == 1:
+            logger.warning("%s; the crawl pauses until it can be used: %s", _condition(error), _said(error))
+            self._crawler.stats.set_value("harvester/waiting_for/redis", 1)
+            if self._crawler.engine:
+                self._crawler.engine.pause()
+
+    def _resume(self) -> None:
+        self._outage.waiting -= 1
+        if self._outage.waiting == 0:
+            engine = self._crawler.engine
+            self._crawler.stats.set_value("harvester/waiting_for/redis", 0)
+            if engine:
+                engine.unpause()
+                if engine.running:
+                    logger.info("Redis is back; the crawl goes on")
+
+
+def _passes(error: Exception) -> bool:
+    """Whether it says that the server is gone, going, coming or full."""
+    return isinstance(error, (*_PASSING, RedisClusterException, ServiceError)) or str(error).startswith(_PASSING_WORDS)
+
+
+def _condition(error: Exception) -> str:
+    if isinstance(error, OutOfMemoryError):
+        return "Redis is full"
+    if isinstance(error, BusyLoadingError):
+        return "Redis is starting"
+    if isinstance(error, ReadOnlyError):
+        return "Redis is failing over"
+    return "Redis cannot be reached"
+
+
+def _said(error: Exception) -> str:
+    """The error's text without the place in a script where it arose."""
+    return str(error).partition(" script:")[0].rstrip(".") or type(error).__name__

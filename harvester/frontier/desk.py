@@ -1,0 +1,220 @@
+"""What people ask of a frontier and do to it: status, fates, dead letters, forgetting, dropping."""
+
+import re
+from collections.abc import AsyncIterator, Iterable, Iterator
+from itertools import count, islice
+from typing import Any, TypeVar
+
+import msgspec
+from redis.asyncio import Redis, RedisCluster
+
+from harvester.frontier import scripts
+from harvester.frontier.entries import DeadLetter, Event, Fate, Status, WorkerStatus
+from harvester.frontier.keys import entry_id, prefix_of
+
+CHUNK = 1000
+"""Requests, fingerprints or shards that one script handles, so that Redis is not kept from workers for long."""
+LOW_BITS = 0xFFFFFFFF
+PLACES = ("queued", "ready", "waiting", "leased", "done", "skipped", "dead", "seen")
+
+T = TypeVar("T")
+
+
+class Desk:
+    """The part of the frontier that is not for workers."""
+
+    def __init__(self, redis: Redis | RedisCluster, spider: str) -> None:
+        self._redis: Any = redis  # its annotations mix answers of bytes, of str, awaited and not
+        self.spider = spider
+        self.prefix = prefix_of(spider)
+
+    async def status(self) -> Status:
+        """Everything at one moment."""
+        *tables, places, due_ms, seen, memory = msgspec.msgpack.decode(await self._run("status"))
+        counts, workers, jobs, sites = map(dict, tables)  # an empty table of Lua comes as a list
+        ready, waiting, leased, dead, entries, payloads = places
+        queued, done, skipped = (counts.get(name, 0) for name in ("queued", "done", "skipped"))
+        found = {"ready": ready, "waiting": waiting, "leased": leased, "dead": dead}
+        here = sum(found.values())
+        return Status(
+            queued=queued,
+            done=done,
+            skipped=skipped,
+            **found,
+            next_due=due_ms / 1000 if due_ms else None,
+            workers={name: WorkerStatus(n, age / 1000, ms / 1000) for name, (n, age, ms) in workers.items()},
+            done_by_outcome=_by_outcome(counts, "done"),
+            dead_by_outcome=_by_outcome(counts, "dead"),
+            skipped_by_outcome=_by_outcome(counts, "skipped"),
+            seen=seen,
+            **{name: counts.get(name, 0) for name in ("redelivered", "retried", "duplicates", "exchanges")},
+            memory_bytes=memory,
+            jobs={job: {name: numbers.get(name, 0) for name in PLACES} for job, numbers in jobs.items()},
+            sites=sites,
+            balanced=queued == done + skipped + here
+            and entries == payloads == here
+            and all(counts.get(name, 0) == number for name, number in found.items()),
+        )
+
+    async def dead(self, outcome: str | None = None, most: int = 100) -> list[DeadLetter]:
+        """Dead letters, the latest first."""
+        letters: list[DeadLetter] = []
+        async for name, at_ms, entry in self._graves():
+            if outcome in (None, entry.outcome):
+                letters.append(
+                    DeadLetter(
+                        id=name,
+                        url=entry.url,
+                        outcome=entry.outcome,
+                        reason=entry.reason,
+                        attempts=entry.attempts,
+                        deliveries=entry.deliveries,
+                        history=entry.events(),
+                        at=at_ms / 1000,
+                    )
+                )
+            if len(letters) == most:
+                break
+        return letters
+
+    async def replay(self, ids: Iterable[str] | None = None, outcome: str | None = None) -> int:
+        """Makes dead letters ready again, with their attempts and deliveries back at 0; returns how many.
+
+        Those with these ids, or with that outcome; all when neither is given.
+        """
+        if ids is None:
+            ids = [name async for name, _, entry in self._graves() if outcome in (None, entry.outcome)]
+        return sum([await self._run("replay", msgspec.msgpack.encode(chunk)) for chunk in _chunks(ids)])
+
+    async def look_up(self, fingerprint: int, job: str = "") -> Fate | None:
+        """Where the request is; None when it was never queued, or was forgotten."""
+        name = entry_id(fingerprint, job)
+        fate = await self._fate(name, fingerprint, job)
+        if fate is None and (unfiltered := await self._unfiltered(name)):
+            fate = await self._fate(unfiltered, fingerprint, job)
+        return fate
+
+    async def forget(self, fingerprints: Iterable[int], job: str = "") -> int:
+        """Lets these be queued anew, once they are no longer in the frontier; returns how many were known."""
+        total = 0
+        for chunk in _chunks(fingerprints):
+            rows = [(entry_id(number, job), str(number), number & LOW_BITS) for number in chunk]
+            total += await self._run("forget", job, msgspec.msgpack.encode(rows))
+        return total
+
+    async def forget_all(self, job: str = "") -> int:
+        """Forgets every fingerprint of the job; returns how many there were."""
+        total, more = 0, 1
+        while more:
+            number, more = await self._run("forget_all", job, CHUNK)
+            total += number
+        return total
+
+    async def addresses(self, job: str = "") -> AsyncIterator[tuple[int, str]]:
+        """Fingerprint and URL of every request of the job that is in the frontier or was skipped, and was filtered."""
+        match = _literal(job + ":" if job else "") + "*"
+        for key in ("entries", "skipped"):
+            async for name, packed in self._redis.hscan_iter(self.prefix + key, match=match, count=CHUNK):
+                owner, _, number = name.decode().rpartition(":")
+                if owner == job and "#" not in number:
+                    url = _decode(packed).url if key == "entries" else msgspec.msgpack.decode(packed)[3]
+                    yield int(number), url
+
+    async def drop(self) -> int:
+        """Removes the whole frontier of the spider, seen fingerprints included; returns how many requests it held.
+
+        The start list stays.
+        """
+        dropped: int = await self._run("drop")
+        for job in await self._redis.smembers(self.prefix + "scopes"):
+            await self.forget_all(job.decode())
+        keys = [key async for key in self._redis.scan_iter(match=_literal(self.prefix) + "*", count=CHUNK)]
+        for chunk in _chunks(keys):
+            await self._redis.unlink(*chunk)
+        return dropped
+
+    async def _run(self, name: str, *arguments: str | bytes | float) -> Any:
+        return await scripts.run(self._redis, name, self.prefix, *arguments)
+
+    async def _graves(self) -> AsyncIterator[tuple[str, float, "_Entry"]]:
+        """Id, time of death and entry of each dead letter, the latest first."""
+        for first in count(0, CHUNK):
+            rows = await self._redis.zrange(self.prefix + "dead", first, first + CHUNK - 1, desc=True, withscores=True)
+            if not rows:
+                return
+            entries = await self._redis.hmget(self.prefix + "entries", [name for name, _ in rows])
+            for (name, at_ms), packed in zip(rows, entries, strict=True):
+                if packed:  # it was not replayed in between
+                    yield name.decode(), at_ms, _decode(packed)
+
+    async def _fate(self, name: str, fingerprint: int, job: str) -> Fate | None:
+        found = await self._run("look_up", name, job, fingerprint, fingerprint & LOW_BITS)
+        if not found:
+            return None
+        state, at, worker, packed = found[0].decode(), float(found[1]) / 1000, found[2].decode(), found[3]
+        if state == "done":
+            return Fate(state)
+        if state == "skipped":
+            at_ms, outcome, reason, url = msgspec.msgpack.decode(packed)
+            return Fate(state, since=at_ms / 1000, outcome=outcome, reason=reason, url=url)
+        entry = _decode(packed)
+        history = entry.events()
+        last = history[-1] if history else Event(entry.queued_ms / 1000, "", "", "")
+        return Fate(
+            state=state,
+            since=last.at if state == "waiting" else at,
+            until=at if state == "waiting" else None,
+            worker=worker or None,
+            attempts=entry.attempts,
+            deliveries=entry.deliveries,
+            outcome=last.outcome,
+            reason=last.reason,
+            history=tuple(history),
+            url=entry.url,
+        )
+
+    async def _unfiltered(self, name: str) -> str | None:
+        """Id of a request with this fingerprint that was queued whatever was seen."""
+        for key in ("entries", "skipped"):
+            async for found, _ in self._redis.hscan_iter(self.prefix + key, match=_literal(name) + "#*", count=CHUNK):
+                return str(found.decode())
+        return None
+
+
+class _Entry(msgspec.Struct, array_like=True):
+    """An entry as common.lua describes it."""
+
+    job: str
+    site: str
+    priority: int
+    seq: int
+    attempts: int
+    deliveries: int
+    token: str
+    url: str
+    queued_ms: int
+    history: list[tuple[int, str, str, str]] = []
+    outcome: str = ""
+    reason: str = ""
+
+    def events(self) -> list[Event]:
+        return [Event(at_ms / 1000, event, outcome, reason) for at_ms, event, outcome, reason in self.history]
+
+
+_decode = msgspec.msgpack.Decoder(_Entry).decode
+
+
+def _by_outcome(counts: dict[str, int], place: str) -> dict[str, int]:
+    start = place + ":"
+    return {name.removeprefix(start): n for name, n in counts.items() if name.startswith(start) and n}
+
+
+def _literal(text: str) -> str:
+    """A pattern of Redis that matches this text."""
+    return re.sub(r"([\\*?\[\]^-])", r"\\\1", text)
+
+
+def _chunks(values: Iterable[T]) -> Iterator[list[T]]:
+    iterator = iter(values)
+    while chunk := list(islice(iterator, CHUNK)):
+        yield chunk

@@ -1,0 +1,221 @@
+"""One worker's part of one host: who waits here, what may go, and what must be asked of Redis. No traffic, no clock."""
+
+import random
+from asyncio import Future, TimerHandle, get_running_loop
+from collections import deque
+from typing import NamedTuple
+
+AHEAD_S = 0.2
+"""How far ahead a turn may lie when it is given."""
+BLOCK_S = 0.1
+"""The time whose turns one worker may be given together."""
+GRACE_S = 0.25
+"""How late a turn may be used; after it, it is lost. Event loops that are late themselves have longer."""
+BEAT_S = 1.0
+"""How often a worker that has places is heard of at least, and learns its share."""
+PLACE_LEASE_S = 5.0
+"""How long the places of a worker that is not heard of are kept for it."""
+IDLE_S = 2.0
+"""How long a worker keeps places that it does not use."""
+_MARGIN_S = 0.5
+"""How much earlier than Redis a worker considers its places lost."""
+
+
+class Answer(NamedTuple):
+    """What the script turns.lua gives. Durations in microseconds."""
+
+    start: int
+    turns: int
+    again: int
+    silence: int
+    places: int
+    share: int
+
+
+class Turn(NamedTuple):
+    """When one request may leave, and when it is too late."""
+
+    at: float
+    old_at: float
+
+
+class SharedHost:
+    """What a worker knows of a host that it shares with others. Times are of the worker's monotonic clock."""
+
+    def __init__(self, name: str, interval_s: float, limit: int) -> None:
+        self.name = name
+        self.interval_s = interval_s
+        self.waiting: deque[Future[None]] = deque()
+        """Requests in the order in which they came."""
+        self.timer: TimerHandle | None = None
+        self.silent_until = 0.0
+        self.untold = False
+        """Whether the silence must still be told to Redis."""
+        self.is_known = False
+        """Whether Redis counts this worker among those at the host."""
+        self._limit = limit
+        self._under_way = 0
+        self._places = 0
+        self._share = 0
+        """Places to come down to, since others lack them."""
+        self._turns: deque[Turn] = deque()
+        self._block = 1
+        self._lost = False
+        """Whether a turn of the last block was not used."""
+        self._late_s = 0.0
+        """How late this process lately was when a turn came."""
+        self._last_at = 0.0
+        """When a request left last."""
+        self._used_at = 0.0
+        """When one left or came to its end last."""
+        self._asked_at = 0.0
+        self._ask_again_at = 0.0
+        """When turns may be had again, since none were."""
+        self._lease_until = 0.0
+        self._is_asked = False
+        """Whether an answer is awaited."""
+        self._is_due = False
+        """Whether Redis must be asked whatever the reason."""
+        self._told_places = self._told_demand = 0
+        self._telling_until = 0.0
+
+    def join(self, again: bool = False) -> Future[None]:
+        """One more request waits; `again`: one that had its turn and could not use it."""
+        turn: Future[None] = get_running_loop().create_future()
+        if again:
+            self._under_way -= 1
+            self.waiting.appendleft(turn)
+        else:
+            self.waiting.append(turn)
+        return turn
+
+    def serve(self, now: float) -> float | None:
+        """Lets go those whose turn it is. Returns when something may change by itself."""
+        while self.waiting and self.waiting[0].done():
+            self.waiting.popleft()
+        if self.silent_until > now:
+            self._turns.clear()
+            return self.silent_until if self.waiting else None
+        while self._turns and self._turns[0].old_at <= now:
+            self._turns.popleft()
+            self._lost = True
+        while self.waiting and self._turns and self._has_place(now):
+            at = max(self._turns[0].at, self._last_at + self.interval_s / 2)
+            if at > now:
+                return at
+            self._turns.popleft()
+            turn = self.waiting.popleft()
+            if not turn.done():
+                self._under_way += 1
+                self._last_at = self._used_at = now
+                turn.set_result(None)
+        return self._ask_again_at if self.waiting and self._ask_again_at > now else None
+
+    def was_late(self, seconds: float) -> None:
+        """The process looked here that much after it meant to."""
+        self._late_s = max(seconds, 0.9 * self._late_s)
+
+    def left(self, now: float) -> None:
+        """A request came to its end. Its place is kept, unless others lack it."""
+        self._under_way -= 1
+        self._used_at = now
+        self._come_down()
+
+    def silence(self, until: float) -> bool:
+        """The host wants to be left alone. Returns whether that is news."""
+        is_news = until > self.silent_until + 1
+        self.silent_until = max(until, self.silent_until)
+        return is_news
+
+    def beat(self, now: float) -> None:
+        """To be called several times a second."""
+        is_silent = self.silent_until > now + BEAT_S
+        if not self._under_way and (is_silent or not self.waiting):
+            if self.is_known and now - self._used_at >= IDLE_S:
+                self.give_back()
+                self._is_due = True
+        elif now - self._asked_at >= BEAT_S or (self._places < self._share or not self._places):
+            self._is_due = True
+
+    def give_back(self) -> None:
+        """Nothing is wanted here any more."""
+        self._turns.clear()
+        self._places = self._under_way
+
+    def is_over(self, now: float) -> bool:
+        """Whether nothing need be remembered."""
+        busy = self.waiting or self._under_way or self.is_known or self._is_asked or self._is_due or self.untold
+        return not busy and self.silent_until <= now
+
+    def must_ask(self, now: float) -> bool:
+        """Whether Redis must be asked now."""
+        if self._is_asked:
+            return False
+        if self._is_due or self.untold or self._places < self._told_places:
+            return True
+        if not self.waiting or self.silent_until > now:
+            return False
+        if self._lease_until <= now:
+            return True
+        if self._under_way >= self._places:
+            return self._demand(now) > self._told_demand
+        return self._wanted(now) > 0 and now >= self._ask_again_at
+
+    def ask(self, now: float) -> list[int]:
+        """The question, as turns.lua takes it from its second argument on."""
+        self._is_asked, self._is_due, self._asked_at = True, False, now
+        if self._lease_until <= now:
+            self._places = self._under_way  # the others may have been given to other workers
+        self._told_demand = self._demand(now)
+        self._telling_until = self.silent_until if self.untold else 0.0
+        wanted = self._wanted(now)
+        if wanted:
+            most = max(1, int(BLOCK_S / self.interval_s))
+            self._block = max(1, self._block // 2) if self._lost else min(self._block * 2, most)
+            self._lost = False
+        return [
+            round(self.interval_s * 1e6),
+            wanted,
+            round(AHEAD_S * 1e6),
+            self._limit,
+            self._places,
+            self._under_way,
+            self._told_demand,
+            int(self.is_known),
+            round(PLACE_LEASE_S * 1e6),
+            max(0, round((self._telling_until - now) * 1e6)),
+        ]
+
+    def hear(self, answer: Answer, asked_at: float, now: float) -> bool:
+        """Takes in the answer. Returns whether it tells of a silence that was not known here."""
+        self._is_asked = False
+        self._lease_until = asked_at + PLACE_LEASE_S - _MARGIN_S
+        self._places = self._told_places = answer.places
+        self._share = answer.share
+        self.is_known = bool(answer.places or self._told_demand)
+        self._come_down()
+        for number in range(answer.turns):
+            at = now + answer.start / 1e6 + number * self.interval_s
+            self._turns.append(Turn(at, at + GRACE_S + 2 * self._late_s))
+        # Who was sent away comes back at a moment of its own, so that it is not always the same one that is too late.
+        self._ask_again_at = now + answer.again / 1e6 + AHEAD_S * random.uniform(0, 0.9) if answer.again else 0.0
+        if self.untold and self.silent_until <= self._telling_until:
+            self.untold = False
+        elif not answer.silence and self.silent_until > now + 2:
+            self.untold = True  # Redis lost it
+        return bool(answer.silence) and self.silence(now + answer.silence / 1e6)
+
+    def _has_place(self, now: float) -> bool:
+        return self._under_way < self._places and now < self._lease_until
+
+    def _come_down(self) -> None:
+        self._places = min(self._places, max(self._under_way, self._share))
+
+    def _demand(self, now: float) -> int:
+        waiting = 0 if self.silent_until > now else len(self.waiting)
+        return min(self._limit, self._under_way + waiting)
+
+    def _wanted(self, now: float) -> int:
+        if self.silent_until > now or len(self._turns) > self._block // 2:
+            return 0
+        return max(0, min(self._block, len(self.waiting) - len(self._turns)))

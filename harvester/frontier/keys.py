@@ -1,0 +1,17 @@
+"""Names of a spider's keys in Redis and of the entries in its frontier."""
+
+
+def prefix_of(spider: str) -> str:
+    """Of all keys of the spider. The braces put them in the cluster slot of its start list."""
+    return f"harvester:{{{start_list_of(spider)}}}:"
+
+
+def start_list_of(spider: str) -> str:
+    """The list that feeds the spider, under the name that users of scrapy-redis know."""
+    return f"{spider}:start_urls"
+
+
+def entry_id(fingerprint: int, job: str = "", token: str = "") -> str:
+    """Id of a request; with a token that of one that is queued whatever was seen."""
+    number = f"{job}:{fingerprint}" if job else str(fingerprint)
+    return f"{number}#{token}" if token else number

@@ -1,0 +1,137 @@
+"""A lease in this worker's hands: what happened to its request, and the one fate that follows from it."""
+
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from dataclasses import dataclass
+from inspect import isawaitable
+from typing import Any
+
+from scrapy import Request
+from scrapy.exceptions import CloseSpider, IgnoreRequest
+from twisted.python.failure import Failure
+
+from harvester.ending import Stopped
+from harvester.exceptions import HarvesterError
+from harvester.frontier.entries import Dead, Done, Operation, Release, Skip
+from harvester.outcomes import POLICIES, Outcome, Verdict, verdict_of
+
+LEASE = "harvester_lease"
+"""Key in Request.meta: id of the lease under which the request is worked on."""
+TRIES = "harvester_tries"
+"""Key in Request.meta: how often it was tried."""
+NOT_BEFORE = "harvester_not_before"
+"""Key in Request.meta of a retry: until when it waits in the frontier, in seconds of the epoch."""
+WHY = "harvester_why"
+"""Key in Request.meta of a retry: outcome and reason of the try before, and whether it was one (or never sent)."""
+_OURS = (LEASE, NOT_BEFORE, TRIES, WHY)
+
+
+@dataclass(slots=True)
+class Lease:
+    """A request that is being worked on."""
+
+    id: str
+    moved: bool = False
+    """Whether it goes on as another request: a retry, a redirect."""
+    exhausted: bool = False
+    """Whether its callback was run to the end."""
+    verdict: Verdict | None = None
+    """On a download that failed."""
+    error: str | None = None
+    """What is wrong with this program, or with the page it did not expect."""
+    given_back: bool = False
+    """Whether the run ends before the work is done."""
+
+    def fate(self) -> Operation:
+        """What the frontier is told when nothing more will happen to the request here."""
+        if self.given_back:
+            return Release(self.id)
+        if self.error is not None:
+            return Dead(self.id, Outcome.INVALID, self.error)
+        if self.verdict is not None:
+            if not POLICIES[self.verdict.outcome].error:
+                return Done(self.id, self.verdict.outcome)
+            end = Skip if self.verdict.outcome is Outcome.POLICY_DENIED else Dead
+            return end(self.id, self.verdict.outcome, self.verdict.reason)
+        if self.exhausted:
+            return Done(self.id)
+        return Dead(self.id, Outcome.INVALID, "it ended without an answer and without an error")
+
+    def failed_by(self, error: BaseException) -> None:
+        """Notes an exception of a callback, an errback or an item pipeline."""
+        if isinstance(error, CloseSpider):
+            self.given_back = True
+        else:
+            self.error = f"{type(error).__name__}: {error}{_place_of(error)}"
+
+
+class WatchedErrback:
+    """Stands before the errback of a leased request: sees each failure, also when there is no errback."""
+
+    def __init__(self, lease: Lease, errback: Callable[[Failure], Any] | None) -> None:
+        self.lease = lease
+        self.errback = errback
+
+    def __call__(self, failure: Failure) -> Any:
+        error = failure.value
+        assert error is not None
+        if isinstance(error, Stopped):
+            self.lease.given_back = True
+        elif isinstance(error, HarvesterError) and not isinstance(error, IgnoreRequest):
+            self.lease.failed_by(error)
+        else:
+            self.lease.verdict = verdict_of(error)
+        if self.errback is None:
+            failure.raiseException()
+        try:
+            output = self.errback(failure)
+        except BaseException as raised:
+            self._raised(raised, error)
+            raise
+        if hasattr(output, "__aiter__") or isawaitable(output):
+            return self._watch_async(output, error)
+        if isinstance(output, Iterable) and not isinstance(output, (dict, str, bytes)):
+            return self._watch(output, error)
+        return fresh(output) if isinstance(output, Request) else output
+
+    def _watch(self, outputs: Iterable[Any], error: BaseException) -> Iterator[Any]:
+        try:
+            for output in outputs:
+                yield fresh(output) if isinstance(output, Request) else output
+        except BaseException as raised:
+            self._raised(raised, error)
+            raise
+
+    async def _watch_async(self, output: Any, error: BaseException) -> AsyncIterator[Any]:
+        try:
+            if isawaitable(output):
+                for each in await output or ():
+                    yield fresh(each) if isinstance(each, Request) else each
+            else:
+                async for each in output:
+                    yield fresh(each) if isinstance(each, Request) else each
+        except BaseException as raised:
+            self._raised(raised, error)
+            raise
+
+    def _raised(self, raised: BaseException, error: BaseException) -> None:
+        if raised is not error and not isinstance(raised, GeneratorExit):
+            self.lease.failed_by(raised)
+
+
+def fresh(request: Request) -> Request:
+    """A request that a callback yielded, without what it may have copied from the one it came from."""
+    for name in _OURS:
+        request.meta.pop(name, None)
+    if isinstance(request.errback, WatchedErrback):
+        request.errback = request.errback.errback
+    return request
+
+
+def _place_of(error: BaseException) -> str:
+    """Where in a file the exception was raised, for the person who mends it."""
+    trace = error.__traceback__
+    if trace is None:
+        return ""
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    return f" ({trace.tb_frame.f_code.co_filename.rpartition('/')[2]}:{trace.tb_lineno})"

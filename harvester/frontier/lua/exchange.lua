@@ -1,0 +1,286 @@
+-- One round trip of a worker: its operations, its heartbeat, requests that are due, new leases.
+-- ARGV: worker, number of its last answer, leases wanted, most leases of a site, lease timeout in ms,
+-- most deliveries, operations (msgpack), payloads. An operation says which bytes of the payloads are its own.
+
+local worker, known, wanted, per_site = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local timeout, max_deliveries = tonumber(ARGV[5]), tonumber(ARGV[6])
+local operations, payloads = cmsgpack.unpack(ARGV[7]), ARGV[8]
+local leases, held_key = P .. 'leases:' .. worker, P .. 'held:' .. worker
+local MOST_DUE = 500
+
+local accepted, duplicates, stale = 0, 0, 0
+local state = redis.call('HMGET', P .. 'counts', 'number', 'seq')
+local number = math.max(clock[1] * 1000000 + clock[2], (state[1] or 0) + 1, known + 1)
+local seq = tonumber(state[2] or 0)
+
+local apply = {}
+
+function apply.push(op)
+    local _, id, fingerprint, low, first, last, token, url, priority, job, site, due, filtered = unpack(op)
+    if not see(scope_of(job), fingerprint, low) then
+        local entry = filtered and load(id)
+        if filtered and not (entry and entry[TOKEN] == token) then
+            duplicates = duplicates + 1
+        else
+            accepted = accepted + 1
+        end
+        return
+    end
+    seq = seq + 1
+    local entry = { job, site, priority, seq, 0, 0, token, url, now }
+    if redis.call('HSETNX', P .. 'entries', id, cmsgpack.pack(entry)) == 1 then
+        count(job, 'queued', 1)
+    else -- its fingerprint was forgotten while it was here
+        local old = load(id)
+        if not old[OUTCOME] then
+            duplicates = duplicates + 1
+            return
+        end
+        raise(id, old)
+        store(id, entry)
+    end
+    redis.call('HSET', P .. 'payloads', id, string.sub(payloads, first, last))
+    place(id, entry, due)
+    accepted = accepted + 1
+end
+
+-- The operations below end a lease.
+local function ended(id)
+    local entry = unlease(worker, id)
+    if not entry then
+        stale = stale + 1
+    end
+    return entry
+end
+
+function apply.done(op)
+    local _, id, outcome = unpack(op)
+    local entry = ended(id)
+    if entry then
+        remove(id)
+        count(entry[JOB], 'done', 1)
+        count_all('done:' .. outcome, 1)
+    end
+end
+
+function apply.skip(op)
+    local _, id, outcome, reason = unpack(op)
+    local entry = ended(id)
+    if entry then
+        remove(id)
+        redis.call('HSET', P .. 'skipped', id, cmsgpack.pack({ now, outcome, reason, entry[URL] }))
+        count(entry[JOB], 'skipped', 1)
+        count_all('skipped:' .. outcome, 1)
+    end
+end
+
+function apply.dead(op)
+    local _, id, outcome, reason = unpack(op)
+    local entry = ended(id)
+    if entry then
+        bury(id, entry, outcome, reason)
+    end
+end
+
+function apply.again(op)
+    local _, id, first, last, url, site, priority, outcome, reason, due, attempt = unpack(op)
+    local entry = ended(id)
+    if entry then
+        entry[SITE], entry[PRIORITY], entry[URL] = site, priority, url
+        if attempt then
+            entry[ATTEMPTS] = entry[ATTEMPTS] + 1
+            count_all('retried', 1)
+        end
+        remember(entry, attempt and 'retry' or 'redirect', outcome, reason)
+        store(id, entry)
+        redis.call('HSET', P .. 'payloads', id, string.sub(payloads, first, last))
+        place(id, entry, due)
+    end
+end
+
+function apply.release(op)
+    local entry = ended(op[2])
+    if entry then
+        make_ready(op[2], entry)
+    end
+end
+
+-- How many of n turns each gets, so that virtual times (ascending) come as even as they can.
+local function shares(times, n)
+    local members, used = 1, 0
+    while members < #times and used + members * (times[members + 1] - times[members]) <= n do
+        used = used + members * (times[members + 1] - times[members])
+        members = members + 1
+    end
+    local each, rest = math.floor((n - used) / members), (n - used) % members
+    local result = {}
+    for i = 1, members do
+        result[i] = times[members] - times[i] + each + (i <= rest and 1 or 0)
+    end
+    return result
+end
+
+-- Deals n turns out to the members of a round. take(member, n) returns how many it used and whether it has more.
+local function deal(round, n, take)
+    local taken, passed, n_passed = 0, {}, 0
+    while taken < n do
+        local members, times = {}, {}
+        local rows = redis.call('ZRANGE', round, 0, n - taken + n_passed - 1, 'WITHSCORES')
+        for i = 1, #rows, 2 do
+            if not passed[rows[i]] then
+                members[#members + 1], times[#times + 1] = rows[i], tonumber(rows[i + 1])
+            end
+        end
+        if #members == 0 then
+            break
+        end
+        for i, share in ipairs(shares(times, n - taken)) do
+            local member = members[i]
+            if share > 0 then
+                local got, more = take(member, share)
+                taken = taken + got
+                if not more then
+                    redis.call('ZREM', round, member)
+                else
+                    if got > 0 then
+                        redis.call('ZINCRBY', round, got, member)
+                    end
+                    if got < share then
+                        passed[member] = times[i] + got
+                        n_passed = n_passed + 1
+                    end
+                end
+            end
+        end
+    end
+    if n_passed > 0 then -- turns that a member could not use are not saved up
+        local rows = redis.call('ZRANGE', round, 0, n_passed, 'WITHSCORES')
+        for i = 1, #rows, 2 do
+            if not passed[rows[i]] then
+                for member, time in pairs(passed) do
+                    if time < tonumber(rows[i + 1]) then
+                        redis.call('ZADD', round, rows[i + 1], member)
+                    end
+                end
+                break
+            end
+        end
+    end
+    return taken
+end
+
+local ids = {}
+
+local function take_from_site(job, site, n)
+    local held = tonumber(redis.call('HGET', held_key, site) or 0)
+    local most = math.min(n, per_site - held)
+    if most <= 0 then
+        return 0, true
+    end
+    local popped = redis.call('ZPOPMIN', P .. 'ready:' .. job .. '\0' .. site, most)
+    local got = #popped / 2
+    if got > 0 then
+        for i = 1, #popped, 2 do
+            ids[#ids + 1] = popped[i]
+        end
+        redis.call('HINCRBY', held_key, site, got)
+        count(job, 'ready', -got)
+        count(job, 'leased', got)
+    end
+    return got, got == most
+end
+
+local function take_from_job(job, n)
+    local sites = P .. 'sites:' .. job
+    local got = deal(sites, n, function(site, share)
+        return take_from_site(job, site, share)
+    end)
+    return got, redis.call('EXISTS', sites) == 1
+end
+
+local function lease()
+    deal(P .. 'jobs', wanted, take_from_job)
+    local leased, found = {}, {}
+    for first = 1, #ids, CHUNK do
+        local last = math.min(#ids, first + CHUNK - 1)
+        local entries = redis.call('HMGET', P .. 'entries', unpack(ids, first, last))
+        local bodies = redis.call('HMGET', P .. 'payloads', unpack(ids, first, last))
+        local scored = {}
+        for i = 1, last - first + 1 do
+            local entry, id = cmsgpack.unpack(entries[i]), ids[first + i - 1]
+            scored[2 * i - 1], scored[2 * i] = number, id
+            leased[#leased + 1] = { id, #bodies[i], entry[ATTEMPTS], entry[DELIVERIES], entry[JOB], entry[SITE] }
+            found[#found + 1] = bodies[i]
+        end
+        redis.call('ZADD', leases, unpack(scored))
+    end
+    return leased, table.concat(found)
+end
+
+-- First a command that a full Redis lets through: it refuses a script only at its first write,
+-- and acknowledging makes room.
+local growing = false
+for _, op in ipairs(operations) do
+    growing = growing or op[1] == 'push' or op[1] == 'again'
+end
+if not growing then
+    redis.call('HDEL', P .. 'counts', '')
+end
+
+redis.call('ZADD', P .. 'workers', now, worker)
+local beats = redis.call('HMGET', P .. 'beats', 'last', 'since')
+if not beats[1] or now - beats[1] > timeout / 2 then
+    redis.call('HSET', P .. 'beats', 'last', now, 'since', now)
+else
+    redis.call('HSET', P .. 'beats', 'last', now)
+end
+
+-- Leases of which the worker never heard: its last answer was lost, or a process before it had the same name.
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', leases, '(' .. ARGV[2], '+inf')) do
+    if known == 0 then
+        redeliver(worker, id, max_deliveries)
+    else
+        give_back(worker, id)
+    end
+end
+
+for _, op in ipairs(operations) do
+    apply[op[1]](op)
+end
+count_all('duplicates', duplicates)
+count_all('exchanges', 1)
+
+local due = redis.call('ZRANGEBYSCORE', P .. 'waiting', '-inf', now, 'LIMIT', 0, MOST_DUE)
+for _, id in ipairs(due) do
+    local entry = load(id)
+    make_ready(id, entry)
+    count(entry[JOB], 'waiting', -1)
+end
+in_chunks('ZREM', P .. 'waiting', due)
+
+local leased, found = {}, ''
+if wanted > 0 then
+    leased, found = lease()
+end
+redis.call('HSET', P .. 'counts', 'number', number, 'seq', seq)
+write_scopes()
+write_counts()
+
+local now_there = redis.call('HMGET', P .. 'counts', 'ready', 'waiting', 'leased')
+local next_due = redis.call('ZRANGE', P .. 'waiting', 0, 0, 'WITHSCORES')
+return {
+    cmsgpack.pack({
+        number,
+        now,
+        accepted,
+        duplicates,
+        stale,
+        tonumber(now_there[1] or 0),
+        tonumber(now_there[2] or 0),
+        tonumber(now_there[3] or 0),
+        tonumber(next_due[2] or 0),
+        redis.call('ZCARD', leases),
+        leased,
+    }),
+    found,
+}

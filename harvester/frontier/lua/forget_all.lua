@@ -1,0 +1,23 @@
+-- Forgets the last shards of a job: what they held maps to the shards below, which do not know it.
+-- ARGV: job, how many shards at most. Returns how many fingerprints, and whether shards are left.
+
+local scope, most = scope_of(ARGV[1]), tonumber(ARGV[2])
+local forgotten = 0
+while most > 0 do
+    most = most - 1
+    local key = scope.key .. (scope.size + scope.split - 1)
+    forgotten = forgotten + redis.call('SCARD', key)
+    redis.call('UNLINK', key)
+    if scope.size == 1 and scope.split == 0 then
+        break
+    end
+    if scope.split == 0 then
+        scope.size = scope.size / 2
+        scope.split = scope.size
+    end
+    scope.split = scope.split - 1
+end
+scope.seen = scope.seen - forgotten
+scope.changed = true
+write_scopes()
+return { forgotten, scope.seen > 0 and 1 or 0 }

@@ -1,0 +1,22 @@
+-- Takes the leases of silent workers back. Returns how many, and whether more are left.
+-- ARGV: the worker that asks, lease timeout in ms, most deliveries, how many at most.
+
+local asking, timeout, max_deliveries, most = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+if not steady(timeout) then
+    return { 0, 0 }
+end
+local taken = 0
+for _, worker in ipairs(redis.call('ZRANGEBYSCORE', P .. 'workers', '-inf', now - timeout)) do
+    if worker ~= asking and taken < most then
+        local ids = redis.call('ZRANGE', P .. 'leases:' .. worker, 0, most - taken - 1)
+        for _, id in ipairs(ids) do
+            redeliver(worker, id, max_deliveries)
+        end
+        taken = taken + #ids
+        if redis.call('EXISTS', P .. 'leases:' .. worker) == 0 then
+            redis.call('ZREM', P .. 'workers', worker)
+        end
+    end
+end
+write_counts()
+return { taken, taken == most and 1 or 0 }

@@ -1,0 +1,157 @@
+"""What people ask of a spider's frontier and do to it, from the command line or through an API. Plain data in and out.
+
+Everything here raises ServiceError when Redis cannot be had, and UsageError for what cannot be used.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+from pymongo.errors import OperationFailure, PyMongoError
+from redis.exceptions import RedisError
+from scrapy import Request
+
+from harvester import mongodb
+from harvester.config import Config
+from harvester.exceptions import ServiceError, UsageError
+from harvester.frontier import connection
+from harvester.frontier.entries import DeadLetter, Fate, Status
+from harvester.frontier.seen import fingerprint
+from harvester.frontier.store import Frontier
+from harvester.items import RECORDS
+
+CHUNK = 10_000
+"""Fingerprints that are forgotten together."""
+
+
+class Rates(NamedTuple):
+    """A second, between two readings."""
+
+    queued: float
+    done: float
+    ended_otherwise: float
+    """Skipped and dead."""
+    retried: float
+
+
+class Reading(NamedTuple):
+    """A frontier now, and how fast it changes."""
+
+    status: Status
+    rates: Rates
+
+
+async def status(config: Config, spider: str, seconds: float = 1.0) -> Reading:
+    """Reads it twice, so many seconds apart; the status is that of the second time."""
+    async with _frontier(config, spider) as frontier:
+        before = await frontier.status()
+        await asyncio.sleep(seconds)
+        after = await frontier.status()
+
+    def rate(*names: str) -> float:
+        return sum(getattr(after, name) - getattr(before, name) for name in names) / seconds
+
+    return Reading(after, Rates(rate("queued"), rate("done"), rate("skipped", "dead"), rate("retried")))
+
+
+async def dead(config: Config, spider: str, outcome: str | None = None, most: int = 100) -> list[DeadLetter]:
+    """Dead letters, the latest first."""
+    async with _frontier(config, spider) as frontier:
+        return await frontier.dead(outcome, most)
+
+
+async def replay(config: Config, spider: str, ids: Sequence[str] | None = None, outcome: str | None = None) -> int:
+    """Makes dead letters ready again: those with these ids, or that outcome, or all. Returns how many."""
+    async with _frontier(config, spider) as frontier:
+        return await frontier.replay(ids, outcome)
+
+
+async def forget(config: Config, spider: str, urls: Iterable[str], job: str = "") -> int:
+    """Lets pages that were seen be asked for again. Returns how many of them were known."""
+    numbers = [fingerprint_of(url) for url in urls]
+    async with _frontier(config, spider) as frontier:
+        return await frontier.forget(numbers, job)
+
+
+async def forget_matching(config: Config, spider: str, pattern: str, job: str = "") -> int:
+    """Forgets every page whose address matches the regular expression somewhere. Returns how many were known.
+
+    Addresses are known of what is in the frontier or was skipped, and of the pages from which records are stored.
+    """
+    try:
+        expression = re.compile(pattern)
+    except re.error as error:
+        raise UsageError(f"--pattern: {pattern!r} is no regular expression: {error}.") from None
+    async with _frontier(config, spider) as frontier:
+        numbers = {number async for number, url in frontier.addresses(job) if expression.search(url)}
+        forgotten = await frontier.forget(numbers, job)
+        async for urls in _harvested(config, spider, pattern):
+            others = {fingerprint_of(url) for url in urls} - numbers
+            forgotten += await frontier.forget(others, job)
+    return forgotten
+
+
+async def forget_all(config: Config, spider: str, job: str = "") -> int:
+    """Forgets all pages. Returns how many there were."""
+    async with _frontier(config, spider) as frontier:
+        return await frontier.forget_all(job)
+
+
+async def drop(config: Config, spider: str) -> int:
+    """Removes the whole frontier, its memory of pages included. Returns how many requests it held."""
+    async with _frontier(config, spider) as frontier:
+        return await frontier.drop()
+
+
+async def find(config: Config, spider: str, url: str, job: str = "") -> Fate | None:
+    """Where the request of this address is; None when the frontier does not know it."""
+    number = fingerprint_of(url)
+    async with _frontier(config, spider) as frontier:
+        return await frontier.look_up(number, job)
+
+
+def fingerprint_of(url: str) -> int:
+    """Of a plain request of this address. Raises UsageError when it is none."""
+    try:
+        return fingerprint(Request(url))
+    except ValueError:
+        raise UsageError(f"{url!r} is no address: give it whole, like https://example.com/page.") from None
+
+
+@asynccontextmanager
+async def _frontier(config: Config, spider: str) -> AsyncIterator[Frontier]:
+    await asyncio.to_thread(connection.check, config)
+    redis = connection.connect(config)
+    try:
+        yield Frontier(redis, spider)
+    except (RedisError, OSError) as error:
+        raise ServiceError(f"Redis cannot be reached: {error}. Check HARVESTER_REDIS_URL and that it runs.") from None
+    finally:
+        await redis.aclose()
+
+
+async def _harvested(config: Config, spider: str, pattern: str) -> AsyncIterator[set[str]]:
+    """Addresses of the pages from which the spider's records come, those that match, in portions."""
+    database = await asyncio.to_thread(mongodb.connect, config)
+    try:
+        for kind in RECORDS:
+            match = {"provenance.spider": spider, "provenance.url": {"$regex": pattern}}
+            stages = [{"$match": match}, {"$group": {"_id": "$provenance.url"}}]
+            urls: set[str] = set()
+            async for row in await database[kind.COLLECTION].aggregate(stages, allowDiskUse=True):
+                urls.add(row["_id"])
+                if len(urls) == CHUNK:
+                    yield urls
+                    urls = set()
+            yield urls
+    except PyMongoError as error:
+        if isinstance(error, OperationFailure) and error.code == _BAD_EXPRESSION:
+            raise UsageError(f"--pattern: MongoDB cannot use {pattern!r}: {error.details}.") from None
+        raise mongodb.unavailable(error) from None
+    finally:
+        await database.client.close()
+
+
+_BAD_EXPRESSION = 51091

@@ -1,0 +1,226 @@
+"""The scheduler of spiders whose requests wait in the shared frontier in Redis.
+
+A request is leased, and acknowledged when all that follows from it is safe: its callback exhausted, the requests it
+led to in the frontier, its items through the pipelines. scrapy-redis pops a request when it is handed out, and loses
+it with the worker.
+"""
+
+import logging
+import os
+import secrets
+import socket
+from time import monotonic
+from typing import Any, Self
+from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
+
+from scrapy import Request, Spider, signals
+from scrapy.crawler import Crawler
+from scrapy.utils.defer import deferred_from_coro
+from scrapy_redis.scheduler import Scheduler as ScrapyRedisScheduler
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+
+from harvester.config import Config, load_config
+from harvester.ending import end
+from harvester.exceptions import HarvesterError
+from harvester.frontier.codec import UnserialisableRequestError, decode, encode
+from harvester.frontier.connection import Patience, connect
+from harvester.frontier.entries import Again, Dead, Push
+from harvester.frontier.leases import LEASE, NOT_BEFORE, WHY, Lease, WatchedErrback, fresh
+from harvester.frontier.store import Frontier
+from harvester.frontier.traffic import Traffic
+from harvester.outcomes import Outcome
+
+logger = logging.getLogger(__name__)
+
+JOB = "job"
+"""Key in Request.meta: the job a request belongs to. Jobs share the workers fairly; each has its own seen requests."""
+
+
+class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
+    """scrapy-redis's place in Scrapy, with a leased queue and a filter of its own."""
+
+    def __init__(self, crawler: Crawler, config: Config) -> None:
+        # Not super().__init__(): what it sets up speaks to Redis one blocking call at a time.
+        self._crawler = crawler
+        self._config = config
+        self._leases: dict[str, Lease] = {}
+        self._encoded: WeakKeyDictionary[Request, bytes] = WeakKeyDictionary()
+        self._worker = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler, load_config())
+
+    # Scrapy's side ----------------------------------------------------------------------------------------
+
+    def open(self, spider: Spider) -> "Deferred[None]":
+        self.spider = spider
+        return deferred_from_coro(self._open())
+
+    async def _open(self) -> None:
+        config = self._config
+        assert self._crawler.request_fingerprinter
+        self._fingerprint = self._crawler.request_fingerprinter.fingerprint
+        self._redis = connect(config)
+        self._traffic = Traffic(
+            Frontier(
+                self._redis,
+                self.spider.name,
+                lease_timeout_s=config.lease_seconds,
+                max_deliveries=config.max_deliveries,
+            ),
+            self._worker,
+            Patience(self._crawler, config),
+            self._crawler.stats,
+            lease_seconds=config.lease_seconds,
+            on_change=self._call_engine,
+        )
+        self._watch_engine()
+        self._crawler.signals.connect(self._on_item_error, signals.item_error)
+        self._traffic.start(self._on_silence)
+
+    def close(self, reason: str) -> "Deferred[None]":
+        return deferred_from_coro(self._close())
+
+    async def _close(self) -> None:
+        stats = self._crawler.stats
+        if stats.get_value("harvester/frontier/duplicates") and not stats.get_value("harvester/frontier/leased"):
+            logger.info(
+                "Everything asked for was fetched before. To fetch it anew: harvester frontier forget %s --all",
+                self.spider.name,
+            )
+        try:
+            await self._traffic.close()
+        except HarvesterError as error:
+            self._on_silence(error)
+        finally:
+            await self._redis.aclose()
+
+    def _on_silence(self, error: BaseException) -> None:
+        """The frontier cannot be spoken to any more. What was not told is leased until it times out, and done again."""
+        if isinstance(error, HarvesterError):
+            logger.error("%s", error)
+            end(self._crawler, "frontier_error", error.exit_code)
+        else:
+            logger.error("The conversation with the frontier broke off", exc_info=error)
+            end(self._crawler, "program_error", exit_code=1)
+
+    def enqueue_request(self, request: Request) -> bool:
+        """Never waits. Raises UnserialisableRequestError."""
+        lease = self._leases.get(request.meta.get(LEASE, ""))
+        if lease is None or lease.moved:
+            fresh(request)
+            self._traffic.push(
+                Push(
+                    self._number(request),
+                    self._encoded.pop(request, b"") or encode(request, self.spider),
+                    secrets.token_hex(8),
+                    request.url,
+                    request.priority,
+                    str(request.meta.get(JOB, "")),
+                    urlsplit(request.url).netloc,
+                    not request.dont_filter,
+                )
+            )
+        else:
+            lease.moved = True
+            self._traffic.finish(self._successor(request, lease.id), lease.id)
+        return True
+
+    def next_request(self) -> Request | None:
+        while (leased := self._traffic.take()) is not None:
+            try:
+                request = decode(leased.payload, self.spider)
+            except UnserialisableRequestError as error:
+                self._traffic.finish(Dead(leased.id, Outcome.INVALID, str(error)), leased.id)
+                continue
+            lease = self._leases[leased.id] = Lease(leased.id)
+            request.meta[LEASE] = leased.id
+            request.errback = WatchedErrback(lease, request.errback)
+            return request
+        return None
+
+    def has_pending_requests(self) -> bool:
+        if not self._traffic.is_done():
+            return True
+        idle = self._config.idle_seconds
+        assert self._traffic.empty_since is not None
+        return idle < 0 or monotonic() - self._traffic.empty_since < idle
+
+    def __len__(self) -> int:
+        return len(self._leases)
+
+    # Between the callback and the frontier ----------------------------------------------------------------
+
+    def lease_of(self, request: Request | None) -> Lease | None:
+        """The lease under which the request is worked on."""
+        return self._leases.get(request.meta.get(LEASE, "")) if request else None
+
+    async def room(self) -> None:
+        """Returns when the frontier keeps up with what is yielded."""
+        await self._traffic.room()
+
+    def prepare(self, request: Request) -> None:
+        """To be called with a request that a callback yields. Raises UnserialisableRequestError."""
+        fresh(request)
+        self._encoded[request] = encode(request, self.spider)
+
+    def _successor(self, request: Request, lease: str) -> Again:
+        """The same work as another request: a retry says why in its meta, a redirect does not."""
+        if isinstance(request.errback, WatchedErrback):
+            request.errback = request.errback.errback
+        meta = request.meta
+        meta.pop(LEASE)
+        not_before = meta.pop(NOT_BEFORE, 0.0)
+        outcome, reason, attempt = meta.pop(WHY, ("redirected", "", False))
+        return Again(
+            lease,
+            encode(request, self.spider),
+            request.url,
+            urlsplit(request.url).netloc,
+            request.priority,
+            outcome,
+            reason,
+            not_before,
+            attempt,
+        )
+
+    def _number(self, request: Request) -> int:
+        return int.from_bytes(self._fingerprint(request)[:8], "big", signed=True)
+
+    def _watch_engine(self) -> None:
+        """Learns when the engine has finished with a request: no signal says so."""
+        assert self._crawler.engine
+        assert self._crawler.engine._slot
+        slot = self._crawler.engine._slot
+        remove_request = slot.remove_request
+
+        def remove_and_tell(request: Request) -> None:
+            remove_request(request)
+            self._on_finished(request)
+
+        slot.remove_request = remove_and_tell  # type: ignore[method-assign]
+
+    def _on_finished(self, request: Request) -> None:
+        lease = self._leases.pop(request.meta.get(LEASE, ""), None)
+        if lease is not None and not lease.moved:
+            self._traffic.finish(lease.fate(), lease.id)
+
+    def _on_item_error(self, item: Any, response: Any, failure: Failure) -> None:
+        lease = self.lease_of(getattr(response, "request", None))
+        error = failure.value
+        assert error
+        if isinstance(error, HarvesterError):  # nothing can be kept any more
+            end(self._crawler, "storage_error", error.exit_code)
+            if lease:
+                lease.given_back = True
+        elif lease:
+            lease.failed_by(error)
+
+    def _call_engine(self) -> None:
+        """Has the engine look for work: it asks by itself only every five seconds."""
+        engine = self._crawler.engine
+        if engine is not None and engine._slot is not None and engine._slot.closing is None:
+            engine._slot.nextcall.schedule()

@@ -1,0 +1,135 @@
+"""The frontier: requests that are to be fetched, shared by all workers of a spider, in Redis.
+
+A request is ready, waiting (until a time), leased (to a worker) or dead, until it is done or skipped. Lua scripts move
+it, so it is in exactly one of these whatever process dies when: `queued = done + skipped + dead + waiting + leased +
+ready`, always. What workers do is here; what people ask and do is in `desk`.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import msgspec
+from redis.asyncio import Redis, RedisCluster
+
+from harvester.frontier.desk import Desk
+from harvester.frontier.entries import Again, Done, Exchange, Leased, Operation, Push, Release, Skip
+from harvester.frontier.keys import entry_id
+from harvester.frontier.seen import token_fingerprint
+
+__all__ = ["Exchange", "Frontier"]
+
+CHUNK = 1000
+"""Leases that one script takes back, so that Redis is not kept from others for long."""
+LOW_BITS = 0xFFFFFFFF
+MOST_REASON = 500
+"""Characters of a reason."""
+
+
+class Frontier(Desk):
+    """The frontier of one spider."""
+
+    def __init__(
+        self, redis: Redis | RedisCluster, spider: str, *, lease_timeout_s: float = 30.0, max_deliveries: int = 5
+    ) -> None:
+        super().__init__(redis, spider)
+        self._lease_timeout_ms = int(lease_timeout_s * 1000)
+        self._max_deliveries = max_deliveries
+        self._heard: dict[str, int] = {}
+        """The number of the last answer that each worker got. Leases given later are unknown to it."""
+        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def exchange(
+        self, worker: str, operations: Sequence[Operation], wanted: int = 0, per_site: int = 64
+    ) -> Exchange:
+        """Applies the operations in their order, then leases up to `wanted` requests; also the worker's heartbeat.
+
+        All of it happens, or nothing. When no answer came, send the same again: what was applied is not applied
+        twice, and leases in an answer that was lost are given back first.
+        """
+        told = (self._lease_timeout_ms, self._max_deliveries, *_wire(operations))
+        async with self._turns[worker]:
+            heard = self._heard.get(worker, 0)
+            head, payloads = await self._run("exchange", worker, heard, wanted, per_site, *told)
+            answer = msgspec.msgpack.decode(head)
+            self._heard[worker] = answer[0]
+        now_ms, accepted, duplicates, stale, ready, waiting, leased_total, due_ms, held, rows = answer[1:]
+        return Exchange(
+            leased=_leases(rows, payloads),
+            accepted=accepted,
+            duplicates=duplicates,
+            stale=stale,
+            ready=ready,
+            waiting=waiting,
+            leased_total=leased_total,
+            next_due=due_ms / 1000 if due_ms else None,
+            held=held,
+            now=now_ms / 1000,
+        )
+
+    async def reap(self, worker: str) -> int:
+        """Takes the leases of silent workers back; returns how many.
+
+        Only when Redis was heard by any worker for a whole lease timeout without a gap: after an outage every
+        worker looks silent.
+        """
+        return await self._in_chunks("reap", worker, self._lease_timeout_ms, self._max_deliveries, CHUNK)
+
+    async def reconcile(self, worker: str, held: Collection[str]) -> int:
+        """Gives back the leases that the worker does not know of, unspent; returns how many."""
+        async with self._turns[worker]:
+            return await self._in_chunks("give_back", worker, CHUNK, msgspec.msgpack.encode(list(held)))
+
+    async def leave(self, worker: str) -> None:
+        """Gives back all leases of the worker, unspent, and forgets it."""
+        async with self._turns[worker]:
+            await self._in_chunks("give_back", worker, CHUNK, "")
+
+    async def _in_chunks(self, name: str, *arguments: str | bytes | float) -> int:
+        total, more = 0, 1
+        while more:
+            number, more = await self._run(name, *arguments)
+            total += number
+        return total
+
+
+def _wire(operations: Sequence[Operation]) -> tuple[bytes, bytes]:
+    """The operations as exchange.lua reads them, and all their payloads."""
+    rows: list[tuple[Any, ...]] = []
+    payloads: list[bytes] = []
+    first, last = 1, 0
+    for op in operations:
+        if isinstance(op, Push):
+            number = op.fingerprint
+            name = entry_id(number, op.job, "" if op.filtered else op.token)
+            if not op.filtered:
+                number = token_fingerprint(number, op.token)
+            payloads.append(op.payload)
+            first, last = last + 1, last + len(op.payload)
+            what = ("push", name, str(number), number & LOW_BITS, first, last, op.token, op.url)
+            rows.append((*what, op.priority, op.job, op.site, int(op.not_before * 1000), op.filtered))
+        elif isinstance(op, Done):
+            rows.append(("done", op.id, op.outcome))
+        elif isinstance(op, Again):
+            payloads.append(op.payload)
+            first, last = last + 1, last + len(op.payload)
+            why = (op.outcome, _bounded(op.reason), int(op.not_before * 1000), op.attempt)
+            rows.append(("again", op.id, first, last, op.url, op.site, op.priority, *why))
+        elif isinstance(op, Release):
+            rows.append(("release", op.id))
+        else:
+            rows.append(("skip" if isinstance(op, Skip) else "dead", op.id, op.outcome, _bounded(op.reason)))
+    return msgspec.msgpack.encode(rows), b"".join(payloads)
+
+
+def _bounded(reason: str) -> str:
+    return reason[:MOST_REASON].encode("utf-8", "replace").decode()
+
+
+def _leases(rows: list[tuple[str, int, int, int, str, str]], payloads: bytes) -> list[Leased]:
+    leases, at = [], 0
+    for name, size, attempts, deliveries, job, site in rows:
+        leases.append(Leased(name, payloads[at : at + size], attempts, deliveries, job, site))
+        at += size
+    return leases

@@ -1,0 +1,195 @@
+"""A worker's conversation with its frontier: what it has to tell goes out in batches, work comes in ahead of need.
+
+One exchange is under way at a time, so what was told first is done first: the requests that a page led to are in
+the frontier before the page counts as done. The reactor never waits for Redis.
+"""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Awaitable, Callable
+from time import monotonic, time
+from typing import Any
+
+from scrapy.statscollectors import StatsCollector
+
+from harvester.frontier.entries import Exchange, Leased, Operation
+from harvester.frontier.store import Frontier
+
+PREFETCH = 128
+"""Requests held ready for the engine."""
+PER_SITE = 64
+"""Requests of one site that a worker may hold, so that a slow site cannot fill it."""
+MOST_OPERATIONS = 500
+"""In one exchange."""
+MOST_WAITING = 2000
+"""Operations that wait to go out; whoever yields more requests waits too."""
+LINGER_S = 0.02
+"""How long an operation waits for others to travel with."""
+BATCH = 64
+"""Operations that are enough to go at once."""
+POLL_S = 0.5
+"""How often a worker that got less than it wanted asks again."""
+
+
+class Traffic:
+    """Sends operations in order, and keeps leased requests ready."""
+
+    def __init__(
+        self,
+        frontier: Frontier,
+        worker: str,
+        patiently: Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]],
+        stats: StatsCollector,
+        *,
+        lease_seconds: float,
+        on_change: Callable[[], None],
+    ) -> None:
+        self._frontier = frontier
+        self._worker = worker
+        self._patiently = patiently
+        self._stats = stats
+        self._heartbeat_s = lease_seconds / 3
+        self._on_change = on_change
+        self._outgoing: deque[Operation] = deque()
+        self._oldest_at = 0.0
+        """When the first of the outgoing operations was told."""
+        self._ready: deque[Leased] = deque()
+        self._held: set[str] = set()
+        """Ids of all that is leased to this worker, ready or being worked on."""
+        self._last: Exchange | None = None
+        self._last_at = 0.0
+        self._more = True
+        """Whether the frontier probably has more for this worker than it gave last."""
+        self._wake = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
+        self._closing = False
+        self._task: asyncio.Task[None] | None = None
+        self._failed = False
+        self.empty_since: float | None = None
+        """On the monotonic clock, since when nothing is left in the whole frontier."""
+
+    def start(self, on_failure: Callable[[BaseException], None]) -> None:
+        """Begins the conversation. `on_failure` hears of the exception that ends it."""
+
+        def ended(task: asyncio.Task[None]) -> None:
+            self._room.set()
+            if not task.cancelled() and (error := task.exception()):
+                self._failed = True
+                on_failure(error)
+
+        self._task = asyncio.create_task(self._run())
+        self._task.add_done_callback(ended)
+
+    async def close(self) -> None:
+        """Tells what is left to be told, and gives back what is held."""
+        self._closing = True
+        self._wake.set()
+        if self._task:
+            await asyncio.wait([self._task])
+        if not self._failed:
+            await self._patiently(lambda: self._frontier.leave(self._worker))
+
+    # The scheduler's side ---------------------------------------------------------------------------------
+
+    def push(self, operation: Operation) -> None:
+        """Has a new request, or a lease's new state, told in its turn."""
+        self._outgoing.append(operation)
+        waiting = len(self._outgoing)
+        if waiting == 1:
+            self._oldest_at = monotonic()
+            self.empty_since = None
+        if waiting in (1, BATCH):
+            self._wake.set()
+        if waiting >= MOST_WAITING:
+            self._room.clear()
+
+    def finish(self, operation: Operation, lease: str) -> None:
+        """Has the end of a lease told in its turn."""
+        self._held.discard(lease)
+        self.push(operation)
+
+    def take(self) -> Leased | None:
+        """A request to be worked on, if one is ready."""
+        if not self._ready:
+            return None
+        leased = self._ready.popleft()
+        if self._more and len(self._ready) == PREFETCH // 2:
+            self._wake.set()
+        return leased
+
+    async def room(self) -> None:
+        """Returns when few enough operations wait."""
+        await self._room.wait()
+
+    def is_done(self) -> bool:
+        """Whether nothing is left to do, for any worker."""
+        return self.empty_since is not None and not self._outgoing and not self._held
+
+    # The frontier's side ----------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        reaped_at = monotonic()
+        while not self._closing or self._outgoing:
+            if not self._closing:
+                await self._until_due()
+            await self._exchange()
+            self._on_change()
+            if monotonic() - reaped_at >= self._heartbeat_s:
+                reaped = await self._patiently(lambda: self._frontier.reap(self._worker))
+                self._stats.inc_value("harvester/frontier/reaped", reaped)
+                reaped_at = monotonic()
+
+    async def _until_due(self) -> None:
+        while not self._closing and (wait := self._due_at() - monotonic()) > 0:
+            self._wake.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    await self._wake.wait()
+
+    def _due_at(self) -> float:
+        """When the next exchange is due, on the monotonic clock."""
+        if self._last is None:
+            return 0.0
+        due = self._last_at + self._heartbeat_s
+        if self._outgoing:
+            hurry = len(self._outgoing) >= BATCH or len(self._held) <= 1
+            due = min(due, 0.0 if hurry else self._oldest_at + LINGER_S)
+        if len(self._ready) <= PREFETCH // 2:
+            if self._more:
+                return 0.0
+            due = min(due, self._last_at + POLL_S)
+            if self._last.next_due is not None:
+                due = min(due, max(monotonic() + self._last.next_due - time(), self._last_at + LINGER_S))
+        return due
+
+    async def _exchange(self) -> None:
+        operations = [self._outgoing[index] for index in range(min(len(self._outgoing), MOST_OPERATIONS))]
+        wanted = 0 if self._closing else PREFETCH - len(self._ready)
+        told: Exchange = await self._patiently(
+            lambda: self._frontier.exchange(self._worker, operations, wanted, PER_SITE)
+        )
+        for _ in operations:
+            self._outgoing.popleft()
+        self._oldest_at = monotonic()
+        if len(self._outgoing) < MOST_WAITING:
+            self._room.set()
+        self._ready.extend(told.leased)
+        self._held.update(leased.id for leased in told.leased)
+        self._last, self._last_at = told, monotonic()
+        self._more = bool(wanted) and len(told.leased) == wanted
+        empty = not (told.ready or told.waiting or told.leased_total or self._outgoing)
+        self.empty_since = (self.empty_since or monotonic()) if empty else None
+        self._count(told)
+
+    def _count(self, told: Exchange) -> None:
+        self._stats.inc_value("harvester/frontier/exchanges")
+        for name in ("accepted", "duplicates", "stale"):
+            if number := getattr(told, name):
+                self._stats.inc_value(f"harvester/frontier/{name}", number)
+        if told.leased:
+            self._stats.inc_value("harvester/frontier/leased", len(told.leased))
+        redelivered = sum(1 for leased in told.leased if leased.deliveries)
+        if redelivered:
+            self._stats.inc_value("harvester/frontier/redelivered", redelivered)

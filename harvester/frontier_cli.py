@@ -1,0 +1,152 @@
+"""The commands `harvester frontier ...`: what waits to be fetched, what was given up, and what may be asked anew."""
+
+import asyncio
+import json
+import sys
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from harvester.config import load_config
+from harvester.exceptions import UsageError
+
+frontier = typer.Typer(help="What waits to be fetched, and what became of it.", no_args_is_help=True)
+
+Spider = Annotated[str, typer.Argument(help="Name of the spider.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Job = Annotated[str, typer.Option(help="Job whose requests are meant; none: those without a job.")]
+Outcome = Annotated[str, typer.Option(help="Only what ended with this outcome.")]
+
+
+@frontier.command("status")
+def status_command(spider: Spider, as_json: Json = False) -> None:
+    """Show what is ready, waiting, leased, dead, skipped and done."""
+    from harvester import frontier_views as views
+    from harvester.frontier import ledger_status, operations
+
+    config = load_config()
+    has_ledger = _load(spider, at_redis=False)
+    reading = asyncio.run(operations.status(config, spider))
+    crawls = asyncio.run(ledger_status.crawls(config, spider)) if has_ledger else []
+    if as_json:
+        _print_json({**reading._asdict(), "crawls": crawls})
+        return
+    views.print_status(reading)
+    if has_ledger:
+        views.print_crawls(spider, crawls)
+
+
+@frontier.command("dead")
+def dead_command(
+    spider: Spider,
+    outcome: Outcome = "",
+    limit: Annotated[int, typer.Option(min=1, help="The most that are listed.")] = 100,
+    as_json: Json = False,
+) -> None:
+    """List the requests that were given up, the latest first."""
+    from harvester import frontier_views as views
+    from harvester.frontier import operations
+
+    _load(spider)
+    letters = asyncio.run(operations.dead(load_config(), spider, outcome or None, limit))
+    if as_json:
+        _print_json(letters)
+    else:
+        views.print_letters(letters)
+
+
+@frontier.command("replay")
+def replay_command(
+    spider: Spider,
+    ids: Annotated[list[str] | None, typer.Argument(help="Ids, as `dead` lists them.")] = None,
+    outcome: Outcome = "",
+    every: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
+) -> None:
+    """Make requests that were given up ready again."""
+    from harvester.frontier import operations
+
+    if bool(ids) + bool(outcome) + every != 1:
+        raise UsageError("replay: give one of ids, --outcome NAME or --all.")
+    _load(spider)
+    number = asyncio.run(operations.replay(load_config(), spider, ids or None, outcome or None))
+    print(f"{number:,} of the dead are ready again.")
+
+
+@frontier.command("forget")
+def forget_command(
+    spider: Spider,
+    url: Annotated[list[str] | None, typer.Option(help="Address of a page; may be repeated.")] = None,
+    pattern: Annotated[str, typer.Option(help="Regular expression that is found in addresses.")] = "",
+    every: Annotated[bool, typer.Option("--all", help="All pages.")] = False,
+    job: Job = "",
+    yes: Yes = False,
+) -> None:
+    """Forget that pages were asked for, so that they may be asked for again."""
+    from harvester.frontier import operations
+
+    if bool(url) + bool(pattern) + every != 1:
+        raise UsageError("forget: give one of --url, --pattern or --all.")
+    _load(spider)
+    config = load_config()
+    if url:
+        number = asyncio.run(operations.forget(config, spider, url, job))
+    elif pattern:
+        number = asyncio.run(operations.forget_matching(config, spider, pattern, job))
+    else:
+        if not yes:
+            typer.confirm(f"Forget every page that {spider} has asked for?", abort=True)
+        number = asyncio.run(operations.forget_all(config, spider, job))
+    print(f"{number:,} {'page is' if number == 1 else 'pages are'} forgotten and may be asked for again.")
+
+
+@frontier.command("drop")
+def drop_command(spider: Spider, yes: Yes = False) -> None:
+    """Remove everything that waits, is dead or was seen. The start list stays."""
+    from harvester.frontier import operations
+
+    _load(spider)
+    if not yes:
+        typer.confirm(f"Drop all requests of {spider}, and forget every page it has asked for?", abort=True)
+    number = asyncio.run(operations.drop(load_config(), spider))
+    print(f"Dropped; it held {number:,} {'request' if number == 1 else 'requests'}.")
+
+
+@frontier.command("find")
+def find_command(spider: Spider, url: str, job: Job = "", as_json: Json = False) -> None:
+    """Tell the fate and the history of one address."""
+    from harvester import frontier_views as views
+    from harvester.frontier import operations
+
+    _load(spider)
+    fate = asyncio.run(operations.find(load_config(), spider, url, job))
+    if as_json:
+        _print_json(fate)
+    else:
+        views.print_fate(url, fate)
+
+
+def _load(spider: str, at_redis: bool = True) -> bool:
+    """Whether the spider keeps a ledger instead of requests in Redis. Raises UsageError when there is no such spider."""
+    from harvester.spiders.known import load_spider
+
+    has_ledger = "SCHEDULER" in (load_spider(spider).custom_settings or {})
+    if has_ledger and at_redis:
+        print(f"{spider} keeps its queue in its ledger (`harvester frontier status {spider}`).", file=sys.stderr)
+    return has_ledger
+
+
+def _print_json(value: Any) -> None:
+    print(json.dumps(_plain(value), indent=2, ensure_ascii=False))
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it: named tuples become objects, times become text."""
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(part) for part in value]
+    return value.isoformat() if isinstance(value, datetime) else value

@@ -1,0 +1,149 @@
+"""How a frontier is shown to people at a terminal."""
+
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from harvester.dashboard.words import counted, duration, number, size
+from harvester.frontier.entries import DeadLetter, Fate, Status
+from harvester.frontier.ledger_status import CrawlStatus
+from harvester.frontier.operations import Reading
+
+MOST_ROWS = 20
+"""Sites and jobs that are listed, those with the most requests."""
+
+
+def print_status(reading: Reading) -> None:
+    """The whole frontier."""
+    status, rates = reading
+    now = time.time()
+    table = Table.grid(padding=(0, 2, 0, 0))
+    rows = [
+        ("ready", status.ready, ""),
+        ("waiting", status.waiting, _next(status, now)),
+        ("leased", status.leased, ""),
+        ("dead", status.dead, _parts(status.dead_by_outcome)),
+        ("skipped", status.skipped, _parts(status.skipped_by_outcome)),
+        ("done", status.done, _parts(status.done_by_outcome)),
+        ("queued", status.queued, "in all" if status.balanced else "which is not what is found above: report this"),
+        ("seen", status.seen, f"pages; {counted(status.duplicates, 'request')} for them came again"),
+        ("redelivered", status.redelivered, f"after their worker was lost; {status.retried:,} retried"),
+    ]
+    for name, count, remark in rows:
+        table.add_row(name, Text(f"{count:,}", justify="right"), remark)
+    table.add_row("memory", Text(size(status.memory_bytes), justify="right"), "in Redis")
+    pace = f"{number(rates.done)} done, {number(rates.queued)} queued, {number(rates.retried)} retried a second"
+    table.add_row("now", "", pace)
+    console = _console()
+    console.print(table)
+    if status.workers:
+        console.print(_workers(status))
+    for title, places in (("job", status.jobs), ("site", status.sites)):
+        if places.keys() - {""}:
+            console.print(_places(title, places))
+
+
+def _workers(status: Status) -> Table:
+    table = _table("worker", "leased", "oldest", "silent for")
+    for name, worker in sorted(status.workers.items()):
+        oldest = duration(worker.oldest_s) if worker.leased else "-"
+        table.add_row(name, f"{worker.leased:,}", oldest, duration(worker.silent_s))
+    return table
+
+
+def _places(title: str, places: Mapping[str, Mapping[str, int]]) -> Table:
+    names = list(next(iter(places.values())))
+    table = _table(title, *names)
+    largest = sorted(places.items(), key=lambda place: -sum(place[1].values()))
+    for name, counts in largest[:MOST_ROWS]:
+        table.add_row(name or "(none)", *(f"{counts[column]:,}" for column in names))
+    if len(largest) > MOST_ROWS:
+        table.add_row(f"and {len(largest) - MOST_ROWS:,} more")
+    return table
+
+
+def print_crawls(spider: str, crawls: Sequence[CrawlStatus]) -> None:
+    """What the ledger says."""
+    console = _console()
+    if not crawls:
+        console.print(f"\nLedger: no crawl of {spider} is unfinished.")
+    for crawl in crawls:
+        console.print(f"\nLedger: crawl {crawl.crawl}, {crawl.state}, begun {crawl.started_at:%Y-%m-%d %H:%M} UTC")
+        for name, stages in (("seeds", crawl.seeds), ("accounts", crawl.accounts), ("threads", crawl.threads)):
+            if stages:
+                console.print(f"  {name:9} {sum(stages.values()):,}: {_parts(stages)}")
+        if crawl.later:
+            console.print(f"  {crawl.later:,} of them failed for a passing reason: the next run tries them again")
+        if not crawl.runners:
+            console.print("  nobody runs it; the same command continues it")
+        for runner in crawl.runners:
+            works_on = counted(runner.claims, "piece", "pieces")
+            console.print(
+                f"  process {runner.pid} on {runner.host} works on {works_on}, heard {duration(runner.silent_s)} ago"
+            )
+
+
+def print_letters(letters: Sequence[DeadLetter]) -> None:
+    """Two lines for each: what is to be replayed, and why it was given up."""
+    console = _console()
+    if not letters:
+        console.print("None.")
+    for letter in letters:
+        spent = f"{counted(letter.attempts, 'attempt')}"
+        spent += f", {counted(letter.deliveries, 'lost worker')}" if letter.deliveries else ""
+        ago = duration(time.time() - letter.at)
+        console.print(f"{letter.id}  {letter.url}")
+        console.print(f"    {letter.outcome}: {letter.reason or 'no reason given'} ({spent}; {ago} ago)")
+
+
+def print_fate(url: str, fate: Fate | None) -> None:
+    """One address, with its history."""
+    console = _console()
+    if fate is None:
+        console.print(f"{url} was not asked for, or was forgotten.")
+        return
+    words = [fate.state]
+    if fate.since is not None:
+        words.append(f"since {_at(fate.since)}")
+    if fate.until is not None:
+        words.append(f"until {_at(fate.until)}")
+    if fate.worker:
+        words.append(f"by {fate.worker}")
+    if fate.outcome:
+        words.append(f"because of {fate.outcome}: {fate.reason}" if fate.reason else f"because of {fate.outcome}")
+    if fate.attempts or fate.deliveries:
+        words.append(f"after {counted(fate.attempts, 'attempt')}, {counted(fate.deliveries, 'lost worker')}")
+    console.print(f"{url}: {', '.join(words)}")
+    for event in fate.history:
+        console.print(f"  {_at(event.at)}  {event.event:12} {event.outcome} {event.reason}".rstrip())
+
+
+def _next(status: Status, now: float) -> str:
+    if status.next_due is None:
+        return ""
+    return f"the next until {_at(status.next_due)}, {duration(status.next_due - now)} from now"
+
+
+def _at(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _parts(counts: Mapping[str, int]) -> str:
+    largest = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    return ", ".join(f"{count:,} {name}" for name, count in largest)
+
+
+def _table(first: str, *others: str) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(1, 2, 0, 0), collapse_padding=True)
+    table.add_column(first)
+    for name in others:
+        table.add_column(name, justify="right")
+    return table
+
+
+def _console() -> Console:
+    return Console(highlight=False, soft_wrap=True, markup=False)

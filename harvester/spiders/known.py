@@ -1,0 +1,32 @@
+"""Finds a spider by its name."""
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from harvester.exceptions import UsageError
+from harvester.spiders.base import HarvesterSpider
+
+if TYPE_CHECKING:
+    from scrapy.spiderloader import SpiderLoaderProtocol
+
+
+def spider_loader(overrides: Mapping[str, str] | None = None) -> "SpiderLoaderProtocol":
+    """What finds them, with Scrapy's settings as a crawl would have them."""
+    from scrapy.settings import Settings
+    from scrapy.spiderloader import get_spider_loader
+
+    settings = Settings()
+    settings.setmodule(os.environ.get("SCRAPY_SETTINGS_MODULE", "harvester.settings"))
+    settings.setdict(dict(overrides or {}), "cmdline")
+    return get_spider_loader(settings)
+
+
+def load_spider(name: str, overrides: Mapping[str, str] | None = None) -> type[HarvesterSpider]:
+    """The spider's class. Raises UsageError that names those there are."""
+    loader = spider_loader(overrides)
+    if name not in loader.list():
+        raise UsageError(f"There is no spider {name!r}; there are: {', '.join(sorted(loader.list()))}.")
+    spider = loader.load(name)
+    assert issubclass(spider, HarvesterSpider)
+    return spider

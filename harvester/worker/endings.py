@@ -1,0 +1,56 @@
+"""What follows when a worker has ended. Pure: the exit codes are those of docs/operating.md."""
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from harvester.services.binaries import describe_exit
+
+WORDS = {
+    0: "its work is done",
+    1: "a fault of this program",
+    2: "arguments, seeds or settings cannot be used",
+    3: "MongoDB or Redis cannot be had",
+    4: "records, pictures or state cannot be written",
+    5: "the login was refused, or cannot be kept",
+    6: "its work is done, and its monitors failed",
+    7: "the service refuses, cannot be reached, or is none",
+    130: "it was stopped, or reached a limit",
+}
+
+FAULT = 1
+STOPPED = 130
+_FROM_GOOD_TO_BAD = (0, STOPPED, 6, 7, 3, 4, 5, 2, 1)
+
+
+class Next(StrEnum):
+    """What the supervisor does about an end that it did not ask for."""
+
+    DONE = "done"
+    """Nothing: the work is done, or more of the same would be wrong."""
+    AGAIN = "again"
+    """Starts the worker again."""
+    STOP = "stop"
+    """Stops the other workers too: they would end in the same way."""
+
+
+def next_step(code: int, drained: bool) -> Next:
+    """A code below 0 is a signal, as in subprocess. `drained`: it was told to end, because it grew too large."""
+    if code in (0, 6, 7) or (code == STOPPED and not drained):
+        return Next.DONE
+    return Next.STOP if code in (2, 5) else Next.AGAIN
+
+
+def describe(code: int) -> str:
+    """For a person."""
+    return f"exit code {code}: {WORDS[code]}" if code in WORDS else describe_exit(code)
+
+
+def worst(codes: Iterable[int]) -> int:
+    """The supervisor's own exit code. Signals and codes that are nobody's count as faults."""
+    known = (code if code in _FROM_GOOD_TO_BAD else FAULT for code in codes)
+    return max(known, key=_FROM_GOOD_TO_BAD.index, default=0)
+
+
+def backoff_s(deaths: int, first_s: float, most_s: float) -> float:
+    """Before the start that follows the n-th death in a row: doubled each time, capped."""
+    return float(min(most_s, first_s * 2 ** min(deaths - 1, 30)))

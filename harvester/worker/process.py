@@ -1,0 +1,165 @@
+"""One of several worker processes: its life from start to start, and how it is doing now."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from threading import Thread
+from typing import IO
+
+import psutil
+
+from harvester.dashboard.progress import Meter
+from harvester.worker.reporter import Report, read
+
+POLL_SECONDS = 0.1
+RATE_SECONDS = 10.0
+"""The pages a second are those of so long a while."""
+MAY_LINGER_SECONDS = 2.0
+"""How long the last lines of a process that has ended are waited for: a child of its may hold the pipe open."""
+
+
+class WorkerProcess:
+    """`scrapy crawl` as a process, started anew by `live` each time."""
+
+    def __init__(self, number: int, command: Sequence[str], show_line: Callable[[str], None] | None) -> None:
+        self.number = number
+        self.command = [sys.executable, "-m", "scrapy", *command]
+        """What to run, without the settings that say which worker it is."""
+        self.show_line = show_line
+        """Gets what the process writes to standard error; None: that goes where this process's goes."""
+        self.report: Report | None = None
+        """The last of this life; None: it has not begun to crawl."""
+        self.state = "starting"
+        self.pid = 0
+        self.rss = 0
+        self.starts = 0
+        self.draining = False
+        self.killed = False
+        """Whether it was, because it did not drain in time."""
+        self.records_before = 0
+        """Of its earlier lives."""
+        self._process: subprocess.Popen[bytes] | None = None
+        self._began = 0.0
+        self._kill_at: float | None = None
+        self._meter = Meter(RATE_SECONDS)
+
+    async def live(self, started: Callable[[], None]) -> int:
+        """Starts it and waits for its end; the exit code, below 0 for a signal. Raises OSError."""
+        self.records_before = self.records
+        self.report, self.state, self.draining, self.killed, self._kill_at = None, "starting", False, False, None
+        self._meter = Meter(RATE_SECONDS)
+        self._began = time.monotonic()
+        process = self._process = self._start()
+        self.pid = process.pid
+        self.starts += 1
+        readers = [Thread(target=self._read_reports, args=(process.stdout,), daemon=True)]
+        if self.show_line:
+            readers.append(Thread(target=self._pass_on, args=(process.stderr, self.show_line), daemon=True))
+        for reader in readers:
+            reader.start()
+        started()
+        while process.poll() is None:
+            if self._kill_at is not None and time.monotonic() > self._kill_at:
+                self._kill_at = None
+                self.kill()
+            await asyncio.sleep(POLL_SECONDS)
+        self._process, self.rss = None, 0
+        for reader in readers:
+            await asyncio.to_thread(reader.join, MAY_LINGER_SECONDS)
+        return process.returncode
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        own = ["-s", f"HARVESTER_WORKER={self.number}", "-s", f"HARVESTER_SUPERVISOR_PID={os.getpid()}"]
+        own += ["-s", f"LOG_FORMAT=%(asctime)s [worker {self.number}] [%(name)s] %(levelname)s: %(message)s"]
+        return subprocess.Popen(
+            [*self.command, *own],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE if self.show_line else None,
+            env={"SCRAPY_SETTINGS_MODULE": "harvester.settings", **os.environ},
+            start_new_session=True,  # Ctrl-C at the terminal reaches the supervisor alone
+        )
+
+    def drain(self, seconds: float) -> None:
+        """Asks it to end what is in flight and then itself; kills it when that has not happened after `seconds`."""
+        if self._process and not self.draining:
+            self.draining, self.state = True, "draining"
+            self._kill_at = time.monotonic() + seconds
+            self._process.terminate()
+
+    def kill(self) -> None:
+        """Ends it now."""
+        if self._process:
+            self.killed = True
+            self._process.kill()
+
+    @property
+    def alive(self) -> bool:
+        return self._process is not None
+
+    @property
+    def age_s(self) -> float:
+        """Of this life."""
+        return time.monotonic() - self._began
+
+    @property
+    def pages(self) -> int:
+        """Of this life."""
+        return self.report.pages if self.report else 0
+
+    @property
+    def records(self) -> int:
+        """Of all its lives."""
+        return self.records_before + (self.report.records if self.report else 0)
+
+    @property
+    def restarts(self) -> int:
+        return max(0, self.starts - 1)
+
+    @property
+    def in_flight(self) -> int:
+        return self.report.in_flight if self.report and self.alive else 0
+
+    def pages_per_second(self) -> float:
+        """After noting the present count; to be asked once a look."""
+        return self._meter.rates(time.monotonic(), (self.pages,))[0] if self.alive else 0.0
+
+    def _read_reports(self, stream: IO[bytes]) -> None:
+        with stream:
+            for line in stream:
+                report = read(line)
+                if report is None:
+                    sys.stdout.buffer.write(line)
+                    sys.stdout.buffer.flush()
+                    continue
+                self.report = report
+                if not self.draining:
+                    self.state = f"waiting for {report.waiting_for}" if report.waiting_for else "running"
+
+    def _pass_on(self, stream: IO[bytes], show_line: Callable[[str], None]) -> None:
+        with stream:
+            for line in stream:
+                show_line(line.decode(errors="replace").rstrip("\n"))
+
+
+def memory_of(roots: Sequence[int]) -> dict[int, int]:
+    """Resident bytes of these processes, each with its descendants."""
+    processes = {process.pid: process for process in psutil.process_iter(["ppid"])}
+    children: dict[int, list[int]] = {}
+    for pid, process in processes.items():
+        children.setdefault(process.info["ppid"], []).append(pid)
+    sums = {}
+    for root in roots:
+        total, family = 0, [root]
+        while family:
+            pid = family.pop()
+            family += children.get(pid, [])
+            try:
+                total += processes[pid].memory_info().rss
+            except (KeyError, psutil.Error):  # it has ended meanwhile
+                continue
+        sums[root] = total
+    return sums

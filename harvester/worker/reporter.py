@@ -1,0 +1,104 @@
+"""What a worker tells its supervisor: a line of JSON on standard output each second. Needs no server."""
+
+import os
+import signal
+import sys
+from typing import NamedTuple, Self
+
+import msgspec
+from scrapy import signals
+from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured
+from scrapy.utils.asyncio import create_looping_call
+
+from harvester.dashboard.progress import below
+from harvester.ending import end
+
+MARK = b"harvester-worker "
+"""Begins each line; what else a spider prints is its own."""
+REPORT_SECONDS = 1.0
+_SET_PARENT_DEATH_SIGNAL = 1
+
+
+class Report(NamedTuple):
+    """How a worker is doing."""
+
+    pages: int = 0
+    records: int = 0
+    in_flight: int = 0
+    """Requests that it works on."""
+    waiting_for: str = ""
+    """A server that it cannot reach."""
+
+
+class WorkerReporter:
+    """Scrapy extension, on in processes of `harvester worker`. Ends the crawl when the supervisor is gone.
+
+    Reads the settings HARVESTER_WORKER, the worker's number, and HARVESTER_SUPERVISOR_PID.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self.crawler = crawler
+        self.out = os.dup(sys.stdout.fileno())
+        if os.name == "posix":
+            os.set_blocking(self.out, False)  # a supervisor that is suspended must not stop its workers
+        self.task = create_looping_call(self.report)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        if not crawler.settings.getint("HARVESTER_WORKER"):
+            raise NotConfigured
+        _die_with(crawler.settings.getint("HARVESTER_SUPERVISOR_PID"))
+        reporter = cls(crawler)
+        crawler.signals.connect(reporter.spider_opened, signals.spider_opened)
+        crawler.signals.connect(reporter.spider_closed, signals.spider_closed)
+        return reporter
+
+    def spider_opened(self) -> None:
+        self.task.start(REPORT_SECONDS)
+
+    def spider_closed(self) -> None:
+        if self.task.running:
+            self.task.stop()
+        self.report()
+
+    def report(self) -> None:
+        """Says how it is going now."""
+        line = MARK + msgspec.json.encode(self.look()._asdict()) + b"\n"
+        try:
+            os.write(self.out, line)
+        except BlockingIOError:
+            pass
+        except OSError:  # nobody reads any more
+            end(self.crawler, "shutdown", 130)
+
+    def look(self) -> Report:
+        stats = self.crawler.stats.get_stats()
+        slot = self.crawler.engine._slot if self.crawler.engine else None
+        away = [server for server in ("mongodb", "redis") if stats.get(f"harvester/waiting_for/{server}")]
+        return Report(
+            pages=stats.get("harvester/pages", 0),
+            records=sum(below(stats, "harvester/records/stored").values()),
+            in_flight=len(slot.inprogress) if slot else 0,
+            waiting_for=away[0] if away else "",
+        )
+
+
+def read(line: bytes) -> Report | None:
+    """The report on that line; None when it is none."""
+    if not line.startswith(MARK):
+        return None
+    try:
+        return Report(**msgspec.json.decode(line[len(MARK) :]))
+    except (msgspec.DecodeError, TypeError):
+        return None
+
+
+def _die_with(supervisor: int) -> None:
+    """On Linux, has this process sent SIGTERM when its supervisor is killed. Elsewhere the broken pipe tells it."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGTERM)
+    if os.name == "posix" and os.getppid() != supervisor:  # it died before
+        os.kill(os.getpid(), signal.SIGTERM)

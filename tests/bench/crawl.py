@@ -1,0 +1,113 @@
+"""One crawl of the tree of pages, measured in its own process.
+
+    python -m tests.bench.crawl <side> <address of the site>
+
+Redis is at REDIS_URL. Prints one line of JSON: pages, records, CPU seconds of this process from the spider's start to
+its end, and the seconds from the first page to the last. The sides:
+
+stock      Scrapy's own settings and scrapy-redis as its manual sets it up, but for the log level
+tuned      the same scheduler with what harvester sets for speed: uvloop, aiohttp, few tasks, quiet logs
+harvester  harvester's settings and pipelines, no limit on requests per second
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+from scrapy import Request, Spider
+from scrapy.crawler import AsyncCrawlerProcess
+from scrapy.http import Response
+from scrapy.settings import Settings
+
+from harvester.spiders.base import HarvesterSpider, SpiderArguments
+
+STOCK = {
+    "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
+    "DUPEFILTER_CLASS": "scrapy_redis.dupefilter.RFPDupeFilter",
+    "LOG_LEVEL": "INFO",  # at its default every page and item is printed
+    "TELNETCONSOLE_ENABLED": False,  # a port that another run may hold
+    "REMOTE_CONTROL_ENABLED": False,  # likewise
+}
+SPEED = (
+    "TWISTED_REACTOR",
+    "ASYNCIO_EVENT_LOOP",
+    "DOWNLOAD_HANDLERS",
+    "CONCURRENT_ITEMS",
+    "WARN_ON_GENERATOR_RETURN_VALUE",
+    "STATS_DUMP",
+    "LOG_FORMATTER",
+    "COOKIES_ENABLED",
+    "REFERRER_POLICY",
+    "CONCURRENT_REQUESTS",
+    "CONCURRENT_REQUESTS_PER_DOMAIN",
+    "SPIDER_MIDDLEWARES_BASE",
+)
+"""Settings of harvester that make Scrapy faster, whichever frontier it has."""
+
+
+class Pages(Spider):
+    """Follows the links of each page and yields its record."""
+
+    name = "bench_tree"
+    site: str
+
+    async def start(self) -> AsyncIterator[Any]:
+        self.cpu_began = time.process_time()
+        self.pages, self.first_at = 0, 0.0
+        yield Request(f"{self.site}/page/0")
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        self.last_at = time.monotonic()
+        self.first_at = self.first_at or self.last_at
+        self.pages += 1
+        page = json.loads(response.body)
+        yield page["record"]
+        for link in page["links"]:
+            yield Request(self.site + link)
+
+    def closed(self, reason: str) -> None:
+        cpu = time.process_time() - self.cpu_began
+        records = self.crawler.stats.get_value("item_scraped_count", 0)
+        measured = {"pages": self.pages, "records": records, "cpu": cpu, "seconds": self.last_at - self.first_at}
+        print(json.dumps(measured | {"reason": reason}), flush=True)
+
+
+class TreeArguments(SpiderArguments):
+    """Where the pages are."""
+
+    site: str
+
+
+class Tree(Pages, HarvesterSpider):
+    """The same as a spider of harvester."""
+
+    Arguments = TreeArguments
+    arguments: TreeArguments
+
+    @property
+    def site(self) -> str:  # type: ignore[override]
+        return self.arguments.site
+
+
+def settings_of(side: str) -> Settings:
+    """The settings of a side."""
+    if side == "stock":
+        return Settings(STOCK | {"REDIS_URL": os.environ["REDIS_URL"]})
+    from harvester import settings as module
+
+    if side == "tuned":
+        speed = {name: getattr(module, name) for name in SPEED}
+        return Settings(STOCK | {"REDIS_URL": os.environ["REDIS_URL"]} | speed)
+    settings = Settings()
+    settings.setmodule(module, priority="project")
+    return settings
+
+
+if __name__ == "__main__":
+    _, _side, _site = sys.argv
+    process = AsyncCrawlerProcess(settings_of(_side))
+    process.crawl(Tree if _side == "harvester" else Pages, site=_site)
+    process.start()

@@ -1,0 +1,174 @@
+"""`make bench`: harvester's frontier beside stock scrapy-redis, on one Redis, over the same pages.
+
+    python -m tests.bench.frontier [rounds]
+
+Three sides take turns in each round, each in a process of its own, without and with 5 ms added to every round trip to
+Redis: see tests/bench/crawl.py. Exit code 1 when harvester misses one of the targets below.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import redis
+
+from harvester import services
+from harvester.config import Config
+from tests.bench.servers import ROOT, Proxy, module, own_redis, redis_cpu
+
+ROUNDS = 3
+PAGES = 4000
+SLOW_PAGES = 800
+"""Of the sides that are slow when Redis is far away, with the delay."""
+DELAY_MS = 5.0
+SIDES = {
+    "stock": "stock scrapy-redis 0.9.1",
+    "tuned": "the same, harvester's loop and handler",
+    "harvester": "harvester",
+}
+LEAST_CPU_RATIO = 1.5
+MOST_SLOWER = 0.05
+MOST_ROUND_TRIPS = 0.3
+
+
+@dataclass
+class Crawl:
+    """One measured crawl."""
+
+    pages: int
+    cpu: float
+    seconds: float
+    round_trips: int
+    redis_cpu: float
+    redis_bytes: int
+
+    @property
+    def pages_per_cpu_second(self) -> float:
+        return self.pages / self.cpu
+
+    @property
+    def pages_per_second(self) -> float:
+        return self.pages / self.seconds
+
+    @property
+    def round_trips_per_page(self) -> float:
+        return self.round_trips / self.pages
+
+    @property
+    def redis_cpu_ms_per_page(self) -> float:
+        return self.redis_cpu / self.pages * 1000
+
+    @property
+    def redis_bytes_per_page(self) -> float:
+        return self.redis_bytes / self.pages
+
+
+class Bench:
+    """Crawls a side with a delay; the servers are shared."""
+
+    def __init__(self, stack: ExitStack, mongodb_uri: str) -> None:
+        url = stack.enter_context(own_redis())
+        self._redis = stack.enter_context(redis.Redis.from_url(url))
+        port = str(self._redis.connection_pool.connection_kwargs["port"])
+        self._proxy = Proxy(*stack.enter_context(module("tests.bench.proxy", port)))
+        self._site = {
+            pages: stack.enter_context(module("tests.bench.links", str(pages)))[1] for pages in (PAGES, SLOW_PAGES)
+        }
+        self._folder = Path(stack.enter_context(TemporaryDirectory(prefix="harvester-bench-")))
+        self._environment = os.environ | {
+            "PYTHONPATH": str(ROOT),
+            "REDIS_URL": self._proxy.url,
+            "MONGODB_URI": mongodb_uri,
+            "HARVESTER_DATABASE": f"bench-{os.getpid()}-tree",
+            "HARVESTER_REQUESTS_PER_SECOND": "0",
+            "HARVESTER_ALLOW_PRIVATE_HOSTS": "true",
+        }
+
+    def round_trip_ms(self, delay_ms: float) -> float:
+        """What the proxy really makes of a delay."""
+        self._proxy.counts(delay_ms)
+        return self._proxy.round_trip_ms()
+
+    def crawl(self, side: str, delay_ms: float, pages: int) -> Crawl:
+        """From an empty Redis to the last page."""
+        self._redis.flushall()
+        self._proxy.counts(delay_ms)
+        cpu = redis_cpu(self._redis)
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.bench.crawl", side, f"http://127.0.0.1:{self._site[pages]}"],
+            cwd=self._folder,
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode or not done.stdout:
+            sys.exit(f"{side} failed:\n{done.stderr[-4000:]}")
+        cpu = redis_cpu(self._redis) - cpu
+        measured = json.loads(done.stdout.strip().splitlines()[-1])
+        assert measured["pages"] == measured["records"] == pages, (side, measured, done.stderr[-4000:])
+        counts = self._proxy.counts()
+        passed = counts["bytes_to_redis"] + counts["bytes_from_redis"]
+        return Crawl(pages, measured["cpu"], measured["seconds"], counts["round_trips"], cpu, passed)
+
+
+def main(rounds: int = ROUNDS) -> int:
+    near: dict[str, list[Crawl]] = {side: [] for side in SIDES}
+    far: dict[str, list[Crawl]] = {side: [] for side in SIDES}
+    with ExitStack() as stack:
+        bench = Bench(stack, services.mongodb_uri(Config()))
+        print(f"round trip to Redis: {bench.round_trip_ms(0):.2f} ms, delayed {bench.round_trip_ms(DELAY_MS):.2f} ms")
+        for number in range(1, rounds + 1):
+            for side in SIDES:
+                near[side].append(bench.crawl(side, 0, PAGES))
+                far[side].append(bench.crawl(side, DELAY_MS, PAGES if side == "harvester" else SLOW_PAGES))
+            said = (
+                f"{side} {near[side][-1].pages_per_second:.0f} and {far[side][-1].pages_per_second:.0f}"
+                for side in SIDES
+            )
+            print(f"round {number}, pages a second at 0 and {DELAY_MS:.0f} ms: {', '.join(said)}", flush=True)
+    return report(near, far)
+
+
+def report(near: dict[str, list[Crawl]], far: dict[str, list[Crawl]]) -> int:
+    """Prints the table; 1 when a target is missed."""
+
+    def row(label: str, value: Callable[[str], float], form: str) -> None:
+        print(f"  {label:44}" + "".join(f"{format(value(side), form):>12}" for side in SIDES))
+
+    def median(of: dict[str, list[Crawl]], name: str) -> Callable[[str], float]:
+        return lambda side: statistics.median(getattr(crawl, name) for crawl in of[side])
+
+    def slower(side: str) -> float:
+        pairs = zip(near[side], far[side], strict=True)
+        return 1 - statistics.median(b.pages_per_second / a.pages_per_second for a, b in pairs)
+
+    print(f"\nThe frontier beside stock scrapy-redis ({PAGES} small pages, median of {len(near['stock'])} rounds)")
+    print(f"  {'':44}{'stock':>12}{'stock, tuned':>14}{'harvester':>12}")
+    row("pages for each second of CPU", median(near, "pages_per_cpu_second"), ".0f")
+    row("pages a second", median(near, "pages_per_second"), ".0f")
+    row(f"pages a second, round trips {DELAY_MS:.0f} ms longer", median(far, "pages_per_second"), ".0f")
+    row("  slower by", slower, ".1%")
+    row("round trips to Redis for each page", median(near, "round_trips_per_page"), ".2f")
+    row(f"  with {DELAY_MS:.0f} ms", median(far, "round_trips_per_page"), ".2f")
+    row("Redis's own CPU for each page, ms", median(near, "redis_cpu_ms_per_page"), ".3f")
+    ratio = statistics.median(
+        ours.pages_per_cpu_second / stock.pages_per_cpu_second
+        for ours, stock in zip(near["harvester"], near["stock"], strict=True)
+    )
+    trips = max(crawl.round_trips_per_page for crawl in near["harvester"] + far["harvester"])
+    print(f"  pages for each second of CPU, beside stock: {ratio:.2f} (at least {LEAST_CPU_RATIO} is wanted)")
+    print(f"  slower by {slower('harvester'):.1%} (at most {MOST_SLOWER:.0%} is wanted)")
+    print(f"  at most {trips:.2f} round trips a page (at most {MOST_ROUND_TRIPS} is wanted)")
+    return int(ratio < LEAST_CPU_RATIO or slower("harvester") > MOST_SLOWER or trips > MOST_ROUND_TRIPS)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*map(int, sys.argv[1:])))

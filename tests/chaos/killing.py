@@ -1,0 +1,131 @@
+"""Kills workers and servers while they crawl the tree, and tells what came of it."""
+
+import random
+import signal
+import time
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from tests.chaos.servers import Valkey
+from tests.chaos.workers import Worker, Workers
+from tests.crash.mongod import Mongod
+from tests.sandbox.tree_process import TreeSite
+
+STALLED_S = 120
+"""Without a new page: the crawl hangs."""
+POLL_S = 0.03
+
+
+class Plan(NamedTuple):
+    """How large a crawl, and how often each is killed."""
+
+    pages: int
+    workers: int
+    worker_kills: int
+    redis_kills: int = 0
+    mongodb_kills: int = 0
+    seed: int = 1
+
+
+class Servers(NamedTuple):
+    """Those below the crawl."""
+
+    redis: Valkey
+    mongodb: Mongod
+
+
+class Killed(NamedTuple):
+    """What struck."""
+
+    workers: int
+    redis: int
+    mongodb: int
+    in_flight: int
+    """Requests that the killed workers held, all in all."""
+
+
+class Killing:
+    """Each kill is due at a number of pages answered, drawn at random; a worker must be at work to be struck.
+
+    `pending` tells how many requests are not done; `held_by` how many a worker holds. Both are asked while Redis runs.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        site: TreeSite,
+        servers: Servers,
+        workers: Workers,
+        pending: Callable[[], int],
+        held_by: Callable[[Worker], int],
+    ) -> None:
+        self._plan, self._site, self._servers, self._workers = plan, site, servers, workers
+        self._pending, self._held_by = pending, held_by
+        self._dice = random.Random(plan.seed)
+        self._rounds = 0
+
+    def run(self) -> Killed:
+        """Until the crawl has ended by itself."""
+        struck = dict.fromkeys(("worker", "redis", "mongodb"), 0)
+        in_flight = 0
+        self._workers.start()
+        self._reaches(10)
+        self._fill()
+        for threshold, victim in self._moments():
+            if not self._reaches(threshold):
+                break
+            struck[victim] += 1
+            if victim == "worker":
+                in_flight += self._kill_worker()
+            else:
+                self._kill_server(self._servers.redis if victim == "redis" else self._servers.mongodb)
+        while self._reaches(self._plan.pages + 1):
+            pass
+        return Killed(struck["worker"], struck["redis"], struck["mongodb"], in_flight)
+
+    def _moments(self) -> Iterator[tuple[int, str]]:
+        plan, dice = self._plan, self._dice
+        victims = ["worker"] * plan.worker_kills + ["redis"] * plan.redis_kills + ["mongodb"] * plan.mongodb_kills
+        dice.shuffle(victims)
+        thresholds = sorted(dice.randrange(plan.pages // 20, plan.pages * 9 // 10) for _ in victims)
+        yield from zip(thresholds, victims, strict=True)
+
+    def _reaches(self, pages: int) -> bool:
+        """Waits until so many pages are answered and a worker is at work; False when the crawl has ended before."""
+        most, since = -1, time.monotonic()
+        while self._is_going_on():
+            progress = self._site.progress()
+            if progress.pages >= pages and self._workers.at_work(progress, self._dice):
+                return True
+            if progress.pages > most:
+                most, since = progress.pages, time.monotonic()
+            assert time.monotonic() < since + STALLED_S, f"no new page after {most}:\n{self._workers.said}"
+            time.sleep(POLL_S)
+        return False
+
+    def _is_going_on(self) -> bool:
+        """Whether any worker is; when all have left work behind, they are started once more."""
+        self._workers.tend()
+        if not self._workers.alive and self._pending() and self._rounds < 3:
+            self._rounds += 1
+            self._fill()
+        return bool(self._workers.alive)
+
+    def _fill(self) -> None:
+        while len(self._workers.alive) < self._plan.workers:
+            self._workers.start()
+
+    def _kill_worker(self) -> int:
+        """How many requests it held."""
+        worker = self._workers.at_work(self._site.progress(), self._dice)
+        if worker is None:
+            return 0
+        self._workers.kill(worker)
+        held = self._held_by(worker)
+        self._workers.start()
+        return held
+
+    def _kill_server(self, server: Mongod) -> None:
+        server.end(signal.SIGKILL)
+        time.sleep(self._dice.uniform(0, 1))  # for as long it is away
+        server.start()

@@ -1,0 +1,40 @@
+"""What the spider `tree` stores."""
+
+from typing import Any
+
+from harvester.items import Media, Record
+from tests.sandbox.tree import Item, Tree
+
+Document = dict[str, Any]
+
+
+class TreeItem(Record, frozen=True, kw_only=True, gc=False):
+    """An item of a page of the tree."""
+
+    KIND = "tree_item"
+    COLLECTION = "tree_items"
+    KEY = ("did", "part")
+
+    part: str
+    value: int
+    picture_url: str | None = None
+
+    def media(self) -> list[Media]:
+        return [Media(self.picture_url, f"{self.did}/pfp.jpg", "picture")] if self.picture_url else []
+
+
+def did_of(page: int) -> str:
+    return f"did:tree:{page}"
+
+
+def documents(tree: Tree, url: str) -> dict[str, Document]:
+    """What a whole crawl of the tree at `url` stores: key -> document without its provenance."""
+    return dict(_document(item, url) for item in tree.all_items())
+
+
+def _document(item: Item, url: str) -> tuple[str, Document]:
+    document: Document = {"did": did_of(item.page), "part": item.part, "value": item.value}
+    if item.picture:
+        document["picture_url"] = url + item.picture
+        document["media_paths"] = {"picture": f"{did_of(item.page)}/pfp.jpg"}
+    return f"{did_of(item.page)} {item.part}", document

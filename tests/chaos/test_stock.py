@@ -1,0 +1,21 @@
+"""The same killings with scrapy-redis as it comes: it loses pages, so the test of the frontier can fail."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.crawl import crawl
+from tests.chaos.killing import Plan
+
+STOCK = "tests.chaos.stock_settings"
+
+
+@pytest.mark.parametrize("kills", [0, 3])
+def test_scrapy_redis_finds_all_unless_a_worker_is_killed(tmp_path: Path, kills: int) -> None:
+    plan = Plan(pages=600, workers=2, worker_kills=kills)
+    with crawl(plan.pages, tmp_path, STOCK) as stock:
+        killed = stock.disturbed_on_stock(plan)
+        expected, found = stock.expected(), stock.stored()
+        print(f"{killed.workers} kills: {len(expected) - len(found)} of {len(expected)} records lost")
+        assert (killed.workers == 0) == (kills == 0)
+        assert (found == expected) == (kills == 0), stock.workers.said

@@ -1,0 +1,90 @@
+"""The workers of a crawl, each a process `scrapy crawl tree`."""
+
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.sandbox.process import ROOT
+from tests.sandbox.tree_process import Progress, TreeSite
+
+MOST_FAILURES = 12
+"""Workers that end with an error, as they do when they are started while a server is down."""
+
+
+class Worker(NamedTuple):
+    """One process; the site knows it by its User-Agent."""
+
+    agent: str
+    process: "subprocess.Popen[bytes]"
+
+
+class Workers:
+    """`with Workers(...) as workers`: none outlives the block."""
+
+    def __init__(self, site: TreeSite, folder: Path, settings: str, variables: Mapping[str, str]) -> None:
+        self._folder = folder
+        self._log = folder / "log"
+        self._command = [sys.executable, "-m", "scrapy", "crawl", "tree", "-a", f"url={site.url}"]
+        self._environment = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "SCRAPY_SETTINGS_MODULE": settings,
+            "HARVESTER_ALLOW_PRIVATE_HOSTS": "true",
+            "HARVESTER_REQUESTS_PER_SECOND": "0",
+            "HARVESTER_MIN_RECORDS": "0",
+            **variables,
+        }
+        self._started = 0
+        self.failures: list[int] = []
+        """Exit codes of workers that ended with an error."""
+        self.alive: list[Worker] = []
+
+    def __enter__(self) -> "Workers":
+        self._folder.mkdir(parents=True, exist_ok=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for worker in self.alive:
+            worker.process.kill()
+            worker.process.wait()
+
+    def start(self) -> Worker:
+        self._started += 1
+        agent = f"tree-worker-{self._started}"
+        command = [*self._command, "-s", f"USER_AGENT={agent}"]
+        with self._log.open("ab") as log:
+            process = subprocess.Popen(
+                command, cwd=self._folder, env=self._environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        self.alive.append(Worker(agent, process))
+        return self.alive[-1]
+
+    def tend(self) -> None:
+        """Forgets those that have ended; one that ended with an error is replaced."""
+        for worker in list(self.alive):
+            if (code := worker.process.poll()) is not None:
+                self.alive.remove(worker)
+                if code:
+                    self.failures.append(code)
+                    assert len(self.failures) <= MOST_FAILURES, f"workers end with {self.failures}:\n{self.said}"
+                    self.start()
+
+    def at_work(self, progress: Progress, dice: random.Random) -> Worker | None:
+        """One of those that have asked the site for something."""
+        working = [worker for worker in self.alive if worker.agent in progress.agents and worker.process.poll() is None]
+        return dice.choice(working) if working else None
+
+    def kill(self, worker: Worker) -> None:
+        """By SIGKILL; what it has sent until then is sent."""
+        worker.process.kill()
+        worker.process.wait()
+        self.alive.remove(worker)
+
+    @property
+    def said(self) -> str:
+        """The end of what they all logged."""
+        return self._log.read_text(errors="replace")[-6000:]

@@ -1,0 +1,135 @@
+"""Several processes run one crawl: together they do what one does, once, also when some of them are killed."""
+
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from pymongo.database import Database
+
+from harvester.staging import recover
+from tests.crash.harvest import Harvest, documents, fates, stored
+from tests.crash.nothing_lost import unstaged, untruths
+from tests.sandbox.process import Sandbox
+
+pytestmark = pytest.mark.timeout(900)
+
+DATABASE = Database[dict[str, Any]]
+VARIABLES = {"HARVESTER_LEASE_SECONDS": "3"}
+KILLS = 5
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Sandbox]:
+    with Sandbox(accounts=150, posts=4) as started:
+        started.settings(pds_limit=10**9)
+        yield started
+
+
+@contextmanager
+def started(harvests: Sequence[Harvest]) -> Iterator[None]:
+    """All of them run meanwhile, and no longer."""
+    try:
+        for harvest in harvests:
+            harvest.start()
+        yield
+    finally:
+        for harvest in harvests:
+            if harvest.process and harvest.process.poll() is None:
+                harvest.end(signal.SIGKILL)
+
+
+def workers(number: int, site: Sandbox, folder: Path, uri: str, database: DATABASE, **wishes: str) -> list[Harvest]:
+    """The same command in as many processes, which stage into one folder."""
+    variables = VARIABLES | {"HARVESTER_DATA_DIR": str(folder / "data")}
+    return [Harvest(site, folder / str(worker), uri, database.name, variables, **wishes) for worker in range(number)]
+
+
+def feeds(site: Sandbox) -> Counter[str]:
+    """How often each account's first page of posts was asked for, with an answer."""
+    asked = Counter[str]()
+    for request in site.log()["requests"]:
+        query = parse_qs(urlsplit(request["path"]).query)
+        if "getAuthorFeed" in request["path"] and "cursor" not in query and request["status"] == 200:
+            asked[query["actor"][0]] += 1
+    return asked
+
+
+@pytest.mark.parametrize("number", [2, 3])
+def test_several_processes_bring_all_that_there_is_and_fetch_nothing_twice(
+    number: int, site: Sandbox, tmp_path: Path, mongodb: DATABASE, mongodb_uri: str
+) -> None:
+    site.clear_log()
+    harvests = workers(number, site, tmp_path, mongodb_uri, mongodb)
+    with started(harvests):
+        assert [harvest.wait() for harvest in harvests] == [0] * number, [one.said[-2000:] for one in harvests]
+    found, ended = stored(mongodb), fates(mongodb)
+    assert untruths(site, found, ended["accounts"]) == []
+    assert unstaged(tmp_path / "data", found, ended["accounts"]) == []
+    kept = {did for did, account in site.truth.accounts.items() if account.state == "visible"}
+    assert feeds(site) == Counter(kept)
+    (crawl,) = mongodb.crawls.find()
+    assert (crawl["state"], crawl["runners"]) == ("finished", [])
+    took_part = [run for run in mongodb.runs.find() if run["counts"].get("post")]
+    assert len(took_part) == number, "all of them did something"
+    assert {run["state"] for run in mongodb.runs.find()} == {"finished"}
+
+
+def test_what_a_killed_process_had_is_completed_by_the_others(
+    site: Sandbox, tmp_path: Path, mongodb: DATABASE, mongodb_uri: str
+) -> None:
+    expected = sum(map(len, stored_once(site, tmp_path, mongodb, mongodb_uri).values()))
+    dice = random.Random(30)
+    steady, *mortal = workers(3, site, tmp_path / "shared", mongodb_uri, mongodb)
+    struck = 0
+    with started([steady, *mortal]):
+        for threshold in sorted(dice.randrange(expected) for _ in range(KILLS)):
+            victim = dice.choice(mortal)
+            assert steady.running_until(lambda least=threshold: documents(mongodb) >= least)  # type: ignore[misc]
+            time.sleep(dice.uniform(0, 0.3))
+            struck += victim.process is not None and victim.process.poll() is None
+            victim.end(signal.SIGKILL)
+            victim.start()
+        for victim in mortal:
+            victim.end(signal.SIGKILL)
+        assert steady.wait() == 0, steady.said[-3000:]
+    print(f"{struck} of {KILLS} kills, and {len(mortal)} at the end")
+    assert struck >= KILLS - 2, "too few of the kills struck"
+    found, ended = stored(mongodb), fates(mongodb)
+    assert untruths(site, found, ended["accounts"]) == []
+    recover(tmp_path / "shared" / "data" / "staging")
+    assert unstaged(tmp_path / "shared" / "data", found, ended["accounts"]) == []
+    (crawl,) = mongodb.crawls.find()
+    assert (crawl["state"], crawl["runners"]) == ("finished", [])
+    for queue in (mongodb.accounts, mongodb.thread_queue, mongodb.seeds):
+        assert queue.count_documents({"$or": [{"state": {"$ne": "closed"}}, {"claimed_by": {"$exists": True}}]}) == 0
+
+
+def stored_once(site: Sandbox, folder: Path, database: DATABASE, uri: str) -> dict[str, dict[str, Any]]:
+    """What one process stores, in another database."""
+    calm = database.client[f"{database.name}-calm"]
+    try:
+        (harvest,) = workers(1, site, folder / "calm", uri, calm)
+        assert harvest.run() == 0, harvest.said[-3000:]
+        return stored(calm)
+    finally:
+        database.client.drop_database(calm.name)
+
+
+def test_max_accounts_holds_for_all_processes_together(
+    site: Sandbox, tmp_path: Path, mongodb: DATABASE, mongodb_uri: str
+) -> None:
+    harvests = workers(3, site, tmp_path, mongodb_uri, mongodb, max_accounts="61", collect="graph,profiles,posts")
+    with started(harvests):
+        assert [harvest.wait() for harvest in harvests] == [0] * 3, [one.said[-2000:] for one in harvests]
+    reasons = Counter((row["stage"], row.get("reason")) for row in mongodb.accounts.find())
+    left_out = reasons.pop(("skipped", "max_accounts"), 0)
+    assert sum(reasons.values()) == 61
+    assert left_out > 0
+    assert mongodb.profiles.count_documents({}) <= 61

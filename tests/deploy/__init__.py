@@ -1,0 +1,1 @@
+"""Scrapyd, the egg, and the files of deploy/."""

@@ -1,0 +1,105 @@
+"""One Scrapyd for all tests of this folder, a site, and the database of the jobs' records."""
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from shutil import copytree, ignore_patterns
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from pymongo import MongoClient
+from pymongo.database import Database
+
+from harvester.egg import SOURCES
+from tests.deploy.scrapyd import PASSWORD, USER, Scrapyd
+from tests.sandbox.process import ROOT, Sandbox
+
+Records = Database[dict[str, Any]]
+Answer = subprocess.CompletedProcess[str]
+
+
+@pytest.fixture(scope="package")
+def _started() -> Iterator[Sandbox]:
+    with Sandbox(accounts=40, posts=8, page_size=20) as site:
+        yield site
+
+
+@pytest.fixture
+def site(_started: Sandbox) -> Iterator[Sandbox]:
+    """The network, without faults."""
+    yield _started
+    _started.clear_faults()
+
+
+@pytest.fixture(scope="package")
+def records(mongodb_uri: str) -> Iterator[Records]:
+    """Where all jobs write to."""
+    with MongoClient[dict[str, Any]](mongodb_uri, tz_aware=True) as client:
+        name = f"test-{uuid4().hex[:12]}"
+        yield client[name]
+        client.drop_database(name)
+
+
+@pytest.fixture(scope="package")
+def empty_scrapyd(
+    tmp_path_factory: pytest.TempPathFactory, _started: Sandbox, mongodb_uri: str, redis_url: str, records: Records
+) -> Iterator[Scrapyd]:
+    """A Scrapyd to which nothing is deployed before the tests do so."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    scrapyd = Scrapyd(
+        tmp_path_factory.mktemp("scrapyd"),
+        port,
+        {
+            "HARVESTER_MONGODB_URI": mongodb_uri,
+            "HARVESTER_REDIS_URL": redis_url,
+            "HARVESTER_DATABASE": records.name,
+            "HARVESTER_ALLOW_PRIVATE_HOSTS": "true",
+            "HARVESTER_REQUESTS_PER_SECOND": "0",
+            "HARVESTER_PLC_URL": _started.url,
+        },
+    )
+    scrapyd.start()
+    yield scrapyd
+    scrapyd.stop()
+
+
+@pytest.fixture(scope="package")
+def scrapyd(empty_scrapyd: Scrapyd) -> Scrapyd:
+    """A Scrapyd to which this checkout was deployed."""
+    answer = run_deploy(empty_scrapyd, ROOT)
+    assert answer.returncode == 0, answer.stderr
+    assert "bluesky" in answer.stdout
+    return empty_scrapyd
+
+
+def run_deploy(scrapyd: Scrapyd, root: Path, *options: str, **variables: str) -> Answer:
+    """`harvester deploy` of the checkout `root`."""
+    login = {"HARVESTER_SCRAPYD_USER": USER, "HARVESTER_SCRAPYD_PASSWORD": PASSWORD}
+    return subprocess.run(
+        [sys.executable, "-c", "from harvester.cli import main; main()", "deploy", "--url", scrapyd.url, *options],
+        cwd=root,
+        env={**os.environ, **login, "PYTHONPATH": str(root), **variables},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+@pytest.fixture
+def copy_of_checkout(tmp_path: Path) -> Callable[[], Path]:
+    """Makes a checkout to be changed."""
+
+    def make() -> Path:
+        root = tmp_path / "checkout"
+        copytree(ROOT / "harvester", root / "harvester", ignore=ignore_patterns("__pycache__"))
+        for name in SOURCES:
+            (root / name).write_bytes((ROOT / name).read_bytes())
+        return root
+
+    return make

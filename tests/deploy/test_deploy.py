@@ -1,0 +1,133 @@
+"""`harvester deploy` ends well only when Scrapyd can run what was deployed, and leaves nothing else there."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from harvester.config import Config
+from harvester.deploy import deploy
+from harvester.exceptions import DeployError, ServiceError, UsageError
+from tests.deploy.conftest import run_deploy
+from tests.deploy.scrapyd import PASSWORD, USER, Scrapyd
+from tests.sandbox.process import ROOT
+
+
+def versions(scrapyd: Scrapyd) -> list[str]:
+    found: list[str] = scrapyd.get("listversions", project="harvester")["versions"]
+    return found
+
+
+def test_the_deployed_version_lists_its_spiders_and_the_checkout_stays_as_it_was(scrapyd: Scrapyd) -> None:
+    before = {path.name for path in ROOT.iterdir()}
+    answer = run_deploy(scrapyd, ROOT)
+    assert answer.returncode == 0, answer.stderr
+    newest = versions(scrapyd)[-1]
+    assert f"Deployed harvester {newest} " in answer.stdout
+    assert "bluesky" in scrapyd.get("listspiders", project="harvester", _version=newest)["spiders"]
+    assert {path.name for path in ROOT.iterdir()} <= before | {"__pycache__"}
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("spiders/broken.py", "import a_package_that_is_not_there\n", "a_package_that_is_not_there"),
+        ("settings.py", "raise RuntimeError('these settings are broken')\n", "these settings are broken"),
+        ("spiders/broken.py", "def\n", "SyntaxError"),
+    ],
+    ids=["missing package", "broken settings", "syntax"],
+)
+def test_a_version_that_does_not_run_is_removed_and_scrapyds_words_are_shown(
+    scrapyd: Scrapyd, copy_of_checkout: Callable[[], Path], file: str, text: str, said: str
+) -> None:
+    before = versions(scrapyd)
+    root = copy_of_checkout()
+    (root / "harvester" / file).write_text(text)
+    answer = run_deploy(scrapyd, root, "--version", "broken")
+    assert answer.returncode == DeployError.exit_code, answer.stderr
+    assert said in answer.stderr
+    assert "it was removed there" in answer.stderr
+    assert versions(scrapyd) == before
+
+
+async def test_an_egg_without_spiders_and_what_is_no_egg_are_removed(scrapyd: Scrapyd, tmp_path: Path) -> None:
+    config = Config(scrapyd_user=USER, scrapyd_password=SecretStr(PASSWORD))
+    before = versions(scrapyd)
+    with pytest.raises(DeployError, match="not a ZIP file"):
+        await deploy(config, scrapyd.url, "harvester", "none", b"nothing")
+    with pytest.raises(DeployError):
+        await deploy(config, scrapyd.url, "other", "empty", b"PK\x05\x06" + bytes(18))
+    assert versions(scrapyd) == before
+    assert scrapyd.get("listprojects")["projects"] == ["harvester"]
+
+
+async def test_a_version_that_is_there_already_is_refused_and_stays(scrapyd: Scrapyd) -> None:
+    config = Config(scrapyd_user=USER, scrapyd_password=SecretStr(PASSWORD))
+    before = versions(scrapyd)
+    with pytest.raises(UsageError, match="deployed already"):
+        await deploy(config, scrapyd.url, "harvester", before[-1], b"nothing")
+    assert versions(scrapyd) == before
+
+
+def test_it_is_said_when_jobs_would_use_another_version(scrapyd: Scrapyd) -> None:
+    answer = run_deploy(scrapyd, ROOT, "--version", "1")
+    assert answer.returncode == 0
+    assert f"still use {versions(scrapyd)[-1]}" in answer.stdout
+    scrapyd.post("delversion", project="harvester", version="1")
+
+
+def test_a_wrong_password_is_named_and_not_shown(scrapyd: Scrapyd) -> None:
+    before = versions(scrapyd)
+    answer = run_deploy(scrapyd, ROOT, HARVESTER_SCRAPYD_PASSWORD="mellon")
+    assert answer.returncode == ServiceError.exit_code
+    assert "refuses the login" in answer.stderr
+    assert "HARVESTER_SCRAPYD_PASSWORD" in answer.stderr
+    assert "mellon" not in answer.stderr
+    assert "Traceback" not in answer.stderr
+    assert versions(scrapyd) == before
+
+
+async def test_what_is_no_scrapyd_is_told_apart(free_port: int) -> None:
+    with pytest.raises(ServiceError, match="cannot be reached"):
+        await deploy(Config(), f"http://127.0.0.1:{free_port}", "harvester", "1", b"")
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello")
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", free_port):
+        with pytest.raises(ServiceError, match="is no Scrapyd"):
+            await deploy(Config(), f"http://127.0.0.1:{free_port}", "harvester", "1", b"")
+
+
+@pytest.mark.parametrize(
+    ("url", "project", "version", "named"),
+    [
+        ("localhost", "harvester", "1", "--url"),
+        ("http://me:sesame@127.0.0.1", "harvester", "1", "HARVESTER_SCRAPYD_PASSWORD"),
+        ("http://127.0.0.1", "../harvester", "1", "--project"),
+        ("http://127.0.0.1", "harvester", "1.0", "--version"),
+    ],
+)
+async def test_names_that_cannot_be_used_are_refused(url: str, project: str, version: str, named: str) -> None:
+    with pytest.raises(UsageError, match=named):
+        await deploy(Config(), url, project, version, b"")
+
+
+def test_outside_of_a_checkout_it_says_what_to_do(copy_of_checkout: Callable[[], Path]) -> None:
+    root = copy_of_checkout()
+    (root / "pyproject.toml").unlink()
+    answer = subprocess.run(
+        [sys.executable, "-c", "from harvester.cli import main; main()", "deploy"],
+        cwd=root,
+        capture_output=True,
+        text=True,
+    )
+    assert answer.returncode == UsageError.exit_code
+    assert "Clone the repository" in answer.stderr

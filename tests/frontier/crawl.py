@@ -1,0 +1,160 @@
+"""A crawl whose requests are in the frontier, in a process of its own: `python -m tests.frontier.crawl <site> <name>`.
+
+Each path of the site is answered by the method that its first segment names. It prints the finish reason and what
+was collected, as JSON.
+"""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from scrapy import Request, Spider
+from scrapy.crawler import AsyncCrawlerProcess
+from scrapy.exceptions import CloseSpider, DropItem, IgnoreRequest
+from scrapy.http import Response
+from scrapy.settings import Settings
+from twisted.python.failure import Failure
+
+from tests.crawling import LONGEST_S
+from tests.sandbox.process import ROOT
+
+
+class Fates(Spider):
+    """Follows what it is told to on the way, and collects the addresses of the answers."""
+
+    site: str
+    paths: str
+
+    async def start(self) -> AsyncIterator[Any]:
+        for path in self.paths.split():
+            yield self.ask(path)
+
+    def ask(self, path: str, **attributes: Any) -> Request:
+        name = path.split("/")[1].partition("?")[0].replace("-", "_")
+        callback = getattr(self, f"on_{name}", self.parse)
+        errback = getattr(self, f"{name}_failed", None)
+        return Request(self.site + path, callback, errback=errback, **attributes)
+
+    def parse(self, response: Response) -> Iterator[Any]:  
+        yield {"url": response.url.removeprefix(self.site)}
+
+    def on_links(self, response: Response) -> Iterator[Any]:
+        yield from self.parse(response)
+        for _ in range(3):
+            yield self.ask("/linked?from=links")
+
+    def on_copies(self, response: Response) -> Iterator[Any]:
+        assert response.request
+        yield response.request.replace(url=f"{self.site}/linked?from=copies", callback=self.parse)
+
+    def on_unfiltered(self, response: Response) -> Iterator[Any]:
+        for _ in range(2):
+            yield self.ask("/linked?from=unfiltered", dont_filter=True)
+
+    def on_raises(self, response: Response) -> None:
+        raise KeyError("owner")
+
+    def on_raises_midway(self, response: Response) -> Iterator[Any]:
+        yield self.ask("/linked?from=raises-midway")
+        raise KeyError("owner")
+
+    def on_unserialisable(self, response: Response) -> Iterator[Any]:
+        yield Request(f"{self.site}/never", callback=print)
+
+    def on_unserialisable_meta(self, response: Response) -> Iterator[Any]:
+        yield self.ask("/never", meta={"page": {"seen": {1, 2}}})
+
+    def on_closes(self, response: Response) -> Iterator[Any]:
+        yield from self.parse(response)
+        if self.crawler.settings.getbool("CLOSING"):
+            raise CloseSpider("enough")
+
+    def missing_handled_failed(self, failure: Failure) -> Iterator[Any]:
+        yield {"url": "/missing-handled was missed"}
+        yield self.ask("/linked?from=errback")
+
+    def missing_raises_failed(self, failure: Failure) -> None:
+        raise KeyError("errback")
+
+
+class Pipeline:
+    """Drops and fails as the address says."""
+
+    def process_item(self, item: Any) -> Any:
+        if item["url"] == "/item-dropped":
+            raise DropItem("unwanted")
+        if item["url"] == "/item-fails":
+            raise ValueError("no room for it")
+        return item
+
+
+class Ignoring:
+    """A downloader middleware of someone else's."""
+
+    def process_request(self, request: Request) -> None:
+        if request.url.endswith("/ignored"):
+            raise IgnoreRequest("not on a Sunday")
+
+
+class Crawled(NamedTuple):
+    reason: str
+    items: list[str]
+    stats: dict[str, Any]
+    log: str
+
+
+async def crawl(folder: Path, spider: str, site: str, *paths: str, **settings: Any) -> Crawled:
+    """A whole crawl. HARVESTER_* variables are those of this process."""
+    command = [sys.executable, "-m", "tests.frontier.crawl", spider, site, " ".join(paths), json.dumps(settings)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "SCRAPY_SETTINGS_MODULE": "harvester.settings"}
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(*command, cwd=folder, env=environment, stdout=pipe, stderr=pipe)
+    try:
+        out, log = await asyncio.wait_for(process.communicate(), LONGEST_S)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert process.returncode == 0, log.decode()
+    reason, items, stats = json.loads(out)
+    return Crawled(reason, items, stats, log.decode())
+
+
+def main() -> None:
+    name, site, paths, given = sys.argv[1:]
+    settings = Settings()
+    settings.setmodule("harvester.settings")
+    settings.setdict(
+        {
+            "SCHEDULER": "harvester.frontier.scheduler.Scheduler",
+            "SPIDER_MIDDLEWARES": {"harvester.middlewares.lease.LeaseMiddleware": 10},
+            "ITEM_PIPELINES": {Pipeline: 100},
+            "EXTENSIONS": {"scrapy.extensions.corestats.CoreStats": 0},
+            "HARVESTER_BACKOFF_FACTOR": 0.01,
+            **json.loads(given),
+        },
+        "cmdline",
+    )
+    settings.set("DOWNLOADER_MIDDLEWARES", {**settings.getdict("DOWNLOADER_MIDDLEWARES"), Ignoring: 600}, "cmdline")
+    process = AsyncCrawlerProcess(settings)
+    crawler = process.create_crawler(type(name, (Fates,), {"name": name}))
+    items: list[str] = []
+
+    def collect(item: Any) -> None:
+        items.append(item["url"])
+
+    from scrapy import signals
+
+    crawler.signals.connect(collect, signals.item_scraped)
+    process.crawl(crawler, site=site, paths=paths)
+    process.start()
+    stats = {key: value for key, value in crawler.stats.get_stats().items() if isinstance(value, (str, int, float))}
+    print(json.dumps([stats.get("finish_reason", ""), items, stats]))
+
+
+if __name__ == "__main__":
+    main()

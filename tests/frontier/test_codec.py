@@ -1,0 +1,90 @@
+"""A request comes back from the frontier as it was put there, or is refused where it was yielded."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+from scrapy import FormRequest, Request, Spider
+from scrapy.http import JsonRequest
+from scrapy.utils.request import fingerprint
+
+from harvester.frontier.codec import UnserialisableRequestError, decode, encode
+
+
+class Codec(Spider):
+    name = "codec"
+
+    def on_page(self, response: Any) -> None: ...
+
+    def on_failure(self, failure: Any) -> None: ...
+
+
+class Other(Spider):
+    name = "other"
+
+
+SPIDER = Codec()
+AT = datetime(2026, 1, 2, tzinfo=UTC)
+URL = "http://127.0.0.1/page?b=2&a=%7Ex"
+
+REQUESTS: dict[str, Callable[[], Request]] = {
+    "plain": lambda: Request(URL),
+    "callbacks": lambda: Request(URL, SPIDER.on_page, errback=SPIDER.on_failure),
+    "post": lambda: Request(URL, method="POST", body=b"\x00\xff", headers={"X-Two": ["1", "2"], "Accept": "*/*"}),
+    "form": lambda: FormRequest(URL, formdata={"parcel": "010-0003"}),
+    "json": lambda: JsonRequest(URL, data={"a": [1]}),
+    "cookies": lambda: Request(URL, cookies={"session": "x"}),
+    "verbose cookies": lambda: Request(URL, cookies=[{"name": "a", "value": "b", "path": "/"}]),
+    "rest": lambda: Request(URL, encoding="latin-1", priority=-5, dont_filter=True, flags=["one"]),
+    "meta": lambda: Request(
+        URL,
+        meta={"depth": 1, "none": None, "at": AT, "row": (1, (b"x", 2.5)), "n": 2**63},
+    ),
+    "cb_kwargs": lambda: Request(URL, SPIDER.on_page, cb_kwargs={"row": {"a": [1, {"b": True}]}}),
+    "verbatim": lambda: Request("http://127.0.0.1/a b", meta={"verbatim_url": True}),
+}
+
+
+@pytest.mark.parametrize("kind", REQUESTS)
+def test_a_request_survives_the_frontier_whole(kind: str) -> None:
+    request = REQUESTS[kind]()
+    back = decode(encode(request, SPIDER), SPIDER)
+    expected = request.to_dict(spider=SPIDER)
+    expected.pop("_class", None)
+    expected.pop("dumps_kwargs", None)
+    assert back.to_dict(spider=SPIDER) == expected
+    assert fingerprint(back) == fingerprint(request)
+
+
+REFUSED: dict[str, tuple[Callable[[], Request], str]] = {
+    "lambda": (lambda: Request(URL, lambda response: None), "is no method of the spider codec"),
+    "method of another": (lambda: Request(URL, Other().parse), "is no method of the spider codec"),
+    "errback": (lambda: Request(URL, SPIDER.on_page, errback=print), "its errback"),
+    "object": (lambda: Request(URL, meta={"page": object()}), "meta['page'] is an object"),
+    "deep": (lambda: Request(URL, cb_kwargs={"a": [{"b": ({1},)}]}), "cb_kwargs['a'][0]['b'][0] is a set"),
+    "large": (lambda: Request(URL, cb_kwargs={"a": -(2**64)}), "more than 64 bits"),
+    "key": (lambda: Request(URL, meta={"a": {(1, 2): 3}}), "has the key (1, 2)"),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_a_request_that_cannot_be_kept_is_refused_and_the_place_named(kind: str) -> None:
+    request, said = REFUSED[kind]
+    with pytest.raises(UnserialisableRequestError) as caught:
+        encode(request(), SPIDER)
+    assert said in str(caught.value)
+    assert "<GET http://127.0.0.1/page?b=2&a=%7Ex>" in str(caught.value)
+
+
+def test_a_method_that_is_gone_is_named() -> None:
+    data = encode(Request(URL, SPIDER.on_page), SPIDER)
+    with pytest.raises(UnserialisableRequestError, match="wants the method 'on_page', which other has not"):
+        decode(data, Other())
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff", b"\x80", msgspec.msgpack.encode({"u": 1}), b"cos\nsystem\n"])
+def test_bytes_that_are_no_request_are_refused(data: bytes) -> None:
+    with pytest.raises(UnserialisableRequestError, match="cannot be read"):
+        decode(data, SPIDER)

@@ -1,0 +1,144 @@
+"""Whatever happens to a request on its way through Scrapy, it ends in exactly one fate, with a reason."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+import redis.asyncio
+from harvester.frontier.entries import Fate
+from harvester.frontier.store import Frontier
+from scrapy import Request
+from scrapy.utils.request import fingerprint
+
+from tests.crawling import Answer, Site
+from tests.frontier.crawl import crawl
+
+FINE = Answer(kind="text/plain", body=b"fine")
+
+
+class Page(Site):
+    """Robots.txt forbids one page."""
+
+    async def answer(self, path: str, number: int) -> Answer:
+        answers = self.answers.get(path, [FINE])
+        return answers[min(number, len(answers) - 1)]
+
+
+ANSWERS = {
+    "/redirect": [Answer(302, b"", {"Location": "/linked?from=redirect"})],
+    "/loop": [Answer(302, b"", {"Location": "/loop"})],
+    "/retried": [Answer(503, b"", {"Retry-After": "0"}), FINE],
+    "/missing": [Answer(404, b"")],
+    "/missing-handled": [Answer(404, b"")],
+    "/missing-raises": [Answer(404, b"")],
+    "/gone": [Answer(410, b"")],
+    "/forbidden": [Answer(403, b"")],
+    "/law": [Answer(451, b"")],
+    "/breaks": [Answer(silent=True)],
+}
+
+FATES: dict[str, tuple[str, str, str]] = {
+    "/fine": ("done", "ok", ""),
+    "/links": ("done", "ok", ""),
+    "/copies": ("done", "ok", ""),
+    "/unfiltered": ("done", "ok", ""),
+    "/redirect": ("done", "ok", ""),
+    "/loop": ("dead", "invalid", "it redirects again and again"),
+    "/retried": ("done", "ok", ""),
+    "/missing": ("done", "not_found", ""),
+    "/missing-handled": ("done", "not_found", ""),
+    "/missing-raises": ("dead", "invalid", "KeyError: 'errback' (crawl.py:"),
+    "/gone": ("done", "gone", ""),
+    "/forbidden": ("dead", "blocked", "HTTP 403"),
+    "/law": ("skipped", "policy_denied", "HTTP 451"),
+    "/breaks": ("dead", "network", ""),
+    "/raises": ("dead", "invalid", "KeyError: 'owner' (crawl.py:"),
+    "/raises-midway": ("dead", "invalid", "KeyError: 'owner' (crawl.py:"),
+    "/unserialisable": ("dead", "invalid", "its callback"),
+    "/unserialisable-meta": ("dead", "invalid", "meta['page']['seen'] is a set"),
+    "/item-dropped": ("done", "ok", ""),
+    "/item-fails": ("dead", "invalid", "ValueError: no room for it (crawl.py:"),
+    "/ignored": ("skipped", "policy_denied", "not on a Sunday"),
+}
+"""Path -> state, outcome, what the reason says."""
+
+LINKED = {"links": 1, "copies": 1, "unfiltered": 2, "redirect": 1, "raises-midway": 1, "errback": 1}
+"""What was followed -> how often it must be asked for."""
+
+
+class Told:
+    """One crawl over all the paths, for all the tests of this file."""
+
+    def __init__(self, site: Page, frontier: Frontier) -> None:
+        self.site = site
+        self.frontier = frontier
+
+    async def fate(self, path: str) -> Fate | None:
+        number = int.from_bytes(fingerprint(Request(self.site.url + path))[:8], "big", signed=True)
+        return await self.frontier.look_up(number)
+
+
+@pytest.fixture
+async def frontier(redis_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[Frontier]:
+    monkeypatch.setenv("REDIS_URL", redis_url)
+    monkeypatch.setenv("HARVESTER_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("HARVESTER_REQUESTS_PER_SECOND", "0")
+    monkeypatch.setenv("HARVESTER_ALLOW_PRIVATE_HOSTS", "true")
+    client = redis.asyncio.from_url(redis_url)
+    frontier = Frontier(client, f"fates-{uuid4().hex[:8]}")
+    yield frontier
+    await frontier.drop()
+    await client.aclose()
+
+
+async def test_every_request_ends_in_one_fate_with_a_reason(frontier: Frontier, tmp_path: Path) -> None:
+    async with Page(ANSWERS) as site:
+        crawled = await crawl(tmp_path, frontier.spider, site.url, *FATES)
+        told = Told(site, frontier)
+        fates = {path: await told.fate(path) for path in FATES}
+    status = await frontier.status()
+    assert crawled.reason == "finished", crawled.log
+    for path, (state, outcome, reason) in FATES.items():
+        fate = fates[path]
+        assert fate is not None, path
+        assert (path, fate.state) == (path, state), fate.reason
+        if state != "done":  # of what is done only that is kept
+            assert fate.outcome == outcome
+            assert reason in fate.reason, path
+    assert {name: site.count(f"/linked?from={name}") for name in LINKED} == LINKED
+    assert site.count("/never") == 0
+    assert site.count("/retried") == 2
+    assert "/retried" in crawled.items
+    assert status.balanced
+    assert status.leased == status.ready == status.waiting == 0
+    assert status.queued == len(FATES) + sum(LINKED.values()) - 1  # a redirect is no new request
+    assert "Traceback" not in crawled.log.replace("Traceback (most recent call last)", "", 6)
+
+
+async def test_a_run_that_ends_early_gives_back_what_it_holds(frontier: Frontier, tmp_path: Path) -> None:
+    paths = ["/closes", *(f"/page/{number}" for number in range(300))]
+    async with Page() as site:
+        first = await crawl(tmp_path, frontier.spider, site.url, *paths, CLOSING=True)
+        between = await frontier.status()
+        second = await crawl(tmp_path, frontier.spider, site.url, *paths)
+        asked = {path: site.count(path) for path in paths}
+    status = await frontier.status()
+    assert first.reason == "enough"
+    assert between.balanced
+    assert between.leased == 0
+    assert between.ready > 0
+    assert second.reason == "finished"
+    assert asked == {**dict.fromkeys(paths, 1), "/closes": 2}
+    assert sorted(set(first.items + second.items)) == sorted(paths)
+    assert (status.balanced, status.done, status.ready, status.dead) == (True, len(paths), 0, 0)
+
+
+async def test_a_crawl_that_is_all_done_ends_at_once_and_says_so(frontier: Frontier, tmp_path: Path) -> None:
+    async with Page() as site:
+        await crawl(tmp_path, frontier.spider, site.url, "/fine", "/links")
+        again = await crawl(tmp_path, frontier.spider, site.url, "/fine", "/links")
+        assert site.count("/fine") == 1
+    assert again.reason == "finished"
+    assert again.items == []
+    assert f"harvester frontier forget {frontier.spider} --all" in again.log

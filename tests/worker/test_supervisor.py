@@ -1,0 +1,144 @@
+"""`harvester worker`: what dies is started again, what grows is drained, and all of it ends when it should."""
+
+import re
+import signal
+import sys
+
+import psutil
+import pytest
+
+from tests.worker.running import Workers, gone
+
+
+def test_a_killed_worker_is_started_again_and_the_others_are_left_alone(workers: Workers) -> None:
+    workers.start("--processes", "2")
+    first, other = workers.wait_for_pages(1), workers.wait_for_pages(2)
+    psutil.Process(first).kill()
+    second = workers.wait_for_pages(1, life=2)
+    assert second != first
+    assert f"Worker 1 (pid {first}) ended after " in workers.said
+    assert "(SIGKILL); it is started again" in workers.said
+    assert workers.pids(2) == [other]
+    workers.wait_for(lambda: re.search(r"Worker 1: .* 1 restart\n", workers.said), "the restart is counted")
+    workers.end()
+
+
+def test_workers_whose_work_is_done_are_not_started_again(workers: Workers) -> None:
+    assert workers.run("--processes", "2", pages=3) == 0
+    assert workers.said.count("its work is done). It fetched 3 pages") == 2
+    assert workers.said.count(": started, pid") == 2
+
+
+def test_a_worker_beyond_its_memory_bound_drains_and_is_started_again(workers: Workers) -> None:
+    workers.start("--max-memory-mb", "400", manner="grows", unless="large")
+    workers.wait_for(lambda: "more than 400 MB: it is drained" in workers.said, "the bound is noticed")
+    (workers.folder / "large").touch()
+    workers.wait_for_pages(1, life=2)
+    assert "(exit code 130: it was stopped, or reached a limit); it is started again in 0 s" in workers.said
+    assert "killed" not in workers.said
+    workers.end()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_drains_all_workers(workers: Workers, number: signal.Signals) -> None:
+    workers.start("--processes", "2")
+    pids = [workers.wait_for_pages(1), workers.wait_for_pages(2)]
+    assert workers.end(number) == 130
+    assert workers.said.count("Spider closed (shutdown)") == 2
+    assert "killed" not in workers.said.partition(f"{number.name}: the workers finish")[2].partition("\n")[2]
+    assert all(gone(pid) for pid in pids)
+
+
+def test_what_does_not_drain_in_time_is_killed(workers: Workers) -> None:
+    workers.start("--drain-seconds", "1", manner="clings")
+    workers.wait_for(lambda: (workers.folder / "clings").exists(), "a page that does not end")
+    (pid,) = workers.pids(1)
+    assert workers.end() == 130
+    assert "it was killed, since it did not drain in time; its requests go to others" in workers.said
+    assert gone(pid)
+
+
+def test_a_second_signal_kills(workers: Workers) -> None:
+    workers.start("--drain-seconds", "600", manner="clings")
+    workers.wait_for(lambda: (workers.folder / "clings").exists(), "a page that does not end")
+    workers.process.terminate()
+    workers.wait_for(lambda: "SIGTERM: the workers finish what is in flight" in workers.said, "the drain")
+    assert workers.end() == 130
+    assert "SIGTERM again: the workers are killed" in workers.said
+
+
+def test_a_worker_that_dies_at_once_again_and_again_stops_all(workers: Workers) -> None:
+    """HARVESTER_MAX_DELIVERIES is 1 here, and one more death is borne."""
+    assert workers.run(manner="dies") == 1
+    assert workers.said.count("(SIGKILL); it is started again in") == 2
+    assert "(SIGKILL) 3 times in a row before it had fetched anything. All workers are stopped" in workers.said
+
+
+@pytest.mark.parametrize("code", [2, 5])
+def test_what_would_befall_every_worker_stops_all_at_once(workers: Workers, code: int) -> None:
+    assert workers.run("--processes", "2", manner="exits", code=code) == code
+    assert "it is started again" not in workers.said
+    assert "All workers are stopped; what they said stands above" in workers.said
+    assert "I was told to end" in workers.said
+
+
+@pytest.mark.parametrize("code", [6, 7])
+def test_an_end_that_more_of_the_same_would_not_mend_is_left_as_it_is(workers: Workers, code: int) -> None:
+    assert workers.run("--processes", "2", manner="exits", code=code) == code
+    assert workers.said.count(": started, pid") == 2
+
+
+def test_a_fault_that_passes_is_outlived(workers: Workers) -> None:
+    workers.start(manner="exits", code=4, unless="mended", pages=3)
+    workers.wait_for(lambda: "cannot be written); it is started again" in workers.said, "the first end")
+    (workers.folder / "mended").touch()
+    assert workers.process.wait(120) == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the broken pipe tells them, at their next report")
+def test_workers_end_when_their_supervisor_is_killed(workers: Workers) -> None:
+    workers.start("--processes", "2")
+    pids = [workers.wait_for_pages(1), workers.wait_for_pages(2)]
+    workers.end(signal.SIGKILL)
+    workers.wait_for(lambda: all(gone(pid) for pid in pids), "the workers end")
+    assert workers.said.count("Spider closed (shutdown)") == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("-a", "manner=sleeps"), "Arguments of manners cannot be used:\n  manner: Input should be 'works'"),
+        (("-a", "pages"), "-a: 'pages' is not of the form NAME=VALUE."),
+        (("-s", "=1"), "-s: '=1' is not of the form NAME=VALUE."),
+        (("-a", "unless=-"), "-a: several processes cannot share standard input; give a file (@FILE) instead of -."),
+        (("--processes", "0"), "Invalid value for '--processes'"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_before_anything_is_started(
+    workers: Workers, words: tuple[str, ...], said: str
+) -> None:
+    assert workers.run(*words) == 2
+    assert said in workers.said
+    assert "started" not in workers.said
+    assert "Traceback" not in workers.said
+
+
+def test_a_missing_server_ends_it_with_its_code(workers: Workers, free_port: int) -> None:
+    workers.environment["HARVESTER_MONGODB_URI"] = f"mongodb://127.0.0.1:{free_port}/?serverSelectionTimeoutMS=100"
+    assert workers.run(pages=1) == 3
+    assert "MongoDB cannot be reached" in workers.said
+    assert "3 times in a row before it had fetched anything" in workers.said
+
+
+def test_private_servers_outlive_the_restarts(workers: Workers) -> None:
+    """One server each, from the first start to the end, though no worker is there for a while."""
+    del workers.environment["HARVESTER_MONGODB_URI"], workers.environment["HARVESTER_REDIS_URL"]
+    workers.start("--processes", "1")
+    first = workers.wait_for_pages(1)
+    states = sorted((workers.folder / "state").glob("*/state.json"))
+    before = [state.read_text() for state in states]
+    psutil.Process(first).kill()
+    workers.wait_for_pages(1, life=2)
+    assert [state.read_text() for state in states] == before
+    assert len(before) == 2
+    workers.end()
