@@ -128,7 +128,7 @@ def find_command(spider: Spider, url: str, job: Job = "", as_json: Json = False)
 
 
 def _load(spider: str, at_redis: bool = True) -> bool:
-    """Whether the spider keeps a ledger instead of requests in Redis. Raises UsageError when there is no such spider."""
+    """Whether the spider keeps a ledger, and no requests in Redis. Raises UsageError when there is no such spider."""
     from harvester.spiders.known import load_spider
 
     has_ledger = "SCHEDULER" in (load_spider(spider).custom_settings or {})

@@ -28,7 +28,8 @@ DOWNLOAD_TIMEOUT = 60  # default 180
 DOWNLOAD_MAXSIZE = _config.max_response_mb * 1024 * 1024  # default 1 GiB
 DOWNLOAD_WARNSIZE = 0  # default 32 MiB; the bound above is an error already
 
-DUPEFILTER_CLASS = "scrapy.dupefilters.BaseDupeFilter"  # default remembers every request; the ledger knows what is done
+SCHEDULER = "harvester.frontier.scheduler.Scheduler"  # default keeps requests in this process's memory
+DUPEFILTER_CLASS = "scrapy.dupefilters.BaseDupeFilter"  # default remembers every request; frontier and ledger do
 
 # Safety
 REMOTE_CONTROL_ENABLED = False  # default True: code execution on a loopback port
@@ -55,6 +56,7 @@ SPIDER_MIDDLEWARES_BASE = {
     "scrapy.spidermiddlewares.depth.DepthMiddleware": None,  # default 900; a chain of pages is not depth
 }
 SPIDER_MIDDLEWARES = {
+    "harvester.middlewares.lease.LeaseMiddleware": 10,  # nearest the engine: what passes it has passed all others
     "harvester.middlewares.batch.BatchMiddleware": 950,  # nearest the spider: the others see one item a page
 }
 DOWNLOADER_MIDDLEWARES = {

@@ -216,6 +216,7 @@ def main() -> None:
     settings.setmodule("harvester.settings")
     settings.setdict({"ITEM_PIPELINES": {}, "SPIDER_MIDDLEWARES": {}, "LOG_LEVEL": "DEBUG"} | plan.settings, "cmdline")
     settings.set("EXTENSIONS", {"scrapy.extensions.corestats.CoreStats": 0}, "cmdline")
+    settings.set("SCHEDULER", "scrapy.core.scheduler.Scheduler", "cmdline")
     process = AsyncCrawlerProcess(settings)
     crawler = process.create_crawler(Asker)
     results: list[Result] = []

@@ -6,10 +6,13 @@ import sys
 from scrapy.commands.crawl import Command as ScrapyCrawl
 from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.exceptions import UsageError
+from scrapy.utils.misc import load_object
 
 from harvester import mongodb
 from harvester.config import load_config
 from harvester.exceptions import HarvesterError
+from harvester.frontier import connection
+from harvester.frontier.scheduler import Scheduler
 from harvester.monitors.history import write_down_unopened
 from harvester.monitors.summary import exit_code
 from harvester.spiders.arguments import print_arguments
@@ -39,6 +42,8 @@ class Command(ScrapyCrawl):
         try:
             spider.parse_arguments(opts.spargs)
             mongodb.check(load_config())
+            if self._needs_redis(spider):
+                connection.check(load_config())
             self.exitcode = self._crawl(args[0], opts)
         except HarvesterError as error:
             print(error, file=sys.stderr)
@@ -57,6 +62,12 @@ class Command(ScrapyCrawl):
             raise UsageError(f"there is no spider {name!r}; there are: {known}", print_help=False) from None
         assert issubclass(spider, HarvesterSpider)
         return spider
+
+    def _needs_redis(self, spider: type[HarvesterSpider]) -> bool:
+        """For the frontier, or to share a host's politeness with other processes."""
+        assert self.settings
+        scheduler = (spider.custom_settings or {}).get("SCHEDULER", self.settings["SCHEDULER"])
+        return bool(load_config().requests_per_second) or issubclass(load_object(scheduler), Scheduler)
 
     def _crawl(self, name: str, opts: argparse.Namespace) -> int:
         """Runs the spider; returns the exit code. Raises what kept it from beginning."""

@@ -32,6 +32,12 @@ FULL_SECONDS = 2.0
 """How often it is looked whether a runner left some of max_accounts to others."""
 
 
+async def served_crawls(database: AsyncDatabase[Document], spider: str) -> list[Document]:
+    """Unfinished crawls whose seeds come from a start list, the oldest first."""
+    served = {"spider": spider, "served": True, "state": {"$ne": "finished"}}
+    return await database["crawls"].find(served).sort("started_at", ASCENDING).to_list()
+
+
 class CrawlLedger:
     """One crawl, as one of the processes that run it sees it."""
 
@@ -45,6 +51,7 @@ class CrawlLedger:
         arguments: Mapping[str, Any],
         max_accounts: int | None = None,
         lease_seconds: float = 30.0,
+        served: bool = False,
     ) -> None:
         self._crawls = database["crawls"]
         self._seeds = database["seeds"]
@@ -56,6 +63,8 @@ class CrawlLedger:
         self._scope = scope
         self._arguments = dict(arguments)
         self._max_accounts = max_accounts
+        self._served = served
+        """Whether seeds may come while it runs, from a start list."""
         self._runner = Runner(self._crawls, patiently, lease_seconds)
         self._claims = Claims(self._runner.id, (self._seeds, self._accounts, self._threads), patiently)
         self._in_flight = Transitions("", self._runner.id, self._arguments)
@@ -69,6 +78,8 @@ class CrawlLedger:
         self._changed = asyncio.Event()
         self.resumed = False
         """Whether others began the crawl."""
+        self.left = False
+        """Whether this process runs the crawl no more."""
         self.handed_out = 0
         """Seeds, accounts and threads given out by this run."""
 
@@ -119,6 +130,7 @@ class CrawlLedger:
         number = crawl["number"] + 1 if crawl else 1
         key = f"{self._spider}-{self._scope[:8]}-{number}"
         new = {**last, "number": number, "state": "unfinished", "arguments": self._arguments, "started_at": now()}
+        new |= {"served": True} if self._served else {}
         result = await self._patiently(lambda: self._crawls.update_one({"_id": key}, {"$setOnInsert": new}, True))
         self.resumed = result.upserted_id is None
         return key
@@ -141,8 +153,9 @@ class CrawlLedger:
 
     async def close(self) -> bool:
         """Leaves the crawl; whether all its work is done. The last one to leave writes that down."""
+        self.left = True
         await self._claims.release([self._runner.id])
-        died = await self._runner.leave()
+        last = await self._runner.leave()
         await self._count()
         waiting = {"crawl": self.crawl, "$or": [{"state": {"$ne": "closed"}}, {"later": True}]}
         left = [
@@ -150,8 +163,9 @@ class CrawlLedger:
             for collection in (self._seeds, self._accounts, self._threads)
         ]
         finished = not any(left)
-        if died is not None:
-            alone = {"_id": self.crawl, "runners": died}  # unless somebody joined meanwhile
+        if last:
+            # Unless somebody joined or brought seeds meanwhile.
+            alone = {"_id": self.crawl, "runners": last["runners"], "fed": last.get("fed")}
             end: Document = {"state": "finished" if finished else "unfinished", "ended_at": now(), "runners": []}
             await self._patiently(lambda: self._crawls.update_one(alone, {"$set": end}))
         return finished
@@ -239,6 +253,18 @@ class CrawlLedger:
                 await self._write(self._seeds, operations)
                 operations = []
         await self._write(self._seeds, operations)
+
+    async def feed(self, seeds: Iterable[str]) -> None:
+        """Brings seeds to the unfinished crawl of this scope, or begins one with them; whoever runs it."""
+        await self._patiently(self._make_indexes)
+        seeds = list(seeds)
+        while True:
+            self._in_flight.crawl = await self._find_or_begin()
+            await self.add_seeds(seeds)
+            running = {"_id": self.crawl, "state": {"$ne": "finished"}}
+            result = await self._patiently(lambda where=running: self._crawls.update_one(where, {"$inc": {"fed": 1}}))
+            if result.matched_count:  # else it was finished meanwhile, and maybe without them
+                return
 
     async def reject_seed(self, seed: str, reason: str) -> None:
         """Writes down a seed that is none."""
@@ -336,7 +362,7 @@ class CrawlLedger:
         That happens when what failed in one run is read in a later one, and when seeds come late. Their members
         count as farther than they are, or were not harvested.
         """
-        if not self.resumed:
+        if not self.resumed and not self._served:
             return 0
         lists = ("followers", "follows") if self._arguments["direction"] == "both" else (self._arguments["direction"],)
         seemed = {"read_at": {"$gt": 0}, "$expr": {"$lt": ["$depth", "$read_at"]}}

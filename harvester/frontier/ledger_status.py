@@ -1,4 +1,4 @@
-"""What people ask of the ledger: which crawls of a spider are unfinished, how far each is, and who runs it. Reads only."""
+"""What people ask of the ledger: which crawls of a spider are unfinished, how far each is, and who runs it."""
 
 import asyncio
 from datetime import datetime

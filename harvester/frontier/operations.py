@@ -7,7 +7,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pymongo.errors import OperationFailure, PyMongoError
 from redis.exceptions import RedisError
@@ -31,8 +31,8 @@ class Rates(NamedTuple):
 
     queued: float
     done: float
-    ended_otherwise: float
-    """Skipped and dead."""
+    skipped: float
+    dead: float
     retried: float
 
 
@@ -50,10 +50,8 @@ async def status(config: Config, spider: str, seconds: float = 1.0) -> Reading:
         await asyncio.sleep(seconds)
         after = await frontier.status()
 
-    def rate(*names: str) -> float:
-        return sum(getattr(after, name) - getattr(before, name) for name in names) / seconds
-
-    return Reading(after, Rates(rate("queued"), rate("done"), rate("skipped", "dead"), rate("retried")))
+    counters = [(getattr(before, name), getattr(after, name)) for name in Rates._fields]
+    return Reading(after, Rates(*((now - then) / seconds for then, now in counters)))
 
 
 async def dead(config: Config, spider: str, outcome: str | None = None, most: int = 100) -> list[DeadLetter]:
@@ -138,7 +136,7 @@ async def _harvested(config: Config, spider: str, pattern: str) -> AsyncIterator
     try:
         for kind in RECORDS:
             match = {"provenance.spider": spider, "provenance.url": {"$regex": pattern}}
-            stages = [{"$match": match}, {"$group": {"_id": "$provenance.url"}}]
+            stages: list[dict[str, Any]] = [{"$match": match}, {"$group": {"_id": "$provenance.url"}}]
             urls: set[str] = set()
             async for row in await database[kind.COLLECTION].aggregate(stages, allowDiskUse=True):
                 urls.add(row["_id"])

@@ -61,20 +61,19 @@ class Runner:
         runners = await self._beat()
         return {runner["id"] for runner in runners or ()} | {self.id}
 
-    async def leave(self) -> list[Document] | None:
-        """Runs the crawl no more. Returns None when others do, else what is left of those that died."""
+    async def leave(self) -> Document | None:
+        """Runs the crawl no more. Returns the crawl's document as it is then, None when others run it."""
         if self.heart:
             self.heart.cancel()
         running_here.discard(self.id)
         leaving = {"$set": {"checked_at": "$$NOW", "runners": _without(self.id)}}
-        crawl = await self._patiently(
+        crawl: Document = await self._patiently(
             lambda: self._crawls.find_one_and_update(
                 {"_id": self.crawl}, [leaving], return_document=ReturnDocument.AFTER
             )
         )
-        if any(self._is_alive(runner, crawl["checked_at"]) for runner in crawl["runners"]):
-            return None
-        return list(crawl["runners"])
+        left = any(self._is_alive(runner, crawl["checked_at"]) for runner in crawl["runners"])
+        return None if left else crawl
 
     async def _keep_beating(self, on_beat: Callable[[], Awaitable[object]]) -> None:
         with suppress(HarvesterError):  # the run is being ended, for the reason that it says

@@ -46,11 +46,13 @@ class Frontier(Desk):
         """Applies the operations in their order, then leases up to `wanted` requests; also the worker's heartbeat.
 
         All of it happens, or nothing. When no answer came, send the same again: what was applied is not applied
-        twice, and leases in an answer that was lost are given back first.
+        twice, and leases in an answer that was lost are given back first. A worker's first exchange through this
+        object takes leases that are left under its name for those of a process that died.
         """
         told = (self._lease_timeout_ms, self._max_deliveries, *_wire(operations))
         async with self._turns[worker]:
             heard = self._heard.get(worker, 0)
+            self._heard[worker] = heard or 1  # once sent, it is no longer a stranger whose leases died with it
             head, payloads = await self._run("exchange", worker, heard, wanted, per_site, *told)
             answer = msgspec.msgpack.decode(head)
             self._heard[worker] = answer[0]

@@ -55,17 +55,21 @@ class HarvesterSpider(Spider):
         try:
             return cls.Arguments(**given)
         except ValidationError as error:
-            lines = [f"  {': '.join([*map(str, e['loc'][:1]), _said(e)])}" for e in error.errors()]
             raise UsageError(
                 f"Arguments of {cls.name} cannot be used:\n"
-                + "\n".join(lines)
+                + "\n".join(f"  {line}" for line in said_of(error))
                 + f"\n`harvester spiders show {cls.name}` lists them all."
             ) from None
 
     @property
     def scope(self) -> str:
         """Hash of the arguments: runs of one scope harvest the same."""
-        return hashlib.sha256(msgspec.json.encode(self.arguments.identity(), order="sorted")).hexdigest()[:16]
+        return self.scope_of(self.arguments)
+
+    @staticmethod
+    def scope_of(arguments: SpiderArguments) -> str:
+        """The same, of any arguments."""
+        return hashlib.sha256(msgspec.json.encode(arguments.identity(), order="sorted")).hexdigest()[:16]
 
     def provenance(self, response: Response) -> Provenance:
         """Of the records of this answer."""
@@ -81,6 +85,11 @@ class HarvesterSpider(Spider):
     def stop_for(self, error: HarvesterError) -> CloseSpider:
         """The exception that ends the run because of `error`; its reason is the error's name in snake case."""
         return self.stop(error.finish_reason, str(error), error.exit_code)
+
+
+def said_of(error: ValidationError) -> list[str]:
+    """What is wrong with each bad argument."""
+    return [": ".join([*map(str, each["loc"][:1]), _said(each)]) for each in error.errors()]
 
 
 def _said(error: Any) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterable, Iterator
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import msgspec
 from scrapy import Request, signals
@@ -38,6 +38,7 @@ from harvester.spiders.base import HarvesterSpider
 from harvester.spiders.bluesky_arguments import BlueskyArguments
 from harvester.spiders.bluesky_calls import Fail, Output, Read, xrpc
 from harvester.spiders.bluesky_chains import Chains
+from harvester.spiders.bluesky_serving import Serving
 from harvester.spiders.bluesky_threads import Threads
 from harvester.spiders.seeds import BadSeed
 
@@ -67,35 +68,31 @@ class BlueskySpider(HarvesterSpider):
     """
 
     name = "bluesky"
-    custom_settings: ClassVar[dict[str, Any]] = {
-        "SCHEDULER": "scrapy.core.scheduler.Scheduler"
-    }  # its queue is the ledger
+    custom_settings = {"SCHEDULER": "scrapy.core.scheduler.Scheduler"}  # noqa: RUF012  its queue is the ledger
     Arguments = BlueskyArguments
     arguments: BlueskyArguments
 
     def __init__(self, config: Config, arguments: BlueskyArguments, **kwargs: Any) -> None:
         super().__init__(config, arguments, **kwargs)
         self.arguments = arguments
-        self.service = arguments.service
-        self.chains = Chains(self)
-        self.threads = Threads(self)
+        self.serving: Serving | None = None
+        """Of a start list, when there are no seeds."""
+        self.crawl_ids: list[str] = []
+        """All that this run took part in."""
         self.refusals = 0
         self.last_failure: Verdict | None = None
         self.answered = False
+        self.finished = True
+        """Whether nothing was left to do in any crawl that was left."""
         self.ledger: CrawlLedger
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
         spider = super().from_crawler(crawler, *args, **kwargs)
-        spider.ledger = CrawlLedger(
-            connect(spider.config),
-            Patience(crawler, spider.config),
-            spider=spider.name,
-            scope=spider.scope,
-            arguments=spider.arguments.model_dump(mode="json"),
-            max_accounts=spider.arguments.max_accounts,
-            lease_seconds=spider.config.lease_seconds,
-        )
+        spider.database, spider.patiently = connect(spider.config), Patience(crawler, spider.config)
+        if not spider.arguments.seeds:
+            spider.serving = Serving(spider, spider.database, spider.patiently)
+        spider.work_on(spider.arguments)
         crawler.signals.connect(spider.on_spider_error, signals.spider_error)
         crawler.signals.connect(spider.on_item_error, signals.item_error)
         crawler.signals.connect(spider.on_closed, signals.spider_closed)
@@ -103,13 +100,67 @@ class BlueskySpider(HarvesterSpider):
 
     # The crawl --------------------------------------------------------------------------------------------
 
+    def work_on(self, arguments: BlueskyArguments) -> None:
+        """From now on it is the crawl with these arguments."""
+        self.arguments = arguments
+        self.service = arguments.service
+        self.chains = Chains(self)
+        self.threads = Threads(self)
+        self.ledger = self.ledger_of(arguments)
+
+    def ledger_of(self, arguments: BlueskyArguments) -> CrawlLedger:
+        return CrawlLedger(
+            self.database,
+            self.patiently,
+            spider=self.name,
+            scope=self.scope_of(arguments),
+            arguments=arguments.model_dump(mode="json"),
+            max_accounts=arguments.max_accounts,
+            lease_seconds=self.config.lease_seconds,
+            served=self.serving is not None,
+        )
+
     async def start(self) -> AsyncIterator[Request]:
         """Hands out what the ledger says is to be done, until nothing is left."""
         try:
-            await self.open_crawl()
+            async for request in self.serve(self.serving) if self.serving else self.harvest():
+                yield request
         except HarvesterError as error:
             raise self.stop_for(error) from None
+        except Stopped:
+            return  # the run is being ended, for the reason that it says
+
+    async def harvest(self) -> AsyncIterator[Request]:
+        """One crawl, from the seeds that were given."""
+        if all(isinstance(seed, BadSeed) for seed in self.arguments.read_seeds()):
+            raise UsageError("There is no seed to begin with. Give accounts: -a seeds=alice.bsky.social,did:plc:...")
+        await self.open_crawl()
+        await self.ledger.add_seeds(self.good_seeds())
+        for seed in self.arguments.read_seeds():
+            if isinstance(seed, BadSeed):
+                self.logger.warning("Line %d of the seeds, %r, is %s", seed.line, seed.text, seed.reason)
+                self.crawler.stats.inc_value("harvester/seeds/rejected")
+                await self.ledger.reject_seed(seed.text, seed.reason)
+        async for request in self.all_requests():
+            yield request
+
+    async def serve(self, serving: Serving) -> AsyncIterator[Request]:
+        """One crawl after the other, from the seeds that come in the start list."""
+        self.resumed = True  # its counts are those of parts
+        await serving.open()
+        while arguments := await serving.next_crawl():
+            self.work_on(arguments)
+            self.forget_counts()
+            await self.open_crawl()
+            async for request in self.all_requests():
+                yield request
+            await self.leave_crawl()
+
+    async def all_requests(self) -> AsyncIterator[Request]:
+        """Those of the crawl that is open, until nothing is left for any process."""
         while True:
+            if self.serving:
+                await self.serving.file_entries()
             busy, before = self.ledger.busy(), self.ledger.handed_out
             async for request in self.next_requests():
                 yield request
@@ -125,25 +176,19 @@ class BlueskySpider(HarvesterSpider):
         await self.ledger.skip_rest()
 
     async def open_crawl(self) -> None:
-        if all(isinstance(seed, BadSeed) for seed in self.arguments.read_seeds()):
-            raise UsageError("There is no seed to begin with. Give accounts: -a seeds=alice.bsky.social,did:plc:...")
         self.service = await account_origin(self.crawler) or self.service
         await self.ledger.open()
-        self.crawl_id, self.resumed = self.ledger.crawl, self.ledger.resumed
+        self.crawl_id = self.ledger.crawl
+        self.crawl_ids.append(self.crawl_id)
+        self.resumed = self.resumed or self.ledger.resumed
         self.crawler.stats.set_value("harvester/crawl", self.crawl_id)
         last = "posts_collected" if "posts" in self.arguments.collect else "profile_collected"
         self.crawler.stats.set_value("harvester/last_stage", last)
-        if self.resumed:
+        if self.ledger.resumed:
             runners = self.ledger.others()
             self.logger.info(
                 "Continuing the crawl %s%s", self.crawl_id, f", together with {runners}" if runners else ""
             )
-        await self.ledger.add_seeds(self.good_seeds())
-        for seed in self.arguments.read_seeds():
-            if isinstance(seed, BadSeed):
-                self.logger.warning("Line %d of the seeds, %r, is %s", seed.line, seed.text, seed.reason)
-                self.crawler.stats.inc_value("harvester/seeds/rejected")
-                await self.ledger.reject_seed(seed.text, seed.reason)
 
     def good_seeds(self) -> Iterator[str]:
         return (seed for seed in self.arguments.read_seeds() if isinstance(seed, str))
@@ -178,22 +223,34 @@ class BlueskySpider(HarvesterSpider):
             for stage, number in counter.items():
                 self.crawler.stats.set_value(f"harvester/{room}/{stage}", number)
 
+    def forget_counts(self) -> None:
+        """Those of the crawl before."""
+        stats = self.crawler.stats.get_stats()
+        for name in [name for name in stats if name.startswith(("harvester/accounts/", "harvester/threads/"))]:
+            del stats[name]
+
     async def on_closed(self) -> None:
         """Counts what became of the accounts, and says whether the crawl is finished."""
-        if not self.crawl_id:
-            return
         try:
-            finished = await self.ledger.close()
-            reasons = await self.ledger.reasons()
+            if self.serving:
+                await self.serving.close()
+            if self.ledger.crawl:
+                await self.leave_crawl()
         except HarvesterError as error:
             self.logger.error("%s", error)  # noqa: TRY400  the next run continues from what was confirmed
             self.crawler.stats.set_value("harvester/exit_code", error.exit_code)
+
+    async def leave_crawl(self) -> None:
+        if self.ledger.left:
             return
+        finished = await self.ledger.close()
+        reasons = await self.ledger.reasons()
         self.resumed = self.resumed or self.ledger.shared  # so its counts are those of a part
         self.publish()
         for (room, stage, reason), number in reasons.items():
             self.crawler.stats.set_value(f"harvester/{room}/reasons/{stage}/{reason}", number)
-        self.crawler.stats.set_value("harvester/crawl_finished", finished)
+        self.finished = self.finished and finished
+        self.crawler.stats.set_value("harvester/crawl_finished", self.finished)
 
     # Asking -----------------------------------------------------------------------------------------------
 

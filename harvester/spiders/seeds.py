@@ -64,9 +64,7 @@ class Seeds:
     def __iter__(self) -> Iterator[str | BadSeed]:
         """Handles (lower case) and DIDs; a BadSeed for a line that is neither. Left out: empty lines, # comments."""
         for number, line in enumerate(self._lines(), 1):
-            text = _comment.sub("", line.translate(_INVISIBLE)).strip()
-            if text:
-                seed = parse_seed(text)
+            if seed := parse_line(line):
                 yield seed if isinstance(seed, str) else seed._replace(line=number)
 
     def _lines(self) -> Iterator[str]:
@@ -101,6 +99,12 @@ def _standard_input() -> Path:
     path = Path(spool.name)
     atexit.register(path.unlink, missing_ok=True)
     return path
+
+
+def parse_line(line: str) -> str | BadSeed | None:
+    """The seed in a line; None when it is empty or a comment."""
+    text = _comment.sub("", line.translate(_INVISIBLE)).strip()
+    return parse_seed(text) if text else None
 
 
 def parse_seed(text: str) -> str | BadSeed:

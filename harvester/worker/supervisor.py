@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import NamedTuple
 
-from harvester import services
+from harvester import mongodb, services
 from harvester.config import Config
 from harvester.dashboard.words import counted, duration, size
 from harvester.exceptions import ServiceError
+from harvester.frontier import connection
 from harvester.worker.endings import FAULT, STOPPED, Next, backoff_s, describe, next_step, worst
 from harvester.worker.process import WorkerProcess, memory_of
 
@@ -54,7 +55,7 @@ class Supervisor:
     async def run(self, look: Look) -> int:
         """The exit code, when all workers have ended. `look` is called about once a second."""
         with _on_signals(self._asked_to_stop):
-            await asyncio.to_thread(self._hold_services)
+            await asyncio.to_thread(self._check_services)
             watch = asyncio.create_task(self._watch(look))
             try:
                 await asyncio.gather(*map(self._keep, self.workers))
@@ -64,6 +65,12 @@ class Supervisor:
                     worker.kill()
         look(self.workers)
         return worst(self._codes)
+
+    def _check_services(self) -> None:
+        """Says once what each worker would say. Raises ServiceError and UsageError."""
+        self._hold_services()
+        mongodb.check(self.config)
+        connection.check(self.config)
 
     def _hold_services(self) -> None:
         """Private servers stay as long as this process does, though all workers may be between two lives."""

@@ -24,9 +24,11 @@ from harvester.config import Config
 from tests.bench.servers import ROOT, Proxy, module, own_redis, redis_cpu
 
 ROUNDS = 3
-PAGES = 4000
-SLOW_PAGES = 800
+PAGES = 3000
+SLOW_PAGES = 600
 """Of the sides that are slow when Redis is far away, with the delay."""
+LONGEST_S = 600
+"""For one crawl."""
 DELAY_MS = 5.0
 SIDES = {
     "stock": "stock scrapy-redis 0.9.1",
@@ -108,6 +110,7 @@ class Bench:
             capture_output=True,
             text=True,
             check=False,
+            timeout=LONGEST_S,
         )
         if done.returncode or not done.stdout:
             sys.exit(f"{side} failed:\n{done.stderr[-4000:]}")

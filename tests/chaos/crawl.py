@@ -21,7 +21,7 @@ from tests.crash.mongod import Mongod, free_port
 from tests.sandbox.tree import Tree
 from tests.sandbox.tree_process import TreeSite
 
-LEASE_S = 5
+LEASE_S = 8
 
 
 class Crawl(NamedTuple):

@@ -10,6 +10,3 @@ EXTENSIONS = EXTENSIONS | {  # a worker's share of a crawl is not to be judged
     "harvester.monitors.history.RunHistory": None,
     "harvester.dashboard.live.LiveView": None,
 }
-SCHEDULER = "harvester.frontier.scheduler.Scheduler"
-from harvester.settings import SPIDER_MIDDLEWARES
-SPIDER_MIDDLEWARES = SPIDER_MIDDLEWARES | {"harvester.middlewares.lease.LeaseMiddleware": 10}

@@ -8,7 +8,7 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pyte
@@ -26,7 +26,14 @@ LIMIT_SECONDS = 60
 class Terminal:
     """A crawl in a terminal of a given size."""
 
-    def __init__(self, *arguments: str, columns: int = 80, rows: int = 24, environ: Mapping[str, str] = {}) -> None:
+    def __init__(
+        self,
+        *arguments: str,
+        columns: int = 80,
+        rows: int = 24,
+        environ: Mapping[str, str] = {},
+        command: Sequence[str] = COMMAND,
+    ) -> None:
         self.screen = pyte.HistoryScreen(columns, rows, history=5000)
         self._stream = pyte.ByteStream(self.screen)
         self.raw = b""
@@ -34,7 +41,7 @@ class Terminal:
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         inherited = {name: value for name, value in os.environ.items() if name not in ("CI", "NO_LIVE")}
         self.process = subprocess.Popen(
-            [*COMMAND, *arguments],
+            [*command, *arguments],
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,

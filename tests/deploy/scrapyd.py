@@ -98,7 +98,7 @@ class Scrapyd:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not condition():
             assert time.monotonic() < deadline, self.said
-            time.sleep(0.05)
+            time.sleep(0.2)
 
     @property
     def said(self) -> str:

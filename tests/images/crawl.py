@@ -103,6 +103,7 @@ def main(path: Path) -> None:
             "EXTENSIONS": {},
             "SPIDERMON_ENABLED": False,
             "ROBOTSTXT_OBEY": False,
+            "SCHEDULER": "scrapy.core.scheduler.Scheduler",
             "OUTPUT": f"{path}.out",
             "ITEM_PIPELINES": {
                 "harvester.pipelines.images.RecordImagesPipeline": 400,

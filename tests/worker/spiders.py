@@ -25,6 +25,13 @@ class MannersArguments(SpiderArguments):
     unless: str = Field("", description="a file; where it exists, the worker only works")
 
 
+class PlainSpider(HarvesterSpider):
+    """Its requests wait in Redis, as those of most spiders."""
+
+    name = "plain"
+    Arguments = SpiderArguments
+
+
 class MannersSpider(HarvesterSpider):
     """Fetches one page after the other, and behaves as told.
 

@@ -7,6 +7,7 @@ import sys
 import psutil
 import pytest
 
+from harvester.cli import main
 from tests.worker.running import Workers, gone
 
 
@@ -74,17 +75,15 @@ def test_a_worker_that_dies_at_once_again_and_again_stops_all(workers: Workers) 
     assert "(SIGKILL) 3 times in a row before it had fetched anything. All workers are stopped" in workers.said
 
 
-@pytest.mark.parametrize("code", [2, 5])
-def test_what_would_befall_every_worker_stops_all_at_once(workers: Workers, code: int) -> None:
-    assert workers.run("--processes", "2", manner="exits", code=code) == code
+def test_what_would_befall_every_worker_stops_all_at_once(workers: Workers) -> None:
+    assert workers.run("--processes", "2", manner="exits", code=5) == 5
     assert "it is started again" not in workers.said
     assert "All workers are stopped; what they said stands above" in workers.said
     assert "I was told to end" in workers.said
 
 
-@pytest.mark.parametrize("code", [6, 7])
-def test_an_end_that_more_of_the_same_would_not_mend_is_left_as_it_is(workers: Workers, code: int) -> None:
-    assert workers.run("--processes", "2", manner="exits", code=code) == code
+def test_an_end_that_more_of_the_same_would_not_mend_is_left_as_it_is(workers: Workers) -> None:
+    assert workers.run("--processes", "2", manner="exits", code=7) == 7
     assert workers.said.count(": started, pid") == 2
 
 
@@ -115,30 +114,33 @@ def test_workers_end_when_their_supervisor_is_killed(workers: Workers) -> None:
     ],
 )
 def test_what_cannot_be_used_is_refused_before_anything_is_started(
-    workers: Workers, words: tuple[str, ...], said: str
+    words: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert workers.run(*words) == 2
-    assert said in workers.said
-    assert "started" not in workers.said
-    assert "Traceback" not in workers.said
+    monkeypatch.setenv("SCRAPY_SETTINGS_MODULE", "tests.worker.settings")
+    monkeypatch.setattr(sys, "argv", ["harvester", "worker", "manners", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
 
 
-def test_a_missing_server_ends_it_with_its_code(workers: Workers, free_port: int) -> None:
-    workers.environment["HARVESTER_MONGODB_URI"] = f"mongodb://127.0.0.1:{free_port}/?serverSelectionTimeoutMS=100"
+@pytest.mark.parametrize("server", ["MongoDB", "Redis"])
+def test_a_missing_server_is_named_before_anything_is_started(workers: Workers, free_port: int, server: str) -> None:
+    variable = {"MongoDB": "HARVESTER_MONGODB_URI", "Redis": "HARVESTER_REDIS_URL"}[server]
+    workers.environment[variable] = f"{server.lower()}://127.0.0.1:{free_port}/"
     assert workers.run(pages=1) == 3
-    assert "MongoDB cannot be reached" in workers.said
-    assert "3 times in a row before it had fetched anything" in workers.said
+    assert f"{server} cannot be reached" in workers.said
+    assert "started" not in workers.said
 
 
 def test_private_servers_outlive_the_restarts(workers: Workers) -> None:
-    """One server each, from the first start to the end, though no worker is there for a while."""
-    del workers.environment["HARVESTER_MONGODB_URI"], workers.environment["HARVESTER_REDIS_URL"]
-    workers.start("--processes", "1")
+    """One server, from the first start to the end, though no worker is there for a while."""
+    del workers.environment["HARVESTER_REDIS_URL"]
+    workers.start()
     first = workers.wait_for_pages(1)
-    states = sorted((workers.folder / "state").glob("*/state.json"))
-    before = [state.read_text() for state in states]
+    state = workers.folder / "state" / "valkey" / "state.json"
+    before = state.read_text()
     psutil.Process(first).kill()
     workers.wait_for_pages(1, life=2)
-    assert [state.read_text() for state in states] == before
-    assert len(before) == 2
+    assert state.read_text() == before
     workers.end()

@@ -14,13 +14,45 @@ local CHUNK = 1000 -- arguments of one command; Lua's stack holds 8000
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 
+local function in_chunks(command, key, values)
+    for first = 1, #values, CHUNK do
+        redis.call(command, key, unpack(values, first, math.min(#values, first + CHUNK - 1)))
+    end
+end
+
+-- What is to be written is gathered in tables, and written by flush: a command for each member would cost the most.
+local entries = {} -- id -> entry, false when there is none
+local stored, bodies, removed = {}, {}, {}
+local readied, waits, graves, unleased, held = {}, {}, {}, {}, {}
+local totals, by_job = {}, {}
+
+local function preload(ids)
+    for first = 1, #ids, CHUNK do
+        local last = math.min(#ids, first + CHUNK - 1)
+        local packed = redis.call('HMGET', P .. 'entries', unpack(ids, first, last))
+        for i = first, last do
+            local each = packed[i - first + 1]
+            entries[ids[i]] = each and cmsgpack.unpack(each)
+        end
+    end
+end
+
 local function load(id)
-    local packed = redis.call('HGET', P .. 'entries', id)
-    return packed and cmsgpack.unpack(packed)
+    if entries[id] == nil then
+        preload({ id })
+    end
+    return entries[id]
 end
 
 local function store(id, entry)
-    redis.call('HSET', P .. 'entries', id, cmsgpack.pack(entry))
+    entries[id] = entry
+    stored[id] = true
+end
+
+local function remove(id)
+    entries[id] = false
+    stored[id], bodies[id] = nil, nil
+    removed[#removed + 1] = id
 end
 
 local function remember(entry, event, outcome, reason)
@@ -31,9 +63,6 @@ local function remember(entry, event, outcome, reason)
     history[#history + 1] = { now, event, outcome, reason }
     entry[HISTORY] = history
 end
-
--- Counts are gathered here and written once, by write_counts.
-local totals, by_job = {}, {}
 
 local function count_all(field, by)
     totals[field] = (totals[field] or 0) + by
@@ -49,19 +78,18 @@ local function count(job, field, by)
     counts[field] = (counts[field] or 0) + by
 end
 
-local function write_counts()
-    for field, by in pairs(totals) do
+local function add_to(key, changes)
+    local fields, sums = {}, {}
+    for field, by in pairs(changes) do
         if by ~= 0 then
-            redis.call('HINCRBY', P .. 'counts', field, by)
+            fields[#fields + 1] = field
         end
     end
-    for job, counts in pairs(by_job) do
-        redis.call('SADD', P .. 'scopes', job)
-        for field, by in pairs(counts) do
-            if by ~= 0 then
-                redis.call('HINCRBY', P .. 'job:' .. job, field, by)
-            end
+    if #fields > 0 then
+        for i, before in ipairs(redis.call('HMGET', key, unpack(fields))) do
+            sums[2 * i - 1], sums[2 * i] = fields[i], (before or 0) + changes[fields[i]]
         end
+        redis.call('HSET', key, unpack(sums))
     end
 end
 
@@ -73,67 +101,107 @@ local function enter(round, member)
     end
 end
 
-local entered = {}
-
 local function make_ready(id, entry)
     local job, site = entry[JOB], entry[SITE]
-    local place = job .. '\0' .. site
-    local priority = math.max(-MOST_PRIORITY, math.min(MOST_PRIORITY, entry[PRIORITY]))
-    redis.call('ZADD', P .. 'ready:' .. place, entry[SEQ] - priority * ARRIVALS, id)
-    if not entered[place] then
-        entered[place] = true
-        enter(P .. 'sites:' .. job, site)
-        enter(P .. 'jobs', job)
+    local key = job .. '\0' .. site
+    local here = readied[key]
+    if not here then
+        here = { job = job, site = site }
+        readied[key] = here
     end
+    local priority = math.max(-MOST_PRIORITY, math.min(MOST_PRIORITY, entry[PRIORITY]))
+    here[#here + 1] = entry[SEQ] - priority * ARRIVALS
+    here[#here + 1] = id
     count(job, 'ready', 1)
 end
 
 local function place(id, entry, due)
     if due > now then
-        redis.call('ZADD', P .. 'waiting', due, id)
+        waits[#waits + 1] = due
+        waits[#waits + 1] = id
         count(entry[JOB], 'waiting', 1)
     else
         make_ready(id, entry)
     end
 end
 
-local function remove(id)
-    redis.call('HDEL', P .. 'entries', id)
-    redis.call('HDEL', P .. 'payloads', id)
+-- How many leases of the site the worker holds; `by` changes it.
+local function held_of(worker, site, by)
+    local sites = held[worker]
+    if not sites then
+        sites = {}
+        held[worker] = sites
+    end
+    local number = sites[site] or tonumber(redis.call('HGET', P .. 'held:' .. worker, site) or 0)
+    sites[site] = number + by
+    return number + by
 end
 
--- Ends a lease. Returns the entry; nil when the worker does not hold it.
-local function unlease(worker, id)
-    if redis.call('ZREM', P .. 'leases:' .. worker, id) == 0 then
-        return nil
+-- Ends a lease that the worker holds.
+local function unlease(worker, id, entry)
+    local ids = unleased[worker]
+    if not ids then
+        ids = {}
+        unleased[worker] = ids
     end
-    local entry = load(id)
-    if redis.call('HINCRBY', P .. 'held:' .. worker, entry[SITE], -1) <= 0 then
-        redis.call('HDEL', P .. 'held:' .. worker, entry[SITE])
-    end
+    ids[#ids + 1] = id
+    held_of(worker, entry[SITE], -1)
     count(entry[JOB], 'leased', -1)
-    return entry
 end
 
 local function give_back(worker, id)
-    local entry = unlease(worker, id)
-    if entry then
-        make_ready(id, entry)
+    local entry = load(id)
+    unlease(worker, id, entry)
+    make_ready(id, entry)
+end
+
+local function pairs_of(ids, value_of)
+    local flat = {}
+    for id in pairs(ids) do
+        flat[#flat + 1] = id
+        flat[#flat + 1] = value_of(id)
     end
-    return entry
+    return flat
+end
+
+-- Writes what was gathered, except counts: leases may follow.
+local function flush()
+    in_chunks('HDEL', P .. 'entries', removed)
+    in_chunks('HDEL', P .. 'payloads', removed)
+    in_chunks('HSET', P .. 'entries', pairs_of(stored, function(id)
+        return cmsgpack.pack(entries[id])
+    end))
+    in_chunks('HSET', P .. 'payloads', pairs_of(bodies, function(id)
+        return bodies[id]
+    end))
+    for worker, ids in pairs(unleased) do
+        in_chunks('ZREM', P .. 'leases:' .. worker, ids)
+    end
+    in_chunks('ZADD', P .. 'waiting', waits)
+    in_chunks('ZADD', P .. 'dead', graves)
+    for key, members in pairs(readied) do
+        in_chunks('ZADD', P .. 'ready:' .. key, members)
+        enter(P .. 'sites:' .. members.job, members.site)
+        enter(P .. 'jobs', members.job)
+    end
+    stored, bodies, removed, unleased, waits, graves, readied = {}, {}, {}, {}, {}, {}, {}
 end
 
 local function bury(id, entry, outcome, reason)
     remember(entry, 'dead', outcome, reason)
     entry[OUTCOME], entry[REASON] = outcome, reason
     store(id, entry)
-    redis.call('ZADD', P .. 'dead', now, id)
+    graves[#graves + 1] = now
+    graves[#graves + 1] = id
     count(entry[JOB], 'dead', 1)
     count_all('dead:' .. outcome, 1)
 end
 
 -- Takes a dead letter out of the dead. The caller stores the entry and places it.
 local function raise(id, entry)
+    if #graves > 0 then
+        flush()
+    end
     redis.call('ZREM', P .. 'dead', id)
     count(entry[JOB], 'dead', -1)
     count_all('dead:' .. entry[OUTCOME], -1)
@@ -143,10 +211,8 @@ end
 
 -- The worker was lost with this lease.
 local function redeliver(worker, id, max_deliveries)
-    local entry = unlease(worker, id)
-    if not entry then
-        return
-    end
+    local entry = load(id)
+    unlease(worker, id, entry)
     entry[DELIVERIES] = entry[DELIVERIES] + 1
     if entry[DELIVERIES] > max_deliveries then
         bury(id, entry, 'worker_lost', entry[DELIVERIES] .. ' workers ended while they held it, the last was ' .. worker)
@@ -161,7 +227,7 @@ end
 -- Whether Redis was heard by any worker without a gap for so long. After an outage every heartbeat is old,
 -- which says nothing about the workers.
 local function steady(timeout)
-    local beats = redis.call('HMGET', P .. 'beats', 'last', 'since')
+    local beats = redis.call('HMGET', P .. 'counts', 'beat', 'since')
     return beats[1] and now - beats[1] <= timeout / 2 and now - beats[2] >= timeout
 end
 
@@ -185,15 +251,6 @@ local function scope_of(job)
     return scope
 end
 
-local function write_scopes()
-    for job, scope in pairs(scopes) do
-        if scope.changed then
-            redis.call('SADD', P .. 'scopes', job)
-            redis.call('HSET', P .. 'job:' .. job, 'size', scope.size, 'split', scope.split, 'seen', scope.seen)
-        end
-    end
-end
-
 local function shard_of(scope, number)
     local shard = number % scope.size
     if shard < scope.split then
@@ -214,12 +271,6 @@ local function residue(text, modulus)
         rest = ((high % modulus) * (1000000000 % modulus) + low) % modulus
     end
     return negative and (modulus - rest) % modulus or rest
-end
-
-local function in_chunks(command, key, members)
-    for first = 1, #members, CHUNK do
-        redis.call(command, key, unpack(members, first, math.min(#members, first + CHUNK - 1)))
-    end
 end
 
 local function split(scope)
@@ -250,4 +301,32 @@ local function see(scope, fingerprint, number)
         split(scope)
     end
     return true
+end
+
+-- Writes counts, and all else; the last thing that a script does.
+local function finish()
+    flush()
+    for worker, sites in pairs(held) do
+        local some, none = {}, {}
+        for site, number in pairs(sites) do
+            if number > 0 then
+                some[#some + 1] = site
+                some[#some + 1] = number
+            else
+                none[#none + 1] = site
+            end
+        end
+        in_chunks('HSET', P .. 'held:' .. worker, some)
+        in_chunks('HDEL', P .. 'held:' .. worker, none)
+    end
+    add_to(P .. 'counts', totals)
+    for job, counts in pairs(by_job) do
+        redis.call('SADD', P .. 'scopes', job)
+        add_to(P .. 'job:' .. job, counts)
+    end
+    for job, scope in pairs(scopes) do
+        if scope.changed then
+            redis.call('HSET', P .. 'job:' .. job, 'size', scope.size, 'split', scope.split, 'seen', scope.seen)
+        end
+    end
 end

@@ -14,7 +14,7 @@ end
 for _, job in ipairs(redis.call('SMEMBERS', P .. 'scopes')) do
     redis.call('HDEL', P .. 'job:' .. job, 'queued', 'ready', 'waiting', 'leased', 'done', 'skipped', 'dead')
 end
-for _, name in ipairs({ 'entries', 'payloads', 'waiting', 'dead', 'skipped', 'jobs', 'workers', 'beats', 'counts' }) do
+for _, name in ipairs({ 'entries', 'payloads', 'waiting', 'dead', 'skipped', 'jobs', 'workers', 'counts' }) do
     redis.call('UNLINK', P .. name)
 end
 return held

@@ -5,11 +5,11 @@
 local worker, known, wanted, per_site = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local timeout, max_deliveries = tonumber(ARGV[5]), tonumber(ARGV[6])
 local operations, payloads = cmsgpack.unpack(ARGV[7]), ARGV[8]
-local leases, held_key = P .. 'leases:' .. worker, P .. 'held:' .. worker
+local leases = P .. 'leases:' .. worker
 local MOST_DUE = 500
 
 local accepted, duplicates, stale = 0, 0, 0
-local state = redis.call('HMGET', P .. 'counts', 'number', 'seq')
+local state = redis.call('HMGET', P .. 'counts', 'number', 'seq', 'beat', 'since')
 local number = math.max(clock[1] * 1000000 + clock[2], (state[1] or 0) + 1, known + 1)
 local seq = tonumber(state[2] or 0)
 
@@ -28,28 +28,32 @@ function apply.push(op)
     end
     seq = seq + 1
     local entry = { job, site, priority, seq, 0, 0, token, url, now }
-    if redis.call('HSETNX', P .. 'entries', id, cmsgpack.pack(entry)) == 1 then
+    local before = load(id)
+    if not before then
         count(job, 'queued', 1)
-    else -- its fingerprint was forgotten while it was here
-        local old = load(id)
-        if not old[OUTCOME] then
-            duplicates = duplicates + 1
-            return
-        end
-        raise(id, old)
-        store(id, entry)
+    elseif before[OUTCOME] then
+        raise(id, before)
+    else -- it is here still, though its fingerprint was forgotten
+        duplicates = duplicates + 1
+        return
     end
-    redis.call('HSET', P .. 'payloads', id, string.sub(payloads, first, last))
+    store(id, entry)
+    bodies[id] = string.sub(payloads, first, last)
     place(id, entry, due)
     accepted = accepted + 1
 end
 
 -- The operations below end a lease.
+local mine = {} -- ids of the operations that this worker holds
+
 local function ended(id)
-    local entry = unlease(worker, id)
-    if not entry then
+    if not mine[id] then
         stale = stale + 1
+        return nil
     end
+    mine[id] = nil
+    local entry = load(id)
+    unlease(worker, id, entry)
     return entry
 end
 
@@ -93,7 +97,7 @@ function apply.again(op)
         end
         remember(entry, attempt and 'retry' or 'redirect', outcome, reason)
         store(id, entry)
-        redis.call('HSET', P .. 'payloads', id, string.sub(payloads, first, last))
+        bodies[id] = string.sub(payloads, first, last)
         place(id, entry, due)
     end
 end
@@ -134,6 +138,7 @@ local function deal(round, n, take)
         if #members == 0 then
             break
         end
+        local later = {}
         for i, share in ipairs(shares(times, n - taken)) do
             local member = members[i]
             if share > 0 then
@@ -143,7 +148,8 @@ local function deal(round, n, take)
                     redis.call('ZREM', round, member)
                 else
                     if got > 0 then
-                        redis.call('ZINCRBY', round, got, member)
+                        later[#later + 1] = times[i] + got
+                        later[#later + 1] = member
                     end
                     if got < share then
                         passed[member] = times[i] + got
@@ -152,6 +158,7 @@ local function deal(round, n, take)
                 end
             end
         end
+        in_chunks('ZADD', round, later)
     end
     if n_passed > 0 then -- turns that a member could not use are not saved up
         local rows = redis.call('ZRANGE', round, 0, n_passed, 'WITHSCORES')
@@ -172,8 +179,7 @@ end
 local ids = {}
 
 local function take_from_site(job, site, n)
-    local held = tonumber(redis.call('HGET', held_key, site) or 0)
-    local most = math.min(n, per_site - held)
+    local most = math.min(n, per_site - held_of(worker, site, 0))
     if most <= 0 then
         return 0, true
     end
@@ -183,7 +189,7 @@ local function take_from_site(job, site, n)
         for i = 1, #popped, 2 do
             ids[#ids + 1] = popped[i]
         end
-        redis.call('HINCRBY', held_key, site, got)
+        held_of(worker, site, got)
         count(job, 'ready', -got)
         count(job, 'leased', got)
     end
@@ -200,20 +206,20 @@ end
 
 local function lease()
     deal(P .. 'jobs', wanted, take_from_job)
-    local leased, found = {}, {}
+    preload(ids)
+    local leased, found, scored = {}, {}, {}
     for first = 1, #ids, CHUNK do
         local last = math.min(#ids, first + CHUNK - 1)
-        local entries = redis.call('HMGET', P .. 'entries', unpack(ids, first, last))
-        local bodies = redis.call('HMGET', P .. 'payloads', unpack(ids, first, last))
-        local scored = {}
-        for i = 1, last - first + 1 do
-            local entry, id = cmsgpack.unpack(entries[i]), ids[first + i - 1]
-            scored[2 * i - 1], scored[2 * i] = number, id
-            leased[#leased + 1] = { id, #bodies[i], entry[ATTEMPTS], entry[DELIVERIES], entry[JOB], entry[SITE] }
-            found[#found + 1] = bodies[i]
+        for i, body in ipairs(redis.call('HMGET', P .. 'payloads', unpack(ids, first, last))) do
+            local id = ids[first + i - 1]
+            local entry = entries[id]
+            leased[#leased + 1] = { id, #body, entry[ATTEMPTS], entry[DELIVERIES], entry[JOB], entry[SITE] }
+            found[#found + 1] = body
+            scored[#scored + 1] = number
+            scored[#scored + 1] = id
         end
-        redis.call('ZADD', leases, unpack(scored))
     end
+    in_chunks('ZADD', leases, scored)
     return leased, table.concat(found)
 end
 
@@ -228,11 +234,9 @@ if not growing then
 end
 
 redis.call('ZADD', P .. 'workers', now, worker)
-local beats = redis.call('HMGET', P .. 'beats', 'last', 'since')
-if not beats[1] or now - beats[1] > timeout / 2 then
-    redis.call('HSET', P .. 'beats', 'last', now, 'since', now)
-else
-    redis.call('HSET', P .. 'beats', 'last', now)
+local steady_since = state[4] or now
+if not state[3] or now - state[3] > timeout / 2 then
+    steady_since = now
 end
 
 -- Leases of which the worker never heard: its last answer was lost, or a process before it had the same name.
@@ -243,7 +247,22 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', leases, '(' .. ARGV[2], '+inf'))
         give_back(worker, id)
     end
 end
+flush()
 
+local named, ending = {}, {}
+for _, op in ipairs(operations) do
+    named[#named + 1] = op[2]
+    if op[1] ~= 'push' then
+        ending[#ending + 1] = op[2]
+    end
+end
+preload(named)
+for first = 1, #ending, CHUNK do
+    local last = math.min(#ending, first + CHUNK - 1)
+    for i, held_since in ipairs(redis.call('ZMSCORE', leases, unpack(ending, first, last))) do
+        mine[ending[first + i - 1]] = held_since
+    end
+end
 for _, op in ipairs(operations) do
     apply[op[1]](op)
 end
@@ -251,20 +270,20 @@ count_all('duplicates', duplicates)
 count_all('exchanges', 1)
 
 local due = redis.call('ZRANGEBYSCORE', P .. 'waiting', '-inf', now, 'LIMIT', 0, MOST_DUE)
+preload(due)
 for _, id in ipairs(due) do
-    local entry = load(id)
-    make_ready(id, entry)
-    count(entry[JOB], 'waiting', -1)
+    make_ready(id, entries[id])
+    count(entries[id][JOB], 'waiting', -1)
 end
 in_chunks('ZREM', P .. 'waiting', due)
+flush()
 
 local leased, found = {}, ''
 if wanted > 0 then
     leased, found = lease()
 end
-redis.call('HSET', P .. 'counts', 'number', number, 'seq', seq)
-write_scopes()
-write_counts()
+redis.call('HSET', P .. 'counts', 'number', number, 'seq', seq, 'beat', now, 'since', steady_since)
+finish()
 
 local now_there = redis.call('HMGET', P .. 'counts', 'ready', 'waiting', 'leased')
 local next_due = redis.call('ZRANGE', P .. 'waiting', 0, 0, 'WITHSCORES')

@@ -10,6 +10,6 @@ end
 if forgotten > 0 then
     scope.seen = scope.seen - forgotten
     scope.changed = true
-    write_scopes()
+    finish()
 end
 return forgotten

@@ -19,5 +19,5 @@ while most > 0 do
 end
 scope.seen = scope.seen - forgotten
 scope.changed = true
-write_scopes()
+finish()
 return { forgotten, scope.seen > 0 and 1 or 0 }

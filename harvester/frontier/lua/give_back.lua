@@ -10,15 +10,18 @@ if not leaves then
         known[id] = true
     end
 end
-local given = 0
+local ids = {}
 for _, id in ipairs(redis.call('ZRANGE', P .. 'leases:' .. worker, 0, -1)) do
-    if not known[id] and given < most then
-        give_back(worker, id)
-        given = given + 1
+    if not known[id] and #ids < most then
+        ids[#ids + 1] = id
     end
 end
-if leaves and given < most then
+preload(ids)
+for _, id in ipairs(ids) do
+    give_back(worker, id)
+end
+if leaves and #ids < most then
     redis.call('ZREM', P .. 'workers', worker)
 end
-write_counts()
-return { given, given == most and 1 or 0 }
+finish()
+return { #ids, #ids == most and 1 or 0 }

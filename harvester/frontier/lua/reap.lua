@@ -9,14 +9,16 @@ local taken = 0
 for _, worker in ipairs(redis.call('ZRANGEBYSCORE', P .. 'workers', '-inf', now - timeout)) do
     if worker ~= asking and taken < most then
         local ids = redis.call('ZRANGE', P .. 'leases:' .. worker, 0, most - taken - 1)
+        preload(ids)
         for _, id in ipairs(ids) do
             redeliver(worker, id, max_deliveries)
         end
         taken = taken + #ids
+        flush()
         if redis.call('EXISTS', P .. 'leases:' .. worker) == 0 then
             redis.call('ZREM', P .. 'workers', worker)
         end
     end
 end
-write_counts()
+finish()
 return { taken, taken == most and 1 or 0 }

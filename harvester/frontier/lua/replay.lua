@@ -12,5 +12,5 @@ for _, id in ipairs(cmsgpack.unpack(ARGV[1])) do
         replayed = replayed + 1
     end
 end
-write_counts()
+finish()
 return replayed

@@ -1,0 +1,98 @@
+"""The start list of a spider: entries that people push into Redis, each taken by one worker and lost by none.
+
+A worker takes some, makes them durable elsewhere, and only then confirms them. What a silent worker had taken goes
+back to the front of the list. Entries that cannot be used become dead letters.
+"""
+
+import os
+import secrets
+import socket
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from redis.asyncio import Redis, RedisCluster
+from redis.exceptions import ResponseError
+
+from harvester.exceptions import UsageError
+from harvester.frontier import scripts
+from harvester.frontier.keys import prefix_of, start_list_of
+
+Bytes = bytes | str
+
+_decode = msgspec.msgpack.Decoder(tuple[bytes, str]).decode
+
+
+class Taken(NamedTuple):
+    """What a worker has to make durable."""
+
+    entries: list[bytes]
+    elsewhere: int
+    """Entries that other workers have taken and not confirmed."""
+
+
+class DeadEntry(NamedTuple):
+    """An entry that could not be used."""
+
+    entry: str
+    reason: str
+    at: float
+    """Epoch seconds."""
+
+
+class StartList:
+    """The start list of one spider, as one worker or one person sees it."""
+
+    def __init__(self, redis: Redis | RedisCluster, spider: str, *, lease_seconds: float = 30.0) -> None:
+        self._redis: Any = redis  # its annotations mix answers of bytes, of str, awaited and not
+        self.name = start_list_of(spider)
+        self._prefix = prefix_of(spider)
+        self._worker = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+        self._lease_ms = int(lease_seconds * 1000)
+
+    # Workers ----------------------------------------------------------------------------------------------
+
+    async def take(self, most: int) -> Taken:
+        """Entries from the front of the list. Those taken before come again until they are confirmed.
+
+        Raises UsageError when what is there under its name is no list.
+        """
+        try:
+            return Taken(*await self._run("start_take", self._worker, most, self._lease_ms))
+        except ResponseError as error:
+            if not str(error).startswith("WRONGTYPE"):
+                raise
+            raise UsageError(
+                f"{self.name} in Redis is not a list: remove it (redis-cli del {self.name}), and fill it with "
+                "`harvester feed`, lpush or rpush."
+            ) from None
+
+    async def confirm(self, dead: Iterable[tuple[bytes, str]] = ()) -> None:
+        """All that was taken is durable, but for those that are `dead` (entry, reason)."""
+        await self._run("start_confirm", self._worker, *map(msgspec.msgpack.encode, dead))
+
+    async def leave(self) -> None:
+        """Puts back what was not confirmed."""
+        await self._run("start_leave", self._worker)
+
+    # People -----------------------------------------------------------------------------------------------
+
+    async def push(self, entries: Sequence[Bytes]) -> int:
+        """Appends entries; how many there are then."""
+        return int(await self._redis.rpush(self.name, *entries))
+
+    async def length(self) -> int:
+        """How many entries no worker has taken."""
+        return int(await self._redis.llen(self.name))
+
+    async def dead(self, most: int = 100) -> list[DeadEntry]:
+        """Entries that could not be used, the latest first."""
+        rows = await self._redis.zrange(f"{self._prefix}start:dead", 0, most - 1, desc=True, withscores=True)
+        letters = []
+        for packed, at_ms in rows:
+            entry, reason = _decode(packed)
+            letters.append(DeadEntry(entry.decode(errors="replace"), reason, at_ms / 1000))
+        return letters
+
+    async def _run(self, name: str, *arguments: Bytes | float) -> Any:
+        return await scripts.run(self._redis, name, self._prefix, *arguments)

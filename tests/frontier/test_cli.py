@@ -1,0 +1,344 @@
+"""`harvester frontier ...` against a real frontier: what it shows, what it changes, and what it refuses."""
+
+import asyncio
+import json
+import os
+import socket
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, NamedTuple, TypeVar
+
+import pytest
+from pymongo import AsyncMongoClient
+from pymongo.database import Database
+from redis.asyncio import Redis
+
+from harvester.cli import main
+from harvester.frontier.changes import RootsFound
+from harvester.frontier.entries import Again, Dead, Done, Leased, Push, Skip
+from harvester.frontier.operations import fingerprint_of
+from harvester.frontier.store import Frontier
+from tests.ledger.conftest import Runs, found, kill, opened
+
+T = TypeVar("T")
+
+
+class Answer(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+Run = Callable[..., Answer]
+
+
+@pytest.fixture
+def run(
+    redis_url: str,
+    mongodb_uri: str,
+    mongodb: Database[dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Run:
+    """Runs `harvester frontier`, in this process."""
+    variables = {"REDIS_URL": redis_url, "MONGODB_URI": mongodb_uri, "DATABASE": mongodb.name}
+    for name, value in variables.items():
+        monkeypatch.setenv(f"HARVESTER_{name}", value)
+    monkeypatch.setenv("SCRAPY_SETTINGS_MODULE", "tests.worker.settings")
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def run(*words: str) -> Answer:
+        monkeypatch.setattr(sys, "argv", ["harvester", "frontier", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err
+        return Answer(int(ended.value.code or 0), out, err)
+
+    return run
+
+
+def with_frontier(redis_url: str, act: Callable[[Frontier], Awaitable[T]]) -> T:
+    async def run() -> T:
+        async with Redis.from_url(redis_url) as redis:
+            return await act(Frontier(redis, "plain"))
+
+    return asyncio.run(run())
+
+
+@pytest.fixture
+def filled(redis_url: str) -> Iterator[dict[str, str]]:
+    """A frontier with requests in every place: the last part of their addresses -> id."""
+
+    async def fill(frontier: Frontier) -> dict[str, str]:
+        names = ("done", "skipped", "dead", "lost", "later", "leased")
+        await frontier.exchange("here:1:a", [push(name, 10) for name in names] + [push("ready")])
+        leased = {at(lease): lease.id for lease in (await frontier.exchange("here:1:a", [], wanted=6)).leased}
+        later = time.time() + 3600
+        await frontier.exchange(
+            "here:1:a",
+            [
+                Done(leased["done"]),
+                Skip(leased["skipped"], "policy_denied", "robots.txt"),
+                Dead(leased["dead"], "server_error", "503 four times"),
+                Dead(leased["lost"], "gone", "410"),
+                Again(leased["later"], b"later", url("later"), "x.test", 0, "rate_limited", "Retry-After", later),
+            ],
+        )
+        return leased
+
+    yield with_frontier(redis_url, fill)
+    with_frontier(redis_url, Frontier.drop)
+
+
+def url(name: str) -> str:
+    return f"https://x.test/{name}"
+
+
+def push(name: str, priority: int = 0) -> Push:
+    return Push(fingerprint_of(url(name)), name.encode(), name, url(name), priority, site="x.test")
+
+
+def at(lease: Leased) -> str:
+    return lease.payload.decode()
+
+
+# Looking ---------------------------------------------------------------------------------------------------
+
+
+def test_status_tells_where_everything_is(run: Run, filled: dict[str, str]) -> None:
+    status = run("status", "plain", "--json").json["status"]
+    places = {name: status[name] for name in ("queued", "ready", "waiting", "leased", "dead", "skipped", "done")}
+    assert places == {"queued": 7, "ready": 1, "waiting": 1, "leased": 1, "dead": 2, "skipped": 1, "done": 1}
+    assert status["dead_by_outcome"] == {"server_error": 1, "gone": 1}
+    assert status["skipped_by_outcome"] == {"policy_denied": 1}
+    assert status["balanced"] is True
+    assert status["memory_bytes"] > 0
+    assert status["workers"]["here:1:a"]["leased"] == 1
+    assert 3000 < status["next_due"] - time.time() <= 3600
+
+
+def test_status_is_readable(run: Run, filled: dict[str, str]) -> None:
+    lines = [" ".join(line.split()) for line in run("status", "plain").out.splitlines()]
+    assert "ready 1" in lines
+    assert any(line.startswith("waiting 1 the next until ") for line in lines)
+    assert "dead 2 1 gone, 1 server_error" in lines
+    assert "skipped 1 1 policy_denied" in lines
+    assert "queued 7 in all" in lines
+    assert any(line.startswith("here:1:a 1 ") for line in lines)
+    assert any(line.startswith("x.test ") for line in lines)
+
+
+def test_status_tells_how_fast_it_goes(run: Run, filled: dict[str, str]) -> None:
+    assert run("status", "plain", "--json").json["rates"].keys() >= {"queued", "done"}
+
+
+def test_dead_letters_are_listed_with_their_reason(run: Run, filled: dict[str, str]) -> None:
+    said = run("dead", "plain").out
+    assert f"{filled['dead']}  https://x.test/dead\n    server_error: 503 four times" in said
+    (letter,) = run("dead", "plain", "--outcome", "gone", "--json").json
+    assert (letter["id"], letter["url"], letter["reason"]) == (filled["lost"], url("lost"), "410")
+    assert len(run("dead", "plain", "--limit", "1", "--json").json) == 1
+    assert run("dead", "plain", "--outcome", "dns").out == "None.\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("ready", ": ready"),
+        ("later", ": waiting, since "),
+        ("leased", ", by here:1:a"),
+        ("dead", "because of server_error: 503 four times"),
+        ("skipped", ": skipped, since "),
+        ("done", "https://x.test/done: done\n"),
+        ("never", "https://x.test/never was not asked for, or was forgotten."),
+    ],
+)
+def test_the_fate_of_an_address_is_told(run: Run, filled: dict[str, str], name: str, words: str) -> None:
+    assert words in run("find", "plain", url(name)).out
+
+
+def test_a_fate_has_its_history(run: Run, filled: dict[str, str]) -> None:
+    fate = run("find", "plain", url("later"), "--json").json
+    assert fate["state"] == "waiting"
+    assert [(event["event"], event["outcome"]) for event in fate["history"]] == [("retry", "rate_limited")]
+    assert "retry        rate_limited Retry-After" in run("find", "plain", url("later")).out
+    assert run("find", "plain", url("never"), "--json").json is None
+
+
+# The ledger of bluesky -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def begun(mongodb_uri: str, mongodb: Database[dict[str, Any]]) -> str:
+    """A crawl with two accounts of three claimed by this process, and one thread; its name."""
+
+    async def begin() -> str:
+        async with AsyncMongoClient[dict[str, Any]](mongodb_uri, tz_aware=True) as client:
+            runs = Runs(client[mongodb.name])
+            ledger = await runs.next()
+            await ledger.add_seeds(["alice.test", "bob.test"])
+            assert await ledger.next_seeds(1)
+            await opened(ledger, "alice", "posts")
+            await ledger.confirm([found("bob", "carol"), RootsFound(("at://alice/1",))])
+            assert len(await ledger.next_accounts(1)) == 1
+            kill(ledger)
+            return ledger.crawl
+
+    return asyncio.run(begin())
+
+
+@pytest.fixture
+def run_bluesky(run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("SCRAPY_SETTINGS_MODULE", "harvester.settings")
+    return run
+
+
+def test_status_of_bluesky_tells_what_its_ledger_says(run_bluesky: Run, begun: str) -> None:
+    (crawl,) = run_bluesky("status", "bluesky", "--json").json["crawls"]
+    assert (crawl["crawl"], crawl["state"]) == (begun, "running")
+    assert crawl["seeds"] == {"queued": 2}
+    assert crawl["accounts"] == {"queued": 2, "profile_collected": 1}
+    assert crawl["threads"] == {"queued": 1}
+    (runner,) = crawl["runners"]
+    assert (runner["pid"], runner["claims"]) == (os.getpid(), 3)
+    said = run_bluesky("status", "bluesky").out
+    assert f"Ledger: crawl {begun}, running, begun " in said
+    assert "  accounts  3: 2 queued, 1 profile_collected\n" in said
+    assert f"  process {os.getpid()} on {socket.gethostname()} works on 3 pieces, heard " in said
+
+
+def test_a_crawl_that_nobody_runs_says_how_it_goes_on(
+    run_bluesky: Run, begun: str, mongodb: Database[dict[str, Any]]
+) -> None:
+    mongodb["crawls"].update_one({"_id": begun}, {"$set": {"runners": [], "state": "unfinished"}})
+    mongodb["accounts"].update_one({"did": "did:plc:carol"}, {"$set": {"later": True}})
+    said = run_bluesky("status", "bluesky").out
+    assert "  nobody runs it; the same command continues it\n" in said
+    assert "  1 of them failed for a passing reason: the next run tries them again\n" in said
+    mongodb["crawls"].update_one({"_id": begun}, {"$set": {"state": "finished"}})
+    assert "Ledger: no crawl of bluesky is unfinished." in run_bluesky("status", "bluesky").out
+
+
+def test_commands_that_see_only_redis_point_to_the_ledger(run_bluesky: Run) -> None:
+    answer = run_bluesky("dead", "bluesky")
+    assert answer.code == 0
+    assert "bluesky keeps its queue in its ledger (`harvester frontier status bluesky`)." in answer.err
+
+
+# Changing --------------------------------------------------------------------------------------------------
+
+
+def test_the_dead_are_replayed_one_by_one_by_outcome_or_all(run: Run, filled: dict[str, str], redis_url: str) -> None:
+    assert run("replay", "plain", filled["dead"]).out == "1 of the dead are ready again.\n"
+    assert run("replay", "plain", filled["dead"]).out == "0 of the dead are ready again.\n"
+    assert run("replay", "plain", "--outcome", "dns").out == "0 of the dead are ready again.\n"
+    assert run("replay", "plain", "--outcome", "gone").out == "1 of the dead are ready again.\n"
+    assert run("replay", "plain", "--all").out == "0 of the dead are ready again.\n"
+    status = with_frontier(redis_url, Frontier.status)
+    assert (status.ready, status.dead, status.balanced) == (3, 0, True)
+
+
+def accepted(redis_url: str, *names: str) -> list[str]:
+    """Those that may be asked for again. They are queued by that."""
+
+    async def ask(frontier: Frontier) -> list[str]:
+        return [
+            name
+            for name in names
+            if (await frontier.exchange("b", [push(name)._replace(token=f"{name} again")])).accepted
+        ]
+
+    return with_frontier(redis_url, ask)
+
+
+def test_pages_are_forgotten_one_by_one(run: Run, filled: dict[str, str], redis_url: str) -> None:
+    said = run("forget", "plain", "--url", url("done"), "--url", url("skipped"), "--url", url("never")).out
+    assert said == "2 pages are forgotten and may be asked for again.\n"
+    assert accepted(redis_url, "done", "skipped", "dead", "ready") == ["done", "skipped"]
+
+
+def test_pages_are_forgotten_by_pattern_also_those_from_which_records_are_stored(
+    run: Run, filled: dict[str, str], redis_url: str, mongodb: Database[dict[str, Any]]
+) -> None:
+    mongodb["posts"].insert_one({"_id": "1", "provenance": {"spider": "plain", "url": url("done")}})
+    mongodb["posts"].insert_one({"_id": "2", "provenance": {"spider": "other", "url": url("dead")}})
+    said = run("forget", "plain", "--pattern", r"x\.test/(done|skip)").out
+    assert said == "2 pages are forgotten and may be asked for again.\n"
+    assert accepted(redis_url, "done", "skipped", "dead") == ["done", "skipped"]
+
+
+def test_all_pages_are_forgotten_after_a_question(
+    run: Run, filled: dict[str, str], redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("typer.confirm", refuse)
+    assert run("forget", "plain", "--all").code == 1
+    assert accepted(redis_url, "done") == []
+    assert run("forget", "plain", "--all", "--yes").out == "7 pages are forgotten and may be asked for again.\n"
+    assert accepted(redis_url, "done") == ["done"]
+
+
+def test_a_frontier_is_dropped_after_a_question(
+    run: Run, filled: dict[str, str], redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("typer.confirm", refuse)
+    assert run("drop", "plain").code == 1
+    assert with_frontier(redis_url, Frontier.status).queued == 7
+    assert run("drop", "plain", "--yes").out == "Dropped; it held 5 requests.\n"
+    assert with_frontier(redis_url, Frontier.status).queued == 0
+    assert run("drop", "plain", "--yes").out == "Dropped; it held 0 requests.\n"
+
+
+def refuse(question: str, abort: bool) -> None:
+    import typer
+
+    assert question.endswith("?")
+    assert abort
+    raise typer.Abort
+
+
+# Refusing --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["status", "dead", "replay --all", "forget --all --yes", "drop --yes", "find"])
+def test_an_unknown_spider_is_refused(run: Run, command: str) -> None:
+    first, *others = command.split()
+    words = [first, "nope", *others, *(["https://x.test/"] if first == "find" else [])]
+    answer = run(*words)
+    assert answer.code == 2
+    assert "There is no spider 'nope'; there are: manners, plain." in answer.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["replay", "plain"], "replay: give one of ids, --outcome NAME or --all."),
+        (["replay", "plain", "1", "--all"], "replay: give one of ids, --outcome NAME or --all."),
+        (["forget", "plain"], "forget: give one of --url, --pattern or --all."),
+        (["forget", "plain", "--pattern", "(", "--yes"], "--pattern: '(' is no regular expression: "),
+        (["forget", "plain", "--url", "x.test/a"], "'x.test/a' is no address: give it whole"),
+        (["find", "plain", "x.test/a"], "'x.test/a' is no address: give it whole"),
+        (["dead", "plain", "--limit", "0"], "Invalid value for '--limit'"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(run: Run, words: list[str], said: str) -> None:
+    answer = run(*words)
+    assert answer.code == 2
+    assert said in answer.err
+
+
+@pytest.mark.parametrize("command", ["status", "dead", "replay --all", "forget --all --yes", "drop --yes"])
+def test_without_redis_a_command_says_so_with_code_3(
+    run: Run, command: str, free_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARVESTER_REDIS_URL", f"redis://127.0.0.1:{free_port}/0")
+    first, *others = command.split()
+    answer = run(first, "plain", *others)
+    assert answer.code == 3
+    assert "Redis cannot be reached" in answer.err
+    assert "HARVESTER_REDIS_URL" in answer.err

@@ -1,0 +1,218 @@
+"""Turns, places and silences between workers on one event loop, with a real Redis."""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from time import monotonic
+from types import SimpleNamespace
+from typing import Any, Protocol, cast
+from uuid import uuid4
+
+import pytest
+from pydantic import SecretStr
+from redis import Redis
+from scrapy import Spider
+from scrapy.utils.test import get_crawler
+
+from harvester.config import Config
+from harvester.frontier import hosts, turns
+from harvester.frontier.hosts import Answer, SharedHost
+from harvester.frontier.turns import SharedTurns
+from tests.crawling import until
+from tests.throttle.workers import most_within
+
+
+class Join(Protocol):
+    """Makes one more worker."""
+
+    def __call__(self, per_second: float = 1000, at_once: int = 4) -> SharedTurns: ...
+
+
+@pytest.fixture
+def host() -> str:
+    """A host that no other test asks."""
+    return f"{uuid4().hex[:12]}.example"
+
+
+@pytest.fixture
+async def join(redis_url: str) -> AsyncIterator[Join]:
+    async with AsyncExitStack() as stack:
+
+        def make(per_second: float = 1000, at_once: int = 4) -> SharedTurns:
+            crawler = get_crawler(Spider)
+            crawler.engine = cast(Any, SimpleNamespace(running=True, _slot=None))
+            config = Config(redis_url=SecretStr(redis_url), requests_per_second=per_second, concurrent_per_host=at_once)
+            worker = SharedTurns(crawler, config, lambda name, seconds: None)
+            stack.push_async_callback(worker.close)
+            return worker
+
+        yield make
+
+
+class Asked:
+    """What a host sees of its workers."""
+
+    def __init__(self, host: str) -> None:
+        self.host = host
+        self.times: list[float] = []
+        self.by_worker: Counter[int] = Counter()
+        self.at_once = self.most_at_once = 0
+
+    async def request(self, worker: SharedTurns, takes: Callable[[], float]) -> None:
+        await worker.take(self.host)
+        self.times.append(monotonic())
+        self.by_worker[id(worker)] += 1
+        self.at_once += 1
+        self.most_at_once = max(self.at_once, self.most_at_once)
+        await asyncio.sleep(takes())
+        self.at_once -= 1
+        worker.leave(self.host)
+
+    async def requests(self, worker: SharedTurns, count: int, takes: Callable[[], float] = lambda: 0.0) -> None:
+        await asyncio.gather(*(self.request(worker, takes) for _ in range(count)))
+
+
+def counting(worker: SharedTurns, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Counts its round trips."""
+    trips: Counter[str] = Counter()
+    send: Callable[..., Awaitable[None]] = worker._send
+
+    async def counted(*arguments: Any) -> None:
+        trips["trips"] += 1
+        await send(*arguments)
+
+    monkeypatch.setattr(worker, "_send", counted)
+    return trips
+
+
+@pytest.mark.parametrize(("workers", "at_once"), [(2, 1), (3, 4), (6, 2)])
+async def test_places_are_never_more_than_allowed_however_workers_come_and_go(
+    join: Join, host: str, workers: int, at_once: int
+) -> None:
+    """And all come to their turns, those too for whom there is no place at first."""
+    asked = Asked(host)
+
+    async def one(worker: SharedTurns) -> None:
+        for _ in range(3):
+            await asked.requests(worker, random.randint(1, 12), lambda: random.uniform(0, 0.05))
+            await asyncio.sleep(random.uniform(0, 0.2))
+        await worker.close()
+
+    await asyncio.gather(*(one(join(at_once=at_once)) for _ in range(workers)))
+    assert len(asked.by_worker) == workers
+    assert asked.most_at_once <= at_once
+
+
+@pytest.mark.parametrize(("workers", "per_second"), [(1, 100), (3, 100), (4, 10)])
+async def test_turns_of_all_workers_are_spaced(join: Join, host: str, workers: int, per_second: int) -> None:
+    asked = Asked(host)
+    each = 3 * per_second // workers
+    await asyncio.gather(*(asked.requests(join(per_second, 16), each) for _ in range(workers)))
+    assert most_within(asked.times, 1.0) <= 1.25 * per_second + workers
+    assert asked.times[-1] - asked.times[0] >= (len(asked.times) - 1) / per_second - 0.5
+
+
+async def test_a_silence_reaches_those_who_hold_turns(
+    join: Join, host: str, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At once, not only with their next question."""
+    monkeypatch.setattr(hosts, "BEAT_S", 3600)
+    told, other = join(), join()
+    for worker in (told, other):
+        await worker.take(host)
+    with Redis.from_url(redis_url) as redis:
+        await until(lambda: redis.pubsub_numsub(turns.CHANNEL)[0][1] >= 2)
+    trips = counting(other, monkeypatch)
+    told.silence(host, 3)
+    assert told.is_silent(host)
+    await until(lambda: other.is_silent(host))
+    assert not trips
+
+
+async def test_a_turn_given_before_a_silence_is_not_used_in_it(join: Join, host: str) -> None:
+    worker = join(at_once=2)
+    await worker.take(host)
+    turn = asyncio.create_task(worker.take(host))
+    await until(lambda: not worker._hosts[host].waiting and not turn.done())
+    worker.silence(host, 1)
+    began = monotonic()
+    await turn
+    assert monotonic() - began >= 1
+
+
+async def test_questions_of_one_moment_travel_together(join: Join, host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = join()
+    trips = counting(worker, monkeypatch)
+    names = [f"{number}.{host}" for number in range(50)]
+    await asyncio.gather(*(worker.take(name) for name in names))
+    assert trips["trips"] == 1
+
+
+async def test_turns_at_high_rates_come_in_blocks(join: Join, host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = join(per_second=500, at_once=64)
+    trips = counting(worker, monkeypatch)
+    await Asked(host).requests(worker, 500)
+    assert trips["trips"] < 500 / 5
+
+
+async def test_places_that_redis_forgot_are_not_given_twice(join: Join, host: str, redis_url: str) -> None:
+    """After an outage those who ask first wait until all have been heard of."""
+    asked, first, second = Asked(host), join(at_once=2), join(at_once=2)
+    for _ in range(2):
+        await first.take(host)
+    waiting = asyncio.create_task(asked.requests(second, 2))
+    with Redis.from_url(redis_url) as redis:
+        places = f"harvester:{{{host}}}:places"
+        await until(lambda: redis.hlen(places) == 2)
+        redis.delete(places)
+        await until(lambda: redis.hlen(places) == 2)
+        await asyncio.sleep(1)
+    assert not asked.times
+    for _ in range(2):
+        first.leave(host)
+    await waiting
+
+
+async def test_a_request_that_is_given_up_gives_its_place_back(join: Join, host: str) -> None:
+    worker = join(at_once=1)
+    await worker.take(host)
+    waiting = [asyncio.create_task(worker.take(host)) for _ in range(3)]
+    await asyncio.sleep(0)
+    waiting[0].cancel()
+    worker.leave(host)
+    await waiting[1]
+    worker.leave(host)
+    await until(lambda: not worker._hosts[host].waiting)
+    waiting[2].cancel()  # its turn has been given, and it has not gone on yet
+    await asyncio.wait(waiting)
+    await worker.take(host)
+
+
+async def test_hosts_that_are_asked_no_more_are_forgotten(join: Join, host: str, redis_url: str) -> None:
+    worker = join()
+    await Asked(host).requests(worker, 3)
+    with Redis.from_url(redis_url) as redis:
+        assert redis.exists(f"harvester:{{{host}}}:places")
+        await until(lambda: not worker._hosts)
+        assert not redis.exists(f"harvester:{{{host}}}:places")
+
+
+async def test_a_process_that_is_always_late_comes_to_its_turns(host: str) -> None:
+    """A turn that was missed is lost; but not every one."""
+    queue = SharedHost(host, 0.1, 4)
+    turn = queue.join()
+    answer = Answer(start=100_000, turns=1, again=0, silence=0, places=1, share=1)
+    now, tries = 1000.0, 0
+    while not turn.done():
+        tries += 1
+        assert queue.must_ask(now)
+        queue.ask(now)
+        queue.hear(answer, now, now)
+        meant_at = queue.serve(now)
+        assert meant_at == pytest.approx(now + 0.1)
+        now = meant_at + 0.6  # the event loop was busy
+        queue.was_late(0.6)
+        queue.serve(now)
+    assert tries == 2
