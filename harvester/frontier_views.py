@@ -6,25 +6,25 @@ from datetime import UTC, datetime
 
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from harvester.dashboard.words import counted, duration, number, size
 from harvester.frontier.entries import DeadLetter, Fate, Status
 from harvester.frontier.ledger_status import CrawlStatus
-from harvester.frontier.operations import Reading
+from harvester.frontier.operations import Reading, StartStatus
+from harvester.frontier.start_list import DeadEntry
 
+MOST_CHARACTERS = 200
+"""Of a malformed entry."""
 MOST_ROWS = 20
 """Sites and jobs that are listed, those with the most requests."""
 
 
 def print_status(reading: Reading) -> None:
     """The whole frontier."""
-    status, rates = reading
-    now = time.time()
-    table = Table.grid(padding=(0, 2, 0, 0))
+    status, rates, _ = reading
     rows = [
         ("ready", status.ready, ""),
-        ("waiting", status.waiting, _next(status, now)),
+        ("waiting", status.waiting, _next(status, time.time())),
         ("leased", status.leased, ""),
         ("dead", status.dead, _parts(status.dead_by_outcome)),
         ("skipped", status.skipped, _parts(status.skipped_by_outcome)),
@@ -33,18 +33,27 @@ def print_status(reading: Reading) -> None:
         ("seen", status.seen, f"pages; {counted(status.duplicates, 'request')} for them came again"),
         ("redelivered", status.redelivered, f"after their worker was lost; {status.retried:,} retried"),
     ]
+    table = _grid()
     for name, count, remark in rows:
-        table.add_row(name, Text(f"{count:,}", justify="right"), remark)
-    table.add_row("memory", Text(size(status.memory_bytes), justify="right"), "in Redis")
+        table.add_row(name, f"{count:,}", remark)
+    table.add_row("memory", size(status.memory_bytes), "in Redis")
     pace = f"{number(rates.done)} done, {number(rates.queued)} queued, {number(rates.retried)} retried a second"
     table.add_row("now", "", pace)
     console = _console()
     console.print(table)
     if status.workers:
+        console.print()
         console.print(_workers(status))
     for title, places in (("job", status.jobs), ("site", status.sites)):
         if places.keys() - {""}:
+            console.print()
             console.print(_places(title, places))
+
+
+def print_start_list(start: StartStatus) -> None:
+    """One line."""
+    taken = counted(sum(start.taken.values()), "entry", "entries")
+    _console().print(f"\nstart list: {start.entries:,} left; workers have taken {taken}, {start.dead:,} malformed")
 
 
 def _workers(status: Status) -> Table:
@@ -70,9 +79,9 @@ def print_crawls(spider: str, crawls: Sequence[CrawlStatus]) -> None:
     """What the ledger says."""
     console = _console()
     if not crawls:
-        console.print(f"\nLedger: no crawl of {spider} is unfinished.")
+        console.print(f"No crawl of {spider} is unfinished.")
     for crawl in crawls:
-        console.print(f"\nLedger: crawl {crawl.crawl}, {crawl.state}, begun {crawl.started_at:%Y-%m-%d %H:%M} UTC")
+        console.print(f"crawl {crawl.crawl}, {crawl.state}, begun {crawl.started_at:%Y-%m-%d %H:%M} UTC")
         for name, stages in (("seeds", crawl.seeds), ("accounts", crawl.accounts), ("threads", crawl.threads)):
             if stages:
                 console.print(f"  {name:9} {sum(stages.values()):,}: {_parts(stages)}")
@@ -98,6 +107,15 @@ def print_letters(letters: Sequence[DeadLetter]) -> None:
         ago = duration(time.time() - letter.at)
         console.print(f"{letter.id}  {letter.url}")
         console.print(f"    {letter.outcome}: {letter.reason or 'no reason given'} ({spent}; {ago} ago)")
+
+
+def print_entries(entries: Sequence[DeadEntry]) -> None:
+    """What was pushed into the start list and could not be used."""
+    console = _console()
+    if entries:
+        console.print("Entries of the start list:")
+    for entry in entries:
+        console.print(f"{entry.entry[:MOST_CHARACTERS]!r}\n    {entry.reason} ({duration(time.time() - entry.at)} ago)")
 
 
 def print_fate(url: str, fate: Fate | None) -> None:
@@ -137,8 +155,15 @@ def _parts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {name}" for name, count in largest)
 
 
+def _grid() -> Table:
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    for justify in ("left", "right", "left"):
+        grid.add_column(justify=justify)
+    return grid
+
+
 def _table(first: str, *others: str) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(1, 2, 0, 0), collapse_padding=True)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(first)
     for name in others:
         table.add_column(name, justify="right")

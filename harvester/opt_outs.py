@@ -12,6 +12,7 @@ from datetime import UTC
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
 from pymongo.database import Database
 
 from harvester.config import Config
@@ -58,9 +59,10 @@ def take_back(database: Database[Document], config: Config, spider: str, crawl: 
     for did in pictured:
         if not database[Post.COLLECTION].count_documents({"did": did}, limit=1):
             open_store(config.images_location).remove(did)
-    for segment in _segments(database, config.data_dir, spider, crawl):
-        if any(without(line, dids, crawl) != line for line in read_segment(segment)):
-            rewrite_segment(segment, lambda line: without(line, dids, crawl))
+    with FileLock(config.data_dir / ".taking-back.lock"):  # processes that share a crawl and a folder end together
+        for segment in _segments(database, config.data_dir, spider, crawl):
+            if any(without(line, dids, crawl) != line for line in read_segment(segment)):
+                rewrite_segment(segment, lambda line: without(line, dids, crawl))
     return +removed
 
 

@@ -123,12 +123,14 @@ class Desk:
     async def drop(self) -> int:
         """Removes the whole frontier of the spider, seen fingerprints included; returns how many requests it held.
 
-        The start list stays.
+        The start list stays, and what workers have taken of it.
         """
         dropped: int = await self._run("drop")
         for job in await self._redis.smembers(self.prefix + "scopes"):
             await self.forget_all(job.decode())
-        keys = [key async for key in self._redis.scan_iter(match=_literal(self.prefix) + "*", count=CHUNK)]
+        taken = tuple(f"{self.prefix}start:{name}".encode() for name in ("taken:", "workers"))
+        found = self._redis.scan_iter(match=_literal(self.prefix) + "*", count=CHUNK)
+        keys = [key async for key in found if not key.startswith(taken)]
         for chunk in _chunks(keys):
             await self._redis.unlink(*chunk)
         return dropped

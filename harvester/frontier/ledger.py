@@ -262,7 +262,7 @@ class CrawlLedger:
             self._in_flight.crawl = await self._find_or_begin()
             await self.add_seeds(seeds)
             running = {"_id": self.crawl, "state": {"$ne": "finished"}}
-            result = await self._patiently(lambda where=running: self._crawls.update_one(where, {"$inc": {"fed": 1}}))
+            result = await self._patiently(partial(self._crawls.update_one, running, {"$inc": {"fed": 1}}))
             if result.matched_count:  # else it was finished meanwhile, and maybe without them
                 return
 

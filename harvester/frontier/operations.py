@@ -6,19 +6,21 @@ Everything here raises ServiceError when Redis cannot be had, and UsageError for
 import asyncio
 import re
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, NamedTuple
 
 from pymongo.errors import OperationFailure, PyMongoError
-from redis.exceptions import RedisError
+from redis.asyncio import Redis, RedisCluster
+from redis.exceptions import RedisClusterException, RedisError
 from scrapy import Request
 
 from harvester import mongodb
 from harvester.config import Config
-from harvester.exceptions import ServiceError, UsageError
+from harvester.exceptions import UsageError
 from harvester.frontier import connection
 from harvester.frontier.entries import DeadLetter, Fate, Status
 from harvester.frontier.seen import fingerprint
+from harvester.frontier.start_list import DeadEntry, StartList
 from harvester.frontier.store import Frontier
 from harvester.items import RECORDS
 
@@ -36,28 +38,46 @@ class Rates(NamedTuple):
     retried: float
 
 
+class StartStatus(NamedTuple):
+    """The start list of a spider."""
+
+    entries: int
+    """That no worker has taken."""
+    taken: dict[str, int]
+    """Worker -> how many it has taken and not made durable."""
+    dead: int
+
+
 class Reading(NamedTuple):
     """A frontier now, and how fast it changes."""
 
     status: Status
     rates: Rates
+    start: StartStatus
 
 
 async def status(config: Config, spider: str, seconds: float = 1.0) -> Reading:
     """Reads it twice, so many seconds apart; the status is that of the second time."""
-    async with _frontier(config, spider) as frontier:
+    async with _redis(config) as redis:
+        frontier, start = Frontier(redis, spider), StartList(redis, spider)
         before = await frontier.status()
         await asyncio.sleep(seconds)
         after = await frontier.status()
-
+        entries = StartStatus(await start.length(), await start.taken(), await start.count_dead())
     counters = [(getattr(before, name), getattr(after, name)) for name in Rates._fields]
-    return Reading(after, Rates(*((now - then) / seconds for then, now in counters)))
+    return Reading(after, Rates(*((now - then) / seconds for then, now in counters)), entries)
 
 
 async def dead(config: Config, spider: str, outcome: str | None = None, most: int = 100) -> list[DeadLetter]:
     """Dead letters, the latest first."""
     async with _frontier(config, spider) as frontier:
         return await frontier.dead(outcome, most)
+
+
+async def dead_entries(config: Config, spider: str, most: int = 100) -> list[DeadEntry]:
+    """Entries of the start list that could not be used, the latest first."""
+    async with _redis(config) as redis:
+        return await StartList(redis, spider).dead(most)
 
 
 async def replay(config: Config, spider: str, ids: Sequence[str] | None = None, outcome: str | None = None) -> int:
@@ -119,15 +139,21 @@ def fingerprint_of(url: str) -> int:
 
 
 @asynccontextmanager
-async def _frontier(config: Config, spider: str) -> AsyncIterator[Frontier]:
-    await asyncio.to_thread(connection.check, config)
-    redis = connection.connect(config)
+async def _redis(config: Config) -> AsyncIterator[Redis | RedisCluster]:
+    redis = await asyncio.to_thread(connection.connect, config)
     try:
-        yield Frontier(redis, spider)
-    except (RedisError, OSError) as error:
-        raise ServiceError(f"Redis cannot be reached: {error}. Check HARVESTER_REDIS_URL and that it runs.") from None
+        yield redis
+    except (RedisError, RedisClusterException, OSError) as error:
+        raise connection.unavailable(error) from None
     finally:
-        await redis.aclose()
+        with suppress(RedisError, RedisClusterException, OSError):
+            await redis.aclose()
+
+
+@asynccontextmanager
+async def _frontier(config: Config, spider: str) -> AsyncIterator[Frontier]:
+    async with _redis(config) as redis:
+        yield Frontier(redis, spider)
 
 
 async def _harvested(config: Config, spider: str, pattern: str) -> AsyncIterator[set[str]]:

@@ -85,6 +85,15 @@ class StartList:
         """How many entries no worker has taken."""
         return int(await self._redis.llen(self.name))
 
+    async def taken(self) -> dict[str, int]:
+        """Worker -> how many entries it has taken and not confirmed."""
+        workers = [name.decode() for name in await self._redis.zrange(f"{self._prefix}start:workers", 0, -1)]
+        return {name: int(await self._redis.llen(f"{self._prefix}start:taken:{name}")) for name in workers}
+
+    async def count_dead(self) -> int:
+        """How many entries could not be used."""
+        return int(await self._redis.zcard(f"{self._prefix}start:dead"))
+
     async def dead(self, most: int = 100) -> list[DeadEntry]:
         """Entries that could not be used, the latest first."""
         rows = await self._redis.zrange(f"{self._prefix}start:dead", 0, most - 1, desc=True, withscores=True)

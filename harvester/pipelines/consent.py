@@ -38,10 +38,14 @@ class ConsentPipeline(BatchPipeline):
     def __init__(self, crawler: Crawler, config: Config) -> None:
         super().__init__(crawler)
         self._config = config
-        self._honoured = getattr(getattr(crawler.spider, "arguments", None), "honour_opt_outs", True)
         self._purged: frozenset[str] = frozenset()
         self._refusing: set[str] = set()
         """Accounts that declared, where no view of them shows it, that they do not want to be collected."""
+
+    @property
+    def _honoured(self) -> bool:
+        """Of the crawl that the run works on now."""
+        return bool(getattr(getattr(self.crawler.spider, "arguments", None), "honour_opt_outs", True))
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -53,8 +57,7 @@ class ConsentPipeline(BatchPipeline):
         self._database = connect(self._config)
         patiently = Patience(self.crawler, self._config)
         await patiently(self.read_purged)
-        if self._honoured:
-            await patiently(self._read_refusing)
+        await patiently(self._read_refusing)
         self._reader = asyncio.create_task(self._keep_reading())
 
     async def close_spider(self) -> None:
@@ -121,12 +124,13 @@ class ConsentPipeline(BatchPipeline):
 
     async def take_back(self) -> None:
         """To be called when the pipelines are closed, so that all that they staged can be read."""
-        crawl: str = getattr(self.crawler.spider, "crawl_id", "")
-        if not self._refusing or not crawl:
+        crawls: list[str] = getattr(self.crawler.spider, "honouring", [])
+        others_know = crawls and self.crawler.spider.ledger.shared  # type: ignore[union-attr]
+        if not crawls or not (self._refusing or others_know):
             return
         logger.info("Removing what was kept of accounts before they were known to refuse")
         try:
-            removed = await asyncio.to_thread(self._take_back, crawl)
+            removed = await asyncio.to_thread(self._take_back, crawls)
         except (PyMongoError, HarvesterError) as error:
             logger.error("What was kept of accounts that refuse could not be removed: %s", error)  # noqa: TRY400
             if not self.stats.get_value("harvester/exit_code"):
@@ -135,11 +139,14 @@ class ConsentPipeline(BatchPipeline):
             for kind, count in removed.items():
                 self.stats.inc_value(f"harvester/consent/dropped/{kind}", count)
 
-    def _take_back(self, crawl: str) -> Counter[str]:
+    def _take_back(self, crawls: Iterable[str]) -> Counter[str]:
         assert self.crawler.spider
+        removed: Counter[str] = Counter()
         database = connect_sync(self._config)
         with database.client:
-            return take_back(database, self._config, self.crawler.spider.name, crawl)
+            for crawl in crawls:
+                removed += take_back(database, self._config, self.crawler.spider.name, crawl)
+        return removed
 
     async def _keep_reading(self) -> None:
         while True:

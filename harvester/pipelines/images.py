@@ -43,6 +43,11 @@ LEFTOVER_S = 3600.0
 """Age from which an unfinished file is that of a killed process."""
 
 
+def _wants_pictures(spider: Any) -> bool:
+    """By the arguments of the crawl that it works on now."""
+    return getattr(getattr(spider, "arguments", None), "media", True) is not False
+
+
 class RecordImagesPipeline(ImagesPipeline):
     """A picture that cannot be had costs no record: it is counted, and the record goes on without it."""
 
@@ -60,7 +65,7 @@ class RecordImagesPipeline(ImagesPipeline):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        if getattr(getattr(crawler.spider, "arguments", None), "media", True) is False:
+        if not _wants_pictures(crawler.spider) and not getattr(crawler.spider, "serving", None):
             raise NotConfigured  # without a sentence: Scrapy would log it as a warning, and it is what was asked for
         cls._update_stores(crawler.settings)
         return cls(crawler.settings["IMAGES_STORE"], crawler=crawler)
@@ -88,7 +93,7 @@ class RecordImagesPipeline(ImagesPipeline):
     async def _process_batch(self, batch: Batch) -> Batch:
         """Raises StorageError when pictures cannot be written, DropItem when the crawl is being stopped."""
         wanted = [(index, media) for index, record in enumerate(batch.records) for media in record.media()]
-        if not wanted:
+        if not wanted or not _wants_pictures(self.crawler.spider):
             return batch
         known = await self._known([batch.records[index] for index, _ in wanted])
         stored: dict[int, dict[str, str]] = defaultdict(dict)

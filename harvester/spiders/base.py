@@ -34,6 +34,8 @@ class HarvesterSpider(Spider):
     """A spider whose arguments are the pydantic model `Arguments`; a bad one is refused before anything is fetched."""
 
     Arguments: ClassVar[type[SpiderArguments]]
+    SERVES_START_LIST: ClassVar[bool] = False
+    """Whether entries of a list in Redis tell it where to begin when its arguments do not."""
 
     def __init__(self, config: Config, arguments: SpiderArguments, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -60,6 +62,11 @@ class HarvesterSpider(Spider):
                 + "\n".join(f"  {line}" for line in said_of(error))
                 + f"\n`harvester spiders show {cls.name}` lists them all."
             ) from None
+
+    @classmethod
+    def check_start_entry(cls, entry: bytes) -> bool:
+        """Whether an entry of the start list says anything. Raises UsageError when it cannot be used."""
+        return bool(entry)
 
     @property
     def scope(self) -> str:

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any, Self
 
 import msgspec
+from pymongo.asynchronous.database import AsyncDatabase
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider
@@ -38,6 +39,7 @@ from harvester.spiders.base import HarvesterSpider
 from harvester.spiders.bluesky_arguments import BlueskyArguments
 from harvester.spiders.bluesky_calls import Fail, Output, Read, xrpc
 from harvester.spiders.bluesky_chains import Chains
+from harvester.spiders.bluesky_entries import parse_entry
 from harvester.spiders.bluesky_serving import Serving
 from harvester.spiders.bluesky_threads import Threads
 from harvester.spiders.seeds import BadSeed
@@ -70,6 +72,7 @@ class BlueskySpider(HarvesterSpider):
     name = "bluesky"
     custom_settings = {"SCHEDULER": "scrapy.core.scheduler.Scheduler"}  # noqa: RUF012  its queue is the ledger
     Arguments = BlueskyArguments
+    SERVES_START_LIST = True
     arguments: BlueskyArguments
 
     def __init__(self, config: Config, arguments: BlueskyArguments, **kwargs: Any) -> None:
@@ -77,13 +80,15 @@ class BlueskySpider(HarvesterSpider):
         self.arguments = arguments
         self.serving: Serving | None = None
         """Of a start list, when there are no seeds."""
-        self.crawl_ids: list[str] = []
-        """All that this run took part in."""
+        self.honouring: list[str] = []
+        """Crawls of this run that leave out who does not want to be collected."""
         self.refusals = 0
         self.last_failure: Verdict | None = None
         self.answered = False
         self.finished = True
         """Whether nothing was left to do in any crawl that was left."""
+        self.database: AsyncDatabase[dict[str, Any]]
+        self.patiently: Patience
         self.ledger: CrawlLedger
 
     @classmethod
@@ -97,6 +102,10 @@ class BlueskySpider(HarvesterSpider):
         crawler.signals.connect(spider.on_item_error, signals.item_error)
         crawler.signals.connect(spider.on_closed, signals.spider_closed)
         return spider
+
+    @classmethod
+    def check_start_entry(cls, entry: bytes) -> bool:
+        return parse_entry(entry, cls.Arguments()) is not None
 
     # The crawl --------------------------------------------------------------------------------------------
 
@@ -179,7 +188,8 @@ class BlueskySpider(HarvesterSpider):
         self.service = await account_origin(self.crawler) or self.service
         await self.ledger.open()
         self.crawl_id = self.ledger.crawl
-        self.crawl_ids.append(self.crawl_id)
+        if self.arguments.honour_opt_outs:
+            self.honouring.append(self.crawl_id)
         self.resumed = self.resumed or self.ledger.resumed
         self.crawler.stats.set_value("harvester/crawl", self.crawl_id)
         last = "posts_collected" if "posts" in self.arguments.collect else "profile_collected"
@@ -232,10 +242,10 @@ class BlueskySpider(HarvesterSpider):
     async def on_closed(self) -> None:
         """Counts what became of the accounts, and says whether the crawl is finished."""
         try:
-            if self.serving:
-                await self.serving.close()
             if self.ledger.crawl:
                 await self.leave_crawl()
+            if self.serving:
+                await self.serving.close()
         except HarvesterError as error:
             self.logger.error("%s", error)  # noqa: TRY400  the next run continues from what was confirmed
             self.crawler.stats.set_value("harvester/exit_code", error.exit_code)

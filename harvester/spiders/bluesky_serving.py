@@ -48,7 +48,7 @@ class Serving:
         self._left: dict[str, int | None] = {}
         """Crawls in which nothing was left to do -> how often they had been fed by then."""
         self._look_at = 0.0
-        self._list: StartList
+        self._list: StartList | None = None
 
     async def open(self) -> None:
         """Raises UsageError or ServiceError when there is no Redis to be used."""
@@ -59,14 +59,16 @@ class Serving:
 
     async def close(self) -> None:
         """Leaves to others what was taken and not filed."""
-        await self._redis_patiently(self._list.leave)
-        await self._redis.aclose()
+        if self._list:
+            await self._redis_patiently(self._list.leave)
+            await self._redis.aclose()
 
     async def file_entries(self) -> bool:
         """Makes entries of the start list durable as seeds; whether there were any, or another worker has some."""
-        if time.monotonic() < self._look_at:
+        start_list = self._list
+        if start_list is None or time.monotonic() < self._look_at:
             return False
-        taken = await self._redis_patiently(lambda: self._list.take(ENTRIES_AT_ONCE))
+        taken = await self._redis_patiently(lambda: start_list.take(ENTRIES_AT_ONCE))
         seeds: dict[str, tuple[BlueskyArguments, list[str]]] = {}
         dead: list[tuple[bytes, str]] = []
         for text in taken.entries:
@@ -82,7 +84,7 @@ class Serving:
         for arguments, of_one_crawl in seeds.values():
             await self._spider.ledger_of(arguments).feed(of_one_crawl)
         if taken.entries:
-            await self._redis_patiently(lambda: self._list.confirm(dead))
+            await self._redis_patiently(lambda: start_list.confirm(dead))
             self._spider.crawler.stats.inc_value("harvester/start_list/taken", len(taken.entries))
         if len(taken.entries) < ENTRIES_AT_ONCE:
             self._look_at = time.monotonic() + LOOK_S

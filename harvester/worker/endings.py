@@ -18,6 +18,7 @@ WORDS = {
 }
 
 FAULT = 1
+USAGE = 2
 STOPPED = 130
 _FROM_GOOD_TO_BAD = (0, STOPPED, 6, 7, 3, 4, 5, 2, 1)
 

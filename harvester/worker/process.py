@@ -24,10 +24,14 @@ MAY_LINGER_SECONDS = 2.0
 class WorkerProcess:
     """`scrapy crawl` as a process, started anew by `live` each time."""
 
-    def __init__(self, number: int, command: Sequence[str], show_line: Callable[[str], None] | None) -> None:
+    def __init__(
+        self, number: int, command: Sequence[str], drain_seconds: float, show_line: Callable[[str], None] | None
+    ) -> None:
         self.number = number
         self.command = [sys.executable, "-m", "scrapy", *command]
         """What to run, without the settings that say which worker it is."""
+        self.drain_seconds = drain_seconds
+        """How long it has to end by itself once it was asked to."""
         self.show_line = show_line
         """Gets what the process writes to standard error; None: that goes where this process's goes."""
         self.report: Report | None = None
@@ -73,6 +77,7 @@ class WorkerProcess:
 
     def _start(self) -> "subprocess.Popen[bytes]":
         own = ["-s", f"HARVESTER_WORKER={self.number}", "-s", f"HARVESTER_SUPERVISOR_PID={os.getpid()}"]
+        own += ["-s", f"HARVESTER_DRAIN_SECONDS={self.drain_seconds}"]
         own += ["-s", f"LOG_FORMAT=%(asctime)s [worker {self.number}] [%(name)s] %(levelname)s: %(message)s"]
         return subprocess.Popen(
             [*self.command, *own],
@@ -83,11 +88,11 @@ class WorkerProcess:
             start_new_session=True,  # Ctrl-C at the terminal reaches the supervisor alone
         )
 
-    def drain(self, seconds: float) -> None:
-        """Asks it to end what is in flight and then itself; kills it when that has not happened after `seconds`."""
+    def drain(self) -> None:
+        """Asks it to end what is in flight and then itself; it is killed when that takes too long."""
         if self._process and not self.draining:
             self.draining, self.state = True, "draining"
-            self._kill_at = time.monotonic() + seconds
+            self._kill_at = time.monotonic() + self.drain_seconds
             self._process.terminate()
 
     def kill(self) -> None:

@@ -1,5 +1,6 @@
 """What a worker tells its supervisor: a line of JSON on standard output each second. Needs no server."""
 
+import math
 import os
 import signal
 import sys
@@ -34,7 +35,7 @@ class Report(NamedTuple):
 class WorkerReporter:
     """Scrapy extension, on in processes of `harvester worker`. Ends the crawl when the supervisor is gone.
 
-    Reads the settings HARVESTER_WORKER, the worker's number, and HARVESTER_SUPERVISOR_PID.
+    Reads the settings HARVESTER_WORKER (the worker's number), HARVESTER_SUPERVISOR_PID and HARVESTER_DRAIN_SECONDS.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -43,6 +44,7 @@ class WorkerReporter:
         if os.name == "posix":
             os.set_blocking(self.out, False)  # a supervisor that is suspended must not stop its workers
         self.task = create_looping_call(self.report)
+        self.orphaned = False
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -70,12 +72,20 @@ class WorkerReporter:
         except BlockingIOError:
             pass
         except OSError:  # nobody reads any more
+            self._drain()
+
+    def _drain(self) -> None:
+        """As the supervisor would have it do, with a bound on the time that it takes."""
+        if not self.orphaned:
+            self.orphaned = True
+            if os.name == "posix":
+                signal.alarm(math.ceil(self.crawler.settings.getfloat("HARVESTER_DRAIN_SECONDS")) or 1)
             end(self.crawler, "shutdown", 130)
 
     def look(self) -> Report:
         stats = self.crawler.stats.get_stats()
         slot = self.crawler.engine._slot if self.crawler.engine else None
-        away = [server for server in ("mongodb", "redis") if stats.get(f"harvester/waiting_for/{server}")]
+        away = [server for server in ("MongoDB", "Redis") if stats.get(f"harvester/waiting_for/{server.lower()}")]
         return Report(
             pages=stats.get("harvester/pages", 0),
             records=sum(below(stats, "harvester/records/stored").values()),

@@ -13,7 +13,7 @@ from harvester.config import Config
 from harvester.dashboard.words import counted, duration, size
 from harvester.exceptions import ServiceError
 from harvester.frontier import connection
-from harvester.worker.endings import FAULT, STOPPED, Next, backoff_s, describe, next_step, worst
+from harvester.worker.endings import FAULT, STOPPED, USAGE, Next, backoff_s, describe, next_step, worst
 from harvester.worker.process import WorkerProcess, memory_of
 
 logger = logging.getLogger("harvester.worker")
@@ -47,7 +47,10 @@ class Supervisor:
     def __init__(self, config: Config, plan: Plan, show_line: Callable[[str], None] | None = None) -> None:
         self.config = config
         self.plan = plan
-        self.workers = [WorkerProcess(number, plan.command, show_line) for number in range(1, plan.processes + 1)]
+        self.workers = [
+            WorkerProcess(number, plan.command, plan.drain_seconds, show_line)
+            for number in range(1, plan.processes + 1)
+        ]
         self._codes: list[int] = []
         """How workers ended that are not started again."""
         self._stopping = asyncio.Event()
@@ -118,7 +121,7 @@ class Supervisor:
     def _give_up(self, worker: WorkerProcess, code: int, deaths: int) -> None:
         """The same would become of the others."""
         worker.state = "ended"
-        self._codes.append(code)
+        self._codes.append(USAGE if worker.draining else code)  # the bound on its memory cannot be met
         again = f" {deaths} times in a row before it had fetched anything" if deaths > 1 else ""
         logger.error("%s%s. All workers are stopped; what they said stands above", _ended_how(worker, code), again)
         self._stop()
@@ -145,7 +148,7 @@ class Supervisor:
                     size(worker.rss),
                     size(most),
                 )
-                worker.drain(self.plan.drain_seconds)
+                worker.drain()
 
     def _asked_to_stop(self, name: str) -> None:
         """The first signal drains, a second one kills."""
@@ -164,7 +167,7 @@ class Supervisor:
     def _stop(self) -> None:
         self._stopping.set()
         for worker in self.workers:
-            worker.drain(self.plan.drain_seconds)
+            worker.drain()
 
 
 def _ended_how(worker: WorkerProcess, code: int) -> str:

@@ -42,7 +42,7 @@ class Crawl(NamedTuple):
 
     def disturbed(self, plan: Plan) -> Killed:
         """Runs it on the frontier until it has ended by itself, through all the kills of the plan."""
-        return Killing(plan, self.site, self.servers, self.workers, self._pending, self._held_by).run()
+        return Killing(plan, self.site, self.servers, self.workers, self.pending, self.held_by).run()
 
     def disturbed_on_stock(self, plan: Plan) -> Killed:
         """The same on scrapy-redis's queue, which does not know what was in flight."""
@@ -60,17 +60,17 @@ class Crawl(NamedTuple):
         finally:
             await client.aclose()
 
-    def _pending(self) -> int:
+    def pending(self) -> int:
         status = self.status()
         return status.ready + status.waiting + status.leased
 
-    def _held_by(self, worker: Worker) -> int:
+    def held_by(self, worker: Worker) -> int:
         ours = f":{worker.process.pid}:"
         return sum(seen.leased for name, seen in self.status().workers.items() if ours in name)
 
 
 @contextmanager
-def crawl(pages: int, folder: Path, settings: str) -> Iterator[Crawl]:
+def crawl(pages: int, folder: Path, settings: str, poison: int = -1, **more_variables: str) -> Iterator[Crawl]:
     """One that has not begun, of the tree with so many pages, with workers that have these settings."""
     with (
         TreeSite(Tree(pages)) as site,
@@ -82,6 +82,7 @@ def crawl(pages: int, folder: Path, settings: str) -> Iterator[Crawl]:
             "HARVESTER_REDIS_URL": valkey.uri,
             "HARVESTER_DATABASE": "tree",
             "HARVESTER_LEASE_SECONDS": str(LEASE_S),
+            **more_variables,
         }
-        with Workers(site, folder / "crawl", settings, variables) as workers:
+        with Workers(site, folder / "crawl", settings, poison, variables) as workers:
             yield Crawl(site, Servers(valkey, mongod), workers)

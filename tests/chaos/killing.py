@@ -11,7 +11,7 @@ from tests.chaos.workers import Worker, Workers
 from tests.crash.mongod import Mongod
 from tests.sandbox.tree_process import TreeSite
 
-STALLED_S = 120
+STALLED_S = 240
 """Without a new page: the crawl hangs."""
 POLL_S = 0.03
 
@@ -69,18 +69,17 @@ class Killing:
         struck = dict.fromkeys(("worker", "redis", "mongodb"), 0)
         in_flight = 0
         self._workers.start()
-        self._reaches(10)
+        self.reaches(10)
         self._fill()
         for threshold, victim in self._moments():
-            if not self._reaches(threshold):
+            if not self.reaches(threshold):
                 break
             struck[victim] += 1
             if victim == "worker":
                 in_flight += self._kill_worker()
             else:
                 self._kill_server(self._servers.redis if victim == "redis" else self._servers.mongodb)
-        while self._reaches(self._plan.pages + 1):
-            pass
+        self.finish()
         return Killed(struck["worker"], struck["redis"], struck["mongodb"], in_flight)
 
     def _moments(self) -> Iterator[tuple[int, str]]:
@@ -90,18 +89,30 @@ class Killing:
         thresholds = sorted(dice.randrange(plan.pages // 20, plan.pages * 9 // 10) for _ in victims)
         yield from zip(thresholds, victims, strict=True)
 
-    def _reaches(self, pages: int) -> bool:
+    def reaches(self, pages: int) -> bool:
         """Waits until so many pages are answered and a worker is at work; False when the crawl has ended before."""
-        most, since = -1, time.monotonic()
-        while self._is_going_on():
+
+        def reached() -> bool:
             progress = self._site.progress()
-            if progress.pages >= pages and self._workers.at_work(progress, self._dice):
+            return progress.pages >= pages and self._workers.at_work(progress, self._dice) is not None
+
+        return self.waits_until(reached)
+
+    def waits_until(self, condition: Callable[[], bool]) -> bool:
+        """False when the crawl has ended before. Fails when the crawl hangs."""
+        pages, since = -1, time.monotonic()
+        while self._is_going_on():
+            if condition():
                 return True
-            if progress.pages > most:
-                most, since = progress.pages, time.monotonic()
-            assert time.monotonic() < since + STALLED_S, f"no new page after {most}:\n{self._workers.said}"
+            if (progress := self._site.progress()).pages > pages:
+                pages, since = progress.pages, time.monotonic()
+            assert time.monotonic() < since + STALLED_S, f"no new page after {pages}:\n{self._workers.said}"
             time.sleep(POLL_S)
         return False
+
+    def finish(self) -> None:
+        """Waits until the crawl has ended by itself."""
+        self.waits_until(lambda: False)
 
     def _is_going_on(self) -> bool:
         """Whether any worker is; when all have left work behind, they are started once more."""

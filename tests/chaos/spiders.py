@@ -1,5 +1,7 @@
 """The spider `tree`, by which the tests crawl tests/sandbox/tree.py."""
 
+import os
+import signal
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -20,6 +22,7 @@ class TreeArguments(SpiderArguments):
     """Which tree."""
 
     url: str = Field(pattern=r"^http://127\.0\.0\.1:\d+$", description="Address of the tree's site")
+    poison: int = Field(-1, description="Number of a page that kills the process which reads it")
 
 
 class TreeSpider(HarvesterSpider):
@@ -38,6 +41,8 @@ class TreeSpider(HarvesterSpider):
     def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
         """A page: links first, so that a worker killed in the middle has queued some of them."""
         page, depth = int(response.url.rpartition("/")[2]), kwargs["depth"]
+        if page == self.arguments.poison:
+            os.kill(os.getpid(), signal.SIGKILL)
         told = msgspec.json.decode(response.body)
         for link in told["links"]:
             yield self._request(link, depth=depth + 1)

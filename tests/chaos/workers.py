@@ -25,10 +25,11 @@ class Worker(NamedTuple):
 class Workers:
     """`with Workers(...) as workers`: none outlives the block."""
 
-    def __init__(self, site: TreeSite, folder: Path, settings: str, variables: Mapping[str, str]) -> None:
+    def __init__(self, site: TreeSite, folder: Path, settings: str, poison: int, variables: Mapping[str, str]) -> None:
         self._folder = folder
         self._log = folder / "log"
         self._command = [sys.executable, "-m", "scrapy", "crawl", "tree", "-a", f"url={site.url}"]
+        self._command += ["-a", f"poison={poison}"]
         self._environment = {
             **os.environ,
             "PYTHONPATH": str(ROOT),

@@ -45,25 +45,25 @@ def records(mongodb_uri: str) -> Iterator[Records]:
 
 
 @pytest.fixture(scope="package")
-def empty_scrapyd(
-    tmp_path_factory: pytest.TempPathFactory, _started: Sandbox, mongodb_uri: str, redis_url: str, records: Records
-) -> Iterator[Scrapyd]:
+def variables(_started: Sandbox, mongodb_uri: str, redis_url: str, records: Records) -> dict[str, str]:
+    """Of the jobs."""
+    return {
+        "HARVESTER_MONGODB_URI": mongodb_uri,
+        "HARVESTER_REDIS_URL": redis_url,
+        "HARVESTER_DATABASE": records.name,
+        "HARVESTER_ALLOW_PRIVATE_HOSTS": "true",
+        "HARVESTER_REQUESTS_PER_SECOND": "0",
+        "HARVESTER_PLC_URL": _started.url,
+    }
+
+
+@pytest.fixture(scope="package")
+def empty_scrapyd(tmp_path_factory: pytest.TempPathFactory, variables: dict[str, str]) -> Iterator[Scrapyd]:
     """A Scrapyd to which nothing is deployed before the tests do so."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
-    scrapyd = Scrapyd(
-        tmp_path_factory.mktemp("scrapyd"),
-        port,
-        {
-            "HARVESTER_MONGODB_URI": mongodb_uri,
-            "HARVESTER_REDIS_URL": redis_url,
-            "HARVESTER_DATABASE": records.name,
-            "HARVESTER_ALLOW_PRIVATE_HOSTS": "true",
-            "HARVESTER_REQUESTS_PER_SECOND": "0",
-            "HARVESTER_PLC_URL": _started.url,
-        },
-    )
+    scrapyd = Scrapyd(tmp_path_factory.mktemp("scrapyd"), port, variables)
     scrapyd.start()
     yield scrapyd
     scrapyd.stop()

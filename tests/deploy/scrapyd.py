@@ -20,10 +20,12 @@ PATIENCE_SECONDS = 120
 
 
 class Scrapyd:
-    """Started in `folder`; jobs inherit `variables`."""
+    """Started in `folder`; jobs inherit `variables`. `entrypoint`: as it is started in a container."""
 
-    def __init__(self, folder: Path, port: int, variables: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, port: int, variables: Mapping[str, str], entrypoint: bool = False) -> None:
         self.folder = folder
+        own = [str(ROOT / "deploy/docker/entrypoint"), "scrapyd"] if entrypoint else [sys.executable, "-m", "scrapyd"]
+        self._command = [*own, "--pidfile="]
         self.url = f"http://127.0.0.1:{port}"
         self._log = folder / "scrapyd.log"
         conf = ConfigParser()
@@ -36,10 +38,12 @@ class Scrapyd:
         self._environment = {
             **os.environ,
             "HOME": str(folder),
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": "",
+            "PYTHONWARNINGS": "ignore",
             "SCRAPYD_HTTP_PORT": str(port),
             "SCRAPYD_USERNAME": USER,
-            "SCRAPYD_PASSWORD": PASSWORD,
+            **({} if "SCRAPYD_PASSWORD_FILE" in variables else {"SCRAPYD_PASSWORD": PASSWORD}),
             **variables,
         }
         self._process: subprocess.Popen[bytes] | None = None
@@ -48,7 +52,7 @@ class Scrapyd:
         """Returns when it answers."""
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-W", "ignore", "-m", "scrapyd", "--pidfile="],
+                self._command,
                 cwd=self.folder,
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
@@ -61,7 +65,7 @@ class Scrapyd:
         assert self._process
         self._process.terminate()
         try:
-            self._process.wait(20)
+            self._process.wait(PATIENCE_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

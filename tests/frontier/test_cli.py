@@ -3,10 +3,13 @@
 import asyncio
 import json
 import os
+import re
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import pytest
@@ -18,6 +21,7 @@ from harvester.cli import main
 from harvester.frontier.changes import RootsFound
 from harvester.frontier.entries import Again, Dead, Done, Leased, Push, Skip
 from harvester.frontier.operations import fingerprint_of
+from harvester.frontier.start_list import StartList
 from harvester.frontier.store import Frontier
 from tests.ledger.conftest import Runs, found, kill, opened
 
@@ -141,10 +145,36 @@ def test_status_tells_how_fast_it_goes(run: Run, filled: dict[str, str]) -> None
 def test_dead_letters_are_listed_with_their_reason(run: Run, filled: dict[str, str]) -> None:
     said = run("dead", "plain").out
     assert f"{filled['dead']}  https://x.test/dead\n    server_error: 503 four times" in said
-    (letter,) = run("dead", "plain", "--outcome", "gone", "--json").json
+    (letter,) = run("dead", "plain", "--outcome", "gone", "--json").json["requests"]
     assert (letter["id"], letter["url"], letter["reason"]) == (filled["lost"], url("lost"), "410")
-    assert len(run("dead", "plain", "--limit", "1", "--json").json) == 1
+    assert len(run("dead", "plain", "--limit", "1", "--json").json["requests"]) == 1
     assert run("dead", "plain", "--outcome", "dns").out == "None.\n"
+
+
+def test_the_start_list_is_shown_with_its_malformed_entries(run: Run, redis_url: str) -> None:
+    async def feed() -> None:
+        async with Redis.from_url(redis_url) as redis:
+            start = StartList(redis, "plain")
+            await start.push(["{", "a", "b", "c"])
+            assert (await start.take(1)).entries == [b"{"]
+            await start.confirm([(b"{", "it is no JSON")])
+            assert (await start.take(2)).entries == [b"a", b"b"]
+
+    async def empty() -> None:
+        async with Redis.from_url(redis_url) as redis:
+            await redis.delete("plain:start_urls", *await redis.keys("harvester:{plain:start_urls}:*"))
+
+    asyncio.run(feed())
+    start = run("status", "plain", "--json").json["start"]
+    assert (start["entries"], list(start["taken"].values()), start["dead"]) == (1, [2], 1)
+    assert "start list: 1 left; workers have taken 2 entries, 1 malformed\n" in run("status", "plain").out
+    assert re.search(r"start list:\n'\{'\n    it is no JSON \(\d+ s ago\)", run("dead", "plain").out)
+    (entry,) = run("dead", "plain", "--json").json["entries"]
+    assert (entry["entry"], entry["reason"]) == ("{", "it is no JSON")
+    assert run("drop", "plain", "--yes").code == 0
+    start = run("status", "plain", "--json").json["start"]
+    assert (start["entries"], list(start["taken"].values()), start["dead"]) == (1, [2], 0)
+    asyncio.run(empty())
 
 
 @pytest.mark.parametrize(
@@ -208,7 +238,7 @@ def test_status_of_bluesky_tells_what_its_ledger_says(run_bluesky: Run, begun: s
     (runner,) = crawl["runners"]
     assert (runner["pid"], runner["claims"]) == (os.getpid(), 3)
     said = run_bluesky("status", "bluesky").out
-    assert f"Ledger: crawl {begun}, running, begun " in said
+    assert f"crawl {begun}, running, begun " in said
     assert "  accounts  3: 2 queued, 1 profile_collected\n" in said
     assert f"  process {os.getpid()} on {socket.gethostname()} works on 3 pieces, heard " in said
 
@@ -222,7 +252,7 @@ def test_a_crawl_that_nobody_runs_says_how_it_goes_on(
     assert "  nobody runs it; the same command continues it\n" in said
     assert "  1 of them failed for a passing reason: the next run tries them again\n" in said
     mongodb["crawls"].update_one({"_id": begun}, {"$set": {"state": "finished"}})
-    assert "Ledger: no crawl of bluesky is unfinished." in run_bluesky("status", "bluesky").out
+    assert "No crawl of bluesky is unfinished." in run_bluesky("status", "bluesky").out
 
 
 def test_commands_that_see_only_redis_point_to_the_ledger(run_bluesky: Run) -> None:
@@ -300,6 +330,13 @@ def refuse(question: str, abort: bool) -> None:
     assert question.endswith("?")
     assert abort
     raise typer.Abort
+
+
+def test_shells_complete_commands_of_the_frontier() -> None:
+    words = {"COMP_WORDS": "harvester frontier re", "COMP_CWORD": "2", "_HARVESTER_COMPLETE": "complete_bash"}
+    command = [str(Path(sys.executable).with_name("harvester"))]
+    completed = subprocess.run(command, env={**os.environ, **words}, capture_output=True, text=True, timeout=60)
+    assert completed.stdout.split() == ["replay"]
 
 
 # Refusing --------------------------------------------------------------------------------------------------

@@ -159,7 +159,7 @@ async def test_dropping_leaves_no_key_behind(frontier: Frontier, redis: Redis) -
     neighbour = Frontier(redis, f"{frontier.spider}-2")
     for each in (frontier, neighbour):
         await each.exchange(ONE, [push(n, job=f"j{n % 3}", site=f"s{n % 5}") for n in range(2000)], wanted=100)
-    await redis.lpush(start_list, "a seed")  # type: ignore[misc]
+    await redis.lpush(start_list, "a seed")
     assert await frontier.drop() == 2000
     assert [key async for key in redis.scan_iter(match=f"*{frontier.spider}:*")] == [start_list.encode()]
     assert (await neighbour.status()).queued == 2000
@@ -221,19 +221,15 @@ class _Model:
         operations: list[Operation] = []
         for name in chance.sample(sorted(self.held.get(worker, ())), min(12, len(self.held.get(worker, ())))):
             later = chance.choice([0.0, LATER])
-            operations.append(
-                chance.choice(
-                    [
-                        Done(name),
-                        Skip(name, "policy_denied", ""),
-                        Dead(name, "dns", ""),
-                        Again(
-                            name, b"x", "", f"s{chance.randrange(3)}", 0, "timeout", "", later, chance.random() < 0.5
-                        ),
-                        Release(name),
-                    ]
-                )
-            )
+            again = Again(name, b"x", "", f"s{chance.randrange(3)}", 0, "timeout", "", later, chance.random() < 0.5)
+            endings: list[Operation] = [
+                Done(name),
+                Skip(name, "policy_denied", ""),
+                Dead(name, "dns", ""),
+                again,
+                Release(name),
+            ]
+            operations.append(chance.choice(endings))
         operations += [self._push(chance) for _ in range(chance.randrange(12))]
         chance.shuffle(operations)
         return operations

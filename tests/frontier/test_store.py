@@ -126,7 +126,7 @@ async def test_a_worker_that_leaves_gives_all_back_unspent(frontier: Frontier) -
 
 async def test_operations_on_the_leases_of_others_are_stale(frontier: Frontier) -> None:
     await frontier.exchange(ONE, [push(1)], wanted=1)
-    operations = [
+    operations: list[Operation] = [
         Done("1"),
         Skip("1", "blocked", ""),
         Dead("1", "dns", ""),
@@ -179,12 +179,14 @@ async def test_the_history_of_a_request_is_bounded(frontier: Frontier) -> None:
 
 
 async def test_a_slow_site_cannot_fill_a_worker(frontier: Frontier) -> None:
-    await frontier.exchange(ONE, [push(n, site="slow") for n in range(50)] + [push(n, site="b") for n in range(50, 60)])
+    pushes = [push(n, site="slow" if n < 50 else "b") for n in range(60)]
+    await frontier.exchange(ONE, pushes)
     told = await frontier.exchange(ONE, [], wanted=30, per_site=5)
     assert [leased.site for leased in told.leased].count("slow") == 5
     assert [leased.site for leased in told.leased].count("b") == 5
     held = [leased.id for leased in told.leased if leased.site == "b"]
-    told = await frontier.exchange(ONE, [Done(name) for name in held], wanted=30, per_site=5)
+    done: list[Operation] = [Done(name) for name in held]
+    told = await frontier.exchange(ONE, done, wanted=30, per_site=5)
     assert {leased.site for leased in told.leased} == {"b"}
     told = await frontier.exchange(TWO, [], wanted=3, per_site=5)
     assert {leased.site for leased in told.leased} == {"slow"}

@@ -51,6 +51,7 @@ class Runs:
         scope: str = "0123456789abcdef",
         operations: float = math.inf,
         alone: bool = True,
+        served: bool = False,
     ) -> CrawlLedger:
         """The ledger of the next run, which is killed after so many operations on MongoDB.
 
@@ -68,6 +69,7 @@ class Runs:
             arguments=arguments,
             max_accounts=max_accounts,
             lease_seconds=LEASE_SECONDS,
+            served=served,
         )
         self._opened.append(ledger)
         await ledger.open()

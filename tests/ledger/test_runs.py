@@ -19,7 +19,7 @@ from pymongo.database import Database
 
 from harvester.frontier.changes import Ended, Progress, RootsFound, SeedEnded
 from harvester.frontier.ledger import CrawlLedger
-from tests.ledger.conftest import LEASE_SECONDS, Killed, Runs, collected, found, opened
+from tests.ledger.conftest import LAST_DEPTH, LEASE_SECONDS, Killed, Runs, collected, found, opened
 from tests.sandbox.process import ROOT
 
 Document = dict[str, Any]
@@ -298,3 +298,61 @@ async def test_a_batch_that_was_claimed_and_not_handed_out_is_not_lost(runs: Run
     ledger._in_flight.accounts.clear()
     assert await ledger.is_left()
     assert len(await ledger.next_accounts(1)) == 1
+
+
+# Seeds that come late
+
+
+def feeder(runs: Runs) -> CrawlLedger:
+    """What brings seeds to the crawl and does not run it."""
+    arguments = {"collect": ["graph"], "depth": LAST_DEPTH, "direction": "follows"}
+    spider, scope = "bluesky", "0123456789abcdef"
+    return CrawlLedger(runs.database, runs.patiently, spider=spider, scope=scope, arguments=arguments, served=True)
+
+
+async def test_a_seed_that_comes_late_has_its_lists_read_again_as_if_it_had_come_at_first(runs: Runs) -> None:
+    await feeder(runs).feed(["did:plc:ann"])
+    ledger = await runs.next(served=True)
+    await ledger.confirm([SeedEnded(seed, seed) for seed in await ledger.next_seeds(9)])
+    await ledger.next_accounts(9)
+    await ledger.confirm([collected("ann", "follows")])
+    await ledger.next_open(9)
+    await ledger.confirm([found("bob", depth=1), Progress("did:plc:ann", "follows", 0, None)])
+    await ledger.next_accounts(9)
+    await ledger.confirm([collected("bob", "follows")])
+    await ledger.next_open(9)
+    await ledger.confirm([found("cid", depth=2), Progress("did:plc:bob", "follows", 0, None)])
+    await feeder(runs).feed(["did:plc:bob"])
+    assert await ledger.is_left()
+    ledger._seeds_at = 0.0
+    await ledger.confirm([SeedEnded(seed, seed) for seed in await ledger.next_seeds(9)])
+    assert await ledger.reopen_nearer() == 1
+    (bob,) = await ledger.next_open(9)
+    assert (bob.did, bob.depth) == ("did:plc:bob", 0)
+
+
+async def test_a_crawl_is_not_finished_over_a_seed_that_came_at_its_end(runs: Runs) -> None:
+    """Wherever between two of its operations the seed comes."""
+    for operation in range(12):
+        ledger = await runs.next(served=True, scope="0123456789abcdef")
+        at = operation
+
+        async def meanwhile() -> None:
+            nonlocal at
+            at -= 1
+            runs.meanwhile = meanwhile
+            if at == 0:
+                runs.meanwhile = None
+                await feeder(runs).feed([f"seed-{operation}.test"])  # noqa: B023
+
+        runs.meanwhile = meanwhile
+        await ledger.close()
+        runs.meanwhile = None
+        if at > 0:
+            break
+        following = await runs.next(served=True)
+        seeds = await following.next_seeds(9)
+        assert seeds == ([f"seed-{operation}.test"] if operation else []), operation
+        await following.confirm([SeedEnded(seed, None, "not_found: no") for seed in seeds])
+        assert await following.close()
+    assert operation > 5

@@ -40,6 +40,12 @@ def test_a_worker_beyond_its_memory_bound_drains_and_is_started_again(workers: W
     workers.end()
 
 
+def test_a_memory_bound_that_cannot_be_met_stops_all(workers: Workers) -> None:
+    assert workers.run("--max-memory-mb", "1") == 2
+    assert "more than 1 MB: it is drained" in workers.said
+    assert "3 times in a row before it had fetched anything" in workers.said
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_drains_all_workers(workers: Workers, number: signal.Signals) -> None:
     workers.start("--processes", "2")
@@ -101,6 +107,14 @@ def test_workers_end_when_their_supervisor_is_killed(workers: Workers) -> None:
     workers.end(signal.SIGKILL)
     workers.wait_for(lambda: all(gone(pid) for pid in pids), "the workers end")
     assert workers.said.count("Spider closed (shutdown)") == 2
+
+
+def test_an_orphan_that_does_not_drain_in_time_ends_too(workers: Workers) -> None:
+    workers.start("--drain-seconds", "1", manner="clings")
+    workers.wait_for(lambda: (workers.folder / "clings").exists(), "a page that does not end")
+    (pid,) = workers.pids(1)
+    workers.end(signal.SIGKILL)
+    workers.wait_for(lambda: gone(pid), "the worker ends")
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,7 @@ end
 
 -- Deals n turns out to the members of a round. take(member, n) returns how many it used and whether it has more.
 local function deal(round, n, take)
-    local taken, passed, n_passed = 0, {}, 0
+    local taken, passed, served, n_passed = 0, {}, {}, 0
     while taken < n do
         local members, times = {}, {}
         local rows = redis.call('ZRANGE', round, 0, n - taken + n_passed - 1, 'WITHSCORES')
@@ -148,6 +148,7 @@ local function deal(round, n, take)
                     redis.call('ZREM', round, member)
                 else
                     if got > 0 then
+                        served[member] = true
                         later[#later + 1] = times[i] + got
                         later[#later + 1] = member
                     end
@@ -161,17 +162,22 @@ local function deal(round, n, take)
         in_chunks('ZADD', round, later)
     end
     if n_passed > 0 then -- turns that a member could not use are not saved up
+        local level
         local rows = redis.call('ZRANGE', round, 0, n_passed, 'WITHSCORES')
         for i = 1, #rows, 2 do
-            if not passed[rows[i]] then
-                for member, time in pairs(passed) do
-                    if time < tonumber(rows[i + 1]) then
-                        redis.call('ZADD', round, rows[i + 1], member)
-                    end
-                end
-                break
+            local member = rows[i]
+            if not level and (not passed[member] or served[member]) then
+                level = tonumber(rows[i + 1])
             end
         end
+        local later = {}
+        for member, time in pairs(passed) do
+            if level and time < level then
+                later[#later + 1] = level
+                later[#later + 1] = member
+            end
+        end
+        in_chunks('ZADD', round, later)
     end
     return taken
 end

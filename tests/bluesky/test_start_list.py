@@ -1,0 +1,248 @@
+"""Without seeds the spider serves its start list: each entry is harvested or becomes a dead letter, none is lost."""
+
+import json
+import signal
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import pytest
+from redis import Redis
+
+from harvester.frontier.keys import prefix_of, start_list_of
+from tests.bad_input.command import Answer, Place
+from tests.bluesky.conftest import Records
+from tests.crash.harvest import Harvest
+from tests.sandbox.process import Sandbox
+
+pytestmark = pytest.mark.timeout(300)
+
+LIST, PREFIX = start_list_of("bluesky"), prefix_of("bluesky")
+SECONDS = 120
+
+Serve = Callable[..., Harvest]
+
+
+def own(redis_url: str) -> str:
+    return urlsplit(redis_url)._replace(path="/15").geturl()
+
+
+@pytest.fixture
+def redis(redis_url: str) -> Iterator[Any]:
+    """A database of this test's own, since the list has a fixed name."""
+    client: Any = Redis.from_url(own(redis_url), decode_responses=True)
+    client.flushdb()
+    yield client
+    client.flushdb()
+    client.close()
+
+
+@pytest.fixture
+def variables(redis_url: str) -> dict[str, str]:
+    return {"HARVESTER_REDIS_URL": own(redis_url), "HARVESTER_LEASE_SECONDS": "3"}
+
+
+@pytest.fixture
+def serve(
+    site: Sandbox, tmp_path: Path, mongodb_uri: str, mongodb: Records, variables: dict[str, str]
+) -> Iterator[Serve]:
+    """Makes workers that serve the list: each account alone, without pictures, unless arguments say otherwise."""
+    made: list[Harvest] = []
+
+    def make(idle: float = 0, **arguments: str) -> Harvest:
+        settings = variables | {"HARVESTER_IDLE_SECONDS": str(idle)}
+        wishes = {"seeds": "", "depth": "0", "collect": "profiles,posts"} | arguments
+        made.append(Harvest(site, tmp_path / uuid4().hex, mongodb_uri, mongodb.name, settings, **wishes))
+        return made[-1]
+
+    yield make
+    for harvest in made:
+        if harvest.process and harvest.process.poll() is None:
+            harvest.end(signal.SIGKILL)
+
+
+@pytest.fixture
+def place(tmp_path: Path, mongodb: Records, mongodb_uri: str, variables: dict[str, str]) -> Place:
+    folder = tmp_path / "place"
+    folder.mkdir()
+    servers = {"HARVESTER_MONGODB_URI": mongodb_uri, "HARVESTER_DATABASE": mongodb.name}
+    return Place(folder, mongodb, servers | variables)
+
+
+def collected(database: Records) -> set[str]:
+    return {row["did"] for row in database.accounts.find({"stage": "posts_collected"})}
+
+
+def has_collected(database: Records, did: str) -> bool:
+    return did in collected(database)
+
+
+def until(condition: Callable[[], object], harvest: Harvest) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, harvest.said[-3000:]
+        assert harvest.process is not None
+        assert harvest.process.poll() is None, harvest.said[-3000:]
+        time.sleep(0.05)
+
+
+def left(redis: Any) -> int:
+    """Entries that are in the list, or taken by a worker."""
+    return sum(redis.llen(key) for key in [LIST, *redis.keys(f"{PREFIX}start:taken:*")])
+
+
+def test_lines_and_objects_are_harvested_and_the_worker_ends_when_nothing_is_left(
+    serve: Serve, site: Sandbox, redis: Any, mongodb: Records
+) -> None:
+    redis.lpush(LIST, site.handle(20), f"  {site.did(21)}  # a remark", f"https://bsky.app/profile/{site.handle(22)}")
+    redis.rpush(LIST, json.dumps({"seeds": [site.handle(23)]}), json.dumps({"url": site.did(24)}), "", "# nothing")
+    redis.rpush(LIST, json.dumps({"seeds": site.did(25), "depth": "0", "collect": "profiles"}))
+    worker = serve()
+    assert worker.run() == 0, worker.said[-3000:]
+    assert collected(mongodb) == {site.did(number) for number in range(20, 25)}
+    profiles = mongodb.accounts.find_one({"did": site.did(25)})
+    assert profiles
+    assert profiles["stage"] == "profile_collected"
+    assert {row["state"] for row in mongodb.crawls.find()} == {"finished"}
+    assert mongodb.crawls.count_documents({"served": True}) == 2
+    assert redis.keys("*start*") == []
+
+
+def test_a_worker_ends_at_once_and_well_when_there_is_nothing(serve: Serve, mongodb: Records) -> None:
+    worker = serve()
+    assert worker.run() == 0, worker.said[-3000:]
+    assert mongodb.crawls.count_documents({}) == 0
+    assert "Traceback" not in worker.said
+
+
+BAD = {
+    '{"seeds": "alice.test"': "it is not valid JSON",
+    '{"seeds": "alice.test", "colour": "blue"}': "colour: there is no such argument",
+    '{"seeds": "alice.test", "depth": "many"}': "depth: ",
+    '{"seeds": "@/etc/passwd"}': "seeds: '@/etc/passwd' is neither a handle",
+    '{"seeds": "alice.test,-"}': "seeds: '-' is neither a handle",
+    '{"depth": 1}': "it has no seeds",
+    '{"url": 5}': "it has no seeds",
+    '{"url": "a.test", "seeds": "b.test"}': "it has seeds and a url",
+    "[1]": "it is neither a handle",
+    "not a seed": "it is neither a handle",
+}
+
+
+def test_malformed_entries_become_dead_letters_with_a_reason(
+    serve: Serve, site: Sandbox, redis: Any, mongodb: Records, place: Place
+) -> None:
+    redis.rpush(LIST, *BAD, site.did(20), b"\xff\xfe")
+    worker = serve()
+    assert worker.run() == 0, worker.said[-3000:]
+    assert collected(mongodb) == {site.did(20)}
+    said = " ".join(worker.said.split())
+    assert "of the start list cannot be used: it is not text in UTF-8" in said
+    answer = place.run("harvester", "frontier", "dead", "bluesky")
+    assert answer.code == 0, answer.text
+    for reason in BAD.values():
+        assert reason in said
+        assert reason in answer.said
+    assert redis.zcard(f"{PREFIX}start:dead") == len(BAD) + 1
+    assert left(redis) == 0
+
+
+def test_a_waiting_worker_takes_what_comes_and_goes_on_after_an_account_was_harvested(
+    serve: Serve, site: Sandbox, redis: Any, mongodb: Records
+) -> None:
+    worker = serve(idle=-1)
+    worker.start()
+    for number in (20, 21):
+        redis.lpush(LIST, site.handle(number))
+        until(partial(has_collected, mongodb, site.did(number)), worker)
+    redis.lpush(LIST, json.dumps({"seeds": site.did(22), "collect": "profiles"}))
+    until(lambda: mongodb.accounts.find_one({"did": site.did(22), "stage": "profile_collected"}), worker)
+    assert worker.end(signal.SIGTERM) == 130, worker.said[-3000:]
+    assert "Traceback" not in worker.said
+
+
+def test_a_killed_worker_loses_no_entry(serve: Serve, site: Sandbox, redis: Any, mongodb: Records) -> None:
+    numbers = range(20, 40)
+    truth = {site.did(n) for n in numbers if site.truth.accounts[site.did(n)].state == "visible"}
+    one, other = serve(idle=-1), serve(idle=-1)
+    for worker in (one, other):
+        worker.start()
+    for number in numbers:
+        redis.rpush(LIST, site.handle(number))
+        if number % 4 == 0:
+            one.running_until(lambda: not redis.llen(LIST))
+            one.end(signal.SIGKILL)
+            one.start()
+    redis.rpush(f"{PREFIX}start:taken:a-worker-of-yore", site.did(0))
+    redis.zadd(f"{PREFIX}start:workers", {"a-worker-of-yore": 1})
+    until(lambda: collected(mongodb) >= truth | {site.did(0)}, other)
+    assert left(redis) == 0
+    assert other.end(signal.SIGTERM) == 130, other.said[-3000:]
+
+
+def test_a_list_of_another_type_is_named_and_left_alone(serve: Serve, redis: Any) -> None:
+    redis.sadd(LIST, "alice.test")
+    worker = serve()
+    assert worker.run() == 2
+    assert f"{LIST} in Redis is not a list: remove it" in " ".join(worker.said.split())
+    assert "Traceback" not in worker.said
+    assert redis.smembers(LIST) == {"alice.test"}
+
+
+def test_a_redis_that_is_not_there_is_a_message_and_exit_code_3(
+    serve: Serve, variables: dict[str, str], free_port: int
+) -> None:
+    variables["HARVESTER_REDIS_URL"] = f"redis://127.0.0.1:{free_port}/0"
+    worker = serve()
+    assert worker.run() == 3, worker.said[-3000:]
+    assert "Redis cannot be reached" in worker.said
+    assert "Traceback" not in worker.said
+
+
+# harvester feed
+
+
+def feed(place: Place, content: bytes, *, by_file: bool = True) -> Answer:
+    if not by_file:
+        return place.run("harvester", "feed", "bluesky", "-", stdin=content)
+    (place.folder / "seeds.txt").write_bytes(content)
+    return place.run("harvester", "feed", "bluesky", "seeds.txt")
+
+
+@pytest.mark.parametrize("by_file", [True, False])
+def test_feed_pushes_the_good_lines_and_names_the_bad_ones(place: Place, redis: Any, by_file: bool) -> None:
+    lines = [b"\xef\xbb\xbfalice.test", b"not a seed", b"", b"# nothing", b'{"seeds": "bob.test", "depth": 2}', b"{}"]
+    answer = feed(place, b"\r\n".join(lines), by_file=by_file)
+    assert answer.code == 0, answer.text
+    assert "Line 2, 'not a seed': it is neither a handle" in answer.said
+    assert "Line 6, '{}': it has no seeds" in answer.said
+    assert "2 entries for bluesky; 2 left out." in answer.said
+    assert redis.lrange(LIST, 0, -1) == ["\ufeffalice.test", '{"seeds": "bob.test", "depth": 2}']
+    assert answer.is_for_people(), answer.text
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("bluesky", "missing.txt"), "The file missing.txt cannot be read: No such file or directory"),
+        (("bluesky", "."), "The file . cannot be read"),
+        (("bluebird", "-"), "There is no spider 'bluebird'"),
+    ],
+)
+def test_what_cannot_be_fed_is_said(place: Place, words: tuple[str, ...], said: str) -> None:
+    answer = place.run("harvester", "feed", *words)
+    assert answer.code == 2
+    assert said in answer.said
+    assert answer.is_for_people(), answer.text
+
+
+def test_feed_without_a_good_line_ends_with_an_error(place: Place, redis: Any) -> None:
+    answer = feed(place, b"nobody\n" * 50)
+    assert answer.code == 2
+    assert "... and 30 more lines" in answer.said
+    assert "There is no line that can be used" in answer.said
+    assert redis.llen(LIST) == 0

@@ -1,0 +1,64 @@
+"""What runs in a container besides the program: secrets from files, and an end that lets jobs finish."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.deploy.conftest import Records, run_deploy
+from tests.deploy.jobs import run_of, schedule_slow
+from tests.deploy.scrapyd import PASSWORD, USER, Scrapyd
+from tests.sandbox.process import ROOT, Sandbox
+
+ENTRYPOINT = ROOT / "deploy" / "docker" / "entrypoint"
+SHOW = "import os; print(os.environ.get('HARVESTER_MONGODB_URI'), os.environ.get('HARVESTER_MONGODB_URI_FILE'))"
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="containers run Linux")
+
+
+def enter(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(ENTRYPOINT), *command], env={**os.environ, **variables}, capture_output=True, text=True, timeout=60
+    )
+
+
+def test_a_secret_is_read_from_a_file_and_only_its_value_reaches_the_program(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("mongodb://me:pass $word'\"@mongo/\n")
+    answer = enter(sys.executable, "-c", SHOW, HARVESTER_MONGODB_URI_FILE=str(secret))
+    assert answer.stdout == "mongodb://me:pass $word'\"@mongo/ None\n", answer.stderr
+
+
+def test_a_secret_that_cannot_be_read_or_is_given_twice_is_refused(tmp_path: Path) -> None:
+    missing = enter("true", HARVESTER_MONGODB_URI_FILE=str(tmp_path / "none"))
+    assert missing.returncode == 2
+    assert "HARVESTER_MONGODB_URI_FILE" in missing.stderr
+    twice = enter("true", REDIS_URL="redis://there", REDIS_URL_FILE=str(tmp_path))
+    assert twice.returncode == 2
+    assert "Both REDIS_URL and REDIS_URL_FILE" in twice.stderr
+
+
+@pytest.mark.parametrize("variables", [{}, {"SCRAPYD_USERNAME": "me"}, {"SCRAPYD_PASSWORD": "sesame"}])
+def test_scrapyd_does_not_start_without_a_login(variables: dict[str, str]) -> None:
+    answer = enter("scrapyd", **variables)
+    assert answer.returncode == 2
+    assert "SCRAPYD_PASSWORD" in answer.stderr
+
+
+def test_jobs_end_cleanly_when_the_container_is_stopped(
+    tmp_path: Path, free_port: int, variables: dict[str, str], site: Sandbox, records: Records
+) -> None:
+    password = tmp_path / "password"
+    password.write_text(f"{PASSWORD}\n")
+    scrapyd = Scrapyd(tmp_path, free_port, {**variables, "SCRAPYD_PASSWORD_FILE": str(password)}, entrypoint=True)
+    scrapyd.start()
+    try:
+        answer = run_deploy(scrapyd, ROOT, HARVESTER_SCRAPYD_USER=USER)
+        assert answer.returncode == 0, answer.stderr
+        job = schedule_slow(scrapyd, site, depth=4)
+    finally:
+        scrapyd.stop()
+    run = run_of(records, job)
+    assert (run["state"], run["finish_reason"], run["exit_code"]) == ("interrupted", "shutdown", 130)

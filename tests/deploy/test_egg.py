@@ -1,0 +1,109 @@
+"""The egg holds all of the package, and the package works from inside of it."""
+
+import re
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harvester.egg import build_egg
+from harvester.exceptions import UsageError
+from tests.sandbox.process import ROOT
+
+PACKAGE = ROOT / "harvester"
+MAY_ASK_FOR_ITS_FILE = {
+    "egg.py",  # finds the checkout; refuses to when there is none
+    "services/servers.py",  # that of another package
+}
+IMPORT_ALL = """
+import importlib, pkgutil, sys
+import harvester
+for module in pkgutil.walk_packages(harvester.__path__, "harvester."):
+    found = importlib.import_module(module.name)
+    assert found.__file__.startswith(sys.argv[1]), found.__file__
+    print(module.name)
+"""
+READ_ALL = """
+import sys
+from importlib.resources import files
+for path in sys.argv[1:]:
+    print(path, len(files("harvester").joinpath(path).read_bytes()))
+"""
+
+
+@pytest.fixture(scope="module")
+def egg(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("egg") / "1.egg"
+    path.write_bytes(build_egg(ROOT))
+    return path
+
+
+def data_files() -> list[str]:
+    """Of the package, as paths in it."""
+    return [
+        str(path.relative_to(PACKAGE))
+        for path in PACKAGE.rglob("*")
+        if path.is_file() and path.suffix not in (".py", ".pyc")
+    ]
+
+
+def run(egg: Path, script: str, *arguments: str) -> str:
+    """What the script prints, where harvester is the egg."""
+    ran = subprocess.run(
+        [sys.executable, "-c", script, *arguments],
+        cwd=egg.parent,
+        env={"PYTHONPATH": str(egg), "PATH": ""},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+def test_every_file_of_the_package_is_in_the_egg_and_nothing_else(egg: Path) -> None:
+    sources = {str(path.relative_to(ROOT)) for path in PACKAGE.rglob("*.py")}
+    metadata = {"EGG-INFO/PKG-INFO", "EGG-INFO/entry_points.txt", "EGG-INFO/zip-safe"}
+    with zipfile.ZipFile(egg) as opened:
+        assert set(opened.namelist()) == sources | {f"harvester/{path}" for path in data_files()} | metadata
+        assert "[scrapy]\nsettings = harvester.settings" in opened.read("EGG-INFO/entry_points.txt").decode()
+
+
+def test_every_module_is_imported_from_inside_the_egg(egg: Path) -> None:
+    modules = run(egg, IMPORT_ALL, str(egg)).split()
+    assert len(modules) == len(list(PACKAGE.rglob("*.py"))) - 1
+
+
+def test_every_data_file_is_read_from_inside_the_egg(egg: Path) -> None:
+    assert len(run(egg, READ_ALL, *data_files()).splitlines()) == len(data_files()) > 0
+
+
+def test_no_module_looks_for_files_beside_its_own() -> None:
+    asking = {
+        str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") if re.search(r"\b__file__\b", path.read_text())
+    }
+    assert asking <= MAY_ASK_FOR_ITS_FILE
+
+
+def test_scrapy_refuses_to_run_another_harvester_than_the_deployed_one(egg: Path) -> None:
+    script = "import sys; sys.path.append(sys.argv[1]); import harvester.commands"
+    ran = subprocess.run(
+        [sys.executable, "-c", script, str(egg)],
+        cwd=egg.parent,
+        env={"PYTHONPATH": str(ROOT), "PATH": ""},
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == UsageError.exit_code
+    assert f"the harvester of {PACKAGE} instead of the deployed one" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_what_the_build_says_is_shown_when_it_fails(copy_of_checkout: Callable[[], Path]) -> None:
+    root = copy_of_checkout()
+    (root / "pyproject.toml").write_text("[project]\nname = 3\n")
+    with pytest.raises(UsageError, match=r"(?s)cannot be built.*invalid pyproject\.toml"):
+        build_egg(root)
