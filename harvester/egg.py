@@ -61,7 +61,11 @@ def build_egg(root: Path) -> bytes:
 
 
 def egg_of(wheel: Path) -> bytes:
-    """The wheel's content as an egg: metadata in EGG-INFO, found by pkg_resources inside the zip file."""
+    """The wheel's content as an egg.
+
+    The metadata is in it twice: as EGG-INFO for Scrapyd, which finds its way by pkg_resources, and as it was for
+    importlib.metadata, which wants the name of the package in the name of an egg; Scrapyd's are named by version.
+    """
     egg = BytesIO()
     with zipfile.ZipFile(wheel) as source, zipfile.ZipFile(egg, "w", zipfile.ZIP_DEFLATED) as target:
         for name in source.namelist():
@@ -69,6 +73,7 @@ def egg_of(wheel: Path) -> bytes:
             if not folder.endswith(".dist-info"):
                 target.writestr(name, source.read(name))
             elif rest == "METADATA":
+                target.writestr(name, source.read(name))
                 target.writestr("EGG-INFO/PKG-INFO", source.read(name))
             elif rest == "entry_points.txt":
                 entry_points = source.read(name).decode()

@@ -33,12 +33,20 @@ LINE_SECONDS = 30.0
 """Between two lines in the log when there is no panel."""
 
 
+class SteadyConsole(Console):
+    """Goes on when nobody reads any more: Rich would exit, before the run is written down."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+
+
 class LiveView:
     """Scrapy extension. It only reads stats; nothing depends on it."""
 
     def __init__(self, crawler: Crawler) -> None:
         self.crawler = crawler
-        self.console = Console(stderr=True, highlight=False)
+        self.console = SteadyConsole(stderr=True, highlight=False)
         self.screen = Screen(self.console) if wants_panel(sys.stderr, os.environ) else None
         if self.screen:  # the summary says in words what Scrapy would list
             logging.getLogger("scrapy.statscollectors").setLevel(logging.WARNING)

@@ -32,6 +32,8 @@ class Claims:
         patiently: Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]],
     ) -> None:
         self.crawl = ""
+        self.exhausted = False
+        """Whether all numbers were given when a batch with a bound was asked for last."""
         self._runner = runner
         self._collections = collections
         self._patiently = patiently
@@ -54,6 +56,7 @@ class Claims:
         for _ in range(TRIES if most > 0 else 0):
             numbers = None if bound is None else await self.free_numbers(collection, most, bound)
             limit = most if numbers is None else min(most, len(numbers))
+            self.exhausted = not limit
             if not limit:
                 return []
             found = await self._patiently(partial(_nearest, collection, free, {name: 1}, limit))

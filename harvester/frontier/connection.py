@@ -123,6 +123,16 @@ def _single(url: str) -> Redis:
     return client
 
 
+class _BehindSentinel(Redis):
+    """A client that also closes its connections to the Sentinels."""
+
+    async def aclose(self, close_connection_pool: bool | None = None) -> None:
+        await super().aclose(close_connection_pool)
+        pool: Any = self.connection_pool
+        for sentinel in pool.sentinel_manager.sentinels:
+            await sentinel.aclose()
+
+
 def _behind_sentinel(rest: str, *, tls: bool) -> Redis:
     login, nodes, path, options = _parts(rest, SENTINEL_PORT)
     service, _, database = path.partition("/")
@@ -138,7 +148,7 @@ def _behind_sentinel(rest: str, *, tls: bool) -> Redis:
     for name in ("socket_timeout", "socket_connect_timeout"):
         sentinel_options[name] = options["socket_connect_timeout"]
     sentinel: Any = Sentinel(nodes, sentinel_kwargs=sentinel_options, **options)  # type: ignore[no-untyped-call]
-    client: Redis = sentinel.master_for(service)
+    client: Redis = sentinel.master_for(service, redis_class=_BehindSentinel)
     return client
 
 

@@ -30,6 +30,7 @@ class Answer(NamedTuple):
     silence: int
     places: int
     share: int
+    lacking: int
 
 
 class Turn(NamedTuple):
@@ -58,6 +59,7 @@ class SharedHost:
         self._places = 0
         self._share = 0
         """Places to come down to, since others lack them."""
+        self._others_lack = False
         self._turns: deque[Turn] = deque()
         self._block = 1
         self._lost = False
@@ -127,6 +129,10 @@ class SharedHost:
         self.silent_until = max(until, self.silent_until)
         return is_news
 
+    def places_are_free(self) -> None:
+        """Another worker gave some back."""
+        self._is_due |= bool(self.waiting) and self._under_way >= self._places
+
     def beat(self, now: float) -> None:
         """To be called several times a second."""
         is_silent = self.silent_until > now + BEAT_S
@@ -134,7 +140,7 @@ class SharedHost:
             if self.is_known and now - self._used_at >= IDLE_S:
                 self.give_back()
                 self._is_due = True
-        elif now - self._asked_at >= BEAT_S or (self._places < self._share or not self._places):
+        elif now - self._asked_at >= BEAT_S:
             self._is_due = True
 
     def give_back(self) -> None:
@@ -192,6 +198,7 @@ class SharedHost:
         self._lease_until = asked_at + PLACE_LEASE_S - _MARGIN_S
         self._places = self._told_places = answer.places
         self._share = answer.share
+        self._others_lack = bool(answer.lacking)
         self.is_known = bool(answer.places or self._told_demand)
         self._come_down()
         for number in range(answer.turns):
@@ -209,7 +216,8 @@ class SharedHost:
         return self._under_way < self._places and now < self._lease_until
 
     def _come_down(self) -> None:
-        self._places = min(self._places, max(self._under_way, self._share))
+        share = 0 if self._others_lack and not self.waiting else self._share
+        self._places = min(self._places, max(self._under_way, share))
 
     def _demand(self, now: float) -> int:
         waiting = 0 if self.silent_until > now else len(self.waiting)

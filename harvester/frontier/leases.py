@@ -15,7 +15,7 @@ from harvester.frontier.entries import Dead, Done, Operation, Release, Skip
 from harvester.outcomes import POLICIES, Outcome, Verdict, verdict_of
 
 LEASE = "harvester_lease"
-"""Key in Request.meta: id of the lease under which the request is worked on."""
+"""Key in Request.meta: the delivery under which the request is worked on."""
 TRIES = "harvester_tries"
 """Key in Request.meta: how often it was tried."""
 NOT_BEFORE = "harvester_not_before"

@@ -19,8 +19,10 @@ from pymongo.asynchronous.database import AsyncDatabase
 
 from harvester.frontier.changes import Account, Change
 from harvester.frontier.claims import UNFINISHED, Claims
+from harvester.frontier.counts import Counts
+from harvester.frontier.crawls import Crawls
 from harvester.frontier.runner import Runner
-from harvester.frontier.transitions import AccountInFlight, Chain, ThreadInFlight, Transitions, now
+from harvester.frontier.transitions import AccountInFlight, Chain, ThreadInFlight, Transitions
 
 Document = dict[str, Any]
 
@@ -30,12 +32,6 @@ LATE_SECONDS = 2.0
 """How often it is looked whether another runner brought more seeds."""
 FULL_SECONDS = 2.0
 """How often it is looked whether a runner left some of max_accounts to others."""
-
-
-async def served_crawls(database: AsyncDatabase[Document], spider: str) -> list[Document]:
-    """Unfinished crawls whose seeds come from a start list, the oldest first."""
-    served = {"spider": spider, "served": True, "state": {"$ne": "finished"}}
-    return await database["crawls"].find(served).sort("started_at", ASCENDING).to_list()
 
 
 class CrawlLedger:
@@ -53,19 +49,19 @@ class CrawlLedger:
         lease_seconds: float = 30.0,
         served: bool = False,
     ) -> None:
-        self._crawls = database["crawls"]
         self._seeds = database["seeds"]
         self._accounts = database["accounts"]
         self._threads = database["thread_queue"]
         self._purged = database["purged"]
         self._patiently = patiently
-        self._spider = spider
-        self._scope = scope
         self._arguments = dict(arguments)
         self._max_accounts = max_accounts
         self._served = served
         """Whether seeds may come while it runs, from a start list."""
-        self._runner = Runner(self._crawls, patiently, lease_seconds)
+        crawls = database["crawls"]
+        self._crawls = Crawls(crawls, patiently, spider=spider, scope=scope, arguments=self._arguments, served=served)
+        self._counts = Counts({"accounts": self._accounts, "threads": self._threads}, patiently)
+        self._runner = Runner(crawls, patiently, lease_seconds)
         self._claims = Claims(self._runner.id, (self._seeds, self._accounts, self._threads), patiently)
         self._in_flight = Transitions("", self._runner.id, self._arguments)
         self._seeds_left = True
@@ -122,18 +118,9 @@ class CrawlLedger:
 
     async def _find_or_begin(self) -> str:
         """The crawl to run."""
-        last = {"spider": self._spider, "scope": self._scope}
-        crawl = await self._patiently(lambda: self._crawls.find_one(last, sort=[("number", -1)]))
-        if crawl and crawl["state"] != "finished":
-            self.resumed = True
-            return str(crawl["_id"])
-        number = crawl["number"] + 1 if crawl else 1
-        key = f"{self._spider}-{self._scope[:8]}-{number}"
-        new = {**last, "number": number, "state": "unfinished", "arguments": self._arguments, "started_at": now()}
-        new |= {"served": True} if self._served else {}
-        result = await self._patiently(lambda: self._crawls.update_one({"_id": key}, {"$setOnInsert": new}, True))
-        self.resumed = result.upserted_id is None
-        return key
+        found = await self._crawls.find_or_begin()
+        self.resumed = found.begun
+        return found.crawl
 
     async def _join(self, crawl: str) -> bool:
         self._in_flight.crawl = self._claims.crawl = crawl
@@ -146,6 +133,8 @@ class CrawlLedger:
     async def _relieve(self, idle: bool = False) -> None:
         claimants = await self._claims.claimants()  # first: who has claims was a runner before
         alive = await self._runner.beat()
+        if alive is None:
+            return
         if idle:  # a claim of its own is of a batch that was not handed out in the end
             alive -= {self._runner.id}
         if dead := claimants - alive:
@@ -164,10 +153,7 @@ class CrawlLedger:
         ]
         finished = not any(left)
         if last:
-            # Unless somebody joined or brought seeds meanwhile.
-            alone = {"_id": self.crawl, "runners": last["runners"], "fed": last.get("fed")}
-            end: Document = {"state": "finished" if finished else "unfinished", "ended_at": now(), "runners": []}
-            await self._patiently(lambda: self._crawls.update_one(alone, {"$set": end}))
+            await self._crawls.end(last, finished)
         return finished
 
     async def _make_indexes(self) -> None:
@@ -179,7 +165,7 @@ class CrawlLedger:
             unique=True,
             partialFilterExpression={"number": {"$exists": True}},
         )
-        await self._crawls.create_index([("spider", ASCENDING), ("scope", ASCENDING), ("number", ASCENDING)])
+        await self._crawls.make_index()
 
     async def _try_failed_again(self) -> None:
         """What failed for a passing reason waits again: when a run begins that is the only one."""
@@ -207,10 +193,10 @@ class CrawlLedger:
         await self._patiently(lambda: self._seeds.update_many(again, reset))
 
     async def _count(self) -> None:
-        for collection, counter in ((self._accounts, self.stages), (self._threads, self.thread_stages)):
-            rows = await self._patiently(partial(self._by_stage, collection))
+        for room, counter in (("accounts", self.stages), ("threads", self.thread_stages)):
+            counted = await self._counts.stages(self.crawl, room)
             counter.clear()
-            counter.update({row["_id"]: row["n"] for row in rows})
+            counter.update(counted)
 
     async def refresh(self) -> None:
         """Counts now and then what others have done. Of a runner that is alone, the counts are up to date."""
@@ -220,25 +206,9 @@ class CrawlLedger:
             took = time.monotonic() - began
             self._count_at = began + max(COUNT_SECONDS, 20 * took)
 
-    async def _by_stage(self, collection: AsyncCollection[Document]) -> list[Document]:
-        by_stage: list[Document] = [{"$match": {"crawl": self.crawl}}, {"$group": {"_id": "$stage", "n": {"$sum": 1}}}]
-        return await (await collection.aggregate(by_stage)).to_list()
-
     async def reasons(self) -> dict[tuple[str, str, str], int]:
         """How many ended in a stage for a reason: (`accounts` or `threads`, stage, reason) -> count."""
-        pipeline: list[Document] = [
-            {"$match": {"crawl": self.crawl, "reason": {"$exists": True}}},
-            {"$group": {"_id": {"stage": "$stage", "reason": "$reason"}, "n": {"$sum": 1}}},
-        ]
-
-        async def rows(collection: AsyncCollection[Document]) -> list[Document]:
-            return await (await collection.aggregate(pipeline)).to_list()
-
-        return {
-            (room, row["_id"]["stage"], row["_id"]["reason"]): row["n"]
-            for room, collection in (("accounts", self._accounts), ("threads", self._threads))
-            for row in await self._patiently(partial(rows, collection))
-        }
+        return await self._counts.reasons(self.crawl)
 
     # Work -------------------------------------------------------------------------------------------------
 
@@ -261,9 +231,7 @@ class CrawlLedger:
         while True:
             self._in_flight.crawl = await self._find_or_begin()
             await self.add_seeds(seeds)
-            running = {"_id": self.crawl, "state": {"$ne": "finished"}}
-            result = await self._patiently(partial(self._crawls.update_one, running, {"$inc": {"fed": 1}}))
-            if result.matched_count:  # else it was finished meanwhile, and maybe without them
+            if await self._crawls.note_seeds(self.crawl):
                 return
 
     async def reject_seed(self, seed: str, reason: str) -> None:
@@ -311,7 +279,7 @@ class CrawlLedger:
             return []
         near = {"state": "waiting", "depth": {"$lte": 0 if seeds_left else nearest["depth"] + 1}}
         rows = await self._take(self._accounts, "did", near, most, self._in_flight.accounts, self._max_accounts)
-        if self._max_accounts is not None and not rows:
+        if self._max_accounts is not None and self._claims.exhausted:
             self._full_until = time.monotonic() + FULL_SECONDS
         self._in_flight.accounts.update({row["did"]: AccountInFlight(row["depth"], {}) for row in rows})
         return [Account(row["did"], row["depth"]) for row in rows]
@@ -334,6 +302,8 @@ class CrawlLedger:
         in_flight: Collection[str],
         bound: int | None = None,
     ) -> list[Document]:
+        if self.left:
+            return []
         rows = await self._claims.take(collection, name, where, most, in_flight, bound)
         self.handed_out += len(rows)
         return rows

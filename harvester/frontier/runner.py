@@ -44,6 +44,8 @@ class Runner:
         """Those that were alive at the last heartbeat."""
         self.met = False
         """Whether there ever was another."""
+        self._beating = asyncio.Lock()
+        self._left = False
         self.heart: asyncio.Task[None] | None = None
         """What tells the others that it is alive."""
 
@@ -56,13 +58,15 @@ class Runner:
         self.heart = asyncio.create_task(self._keep_beating(on_beat))
         return True
 
-    async def beat(self) -> set[str]:
-        """Says that this runner is alive; those that are, itself too. The dead are struck off."""
+    async def beat(self) -> set[str] | None:
+        """Says that this runner is alive; those that are, itself too. None when it left, or the crawl is finished."""
         runners = await self._beat()
-        return {runner["id"] for runner in runners or ()} | {self.id}
+        return None if runners is None else {runner["id"] for runner in runners}
 
     async def leave(self) -> Document | None:
         """Runs the crawl no more. Returns the crawl's document as it is then, None when others run it."""
+        async with self._beating:  # a beat that is under way would be made after this
+            self._left = True
         if self.heart:
             self.heart.cancel()
         running_here.discard(self.id)
@@ -82,7 +86,11 @@ class Runner:
                 await on_beat()
 
     async def _beat(self) -> list[Document] | None:
-        """The runners that are alive; None when the crawl is finished."""
+        """The runners that are alive; the dead are struck off."""
+        async with self._beating:
+            return None if self._left else await self._say_alive()
+
+    async def _say_alive(self) -> list[Document] | None:
         ours = {"$mergeObjects": [{"$literal": self._identity}, {"seen_at": "$$NOW"}]}
         here = {"state": "running", "checked_at": "$$NOW", "runners": {"$concatArrays": [_without(self.id), [ours]]}}
         crawl = await self._patiently(

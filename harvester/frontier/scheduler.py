@@ -9,6 +9,7 @@ import logging
 import os
 import secrets
 import socket
+from itertools import count
 from time import monotonic
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -46,6 +47,8 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         self._crawler = crawler
         self._config = config
         self._leases: dict[str, Lease] = {}
+        """By delivery: a worker that was silent may get a request again that it still works on."""
+        self._deliveries = count()
         self._encoded: WeakKeyDictionary[Request, bytes] = WeakKeyDictionary()
         self._worker = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
 
@@ -136,8 +139,9 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             except UnserialisableRequestError as error:
                 self._traffic.finish(Dead(leased.id, Outcome.INVALID, str(error)), leased.id)
                 continue
-            lease = self._leases[leased.id] = Lease(leased.id)
-            request.meta[LEASE] = leased.id
+            lease = Lease(leased.id)
+            request.meta[LEASE] = delivery = f"{next(self._deliveries)}"
+            self._leases[delivery] = lease
             request.errback = WatchedErrback(lease, request.errback)
             return request
         return None

@@ -34,7 +34,7 @@ from harvester.frontier.scripts import Script
 logger = logging.getLogger(__name__)
 
 CHANNEL = "harvester:silences"
-"""Where a silence is told to those who hold turns. Messages: microseconds, a space, the host."""
+"""Where a silence is told to those who hold turns. Messages: microseconds, a space, the host; 0: it has free places."""
 LEAVE_S = 2.0
 """How long the end of a run may take to give places back; they come back by themselves a little later."""
 
@@ -233,10 +233,13 @@ class SharedTurns:
     def _hear_of(self, message: bytes) -> None:
         duration, _, name = message.decode().partition(" ")
         host = self._hosts.get(name)
-        seconds = int(duration) / 1e6
-        if host and host.silence(monotonic() + seconds):
-            self._on_silence(name, seconds)
-            self._serve(host)
+        if host is None:
+            return
+        if duration == "0":
+            host.places_are_free()
+        elif host.silence(monotonic() + int(duration) / 1e6):
+            self._on_silence(name, int(duration) / 1e6)
+        self._serve(host)
 
 
 @cache

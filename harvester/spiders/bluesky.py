@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from functools import partial
 from typing import Any, Self
 
-import msgspec
 from pymongo.asynchronous.database import AsyncDatabase
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
@@ -12,32 +11,27 @@ from scrapy.exceptions import CloseSpider
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
-from harvester.addresses import refuse_private
 from harvester.config import Config
 from harvester.ending import Stopped, end
 from harvester.exceptions import HarvesterError, ParseError, UsageError
 from harvester.frontier.changes import (
     CHANGES,
-    Account,
     Change,
     Ended,
     Found,
-    ProfileCollected,
     SeedEnded,
 )
 from harvester.frontier.ledger import CrawlLedger
-from harvester.items import Batch, Profile, Record
+from harvester.items import Batch, Record
 from harvester.middlewares.outcome import count
 from harvester.middlewares.session import account_origin
 from harvester.mongodb import Patience, connect
-from harvester.opt_outs import BULK_DATASET
 from harvester.outcomes import POLICIES, Outcome, Verdict, verdict_of
 from harvester.parsers import bluesky as parse
-from harvester.parsers import identity
-from harvester.parsers.bluesky_parts import Parsed
 from harvester.spiders.base import HarvesterSpider
+from harvester.spiders.bluesky_accounts import Accounts
 from harvester.spiders.bluesky_arguments import BlueskyArguments
-from harvester.spiders.bluesky_calls import Fail, Output, Read, xrpc
+from harvester.spiders.bluesky_calls import Fail, Read, xrpc
 from harvester.spiders.bluesky_chains import Chains
 from harvester.spiders.bluesky_entries import parse_entry
 from harvester.spiders.bluesky_serving import Serving
@@ -58,8 +52,6 @@ REFUSALS_IN_A_ROW = 5
 """Failures that speak of the whole service, after which the run ends and leaves it alone."""
 REFUSALS = (Outcome.BLOCKED, Outcome.CHALLENGE, Outcome.RATE_LIMITED, Outcome.AUTH_REQUIRED, Outcome.POLICY_DENIED)
 ABSENCES = (Outcome.TIMEOUT, Outcome.DNS, Outcome.NETWORK, Outcome.MAINTENANCE, Outcome.SERVER_ERROR)
-
-INTENTS = "org.user-intents.declaration"
 
 
 class BlueskySpider(HarvesterSpider):
@@ -113,6 +105,7 @@ class BlueskySpider(HarvesterSpider):
         """From now on it is the crawl with these arguments."""
         self.arguments = arguments
         self.service = arguments.service
+        self.accounts = Accounts(self)
         self.chains = Chains(self)
         self.threads = Threads(self)
         self.ledger = self.ledger_of(arguments)
@@ -209,7 +202,9 @@ class BlueskySpider(HarvesterSpider):
         if dids:
             await self.ledger.confirm([SeedEnded(did, did) for did in dids])
         if handles := [seed for seed in seeds if not seed.startswith("did:")]:
-            yield self.ask_profiles(handles, partial(self.read_seeds, handles), partial(self.fail_seeds, handles))
+            yield self.accounts.ask_profiles(
+                handles, partial(self.accounts.read_seeds, handles), partial(self.accounts.fail_seeds, handles)
+            )
         if self.ledger.lists_in_flight() <= ACCOUNTS_AT_ONCE - ACCOUNTS_A_CLAIM:
             for account in await self.ledger.next_open(ACCOUNTS_AT_ONCE - self.ledger.lists_in_flight()):
                 for request in self.chains.begin(account):
@@ -220,8 +215,10 @@ class BlueskySpider(HarvesterSpider):
             if purged:
                 await self.ledger.confirm([Ended(did, "skipped", "purged") for did in purged])
             if wanted := {account.did: account for account in accounts if account.did not in purged}:
-                yield self.ask_profiles(
-                    list(wanted), partial(self.read_profiles, wanted), partial(self.fail_profiles, list(wanted))
+                yield self.accounts.ask_profiles(
+                    list(wanted),
+                    partial(self.accounts.read_profiles, wanted),
+                    partial(self.accounts.fail_profiles, list(wanted)),
                 )
         if self.ledger.threads_in_flight() <= THREADS_AT_ONCE - THREADS_A_CLAIM:
             for uri in await self.ledger.next_threads(THREADS_AT_ONCE - self.ledger.threads_in_flight()):
@@ -348,136 +345,6 @@ class BlueskySpider(HarvesterSpider):
             end(self.crawler, "storage_error", error.exit_code)
         else:
             end(self.crawler, "program_error", exit_code=1)
-
-    # Seeds ------------------------------------------------------------------------------------------------
-
-    def ask_profiles(self, actors: list[str], read: Read, fail: Fail) -> Request:
-        return self.ask_service("app.bsky.actor.getProfiles", [("actors", actor) for actor in actors], read, fail)
-
-    def read_seeds(self, handles: list[str], response: Response) -> Iterator[Output]:
-        found = {
-            profile.handle.lower(): profile.did
-            for profile in parse.parse_profiles(response.body, self.provenance(response)).records
-            if isinstance(profile, Profile)
-        }
-        for handle in handles:
-            if handle in found:
-                yield SeedEnded(handle, found[handle])
-            else:
-                yield self.ask_service(
-                    "app.bsky.actor.getProfile",
-                    {"actor": handle},
-                    partial(self.read_seed, handle),
-                    partial(self.fail_seeds, [handle]),
-                )
-
-    def read_seed(self, handle: str, response: Response) -> Iterator[Output]:
-        for profile in parse.parse_profile(response.body, self.provenance(response)).records:
-            yield SeedEnded(handle, profile.did)
-
-    def fail_seeds(self, handles: list[str], verdict: Verdict) -> Iterator[Output]:
-        later = POLICIES[verdict.outcome].later
-        for handle in handles:
-            if later:
-                self.logger.warning("The seed %s waits for the next run: %s", handle, verdict.reason)
-            else:
-                self.logger.warning("The seed %s cannot be used: %s. Is it spelt right?", handle, verdict.reason)
-                self.crawler.stats.inc_value("harvester/seeds/rejected")
-            yield SeedEnded(handle, None, f"{verdict.outcome}: {verdict.reason}", later)
-
-    # Profiles ---------------------------------------------------------------------------------------------
-
-    def read_profiles(self, accounts: dict[str, Account], response: Response) -> Iterator[Output]:
-        parsed = parse.parse_profiles(response.body, self.provenance(response))
-        found = {profile.did for profile in parsed.records}
-        yield from self.read_found(accounts, parsed)
-        for did in accounts.keys() - found - {reject.key for reject in parsed.rejects}:
-            yield self.ask_service(
-                "app.bsky.actor.getProfile",
-                {"actor": did},
-                partial(self.read_profile, accounts),
-                partial(self.fail_profiles, [did]),
-            )
-
-    def read_profile(self, accounts: dict[str, Account], response: Response) -> Iterator[Output]:
-        yield from self.read_found(accounts, parse.parse_profile(response.body, self.provenance(response)))
-
-    def read_found(self, accounts: dict[str, Account], parsed: Parsed) -> Iterator[Output]:
-        for reject in parsed.rejects:
-            yield reject
-            if reject.key in accounts:
-                yield Ended(reject.key, "failed", f"rejected: {reject.reason}")
-        for profile in parsed.records:
-            if isinstance(profile, Profile) and profile.did in accounts:
-                if profile.opt_outs and self.arguments.honour_opt_outs:
-                    yield from self.leave_out(profile)
-                elif self.arguments.honour_opt_outs or self.arguments.history != "appview":
-                    yield self.ask_did_document(profile)
-                else:
-                    yield from self.accept(profile, None)
-
-    def fail_profiles(self, dids: list[str], verdict: Verdict) -> Iterator[Output]:
-        reason = f"{verdict.outcome}: {verdict.reason}"
-        for did in dids:
-            yield Ended(did, "failed", reason, POLICIES[verdict.outcome].later)
-
-    def ask_did_document(self, profile: Profile) -> Request:
-        """Where the account's own server is."""
-        method, _, name = profile.did.removeprefix("did:").partition(":")
-        url = (
-            f"{self.config.plc_url.rstrip('/')}/{profile.did}"
-            if method == "plc"
-            else f"https://{name}/.well-known/did.json"
-        )
-        return self.ask(url, partial(self.read_did_document, profile), partial(self.fail_server, profile))
-
-    def read_did_document(self, profile: Profile, response: Response) -> Iterator[Output]:
-        pds = identity.parse_did_document(response.body)
-        refusal = refuse_private(pds, self.config) if pds else "its DID document names no server"
-        if pds is None or refusal:
-            yield from self.fail_server(profile, Verdict(Outcome.INVALID, refusal or ""))
-        elif not self.arguments.honour_opt_outs:
-            yield from self.accept(profile, pds)
-        else:
-            parameters = {"repo": profile.did, "collection": INTENTS, "rkey": "self"}
-            yield self.ask(
-                xrpc(pds, "com.atproto.repo.getRecord", parameters),
-                partial(self.read_intents, profile, pds),
-                partial(self.fail_intents, profile, pds),
-            )
-
-    def read_intents(self, profile: Profile, pds: str, response: Response) -> Iterator[Output]:
-        intents = identity.parse_intents(response.body)
-        profile = msgspec.structs.replace(profile, intents=intents)
-        if intents.get(BULK_DATASET) is False:
-            yield from self.leave_out(msgspec.structs.replace(profile, opt_outs=(f"intent {BULK_DATASET}",)))
-        else:
-            yield from self.accept(profile, pds)
-
-    def fail_intents(self, profile: Profile, pds: str, verdict: Verdict) -> Iterator[Output]:
-        """Most accounts declare nothing; of a server that cannot be asked, nothing is known."""
-        if verdict.outcome is not Outcome.NOT_FOUND:
-            self.crawler.stats.inc_value("harvester/consent/unknown")
-        yield from self.accept(profile, pds)
-
-    def fail_server(self, profile: Profile, verdict: Verdict) -> Iterator[Output]:
-        """Without its own server an account's declarations are unknown, and its records cannot be read."""
-        self.crawler.stats.inc_value("harvester/consent/unknown")
-        if self.arguments.history == "appview" or "posts" not in self.arguments.collect:
-            yield from self.accept(profile, None)
-        else:
-            reason = f"server: {verdict.outcome}: {verdict.reason}"
-            yield Ended(profile.did, "failed", reason, POLICIES[verdict.outcome].later)
-
-    def leave_out(self, profile: Profile) -> Iterator[Output]:
-        """Of an account that does not want to be collected, only that is kept."""
-        yield profile
-        yield Ended(profile.did, "skipped", f"opt_out: {', '.join(profile.opt_outs)}")
-
-    def accept(self, profile: Profile, pds: str | None) -> Iterator[Output]:
-        if "profiles" in self.arguments.collect:
-            yield profile
-        yield ProfileCollected(profile.did, profile.handle, self.chains.wanted(), pds)
 
     def found(self, members: Iterable[parse.Member], depth: int) -> Iterator[Change]:
         """Accounts of a list, to be harvested too unless that is deep enough."""

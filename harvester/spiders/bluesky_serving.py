@@ -14,7 +14,7 @@ from pymongo.asynchronous.database import AsyncDatabase
 from harvester.ending import pause
 from harvester.exceptions import UsageError
 from harvester.frontier import connection
-from harvester.frontier.ledger import served_crawls
+from harvester.frontier.crawls import served_crawls
 from harvester.frontier.start_list import StartList
 from harvester.spiders.bluesky_arguments import BlueskyArguments
 from harvester.spiders.bluesky_entries import parse_entry

@@ -5,7 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TextIO
 
 from rich.console import Console
@@ -51,10 +51,13 @@ class LiveTable:
         self._live = live
 
     def __call__(self, workers: Sequence[WorkerProcess]) -> None:
-        self._live.update(table(workers), refresh=True)
+        with suppress(OSError):  # the terminal was closed
+            self._live.update(table(workers), refresh=True)
 
     def show_line(self, text: str) -> None:
-        self._live.console.out(text, highlight=False)
+        """Above the table."""
+        with suppress(OSError):
+            self._live.console.out(text, highlight=False)
 
 
 @contextmanager
@@ -65,10 +68,15 @@ def display(stream: TextIO = sys.stderr) -> Iterator[Lines | LiveTable]:
         yield Lines()
         return
     console = Console(file=stream, highlight=False)
-    with Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False) as live:
-        shown = LiveTable(live)
-        logging.basicConfig(level=logging.INFO, format=LOG_FORMAT, datefmt=DATE_FORMAT, handlers=[_Above(shown)])
+    live = Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
+    shown = LiveTable(live)
+    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT, datefmt=DATE_FORMAT, handlers=[_Above(shown)])
+    live.start()
+    try:
         yield shown
+    finally:
+        with suppress(OSError):
+            live.stop()
 
 
 class _Above(logging.Handler):

@@ -93,13 +93,13 @@ class Supervisor:
                 self._ended(worker, code)
                 return
             at_once = not worker.pages and worker.age_s < SETTLED_SECONDS
-            deaths = deaths + 1 if at_once else 1
+            deaths = deaths + 1 if at_once else 0
             if step is Next.STOP or deaths > self.config.max_deliveries + SPARE_DEATHS:
                 self._give_up(worker, code, deaths)
                 return
             pause_s = 0.0
             if at_once or not worker.draining:
-                pause_s = backoff_s(deaths, FIRST_BACKOFF_SECONDS, MOST_BACKOFF_SECONDS)
+                pause_s = backoff_s(max(1, deaths), FIRST_BACKOFF_SECONDS, MOST_BACKOFF_SECONDS)
             logger.warning("%s; it is started again in %s", _ended_how(worker, code), duration(pause_s))
             await self._wait(worker, pause_s)
         self._codes.append(STOPPED)

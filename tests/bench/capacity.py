@@ -6,6 +6,7 @@ Measures what a page and a request cost, and prints the tables of docs/capacity.
 """
 
 import asyncio
+import re
 import secrets
 import sys
 from contextlib import ExitStack
@@ -19,9 +20,11 @@ from scrapy import Request, Spider
 from harvester import services
 from harvester.config import Config
 from harvester.frontier.codec import encode
-from harvester.frontier.entries import Done, Push
+from harvester.frontier.entries import Push
 from harvester.frontier.store import Frontier
-from tests.bench.frontier import PAGES, Bench
+from tests.bench.frontier import PER_SECOND, POLITE_PAGES, SITES, Bench
+from tests.bench.seen import Measured as Seen
+from tests.bench.seen import Ours
 from tests.bench.servers import own_redis, redis_memory
 
 SIZES = (10**6, 10**8, 10**9)
@@ -32,9 +35,7 @@ QUEUED = 0.1
 """Share of the pages that are known and not yet fetched, at the worst moment."""
 LOAD = 0.7
 """Share of a core that a worker, or Redis, should use in the long run."""
-REQUESTS_PER_SECOND = Config.model_fields["requests_per_second"].default
-"""What one site is asked, by default."""
-QUEUED_MEASURED = 100_000
+QUEUED_MEASURED, SEEN_MEASURED = 100_000, 1_000_000
 CRAWLS = 3
 
 
@@ -47,7 +48,7 @@ class Measured:
     queued_bytes: float
     """Redis memory of a request that is ready or waiting."""
     pages_per_cpu_second: float
-    """Of one worker, small pages with a record each."""
+    """Of one worker that crawls politely: small pages with a record each."""
     redis_ms: float
     """Redis's CPU for a page, from its push to its end."""
     round_trips: float
@@ -71,8 +72,10 @@ def measure() -> Measured:
     """Takes about two minutes."""
     with ExitStack() as stack:
         bench = Bench(stack, services.mongodb_uri(Config()))
-        crawls = [bench.crawl("harvester", 0, PAGES) for _ in range(CRAWLS)]
-    queued, seen = asyncio.run(bytes_in_redis())
+        crawls = [bench.crawl("harvester", 0, POLITE_PAGES, SITES, PER_SECOND) for _ in range(CRAWLS)]
+    queued = asyncio.run(bytes_queued())
+    with own_redis() as url, Redis.from_url(url) as client:
+        seen = Seen(client, Ours(client).add, SEEN_MEASURED).bytes
     return Measured(
         round(seen, 1),
         round(queued),
@@ -83,8 +86,8 @@ def measure() -> Measured:
     )
 
 
-async def bytes_in_redis() -> tuple[float, float]:
-    """Of a request that is ready, and of a page that is done."""
+async def bytes_queued() -> float:
+    """Of a request that is ready."""
     with own_redis() as url, Redis.from_url(url) as info:
         async with AsyncRedis.from_url(url) as redis:
             frontier = Frontier(redis, "capacity")
@@ -92,11 +95,7 @@ async def bytes_in_redis() -> tuple[float, float]:
             empty = redis_memory(info)
             for _ in range(QUEUED_MEASURED // 1000):
                 await frontier.exchange("worker", [push() for _ in range(1000)])
-            full = redis_memory(info)
-            done: list[Done] = []
-            while (told := await frontier.exchange("worker", done, wanted=1000, per_site=1000)).leased:
-                done = [Done(leased.id) for leased in told.leased]
-            return (full - empty) / QUEUED_MEASURED, (redis_memory(info) - empty) / QUEUED_MEASURED
+            return (redis_memory(info) - empty) / QUEUED_MEASURED
 
 
 def push() -> Push:
@@ -129,7 +128,7 @@ def memory(measured: Measured) -> str:
 def speed(measured: Measured) -> str:
     """The table of what a crawl needs that is to end in time."""
     lines = [
-        f"| Pages | in days | requests/s | workers | Redis cores | sites at {REQUESTS_PER_SECOND:g}/s |",
+        f"| Pages | in days | requests/s | workers | Redis cores | sites at {PER_SECOND}/s |",
         "|---:|---:|---:|---:|---:|---:|",
     ]
     for pages in SIZES:
@@ -137,23 +136,29 @@ def speed(measured: Measured) -> str:
             rate = pages / days / 86400
             workers = -(-rate // (measured.pages_per_cpu_second * LOAD))
             busy = rate * measured.redis_ms / 1000
-            sites = -(-rate // REQUESTS_PER_SECOND)
+            sites = -(-rate // PER_SECOND)
             lines.append(f"| {pages:,} | {days} | {rate:,.0f} | {workers:,.0f} | {busy:.2f} | {sites:,.0f} |")
     return "\n".join(lines) + "\n"
 
 
 def one_site() -> str:
     """The table of how long one site takes, which no number of workers shortens."""
-    lines = [f"| Pages of one site | days at {REQUESTS_PER_SECOND:g} requests/s |", "|---:|---:|"]
-    lines += [f"| {pages:,} | {pages / REQUESTS_PER_SECOND / 86400:,.1f} |" for pages in SIZES]
+    lines = [f"| Pages of one site | days at {PER_SECOND} requests/s |", "|---:|---:|"]
+    lines += [f"| {pages:,} | {pages / PER_SECOND / 86400:,.1f} |" for pages in SIZES]
     return "\n".join(lines) + "\n"
+
+
+def documented(text: str) -> Measured:
+    """What the page says was measured."""
+    values = dict(re.findall(r"^\| (.+) \| ([0-9.]+) \|$", text, re.MULTILINE))
+    return Measured(*(float(values[meaning]) for meaning in MEANINGS))
 
 
 def most(measured: Measured) -> str:
     """What one Redis core allows."""
     pages = LOAD * 1000 / measured.redis_ms
     workers = pages / (measured.pages_per_cpu_second * LOAD)
-    return f"one Redis core at {LOAD:.0%}: {pages:,.0f} pages a second, {workers:,.0f} workers\n"
+    return f"One Redis core at {LOAD:.0%}: {pages:,.0f} pages a second, {workers:,.0f} workers\n"
 
 
 def in_bytes(number: float) -> str:

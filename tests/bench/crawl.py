@@ -1,13 +1,13 @@
 """One crawl of the tree of pages, measured in its own process.
 
-    python -m tests.bench.crawl <side> <address of the site>
+    python -m tests.bench.crawl <side> <addresses of the sites>
 
 Redis is at REDIS_URL. Prints one line of JSON: pages, records, CPU seconds of this process from the spider's start to
 its end, and the seconds from the first page to the last. The sides:
 
 stock      Scrapy's own settings and scrapy-redis as its manual sets it up, but for the log level
 tuned      the same scheduler with what harvester sets for speed: uvloop, aiohttp, few tasks, quiet logs
-harvester  harvester's settings and pipelines, no limit on requests per second
+harvester  harvester's settings and pipelines
 """
 
 import json
@@ -52,12 +52,14 @@ class Pages(Spider):
     """Follows the links of each page and yields its record."""
 
     name = "bench_tree"
-    site: str
+    sites: str
+    """Comma-separated. Page k is fetched from one after the other."""
 
     async def start(self) -> AsyncIterator[Any]:
         self.cpu_began = time.process_time()
         self.pages, self.first_at = 0, 0.0
-        yield Request(f"{self.site}/page/0")
+        self.addresses = self.sites.split(",")
+        yield self.page(0)
 
     def parse(self, response: Response) -> Iterator[Any]:
         self.last_at = time.monotonic()
@@ -66,7 +68,10 @@ class Pages(Spider):
         page = json.loads(response.body)
         yield page["record"]
         for link in page["links"]:
-            yield Request(self.site + link)
+            yield self.page(int(link.rpartition("/")[2]))
+
+    def page(self, number: int) -> Request:
+        return Request(f"{self.addresses[number % len(self.addresses)]}/page/{number}")
 
     def closed(self, reason: str) -> None:
         cpu = time.process_time() - self.cpu_began
@@ -78,7 +83,7 @@ class Pages(Spider):
 class TreeArguments(SpiderArguments):
     """Where the pages are."""
 
-    site: str
+    sites: str
 
 
 class Tree(Pages, HarvesterSpider):
@@ -88,8 +93,8 @@ class Tree(Pages, HarvesterSpider):
     arguments: TreeArguments
 
     @property
-    def site(self) -> str:  # type: ignore[override]
-        return self.arguments.site
+    def sites(self) -> str:  # type: ignore[override]
+        return self.arguments.sites
 
 
 def settings_of(side: str) -> Settings:
@@ -107,7 +112,7 @@ def settings_of(side: str) -> Settings:
 
 
 if __name__ == "__main__":
-    _, _side, _site = sys.argv
+    _, _side, _sites = sys.argv
     process = AsyncCrawlerProcess(settings_of(_side))
-    process.crawl(Tree if _side == "harvester" else Pages, site=_site)
+    process.crawl(Tree if _side == "harvester" else Pages, sites=_sites)
     process.start()

@@ -3,7 +3,8 @@
     python -m tests.bench.frontier [rounds]
 
 Three sides take turns in each round, each in a process of its own, without and with 5 ms added to every round trip to
-Redis: see tests/bench/crawl.py. Exit code 1 when harvester misses one of the targets below.
+Redis: see tests/bench/crawl.py. harvester also crawls politely, which several processes of stock scrapy-redis cannot do
+together. Exit code 1 when harvester misses one of the targets below.
 """
 
 import json
@@ -30,11 +31,9 @@ SLOW_PAGES = 600
 LONGEST_S = 600
 """For one crawl."""
 DELAY_MS = 5.0
-SIDES = {
-    "stock": "stock scrapy-redis 0.9.1",
-    "tuned": "the same, harvester's loop and handler",
-    "harvester": "harvester",
-}
+SITES, PER_SECOND, POLITE_PAGES = 20, 8, 2000
+"""Of the polite crawl: sites, requests a second for each by default, pages."""
+SIDES = ("stock", "tuned", "harvester")
 LEAST_CPU_RATIO = 1.5
 MOST_SLOWER = 0.05
 MOST_ROUND_TRIPS = 0.3
@@ -80,8 +79,9 @@ class Bench:
         self._redis = stack.enter_context(redis.Redis.from_url(url))
         port = str(self._redis.connection_pool.connection_kwargs["port"])
         self._proxy = Proxy(*stack.enter_context(module("tests.bench.proxy", port)))
-        self._site = {
-            pages: stack.enter_context(module("tests.bench.links", str(pages)))[1] for pages in (PAGES, SLOW_PAGES)
+        self._sites = {
+            pages: stack.enter_context(module("tests.bench.links", str(pages), str(SITES)))[1]
+            for pages in (PAGES, SLOW_PAGES, POLITE_PAGES)
         }
         self._folder = Path(stack.enter_context(TemporaryDirectory(prefix="harvester-bench-")))
         self._environment = os.environ | {
@@ -89,7 +89,6 @@ class Bench:
             "REDIS_URL": self._proxy.url,
             "MONGODB_URI": mongodb_uri,
             "HARVESTER_DATABASE": f"bench-{os.getpid()}-tree",
-            "HARVESTER_REQUESTS_PER_SECOND": "0",
             "HARVESTER_ALLOW_PRIVATE_HOSTS": "true",
         }
 
@@ -98,15 +97,16 @@ class Bench:
         self._proxy.counts(delay_ms)
         return self._proxy.round_trip_ms()
 
-    def crawl(self, side: str, delay_ms: float, pages: int) -> Crawl:
+    def crawl(self, side: str, delay_ms: float, pages: int, sites: int = 1, per_second: float = 0) -> Crawl:
         """From an empty Redis to the last page."""
+        addresses = ",".join(f"http://127.0.0.1:{port}" for port in self._sites[pages][:sites])
         self._redis.flushall()
         self._proxy.counts(delay_ms)
         cpu = redis_cpu(self._redis)
         done = subprocess.run(
-            [sys.executable, "-m", "tests.bench.crawl", side, f"http://127.0.0.1:{self._site[pages]}"],
+            [sys.executable, "-m", "tests.bench.crawl", side, addresses],
             cwd=self._folder,
-            env=self._environment,
+            env=self._environment | {"HARVESTER_REQUESTS_PER_SECOND": str(per_second)},
             capture_output=True,
             text=True,
             check=False,
@@ -137,7 +137,14 @@ def main(rounds: int = ROUNDS) -> int:
                 for side in SIDES
             )
             print(f"round {number}, pages a second at 0 and {DELAY_MS:.0f} ms: {', '.join(said)}", flush=True)
-    return report(near, far)
+        polite = bench.crawl("harvester", 0, POLITE_PAGES, SITES, PER_SECOND)
+    failed = report(near, far)
+    print(
+        f"harvester politely, {SITES} sites at {PER_SECOND} requests a second each: "
+        f"{polite.pages_per_second:.0f} pages a second, {polite.pages_per_cpu_second:.0f} for each second of CPU, "
+        f"{polite.round_trips_per_page:.2f} round trips and {polite.redis_cpu_ms_per_page:.3f} ms of Redis a page"
+    )
+    return failed
 
 
 def report(near: dict[str, list[Crawl]], far: dict[str, list[Crawl]]) -> int:

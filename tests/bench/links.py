@@ -1,9 +1,10 @@
 """A tree of small JSON pages on loopback, for the frontier's measurements.
 
-    python -m tests.bench.links <pages>
+    python -m tests.bench.links <pages> [sites]
 
-Prints its port. Page k links to its ten children and to one page that others link to as well; it carries one record.
-It speaks just enough HTTP that it costs little beside the crawler that is measured.
+Prints a port for each site; all have the same pages. Page k links to its ten children and to one page that others link
+to as well; it carries one record. The server speaks just enough HTTP that it costs little beside the crawler that is
+measured.
 """
 
 import asyncio
@@ -56,11 +57,12 @@ class Connection(asyncio.Protocol):
         return b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s" % (kind, len(body), body)
 
 
-async def serve(pages: int) -> None:
-    server = await asyncio.get_running_loop().create_server(lambda: Connection(pages), "127.0.0.1", 0)
-    print(server.sockets[0].getsockname()[1], flush=True)
-    await server.serve_forever()
+async def serve(pages: int, sites: int = 1) -> None:
+    loop = asyncio.get_running_loop()
+    servers = [await loop.create_server(lambda: Connection(pages), "127.0.0.1", 0) for _ in range(sites)]
+    print(*(server.sockets[0].getsockname()[1] for server in servers), flush=True)
+    await asyncio.Event().wait()
 
 
 if __name__ == "__main__":
-    uvloop.run(serve(int(sys.argv[1])))
+    uvloop.run(serve(*map(int, sys.argv[1:])))

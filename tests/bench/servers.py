@@ -27,15 +27,15 @@ def own_redis() -> Iterator[str]:
 
 
 @contextmanager
-def module(name: str, *arguments: str) -> Iterator[tuple["subprocess.Popen[str]", int]]:
-    """`python -m name arguments`, which prints its port when it is ready; stopped at the end."""
+def module(name: str, *arguments: str) -> Iterator[tuple["subprocess.Popen[str]", list[int]]]:
+    """`python -m name arguments`, which prints its ports when it is ready; stopped at the end."""
     command = [sys.executable, "-m", name, *arguments]
     with subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
     ) as process:
         try:
             assert process.stdout
-            yield process, int(process.stdout.readline())
+            yield process, [int(port) for port in process.stdout.readline().split()]
         finally:
             process.terminate()
 
@@ -43,9 +43,9 @@ def module(name: str, *arguments: str) -> Iterator[tuple["subprocess.Popen[str]"
 class Proxy:
     """The proxy before a Redis: its address, its delay and its counts."""
 
-    def __init__(self, process: "subprocess.Popen[str]", port: int) -> None:
+    def __init__(self, process: "subprocess.Popen[str]", ports: list[int]) -> None:
         self._process = process
-        self.url = f"redis://127.0.0.1:{port}/0"
+        self.url = f"redis://127.0.0.1:{ports[0]}/0"
 
     def counts(self, delay_ms: float | None = None) -> dict[str, int]:
         """What passed since the last call; a delay holds from now on."""

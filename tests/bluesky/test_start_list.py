@@ -16,6 +16,7 @@ from redis import Redis
 from harvester.frontier.keys import prefix_of, start_list_of
 from tests.bad_input.command import Answer, Place
 from tests.bluesky.conftest import Records
+from tests.chaos.servers import Valkey
 from tests.crash.harvest import Harvest
 from tests.sandbox.process import Sandbox
 
@@ -201,6 +202,30 @@ def test_a_redis_that_is_not_there_is_a_message_and_exit_code_3(
     assert worker.run() == 3, worker.said[-3000:]
     assert "Redis cannot be reached" in worker.said
     assert "Traceback" not in worker.said
+
+
+def test_a_redis_that_goes_away_is_a_pause(
+    serve: Serve, variables: dict[str, str], site: Sandbox, mongodb: Records, tmp_path: Path, free_port: int
+) -> None:
+    with Valkey(tmp_path / "valkey", free_port) as server:
+        variables["HARVESTER_REDIS_URL"] = server.uri
+        worker = serve(idle=-1)
+        worker.start()
+        push(server.uri, site.did(20))
+        until(partial(has_collected, mongodb, site.did(20)), worker)
+        push(server.uri, site.did(21))
+        server.end(signal.SIGKILL)
+        until(lambda: "Redis cannot be reached; the crawl pauses" in worker.said, worker)
+        server.start()
+        push(server.uri, site.did(22))
+        until(lambda: collected(mongodb) == {site.did(number) for number in (20, 21, 22)}, worker)
+        assert worker.said.count("Redis is back; the crawl goes on") == 1
+        assert worker.end(signal.SIGTERM) == 130, worker.said[-3000:]
+
+
+def push(url: str, entry: str) -> None:
+    with Redis.from_url(url) as client:
+        client.rpush(LIST, entry)
 
 
 # harvester feed

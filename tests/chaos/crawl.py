@@ -1,17 +1,17 @@
 """A crawl of the tree, with servers of its own, and what is to be seen of it."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import redis
 from pydantic import SecretStr
 
 from harvester.config import Config
 from harvester.frontier.connection import connect
-from harvester.frontier.entries import Status
+from harvester.frontier.entries import DeadLetter, Status
 from harvester.frontier.store import Frontier
 from tests.chaos.killing import Killed, Killing, Plan, Servers
 from tests.chaos.records import Document, TreeItem, documents
@@ -22,6 +22,7 @@ from tests.sandbox.tree import Tree
 from tests.sandbox.tree_process import TreeSite
 
 LEASE_S = 8
+T = TypeVar("T")
 
 
 class Crawl(NamedTuple):
@@ -51,12 +52,15 @@ class Crawl(NamedTuple):
             return Killing(plan, self.site, self.servers, self.workers, pending, lambda worker: 0).run()
 
     def status(self) -> Status:
-        return asyncio.run(self._status())
+        return asyncio.run(self._asked(Frontier.status))
 
-    async def _status(self) -> Status:
+    def dead(self) -> list[DeadLetter]:
+        return asyncio.run(self._asked(Frontier.dead))
+
+    async def _asked(self, question: Callable[[Frontier], Awaitable[T]]) -> T:
         client = connect(Config(redis_url=SecretStr(self.servers.redis.uri)))
         try:
-            return await Frontier(client, "tree").status()
+            return await question(Frontier(client, "tree"))
         finally:
             await client.aclose()
 

@@ -129,8 +129,7 @@ class Killing:
     def _kill_worker(self) -> int:
         """How many requests it held."""
         worker = self._workers.at_work(self._site.progress(), self._dice)
-        if worker is None:
-            return 0
+        assert worker, "it has ended just now"
         self._workers.kill(worker)
         held = self._held_by(worker)
         self._workers.start()

@@ -26,4 +26,5 @@ def test_a_worker_that_wakes_up_when_its_work_was_given_to_others_does_no_harm(t
         assert held
         assert crawled.stored() == crawled.expected(), crawled.workers.said
         assert status.balanced
+        assert crawled.dead() == []
         assert status.done == status.queued == status.seen

@@ -56,7 +56,13 @@ class Terminal:
     def __exit__(self, *_: object) -> None:
         self.process.kill()
         self.process.wait()
+        if self._ours >= 0:
+            self.hang_up()
+
+    def hang_up(self) -> None:
+        """Closes the window."""
         os.close(self._ours)
+        self._ours = -1
 
     def read_until(self, seen: Callable[[], bool]) -> None:
         """Reads what the crawl writes, until something is to be seen."""

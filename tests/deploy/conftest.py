@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from shutil import copytree, ignore_patterns
@@ -45,9 +46,22 @@ def records(mongodb_uri: str) -> Iterator[Records]:
 
 
 @pytest.fixture(scope="package")
-def variables(_started: Sandbox, mongodb_uri: str, redis_url: str, records: Records) -> dict[str, str]:
-    """Of the jobs."""
+def dependencies(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of all installed packages but harvester, as where Scrapyd runs."""
+    folder = tmp_path_factory.mktemp("dependencies")
+    for path in Path(sysconfig.get_path("purelib")).iterdir():
+        if "harvester" not in path.name and path.suffix != ".pth":
+            (folder / path.name).symlink_to(path)
+    return folder
+
+
+@pytest.fixture(scope="package")
+def variables(
+    _started: Sandbox, mongodb_uri: str, redis_url: str, records: Records, dependencies: Path
+) -> dict[str, str]:
+    """Of Scrapyd and its jobs."""
     return {
+        "PYTHONPATH": str(dependencies),
         "HARVESTER_MONGODB_URI": mongodb_uri,
         "HARVESTER_REDIS_URL": redis_url,
         "HARVESTER_DATABASE": records.name,

@@ -1,6 +1,7 @@
 """A real Scrapyd in a process of its own, with the project's configuration and a login, on a loopback port."""
 
 import base64
+import contextlib
 import json
 import os
 import subprocess
@@ -13,10 +14,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+import psutil
+
 from tests.sandbox.process import ROOT
 
 USER, PASSWORD = "operator", "sesame: open"
 PATIENCE_SECONDS = 120
+BARE_PYTHON = os.path.realpath(sys.executable)
+"""Without the packages of the environment that the tests run in."""
 
 
 class Scrapyd:
@@ -24,7 +29,10 @@ class Scrapyd:
 
     def __init__(self, folder: Path, port: int, variables: Mapping[str, str], entrypoint: bool = False) -> None:
         self.folder = folder
-        own = [str(ROOT / "deploy/docker/entrypoint"), "scrapyd"] if entrypoint else [sys.executable, "-m", "scrapyd"]
+        command = folder / "scrapyd"  # a Python that has only what PYTHONPATH says
+        command.write_text(f'#!/bin/sh\nexec "{BARE_PYTHON}" -m scrapyd "$@"\n')
+        command.chmod(0o755)
+        own = [str(ROOT / "deploy/docker/entrypoint"), "scrapyd"] if entrypoint else [str(command)]
         self._command = [*own, "--pidfile="]
         self.url = f"http://127.0.0.1:{port}"
         self._log = folder / "scrapyd.log"
@@ -38,8 +46,7 @@ class Scrapyd:
         self._environment = {
             **os.environ,
             "HOME": str(folder),
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-            "PYTHONPATH": "",
+            "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}",
             "PYTHONWARNINGS": "ignore",
             "SCRAPYD_HTTP_PORT": str(port),
             "SCRAPYD_USERNAME": USER,
@@ -62,11 +69,16 @@ class Scrapyd:
         self.wait_for(self._answers)
 
     def stop(self) -> None:
+        """Jobs that are left then are killed."""
         assert self._process
+        started = psutil.Process(self._process.pid).children(recursive=True)
         self._process.terminate()
         try:
             self._process.wait(PATIENCE_SECONDS)
-        except subprocess.TimeoutExpired:
+        finally:
+            for process in started:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
             self._process.kill()
             self._process.wait()
 

@@ -1,16 +1,20 @@
 """The egg holds all of the package, and the package works from inside of it."""
 
+import os
 import re
 import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from harvester import __version__
 from harvester.egg import build_egg
 from harvester.exceptions import UsageError
+from tests.deploy.scrapyd import BARE_PYTHON
 from tests.sandbox.process import ROOT
 
 PACKAGE = ROOT / "harvester"
@@ -50,12 +54,17 @@ def data_files() -> list[str]:
     ]
 
 
-def run(egg: Path, script: str, *arguments: str) -> str:
-    """What the script prints, where harvester is the egg."""
+@pytest.fixture
+def run(egg: Path, dependencies: Path) -> Callable[..., str]:
+    """What a script prints, where the only harvester is the egg."""
+    return partial(_run, egg, dependencies)
+
+
+def _run(egg: Path, dependencies: Path, script: str, *arguments: str) -> str:
     ran = subprocess.run(
-        [sys.executable, "-c", script, *arguments],
+        [BARE_PYTHON, "-c", script, *arguments],
         cwd=egg.parent,
-        env={"PYTHONPATH": str(egg), "PATH": ""},
+        env={"PYTHONPATH": f"{egg}{os.pathsep}{dependencies}", "PATH": ""},
         capture_output=True,
         text=True,
         timeout=120,
@@ -67,18 +76,19 @@ def run(egg: Path, script: str, *arguments: str) -> str:
 def test_every_file_of_the_package_is_in_the_egg_and_nothing_else(egg: Path) -> None:
     sources = {str(path.relative_to(ROOT)) for path in PACKAGE.rglob("*.py")}
     metadata = {"EGG-INFO/PKG-INFO", "EGG-INFO/entry_points.txt", "EGG-INFO/zip-safe"}
+    metadata.add(f"harvester-{__version__}.dist-info/METADATA")
     with zipfile.ZipFile(egg) as opened:
         assert set(opened.namelist()) == sources | {f"harvester/{path}" for path in data_files()} | metadata
         assert "[scrapy]\nsettings = harvester.settings" in opened.read("EGG-INFO/entry_points.txt").decode()
 
 
-def test_every_module_is_imported_from_inside_the_egg(egg: Path) -> None:
-    modules = run(egg, IMPORT_ALL, str(egg)).split()
+def test_every_module_is_imported_from_inside_the_egg(egg: Path, run: Callable[..., str]) -> None:
+    modules = run(IMPORT_ALL, str(egg)).split()
     assert len(modules) == len(list(PACKAGE.rglob("*.py"))) - 1
 
 
-def test_every_data_file_is_read_from_inside_the_egg(egg: Path) -> None:
-    assert len(run(egg, READ_ALL, *data_files()).splitlines()) == len(data_files()) > 0
+def test_every_data_file_is_read_from_inside_the_egg(run: Callable[..., str]) -> None:
+    assert len(run(READ_ALL, *data_files()).splitlines()) == len(data_files()) > 0
 
 
 def test_no_module_looks_for_files_beside_its_own() -> None:

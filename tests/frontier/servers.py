@@ -1,10 +1,12 @@
-"""Valkey servers of a test's own: with a password, TLS, as a cluster, behind a Sentinel."""
+"""Valkey servers of a test's own: with a password, by TLS, as a cluster, behind a Sentinel."""
 
+import asyncio
 import contextlib
 import socket
+import ssl
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 from harvester.services.binaries import find_binary
@@ -21,8 +23,7 @@ def valkey(folder: Path, *options: str, port: int = 0, sentinel: bool = False) -
         command += [str(folder / "sentinel.conf"), "--sentinel"]
     else:
         command += ["--save", "", "--appendonly", "no"]
-    command += ["--bind", "127.0.0.1", "--dir", str(folder)]
-    command += [] if "--tls-port" in options else ["--port", str(port)]
+    command += ["--bind", "127.0.0.1", "--dir", str(folder), "--port", str(port)]
     with (folder / f"valkey-{port}.log").open("ab") as log:
         process = subprocess.Popen([*command, *options], stdout=log, stderr=log)
     try:
@@ -31,6 +32,34 @@ def valkey(folder: Path, *options: str, port: int = 0, sentinel: bool = False) -
     finally:
         process.kill()
         process.wait()
+
+
+@contextlib.asynccontextmanager
+async def tls_in_front(plain: int, certificate: Path, key: Path) -> AsyncIterator[int]:
+    """Port at which the server of that port is reached by TLS: the Valkey in the wheel is built without it."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(65_536):
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection("127.0.0.1", plain)
+        for pair in ((reader, back), (there, writer)):
+            task = asyncio.create_task(copy(*pair))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
+    async with server:
+        yield int(server.sockets[0].getsockname()[1])
+        if tasks:
+            await asyncio.wait(tasks)
 
 
 def _await_port(port: int, process: subprocess.Popen[bytes]) -> None:

@@ -280,6 +280,16 @@ async def test_a_process_that_leaves_early_gives_back_what_it_had(runs: Runs) ->
     assert (await second.next_accounts(9))[0].did == "did:plc:ann"
 
 
+async def test_a_process_that_left_takes_nothing_and_frees_nothing_of_others(runs: Runs) -> None:
+    first, second = await runs.next(), await runs.next(alone=False)
+    await second.confirm([found("ann", "bob")])
+    assert len(await second.next_accounts(1)) == 1
+    await first.close()
+    await first.relieve()
+    assert await first.next_accounts(9) == []
+    assert [len(await second.next_accounts(9)), len(await runners(runs, second))] == [1, 1]
+
+
 async def test_what_failed_for_now_is_not_tried_again_by_a_process_that_joins(runs: Runs) -> None:
     first = await runs.next()
     await first.confirm([found("late")])

@@ -26,7 +26,7 @@ LONGEST_S = 3000
 def test_a_workers_memory_is_flat_while_the_frontier_grows_to_a_million_requests(
     tmp_path: Path, mongodb: Database[dict[str, Any]], mongodb_uri: str
 ) -> None:
-    with own_redis() as url, Redis.from_url(url) as redis, module("tests.bench.links", "1") as (_, port):
+    with own_redis() as url, Redis.from_url(url) as redis, module("tests.bench.links", "1") as (_, [port]):
         environment = os.environ | {
             "PYTHONPATH": str(ROOT),
             "REDIS_URL": url,

@@ -213,7 +213,7 @@ async def test_a_process_that_is_always_late_comes_to_its_turns(host: str) -> No
     """A turn that was missed is lost; but not every one."""
     queue = SharedHost(host, 0.1, 4)
     turn = queue.join()
-    answer = Answer(start=100_000, turns=1, again=0, silence=0, places=1, share=1)
+    answer = Answer(start=100_000, turns=1, again=0, silence=0, places=1, share=1, lacking=0)
     now, tries = 1000.0, 0
     while not turn.done():
         tries += 1

@@ -1,5 +1,7 @@
-"""harvester's settings, with the spiders of this folder."""
+"""harvester's settings, with the spiders of this folder, and without what keeps or judges runs: they start often."""
 
 from harvester.settings import *  # noqa: F403
 
 SPIDER_MODULES = ["tests.worker.spiders"]
+EXTENSIONS = {"scrapy.extensions.corestats.CoreStats": 0, "harvester.worker.reporter.WorkerReporter": 650}
+EXTENSIONS_BASE: dict[str, int] = {}

@@ -46,7 +46,6 @@ class MannersSpider(HarvesterSpider):
         "ITEM_PIPELINES": {},
         "SPIDER_MIDDLEWARES": {},
         "DOWNLOADER_MIDDLEWARES": {},
-        "SPIDERMON_ENABLED": False,
     }
     Arguments = MannersArguments
     arguments: MannersArguments

@@ -7,10 +7,11 @@ import sys
 from tests.dashboard.test_live import Terminal
 from tests.worker.running import Workers
 
+COMMAND = [sys.executable, "-m", "tests.worker.command", "worker", "manners", "--processes"]
+
 
 def test_a_terminal_shows_a_row_for_each_worker(workers: Workers) -> None:
-    command = [sys.executable, "-m", "tests.worker.command", "worker", "manners", "--processes", "2"]
-    with Terminal(columns=120, rows=30, environ=workers.environment, command=command) as terminal:
+    with Terminal("2", columns=120, rows=30, environ=workers.environment, command=COMMAND) as terminal:
         row = r"^ +{} +\d+ +running +\d+ s +[\d.]+ MB +[\d.]+ +[1-9][\d,]* +\d+ +0$"
         terminal.read_until(
             lambda: all(re.search(row.format(number), terminal.shown, re.MULTILINE) for number in (1, 2))
@@ -24,3 +25,11 @@ def test_a_terminal_shows_a_row_for_each_worker(workers: Workers) -> None:
     assert re.search(r"^\S+ \S+ \[worker 2\] \[scrapy.core.engine\] INFO: Spider opened$", terminal.text, re.MULTILINE)
     assert terminal.text.count("worker  ") == 1, "the table is torn"
     assert not terminal.screen.cursor.hidden
+
+
+def test_workers_drain_when_their_terminal_is_closed(workers: Workers) -> None:
+    with Terminal("1", columns=120, environ=workers.environment, command=COMMAND) as terminal:
+        terminal.read_until(lambda: re.search(r" running ", terminal.shown) is not None)
+        terminal.hang_up()
+        terminal.process.send_signal(signal.SIGHUP)
+        assert terminal.process.wait(60) == 130

@@ -9,6 +9,7 @@ local JOB, SITE, PRIORITY, SEQ, ATTEMPTS, DELIVERIES, TOKEN, URL, QUEUED, HISTOR
 local MOST_HISTORY = 10
 local MOST_PRIORITY = 4095
 local ARRIVALS = 2 ^ 40
+local SUSPECTS = '\1' -- in front of a site
 local CHUNK = 1000 -- arguments of one command; Lua's stack holds 8000
 
 local clock = redis.call('TIME')
@@ -101,8 +102,14 @@ local function enter(round, member)
     end
 end
 
+-- The line in which a request waits for its turn: that of its site. One that two workers were lost with may be what
+-- kills them. It waits in a line of its own kind, of which a worker holds one at a time: so none beside it is blamed.
+local function line_of(entry)
+    return entry[DELIVERIES] >= 2 and SUSPECTS .. entry[SITE] or entry[SITE]
+end
+
 local function make_ready(id, entry)
-    local job, site = entry[JOB], entry[SITE]
+    local job, site = entry[JOB], line_of(entry)
     local key = job .. '\0' .. site
     local here = readied[key]
     if not here then
@@ -145,7 +152,7 @@ local function unlease(worker, id, entry)
         unleased[worker] = ids
     end
     ids[#ids + 1] = id
-    held_of(worker, entry[SITE], -1)
+    held_of(worker, line_of(entry), -1)
     count(entry[JOB], 'leased', -1)
 end
 

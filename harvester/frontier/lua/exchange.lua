@@ -185,7 +185,8 @@ end
 local ids = {}
 
 local function take_from_site(job, site, n)
-    local most = math.min(n, per_site - held_of(worker, site, 0))
+    local most_held = string.sub(site, 1, 1) == SUSPECTS and 1 or per_site
+    local most = math.min(n, most_held - held_of(worker, site, 0))
     if most <= 0 then
         return 0, true
     end

@@ -16,7 +16,8 @@ local function weigh(key, times)
 end
 
 local sites, ready = {}, 0
-local function site_of(name)
+local function site_of(line)
+    local name = string.sub(line, 1, 1) == SUSPECTS and string.sub(line, 2) or line
     sites[name] = sites[name] or { ready = 0, leased = 0 }
     return sites[name]
 end

@@ -7,7 +7,7 @@
 --       10 how long a silent worker keeps its places  11 how long the host asked it to wait (0: did not)
 --       12 channel  13 host
 -- Gives until the first turn, how many turns, until it is worth asking again, until the silence ends,
--- places granted, places to come down to
+-- places granted, places to come down to, whether other workers lack places
 local ROTATION = 2000000  -- how long those keep the places that cannot be divided evenly
 
 local worker, channel, host = ARGV[1], ARGV[12], ARGV[13]
@@ -29,7 +29,7 @@ if now + wait > silent_until and wait > 0 then
 end
 
 -- Places
-local order, demands, others, unmet, is_known = {}, {}, 0, 0, false
+local order, demands, others, unmet, had = {}, {}, 0, 0, nil
 local entries = redis.call('HGETALL', KEYS[2])
 for i = 1, #entries, 2 do
   local name = entries[i]
@@ -37,7 +37,7 @@ for i = 1, #entries, 2 do
   if math.abs(now - heard_at) >= lease then
     redis.call('HDEL', KEYS[2], name)
   elseif name == worker then
-    is_known = true
+    had = tonumber(granted)
   else
     others = others + granted
     unmet = unmet + math.max(0, wants - granted)
@@ -45,7 +45,7 @@ for i = 1, #entries, 2 do
   end
 end
 -- Forgotten during an outage: so are others perhaps, whose requests are still under way.
-if was_known and not is_known and demand > 0 then settled_at = now + lease end
+if was_known and not had and demand > 0 then settled_at = now + lease end
 
 order[#order + 1], demands[worker] = worker, demand
 table.sort(order)
@@ -62,6 +62,7 @@ end
 local fair, granted = share[worker] or 0, held
 if now >= settled_at then granted = math.max(held, math.min(fair, limit - others)) end
 if unmet == 0 then fair = math.max(fair, granted) end
+if unmet > 0 and granted < (had or 0) then redis.call('PUBLISH', channel, '0 ' .. host) end
 if granted > 0 or demand > 0 then
   redis.call('HSET', KEYS[2], worker, string.format('%d %d %.0f', granted, demand, now))
   redis.call('PEXPIRE', KEYS[2], math.ceil(2 * lease / 1000))
@@ -84,4 +85,4 @@ redis.call('HSET', KEYS[1], 'next_at', string.format('%.0f', next_at),
   'silent_until', string.format('%.0f', silent_until), 'settled_at', string.format('%.0f', settled_at))
 local last = math.max(next_at, silent_until, settled_at) - now
 redis.call('PEXPIRE', KEYS[1], math.ceil(math.max(0, last) / 1000) + 60000)
-return {start, count, again, math.max(0, silent_until - now), granted, fair}
+return {start, count, again, math.max(0, silent_until - now), granted, fair, unmet > 0 and 1 or 0}
