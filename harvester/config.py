@@ -44,9 +44,9 @@ class Config(BaseSettings):
     contact: str = Field("https://github.com/harvester-crawler/harvester", min_length=3)
     """Where a site's operator reaches you: an address or a page. It is sent in the User-Agent."""
     requests_per_second: float = Field(8.0, ge=0)
-    """The most that one host is asked. 0: no limit (for servers of your own)."""
+    """The most that one host is asked, by all workers of one Redis together. 0: no limit (servers of your own)."""
     concurrent_per_host: int = Field(4, ge=1, le=64)
-    """The most requests to one host at the same time."""
+    """The most requests to one host at the same time, likewise."""
     plc_url: str = Field("https://plc.directory", pattern=r"^https?://[^/\s]+")
     """The directory of did:plc documents."""
     allow_private_hosts: bool = False

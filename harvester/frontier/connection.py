@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 from redis.asyncio import Redis, RedisCluster, Sentinel
 from redis.asyncio.cluster import ClusterNode
-from redis.asyncio.connection import parse_url
+from redis.asyncio.connection import Connection, SSLConnection, parse_url
 from redis.asyncio.retry import Retry
 from redis.backoff import ConstantBackoff
 from redis.exceptions import (
@@ -113,6 +113,25 @@ def unavailable(error: Exception) -> ServiceError:
     return ServiceError(f"Redis {what}: {_said(error)}. {_REMEDY}")
 
 
+class _CancellableMixin:
+    """Sends commands without asyncio.wait_for, which loses cancellations in Python 3.11: the task would go on."""
+
+    socket_timeout: float | None
+
+    async def send_packed_command(self, command: Any, check_health: bool = True) -> None:
+        timeout, self.socket_timeout = self.socket_timeout, None
+        try:
+            async with asyncio.timeout(timeout):
+                await super().send_packed_command(command, check_health)  # type: ignore[misc]
+        finally:
+            self.socket_timeout = timeout
+
+
+def _cancellable(kind: Any) -> Any:
+    """The same kind of connection, with which tasks can be cancelled."""
+    return type(kind.__name__, (_CancellableMixin, kind), {})
+
+
 def _single(url: str) -> Redis:
     options = parse_url(url)
     if not url.startswith("unix"):
@@ -120,6 +139,7 @@ def _single(url: str) -> Redis:
     client = Redis.from_url(url, **{name: value for name, value in OPTIONS.items() if name not in options})
     pool = client.connection_pool
     pool.connection_class(**pool.connection_kwargs)  # so that unknown options are noticed now
+    pool.connection_class = _cancellable(pool.connection_class)
     return client
 
 
@@ -149,6 +169,7 @@ def _behind_sentinel(rest: str, *, tls: bool) -> Redis:
         sentinel_options[name] = options["socket_connect_timeout"]
     sentinel: Any = Sentinel(nodes, sentinel_kwargs=sentinel_options, **options)  # type: ignore[no-untyped-call]
     client: Redis = sentinel.master_for(service, redis_class=_BehindSentinel)
+    client.connection_pool.connection_class = _cancellable(client.connection_pool.connection_class)
     return client
 
 
@@ -157,7 +178,10 @@ def _cluster(rest: str, *, tls: bool) -> RedisCluster:
     if path.strip("/") not in ("", "0"):
         raise ValueError("a cluster has only database 0")
     options = {**OPTIONS, **login, **options, "ssl": tls}
-    return RedisCluster(startup_nodes=[ClusterNode(host, port) for host, port in nodes], **options)
+    client = RedisCluster(startup_nodes=[ClusterNode(host, port) for host, port in nodes], **options)
+    for kwargs in (client.connection_kwargs, client.nodes_manager.connection_kwargs):
+        kwargs["connection_class"] = _cancellable(SSLConnection if tls else Connection)
+    return client
 
 
 def _parts(rest: str, default_port: int) -> tuple[dict[str, Any], list[tuple[str, int]], str, dict[str, Any]]:

@@ -17,7 +17,7 @@ class Push(NamedTuple):
     filtered: bool = True
     """False: queued though its fingerprint was seen (dont_filter)."""
     not_before: float = 0.0
-    """Epoch seconds. 0: ready at once."""
+    """Epoch seconds of this machine's clock. 0: ready at once."""
 
 
 class Done(NamedTuple):
@@ -94,7 +94,7 @@ class Exchange(NamedTuple):
     waiting: int
     leased_total: int
     next_due: float | None
-    """When the next waiting request becomes ready, in epoch seconds."""
+    """When the next waiting request becomes ready, in epoch seconds of this machine's clock."""
     held: int
     """Leases of this worker as Redis has them. When its own number differs, it should `reconcile`."""
     now: float

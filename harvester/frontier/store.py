@@ -6,6 +6,7 @@ ready`, always. What workers do is here; what people ask and do is in `desk`.
 """
 
 import asyncio
+import time
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -65,7 +66,7 @@ class Frontier(Desk):
             ready=ready,
             waiting=waiting,
             leased_total=leased_total,
-            next_due=due_ms / 1000 if due_ms else None,
+            next_due=time.time() + (due_ms - now_ms) / 1000 if due_ms else None,
             held=held,
             now=now_ms / 1000,
         )
@@ -110,19 +111,24 @@ def _wire(operations: Sequence[Operation]) -> tuple[bytes, bytes]:
             payloads.append(op.payload)
             first, last = last + 1, last + len(op.payload)
             what = ("push", name, str(number), number & LOW_BITS, first, last, op.token, op.url)
-            rows.append((*what, op.priority, op.job, op.site, int(op.not_before * 1000), op.filtered))
+            rows.append((*what, op.priority, op.job, op.site, _delay_ms(op.not_before), op.filtered))
         elif isinstance(op, Done):
             rows.append(("done", op.id, op.outcome))
         elif isinstance(op, Again):
             payloads.append(op.payload)
             first, last = last + 1, last + len(op.payload)
-            why = (op.outcome, _bounded(op.reason), int(op.not_before * 1000), op.attempt)
+            why = (op.outcome, _bounded(op.reason), _delay_ms(op.not_before), op.attempt)
             rows.append(("again", op.id, first, last, op.url, op.site, op.priority, *why))
         elif isinstance(op, Release):
             rows.append(("release", op.id))
         else:
             rows.append(("skip" if isinstance(op, Skip) else "dead", op.id, op.outcome, _bounded(op.reason)))
     return msgspec.msgpack.encode(rows), b"".join(payloads)
+
+
+def _delay_ms(not_before: float) -> int:
+    """From now, so that only Redis's clock counts: those of workers may differ."""
+    return max(0, int((not_before - time.time()) * 1000)) if not_before else 0
 
 
 def _bounded(reason: str) -> str:

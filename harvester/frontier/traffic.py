@@ -26,6 +26,9 @@ MOST_WAITING = 2000
 """Operations that wait to go out; whoever yields more requests waits too."""
 LINGER_S = 0.02
 """How long an operation waits for others to travel with."""
+PLENTY = 32
+"""A worker that holds more, while more is ready for others, makes nobody wait by lingering longer."""
+LONG_LINGER_S = 0.5
 BATCH = 64
 """Operations that are enough to go at once."""
 POLL_S = 0.5
@@ -109,6 +112,8 @@ class Traffic:
         """Has the end of a lease told in its turn."""
         self._held.discard(lease)
         self.push(operation)
+        if len(self._held) == PLENTY:
+            self._wake.set()
 
     def take(self) -> Leased | None:
         """A request to be worked on, if one is ready."""
@@ -153,13 +158,15 @@ class Traffic:
         if self._last is None:
             return 0.0
         due = self._last_at + self._heartbeat_s
+        plenty = len(self._held) > PLENTY and self._last.ready > 0
         if self._outgoing:
             hurry = len(self._outgoing) >= BATCH or len(self._held) <= 1
-            due = min(due, 0.0 if hurry else self._oldest_at + LINGER_S)
+            due = min(due, 0.0 if hurry else self._oldest_at + (LONG_LINGER_S if plenty else LINGER_S))
         if len(self._ready) <= PREFETCH // 2:
             if self._more:
                 return 0.0
-            due = min(due, self._last_at + POLL_S)
+            if not plenty:
+                due = min(due, self._last_at + POLL_S)
             if self._last.next_due is not None:
                 due = min(due, max(monotonic() + self._last.next_due - time(), self._last_at + LINGER_S))
         return due

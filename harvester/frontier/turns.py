@@ -26,8 +26,8 @@ from scrapy.crawler import Crawler
 
 from harvester.config import Config
 from harvester.ending import CHECK_S, Stopped, end, is_ending
-from harvester.exceptions import HarvesterError, ServiceError
-from harvester.frontier.connection import Patience, connect
+from harvester.exceptions import HarvesterError
+from harvester.frontier.connection import Patience, connect, unavailable
 from harvester.frontier.hosts import AHEAD_S, Answer, SharedHost
 from harvester.frontier.scripts import Script
 
@@ -153,13 +153,15 @@ class SharedTurns:
                 await self._patiently(partial(self._send, redis, hosts))
                 for host in hosts:
                     self._serve(host)
-        except (HarvesterError, RedisError) as error:
+        except HarvesterError as error:
             self._give_up(error)
+        except RedisError as error:
+            self._give_up(unavailable(error))
 
-    def _give_up(self, error: Exception) -> None:
+    def _give_up(self, error: HarvesterError) -> None:
         if not is_ending(self._crawler):
             logger.error("%s", error)
-            end(self._crawler, "service_error", ServiceError.exit_code)
+            end(self._crawler, "service_error", error.exit_code)
 
     async def _connected(self) -> Redis | RedisCluster:
         redis = self._redis

@@ -57,7 +57,10 @@ class BlueskyArguments(SpiderArguments):
 
     seeds: str = Field(
         "",
-        description="accounts to begin with: handles, DIDs or profile addresses, comma-separated; @FILE; - for stdin",
+        description=(
+            "accounts to begin with: handles, DIDs or profile addresses, comma-separated; @FILE; - for stdin; "
+            "none: those of the start list"
+        ),
     )
     depth: int = Field(
         1, ge=0, le=10, description="how many steps from the seeds accounts are harvested; 0: the seeds alone"

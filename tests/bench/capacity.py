@@ -137,7 +137,9 @@ def speed(measured: Measured) -> str:
             workers = -(-rate // (measured.pages_per_cpu_second * LOAD))
             busy = rate * measured.redis_ms / 1000
             sites = -(-rate // PER_SECOND)
-            lines.append(f"| {pages:,} | {days} | {rate:,.0f} | {workers:,.0f} | {busy:.2f} | {sites:,.0f} |")
+            lines.append(
+                f"| {pages:,} | {days} | {rate:,.{int(rate < 10)}f} | {workers:,.0f} | {busy:.2f} | {sites:,.0f} |"
+            )
     return "\n".join(lines) + "\n"
 
 

@@ -32,7 +32,7 @@ local scope, added = scope_of(ARGV[1]), 0
 for _, pair in ipairs(cmsgpack.unpack(ARGV[2])) do
     if see(scope, pair[1], pair[2]) then added = added + 1 end
 end
-write_scopes()
+finish()
 return added
 """
 HOLDS = """

@@ -84,11 +84,15 @@ def empty_scrapyd(tmp_path_factory: pytest.TempPathFactory, variables: dict[str,
 
 
 @pytest.fixture(scope="package")
-def scrapyd(empty_scrapyd: Scrapyd) -> Scrapyd:
+def first_deploy(empty_scrapyd: Scrapyd) -> Answer:
+    """That of this checkout."""
+    return run_deploy(empty_scrapyd, ROOT)
+
+
+@pytest.fixture(scope="package")
+def scrapyd(empty_scrapyd: Scrapyd, first_deploy: Answer) -> Scrapyd:
     """A Scrapyd to which this checkout was deployed."""
-    answer = run_deploy(empty_scrapyd, ROOT)
-    assert answer.returncode == 0, answer.stderr
-    assert "bluesky" in answer.stdout
+    assert first_deploy.returncode == 0, first_deploy.stderr
     return empty_scrapyd
 
 

@@ -12,9 +12,13 @@ from pydantic import SecretStr
 from harvester.config import Config
 from harvester.deploy import deploy
 from harvester.exceptions import DeployError, ServiceError, UsageError
-from tests.deploy.conftest import run_deploy
+from tests.deploy.conftest import Answer, run_deploy
 from tests.deploy.scrapyd import PASSWORD, USER, Scrapyd
 from tests.sandbox.process import ROOT
+
+
+def files_of(root: Path) -> set[Path]:
+    return {path for path in root.rglob("*") if "__pycache__" not in path.parts}
 
 
 def versions(scrapyd: Scrapyd) -> list[str]:
@@ -22,14 +26,11 @@ def versions(scrapyd: Scrapyd) -> list[str]:
     return found
 
 
-def test_the_deployed_version_lists_its_spiders_and_the_checkout_stays_as_it_was(scrapyd: Scrapyd) -> None:
-    before = {path.name for path in ROOT.iterdir()}
-    answer = run_deploy(scrapyd, ROOT)
-    assert answer.returncode == 0, answer.stderr
+def test_the_deployed_version_lists_its_spiders(scrapyd: Scrapyd, first_deploy: Answer) -> None:
     newest = versions(scrapyd)[-1]
-    assert f"Deployed harvester {newest} " in answer.stdout
+    assert f"Deployed harvester {newest} " in first_deploy.stdout
+    assert "bluesky" in first_deploy.stdout
     assert "bluesky" in scrapyd.get("listspiders", project="harvester", _version=newest)["spiders"]
-    assert {path.name for path in ROOT.iterdir()} <= before | {"__pycache__"}
 
 
 @pytest.mark.parametrize(
@@ -72,9 +73,14 @@ async def test_a_version_that_is_there_already_is_refused_and_stays(scrapyd: Scr
     assert versions(scrapyd) == before
 
 
-def test_it_is_said_when_jobs_would_use_another_version(scrapyd: Scrapyd) -> None:
-    answer = run_deploy(scrapyd, ROOT, "--version", "1")
+def test_it_is_said_when_jobs_would_use_another_version_and_the_checkout_stays_as_it_was(
+    scrapyd: Scrapyd, copy_of_checkout: Callable[[], Path]
+) -> None:
+    root = copy_of_checkout()
+    before = files_of(root)
+    answer = run_deploy(scrapyd, root, "--version", "1")
     assert answer.returncode == 0
+    assert files_of(root) == before
     assert f"still use {versions(scrapyd)[-1]}" in answer.stdout
     scrapyd.post("delversion", project="harvester", version="1")
 

@@ -151,6 +151,26 @@ async def test_a_server_behind_a_sentinel_works_also_after_a_failover(watched: t
     await redis.aclose()
 
 
+async def test_a_worker_goes_on_when_redis_was_killed_and_is_started_again(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    config, durable = _config(f"redis://127.0.0.1:{port}/0"), ("--appendonly", "yes")
+    redis, crawler = connect(config), _crawler()
+    frontier, patiently = Frontier(redis, "spider"), Patience(crawler, config)
+    with valkey(tmp_path, *durable, port=port):
+        told = await frontier.exchange("w", [push(n) for n in range(5000)], wanted=10)
+    operations = [Done(leased.id) for leased in told.leased]
+    task = asyncio.create_task(patiently(lambda: frontier.exchange("w", operations, wanted=10)))
+    async with asyncio.timeout(60):
+        while not cast("Any", crawler).stats.values:
+            await asyncio.sleep(0.01)
+    with valkey(tmp_path, *durable, port=port):
+        told = await task
+        assert (told.stale, len(told.leased), told.held) == (0, 10, 10)
+        status = await frontier.status()
+        assert (status.queued, status.done, status.balanced) == (5000, 10, True)
+    await redis.aclose()
+
+
 @pytest.mark.parametrize(
     ("url", "said"),
     [
@@ -261,3 +281,21 @@ async def test_what_is_no_outage_is_not_waited_for(tmp_path: Path) -> None:
 
 def test_a_cluster_has_a_client_of_its_own() -> None:
     assert isinstance(client_of("rediss+cluster://user:password@one.example:7000,two.example"), RedisCluster)
+
+
+async def test_a_task_that_asks_redis_can_be_cancelled_at_any_moment(redis_url: str) -> None:
+    redis: Any = client_of(redis_url)
+
+    async def ask() -> None:
+        while True:
+            await redis.ping()
+
+    for delay in range(40):
+        task = asyncio.create_task(ask())
+        await asyncio.sleep(delay * 0.0003)
+        task.cancel()
+        _, unheard = await asyncio.wait([task], timeout=10)
+        if unheard:
+            task.cancel()
+        assert not unheard, "the task goes on"
+    await redis.aclose()

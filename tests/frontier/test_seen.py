@@ -104,7 +104,9 @@ async def test_a_fingerprint_costs_at_most_12_bytes(alone: Redis) -> None:
     numbers = _numbers(200_000, 4)
     await add(alone, frontier.spider, numbers)
     grown = (await alone.info("memory"))["used_memory"] - before
-    assert (await frontier.status()).seen == 200_010
+    status = await frontier.status()
+    assert status.seen == 200_010
+    assert 0.7 * grown < status.memory_bytes < 1.3 * grown
     assert grown / len(numbers) <= 12
     assert await frontier.forget(numbers[:1000]) == 1000
 

@@ -20,7 +20,7 @@ AT_ONCE, PER_SECOND = 3, 20
 QUICK, SLOW = 80, 40
 """Requests of each worker to each of the hosts."""
 WINDOW_S = 2.0
-LATE = 1.3
+LATE = 1.4
 """A turn may be used a little late, so that a window holds some of the turns before it."""
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals")
 
@@ -195,6 +195,17 @@ async def test_end_of_the_run_is_not_kept_waiting_by_redis(tmp_path: Path) -> No
             crawled = await workers.end("a")
     assert crawled.stats["finish_reason"] == "shutdown"
     assert {result.error for result in crawled.results if result.status != 200} <= {"Stopped"}
+
+
+async def test_a_redis_that_refuses_the_login_ends_the_run(tmp_path: Path, redis_url: str) -> None:
+    """Nobody is asked meanwhile."""
+    async with Site() as site:
+        plan = Plan([f"{site.url}/{number}" for number in range(3)], settings=SETTINGS)
+        crawled = await crawl(plan, tmp_path, redis_url=redis_url.replace("//", "//nobody:wrong@"))
+    assert crawled.stats["finish_reason"] == "service_error"
+    assert crawled.stats["harvester/exit_code"] == 3
+    assert "Redis refuses harvester" in crawled.log
+    assert not site.arrivals
 
 
 async def test_servers_of_ones_own_are_asked_without_redis(tmp_path: Path) -> None:

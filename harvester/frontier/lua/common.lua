@@ -122,9 +122,9 @@ local function make_ready(id, entry)
     count(job, 'ready', 1)
 end
 
-local function place(id, entry, due)
-    if due > now then
-        waits[#waits + 1] = due
+local function place(id, entry, delay)
+    if delay > 0 then
+        waits[#waits + 1] = now + delay
         waits[#waits + 1] = id
         count(entry[JOB], 'waiting', 1)
     else

@@ -16,7 +16,7 @@ local seq = tonumber(state[2] or 0)
 local apply = {}
 
 function apply.push(op)
-    local _, id, fingerprint, low, first, last, token, url, priority, job, site, due, filtered = unpack(op)
+    local _, id, fingerprint, low, first, last, token, url, priority, job, site, delay, filtered = unpack(op)
     if not see(scope_of(job), fingerprint, low) then
         local entry = filtered and load(id)
         if filtered and not (entry and entry[TOKEN] == token) then
@@ -39,7 +39,7 @@ function apply.push(op)
     end
     store(id, entry)
     bodies[id] = string.sub(payloads, first, last)
-    place(id, entry, due)
+    place(id, entry, delay)
     accepted = accepted + 1
 end
 
@@ -87,7 +87,7 @@ function apply.dead(op)
 end
 
 function apply.again(op)
-    local _, id, first, last, url, site, priority, outcome, reason, due, attempt = unpack(op)
+    local _, id, first, last, url, site, priority, outcome, reason, delay, attempt = unpack(op)
     local entry = ended(id)
     if entry then
         entry[SITE], entry[PRIORITY], entry[URL] = site, priority, url
@@ -98,7 +98,7 @@ function apply.again(op)
         remember(entry, attempt and 'retry' or 'redirect', outcome, reason)
         store(id, entry)
         bodies[id] = string.sub(payloads, first, last)
-        place(id, entry, due)
+        place(id, entry, delay)
     end
 end
 

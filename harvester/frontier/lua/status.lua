@@ -54,8 +54,9 @@ for _, job in ipairs(redis.call('SMEMBERS', P .. 'scopes')) do
     seen = seen + (jobs[job].seen or 0)
     local scope = scope_of(job)
     local shards = scope.size + scope.split
-    for shard = 0, math.min(shards, SAMPLES) - 1 do
-        weigh(scope.key .. shard, shards / math.min(shards, SAMPLES))
+    local samples = math.min(shards, SAMPLES)
+    for i = 0, samples - 1 do -- evenly: those that were split lately hold half as many
+        weigh(scope.key .. math.floor(i * shards / samples), shards / samples)
     end
 end
 for _, name in ipairs({ 'entries', 'payloads', 'waiting', 'dead', 'skipped' }) do
