@@ -5,6 +5,7 @@ scrapyd-client's classes cannot upload. Scrapyd keeps an egg that it cannot run,
 """
 
 import asyncio
+import contextlib
 import json
 import logging
 import re
@@ -65,8 +66,8 @@ async def deploy(config: Config, url: str, project: str, version: str, egg: byte
             fate = await _take_back(scrapyd, project, version)
             raise DeployError(f"Scrapyd cannot run {project} {version}, {fate}. It says:\n{error}") from None
         except (asyncio.CancelledError, ServiceError):
-            logger.warning("Whether %s %s runs is not known; it is removed", project, version)
-            await _take_back(scrapyd, project, version)
+            fate = await _take_back(scrapyd, project, version)
+            logger.warning("Whether %s %s can run is not known, %s", project, version, fate)
             raise
         versions = await scrapyd.versions(project)
         return Deployed(project, version, spiders, versions[-1])
@@ -74,13 +75,17 @@ async def deploy(config: Config, url: str, project: str, version: str, egg: byte
 
 async def _take_back(scrapyd: "Scrapyd", project: str, version: str) -> str:
     """Removes the version; says what became of it."""
+    refusal: Exception
     try:
         await scrapyd.post("delversion", {"project": project, "version": version})
     except (_ErrorAnswer, ServiceError) as error:
+        refusal = error
+    else:
+        return "and it was removed there"
+    with contextlib.suppress(_ErrorAnswer, ServiceError):
         if version not in await scrapyd.versions(project):
             return "and did not keep it"
-        return f"and it could not be removed ({error}): remove it by hand, or jobs will use it"
-    return "and it was removed there"
+    return f"and it could not be removed ({refusal}): remove it by hand, or jobs will use it"
 
 
 class _ErrorAnswer(Exception):

@@ -4,6 +4,7 @@ import random
 from asyncio import Future, TimerHandle, get_running_loop
 from collections import deque
 from typing import NamedTuple
+from weakref import WeakSet
 
 AHEAD_S = 0.2
 """How far ahead a turn may lie when it is given."""
@@ -48,6 +49,7 @@ class SharedHost:
         self.interval_s = interval_s
         self.waiting: deque[Future[None]] = deque()
         """Requests in the order in which they came."""
+        self._impatient: WeakSet[Future[None]] = WeakSet()
         self.timer: TimerHandle | None = None
         self.silent_until = 0.0
         self.untold = False
@@ -81,15 +83,24 @@ class SharedHost:
         self._told_places = self._told_demand = 0
         self._telling_until = 0.0
 
-    def join(self, again: bool = False) -> Future[None]:
+    def join(self, again: bool = False, patient: bool = True) -> Future[None]:
         """One more request waits; `again`: one that had its turn and could not use it."""
         turn: Future[None] = get_running_loop().create_future()
+        if not patient:
+            self._impatient.add(turn)
         if again:
             self._under_way -= 1
             self.waiting.appendleft(turn)
         else:
             self.waiting.append(turn)
         return turn
+
+    def send_away(self, exception: Exception) -> None:
+        """Raises it in all requests that are not patient."""
+        for turn in self._impatient:
+            if not turn.done():
+                turn.set_exception(exception)
+        self._impatient.clear()
 
     def serve(self, now: float) -> float | None:
         """Lets go those whose turn it is. Returns when something may change by itself."""

@@ -39,6 +39,8 @@ class Frontier(Desk):
         self._max_deliveries = max_deliveries
         self._heard: dict[str, int] = {}
         """The number of the last answer that each worker got. Leases given later are unknown to it."""
+        self._held: defaultdict[str, set[str]] = defaultdict(set)
+        """Ids that each worker was told to hold, and has not ended."""
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def exchange(
@@ -57,9 +59,15 @@ class Frontier(Desk):
             head, payloads = await self._run("exchange", worker, heard, wanted, per_site, *told)
             answer = msgspec.msgpack.decode(head)
             self._heard[worker] = answer[0]
-        now_ms, accepted, duplicates, stale, ready, waiting, leased_total, due_ms, held, rows = answer[1:]
+            leases = _leases(answer[-1], payloads)
+            known = self._held[worker]
+            known.difference_update(each.id for each in operations if not isinstance(each, Push))
+            known.update(lease.id for lease in leases)
+            if answer[-2] != len(known):  # a Redis that was killed may have lost its last second
+                await self._in_chunks("give_back", worker, CHUNK, msgspec.msgpack.encode(list(known)))
+        now_ms, accepted, duplicates, stale, ready, waiting, leased_total, due_ms, held, _ = answer[1:]
         return Exchange(
-            leased=_leases(rows, payloads),
+            leased=leases,
             accepted=accepted,
             duplicates=duplicates,
             stale=stale,
@@ -82,12 +90,14 @@ class Frontier(Desk):
     async def reconcile(self, worker: str, held: Collection[str]) -> int:
         """Gives back the leases that the worker does not know of, unspent; returns how many."""
         async with self._turns[worker]:
+            self._held[worker].intersection_update(held)
             return await self._in_chunks("give_back", worker, CHUNK, msgspec.msgpack.encode(list(held)))
 
     async def leave(self, worker: str) -> None:
         """Gives back all leases of the worker, unspent, and forgets it."""
         async with self._turns[worker]:
             await self._in_chunks("give_back", worker, CHUNK, "")
+            self._held.pop(worker, None)
 
     async def _in_chunks(self, name: str, *arguments: str | bytes | float) -> int:
         total, more = 0, 1

@@ -35,8 +35,18 @@ logger = logging.getLogger(__name__)
 
 CHANNEL = "harvester:silences"
 """Where a silence is told to those who hold turns. Messages: microseconds, a space, the host; 0: it has free places."""
+LONG_S = 2.0
+"""A silence that is longer is not waited for here by requests that can wait elsewhere."""
 LEAVE_S = 2.0
 """How long the end of a run may take to give places back; they come back by themselves a little later."""
+
+
+class Silenced(Exception):
+    """The host wants to be left alone for a long time. Raised by `take`."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
 
 
 class SharedTurns:
@@ -58,14 +68,17 @@ class SharedTurns:
         self._closed = False
         crawler.signals.connect(self.close, signals.spider_closed)
 
-    async def take(self, name: str) -> None:
-        """Waits for a place and a turn. Raises Stopped when the run ends before."""
+    async def take(self, name: str, *, patient: bool = True) -> None:
+        """Waits for a place and a turn. Raises Stopped when the run ends before.
+
+        Who is not patient gets a Silenced when the host begins to want a long silence, or does already.
+        """
         if self._closed or is_ending(self._crawler):
             raise Stopped("the crawl is being stopped")
         if not self._background:
             self._background = [asyncio.create_task(self._beat()), asyncio.create_task(self._listen())]
         host = self._host(name)
-        turn = host.join()
+        turn = host.join(patient=patient)
         self._serve(host)
         while True:
             try:
@@ -76,7 +89,7 @@ class SharedTurns:
                 raise
             if host.silent_until <= monotonic():
                 return
-            turn = host.join(again=True)  # the silence began after the turn was given
+            turn = host.join(again=True, patient=patient)  # the silence began after the turn was given
             self._serve(host)
 
     def leave(self, name: str) -> None:
@@ -127,6 +140,8 @@ class SharedTurns:
     def _serve(self, host: SharedHost) -> None:
         """Lets go those whose turn it is, and sees to it that the others' comes."""
         now = monotonic()
+        if (silence := host.silent_until - now) > LONG_S:
+            host.send_away(Silenced(silence))
         again_at = host.serve(now)
         if host.timer:
             host.timer.cancel()

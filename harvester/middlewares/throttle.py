@@ -23,7 +23,9 @@ from scrapy.http import Headers, Response
 
 from harvester.config import Config, load_config
 from harvester.ending import CHECK_S, pause
-from harvester.frontier.turns import SharedTurns
+from harvester.frontier.leases import LEASE, NOT_BEFORE, WHY
+from harvester.frontier.turns import LONG_S, SharedTurns, Silenced
+from harvester.outcomes import Outcome
 
 logger = logging.getLogger(__name__)
 
@@ -42,8 +44,8 @@ _OWN_SERVERS_AT_ONCE = 16
 class Turns(Protocol):
     """Who may ask a host, and when."""
 
-    async def take(self, name: str) -> None:
-        """Waits until a request may go to the host. Raises Stopped when the run ends before."""
+    async def take(self, name: str, *, patient: bool = True) -> None:
+        """Waits until a request may go to the host. Raises Stopped, and Silenced to who is not patient."""
 
     def leave(self, name: str) -> None:
         """The request has come to its end."""
@@ -65,11 +67,13 @@ class OwnServers:
         self._silent_until: defaultdict[str, float] = defaultdict(float)
         """On the monotonic clock, so that setting the machine's clock stops nobody."""
 
-    async def take(self, name: str) -> None:
+    async def take(self, name: str, *, patient: bool = True) -> None:
         await self._places[name].acquire()
         try:
             await pause(self._crawler, 0.0)
             while (wait := self._silent_until[name] - time.monotonic()) > 0:
+                if wait > LONG_S and not patient:
+                    raise Silenced(wait)  # noqa: TRY301
                 await pause(self._crawler, min(wait, CHECK_S))
         except BaseException:
             self.leave(name)
@@ -106,10 +110,18 @@ class ThrottleMiddleware:
     def from_crawler(cls, crawler: Crawler) -> Self:
         return cls(crawler, load_config())
 
-    async def process_request(self, request: Request) -> None:
+    async def process_request(self, request: Request) -> Request | None:
+        """A request of the frontier waits there while its host wants to be left alone for long."""
         name = urlsplit(request.url).netloc.rpartition("@")[2].lower()
-        await self._turns.take(name)
+        try:
+            await self._turns.take(name, patient=LEASE not in request.meta)
+        except Silenced as silence:
+            again = request.replace(dont_filter=True)
+            again.meta[NOT_BEFORE] = time.time() + silence.seconds
+            again.meta[WHY] = (Outcome.RATE_LIMITED, f"{name} asks to wait", False)
+            return again
         request.meta[_TURN] = name
+        return None
 
     def process_response(self, request: Request, response: Response) -> Response:
         name = request.meta.get(_TURN)

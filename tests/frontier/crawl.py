@@ -39,7 +39,7 @@ class Fates(Spider):
         errback = getattr(self, f"{name}_failed", None)
         return Request(self.site + path, callback, errback=errback, **attributes)
 
-    def parse(self, response: Response) -> Iterator[Any]:  
+    def parse(self, response: Response) -> Iterator[Any]:
         yield {"url": response.url.removeprefix(self.site)}
 
     def on_links(self, response: Response) -> Iterator[Any]:

@@ -161,7 +161,9 @@ async def test_a_worker_goes_on_when_redis_was_killed_and_is_started_again(tmp_p
     operations = [Done(leased.id) for leased in told.leased]
     task = asyncio.create_task(patiently(lambda: frontier.exchange("w", operations, wanted=10)))
     async with asyncio.timeout(60):
-        while not cast("Any", crawler).stats.values:
+        while True:
+            if cast("Any", crawler).stats.values:
+                break
             await asyncio.sleep(0.01)
     with valkey(tmp_path, *durable, port=port):
         told = await task

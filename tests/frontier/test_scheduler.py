@@ -1,17 +1,19 @@
 """Whatever happens to a request on its way through Scrapy, it ends in exactly one fate, with a reason."""
 
+import asyncio
 from collections.abc import AsyncIterator
+from itertools import pairwise
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 import redis.asyncio
-from harvester.frontier.entries import Fate
-from harvester.frontier.store import Frontier
 from scrapy import Request
 from scrapy.utils.request import fingerprint
 
-from tests.crawling import Answer, Site
+from harvester.frontier.entries import Fate
+from harvester.frontier.store import Frontier
+from tests.crawling import LONGEST_S, Answer, Site
 from tests.frontier.crawl import crawl
 
 FINE = Answer(kind="text/plain", body=b"fine")
@@ -142,3 +144,26 @@ async def test_a_crawl_that_is_all_done_ends_at_once_and_says_so(frontier: Front
     assert again.reason == "finished"
     assert again.items == []
     assert f"harvester frontier forget {frontier.spider} --all" in again.log
+
+
+async def test_requests_wait_in_the_frontier_while_their_site_wants_to_be_left_alone(
+    frontier: Frontier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They occupy no worker meanwhile, and it costs them no attempt."""
+    monkeypatch.setenv("HARVESTER_REQUESTS_PER_SECOND", "50")
+    paths = ["/busy", *(f"/page/{number}" for number in range(100))]
+    async with Page({"/busy": [Answer(429, b"", {"Retry-After": "8"}), FINE]}) as site:
+        running = asyncio.create_task(crawl(tmp_path, frontier.spider, site.url, *paths))
+        async with asyncio.timeout(LONGEST_S):
+            while (status := await frontier.status()).waiting < 50:
+                assert not running.done(), await running
+                await asyncio.sleep(0.05)
+        crawled = await running
+        arrivals = sorted(arrival.at for arrival in site.arrivals)
+        asked = {path: site.count(path) for path in paths}
+    assert status.leased < 5
+    assert max(later - earlier for earlier, later in pairwise(arrivals)) >= 7.5
+    assert asked == {**dict.fromkeys(paths, 1), "/busy": 2}
+    assert sorted(crawled.items) == sorted(paths)
+    after = await frontier.status()
+    assert (after.balanced, after.done, after.retried) == (True, len(paths), 1)

@@ -110,6 +110,19 @@ async def test_leases_that_a_worker_does_not_know_are_given_back(frontier: Front
     assert (await frontier.status()).workers[ONE].leased == 2
 
 
+async def test_what_a_killed_redis_forgot_is_made_good(frontier: Frontier, redis: Redis) -> None:
+    await frontier.exchange(ONE, [push(n) for n in range(5)], wanted=3)
+    before = {key: await redis.dump(key) async for key in redis.scan_iter(match=f"{frontier.prefix}*")}
+    await frontier.exchange(ONE, [Done("0"), Done("1")])
+    for key, value in before.items():
+        await redis.restore(key, 0, value, replace=True)
+    await frontier.exchange(ONE, [])
+    status = await frontier.status()
+    assert (status.ready, status.leased, status.done, status.balanced) == (4, 1, 0, True)
+    told = await frontier.exchange(ONE, [Done("2")], wanted=9)
+    assert [leased.id for leased in told.leased] == ["0", "1", "3", "4"]
+
+
 async def test_a_worker_that_leaves_gives_all_back_unspent(frontier: Frontier) -> None:
     await frontier.exchange(ONE, [push(n) for n in range(2500)], wanted=2500, per_site=5000)
     await frontier.leave(ONE)
