@@ -24,7 +24,7 @@ class LeaseMiddleware:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         if not issubclass(load_object(crawler.settings["SCHEDULER"]), Scheduler):
-            raise NotConfigured("the spider's requests are not in the frontier")
+            raise NotConfigured  # the requests are not in the frontier; with a sentence Scrapy would log a warning
         return cls(crawler)
 
     async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:

@@ -115,7 +115,7 @@ async def test_what_a_killed_redis_forgot_is_made_good(frontier: Frontier, redis
     before = {key: await redis.dump(key) async for key in redis.scan_iter(match=f"{frontier.prefix}*")}
     await frontier.exchange(ONE, [Done("0"), Done("1")])
     for key, value in before.items():
-        await redis.restore(key, 0, value, replace=True)
+        await redis.restore(key, 0, value or b"", replace=True)
     await frontier.exchange(ONE, [])
     status = await frontier.status()
     assert (status.ready, status.leased, status.done, status.balanced) == (4, 1, 0, True)
