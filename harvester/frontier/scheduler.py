@@ -94,6 +94,8 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
                 "Everything asked for was fetched before. To fetch it anew: harvester frontier forget %s --all",
                 self.spider.name,
             )
+        if self._traffic.shared and hasattr(self.spider, "resumed"):
+            self.spider.resumed = True  # so its counts are those of a part
         try:
             await self._traffic.close()
         except HarvesterError as error:

@@ -70,6 +70,8 @@ class Traffic:
         self._closing = False
         self._task: asyncio.Task[None] | None = None
         self._failed = False
+        self.shared = False
+        """Whether other workers, or an earlier run, have a part in the crawl."""
         self.empty_since: float | None = None
         """On the monotonic clock, since when nothing is left in the whole frontier."""
 
@@ -184,6 +186,8 @@ class Traffic:
             self._room.set()
         self._ready.extend(told.leased)
         self._held.update(leased.id for leased in told.leased)
+        begun = self._last is None and told.ready + told.waiting > 0
+        self.shared = self.shared or begun or told.leased_total > told.held
         self._last, self._last_at = told, monotonic()
         self._more = bool(wanted) and len(told.leased) == wanted
         empty = not (told.ready or told.waiting or told.leased_total or self._outgoing)

@@ -72,7 +72,7 @@ class MongoDB(Server):
 
 
 class Redis(Server):
-    """A Valkey or Redis that appends every change to a file and flushes it each second."""
+    """A Valkey or Redis that has every change on disk before it answers; workers tell it many at a time."""
 
     name = "valkey"
     title = "Redis"
@@ -93,7 +93,7 @@ class Redis(Server):
 
     def command(self, binary: str, data: Path, port: int) -> list[str]:
         command = [binary, "--bind", "127.0.0.1", "--port", str(port), "--dir", str(data), "--save", ""]
-        return [*command, "--appendonly", "yes", "--appendfsync", "everysec"]
+        return [*command, "--appendonly", "yes", "--appendfsync", "always"]
 
     def uri(self, port: int) -> str:
         return f"redis://127.0.0.1:{port}/0"

@@ -25,7 +25,16 @@ class Worker(NamedTuple):
 class Workers:
     """`with Workers(...) as workers`: none outlives the block."""
 
-    def __init__(self, site: TreeSite, folder: Path, settings: str, poison: int, variables: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        site: TreeSite,
+        folder: Path,
+        settings: str,
+        poison: int,
+        variables: Mapping[str, str],
+        name: str = "tree-worker",
+    ) -> None:
+        self._name = name
         self._folder = folder
         self._log = folder / "log"
         self._command = [sys.executable, "-m", "scrapy", "crawl", "tree", "-a", f"url={site.url}"]
@@ -55,7 +64,7 @@ class Workers:
 
     def start(self) -> Worker:
         self._started += 1
-        agent = f"tree-worker-{self._started}"
+        agent = f"{self._name}-{self._started}"
         command = [*self._command, "-s", f"USER_AGENT={agent}"]
         with self._log.open("ab") as log:
             process = subprocess.Popen(

@@ -59,7 +59,7 @@ def test_a_request_survives_the_frontier_whole(kind: str) -> None:
 
 
 REFUSED: dict[str, tuple[Callable[[], Request], str]] = {
-    "lambda": (lambda: Request(URL, lambda response: None), "is no method of the spider codec"),
+    "function": (lambda: Request(URL, print), "is no method of the spider codec"),
     "method of another": (lambda: Request(URL, Other().parse), "is no method of the spider codec"),
     "errback": (lambda: Request(URL, SPIDER.on_page, errback=print), "its errback"),
     "object": (lambda: Request(URL, meta={"page": object()}), "meta['page'] is an object"),
