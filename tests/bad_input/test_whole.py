@@ -26,16 +26,19 @@ def test_a_service_that_begins_to_refuse_is_left_alone_and_the_next_run_complete
     assert untruths(site, stored(place.database), fates(place.database)["accounts"]) == []
 
 
-def test_the_same_crawl_is_not_run_twice_at_once(place: Place, site: Sandbox) -> None:
+def test_the_same_command_typed_twice_runs_one_crawl_in_two_processes(place: Place, site: Sandbox) -> None:
     slow = site.fault("slow", "getAuthorFeed", seconds=1)
     first, second = harvest_of(place, site), harvest_of(place, site)
     second.log = place.folder / "second.log"
-    with begun(first) as process:
+    with begun(first):
         assert first.running_until(lambda: documents(place.database) > 0), first.said
-        assert second.run() == 2, second.said
-        assert f"is being run by process {process.pid}" in second.said
-        assert "Wait until it has ended, stop it, or start one with other arguments" in second.said
-        assert Answer(2, second.said).is_for_people(), second.said
-        site.clear_faults(slow)
-        assert first.wait() == 0, first.said
+        with begun(second):
+            assert second.running_until(lambda: "together with 1 other process" in second.said), second.said
+            site.clear_faults(slow)
+            assert (first.wait(), second.wait()) == (0, 0), first.said + second.said
+    for harvest in (first, second):
+        assert Answer(0, harvest.said).is_for_people(), harvest.said
+        assert "is complete" in harvest.said
+        assert "accounts left" not in harvest.said
+        assert "threads left" not in harvest.said
     assert untruths(site, stored(place.database), fates(place.database)["accounts"]) == []

@@ -28,7 +28,7 @@ def test_workers_that_know_only_two_addresses_share_one_crawl(tmp_path: Path) ->
                 "HARVESTER_MONGODB_URI": f"mongodb://127.0.0.1:{mongodb_port}/?directConnection=true",
                 "HARVESTER_DATABASE": "tree",
             }
-            with Workers(shared.site, tmp_path / "elsewhere", SETTINGS, 0, variables, name="elsewhere") as elsewhere:
+            with Workers(shared.site, tmp_path / "elsewhere", SETTINGS, -1, variables, name="elsewhere") as elsewhere:
                 here = shared.workers.start()
                 there = elsewhere.start()
                 deadline = time.monotonic() + LONGEST_S
