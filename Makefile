@@ -18,13 +18,14 @@ demo: $(SYNCED) ## Harvest a local copy of Bluesky, and show what came of it
 	@$(RUN) python -m tests.demo
 
 test: lint types ## Run all checks and tests, but for appview, soak and chaos
+	@echo "Four groups of tests run side by side; each shows what it said when it has ended. It takes about ten minutes."
 	@$(RUN) $(MAKE) --no-print-directory -j4 -Oline test-commands test-kills test-workers test-rest
 
 # Side by side, since much of what they do is waiting for processes.
 QUICK = pytest -m "not appview and not soak and not chaos"
-COMMANDS = tests/bad_input tests/bluesky
+COMMANDS = tests/bad_input tests/bluesky tests/monitors
 KILLS = tests/chaos tests/crash tests/deploy
-WORKERS = tests/demo tests/frontier tests/monitors tests/throttle tests/worker
+WORKERS = tests/demo tests/frontier tests/throttle tests/worker
 
 test-commands:
 	@$(QUICK) $(COMMANDS)

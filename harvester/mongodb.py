@@ -32,6 +32,8 @@ OPTIONS: dict[str, Any] = {
 """Journalled: without waiting for the journal a killed server was seen to lose confirmed writes."""
 _REFUSED = (13, 18)
 """Unauthorized, AuthenticationFailed."""
+_UNKNOWN_TO_A_STANDALONE = 20
+"""IllegalOperation: pymongo may take a server that has just started again for a member of a replica set."""
 _STOPPING = frozenset({91, 189, 10107, 11600, 11602, 13435, 13436})
 """ShutdownInProgress, PrimarySteppedDown, InterruptedAtShutdown and their like, in the errors of a bulk write."""
 _EXAMPLE = "Give an address like mongodb://user:password@db.example:27017/?authSource=admin (% signs in it as %25)"
@@ -168,6 +170,8 @@ def _passes(error: PyMongoError | ServiceError) -> bool:
     if isinstance(error, BulkWriteError):
         errors = error.details["writeErrors"] + error.details["writeConcernErrors"]
         return any(each["code"] in _STOPPING for each in errors)
+    if isinstance(error, OperationFailure) and error.code == _UNKNOWN_TO_A_STANDALONE:
+        return "retryable writes" in str(error)
     return isinstance(error, (ConnectionFailure, WTimeoutError, ServiceError))
 
 

@@ -109,9 +109,11 @@ def written() -> str:
     return ended.stderr
 
 
-def test_log_lines_do_not_tear_the_panel() -> None:
-    with Terminal("90", columns=200, rows=24) as terminal:
+def test_log_lines_do_not_tear_the_panel(tmp_path: Path) -> None:
+    go_on = tmp_path / "go-on"
+    with Terminal("90", str(go_on), "61", columns=200, rows=24) as terminal:
         terminal.read_until(lambda: "Line 60 begins" in terminal.shown and _is_whole(terminal.shown))
+        go_on.touch()
         terminal.read_to_end()
         lines = terminal.text.splitlines()
     logged = [line for line in lines if "WARNING: Line" in line]

@@ -1,6 +1,7 @@
-"""A crawl to be watched by tests: python -m tests.dashboard.watched_crawl PAGES [FILE]
+"""A crawl to be watched by tests: python -m tests.dashboard.watched_crawl PAGES [FILE [FIRST]]
 
-It fetches `data:` addresses, so it needs no server. With FILE every page waits until that file exists.
+It fetches `data:` addresses, so it needs no server. With FILE every page, or each from FIRST on, waits until that file
+exists.
 """
 
 import asyncio
@@ -14,6 +15,8 @@ from scrapy import Request, Spider
 from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.http import Response
 
+FILE = sys.argv[2] if len(sys.argv) > 2 else ""
+FIRST = int(sys.argv[3]) if len(sys.argv) > 3 else 1
 SETTINGS = {
     "EXTENSIONS": {
         "harvester.dashboard.live.LiveView": 600,
@@ -33,9 +36,8 @@ class HoldBack:
     """Downloader middleware that keeps requests in flight until the file exists."""
 
     async def process_request(self, request: Request) -> None:
-        for file in sys.argv[2:]:
-            while not os.path.exists(file):  # noqa: ASYNC110, ASYNC240
-                await asyncio.sleep(0.05)
+        while FILE and request.cb_kwargs["page"] >= FIRST and not os.path.exists(FILE):  # noqa: ASYNC110, ASYNC240
+            await asyncio.sleep(0.05)
 
 
 class WatchedSpider(Spider):

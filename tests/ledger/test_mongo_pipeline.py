@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 from datetime import datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.database import Database
+from pymongo.errors import OperationFailure
 from scrapy.crawler import Crawler
 
 from harvester.exceptions import StorageError
@@ -193,6 +195,27 @@ async def test_a_write_that_fails_fails_each_batch_in_it_and_none_after(
     assert {type(outcome) for outcome in outcomes} == {StorageError}
     assert pipeline.crawler.spider.ledger.confirmed == []  # type: ignore[union-attr]
     await store(pipeline, post())
+    assert mongodb["posts"].count_documents({}) == 1
+
+
+async def test_a_write_that_the_driver_misdirects_to_a_server_just_started_is_made_again(
+    pipeline: MongoPipeline, mongodb: Database[Document], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen in the first moments after a kill: pymongo took a standalone server for a member of a replica set."""
+    said = "This MongoDB deployment does not support retryable writes. Please add retryWrites=false."
+    errors = [OperationFailure(said, 20)]
+    insert_many = AsyncCollection.insert_many
+
+    async def misdirected(collection: AsyncCollection[Document], documents: list[Document], **options: Any) -> Any:
+        if errors:
+            raise errors.pop()
+        return await insert_many(collection, documents, **options)
+
+    monkeypatch.setattr(AsyncCollection, "insert_many", misdirected)
+    engine = SimpleNamespace(pause=lambda: None, unpause=lambda: None, running=True, _slot=None)  # there is no crawl
+    monkeypatch.setattr(pipeline.crawler, "_engine", engine)
+    await store(pipeline, post())
+    assert errors == []
     assert mongodb["posts"].count_documents({}) == 1
 
 

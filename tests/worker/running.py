@@ -26,7 +26,7 @@ class Workers:
         self.folder = folder
         self.log = folder / "log"
         self.environment = {
-            **os.environ,
+            **{name: value for name, value in os.environ.items() if name not in ("CI", "NO_LIVE")},
             "PYTHONPATH": str(ROOT),
             "SCRAPY_SETTINGS_MODULE": "tests.worker.settings",
             "HARVESTER_MONGODB_URI": config.mongodb_uri.get_secret_value(),
