@@ -1,5 +1,6 @@
 """The command `harvester`. Each command prints for people, and ends with the exit code of what went wrong."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -107,3 +108,14 @@ def main() -> None:
     except HarvesterError as error:
         print(error, file=sys.stderr)
         sys.exit(error.exit_code)
+    finally:
+        _let_go_of_a_closed_terminal()
+
+
+def _let_go_of_a_closed_terminal() -> None:
+    """Python would try to write to it once more, and end with exit code 120 in place of ours."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -13,6 +13,8 @@ from tests.dashboard.harvest import fill
 from tests.demo.__main__ import ROOT
 from tests.demo.queries import QUERIES, answer
 
+pytestmark = pytest.mark.timeout(600)
+
 STEPS = (
     "=== 1. A local copy of Bluesky answers at http://127.0.0.1:",
     "=== 2. Harvesting it",
@@ -31,7 +33,7 @@ def run_demo(folder: Path, mongodb_uri: str) -> subprocess.CompletedProcess[str]
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=240,
+        timeout=540,
     )
 
 
