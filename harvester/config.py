@@ -37,6 +37,8 @@ class Config(BaseSettings):
     """Private servers, login sessions, locks."""
     data_dir: Path = Path("data")
     """Staged records, images, rejects, reports."""
+    sites_dir: Path | None = None
+    """Folder of TOML files with entries of sites, beside those that come with harvester."""
     images_store: str = ""
     """Where pictures are kept: a folder or s3://bucket/prefix. Empty: `images` in the data folder."""
 

@@ -17,6 +17,7 @@ from harvester import services
 from harvester.config import Config, load_config
 from harvester.services.servers import SERVERS
 from harvester.services.state import State, running_in
+from harvester.sites import load_sites
 
 Config.model_config["env_file"] = None
 for _name in list(os.environ):
@@ -28,8 +29,10 @@ for _name in list(os.environ):
 def _own_configuration(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A test may set variables through monkeypatch; the configuration made of them does not outlive it."""
     load_config.cache_clear()
+    load_sites.cache_clear()
     yield
     load_config.cache_clear()
+    load_sites.cache_clear()
 
 
 @pytest.fixture(scope="session")

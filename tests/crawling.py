@@ -121,7 +121,7 @@ class Plan(msgspec.Struct):
     """Whose answer ends the run, with the reason `enough`."""
     settings: dict[str, Any] = {}
     patches: dict[str, Any] = {}
-    """Module and constant (`harvester.outcomes.MOST_BACKOFF_S`) -> its value."""
+    """Module and constant (`harvester.middlewares.throttle.WINDOW_S`) -> its value."""
 
 
 class Result(msgspec.Struct):

@@ -12,7 +12,6 @@ import socket
 from itertools import count
 from time import monotonic
 from typing import Any, Self
-from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from scrapy import Request, Spider, signals
@@ -32,6 +31,7 @@ from harvester.frontier.leases import LEASE, NOT_BEFORE, WHY, Lease, WatchedErrb
 from harvester.frontier.store import Frontier
 from harvester.frontier.traffic import Traffic
 from harvester.outcomes import Outcome
+from harvester.sites import load_sites
 
 logger = logging.getLogger(__name__)
 
@@ -125,7 +125,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
                     request.url,
                     request.priority,
                     str(request.meta.get(JOB, "")),
-                    urlsplit(request.url).netloc,
+                    load_sites().of(request.url).name,
                     not request.dont_filter,
                 )
             )
@@ -185,7 +185,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             lease,
             encode(request, self.spider),
             request.url,
-            urlsplit(request.url).netloc,
+            load_sites().of(request.url).name,
             request.priority,
             outcome,
             reason,

@@ -14,7 +14,6 @@ from scrapy.statscollectors import StatsCollector
 from harvester.ending import Stopped, pause
 from harvester.frontier.leases import LEASE, NOT_BEFORE, TRIES, WHY
 from harvester.outcomes import (
-    MOST_BACKOFF_S,
     OK,
     POLICIES,
     Outcome,
@@ -22,8 +21,11 @@ from harvester.outcomes import (
     Verdict,
     classify_answer,
     classify_exception,
+    policy_of,
 )
 from harvester.parsers.identity import parse_error
+from harvester.signals import outcome_told
+from harvester.sites import load_sites
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +54,7 @@ class OutcomeMiddleware:
         if request.meta.get("dont_retry"):  # for those who read statuses themselves
             return response
         verdict = classify(response)
+        self._tell(request, verdict, response)
         if verdict is OK:
             if not request.meta.get(MEDIA):
                 self._stats.inc_value("harvester/pages")
@@ -62,12 +65,17 @@ class OutcomeMiddleware:
     async def process_exception(self, request: Request, exception: Exception) -> Request | None:
         if isinstance(exception, (RequestFailed, Stopped)) or request.meta.get("dont_retry"):
             return None
-        return await self._follow(request, classify_exception(exception))
+        verdict = classify_exception(exception)
+        self._tell(request, verdict, None)
+        return await self._follow(request, verdict)
+
+    def _tell(self, request: Request, verdict: Verdict, response: Response | None) -> None:
+        self._crawler.signals.send_catch_log(outcome_told, request=request, verdict=verdict, response=response)
 
     async def _follow(self, request: Request, verdict: Verdict) -> Request:
         outcome = verdict.outcome
         host = urlsplit(request.url).netloc
-        policy = POLICIES[outcome]
+        policy = policy_of(load_sites().of(request.url), outcome)
         if not request.meta.get(MEDIA):
             count(self._stats, verdict, request.url)
         tries = request.meta.get(TRIES, 0) + 1
@@ -77,7 +85,7 @@ class OutcomeMiddleware:
         if tries > retries:
             raise RequestFailed(verdict, tries)
         logger.debug("%s from %s, try %d of %d: %s", outcome, host, tries, retries + 1, verdict.reason)
-        backoff_s = min(policy.backoff_s * 2 ** (tries - 1), MOST_BACKOFF_S) * random.uniform(0.5, 1.0)
+        backoff_s = min(policy.backoff_s * 2 ** (tries - 1), policy.most_backoff_s) * random.uniform(0.5, 1.0)
         again = request.replace(dont_filter=True, priority=request.priority + 10)
         again.meta[TRIES] = tries
         if LEASE in request.meta:

@@ -1,0 +1,6 @@
+"""The registry of sites: what harvester knows of each, from TOML files, and what it assumes of all others."""
+
+from harvester.sites.registry import Registry, load_sites
+from harvester.sites.site import Site
+
+__all__ = ["Registry", "Site", "load_sites"]

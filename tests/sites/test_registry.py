@@ -1,0 +1,70 @@
+"""An address finds its site; an entry that cannot be used is refused with its file, its site and its key."""
+
+from pathlib import Path
+
+import pytest
+
+from harvester.exceptions import UsageError
+from harvester.sites import Registry, Site, load_sites
+
+SITES = Registry(
+    [
+        Site(name="county", hosts=("county.example", "*.county.example")),
+        Site(name="taxes", hosts=("taxes.county.example",)),
+        Site(name="local", hosts=("127.0.0.1:8001",)),
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("https://county.example/a", "county"),
+        ("https://COUNTY.example:8443/a", "county"),
+        ("https://user:secret@gis.county.example/", "county"),
+        ("https://a.b.county.example/", "county"),
+        ("https://taxes.county.example/", "taxes"),
+        ("http://127.0.0.1:8001/", "local"),
+        ("http://127.0.0.1:8002/", "127.0.0.1:8002"),
+        ("https://county.example.org/", "county.example.org"),
+        ("https://notcounty.example/", "notcounty.example"),
+    ],
+)
+def test_an_address_belongs_to_the_site_whose_host_fits_best_or_to_its_host(url: str, name: str) -> None:
+    assert SITES.of(url).name == name
+
+
+def test_entries_come_from_the_folder_that_is_configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "us").mkdir()
+    (tmp_path / "us" / "oh.toml").write_text('[us-oh-ross]\nhosts = ["ross.example"]\n', "utf-8")
+    monkeypatch.setenv("HARVESTER_SITES_DIR", str(tmp_path))
+    assert load_sites().of("https://ross.example/").name == "us-oh-ross"
+    assert load_sites().named("us-oh-ross").hosts == ("ross.example",)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[a", "cannot be read"),
+        ("name = 'a'", "name stands outside of a site's table"),
+        ("[a]\nhosts = []", "a.hosts"),
+        ("[a]", "a.hosts: Field required"),
+        ("[a]\nhosts = ['x']\ncolour = 'red'", "a.colour: Extra inputs are not permitted"),
+        ("[a]\nname = 'b'\nhosts = ['x']", r"the site's name is the heading, \[a\]"),
+        ("[a]\nhosts = ['x']\n[a.politeness]\nhurry = true", "a.politeness.hurry"),
+    ],
+)
+def test_an_entry_that_cannot_be_used_is_named(
+    text: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bad.toml").write_text(text, "utf-8")
+    monkeypatch.setenv("HARVESTER_SITES_DIR", str(tmp_path))
+    with pytest.raises(UsageError, match=said) as raised:
+        load_sites()
+    assert "bad.toml" in str(raised.value)
+
+
+def test_a_folder_that_is_not_there_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARVESTER_SITES_DIR", str(tmp_path / "nowhere"))
+    with pytest.raises(UsageError, match="there is no folder"):
+        load_sites()
