@@ -2,13 +2,9 @@
 
 import asyncio
 import contextlib
-import itertools
-import logging
 import threading
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit
-from weakref import WeakKeyDictionary
 
 from redis.asyncio import Redis, RedisCluster, Sentinel
 from redis.asyncio.cluster import ClusterNode
@@ -31,15 +27,11 @@ from redis.exceptions import (
     TimeoutError,
     TryAgainError,
 )
-from scrapy.crawler import Crawler
 
 from harvester import services
 from harvester.config import Config
-from harvester.ending import is_ending
 from harvester.exceptions import ServiceError, UsageError
-
-logger = logging.getLogger(__name__)
-T = TypeVar("T")
+from harvester.patience import Patience
 
 OPTIONS: dict[str, Any] = {
     "socket_timeout": 15.0,
@@ -240,90 +232,34 @@ def _problem_of(about: dict[str, Any], *, clustered: bool) -> str:
     return ""
 
 
-class _Outage:
-    """What all users of Redis in one crawler share while it cannot be used."""
+class RedisPatience(Patience):
+    """Makes a Redis outage a pause: until the server is back, has loaded, or has room."""
 
-    def __init__(self) -> None:
-        self.waiting = 0
-        """Operations that wait for it."""
-        self.given_up = ""
-        """Why nothing is tried any more: the run is ending, and Redis was not there."""
+    SERVER = "Redis"
+    ERRORS = (RedisError, RedisClusterException, OSError)
+    start_private = staticmethod(services.redis_url)
 
+    def refusal(self, error: Exception) -> ServiceError | None:
+        return unavailable(error) if isinstance(error, _REFUSALS) else None
 
-_outages: WeakKeyDictionary[Crawler, _Outage] = WeakKeyDictionary()
+    def passes(self, error: Exception) -> bool:
+        passing = (*_PASSING, RedisClusterException, ServiceError)
+        return isinstance(error, passing) or str(error).startswith(_PASSING_WORDS)
 
+    def condition(self, error: Exception) -> str:
+        if isinstance(error, OutOfMemoryError):
+            return "Redis is full"
+        if isinstance(error, BusyLoadingError):
+            return "Redis is starting"
+        if isinstance(error, ReadOnlyError):
+            return "Redis is failing over"
+        return "Redis cannot be reached"
 
-class Patience:
-    """Makes a Redis outage a pause: operations are tried until the server is back, has loaded, or has room."""
+    def said(self, error: Exception) -> str:
+        return _said(error)
 
-    def __init__(self, crawler: Crawler, config: Config) -> None:
-        self._crawler = crawler
-        self._config = config
-        self._outage = _outages.setdefault(crawler, _Outage())
-
-    async def __call__(self, operation: Callable[[], Awaitable[T]]) -> T:
-        """The operation's result.
-
-        Raises ServiceError when Redis refuses harvester, and when the crawl is stopped during an outage.
-        """
-        if self._outage.given_up:
-            raise ServiceError(self._outage.given_up)
-        waited = False
-        try:
-            for attempt in itertools.count():
-                try:
-                    return await operation()
-                except (RedisError, RedisClusterException, OSError, ServiceError) as error:
-                    if isinstance(error, _REFUSALS):
-                        raise unavailable(error) from None
-                    if not _passes(error):
-                        raise
-                    if not waited:
-                        waited = True
-                        self._pause(error)
-                    elif is_ending(self._crawler):
-                        self._outage.given_up = f"Redis cannot be used, and the crawl was told to stop: {_said(error)}"
-                        raise ServiceError(self._outage.given_up) from None
-                    await asyncio.sleep(min(5.0, 0.2 * 2 ** min(attempt, 8)))
-                    with contextlib.suppress(ServiceError):
-                        await asyncio.to_thread(services.redis_url, self._config)
-            raise AssertionError
-        finally:
-            if waited:
-                self._resume()
-
-    def _pause(self, error: Exception) -> None:
-        self._outage.waiting += 1
-        if self._outage.waiting == 1:
-            logger.warning("%s; the crawl pauses until it can be used: %s", _condition(error), _said(error))
-            self._crawler.stats.set_value("harvester/waiting_for/redis", 1)
-            if self._crawler.engine:
-                self._crawler.engine.pause()
-
-    def _resume(self) -> None:
-        self._outage.waiting -= 1
-        if self._outage.waiting == 0:
-            engine = self._crawler.engine
-            self._crawler.stats.set_value("harvester/waiting_for/redis", 0)
-            if engine:
-                engine.unpause()
-                if engine.running:
-                    logger.info("Redis is back; the crawl goes on")
-
-
-def _passes(error: Exception) -> bool:
-    """Whether it says that the server is gone, going, coming or full."""
-    return isinstance(error, (*_PASSING, RedisClusterException, ServiceError)) or str(error).startswith(_PASSING_WORDS)
-
-
-def _condition(error: Exception) -> str:
-    if isinstance(error, OutOfMemoryError):
-        return "Redis is full"
-    if isinstance(error, BusyLoadingError):
-        return "Redis is starting"
-    if isinstance(error, ReadOnlyError):
-        return "Redis is failing over"
-    return "Redis cannot be reached"
+    def surrender(self, error: Exception, *, reached: bool) -> ServiceError:
+        return ServiceError(f"Redis cannot be used, and the crawl was told to stop: {_said(error)}")
 
 
 def _said(error: Exception) -> str:

@@ -25,7 +25,7 @@ from harvester.config import Config, load_config
 from harvester.ending import end
 from harvester.exceptions import HarvesterError
 from harvester.frontier.codec import UnserialisableRequestError, decode, encode
-from harvester.frontier.connection import Patience, connect
+from harvester.frontier.connection import RedisPatience, connect
 from harvester.frontier.entries import Again, Dead, Push
 from harvester.frontier.leases import LEASE, NOT_BEFORE, WHY, Lease, WatchedErrback, fresh
 from harvester.frontier.store import Frontier
@@ -75,7 +75,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
                 max_deliveries=config.max_deliveries,
             ),
             self._worker,
-            Patience(self._crawler, config),
+            RedisPatience(self._crawler, config),
             self._crawler.stats,
             lease_seconds=config.lease_seconds,
             on_change=self._call_engine,

@@ -27,7 +27,7 @@ from scrapy.crawler import Crawler
 from harvester.config import Config
 from harvester.ending import CHECK_S, Stopped, end, is_ending
 from harvester.exceptions import HarvesterError
-from harvester.frontier.connection import Patience, connect, unavailable
+from harvester.frontier.connection import RedisPatience, connect, unavailable
 from harvester.frontier.hosts import AHEAD_S, Answer, SharedHost
 from harvester.frontier.scripts import Script
 
@@ -56,7 +56,7 @@ class SharedTurns:
         self._crawler = crawler
         self._config = config
         self._on_silence = on_silence
-        self._patiently = Patience(crawler, config)
+        self._patiently = RedisPatience(crawler, config)
         self._interval_s = 1 / config.requests_per_second
         self._limit = config.concurrent_per_host
         self._worker = uuid4().hex

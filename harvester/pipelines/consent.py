@@ -16,7 +16,7 @@ from scrapy.crawler import Crawler
 from harvester.config import Config, load_config
 from harvester.exceptions import HarvesterError, ServiceError, StorageError
 from harvester.items import Batch, Embed, Follow, Post, Profile, Record, Reject
-from harvester.mongodb import Patience, connect, connect_sync
+from harvester.mongodb import MongoPatience, connect, connect_sync
 from harvester.opt_outs import REFUSING, take_back
 from harvester.pipelines.base import BatchPipeline
 from harvester.scrub import PURGED, leads_to, scrub
@@ -55,7 +55,7 @@ class ConsentPipeline(BatchPipeline):
 
     async def open_spider(self) -> None:
         self._database = connect(self._config)
-        patiently = Patience(self.crawler, self._config)
+        patiently = MongoPatience(self.crawler, self._config)
         await patiently(self.read_purged)
         await patiently(self._read_refusing)
         self._reader = asyncio.create_task(self._keep_reading())

@@ -28,7 +28,7 @@ from harvester.ending import end, is_ending
 from harvester.exceptions import StorageError
 from harvester.items import Batch, Media, Profile, Record
 from harvester.middlewares.outcome import MEDIA
-from harvester.mongodb import Patience, connect
+from harvester.mongodb import MongoPatience, connect
 from harvester.outcomes import POLICIES, Outcome, Verdict, classify_answer, classify_exception
 from harvester.pipelines.image_store import LocalStore, S3Store, open_store, stored_path
 from harvester.pipelines.picture import PictureError, to_jpeg
@@ -56,7 +56,7 @@ class RecordImagesPipeline(ImagesPipeline):
         self._config = load_config()
         self._most_bytes = self._config.max_image_mb * 1024 * 1024
         self._most_pixels = self._config.max_image_megapixels * 1_000_000
-        self._patiently = Patience(crawler, self._config)
+        self._patiently = MongoPatience(crawler, self._config)
         self._places = asyncio.Semaphore(MOST_AT_ONCE)
         self._decoder = ThreadPoolExecutor(1, "pictures")  # one at a time: a large picture takes 400 MB
         self._fetching: dict[str, asyncio.Task[bytes]] = {}

@@ -19,7 +19,7 @@ from scrapy.crawler import Crawler
 from harvester.config import load_config
 from harvester.exceptions import StorageError
 from harvester.items import RECORDS, Batch, Record
-from harvester.mongodb import Patience, connect
+from harvester.mongodb import MongoPatience, connect
 from harvester.pipelines.base import BatchPipeline
 
 logger = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ class MongoPipeline(BatchPipeline):
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
         self._config = load_config()
-        self._patiently = Patience(crawler, self._config)
+        self._patiently = MongoPatience(crawler, self._config)
         self._waiting: list[tuple[Batch, asyncio.Future[None]]] = []
         self._writer: asyncio.Task[None] | None = None
 

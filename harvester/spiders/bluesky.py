@@ -25,7 +25,7 @@ from harvester.frontier.ledger import CrawlLedger
 from harvester.items import Batch, Record
 from harvester.middlewares.outcome import count
 from harvester.middlewares.session import account_origin
-from harvester.mongodb import Patience, connect
+from harvester.mongodb import MongoPatience, connect
 from harvester.outcomes import POLICIES, Outcome, Verdict, verdict_of
 from harvester.parsers import bluesky as parse
 from harvester.spiders.base import HarvesterSpider
@@ -80,13 +80,13 @@ class BlueskySpider(HarvesterSpider):
         self.finished = True
         """Whether nothing was left to do in any crawl that was left."""
         self.database: AsyncDatabase[dict[str, Any]]
-        self.patiently: Patience
+        self.patiently: MongoPatience
         self.ledger: CrawlLedger
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
         spider = super().from_crawler(crawler, *args, **kwargs)
-        spider.database, spider.patiently = connect(spider.config), Patience(crawler, spider.config)
+        spider.database, spider.patiently = connect(spider.config), MongoPatience(crawler, spider.config)
         if not spider.arguments.seeds:
             spider.serving = Serving(spider, spider.database, spider.patiently)
         spider.work_on(spider.arguments)

@@ -44,7 +44,7 @@ class Serving:
         self._database = database
         self._patiently = patiently
         self._own = spider.arguments
-        self._redis_patiently = connection.Patience(spider.crawler, spider.config)
+        self._redis_patiently = connection.RedisPatience(spider.crawler, spider.config)
         self._left: dict[str, int | None] = {}
         """Crawls in which nothing was left to do -> how often they had been fed by then."""
         self._look_at = 0.0

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 from pydantic import SecretStr
+from pymongo.errors import ConnectionFailure
 from redis import Redis as SyncRedis
 from redis.asyncio import Redis, RedisCluster
 from redis.exceptions import BusyLoadingError, ConnectionError, OutOfMemoryError, ReadOnlyError, ResponseError
@@ -17,9 +18,10 @@ from scrapy.crawler import Crawler
 
 from harvester.config import Config
 from harvester.exceptions import ServiceError, UsageError
-from harvester.frontier.connection import Patience, check, client_of, connect
+from harvester.frontier.connection import RedisPatience, check, client_of, connect
 from harvester.frontier.entries import Done
 from harvester.frontier.store import Frontier
+from harvester.mongodb import MongoPatience
 from tests.frontier.pushes import push
 from tests.frontier.servers import free_ports, tls_in_front, valkey
 
@@ -140,7 +142,7 @@ async def test_a_server_behind_a_sentinel_works_also_after_a_failover(watched: t
     with pytest.raises(ServiceError, match="cannot be reached"):
         check(_config(f"redis+sentinel://127.0.0.1:{sentinel}/another"))
     redis = client_of(url)
-    frontier, patiently = Frontier(redis, "spider"), Patience(_crawler(), _config(url))
+    frontier, patiently = Frontier(redis, "spider"), RedisPatience(_crawler(), _config(url))
     await frontier.exchange("w", [push(1)])
     with SyncRedis(port=primary) as old, SyncRedis(port=sentinel) as watcher:
         watcher.sentinel_set("crawl", "down-after-milliseconds", "500")
@@ -155,7 +157,7 @@ async def test_a_worker_goes_on_when_redis_was_killed_and_is_started_again(tmp_p
     (port,) = free_ports(1)
     config, durable = _config(f"redis://127.0.0.1:{port}/0"), ("--appendonly", "yes")
     redis, crawler = connect(config), _crawler()
-    frontier, patiently = Frontier(redis, "spider"), Patience(crawler, config)
+    frontier, patiently = Frontier(redis, "spider"), RedisPatience(crawler, config)
     with valkey(tmp_path, *durable, port=port):
         told = await frontier.exchange("w", [push(n) for n in range(5000)], wanted=10)
     operations = [Done(leased.id) for leased in told.leased]
@@ -223,7 +225,7 @@ def _crawler(*, closing: bool = False) -> Crawler:
 
 
 class _Crawler(SimpleNamespace):
-    """As much of a crawler as Patience uses."""
+    """As much of a crawler as RedisPatience uses."""
 
     __hash__ = object.__hash__  # type: ignore[assignment]
 
@@ -243,7 +245,7 @@ async def test_an_outage_is_a_pause_that_is_told_once(
 ) -> None:
     caplog.set_level("INFO")
     crawler: Any = _crawler()
-    patiently, failures = Patience(crawler, _config(redis_url)), [error, error]
+    patiently, failures = RedisPatience(crawler, _config(redis_url)), [error, error]
 
     async def operation() -> str:
         if failures:
@@ -258,8 +260,35 @@ async def test_an_outage_is_a_pause_that_is_told_once(
     assert crawler.stats.values == {"harvester/waiting_for/redis": 0}
 
 
+async def test_a_crawl_goes_on_when_the_last_server_that_was_away_is_back(
+    redis_url: str, mongodb_uri: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    crawler: Any = _crawler()
+    config = Config(redis_url=SecretStr(redis_url), mongodb_uri=SecretStr(mongodb_uri))
+    mongodb_is_back, redis_failures = asyncio.Event(), [ConnectionError("Connection refused")]
+
+    async def ask_mongodb() -> None:
+        if not mongodb_is_back.is_set():
+            raise ConnectionFailure("Connection refused")
+
+    async def ask_redis() -> None:
+        if redis_failures:
+            raise redis_failures.pop()
+
+    mongodb = asyncio.create_task(MongoPatience(crawler, config)(ask_mongodb))
+    await asyncio.sleep(0)
+    await RedisPatience(crawler, config)(ask_redis)
+    assert False not in crawler.engine.paused
+    mongodb_is_back.set()
+    await mongodb
+    assert crawler.engine.paused[-1] is False
+    assert crawler.engine.paused.count(False) == 1
+    assert caplog.messages[-2:] == ["Redis is back", "MongoDB is back; the crawl goes on"]
+
+
 async def test_a_crawl_that_is_stopped_during_an_outage_does_not_wait_for_its_end(redis_url: str) -> None:
-    patiently = Patience(_crawler(closing=True), _config(redis_url))
+    patiently = RedisPatience(_crawler(closing=True), _config(redis_url))
 
     async def operation() -> None:
         raise ConnectionError("Connection refused")
@@ -274,11 +303,11 @@ async def test_what_is_no_outage_is_not_waited_for(tmp_path: Path) -> None:
         url = f"redis://127.0.0.1:{port}"
         async with Redis.from_url(url) as redis:
             with pytest.raises(ServiceError, match="Redis refuses harvester"):
-                await Patience(_crawler(), _config(url))(redis.ping)
+                await RedisPatience(_crawler(), _config(url))(redis.ping)
         async with Redis.from_url(url, password="secret") as redis:
             await redis.set("key", "text")
             with pytest.raises(ResponseError, match="not an integer"):
-                await Patience(_crawler(), _config(url))(lambda: redis.incrby("key"))
+                await RedisPatience(_crawler(), _config(url))(lambda: redis.incrby("key"))
 
 
 def test_a_cluster_has_a_client_of_its_own() -> None:
