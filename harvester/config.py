@@ -31,6 +31,8 @@ class Config(BaseSettings):
     """How often a request is handed out again whose worker died, before it is a dead letter."""
     idle_seconds: float = Field(0.0, ge=-1)
     """How long a worker that finds no work waits for more before it ends. 0: not at all. -1: for ever."""
+    parked_seconds: float = Field(1800.0, ge=-1)
+    """How long a site may be left alone before a run ends that has nothing else to do. -1: for ever."""
 
     # Places
     state_dir: Path = Path(".harvester")
@@ -54,6 +56,18 @@ class Config(BaseSettings):
     allow_private_hosts: bool = False
     """Whether addresses found in data may lead to this machine or a private network."""
 
+    # Proxies, for sites whose entry names them
+    proxies_file: Path | None = None
+    """A list of proxies, one a line: `http://user:password@host:port`, its tier (default datacenter), its country."""
+    brightdata_customer: SecretStr | None = None
+    """Bright Data's id of the customer."""
+    brightdata_zones: SecretStr | None = None
+    """The zone of each tier there, with its password: `datacenter=zone:password residential=zone:password`."""
+    oxylabs_users: SecretStr | None = None
+    """The user of each tier at Oxylabs: `residential=user:password datacenter=user:password@dc.oxylabs.io:8000`."""
+    zyte_api_key: SecretStr | None = None
+    """Key of Zyte API, for its proxy mode."""
+
     # Bounds on what is downloaded
     max_response_mb: int = Field(32, ge=1)
     """Megabytes of an answer."""
@@ -63,6 +77,14 @@ class Config(BaseSettings):
     """Megabytes of a picture."""
     max_image_megapixels: int = Field(50, ge=1)
     """Megapixels of a picture."""
+
+    # Browser, for pages that need one
+    chromium: str = ""
+    """The Chromium to start: a name on PATH or a path. Empty: the first of the usual ones."""
+    browser_pages: int = Field(4, ge=1, le=64)
+    """The most pages that are rendered at the same time."""
+    browser_memory_mb: int = Field(3000, ge=500)
+    """Megabytes of a browser with all its processes, above which another takes its place."""
 
     # Login to Bluesky (optional), with an app password on the account's own PDS
     bluesky_identifier: str | None = None

@@ -36,6 +36,12 @@ class SessionError(HarvesterError):
     exit_code = 5
 
 
+class ProxyError(HarvesterError):
+    """A site's proxies let nobody in, or there are none such as its entry wants. Raised by the proxy middleware."""
+
+    exit_code = 5
+
+
 class DeployError(HarvesterError):
     """Scrapyd cannot run what was deployed. Raised by `harvester deploy`, after it took the version back."""
 
@@ -46,5 +52,24 @@ class ParseError(HarvesterError):
     """An answer is not what its address promises. Raised by parsers; the outcome is then layout_changed."""
 
 
+class NavigationError(HarvesterError):
+    """A browser did not come to the page, or could not do a step on it. Raised by rooms of harvester.browser."""
+
+
+class BrowserLost(HarvesterError):
+    """The browser ended under a page, which is to be rendered by the next one. Raised by harvester.browser."""
+
+
 class InvalidRecordError(HarvesterError, ValueError):
     """A record breaks a rule of its type. Raised where it is constructed; the validate pipeline rejects it."""
+
+
+class PageFailed(HarvesterError):
+    """A page that was fetched well is not what was hoped for. Raised by callbacks and parsers that know what it is:
+
+    `raise PageFailed("empty", "no parcel has this number")`. The outcome's policy then says what follows.
+    """
+
+    def __init__(self, outcome: str, reason: str) -> None:
+        super().__init__(reason)
+        self.outcome = outcome

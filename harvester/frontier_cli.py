@@ -1,8 +1,10 @@
 """The commands `harvester frontier ...`: what waits to be fetched, what was given up, and what may be asked anew."""
 
 import asyncio
+import getpass
 import json
 import sys
+from contextlib import suppress
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -16,13 +18,14 @@ frontier = typer.Typer(help="What waits to be fetched, and what became of it.", 
 Spider = Annotated[str, typer.Argument(help="Name of the spider.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Site = Annotated[str, typer.Argument(help="Name of the site, as `status` shows it; of an unregistered one its host.")]
 Job = Annotated[str, typer.Option(help="Job whose requests are meant; none: those without a job.")]
 Outcome = Annotated[str, typer.Option(help="Only what ended with this outcome.")]
 
 
 @frontier.command("status")
 def status_command(spider: Spider, as_json: Json = False) -> None:
-    """Show what is ready, waiting, leased, dead, skipped and done."""
+    """Show what is ready, parked, waiting, leased, dead, skipped and done, and which sites are left alone."""
     from harvester import frontier_views as views
     from harvester.frontier import ledger_status, operations
 
@@ -130,6 +133,40 @@ def find_command(spider: Spider, url: str, job: Job = "", as_json: Json = False)
         _print_json(fate)
     else:
         views.print_fate(url, fate)
+
+
+@frontier.command("open")
+def open_command(spider: Spider, site: Site) -> None:
+    """Leave a site alone for a while: its requests are parked, then probes find out whether it answers."""
+    _set_breaker(spider, site, "open")
+
+
+@frontier.command("close")
+def close_command(spider: Spider, site: Site) -> None:
+    """Ask a site again at once: what was parked is ready."""
+    _set_breaker(spider, site, "closed")
+
+
+@frontier.command("hold")
+def hold_command(spider: Spider, site: Site) -> None:
+    """Leave a site alone until somebody closes its breaker, or opens it."""
+    _set_breaker(spider, site, "held")
+
+
+def _set_breaker(spider: str, site: str, state: str) -> None:
+    from harvester.frontier import operations
+
+    if _load(spider, at_redis=False):
+        raise UsageError(f"{spider} keeps its queue in its ledger, where nothing is parked.")
+    parked, change = asyncio.run(operations.set_breaker(load_config(), spider, site, state, _who()))
+    print(f"The breaker of {site} {'is' if change else 'was'} {state}; {parked:,} of its requests are parked.")
+
+
+def _who() -> str:
+    """The person at the terminal, for the events."""
+    with suppress(OSError, KeyError):  # a user id without a name
+        return getpass.getuser()
+    return "somebody"
 
 
 def _load(spider: str, at_redis: bool = True) -> bool:

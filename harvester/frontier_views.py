@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from harvester.dashboard.words import counted, duration, number, size
-from harvester.frontier.entries import DeadLetter, Fate, Status
+from harvester.frontier.entries import BreakerStatus, DeadLetter, Fate, Status
 from harvester.frontier.ledger_status import CrawlStatus
 from harvester.frontier.operations import Reading, StartStatus
 from harvester.frontier.start_list import DeadEntry
@@ -24,6 +24,7 @@ def print_status(reading: Reading) -> None:
     status, rates, _ = reading
     rows = [
         ("ready", status.ready, ""),
+        ("parked", status.parked, _sites(status)),
         ("waiting", status.waiting, _next(status, time.time())),
         ("leased", status.leased, ""),
         ("dead", status.dead, _parts(status.dead_by_outcome)),
@@ -44,10 +45,37 @@ def print_status(reading: Reading) -> None:
     if status.workers:
         console.print()
         console.print(_workers(status))
+    if status.breakers:
+        console.print()
+        for name, breaker in status.breakers.items():
+            console.print(_breaker(name, breaker))
     for title, places in (("job", status.jobs), ("site", status.sites)):
         if places.keys() - {""}:
             console.print()
             console.print(_places(title, places))
+
+
+def _sites(status: Status) -> str:
+    """Whose requests are parked."""
+    parked = {name: counts["parked"] for name, counts in status.sites.items() if counts["parked"]}
+    return f"since their sites are left alone: {_parts(parked)}" if parked else ""
+
+
+def _breaker(name: str, breaker: BreakerStatus) -> str:
+    """Two lines: how it is, and why."""
+    site, _, tier = name.partition("\0")
+    site += f" through {tier} proxies" if tier else ""
+    if breaker.state == "half_open":
+        out, well = breaker.probes
+        how = f"half open since {_at(breaker.since)}, {counted(out, 'probe')} out, {well:,} did well"
+    else:
+        until = "a person closes it" if breaker.until is None else _at(breaker.until)
+        how = f"{breaker.state} since {_at(breaker.since)} until {until}"
+    times = f", for the {breaker.times:,}. time in a row" if breaker.times > 1 else ""
+    failed = f"{breaker.failed:,} of {breaker.tried:,} failed lately"
+    tries = f"; {failed} ({_parts(breaker.outcomes)})" if breaker.tried else ""
+    said = f"; the last one said: {breaker.said}" if breaker.said else ""
+    return f"breaker of {site}: {how}{times}\n    because of {breaker.cause}{tries}{said}"
 
 
 def print_start_list(start: StartStatus) -> None:
@@ -131,7 +159,9 @@ def print_fate(url: str, fate: Fate | None) -> None:
         words.append(f"until {_at(fate.until)}")
     if fate.worker:
         words.append(f"by {fate.worker}")
-    if fate.outcome:
+    if fate.state == "parked":
+        words.append(fate.reason)
+    elif fate.outcome:
         words.append(f"because of {fate.outcome}: {fate.reason}" if fate.reason else f"because of {fate.outcome}")
     if fate.attempts or fate.deliveries:
         words.append(f"after {counted(fate.attempts, 'attempt')}, {counted(fate.deliveries, 'lost worker')}")

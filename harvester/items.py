@@ -19,7 +19,18 @@ _is_did = re.compile(r"did:[a-z]+:[A-Za-z0-9._:%-]{1,2000}").fullmatch
 _is_at_uri = re.compile(r"at://did:[a-z]+:[A-Za-z0-9._:%-]+/[a-zA-Z0-9.-]+/[A-Za-z0-9._~:-]{1,512}").fullmatch
 
 
-class Provenance(Struct, frozen=True, gc=False):
+class Usage(Struct, frozen=True, omit_defaults=True, gc=False):
+    """What a site says of the use of a page: `allowed`, `refused` or `unknown`."""
+
+    training: str = "unknown"
+    """For training models."""
+    mining: str = "unknown"
+    """For mining text and data."""
+    signals: tuple[str, ...] = ()
+    """The words it was told from, as found."""
+
+
+class Provenance(Struct, frozen=True, omit_defaults=True, gc=False):
     """Where and when a record was observed. One object is shared by all records of a page."""
 
     url: str
@@ -29,6 +40,8 @@ class Provenance(Struct, frozen=True, gc=False):
     spider: str
     crawl: str
     """Identifier of the crawl in the ledger."""
+    usage: Usage | None = None
+    """None: nothing was said, or nobody looked."""
 
 
 class Media(NamedTuple):

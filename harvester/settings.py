@@ -41,8 +41,9 @@ REDIRECT_MAX_TIMES = 5  # default 20
 # Speed: see docs/performance.md
 TWISTED_REACTOR = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
 ASYNCIO_EVENT_LOOP = None if sys.platform == "win32" else "uvloop.Loop"  # default None: slower
-_AIOHTTP = "scrapy.core.downloader.handlers._aiohttp.AiohttpDownloadHandler"
-DOWNLOAD_HANDLERS = {"http": _AIOHTTP, "https": _AIOHTTP}  # default: Twisted's, at about twice the CPU
+_HANDLER = "harvester.download.handler.DispatchingHandler"
+DOWNLOAD_HANDLERS = {"http": _HANDLER, "https": _HANDLER}  # default: Twisted's, at about twice the CPU of aiohttp's
+HTTPX_HTTP2_ENABLED = True  # default False; the handler of sites that want HTTP/2
 CONCURRENT_ITEMS = 2  # default 100: tasks started for every response; records travel in batches
 WARN_ON_GENERATOR_RETURN_VALUE = False  # default True: reads a callback's source again for every answer
 STATS_DUMP = False  # default True; the summary says it in words
@@ -57,15 +58,24 @@ SPIDER_MIDDLEWARES_BASE = {
 }
 SPIDER_MIDDLEWARES = {
     "harvester.middlewares.lease.LeaseMiddleware": 10,  # nearest the engine: what passes it has passed all others
+    "harvester.middlewares.identities.ChainMiddleware": 900,
     "harvester.middlewares.batch.BatchMiddleware": 950,  # nearest the spider: the others see one item a page
 }
 DOWNLOADER_MIDDLEWARES = {
     "harvester.middlewares.addresses.AddressMiddleware": 90,  # before robots.txt of the host is asked for
+    "harvester.middlewares.breaker.BreakerMiddleware": 95,  # what is not to be sent need not go further
+    "harvester.middlewares.robots.RobotsMiddleware": 100,
+    "harvester.middlewares.usage.UsageMiddleware": 110,  # the other way: sees pages only, all else has failed before
+    "harvester.middlewares.conditional.ConditionalMiddleware": 555,
     "harvester.middlewares.outcome.OutcomeMiddleware": 560,
     "harvester.middlewares.session.SessionMiddleware": 570,
+    "harvester.middlewares.identities.IdentitiesMiddleware": 700,  # sees the cookies of redirects; off without sites
+    "harvester.middlewares.proxy.ProxyMiddleware": 740,  # off when no site has proxies
     "harvester.middlewares.throttle.ThrottleMiddleware": 900,  # nearest the network: nothing passes it by
+    "harvester.middlewares.breaker.BreakerGate": 950,  # once more: a request may have waited long for its turn
+    "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,  # default 100; RobotsMiddleware obeys better
     "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,  # default 550; OutcomeMiddleware retries
-    "scrapy.downloadermiddlewares.httpproxy.HttpProxyMiddleware": None,  # default 750; no proxies yet
+    "scrapy.downloadermiddlewares.httpproxy.HttpProxyMiddleware": None,  # default 750; ProxyMiddleware does it
     "scrapy.downloadermiddlewares.httpauth.HttpAuthMiddleware": None,  # default 300
     "scrapy.downloadermiddlewares.redirect.MetaRefreshMiddleware": None,  # default 580; answers are no web pages
     "scrapy.downloadermiddlewares.downloadtimeout.DownloadTimeoutMiddleware": 350,

@@ -1,7 +1,8 @@
 """What people ask of a frontier and do to it: status, fates, dead letters, forgetting, dropping."""
 
 import re
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from itertools import count, islice
 from typing import Any, TypeVar
 
@@ -9,13 +10,13 @@ import msgspec
 from redis.asyncio import Redis, RedisCluster
 
 from harvester.frontier import scripts
-from harvester.frontier.entries import DeadLetter, Event, Fate, Status, WorkerStatus
+from harvester.frontier.entries import BreakerStatus, Change, DeadLetter, Event, Fate, Status, WorkerStatus
 from harvester.frontier.keys import entry_id, prefix_of
 
 CHUNK = 1000
 """Requests, fingerprints or shards that one script handles, so that Redis is not kept from workers for long."""
 LOW_BITS = 0xFFFFFFFF
-PLACES = ("queued", "ready", "waiting", "leased", "done", "skipped", "dead", "seen")
+PLACES = ("queued", "ready", "parked", "waiting", "leased", "done", "skipped", "dead", "seen")
 
 T = TypeVar("T")
 
@@ -31,10 +32,10 @@ class Desk:
     async def status(self) -> Status:
         """Everything at one moment."""
         *tables, places, due_ms, seen, memory = msgspec.msgpack.decode(await self._run("status"))
-        counts, workers, jobs, sites = map(dict, tables)  # an empty table of Lua comes as a list
-        ready, waiting, leased, dead, entries, payloads = places
+        counts, workers, jobs, sites, breakers = map(dict, tables)  # an empty table of Lua comes as a list
+        ready, parked, waiting, leased, dead, entries, payloads = places
         queued, done, skipped = (counts.get(name, 0) for name in ("queued", "done", "skipped"))
-        found = {"ready": ready, "waiting": waiting, "leased": leased, "dead": dead}
+        found = {"ready": ready, "parked": parked, "waiting": waiting, "leased": leased, "dead": dead}
         here = sum(found.values())
         return Status(
             queued=queued,
@@ -51,6 +52,7 @@ class Desk:
             memory_bytes=memory,
             jobs={job: {name: numbers.get(name, 0) for name in PLACES} for job, numbers in jobs.items()},
             sites=sites,
+            breakers={name: _breaker_status(each) for name, each in sorted(breakers.items())},
             balanced=queued == done + skipped + here
             and entries == payloads == here
             and all(counts.get(name, 0) == number for name, number in found.items()),
@@ -110,6 +112,17 @@ class Desk:
             total += number
         return total
 
+    async def set_breaker(self, name: str, rules: Sequence[float], state: str, who: str) -> tuple[int, Change | None]:
+        """A person opens, closes or holds a breaker. How many requests are parked then, and what has changed."""
+        rows = msgspec.msgpack.encode(rules)
+        parked, event = await self._run("breaker_set", name, rows, state, who)
+        return parked, change_of(msgspec.msgpack.decode(event)) if event else None
+
+    async def told(self, change: Change) -> None:
+        """People know of the change."""
+        await self._redis.hdel(self.prefix + "events", change.id)
+        await self._redis.zrem(self.prefix + "untold", change.id)
+
     async def addresses(self, job: str = "") -> AsyncIterator[tuple[int, str]]:
         """Fingerprint and URL of every request of the job that is in the frontier or was skipped, and was filtered."""
         match = _literal(job + ":" if job else "") + "*"
@@ -162,6 +175,11 @@ class Desk:
         entry = _decode(packed)
         history = entry.events()
         last = history[-1] if history else Event(entry.queued_ms / 1000, "", "", "")
+        if state == "parked":
+            breaker = _breaker_status(msgspec.msgpack.decode(found[4]))
+            at = max(breaker.opened, last.at)
+            reason = f"its site is left alone ({breaker.state}, because of {breaker.cause})"
+            last = last._replace(reason=reason)
         return Fate(
             state=state,
             since=last.at if state == "waiting" else at,
@@ -204,6 +222,68 @@ class _Entry(msgspec.Struct, array_like=True):
 
 
 _decode = msgspec.msgpack.Decoder(_Entry).decode
+
+
+class _Breaker(msgspec.Struct):
+    """A breaker as breaker.lua keeps it, as far as it is shown."""
+
+    state: str
+    cause: str
+    since: float
+    opens: int
+    rules: list[float]
+    window: list[Any]
+    granted: int
+    good: int
+    said: str
+    opened: float = 0
+    due: float | None = None
+
+
+def _breaker_status(record: dict[str, Any]) -> BreakerStatus:
+    breaker = msgspec.convert(record, _Breaker)
+    outcomes: Counter[str] = Counter()
+    for _, _, _, counts in breaker.window:
+        outcomes.update(dict(counts))
+    return BreakerStatus(
+        state=breaker.state,
+        cause=breaker.cause,
+        since=breaker.since / 1000,
+        opened=breaker.opened / 1000,
+        until=breaker.due / 1000 if breaker.due else None,
+        times=breaker.opens,
+        tried=sum(bucket[1] for bucket in breaker.window),
+        failed=sum(bucket[2] for bucket in breaker.window),
+        outcomes=dict(outcomes),
+        probes=(breaker.granted, breaker.good),
+        said=breaker.said,
+    )
+
+
+def change_of(event: dict[str, Any]) -> Change:
+    """A change of a breaker as breaker.lua tells it."""
+    at = event["at"]
+    return Change(
+        id=event["id"],
+        site=event["site"],
+        tier=event["tier"],
+        before=event["from"],
+        after=event["to"],
+        at=at / 1000,
+        cause=event["cause"],
+        by=event.get("by", ""),
+        until=event["due"] / 1000 if event["due"] else None,
+        tried=event["tried"],
+        failed=event["failed"],
+        outcomes=dict(event["outcomes"]),
+        window_s=event["window"] / 1000,
+        row=event["row"],
+        pages=(event["drift"][0], event["drift"][1] + event["drift"][2]),
+        lost=[(kind, field) for kind, field in event["lost"]],
+        said=event["said"],
+        left=event["left"],
+        alone_s=(at - event["opened"]) / 1000 if event["opened"] and event["from"] != "closed" else 0.0,
+    )
 
 
 def _by_outcome(counts: dict[str, int], place: str) -> dict[str, int]:

@@ -1,6 +1,6 @@
 """The words between a worker and the frontier: operations, leases, and what people are told about requests."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Push(NamedTuple):
@@ -64,7 +64,14 @@ class Release(NamedTuple):
     id: str
 
 
-Operation = Push | Done | Skip | Dead | Again | Release
+class Told(NamedTuple):
+    """People know of a breaker's change of state."""
+
+    id: str
+    """Of the event."""
+
+
+Operation = Push | Done | Skip | Dead | Again | Release | Told
 
 
 class Leased(NamedTuple):
@@ -78,6 +85,64 @@ class Leased(NamedTuple):
     """How many workers were lost with it."""
     job: str
     site: str
+    probe: bool = False
+    """Whether its site is left alone, and this is one of the few that find out whether it still must be."""
+
+
+class Reports(NamedTuple):
+    """What a worker saw of sites since it last told. Sent twice it counts once."""
+
+    number: int
+    """Larger than that of the reports before."""
+    rows: list[Any]
+    """As breaker.lua takes them."""
+
+
+class Change(NamedTuple):
+    """A breaker came into another state. Times in epoch seconds."""
+
+    id: str
+    site: str
+    tier: str
+    """Of proxies; empty: the whole site."""
+    before: str
+    after: str
+    """closed, open, half_open or held."""
+    at: float
+    cause: str
+    """Of the opening: refusals, failures, ratio, drift, fields or person."""
+    by: str
+    """The person who changed it; empty when nobody did."""
+    until: float | None
+    """When it may change by itself."""
+    tried: int
+    """In the window before."""
+    failed: int
+    outcomes: dict[str, int]
+    window_s: float
+    row: int
+    """Failures in a row at the end of it."""
+    pages: tuple[int, int]
+    """How many of the last pages were read, and how many of them had nothing in them."""
+    lost: list[tuple[str, str]]
+    """Kind of record and field, of fields that were lost."""
+    said: str
+    """Why the last failure failed."""
+    left: int
+    """Requests of the site that are parked then."""
+    alone_s: float
+    """For how long the site had been left alone."""
+
+
+class Stranded(NamedTuple):
+    """Parked requests of a site, when nothing else is left."""
+
+    site: str
+    parked: int
+    state: str
+    """Of the site's breaker."""
+    alone_s: float
+    """For how long the site has been left alone."""
 
 
 class Exchange(NamedTuple):
@@ -93,12 +158,19 @@ class Exchange(NamedTuple):
     ready: int
     waiting: int
     leased_total: int
+    parked: int
     next_due: float | None
     """When the next waiting request becomes ready, in epoch seconds of this machine's clock."""
     held: int
     """Leases of this worker as Redis has them. When its own number differs, it should `reconcile`."""
     now: float
     """The time at Redis, in epoch seconds."""
+    shut: dict[str, str] | None
+    """Breakers that are not closed -> state. None: as the worker was told before."""
+    stranded: list[Stranded]
+    """Empty while anything is left that is not parked."""
+    changes: list[Change]
+    """Changes of breakers that this worker has to tell people of."""
 
 
 class Event(NamedTuple):
@@ -106,7 +178,7 @@ class Event(NamedTuple):
 
     at: float
     event: str
-    """retry, redirect, redelivered, dead or replayed."""
+    """retry, redirect, redelivered, parked, dead or replayed."""
     outcome: str
     reason: str
 
@@ -129,7 +201,7 @@ class Fate(NamedTuple):
     """Where a request is. What is unknown is None: of a finished request only its fingerprint is kept."""
 
     state: str
-    """ready, waiting, leased, dead, skipped or done."""
+    """ready, parked, waiting, leased, dead, skipped or done."""
     since: float | None = None
     until: float | None = None
     """When it becomes ready, if it waits."""
@@ -152,11 +224,37 @@ class WorkerStatus(NamedTuple):
     """Since its last heartbeat."""
 
 
+class BreakerStatus(NamedTuple):
+    """A breaker that is not closed."""
+
+    state: str
+    """open, half_open or held."""
+    cause: str
+    """refusals, failures, ratio, drift, fields or person."""
+    since: float
+    """Epoch seconds; when it came into this state."""
+    opened: float
+    """When the site was last not left alone."""
+    until: float | None
+    """When it may change by itself."""
+    times: int
+    """How often in a row it was opened."""
+    tried: int
+    """In the window."""
+    failed: int
+    outcomes: dict[str, int]
+    probes: tuple[int, int]
+    """How many are out or have answered, and how many did well."""
+    said: str
+    """Why the last failure failed."""
+
+
 class Status(NamedTuple):
     """The whole frontier of a spider, read at one moment."""
 
     queued: int
     ready: int
+    parked: int
     waiting: int
     next_due: float | None
     leased: int
@@ -174,8 +272,10 @@ class Status(NamedTuple):
     exchanges: int
     memory_bytes: int
     jobs: dict[str, dict[str, int]]
-    """Job to its counts: queued, ready, waiting, leased, done, skipped, dead, seen."""
+    """Job to its counts: queued, ready, parked, waiting, leased, done, skipped, dead, seen."""
     sites: dict[str, dict[str, int]]
-    """Site to its counts: ready, leased."""
+    """Site to its counts: ready, parked, leased."""
+    breakers: dict[str, BreakerStatus]
+    """Breakers that are not closed. The name is that of the site; with a tier of proxies: site, zero byte, tier."""
     balanced: bool
     """Whether every request that was queued is found in exactly one place."""

@@ -6,12 +6,18 @@ from collections import deque
 from typing import NamedTuple
 from weakref import WeakSet
 
+from harvester.sites.politeness import Limits
+
 AHEAD_S = 0.2
-"""How far ahead a turn may lie when it is given."""
+"""How far ahead a turn may lie when it is given; five times as far when no other worker asks the host."""
 BLOCK_S = 0.1
 """The time whose turns one worker may be given together."""
+LONE_BLOCK_S = 1.0
+"""The same for one that is alone."""
 GRACE_S = 0.25
 """How late a turn may be used; after it, it is lost. Event loops that are late themselves have longer."""
+ON_THE_WAY_S = 0.5
+"""By how much the ways of two requests to the host may differ, where it counts those of a window."""
 BEAT_S = 1.0
 """How often a worker that has places is heard of at least, and learns its share."""
 PLACE_LEASE_S = 5.0
@@ -27,11 +33,13 @@ class Answer(NamedTuple):
 
     start: int
     turns: int
+    pace: int
     again: int
     silence: int
     places: int
     share: int
     lacking: int
+    alone: int
 
 
 class Turn(NamedTuple):
@@ -44,9 +52,11 @@ class Turn(NamedTuple):
 class SharedHost:
     """What a worker knows of a host that it shares with others. Times are of the worker's monotonic clock."""
 
-    def __init__(self, name: str, interval_s: float, limit: int) -> None:
+    def __init__(self, name: str, limits: Limits) -> None:
         self.name = name
-        self.interval_s = interval_s
+        self._limits = limits
+        self._pace_s = limits.interval_s
+        """Between turns; longer than this worker's own interval when another worker has a longer one."""
         self.waiting: deque[Future[None]] = deque()
         """Requests in the order in which they came."""
         self._impatient: WeakSet[Future[None]] = WeakSet()
@@ -56,18 +66,23 @@ class SharedHost:
         """Whether the silence must still be told to Redis."""
         self.is_known = False
         """Whether Redis counts this worker among those at the host."""
-        self._limit = limit
         self._under_way = 0
         self._places = 0
         self._share = 0
         """Places to come down to, since others lack them."""
         self._others_lack = False
+        self._alone = False
+        """Whether no other worker is at the host."""
         self._turns: deque[Turn] = deque()
         self._block = 1
         self._lost = False
         """Whether a turn of the last block was not used."""
         self._late_s = 0.0
         """How late this process lately was when a turn came."""
+        self._answered_in_s = 0.0
+        """How long Redis lately took to answer."""
+        self._grace_s = self._kept_s = GRACE_S
+        """How late the turns may be used that were asked for last: after they were heard of, after they were given."""
         self._last_at = 0.0
         """When a request left last."""
         self._used_at = 0.0
@@ -82,6 +97,12 @@ class SharedHost:
         """Whether Redis must be asked whatever the reason."""
         self._told_places = self._told_demand = 0
         self._telling_until = 0.0
+
+    def adapt(self, limits: Limits) -> None:
+        """Takes over what is known of the site now."""
+        if limits.interval_s > 1.5 * self._limits.interval_s:
+            self._turns.clear()  # they were given for a quicker one
+        self._limits = limits
 
     def join(self, again: bool = False, patient: bool = True) -> Future[None]:
         """One more request waits; `again`: one that had its turn and could not use it."""
@@ -113,7 +134,7 @@ class SharedHost:
             self._turns.popleft()
             self._lost = True
         while self.waiting and self._turns and self._has_place(now):
-            at = max(self._turns[0].at, self._last_at + self.interval_s / 2)
+            at = max(self._turns[0].at, self._last_at + self._pace_s / 2)
             if at > now:
                 return at
             self._turns.popleft()
@@ -187,20 +208,25 @@ class SharedHost:
         self._telling_until = self.silent_until if self.untold else 0.0
         wanted = self._wanted(now)
         if wanted:
-            most = max(1, int(BLOCK_S / self.interval_s))
+            most = max(1, int((LONE_BLOCK_S if self._alone else BLOCK_S) / self._pace_s))
             self._block = max(1, self._block // 2) if self._lost else min(self._block * 2, most)
             self._lost = False
+        self._grace_s = GRACE_S + 2 * self._late_s
+        self._kept_s = self._grace_s + self._answered_in_s
         return [
-            round(self.interval_s * 1e6),
+            round(self._limits.interval_s * 1e6),
             wanted,
             round(AHEAD_S * 1e6),
-            self._limit,
+            self._limits.concurrency,
             self._places,
             self._under_way,
             self._told_demand,
             int(self.is_known),
             round(PLACE_LEASE_S * 1e6),
             max(0, round((self._telling_until - now) * 1e6)),
+            self._limits.window_requests,
+            round(self._limits.window_s * 1e6),
+            round((self._kept_s + ON_THE_WAY_S) * 1e6),
         ]
 
     def hear(self, answer: Answer, asked_at: float, now: float) -> bool:
@@ -210,11 +236,15 @@ class SharedHost:
         self._places = self._told_places = answer.places
         self._share = answer.share
         self._others_lack = bool(answer.lacking)
+        self._alone = bool(answer.alone)
+        self._pace_s = answer.pace / 1e6
         self.is_known = bool(answer.places or self._told_demand)
         self._come_down()
+        self._answered_in_s = max(now - asked_at, 0.9 * self._answered_in_s)
+        grace_s = min(self._grace_s, asked_at + self._kept_s - now)
         for number in range(answer.turns):
-            at = now + answer.start / 1e6 + number * self.interval_s
-            self._turns.append(Turn(at, at + GRACE_S + 2 * self._late_s))
+            at = now + answer.start / 1e6 + number * self._pace_s
+            self._turns.append(Turn(at, at + grace_s))
         # Who was sent away comes back at a moment of its own, so that it is not always the same one that is too late.
         self._ask_again_at = now + answer.again / 1e6 + AHEAD_S * random.uniform(0, 0.9) if answer.again else 0.0
         if self.untold and self.silent_until <= self._telling_until:
@@ -232,7 +262,7 @@ class SharedHost:
 
     def _demand(self, now: float) -> int:
         waiting = 0 if self.silent_until > now else len(self.waiting)
-        return min(self._limit, self._under_way + waiting)
+        return min(self._limits.concurrency, self._under_way + waiting)
 
     def _wanted(self, now: float) -> int:
         if self.silent_until > now or len(self._turns) > self._block // 2:

@@ -12,7 +12,8 @@ from twisted.python.failure import Failure
 from harvester.ending import Stopped
 from harvester.exceptions import HarvesterError
 from harvester.frontier.entries import Dead, Done, Operation, Release, Skip
-from harvester.outcomes import POLICIES, Outcome, Verdict, verdict_of
+from harvester.outcomes import Outcome, Verdict, policy_of, verdict_of
+from harvester.sites import load_sites
 
 LEASE = "harvester_lease"
 """Key in Request.meta: the delivery under which the request is worked on."""
@@ -22,7 +23,11 @@ NOT_BEFORE = "harvester_not_before"
 """Key in Request.meta of a retry: until when it waits in the frontier, in seconds of the epoch."""
 WHY = "harvester_why"
 """Key in Request.meta of a retry: outcome and reason of the try before, and whether it was one (or never sent)."""
-_OURS = (LEASE, NOT_BEFORE, TRIES, WHY)
+PROBE = "harvester_probe"
+"""Key in Request.meta: its site is left alone, and it finds out whether that must go on."""
+PARKED = "harvester_parked"
+"""Key in Request.meta: it was not sent, since its site is left alone, and goes back as it came."""
+_OURS = (LEASE, NOT_BEFORE, TRIES, WHY, PROBE, PARKED)
 
 
 @dataclass(slots=True)
@@ -30,16 +35,19 @@ class Lease:
     """A request that is being worked on."""
 
     id: str
+    site: str
     moved: bool = False
     """Whether it goes on as another request: a retry, a redirect."""
     exhausted: bool = False
     """Whether its callback was run to the end."""
     verdict: Verdict | None = None
-    """On a download that failed."""
+    """On a download that failed, or a page that its callback found to be no use."""
     error: str | None = None
     """What is wrong with this program, or with the page it did not expect."""
     given_back: bool = False
     """Whether the run ends before the work is done."""
+    afterwards: Callable[[], None] | None = None
+    """Called when the frontier has heard that the work is done, with outcome ok, and has all that followed from it."""
 
     def fate(self) -> Operation:
         """What the frontier is told when nothing more will happen to the request here."""
@@ -48,10 +56,10 @@ class Lease:
         if self.error is not None:
             return Dead(self.id, Outcome.INVALID, self.error)
         if self.verdict is not None:
-            if not POLICIES[self.verdict.outcome].error:
+            if not policy_of(load_sites().named(self.site), self.verdict.outcome).dead:
                 return Done(self.id, self.verdict.outcome)
             end = Skip if self.verdict.outcome is Outcome.POLICY_DENIED else Dead
-            return end(self.id, self.verdict.outcome, self.verdict.reason)
+            return end(self.id, self.verdict.outcome, self.verdict.told())
         if self.exhausted:
             return Done(self.id)
         return Dead(self.id, Outcome.INVALID, "it ended without an answer and without an error")

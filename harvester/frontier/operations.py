@@ -15,14 +15,16 @@ from redis.exceptions import RedisClusterException, RedisError
 from scrapy import Request
 
 from harvester import mongodb
+from harvester.breaker.notices import write_down
 from harvester.config import Config
 from harvester.exceptions import UsageError
 from harvester.frontier import connection
-from harvester.frontier.entries import DeadLetter, Fate, Status
+from harvester.frontier.entries import Change, DeadLetter, Fate, Status
 from harvester.frontier.seen import fingerprint
 from harvester.frontier.start_list import DeadEntry, StartList
 from harvester.frontier.store import Frontier
 from harvester.items import RECORDS
+from harvester.sites import load_sites
 
 CHUNK = 10_000
 """Fingerprints that are forgotten together."""
@@ -121,6 +123,17 @@ async def drop(config: Config, spider: str) -> int:
     """Removes the whole frontier, its memory of pages included. Returns how many requests it held."""
     async with _frontier(config, spider) as frontier:
         return await frontier.drop()
+
+
+async def set_breaker(config: Config, spider: str, site: str, state: str, who: str) -> tuple[int, Change | None]:
+    """Opens, closes or holds the breaker of a site: how many requests are parked then, and what has changed."""
+    async with _frontier(config, spider) as frontier:
+        rules = load_sites().named(site).breaking.rules()
+        parked, change = await frontier.set_breaker(site, rules, state, who)
+        if change:
+            await write_down(config, spider, change)
+            await frontier.told(change)
+    return parked, change
 
 
 async def find(config: Config, spider: str, url: str, job: str = "") -> Fate | None:

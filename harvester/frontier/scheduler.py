@@ -21,13 +21,15 @@ from scrapy_redis.scheduler import Scheduler as ScrapyRedisScheduler
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
+from harvester.breaker.breakers import Breakers
+from harvester.breaker.notices import Notices
 from harvester.config import Config, load_config
 from harvester.ending import end
 from harvester.exceptions import HarvesterError
 from harvester.frontier.codec import UnserialisableRequestError, decode, encode
 from harvester.frontier.connection import RedisPatience, connect
-from harvester.frontier.entries import Again, Dead, Push
-from harvester.frontier.leases import LEASE, NOT_BEFORE, WHY, Lease, WatchedErrback, fresh
+from harvester.frontier.entries import Again, Dead, Done, Operation, Push, Release, Stranded, Told
+from harvester.frontier.leases import LEASE, NOT_BEFORE, PARKED, PROBE, WHY, Lease, WatchedErrback, fresh
 from harvester.frontier.store import Frontier
 from harvester.frontier.traffic import Traffic
 from harvester.outcomes import Outcome
@@ -35,6 +37,8 @@ from harvester.sites import load_sites
 
 logger = logging.getLogger(__name__)
 
+_PAGES = (Outcome.OK, Outcome.EMPTY, Outcome.LAYOUT_CHANGED)
+"""Outcomes of pages that came."""
 JOB = "job"
 """Key in Request.meta: the job a request belongs to. Jobs share the workers fairly; each has its own seen requests."""
 
@@ -79,7 +83,9 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             self._crawler.stats,
             lease_seconds=config.lease_seconds,
             on_change=self._call_engine,
+            on_breakers=lambda changes: self._notices.tell(changes),
         )
+        self._notices = Notices(config, self.spider.name, lambda event: self._traffic.push(Told(event)))
         self._watch_engine()
         self._crawler.signals.connect(self._on_item_error, signals.item_error)
         self._traffic.start(self._on_silence)
@@ -97,6 +103,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         if self._traffic.shared and hasattr(self.spider, "resumed"):
             self.spider.resumed = True  # so its counts are those of a part
         try:
+            await self._notices.close()
             await self._traffic.close()
         except HarvesterError as error:
             self._on_silence(error)
@@ -131,7 +138,8 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             )
         else:
             lease.moved = True
-            self._traffic.finish(self._successor(request, lease.id), lease.id)
+            parked = request.meta.pop(PARKED, False)
+            self._traffic.finish(Release(lease.id) if parked else self._successor(request, lease.id), lease.id)
         return True
 
     def next_request(self) -> Request | None:
@@ -141,8 +149,10 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             except UnserialisableRequestError as error:
                 self._traffic.finish(Dead(leased.id, Outcome.INVALID, str(error)), leased.id)
                 continue
-            lease = Lease(leased.id)
+            lease = Lease(leased.id, leased.site)
             request.meta[LEASE] = delivery = f"{next(self._deliveries)}"
+            if leased.probe:
+                request.meta[PROBE] = True
             self._leases[delivery] = lease
             request.errback = WatchedErrback(lease, request.errback)
             return request
@@ -150,6 +160,8 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
 
     def has_pending_requests(self) -> bool:
         if not self._traffic.is_done():
+            if stranded := self._traffic.stranded():
+                self._end_if_stranded(stranded)
             return True
         idle = self._config.idle_seconds
         assert self._traffic.empty_since is not None
@@ -157,6 +169,11 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
 
     def __len__(self) -> int:
         return len(self._leases)
+
+    @property
+    def breakers(self) -> Breakers:
+        """What this worker knows of the sites that are left alone."""
+        return self._traffic.breakers
 
     # Between the callback and the frontier ----------------------------------------------------------------
 
@@ -179,6 +196,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             request.errback = request.errback.errback
         meta = request.meta
         meta.pop(LEASE)
+        meta.pop(PROBE, None)
         not_before = meta.pop(NOT_BEFORE, 0.0)
         outcome, reason, attempt = meta.pop(WHY, ("redirected", "", False))
         return Again(
@@ -192,6 +210,16 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             not_before,
             attempt,
         )
+
+    def _end_if_stranded(self, stranded: list[Stranded]) -> None:
+        """Ends the run when all that is left is parked, and not for a short time."""
+        most_s = self._config.parked_seconds
+        if self._config.idle_seconds < 0 or most_s < 0:
+            return
+        if all(each.state == "held" or each.alone_s >= most_s for each in stranded):
+            said = ", ".join(f"{each.parked:,} of {each.site} ({each.state})" for each in stranded)
+            logger.error("Nothing is left but parked requests: %s. The same command continues the crawl", said)
+            end(self._crawler, "parked", exit_code=7)
 
     def _number(self, request: Request) -> int:
         return int.from_bytes(self._fingerprint(request)[:8], "big", signed=True)
@@ -212,7 +240,14 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
     def _on_finished(self, request: Request) -> None:
         lease = self._leases.pop(request.meta.get(LEASE, ""), None)
         if lease is not None and not lease.moved:
-            self._traffic.finish(lease.fate(), lease.id)
+            fate = lease.fate()
+            self._tell_breakers(request, fate)
+            self._traffic.finish(fate, lease.id, lease.afterwards)
+
+    def _tell_breakers(self, request: Request, fate: Operation) -> None:
+        if isinstance(fate, (Done, Dead)) and fate.outcome in _PAGES:
+            probe = bool(request.meta.get(PROBE))
+            self._traffic.breakers.add_page(load_sites().of(request.url), fate.outcome, probe)
 
     def _on_item_error(self, item: Any, response: Any, failure: Failure) -> None:
         lease = self.lease_of(getattr(response, "request", None))

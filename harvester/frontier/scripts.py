@@ -16,11 +16,16 @@ class Script(NamedTuple):
     sha: str
 
 
+_WITH_BREAKERS = ("exchange", "breaker_set")
+"""Scripts that change the breakers of sites."""
+
+
 @cache
 def load(name: str) -> Script:
-    """The script of that name, with what all share in front."""
+    """The script of that name, with what it shares with others in front."""
     folder = files("harvester.frontier").joinpath("lua")
-    text = "\n".join(folder.joinpath(f"{each}.lua").read_text(encoding="utf-8") for each in ("common", name))
+    names = ["common", "breaker", name] if name in _WITH_BREAKERS else ["common", name]
+    text = "\n".join(folder.joinpath(f"{each}.lua").read_text(encoding="utf-8") for each in names)
     return Script(text, sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 

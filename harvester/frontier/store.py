@@ -1,8 +1,9 @@
 """The frontier: requests that are to be fetched, shared by all workers of a spider, in Redis.
 
-A request is ready, waiting (until a time), leased (to a worker) or dead, until it is done or skipped. Lua scripts move
-it, so it is in exactly one of these whatever process dies when: `queued = done + skipped + dead + waiting + leased +
-ready`, always. What workers do is here; what people ask and do is in `desk`.
+A request is ready, parked (while its site is left alone), waiting (until a time), leased (to a worker) or dead, until
+it is done or skipped. Lua scripts move it, so it is in exactly one of these whatever process dies when:
+`queued = done + skipped + dead + waiting + leased + parked + ready`, always. What workers do is here; what people ask
+and do is in `desk`.
 """
 
 import asyncio
@@ -14,8 +15,20 @@ from typing import Any
 import msgspec
 from redis.asyncio import Redis, RedisCluster
 
-from harvester.frontier.desk import Desk
-from harvester.frontier.entries import Again, Done, Exchange, Leased, Operation, Push, Release, Skip
+from harvester.frontier.desk import Desk, change_of
+from harvester.frontier.entries import (
+    Again,
+    Done,
+    Exchange,
+    Leased,
+    Operation,
+    Push,
+    Release,
+    Reports,
+    Skip,
+    Stranded,
+    Told,
+)
 from harvester.frontier.keys import entry_id
 from harvester.frontier.seen import token_fingerprint
 
@@ -39,33 +52,44 @@ class Frontier(Desk):
         self._max_deliveries = max_deliveries
         self._heard: dict[str, int] = {}
         """The number of the last answer that each worker got. Leases given later are unknown to it."""
+        self._shut: defaultdict[str, int] = defaultdict(int)
+        """The version of the list of sites that are left alone that each worker knows."""
         self._held: defaultdict[str, set[str]] = defaultdict(set)
         """Ids that each worker was told to hold, and has not ended."""
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def exchange(
-        self, worker: str, operations: Sequence[Operation], wanted: int = 0, per_site: int = 64
+        self,
+        worker: str,
+        operations: Sequence[Operation],
+        wanted: int = 0,
+        per_site: int = 64,
+        reports: Reports | None = None,
     ) -> Exchange:
-        """Applies the operations in their order, then leases up to `wanted` requests; also the worker's heartbeat.
+        """Takes in the reports, applies the operations in their order, then leases up to `wanted` requests.
+
+        It is also the worker's heartbeat.
 
         All of it happens, or nothing. When no answer came, send the same again: what was applied is not applied
         twice, and leases in an answer that was lost are given back first. A worker's first exchange through this
         object takes leases that are left under its name for those of a process that died.
         """
-        told = (self._lease_timeout_ms, self._max_deliveries, *_wire(operations))
+        seen = msgspec.msgpack.encode(reports) if reports else b""
+        told = (self._lease_timeout_ms, self._max_deliveries, *_wire(operations), seen)
         async with self._turns[worker]:
             heard = self._heard.get(worker, 0)
             self._heard[worker] = heard or 1  # once sent, it is no longer a stranger whose leases died with it
-            head, payloads = await self._run("exchange", worker, heard, wanted, per_site, *told)
+            head, payloads = await self._run("exchange", worker, heard, wanted, per_site, *told, self._shut[worker])
             answer = msgspec.msgpack.decode(head)
             self._heard[worker] = answer[0]
             leases = _leases(answer[-1], payloads)
             known = self._held[worker]
-            known.difference_update(each.id for each in operations if not isinstance(each, Push))
+            known.difference_update(each.id for each in operations if not isinstance(each, (Push, Told)))
             known.update(lease.id for lease in leases)
             if answer[-2] != len(known):  # a Redis that was killed may have lost its last second
                 await self._in_chunks("give_back", worker, CHUNK, msgspec.msgpack.encode(list(known)))
-        now_ms, accepted, duplicates, stale, ready, waiting, leased_total, due_ms, held, _ = answer[1:]
+            now_ms, accepted, duplicates, stale, ready, waiting, leased_total, parked, due_ms = answer[1:10]
+            self._shut[worker], shut, stranded, changes, held, _ = answer[10:]
         return Exchange(
             leased=leases,
             accepted=accepted,
@@ -74,9 +98,13 @@ class Frontier(Desk):
             ready=ready,
             waiting=waiting,
             leased_total=leased_total,
+            parked=parked,
             next_due=time.time() + (due_ms - now_ms) / 1000 if due_ms else None,
             held=held,
             now=now_ms / 1000,
+            shut=None if shut is False else dict(shut),
+            stranded=[Stranded(site, number, state, ms / 1000) for site, number, state, ms in stranded],
+            changes=[change_of(each) for each in changes],
         )
 
     async def reap(self, worker: str) -> int:
@@ -98,6 +126,7 @@ class Frontier(Desk):
         async with self._turns[worker]:
             await self._in_chunks("give_back", worker, CHUNK, "")
             self._held.pop(worker, None)
+            self._shut.pop(worker, None)
 
     async def _in_chunks(self, name: str, *arguments: str | bytes | float) -> int:
         total, more = 0, 1
@@ -129,8 +158,8 @@ def _wire(operations: Sequence[Operation]) -> tuple[bytes, bytes]:
             first, last = last + 1, last + len(op.payload)
             why = (op.outcome, _bounded(op.reason), _delay_ms(op.not_before), op.attempt)
             rows.append(("again", op.id, first, last, op.url, op.site, op.priority, *why))
-        elif isinstance(op, Release):
-            rows.append(("release", op.id))
+        elif isinstance(op, (Release, Told)):
+            rows.append(("release" if isinstance(op, Release) else "told", op.id))
         else:
             rows.append(("skip" if isinstance(op, Skip) else "dead", op.id, op.outcome, _bounded(op.reason)))
     return msgspec.msgpack.encode(rows), b"".join(payloads)
@@ -145,9 +174,9 @@ def _bounded(reason: str) -> str:
     return reason[:MOST_REASON].encode("utf-8", "replace").decode()
 
 
-def _leases(rows: list[tuple[str, int, int, int, str, str]], payloads: bytes) -> list[Leased]:
+def _leases(rows: list[tuple[str, int, int, int, str, str, int]], payloads: bytes) -> list[Leased]:
     leases, at = [], 0
-    for name, size, attempts, deliveries, job, site in rows:
-        leases.append(Leased(name, payloads[at : at + size], attempts, deliveries, job, site))
+    for name, size, attempts, deliveries, job, site, probe in rows:
+        leases.append(Leased(name, payloads[at : at + size], attempts, deliveries, job, site, bool(probe)))
         at += size
     return leases

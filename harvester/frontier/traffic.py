@@ -13,7 +13,8 @@ from typing import Any
 
 from scrapy.statscollectors import StatsCollector
 
-from harvester.frontier.entries import Exchange, Leased, Operation
+from harvester.breaker.breakers import Breakers
+from harvester.frontier.entries import Change, Done, Exchange, Leased, Operation, Release, Stranded
 from harvester.frontier.store import Frontier
 
 PREFETCH = 128
@@ -47,6 +48,7 @@ class Traffic:
         *,
         lease_seconds: float,
         on_change: Callable[[], None],
+        on_breakers: Callable[[list[Change]], None],
     ) -> None:
         self._frontier = frontier
         self._worker = worker
@@ -54,12 +56,15 @@ class Traffic:
         self._stats = stats
         self._heartbeat_s = lease_seconds / 3
         self._on_change = on_change
+        self._on_breakers = on_breakers
         self._outgoing: deque[Operation] = deque()
         self._oldest_at = 0.0
         """When the first of the outgoing operations was told."""
         self._ready: deque[Leased] = deque()
         self._held: set[str] = set()
         """Ids of all that is leased to this worker, ready or being worked on."""
+        self._afterwards: dict[str, Callable[[], None]] = {}
+        """By lease, what is to be called when its end was told."""
         self._last: Exchange | None = None
         self._last_at = 0.0
         self._more = True
@@ -68,6 +73,8 @@ class Traffic:
         self._room = asyncio.Event()
         self._room.set()
         self._closing = False
+        self.breakers = Breakers()
+        self.breakers.on_urgent = self._wake.set
         self._task: asyncio.Task[None] | None = None
         self._failed = False
         self.shared = False
@@ -80,6 +87,7 @@ class Traffic:
 
         def ended(task: asyncio.Task[None]) -> None:
             self._room.set()
+            self.breakers.end()
             if not task.cancelled() and (error := task.exception()):
                 self._failed = True
                 on_failure(error)
@@ -110,9 +118,11 @@ class Traffic:
         if waiting >= MOST_WAITING:
             self._room.clear()
 
-    def finish(self, operation: Operation, lease: str) -> None:
-        """Has the end of a lease told in its turn."""
+    def finish(self, operation: Operation, lease: str, afterwards: Callable[[], None] | None = None) -> None:
+        """Has the end of a lease told in its turn. `afterwards` is called when that is safe, if it ended well."""
         self._held.discard(lease)
+        if afterwards and operation == Done(lease):
+            self._afterwards[lease] = afterwards
         self.push(operation)
         if len(self._held) == PLENTY:
             self._wake.set()
@@ -133,6 +143,10 @@ class Traffic:
     def is_done(self) -> bool:
         """Whether nothing is left to do, for any worker."""
         return self.empty_since is not None and not self._outgoing and not self._held
+
+    def stranded(self) -> list[Stranded]:
+        """Parked requests by site, when nothing else is left to do for any worker."""
+        return [] if self._last is None or self._outgoing or self._held else self._last.stranded
 
     # The frontier's side ----------------------------------------------------------------------------------
 
@@ -164,6 +178,8 @@ class Traffic:
         if self._outgoing:
             hurry = len(self._outgoing) >= BATCH or len(self._held) <= 1
             due = min(due, 0.0 if hurry else self._oldest_at + (LONG_LINGER_S if plenty else LINGER_S))
+        if self.breakers.urgent_since is not None:
+            due = min(due, self.breakers.urgent_since + LINGER_S)
         if len(self._ready) <= PREFETCH // 2:
             if self._more:
                 return 0.0
@@ -176,23 +192,44 @@ class Traffic:
     async def _exchange(self) -> None:
         operations = [self._outgoing[index] for index in range(min(len(self._outgoing), MOST_OPERATIONS))]
         wanted = 0 if self._closing else PREFETCH - len(self._ready)
+        reports = self.breakers.take()
         told: Exchange = await self._patiently(
-            lambda: self._frontier.exchange(self._worker, operations, wanted, PER_SITE)
+            lambda: self._frontier.exchange(self._worker, operations, wanted, PER_SITE, reports)
         )
         for _ in operations:
             self._outgoing.popleft()
+        if self._afterwards:
+            self._call_afterwards(operations)
         self._oldest_at = monotonic()
         if len(self._outgoing) < MOST_WAITING:
             self._room.set()
         self._ready.extend(told.leased)
         self._held.update(leased.id for leased in told.leased)
-        begun = self._last is None and told.ready + told.waiting > 0
+        if self.breakers.hear(told):
+            self._give_back_parked()
+        if told.changes:
+            self._on_breakers(told.changes)
+        begun = self._last is None and told.ready + told.parked + told.waiting > 0
         self.shared = self.shared or begun or told.leased_total > told.held
         self._last, self._last_at = told, monotonic()
         self._more = bool(wanted) and len(told.leased) == wanted
-        empty = not (told.ready or told.waiting or told.leased_total or self._outgoing)
+        empty = not (told.ready or told.parked or told.waiting or told.leased_total or self._outgoing)
         self.empty_since = (self.empty_since or monotonic()) if empty else None
         self._count(told)
+
+    def _give_back_parked(self) -> None:
+        """Requests that were held ready for a site that is left alone now."""
+        ready, self._ready = self._ready, deque()
+        for leased in ready:
+            if not leased.probe and self.breakers.is_parked(leased.site):
+                self.finish(Release(leased.id), leased.id)
+            else:
+                self._ready.append(leased)
+
+    def _call_afterwards(self, operations: list[Operation]) -> None:
+        for operation in operations:
+            if isinstance(operation, Done) and (afterwards := self._afterwards.pop(operation.id, None)):
+                afterwards()
 
     def _count(self, told: Exchange) -> None:
         self._stats.inc_value("harvester/frontier/exchanges")

@@ -1,11 +1,15 @@
 """Turns and places at hosts, shared by all workers that use one Redis: a host sees one crawler, not many.
 
-A *turn* is a moment at which one request may leave; Redis spaces them. A *place* is one of the requests that a host
-may be answering at the same time; each worker has a share of them, for as long as it is heard of. A *silence* is the
-time for which a host wants to be left alone; one worker is told, all obey.
+What is called a host here is a site of the registry with all its hosts, or a host that is not registered.
+
+A *turn* is a moment at which one request may leave; Redis spaces them, as the slowest of the workers wants it, and
+counts those of a window. A *place* is one of the requests that a host may be answering at the same time; each worker
+has a share of them, for as long as it is heard of. A *silence* is the time for which a host wants to be left alone;
+one worker is told, all obey.
 
 Requests wait here, in this process, and a worker asks Redis for many of them together. No turn is given more than
-AHEAD_S before its time, so nobody acts on what was true long ago; and a silence drops the turns that were given.
+AHEAD_S before its time, or a second to a worker that is alone; so nobody acts on what was true long ago, and a
+silence, or a slower pace, drops the turns that were given.
 """
 
 import asyncio
@@ -30,6 +34,7 @@ from harvester.exceptions import HarvesterError
 from harvester.frontier.connection import RedisPatience, connect, unavailable
 from harvester.frontier.hosts import AHEAD_S, Answer, SharedHost
 from harvester.frontier.scripts import Script
+from harvester.sites.politeness import Limits
 
 logger = logging.getLogger(__name__)
 
@@ -52,13 +57,18 @@ class Silenced(Exception):
 class SharedTurns:
     """This worker's turns and places at all hosts. `take` before a request, `leave` after it."""
 
-    def __init__(self, crawler: Crawler, config: Config, on_silence: Callable[[str, float], None]) -> None:
+    def __init__(
+        self,
+        crawler: Crawler,
+        config: Config,
+        limits_of: Callable[[str], Limits],
+        on_silence: Callable[[str, float], None],
+    ) -> None:
         self._crawler = crawler
         self._config = config
+        self._limits_of = limits_of
         self._on_silence = on_silence
         self._patiently = RedisPatience(crawler, config)
-        self._interval_s = 1 / config.requests_per_second
-        self._limit = config.concurrent_per_host
         self._worker = uuid4().hex
         self._hosts: dict[str, SharedHost] = {}
         self._asking: set[SharedHost] = set()
@@ -78,6 +88,7 @@ class SharedTurns:
         if not self._background:
             self._background = [asyncio.create_task(self._beat()), asyncio.create_task(self._listen())]
         host = self._host(name)
+        host.adapt(self._limits_of(name))
         turn = host.join(patient=patient)
         self._serve(host)
         while True:
@@ -134,7 +145,7 @@ class SharedTurns:
     def _host(self, name: str) -> SharedHost:
         host = self._hosts.get(name)
         if host is None:
-            host = self._hosts[name] = SharedHost(name, self._interval_s, self._limit)
+            host = self._hosts[name] = SharedHost(name, self._limits_of(name))
         return host
 
     def _serve(self, host: SharedHost) -> None:
@@ -204,16 +215,17 @@ class SharedTurns:
         self, redis: Redis | RedisCluster, questions: list[list[Any]], command: str, script: str
     ) -> list[Any]:
         if isinstance(redis, RedisCluster):  # its pipelines take no scripts
-            calls = [redis.execute_command(command, script, 2, *question) for question in questions]
+            calls = [redis.execute_command(command, script, 3, *question) for question in questions]
             return await asyncio.gather(*calls, return_exceptions=True)
         async with redis.pipeline(transaction=False) as pipeline:
             for question in questions:
-                pipeline.execute_command(command, script, 2, *question)
+                pipeline.execute_command(command, script, 3, *question)
             return await pipeline.execute(raise_on_error=False)
 
     def _question(self, host: SharedHost, now: float) -> list[Any]:
         prefix = f"harvester:{{{host.name}}}:"
-        return [f"{prefix}turns", f"{prefix}places", self._worker, *host.ask(now), CHANNEL, host.name]
+        keys = [f"{prefix}turns", f"{prefix}places", f"{prefix}window"]
+        return [*keys, self._worker, *host.ask(now), CHANNEL, host.name]
 
     async def _beat(self) -> None:
         """Keeps the places of this worker, asks for what it lacks, forgets idle hosts; notices the end of the run."""
@@ -227,6 +239,7 @@ class SharedTurns:
                 elif host.is_over(now):
                     del self._hosts[host.name]
                 else:
+                    host.adapt(self._limits_of(host.name))
                     host.beat(now)
                     self._serve(host)
 

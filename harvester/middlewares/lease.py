@@ -1,6 +1,7 @@
 """Spider middleware: notes what became of a leased request, and checks the requests that a callback yields."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
+from functools import cached_property
 from typing import Any, Self
 
 from scrapy import Request
@@ -9,7 +10,11 @@ from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 from scrapy.utils.misc import load_object
 
+from harvester.exceptions import PageFailed, ParseError
+from harvester.frontier.leases import Lease
 from harvester.frontier.scheduler import Scheduler
+from harvester.middlewares.outcome import OutcomeMiddleware
+from harvester.outcomes import Outcome, Verdict
 
 
 class LeaseMiddleware:
@@ -42,19 +47,37 @@ class LeaseMiddleware:
                     await self._scheduler.room()
                 yield output
         except Exception as error:
-            self._note(response, error)
+            self._note(response, lease, error)
             raise
-        if lease:
+        if lease and not (lease.moved or lease.verdict):  # else its callback raised PageFailed
             lease.exhausted = True
+            self._outcomes.page_read(response)
 
-    def process_spider_exception(self, response: Response, exception: Exception) -> None:
-        """Hears of a callback that raises before it yields."""
-        self._note(response, exception)
-
-    def _note(self, response: Response, error: Exception) -> None:
+    def process_spider_exception(self, response: Response, exception: Exception) -> Iterable[Any] | None:
+        """Hears of a callback that raises. What it yielded before goes its way."""
         lease = self._scheduler.lease_of(response.request)
-        if lease:
-            lease.failed_by(error)
+        if lease is None or not isinstance(exception, (PageFailed, ParseError)):
+            self._note(response, lease, exception)
+            return None
+        follows = self._outcomes.page_failed(response, exception)
+        if isinstance(follows, Request):
+            self._scheduler.enqueue_request(follows)
+        else:
+            lease.verdict = follows
+        return ()
+
+    def _note(self, response: Response, lease: Lease | None, error: Exception) -> None:
+        if lease is None or lease.error is not None or lease.given_back:
+            return
+        lease.failed_by(error)
+        if lease.error is not None:
+            self._outcomes.page_read(response, Verdict(Outcome.INVALID, lease.error, rule="program"))
+
+    @cached_property
+    def _outcomes(self) -> OutcomeMiddleware:
+        outcomes = self._crawler.get_downloader_middleware(OutcomeMiddleware)
+        assert outcomes
+        return outcomes
 
     @property
     def _scheduler(self) -> Scheduler:

@@ -15,16 +15,15 @@ from harvester.ending import Stopped, pause
 from harvester.frontier.leases import LEASE, NOT_BEFORE, TRIES, WHY
 from harvester.outcomes import (
     OK,
-    POLICIES,
     Outcome,
     RequestFailed,
     Verdict,
-    classify_answer,
+    classify,
     classify_exception,
+    classify_page,
     policy_of,
 )
-from harvester.parsers.identity import parse_error
-from harvester.signals import outcome_told
+from harvester.signals import KNOWN_VERDICT, NEXT_TRY, NextTry, outcome_told
 from harvester.sites import load_sites
 
 logger = logging.getLogger(__name__)
@@ -53,72 +52,98 @@ class OutcomeMiddleware:
         self._answered.add(urlsplit(request.url).netloc)
         if request.meta.get("dont_retry"):  # for those who read statuses themselves
             return response
-        verdict = classify(response)
-        self._tell(request, verdict, response)
-        if verdict is OK:
+        verdict = _known(request) or classify(response, request, load_sites().of(request.url))
+        if verdict.outcome is Outcome.OK:
             if not request.meta.get(MEDIA):
                 self._stats.inc_value("harvester/pages")
-                self._stats.inc_value("harvester/outcomes/ok")
+            if LEASE not in request.meta:  # else its callback has a say in it
+                self.tell(request, OK, response)
             return response
+        self.tell(request, verdict, response)
         return await self._follow(request, verdict)
 
     async def process_exception(self, request: Request, exception: Exception) -> Request | None:
         if isinstance(exception, (RequestFailed, Stopped)) or request.meta.get("dont_retry"):
             return None
-        verdict = classify_exception(exception)
-        self._tell(request, verdict, None)
+        verdict = _known(request) or classify_exception(exception)
+        self.tell(request, verdict, None)
         return await self._follow(request, verdict)
 
-    def _tell(self, request: Request, verdict: Verdict, response: Response | None) -> None:
+    def tell(self, request: Request, verdict: Verdict, response: Response | None) -> None:
+        """Tells the outcome of a try to all who judge by it, and counts it, unless one of them says that it is none."""
         self._crawler.signals.send_catch_log(outcome_told, request=request, verdict=verdict, response=response)
+        if not request.meta.get(MEDIA) and request.meta.get(NEXT_TRY) != NextTry.FREE:
+            count(self._stats, verdict, request.url)
+
+    # What a callback says of its page; only requests of the frontier are tried again for it ------------------
+
+    def page_read(self, response: Response, verdict: Verdict = OK) -> None:
+        """The callback has come to its end."""
+        assert response.request
+        if not response.request.meta.get("dont_retry"):
+            self.tell(response.request, verdict, response)
+
+    def page_failed(self, response: Response, error: Exception) -> Request | Verdict:
+        """The callback raised PageFailed or ParseError: the request that follows, or the verdict that it ends with."""
+        request = response.request
+        assert request
+        verdict = classify_page(response, error)
+        self.tell(request, verdict, response)
+        return self._again(request, verdict) or verdict
+
+    # What follows from an outcome ---------------------------------------------------------------------------
 
     async def _follow(self, request: Request, verdict: Verdict) -> Request:
+        again = self._again(request, verdict)
+        if again is None:
+            raise RequestFailed(verdict, request.meta.get(TRIES, 0) + 1)
+        if LEASE not in request.meta:
+            await pause(self._crawler, again.meta.pop(NOT_BEFORE) - time.time())
+            del again.meta[WHY]
+        return again
+
+    def _again(self, request: Request, verdict: Verdict) -> Request | None:
+        """The next try, with the time until which it waits; None when there is none."""
         outcome = verdict.outcome
         host = urlsplit(request.url).netloc
         policy = policy_of(load_sites().of(request.url), outcome)
-        if not request.meta.get(MEDIA):
-            count(self._stats, verdict, request.url)
         tries = request.meta.get(TRIES, 0) + 1
         retries = policy.retries
         if outcome is Outcome.NETWORK and host not in self._answered:
             retries = min(retries, 2)  # a host that never answered is probably not there
-        if tries > retries:
-            raise RequestFailed(verdict, tries)
+        other_way = request.meta.pop(NEXT_TRY, None)
+        if other_way == NextTry.NONE or (tries > retries and other_way is None):
+            return None
+        if other_way == NextTry.FREE:
+            tries -= 1
         logger.debug("%s from %s, try %d of %d: %s", outcome, host, tries, retries + 1, verdict.reason)
-        backoff_s = min(policy.backoff_s * 2 ** (tries - 1), policy.most_backoff_s) * random.uniform(0.5, 1.0)
+        backoff_s = min(policy.backoff_s * 2 ** max(0, tries - 1), policy.most_backoff_s) * random.uniform(0.5, 1.0)
         again = request.replace(dont_filter=True, priority=request.priority + 10)
         again.meta[TRIES] = tries
-        if LEASE in request.meta:
-            again.meta[NOT_BEFORE] = time.time() + backoff_s * self._factor
-            again.meta[WHY] = (outcome, verdict.reason, True)
-        else:
-            await pause(self._crawler, backoff_s * self._factor)
+        again.meta[NOT_BEFORE] = time.time() + backoff_s * self._factor
+        again.meta[WHY] = (outcome, verdict.reason, other_way != NextTry.FREE)
         return again
 
 
-def classify(response: Response) -> Verdict:
-    """The outcome of an answer, its body looked at as far as that takes."""
-    if response.status == 200:
-        if b"json" in (response.headers.get("Content-Type") or b""):
-            end = response.body[-16:].rstrip()
-            if not end.endswith((b"}", b"]")):
-                return Verdict(Outcome.NETWORK, "the answer is cut short")
-        elif "/xrpc/app.bsky." in response.url:
-            return Verdict(Outcome.LAYOUT_CHANGED, "the answer is not JSON")
-        return OK
-    error = parse_error(response.body)
-    if response.status == 404 and error is None and "/xrpc/" in response.url:
-        return Verdict(Outcome.INVALID, "HTTP 404: there is no such call")
-    return classify_answer(response.status, response.body, error)
+def _known(request: Request) -> Verdict | None:
+    """The verdict of a middleware that knows better."""
+    known = request.meta.pop(KNOWN_VERDICT, None)
+    return Verdict(Outcome(known[0]), known[1]) if known else None
 
 
 def count(stats: StatsCollector, verdict: Verdict, url: str) -> None:
-    """Counts an outcome that is not ok."""
+    """Counts an outcome, a failure by its host; of failures that no rule knows, the first of a kind is logged."""
+    outcome = verdict.outcome
+    stats.inc_value(f"harvester/outcomes/{outcome}")
+    if outcome is Outcome.OK:
+        return
     host = urlsplit(url).netloc
-    stats.inc_value(f"harvester/outcomes/{verdict.outcome}")
-    if POLICIES[verdict.outcome].error:
-        stats.inc_value(f"harvester/errors/{verdict.outcome}/{host}")
-        stats.set_value(f"harvester/said/{verdict.outcome}/{host}", verdict.reason[:200])
+    if policy_of(load_sites().of(url), outcome).error:
+        stats.inc_value(f"harvester/errors/{outcome}/{host}")
+        stats.set_value(f"harvester/said/{outcome}/{host}", verdict.reason[:200])
     if not verdict.known:
         stats.inc_value("harvester/unclassified")
-        logger.warning("No rule knows this failure of %s: %s", host, verdict.reason)
+        kind = f"harvester/unclassified/{verdict.rule}/{host}"
+        stats.inc_value(kind)
+        if stats.get_value(kind) == 1:
+            logger.warning("No rule knows this failure of %s: %s", host, verdict.told())

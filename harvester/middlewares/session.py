@@ -1,4 +1,4 @@
-"""Downloader middleware: who am I? Requests with meta["authenticate"] go out in the name of the account.
+"""Downloader middleware: who am I on Bluesky? Requests with meta["authenticate"] go out in the name of the account.
 
 A token is put on a request as it leaves, and taken off as soon as its answer is there: on Scrapy's signal, before
 any other middleware sees the answer. So it is never in a queue, a redirect or a retry, nor in what a callback sees.
@@ -18,9 +18,9 @@ from scrapy.http import Response
 from harvester.config import Config, load_config
 from harvester.ending import end, pause
 from harvester.exceptions import HarvesterError, StorageError
-from harvester.login import Login, is_refusal, origin
 from harvester.outcomes import Outcome, RequestFailed, Verdict
 from harvester.parsers.identity import parse_error
+from harvester.sessions.bluesky import Login, is_refusal, origin
 
 logger = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
-"""Downloader middleware: each host is asked no faster than it allows, and not at all while it says wait.
+"""Downloader middleware: each site is asked no faster than it allows, and not at all while it says wait.
 
-All workers that use one Redis share the limits (frontier/turns.py); with requests_per_second=0 there are none to share.
+All workers that use one Redis share the limits (frontier/turns.py); a site without a rate has none to share.
 
 It stands nearest the network, so that nothing else can send a request past it. Scrapy's own slots cannot hold
 back what they have queued, and ignore Retry-After and the rate-limit headers; hence the waiting is done here.
@@ -8,67 +8,82 @@ back what they have queued, and ignore Retry-After and the rate-limit headers; h
 
 import asyncio
 import logging
+import random
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from math import isfinite
 from typing import Protocol, Self
-from urllib.parse import urlsplit
 
 from scrapy import Request
 from scrapy.crawler import Crawler
+from scrapy.exceptions import DownloadTimeoutError
 from scrapy.http import Headers, Response
 
 from harvester.config import Config, load_config
 from harvester.ending import CHECK_S, pause
 from harvester.frontier.leases import LEASE, NOT_BEFORE, WHY
 from harvester.frontier.turns import LONG_S, SharedTurns, Silenced
+from harvester.middlewares.pace import LONGEST_PACE_S, Pace
 from harvester.outcomes import Outcome
+from harvester.parsers.rate_limits import NAMES, Problem, Told, problem, told
+from harvester.sites import load_sites
+from harvester.sites.politeness import Limits
 
 logger = logging.getLogger(__name__)
 
 LONGEST_WAIT_S = 3600.0
 """What a server may ask for with one answer."""
 UNSTATED_WAIT_S = 5.0
-"""After a 429 that names no time; doubled for each further one in a row, at most WINDOW_S."""
+"""After a refusal that names no time; doubled for each further one in a row, at most WINDOW_S."""
 WINDOW_S = 300.0
 """Bluesky's rate-limit window."""
-HEADROOM = 5
-"""Requests left in a window below which the rest of the window is waited for."""
+MOST_JITTER_S = 2.0
+"""By how much longer than asked a site is left alone, so that not all its visitors come back at once."""
+MOST_PACES = 10_000
+"""Sites whose pace is remembered, as long as nothing slows them down."""
 _TURN = "harvester_turn"
-_OWN_SERVERS_AT_ONCE = 16
+_READ = frozenset(name.title().encode() for name in NAMES)
+_REFUSING = {403, 413, 429}
+"""With a server error or a redirect, the statuses whose Retry-After is obeyed."""
+_SHOWN_FROM = 1.5
+"""Times the configured interval from which on a slower pace is shown."""
 
 
 class Turns(Protocol):
-    """Who may ask a host, and when."""
+    """Who may ask a site, and when."""
 
     async def take(self, name: str, *, patient: bool = True) -> None:
-        """Waits until a request may go to the host. Raises Stopped, and Silenced to who is not patient."""
+        """Waits until a request may go to the site. Raises Stopped, and Silenced to who is not patient."""
 
     def leave(self, name: str) -> None:
         """The request has come to its end."""
 
     def is_silent(self, name: str) -> bool:
-        """Whether the host wants to be left alone now."""
+        """Whether the site wants to be left alone now."""
 
     def silence(self, name: str, seconds: float) -> None:
-        """The host wants to be left alone."""
+        """The site wants to be left alone."""
 
 
 class OwnServers:
     """Turns at servers of one's own: any number of them, at so many places a process, and no traffic with Redis."""
 
-    def __init__(self, crawler: Crawler, concurrency: int, on_silence: Callable[[str, float], None]) -> None:
+    def __init__(
+        self, crawler: Crawler, limits_of: Callable[[str], Limits], on_silence: Callable[[str, float], None]
+    ) -> None:
         self._crawler = crawler
+        self._limits_of = limits_of
         self._on_silence = on_silence
-        self._places: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(concurrency))
+        self._places: dict[str, asyncio.Semaphore] = {}
         self._silent_until: defaultdict[str, float] = defaultdict(float)
         """On the monotonic clock, so that setting the machine's clock stops nobody."""
 
     async def take(self, name: str, *, patient: bool = True) -> None:
-        await self._places[name].acquire()
+        places = self._places.get(name)
+        if places is None:
+            places = self._places[name] = asyncio.Semaphore(self._limits_of(name).concurrency)
+        await places.acquire()
         try:
             await pause(self._crawler, 0.0)
             while (wait := self._silent_until[name] - time.monotonic()) > 0:
@@ -93,118 +108,162 @@ class OwnServers:
 
 
 class ThrottleMiddleware:
-    """Sends a request when it is its turn, and obeys the host's Retry-After and RateLimit headers."""
+    """Sends a request when it is its turn, and obeys what the site says and shows of how much it can take."""
 
     def __init__(self, crawler: Crawler, config: Config) -> None:
         self._crawler = crawler
-        self._turns: Turns
-        if config.requests_per_second:
-            self._turns = SharedTurns(crawler, config, self._show_silence)
-        else:
-            concurrency = max(config.concurrent_per_host, _OWN_SERVERS_AT_ONCE)
-            self._turns = OwnServers(crawler, concurrency, self._show_silence)
+        self._config = config
+        self._shared = SharedTurns(crawler, config, self._limits, self._show_silence)
+        self._own = OwnServers(crawler, self._limits, self._show_silence)
+        self._paces: dict[str, Pace] = {}
         self._refusals: Counter[str] = Counter()
-        """In a row, by host; of those that named no time."""
+        """In a row, by site; of those that named no time."""
+        self._slow: set[str] = set()
+        """Sites that are shown to be asked more slowly than configured."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         return cls(crawler, load_config())
 
+    def set_crawl_delay(self, site_name: str, seconds: float) -> None:
+        """The Crawl-delay of the site's robots.txt, or 0 when there is none. It slows the site down, if anything.
+
+        The slowest of the workers that share a Redis is followed by all.
+        """
+        if not load_sites().named(site_name).politeness.obey_crawl_delay or not isfinite(seconds):
+            return
+        if seconds > LONGEST_PACE_S:
+            logger.warning("%s wants %g s between requests; %g s are kept", site_name, seconds, LONGEST_PACE_S)
+        self._pace(site_name).crawl_delay_s = min(max(seconds, 0.0), LONGEST_PACE_S)
+
     async def process_request(self, request: Request) -> Request | None:
-        """A request of the frontier waits there while its host wants to be left alone for long."""
-        name = urlsplit(request.url).netloc.rpartition("@")[2].lower()
+        """A request of the frontier waits there while its site wants to be left alone for long."""
+        name = load_sites().of(request.url).name
+        turns = self._turns(self._pace(name))
         try:
-            await self._turns.take(name, patient=LEASE not in request.meta)
+            await turns.take(name, patient=LEASE not in request.meta)
         except Silenced as silence:
             again = request.replace(dont_filter=True)
             again.meta[NOT_BEFORE] = time.time() + silence.seconds
             again.meta[WHY] = (Outcome.RATE_LIMITED, f"{name} asks to wait", False)
             return again
-        request.meta[_TURN] = name
+        request.meta[_TURN] = (turns, name)
         return None
 
     def process_response(self, request: Request, response: Response) -> Response:
-        name = request.meta.get(_TURN)
-        if name:
-            if response.status in (429, 503):
-                self._heed_refusal(name, response)
-            else:
-                self._refusals.pop(name, None)
-                wait = exhausted_for(response.headers)
-                if wait:
-                    self._turns.silence(name, min(wait, LONGEST_WAIT_S))
+        turn = request.meta.get(_TURN)
+        if turn:
+            turns, name = turn
+            self._heed(turns, name, response)
+            if turns is self._shared:
+                self._watch(name, request, response.status)
         self._leave(request)  # after the silence has begun, so that no other request slips in
         return response
 
     def process_exception(self, request: Request, exception: Exception) -> None:
+        turn = request.meta.get(_TURN)
+        if turn and isinstance(exception, (DownloadTimeoutError, TimeoutError)):
+            self._pace(turn[1]).slowdown.failed()
+            self._show_pace(turn[1])
         self._leave(request)
 
     def _leave(self, request: Request) -> None:
-        name = request.meta.pop(_TURN, None)
-        if name:
-            self._turns.leave(name)
+        turn = request.meta.pop(_TURN, None)
+        if turn:
+            turns, name = turn
+            turns.leave(name)
 
-    def _heed_refusal(self, name: str, response: Response) -> None:
-        wait = retry_after(response.headers)
-        if response.status == 429:
-            wait = wait or reset_in(response.headers)
-            # While the host is left alone, refusals are still coming in of what was sent before.
-            if not wait and not self._turns.is_silent(name):
-                wait = min(UNSTATED_WAIT_S * 2 ** min(self._refusals[name], 10), WINDOW_S)
-                self._refusals[name] += 1
+    def _heed(self, turns: Turns, name: str, response: Response) -> None:
+        """Obeys what the answer says."""
+        status = response.status
+        said = told_by(response.headers)
+        trouble, violated = _problem(response) if status >= 400 else (None, frozenset[str]())
+        wait = self._pace(name).heed(said.quotas, time.monotonic()) if said.quotas else 0.0
+        refused = status == 429 or trouble is not None
+        if refused and not wait:
+            wait = max((quota.ends_in_s or 0.0 for quota in said.quotas if quota.name in violated), default=0.0)
+            wait = wait or said.reset_s
+        if said.retry_after_s and (status in _REFUSING or 300 <= status < 400 or status >= 500):
+            wait = said.retry_after_s
+        if not refused and status != 503:
+            self._refusals.pop(name, None)
+        elif refused and trouble is Problem.ABNORMAL_USAGE:
+            wait = wait or WINDOW_S
+        # While the site is left alone, refusals are still coming in of what was sent before.
+        elif refused and not wait and not turns.is_silent(name):
+            wait = min(UNSTATED_WAIT_S * 2 ** min(self._refusals[name], 10), WINDOW_S)
+            self._refusals[name] += 1
         if wait:
-            self._turns.silence(name, min(wait, LONGEST_WAIT_S))
+            wait = min(wait, LONGEST_WAIT_S)
+            turns.silence(name, wait + random.uniform(0, min(wait / 20, MOST_JITTER_S)))
+
+    def _watch(self, name: str, request: Request, status: int) -> None:
+        """Sees whether the site finds it hard to answer."""
+        slowdown = self._pace(name).slowdown
+        if status >= 500 and status not in (501, 505):
+            slowdown.failed()
+        elif status not in _REFUSING and (latency_s := request.meta.get("download_latency")) is not None:
+            slowdown.answered(latency_s)
+        self._show_pace(name)
+
+    def _turns(self, pace: Pace) -> Turns:
+        return self._shared if pace.limits.interval_s or pace.crawl_delay_s else self._own
+
+    def _pace(self, name: str) -> Pace:
+        pace = self._paces.get(name)
+        if pace is None:
+            if len(self._paces) >= MOST_PACES:
+                now = time.monotonic()
+                self._paces = {name: pace for name, pace in self._paces.items() if pace.is_slowed(now)}
+            pace = self._paces[name] = Pace(load_sites().named(name).politeness.limits(self._config))
+        return pace
+
+    def _limits(self, name: str) -> Limits:
+        return self._pace(name).limits_at(time.monotonic())
+
+    def _show_pace(self, name: str) -> None:
+        pace = self._pace(name)
+        interval_s, configured_s = self._limits(name).interval_s, pace.limits.interval_s
+        is_slow, was_slow = interval_s > _SHOWN_FROM * configured_s, name in self._slow
+        if not is_slow and not was_slow:
+            return
+        self._crawler.stats.set_value(f"harvester/interval/{name}", round(interval_s, 3))
+        if is_slow and not was_slow:
+            self._slow.add(name)
+            logger.info("%s is asked every %.3g s, not every %.3g s", name, interval_s, configured_s)
+        elif was_slow and not is_slow:
+            self._slow.remove(name)
+            logger.info("%s is asked every %.3g s again", name, interval_s)
 
     def _show_silence(self, name: str, seconds: float) -> None:
         logger.info("%s asks to wait %.0f s", name, seconds)
         self._crawler.stats.set_value(f"harvester/waiting/{name}", time.time() + seconds)
 
 
+def told_by(headers: Headers) -> Told:
+    """What an answer's headers say of how much may be asked."""
+    if _READ.isdisjoint(headers):
+        return _NOTHING
+    read = [name for name in headers if name in _READ or name == b"Date"]
+    texts = {name.decode().lower(): b", ".join(headers.getlist(name)).decode("latin-1").strip() for name in read}
+    return told(texts, time.time())
+
+
 def retry_after(headers: Headers) -> float | None:
-    """Seconds that Retry-After asks to wait (RFC 9110: seconds or a date); None when absent or malformed."""
-    value = _text(headers, "Retry-After")
-    if not value:
-        return None
-    if (seconds := _number(value)) is not None:
-        return max(0.0, seconds)
-    try:
-        at = parsedate_to_datetime(value)
-    except (ValueError, OverflowError):
-        return None
-    return max(0.0, _in_utc(at).timestamp() - time.time())
-
-
-def exhausted_for(headers: Headers) -> float | None:
-    """Seconds until the window resets, when (almost) nothing of it is left."""
-    remaining = _number(_text(headers, "RateLimit-Remaining") or _text(headers, "X-RateLimit-Remaining"))
-    limit = _number(_text(headers, "RateLimit-Limit") or _text(headers, "X-RateLimit-Limit"))
-    few = HEADROOM if limit is None else min(HEADROOM, limit / 10)
-    return reset_in(headers) if remaining is not None and remaining <= few else None
+    """Seconds that Retry-After asks to wait; None when absent or malformed."""
+    return told_by(headers).retry_after_s
 
 
 def reset_in(headers: Headers) -> float | None:
-    """Seconds until the window resets. Over 1e9 is an epoch (Bluesky), with a T an ISO time, else seconds."""
-    value = _text(headers, "RateLimit-Reset") or _text(headers, "X-RateLimit-Reset")
-    if "T" in value:
-        try:
-            return max(0.0, _in_utc(datetime.fromisoformat(value)).timestamp() - time.time())
-        except (ValueError, OverflowError):
-            return None
-    seconds = _number(value)
-    return None if seconds is None else max(0.0, seconds - time.time() if seconds > 1e9 else seconds)
+    """Seconds until all windows reset that the headers tell of; None when they tell of no reset."""
+    return max((quota.reset_s for quota in told_by(headers).quotas if quota.reset_s is not None), default=None)
 
 
-def _in_utc(at: datetime) -> datetime:
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
+def _problem(response: Response) -> tuple[Problem | None, frozenset[str]]:
+    kind, encoding = (
+        (response.headers.get(name) or b"").decode("latin-1") for name in ("Content-Type", "Content-Encoding")
+    )
+    return problem(kind, encoding, response.body) or (None, frozenset())
 
 
-def _number(text: str) -> float | None:
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if isfinite(number) else None
-
-
-def _text(headers: Headers, name: str) -> str:
-    return (headers.get(name) or b"").decode("latin-1").strip()
+_NOTHING = Told()

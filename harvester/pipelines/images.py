@@ -29,7 +29,7 @@ from harvester.exceptions import StorageError
 from harvester.items import Batch, Media, Profile, Record
 from harvester.middlewares.outcome import MEDIA
 from harvester.mongodb import MongoPatience, connect
-from harvester.outcomes import POLICIES, Outcome, Verdict, classify_answer, classify_exception
+from harvester.outcomes import POLICIES, Outcome, Verdict, classify, classify_exception
 from harvester.pipelines.image_store import LocalStore, S3Store, open_store, stored_path
 from harvester.pipelines.picture import PictureError, to_jpeg
 
@@ -188,7 +188,7 @@ class RecordImagesPipeline(ImagesPipeline):
         except Exception as error:  # noqa: BLE001  whatever a middleware raises costs no more than this picture
             reason, verdict = _verdict(error)
         else:
-            verdict = classify_answer(response.status, response.body, None)
+            verdict = classify(response)
             reason = verdict.outcome
         self._refusals[host] = self._refusals[host] + 1 if POLICIES[verdict.outcome].site else 0
         if verdict.outcome is not Outcome.OK:

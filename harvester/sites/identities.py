@@ -1,7 +1,162 @@
-"""Who asks a site: logins, pools of identities, heartbeats."""
+"""Who asks a site: pools of identities, and the recipes by which they sign in."""
+
+import re
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from harvester.sites.part import Part
 
+ADDRESS = r"^https?://[^/\s]+"
+_is_credentials_name = re.compile(r"[A-Z][A-Z0-9_]*").fullmatch
+
+
+def _compiles(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"is no regular expression: {error}") from None
+    return pattern
+
+
+Expression = Annotated[str, AfterValidator(_compiles)]
+"""A regular expression."""
+
+
+class Sign(Part):
+    """What an answer is known by. All that is given must be so; of nothing given, nothing is."""
+
+    cookie: str = ""
+    """Name of a cookie that the identity then has."""
+    text: Expression = ""
+    """Found in the body."""
+    url: Expression = ""
+    """Found in the address to which redirects have led."""
+    status: tuple[int, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.cookie or self.text or self.url or self.status)
+
+
+class Form(Part):
+    """A form on a page, sent with all its hidden fields. For kind = "form" and "agree"."""
+
+    page: str = Field(pattern=ADDRESS)
+    """Address of the page with the form."""
+    css: str = "form"
+    """CSS selector of the form."""
+    fields: dict[str, str]
+    """What is filled in, and the button that is pressed. `{user}` and `{password}` stand for the credentials."""
+    success: Sign
+    refused: Sign = Sign()
+    """What a wrong password is known by. Not given: a status 400, 401, 403 or 422, or a form with a password again."""
+
+
+class Refresh(Part):
+    """How a token is replaced before it ends, without the password."""
+
+    url: str = Field(pattern=ADDRESS)
+    body: dict[str, str]
+    """`{refresh_token}` stands for the refresh token."""
+    refresh_token: str
+    """Path of the refresh token in the answers of both calls, like `data.refresh_token`."""
+
+
+class Token(Part):
+    """A JSON call that gives a token. For kind = "token"."""
+
+    url: str = Field(pattern=ADDRESS)
+    body: dict[str, str]
+    """`{user}` and `{password}` stand for the credentials."""
+    token: str
+    """Path of the token in the answer, like `data.access_token`."""
+    headers: dict[str, str] = Field(default_factory=lambda: {"Authorization": "Bearer {token}"})
+    """What requests then carry."""
+    expires_in: str = ""
+    """Path of the seconds for which the token is good. Not given: until it is refused."""
+    refresh: Refresh | None = None
+
+
+class Browser(Part):
+    """Steps that a browser takes. For kind = "browser"."""
+
+    steps: tuple[dict[str, str | int | float], ...] = Field(min_length=1)
+    """In the words of the browser part. `{user}` and `{password}` stand for the credentials."""
+    success: Sign
+
+
+class Check(Part):
+    """A request that tells whether a session is still good: of a kept one before its use, then every `every_s`."""
+
+    url: str = Field(pattern=ADDRESS)
+    every_s: float = Field(300.0, gt=0)
+    success: Sign
+
 
 class Identities(Part):
-    """The table `[<site>.identities]`."""
+    """The table `[<site>.identities]`. Without `kind` a site is asked by nobody: no cookies, no login."""
+
+    kind: Literal["anonymous", "agree", "form", "token", "browser"] | None = None
+    """`anonymous`: a cookie jar; `agree`: one that has sent a disclaimer's form; the others sign in."""
+    count: int = Field(1, ge=1, le=1000)
+    """How many identities, of the kinds without credentials."""
+    credentials: tuple[str, ...] = ()
+    """One name for each identity that signs in: COUNTY is HARVESTER_SESSION_COUNTY_USER and ..._PASSWORD."""
+    headers: dict[str, str] = Field(default_factory=dict)
+    """What all identities send."""
+    at_once: int = Field(4, ge=1)
+    """Requests of one identity at the same time."""
+    requests: int = Field(0, ge=0)
+    """Requests of one identity in each window. 0: no limit."""
+    window_s: float = Field(60.0, gt=0)
+    serial: bool = False
+    """One request of one chain at a time for each cookie jar, also across processes (WebForms)."""
+    chain_idle_s: float = Field(30.0, gt=0)
+    """After so long without a request a chain has ended, and its identity of a serial site is free for another."""
+    logins_per_hour: int = Field(12, ge=1)
+    """The most logins of one identity."""
+    form: Form | None = None
+    token: Token | None = None
+    browser: Browser | None = None
+    check: Check | None = None
+    expired_url: Expression = ""
+    """Found in the address to which the site redirects when a session has ended. A page that says so
+    is known by the outcome session_expired: see `[<site>.judging]`."""
+
+    @field_validator("credentials", mode="before")
+    @classmethod
+    def _one_name_will_do(cls, value: object) -> object:
+        return (value,) if isinstance(value, str) else value
+
+    @field_validator("credentials")
+    @classmethod
+    def _are_names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if not _is_credentials_name(name):
+                raise ValueError(f"{name!r} is no name of credentials: capital letters, digits and _")
+        if len(set(names)) < len(names):
+            raise ValueError("a name stands twice")
+        return names
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        recipe = {"agree": "form"}.get(self.kind or "", self.kind)
+        for name in ("form", "token", "browser"):
+            if (getattr(self, name) is not None) != (name == recipe):
+                raise ValueError(f'kind = "{self.kind}" {"needs" if name == recipe else "has no"} table `{name}`')
+        for part in (self.form, self.browser, self.check):
+            if part is not None and not part.success:
+                raise ValueError("a `success` must name a cookie, text, url or status")
+        if self.signs_in != bool(self.credentials):
+            raise ValueError(f'kind = "{self.kind}" {"needs" if self.signs_in else "has no"} credentials')
+        return self
+
+    @property
+    def signs_in(self) -> bool:
+        """Whether its identities have a name and a password."""
+        return self.kind in ("form", "token", "browser")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the identities, in the site's pool."""
+        return self.credentials or tuple(f"{number}" for number in range(1, self.count + 1))

@@ -1,7 +1,51 @@
 """What a site's answers mean, where it differs from others."""
 
+from collections.abc import Mapping
+from functools import cached_property
+
+from pydantic import Field
+
+from harvester.outcomes.outcome import Outcome
+from harvester.outcomes.policies import POLICIES, Policy
+from harvester.outcomes.rules import Rule, RuleBook
 from harvester.sites.part import Part
+
+
+class PolicyChange(Part):
+    """The table `[<site>.judging.policies.<outcome>]`: what is given replaces the common policy's field."""
+
+    retries: int | None = Field(None, ge=0, le=1000)
+    backoff_s: float | None = Field(None, ge=0)
+    most_backoff_s: float | None = Field(None, ge=0)
+    later: bool | None = None
+    error: bool | None = None
+    site: bool | None = None
+    breaker: bool | None = None
+    session: bool | None = None
+    proxy: bool | None = None
+    new_identity: bool | None = None
+    dearer: bool | None = None
+    dead: bool | None = None
 
 
 class Judging(Part):
     """The table `[<site>.judging]`."""
+
+    policies: Mapping[Outcome, PolicyChange] = {}
+    rules: tuple[Rule, ...] = ()
+    """`[[<site>.judging.rules]]`, tried in order before the common ones (outcomes/rules.toml)."""
+    page_ending: str = Field("", max_length=100)
+    """With what every whole HTML page of the site ends, like `</html>`: without it, it is cut short."""
+
+    @cached_property
+    def policy_table(self) -> Mapping[Outcome, Policy]:
+        """The common table with the site's changes."""
+        if not self.policies:
+            return POLICIES
+        changes = {outcome: change.model_dump(exclude_none=True) for outcome, change in self.policies.items()}
+        return {outcome: policy._replace(**changes.get(outcome, {})) for outcome, policy in POLICIES.items()}
+
+    @cached_property
+    def book(self) -> RuleBook:
+        """The site's own rules."""
+        return RuleBook(self.rules)

@@ -1,7 +1,97 @@
 """From where a site is asked."""
 
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from harvester.proxies.spec import MOST_SESSION_MINUTES, Geo, ProxySpec, Tier, Vendor
 from harvester.sites.part import Part
+
+
+class Price(Part):
+    """What a tier costs."""
+
+    usd_per_gb: float = Field(0.0, ge=0)
+    usd_per_request: float = Field(0.0, ge=0)
+
+
+class Prices(Part):
+    """Of each tier."""
+
+    datacenter: Price | None = None
+    isp: Price | None = None
+    residential: Price | None = None
+    mobile: Price | None = None
+
+    def of(self, tier: Tier) -> Price | None:
+        """None: not told."""
+        price: Price | None = None if tier is Tier.NONE else getattr(self, tier)
+        return price
+
+
+class Budget(Part):
+    """The most that all workers together may use in a day (UTC), in all tiers but `none`. None: no limit."""
+
+    requests: int | None = Field(None, ge=0)
+    megabytes: float | None = Field(None, ge=0)
+    """What was received, as it came over the wire."""
+    usd: float | None = Field(None, ge=0)
+    """Needs prices."""
 
 
 class Proxying(Part):
     """The table `[<site>.proxying]`."""
+
+    tiers: Annotated[tuple[Tier, ...], Field(min_length=1)] = (Tier.NONE,)
+    """From the cheapest to the dearest. A request goes on to the next when the policy of its outcome says `dearer`."""
+    vendor: Vendor | None = None
+    """Who runs the proxies."""
+    country: str = ""
+    """`us`. Empty: anywhere."""
+    state: str = ""
+    city: str = ""
+    zip: str = ""
+    sticky: Literal["none", "chain", "account"] = "none"
+    """What leaves by one address: nothing, the requests of a chain, all that an account asks."""
+    session_minutes: int | None = Field(None, ge=1, le=MOST_SESSION_MINUTES)
+    """How long the vendor keeps the address, where it can be told."""
+    strict: bool = False
+    """Whether a sticky request fails rather than leave by another address."""
+    budget: Budget = Budget()
+    prices: Prices = Prices()
+    cheaper_again_s: float = Field(3600.0, gt=0)
+    """How long a dearer tier is used, once a cheaper one was of no use, before one request tries the cheaper one."""
+
+    @model_validator(mode="after")
+    def _can_be_had(self) -> Self:
+        if list(self.tiers) != sorted(set(self.tiers), key=list(Tier).index):
+            raise ValueError("tiers go from the cheapest to the dearest: none, datacenter, isp, residential, mobile")
+        if not self.is_proxied:
+            return self
+        if self.vendor is None:
+            raise ValueError("tiers beside none need a vendor: list, brightdata, oxylabs or zyte")
+        if self.sticky == "none" and (self.strict or self.session_minutes):
+            raise ValueError("strict and session_minutes need sticky")
+        paid = [tier for tier in self.tiers if tier is not Tier.NONE]
+        if self.budget.usd is not None and not all(map(self.prices.of, paid)):
+            raise ValueError("a budget in usd needs the price of each tier")
+        for tier in paid:
+            self.spec(tier, "" if self.sticky == "none" else "any")
+        return self
+
+    @property
+    def is_proxied(self) -> bool:
+        """Whether any request goes through a proxy."""
+        return self.tiers != (Tier.NONE,)
+
+    def spec(self, tier: Tier, session_id: str = "") -> ProxySpec:
+        """What is wished of the vendor for a request. Raises ValueError when the vendor cannot give it."""
+        assert self.vendor is not None
+        return ProxySpec(
+            vendor=self.vendor,
+            tier=tier,
+            geo=Geo(country=self.country, state=self.state, city=self.city, zip=self.zip),
+            session_id=session_id,
+            session_ttl=self.session_minutes if session_id else None,
+            strict=self.strict and bool(session_id),
+        )

@@ -5,3 +5,6 @@ from harvester.sites.part import Part
 
 class Transport(Part):
     """The table `[<site>.transport]`."""
+
+    http2: bool = False
+    """Whether its https addresses are asked by HTTP/2. Where the server knows only HTTP/1.1, they are asked by that."""

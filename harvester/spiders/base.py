@@ -15,7 +15,8 @@ from scrapy.http import Response
 
 from harvester.config import Config, load_config
 from harvester.exceptions import HarvesterError, UsageError
-from harvester.items import Provenance
+from harvester.items import Provenance, Usage
+from harvester.middlewares.usage import USAGE
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +37,8 @@ class HarvesterSpider(Spider):
     Arguments: ClassVar[type[SpiderArguments]]
     SERVES_START_LIST: ClassVar[bool] = False
     """Whether entries of a list in Redis tell it where to begin when its arguments do not."""
+    read_opt_outs: ClassVar[bool] = False
+    """Whether it reads what sites say of training and text mining in files of their own, as a site's entry may say."""
 
     def __init__(self, config: Config, arguments: SpiderArguments, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -80,7 +83,9 @@ class HarvesterSpider(Spider):
 
     def provenance(self, response: Response) -> Provenance:
         """Of the records of this answer."""
-        return Provenance(response.url, datetime.now(UTC), self.name, self.crawl_id)
+        said = response.meta.get(USAGE)
+        usage = Usage(*said) if said else None
+        return Provenance(response.url, datetime.now(UTC), self.name, self.crawl_id, usage)
 
     def stop(self, reason: str, message: str, exit_code: int) -> CloseSpider:
         """The exception that ends the run; the first says why, in the log and in the exit code."""

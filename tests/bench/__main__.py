@@ -1,10 +1,11 @@
 """`make bench`: harvester beside plain Scrapy and beside stock scrapy-redis.
 
-    python -m tests.bench [posts] [frontier] [seen]
+    python -m tests.bench [posts] [frontier] [seen] [middlewares]
 
-posts     pages for each second of CPU, over the same local pages of 100 posts
-frontier  see frontier.py
-seen      see seen.py; a tenth of the number that `make seen` adds
+posts        pages for each second of CPU, over the same local pages of 100 posts
+frontier     see frontier.py
+seen         see seen.py; a tenth of the number that `make seen` adds
+middlewares  see middlewares.py
 
 CPU time is the crawling process's own, user and system, from its first request to its last record; servers run in
 processes of their own. Exit code 1 when harvester misses a target.
@@ -23,7 +24,7 @@ import pymongo
 
 from harvester import services
 from harvester.config import Config
-from tests.bench import frontier, seen
+from tests.bench import frontier, middlewares, seen
 from tests.bench.pages import did_of
 
 ACCOUNTS, PAGES, ROUNDS = 20, 30, 3
@@ -107,7 +108,7 @@ def some_seen() -> int:
     return seen.main(seen.COUNT // 10)
 
 
-MEASUREMENTS = {"posts": posts, "frontier": frontier.main, "seen": some_seen}
+MEASUREMENTS = {"posts": posts, "frontier": frontier.main, "seen": some_seen, "middlewares": middlewares.main}
 
 
 if __name__ == "__main__":

@@ -138,6 +138,40 @@ def test_status_is_readable(run: Run, filled: dict[str, str]) -> None:
     assert any(line.startswith("x.test ") for line in lines)
 
 
+def test_a_person_leaves_a_site_alone_and_asks_it_again(
+    run: Run, filled: dict[str, str], redis_url: str, mongodb: Database[dict[str, Any]]
+) -> None:
+    said = run("hold", "plain", "x.test").out
+    assert said == "The breaker of x.test is held; 1 of its requests are parked.\n"
+    assert run("hold", "plain", "x.test").out == "The breaker of x.test was held; 1 of its requests are parked.\n"
+    status = run("status", "plain", "--json").json["status"]
+    assert (status["ready"], status["parked"], status["balanced"]) == (0, 1, True)
+    assert status["breakers"]["x.test"]["state"] == "held"
+    lines = [" ".join(line.split()) for line in run("status", "plain").out.splitlines()]
+    assert "parked 1 since their sites are left alone: 1 x.test" in lines
+    assert any(re.match(r"breaker of x.test: held since .* until a person closes it$", line) for line in lines)
+    found = run("find", "plain", url("ready")).out
+    assert re.search(r": parked, since .*its site is left alone \(held, because of person\)", found), found
+    assert run("open", "plain", "x.test").out == "The breaker of x.test is open; 1 of its requests are parked.\n"
+    assert "breaker of x.test: open since " in run("status", "plain").out
+    assert run("close", "plain", "x.test").out == "The breaker of x.test is closed; 0 of its requests are parked.\n"
+    assert run("close", "plain", "x.test").out == "The breaker of x.test was closed; 0 of its requests are parked.\n"
+    assert with_frontier(redis_url, Frontier.status).ready == 1
+    events = list(mongodb["events"].find({"spider": "plain"}).sort("at", 1))
+    assert [(event["from"], event["to"]) for event in events] == [
+        ("closed", "held"),
+        ("held", "open"),
+        ("open", "closed"),
+    ]
+    assert all(event["by"] and event["reason"] == f"{event['by']} wanted it so." for event in events)
+
+
+def test_nothing_is_parked_in_a_ledger(run_bluesky: Run) -> None:
+    answer = run_bluesky("hold", "bluesky", "bsky.app")
+    assert answer.code == 2
+    assert "bluesky keeps its queue in its ledger, where nothing is parked." in answer.err
+
+
 def test_status_tells_how_fast_it_goes(run: Run, filled: dict[str, str]) -> None:
     assert run("status", "plain", "--json").json["rates"].keys() >= {"queued", "done"}
 

@@ -1,5 +1,6 @@
 """Every request has one fate: the table of all moves, and the fate equation under any mixture of operations."""
 
+import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable
@@ -8,8 +9,11 @@ from uuid import uuid4
 import pytest
 from redis.asyncio import Redis
 
-from harvester.frontier.entries import Again, Dead, Done, Fate, Operation, Push, Release, Skip, Status
+from harvester.breaker.observed import Observed
+from harvester.frontier.entries import Again, Dead, Done, Fate, Operation, Push, Release, Reports, Skip, Status
 from harvester.frontier.store import Frontier
+from harvester.outcomes import POLICIES, Outcome, Verdict
+from harvester.sites.breaking import Breaking
 from tests.frontier.pushes import push
 
 ONE, TWO = "worker-1", "worker-2"
@@ -28,12 +32,15 @@ MOVES: dict[str, Callable[[Frontier], Awaitable[object]]] = {
     "released": lambda f: f.exchange(ONE, [Release("1")]),
     "reconciled": lambda f: f.reconcile(ONE, []),
     "left": lambda f: f.leave(ONE),
+    "its site held": lambda f: f.set_breaker("", Breaking().rules(), "held", "a person"),
+    "its site opened again": lambda f: f.set_breaker("", Breaking().rules(), "closed", "a person"),
     "replayed": lambda f: f.replay(),
     "forgotten": lambda f: f.forget([1]),
 }
 SETUPS = {
     "unknown": (),
     "ready": ("pushed",),
+    "parked": ("pushed", "its site held"),
     "waiting": ("pushed for later",),
     "leased": ("pushed", "leased"),
     "dead": ("pushed", "leased", "given up"),
@@ -44,6 +51,8 @@ LEADS_TO = {
     ("unknown", "pushed"): "ready",
     ("unknown", "pushed for later"): "waiting",
     ("ready", "leased"): "leased",
+    ("ready", "its site held"): "parked",
+    ("parked", "its site opened again"): "ready",
     ("leased", "done"): "done",
     ("leased", "skipped"): "skipped",
     ("leased", "given up"): "dead",
@@ -74,7 +83,7 @@ async def test_a_move_leads_where_the_table_says(frontier: Frontier, state: str)
         assert status.queued == (0 if (state, _state(await frontier.look_up(1))) == ("unknown", "unknown") else 1)
 
 
-@pytest.mark.parametrize("state", ["ready", "waiting", "leased", "dead", "skipped", "done"])
+@pytest.mark.parametrize("state", ["ready", "parked", "waiting", "leased", "dead", "skipped", "done"])
 async def test_a_forgotten_request_can_be_pushed_anew_and_is_never_in_two_places(
     frontier: Frontier, state: str
 ) -> None:
@@ -88,6 +97,35 @@ async def test_a_forgotten_request_can_be_pushed_anew_and_is_never_in_two_places
     status = await frontier.status()
     _assert_equation(status)
     assert status.queued == (2 if state in ("skipped", "done") else 1)
+
+
+@pytest.mark.parametrize(
+    "move", ["pushed", "retried", "redirected", "released", "reconciled", "left", "replayed", "pushed for now"]
+)
+async def test_what_becomes_ready_while_its_site_is_left_alone_is_parked(frontier: Frontier, move: str) -> None:
+    """Unspent, and ready again with all that was parked before."""
+    if move == "pushed for now":
+        await frontier.exchange(ONE, [push(1, not_before=time.time() + 1)])
+    elif move != "pushed":
+        for step in SETUPS["dead" if move == "replayed" else "leased"]:
+            await MOVES[step](frontier)
+    await MOVES["its site held"](frontier)
+    if move != "pushed for now":
+        await MOVES[move](frontier)
+    async with asyncio.timeout(20):
+        while _state(fate := await frontier.look_up(1)) != "parked":
+            assert move == "pushed for now"
+            await frontier.exchange(TWO, [], wanted=1)
+            await asyncio.sleep(0.05)
+    assert fate is not None
+    assert fate.reason == "its site is left alone (held, because of person)"
+    assert (fate.attempts, fate.deliveries) == (1 if move == "retried" else 0, 0)
+    status = await frontier.status()
+    _assert_equation(status)
+    assert (status.parked, status.jobs[""]["parked"], status.sites[""]["parked"]) == (1, 1, 1)
+    assert (await frontier.exchange(TWO, [], wanted=1)).leased == []
+    await MOVES["its site opened again"](frontier)
+    assert len((await frontier.exchange(TWO, [], wanted=1)).leased) == 1
 
 
 async def test_a_fate_is_told_with_its_circumstances(frontier: Frontier) -> None:
@@ -176,7 +214,10 @@ async def test_the_fate_equation_holds_whatever_happens(redis: Redis, seed: int)
     model = _Model()
     for _ in range(150):
         worker = f"w{chance.randrange(4)}"
-        match chance.randrange(12):
+        match chance.randrange(13):
+            case 12:
+                state, rules = chance.choice(["open", "closed", "held"]), Breaking(open_seconds=0.01).rules()
+                await frontier.set_breaker(f"s{chance.randrange(3)}", rules, state, "a person")
             case 0:
                 frontier = Frontier(redis, frontier.spider, lease_timeout_s=1000, max_deliveries=3)
                 model.strangers = set(model.held)
@@ -194,7 +235,8 @@ async def test_the_fate_equation_holds_whatever_happens(redis: Redis, seed: int)
             case _:
                 operations = model.operations(chance, worker)
                 for _ in range(chance.choice([1, 1, 2])):
-                    told = await frontier.exchange(worker, operations, chance.randrange(20), per_site=8)
+                    reports = model.reports(chance)
+                    told = await frontier.exchange(worker, operations, chance.randrange(20), 8, reports)
                     model.told(worker, operations, {leased.id for leased in told.leased})
         status = await frontier.status()
         _assert_equation(status)
@@ -213,7 +255,7 @@ class _Model:
         self.held: dict[str, set[str]] = {}
         self.strangers: set[str] = set()
         """Workers whose leases died with an earlier process."""
-        self.done = self.skipped = self.dead = 0
+        self.done = self.skipped = self.dead = self.reported = 0
 
     def operations(self, chance: random.Random, worker: str) -> list[Operation]:
         if worker in self.strangers:
@@ -247,6 +289,18 @@ class _Model:
         held |= leased
         self.strangers.discard(worker)
 
+    def reports(self, chance: random.Random) -> Reports | None:
+        """What a worker saw of a site: that it failed, or that its probes did well or did not."""
+        if chance.random() < 0.5:
+            return None
+        observed = Observed()
+        verdict = Verdict(chance.choice([Outcome.OK, Outcome.DNS, Outcome.BLOCKED]))
+        for _ in range(chance.choice([1, 3, 6])):
+            observed.add_try(verdict, POLICIES[verdict.outcome], probe=True)
+        rules = Breaking(refusals_in_a_row=5, failures_in_a_row=5, open_seconds=0.01, probes=2).rules()
+        self.reported += 1
+        return Reports(self.reported, [observed.row(f"s{chance.randrange(3)}", rules)])
+
     @staticmethod
     def _push(chance: random.Random) -> Push:
         return push(
@@ -264,6 +318,6 @@ def _state(fate: Fate | None) -> str:
 
 
 def _assert_equation(status: Status) -> None:
-    here = status.waiting + status.leased + status.ready + status.dead
+    here = status.waiting + status.leased + status.parked + status.ready + status.dead
     assert status.queued == status.done + status.skipped + here
     assert status.balanced

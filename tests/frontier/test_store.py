@@ -25,7 +25,7 @@ async def test_a_request_travels_as_it_was_pushed(frontier: Frontier) -> None:
     payload = bytes(range(256)) * 300
     told = await frontier.exchange(ONE, [push(-(2**63), payload=payload, job="j", site="näh")], wanted=5)
     (leased,) = told.leased
-    assert leased == (f"j:{-(2**63)}", payload, 0, 0, "j", "näh")
+    assert leased == (f"j:{-(2**63)}", payload, 0, 0, "j", "näh", False)
     assert (told.accepted, told.ready, told.leased_total, told.held) == (1, 0, 1, 1)
 
 
@@ -131,7 +131,7 @@ async def test_a_worker_that_leaves_gives_all_back_unspent(frontier: Frontier) -
         2500,
         0,
         {},
-        {"": {"ready": 2500, "leased": 0}},
+        {"": {"ready": 2500, "parked": 0, "leased": 0}},
     )
     told = await frontier.exchange(TWO, [], wanted=2)
     assert [(leased.id, leased.deliveries) for leased in told.leased] == [("0", 0), ("1", 0)]

@@ -20,6 +20,7 @@ from harvester.config import Config
 from harvester.frontier import hosts, turns
 from harvester.frontier.hosts import Answer, SharedHost
 from harvester.frontier.turns import SharedTurns
+from harvester.sites.politeness import Limits
 from tests.crawling import until
 from tests.throttle.workers import most_within
 
@@ -43,8 +44,10 @@ async def join(redis_url: str) -> AsyncIterator[Join]:
         def make(per_second: float = 1000, at_once: int = 4) -> SharedTurns:
             crawler = get_crawler(Spider)
             crawler.engine = cast(Any, SimpleNamespace(running=True, _slot=None))
-            config = Config(redis_url=SecretStr(redis_url), requests_per_second=per_second, concurrent_per_host=at_once)
-            worker = SharedTurns(crawler, config, lambda name, seconds: None)
+            limits = Limits(1 / per_second, at_once)
+            worker = SharedTurns(
+                crawler, Config(redis_url=SecretStr(redis_url)), lambda name: limits, lambda name, seconds: None
+            )
             stack.push_async_callback(worker.close)
             return worker
 
@@ -211,9 +214,9 @@ async def test_hosts_that_are_asked_no_more_are_forgotten(join: Join, host: str,
 
 async def test_a_process_that_is_always_late_comes_to_its_turns(host: str) -> None:
     """A turn that was missed is lost; but not every one."""
-    queue = SharedHost(host, 0.1, 4)
+    queue = SharedHost(host, Limits(0.1, 4))
     turn = queue.join()
-    answer = Answer(start=100_000, turns=1, again=0, silence=0, places=1, share=1, lacking=0)
+    answer = Answer(start=100_000, turns=1, pace=100_000, again=0, silence=0, places=1, share=1, lacking=0, alone=0)
     now, tries = 1000.0, 0
     while not turn.done():
         tries += 1

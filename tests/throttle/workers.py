@@ -40,11 +40,13 @@ class Workers:
                 process.kill()
             await process.communicate()
 
-    async def add(self, name: str, requests: Mapping[Site, int]) -> None:
+    async def add(self, name: str, requests: Mapping[Site, int], settings: Mapping[str, Any] | None = None) -> None:
         """Starts a worker that asks each site for /name/0, /name/1, ... as often as is said."""
         counts = range(max(requests.values()))
         urls = [f"{site.url}/{name}/{number}" for number in counts for site in requests if number < requests[site]]
-        self._processes[name] = await start(Plan(urls, settings=SETTINGS), self._folder, **self._limits)
+        self._processes[name] = await start(
+            Plan(urls, settings={**SETTINGS, **(settings or {})}), self._folder, **self._limits
+        )
 
     def send(self, name: str, number: signal.Signals) -> None:
         self._processes[name].send_signal(number)

@@ -108,18 +108,33 @@ local function line_of(entry)
     return entry[DELIVERIES] >= 2 and SUSPECTS .. entry[SITE] or entry[SITE]
 end
 
+-- Sites that are left alone -> when that may change; the lines of their requests stand in no round: they are parked.
+-- In it are also tiers of proxies at a site (site \0 tier), for which nothing is parked.
+local shut
+
+local function load_shut()
+    if not shut then
+        shut = {}
+        local rows = redis.call('ZRANGE', P .. 'shut', 0, -1, 'WITHSCORES')
+        for i = 1, #rows, 2 do
+            shut[rows[i]] = tonumber(rows[i + 1])
+        end
+    end
+    return shut
+end
+
 local function make_ready(id, entry)
     local job, site = entry[JOB], line_of(entry)
     local key = job .. '\0' .. site
     local here = readied[key]
     if not here then
-        here = { job = job, site = site }
+        here = { job = job, site = site, parked = load_shut()[entry[SITE]] ~= nil }
         readied[key] = here
     end
     local priority = math.max(-MOST_PRIORITY, math.min(MOST_PRIORITY, entry[PRIORITY]))
     here[#here + 1] = entry[SEQ] - priority * ARRIVALS
     here[#here + 1] = id
-    count(job, 'ready', 1)
+    count(job, here.parked and 'parked' or 'ready', 1)
 end
 
 local function place(id, entry, delay)
@@ -188,10 +203,27 @@ local function flush()
     in_chunks('ZADD', P .. 'dead', graves)
     for key, members in pairs(readied) do
         in_chunks('ZADD', P .. 'ready:' .. key, members)
-        enter(P .. 'sites:' .. members.job, members.site)
-        enter(P .. 'jobs', members.job)
+        if members.parked then
+            redis.call('SADD', P .. 'parked', key)
+        else
+            enter(P .. 'sites:' .. members.job, members.site)
+            enter(P .. 'jobs', members.job)
+        end
     end
     stored, bodies, removed, unleased, waits, graves, readied = {}, {}, {}, {}, {}, {}, {}
+end
+
+-- Job and line of each key of parked requests; only those of a site when one is given.
+local function parked_lines(site)
+    local lines = {}
+    for _, key in ipairs(redis.call('SMEMBERS', P .. 'parked')) do
+        local zero = string.find(key, '\0', 1, true)
+        local line = string.sub(key, zero + 1)
+        if not site or line == site or line == SUSPECTS .. site then
+            lines[#lines + 1] = { key = key, job = string.sub(key, 1, zero - 1), line = line }
+        end
+    end
+    return lines
 end
 
 local function bury(id, entry, outcome, reason)

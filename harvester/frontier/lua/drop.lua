@@ -8,13 +8,17 @@ for _, job in ipairs(redis.call('ZRANGE', P .. 'jobs', 0, -1)) do
     end
     redis.call('UNLINK', P .. 'sites:' .. job)
 end
+for _, parked in ipairs(parked_lines()) do
+    redis.call('UNLINK', P .. 'ready:' .. parked.key)
+end
 for _, worker in ipairs(redis.call('ZRANGE', P .. 'workers', 0, -1)) do
     redis.call('UNLINK', P .. 'leases:' .. worker, P .. 'held:' .. worker)
 end
 for _, job in ipairs(redis.call('SMEMBERS', P .. 'scopes')) do
-    redis.call('HDEL', P .. 'job:' .. job, 'queued', 'ready', 'waiting', 'leased', 'done', 'skipped', 'dead')
+    redis.call('HDEL', P .. 'job:' .. job, 'queued', 'ready', 'parked', 'waiting', 'leased', 'done', 'skipped', 'dead')
 end
-for _, name in ipairs({ 'entries', 'payloads', 'waiting', 'dead', 'skipped', 'jobs', 'workers', 'counts' }) do
+local others = { 'entries', 'payloads', 'waiting', 'dead', 'skipped', 'jobs', 'workers', 'counts', 'parked' }
+for _, name in ipairs(others) do
     redis.call('UNLINK', P .. name)
 end
 return held

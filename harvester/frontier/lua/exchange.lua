@@ -1,12 +1,17 @@
 -- One round trip of a worker: its operations, its heartbeat, requests that are due, new leases.
 -- ARGV: worker, number of its last answer, leases wanted, most leases of a site, lease timeout in ms,
--- most deliveries, operations (msgpack), payloads. An operation says which bytes of the payloads are its own.
+-- most deliveries, operations (msgpack), payloads, what it saw of sites (msgpack; may be empty), the version of `shut`
+-- that it knows. An operation says which bytes of the payloads are its own.
 
 local worker, known, wanted, per_site = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local timeout, max_deliveries = tonumber(ARGV[5]), tonumber(ARGV[6])
 local operations, payloads = cmsgpack.unpack(ARGV[7]), ARGV[8]
+local reports, known_shut = ARGV[9], tonumber(ARGV[10])
 local leases = P .. 'leases:' .. worker
 local MOST_DUE = 500
+local MOST_PARKED = 5 -- times that a failed request is parked instead of given up
+local MOST_EVENTS = 10
+local TELLING = 60000 -- how long a worker may take to tell people of an event
 
 local accepted, duplicates, stale = 0, 0, 0
 local state = redis.call('HMGET', P .. 'counts', 'number', 'seq', 'beat', 'since')
@@ -78,12 +83,65 @@ function apply.skip(op)
     end
 end
 
+-- It failed for the reason for which its site is left alone: behind those that were not tried, it waits with them.
+-- False when that was done often enough.
+local function park_failed(id, entry, outcome, reason)
+    local times = 0
+    for _, event in ipairs(entry[HISTORY] or {}) do
+        times = times + (event[2] == 'parked' and 1 or 0)
+    end
+    if times >= MOST_PARKED then
+        return false
+    end
+    seq = seq + 1
+    entry[SEQ] = seq
+    remember(entry, 'parked', outcome, reason)
+    store(id, entry)
+    make_ready(id, entry)
+    return true
+end
+
 function apply.dead(op)
     local _, id, outcome, reason = unpack(op)
     local entry = ended(id)
-    if entry then
-        bury(id, entry, outcome, reason)
+    if not entry then
+        return
     end
+    local name = entry[SITE]
+    local b = breaker_of(name)
+    local is_bad = b and b.bad[outcome]
+    if is_bad and b.state ~= 'closed' and park_failed(id, entry, outcome, reason) then
+        return
+    end
+    bury(id, entry, outcome, reason)
+    if is_bad and b.state == 'closed' then
+        b.died[#b.died + 1] = { id, now }
+        if #b.died > MOST_DIED then
+            table.remove(b.died, 1)
+        end
+        changed[name] = true
+    end
+end
+
+-- What died of that for which a breaker was then opened.
+local function raise_opened()
+    for _, id in ipairs(opened) do
+        if redis.call('ZSCORE', P .. 'dead', id) then
+            local entry = load(id)
+            local outcome, reason, deliveries = entry[OUTCOME], entry[REASON], entry[DELIVERIES]
+            raise(id, entry)
+            entry[DELIVERIES] = deliveries
+            if not park_failed(id, entry, outcome, reason) then
+                bury(id, entry, outcome, reason)
+            end
+        end
+    end
+    flush()
+end
+
+function apply.told(op)
+    redis.call('HDEL', P .. 'events', op[2])
+    redis.call('ZREM', P .. 'untold', op[2])
 end
 
 function apply.again(op)
@@ -211,8 +269,38 @@ local function take_from_job(job, n)
     return got, redis.call('EXISTS', sites) == 1
 end
 
+-- A few requests of each site that is half open.
+local probes = {}
+local function take_probes()
+    for _, name in ipairs(redis.call('SMEMBERS', P .. 'probing')) do
+        local b = breaker_of(name)
+        for _, each in ipairs(parked_lines(name)) do
+            local most = math.min(b.rules[PROBES] - b.granted, wanted - #ids)
+            if most > 0 then
+                local popped = redis.call('ZPOPMIN', P .. 'ready:' .. each.key, most)
+                local got = #popped / 2
+                for i = 1, #popped, 2 do
+                    ids[#ids + 1] = popped[i]
+                    probes[popped[i]] = 1
+                end
+                if got < most then
+                    redis.call('SREM', P .. 'parked', each.key)
+                end
+                held_of(worker, each.line, got)
+                count(each.job, 'parked', -got)
+                count(each.job, 'leased', got)
+                b.granted = b.granted + got
+                changed[name] = true
+            end
+        end
+    end
+end
+
 local function lease()
-    deal(P .. 'jobs', wanted, take_from_job)
+    take_probes()
+    if #ids < wanted then
+        deal(P .. 'jobs', wanted - #ids, take_from_job)
+    end
     preload(ids)
     local leased, found, scored = {}, {}, {}
     for first = 1, #ids, CHUNK do
@@ -220,7 +308,8 @@ local function lease()
         for i, body in ipairs(redis.call('HMGET', P .. 'payloads', unpack(ids, first, last))) do
             local id = ids[first + i - 1]
             local entry = entries[id]
-            leased[#leased + 1] = { id, #body, entry[ATTEMPTS], entry[DELIVERIES], entry[JOB], entry[SITE] }
+            leased[#leased + 1] = { id, #body, entry[ATTEMPTS], entry[DELIVERIES], entry[JOB], entry[SITE],
+                probes[id] or 0 }
             found[#found + 1] = body
             scored[#scored + 1] = number
             scored[#scored + 1] = id
@@ -256,10 +345,25 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', leases, '(' .. ARGV[2], '+inf'))
 end
 flush()
 
+if reports ~= '' then
+    local number_of, rows = unpack(cmsgpack.unpack(reports))
+    if number_of > tonumber(redis.call('HGET', P .. 'reported', worker) or 0) then
+        redis.call('HSET', P .. 'reported', worker, number_of)
+        for _, row in ipairs(rows) do
+            hear(row)
+        end
+        raise_opened()
+        forget_breakers()
+    end
+end
+wake_breakers(timeout)
+
 local named, ending = {}, {}
 for _, op in ipairs(operations) do
-    named[#named + 1] = op[2]
-    if op[1] ~= 'push' then
+    if op[1] ~= 'told' then
+        named[#named + 1] = op[2]
+    end
+    if op[1] ~= 'push' and op[1] ~= 'told' then
         ending[#ending + 1] = op[2]
     end
 end
@@ -290,10 +394,41 @@ if wanted > 0 then
     leased, found = lease()
 end
 redis.call('HSET', P .. 'counts', 'number', number, 'seq', seq, 'beat', now, 'since', steady_since)
+save_breakers()
 finish()
 
-local now_there = redis.call('HMGET', P .. 'counts', 'ready', 'waiting', 'leased')
+-- Events that nobody told people of: a worker is given each again when it did not say in time that it did.
+local events = {}
+local untold = redis.call('ZRANGEBYSCORE', P .. 'untold', '-inf', now - TELLING, 'LIMIT', 0, MOST_EVENTS)
+for _, id in ipairs(made) do
+    untold[#untold + 1] = id
+end
+for _, id in ipairs(untold) do
+    events[#events + 1] = cmsgpack.unpack(redis.call('HGET', P .. 'events', id))
+    redis.call('ZADD', P .. 'untold', now, id)
+end
+
+local now_there = redis.call('HMGET', P .. 'counts', 'ready', 'waiting', 'leased', 'parked', 'shut')
 local next_due = redis.call('ZRANGE', P .. 'waiting', 0, 0, 'WITHSCORES')
+local ready, waiting, leased_total = tonumber(now_there[1] or 0), tonumber(now_there[2] or 0), tonumber(now_there[3] or 0)
+local parked, version = tonumber(now_there[4] or 0), tonumber(now_there[5] or 0)
+local states = false -- of the sites that are left alone, when the worker does not know them
+if version ~= known_shut then
+    states = {}
+    for name in pairs(load_shut()) do
+        states[#states + 1] = { name, breaker_of(name).state }
+    end
+end
+local stranded = {} -- when nothing else is left: of each site how many are parked, its state, since when it is left alone
+if parked > 0 and ready + waiting + leased_total == 0 then
+    for name in pairs(load_shut()) do
+        local number_parked = count_parked(name)
+        if number_parked > 0 then
+            local b = breaker_of(name)
+            stranded[#stranded + 1] = { name, number_parked, b.state, now - b.opened }
+        end
+    end
+end
 return {
     cmsgpack.pack({
         number,
@@ -301,10 +436,15 @@ return {
         accepted,
         duplicates,
         stale,
-        tonumber(now_there[1] or 0),
-        tonumber(now_there[2] or 0),
-        tonumber(now_there[3] or 0),
+        ready,
+        waiting,
+        leased_total,
+        parked,
         tonumber(next_due[2] or 0),
+        version,
+        states,
+        stranded,
+        events,
         redis.call('ZCARD', leases),
         leased,
     }),

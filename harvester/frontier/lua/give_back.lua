@@ -22,6 +22,7 @@ for _, id in ipairs(ids) do
 end
 if leaves and #ids < most then
     redis.call('ZREM', P .. 'workers', worker)
+    redis.call('HDEL', P .. 'reported', worker)
 end
 finish()
 return { #ids, #ids == most and 1 or 0 }

@@ -1,5 +1,6 @@
 -- Where a request is. ARGV: id, job, fingerprint, its low 32 bits.
--- Returns {state, since or until in ms, worker, entry or what is known of the skipped (msgpack)}; nothing when unknown.
+-- Returns {state, since or until in ms, worker, entry or what is known of the skipped, the site's breaker if it is
+-- parked (msgpack)}; nothing when unknown.
 
 local id, job, fingerprint, number = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local packed = redis.call('HGET', P .. 'entries', id)
@@ -16,6 +17,10 @@ if packed then
         if lease then
             return { 'leased', string.format('%.0f', lease / 1000), worker, packed }
         end
+    end
+    if load_shut()[entry[SITE]] then
+        local breaker = redis.call('HGET', P .. 'breakers', entry[SITE]) or ''
+        return { 'parked', '0', '', packed, breaker }
     end
     local history = entry[HISTORY]
     local since = history and history[#history][1] or entry[QUEUED]

@@ -17,6 +17,7 @@ for _, worker in ipairs(redis.call('ZRANGEBYSCORE', P .. 'workers', '-inf', now 
         flush()
         if redis.call('EXISTS', P .. 'leases:' .. worker) == 0 then
             redis.call('ZREM', P .. 'workers', worker)
+            redis.call('HDEL', P .. 'reported', worker)
         end
     end
 end

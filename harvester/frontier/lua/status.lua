@@ -15,11 +15,18 @@ local function weigh(key, times)
     memory = memory + (type(size) == 'number' and size * (times or 1) or 0)
 end
 
-local sites, ready = {}, 0
+local sites, ready, parked = {}, 0, 0
 local function site_of(line)
     local name = string.sub(line, 1, 1) == SUSPECTS and string.sub(line, 2) or line
-    sites[name] = sites[name] or { ready = 0, leased = 0 }
+    sites[name] = sites[name] or { ready = 0, parked = 0, leased = 0 }
     return sites[name]
+end
+for _, each in ipairs(parked_lines()) do
+    local number = redis.call('ZCARD', P .. 'ready:' .. each.key)
+    weigh(P .. 'ready:' .. each.key)
+    local site = site_of(each.line)
+    site.parked = site.parked + number
+    parked = parked + number
 end
 for _, job in ipairs(redis.call('ZRANGE', P .. 'jobs', 0, -1)) do
     for _, name in ipairs(redis.call('ZRANGE', P .. 'sites:' .. job, 0, -1)) do
@@ -59,17 +66,22 @@ for _, job in ipairs(redis.call('SMEMBERS', P .. 'scopes')) do
         weigh(scope.key .. math.floor(i * shards / samples), shards / samples)
     end
 end
-for _, name in ipairs({ 'entries', 'payloads', 'waiting', 'dead', 'skipped' }) do
+for _, name in ipairs({ 'entries', 'payloads', 'waiting', 'dead', 'skipped', 'breakers' }) do
     weigh(P .. name)
 end
 local waiting, dead = redis.call('ZCARD', P .. 'waiting'), redis.call('ZCARD', P .. 'dead')
+local breakers = {}
+for name in pairs(load_shut()) do
+    breakers[name] = cmsgpack.unpack(redis.call('HGET', P .. 'breakers', name))
+end
 local next_due = redis.call('ZRANGE', P .. 'waiting', 0, 0, 'WITHSCORES')
 return cmsgpack.pack({
     hash(P .. 'counts'),
     workers,
     jobs,
     sites,
-    { ready, waiting, leased, dead, redis.call('HLEN', P .. 'entries'), redis.call('HLEN', P .. 'payloads') },
+    breakers,
+    { ready, parked, waiting, leased, dead, redis.call('HLEN', P .. 'entries'), redis.call('HLEN', P .. 'payloads') },
     tonumber(next_due[2] or 0),
     seen,
     math.floor(memory),

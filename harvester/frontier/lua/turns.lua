@@ -1,27 +1,35 @@
 -- One worker's exchange about one host: it says what it has and wants; it is told what it may do.
 -- Times are microseconds of this server's clock; the answers are durations, so that no other clock matters.
 --
--- KEYS  1 turns: next_at, silent_until, settled_at   2 places: worker -> "granted demand heard_at"
--- ARGV  1 worker  2 interval between turns  3 turns wanted  4 how far ahead a turn may lie  5 places of all workers
---       6 places it holds  7 requests under way  8 places it could use  9 whether it was heard of before
---       10 how long a silent worker keeps its places  11 how long the host asked it to wait (0: did not)
---       12 channel  13 host
--- Gives until the first turn, how many turns, until it is worth asking again, until the silence ends,
--- places granted, places to come down to, whether other workers lack places
+-- KEYS  1 turns: last_at, silent_until, settled_at, pace, pace_until   2 places: worker -> "granted demand heard_at"
+--       3 window: until when each of the last turns may be used, as many as a window has
+-- ARGV  1 worker  2 its interval between turns  3 turns wanted  4 how far ahead a turn may lie
+--       5 places of all workers  6 places it holds  7 requests under way  8 places it could use
+--       9 whether it was heard of before  10 how long what a silent worker has and says is kept
+--       11 how long the host asked it to wait (0: did not)  12 requests in a window (0: any)  13 length of a window
+--       14 how long after its time a turn may reach the host  15 channel  16 host
+-- Gives until the first turn, how many turns, the time between them, until it is worth asking again,
+-- until the silence ends, places granted, places to come down to, whether other workers lack places, or there are none
 local ROTATION = 2000000  -- how long those keep the places that cannot be divided evenly
+local ALONE = 5  -- times as far ahead may a turn lie that nobody else could want
 
-local worker, channel, host = ARGV[1], ARGV[12], ARGV[13]
+local worker, channel, host = ARGV[1], ARGV[15], ARGV[16]
 local interval, wanted, ahead, limit = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local held, under_way, demand = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
 local was_known, lease, wait = ARGV[9] == '1', tonumber(ARGV[10]), tonumber(ARGV[11])
+local most, window, late = tonumber(ARGV[12]), tonumber(ARGV[13]), tonumber(ARGV[14])
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local state = redis.call('HMGET', KEYS[1], 'next_at', 'silent_until', 'settled_at')
+local state = redis.call('HMGET', KEYS[1], 'last_at', 'silent_until', 'settled_at', 'pace', 'pace_until')
 -- No turn is given further ahead than this; a clock that was set back must not stop the host for long.
-local next_at = math.min(tonumber(state[1] or 0), now + ahead + interval)
+local last_at = math.min(tonumber(state[1] or 0), now + ALONE * ahead)
 local silent_until = tonumber(state[2] or 0)
 local settled_at = math.min(tonumber(state[3] or 0), now + lease)
+local pace, pace_until = tonumber(state[4] or 0), math.min(tonumber(state[5] or 0), now + lease)
+
+-- Each worker has learned what it has; the slowest is heard of again before its word is forgotten.
+if interval >= pace or pace_until <= now then pace, pace_until = interval, now + lease end
 
 if now + wait > silent_until and wait > 0 then
   silent_until = now + wait
@@ -71,18 +79,41 @@ else
 end
 
 -- Turns
+local alone = #order == 1
+if alone then ahead = ALONE * ahead end
+
+-- When the window lets the nth turn from now pass: a window's length after the one that is so many turns before it.
+local length = most > 0 and redis.call('LLEN', KEYS[3]) or 0
+local function opens(n)
+  local before = length + n - 1 - most
+  if most == 0 or before < 0 then return 0 end
+  return math.min(tonumber(redis.call('LINDEX', KEYS[3], before)), now + lease + late) + window
+end
+
 local start, count, again = 0, 0, 0
 if wanted > 0 and granted > under_way and silent_until <= now then
-  start = math.max(now, next_at) - now
+  local first = math.max(now, last_at + pace, opens(1))
+  start = first - now
   if start <= ahead then
-    count = math.min(wanted, math.floor((ahead - start) / interval) + 1)
-    next_at = now + start + count * interval
+    if most > 0 then wanted = math.min(wanted, most) end
+    repeat
+      last_at = first + count * pace
+      count = count + 1
+      if most > 0 then redis.call('RPUSH', KEYS[3], string.format('%.0f', last_at + late)) end
+      local next_at = first + count * pace
+    until count >= wanted or next_at > now + ahead or opens(count + 1) > next_at
+    if most > 0 then
+      redis.call('LTRIM', KEYS[3], -most, -1)
+      redis.call('PEXPIRE', KEYS[3], math.ceil((window + ahead + late) / 1000) + 60000)
+    end
   else
     again = start - ahead
   end
 end
-redis.call('HSET', KEYS[1], 'next_at', string.format('%.0f', next_at),
-  'silent_until', string.format('%.0f', silent_until), 'settled_at', string.format('%.0f', settled_at))
-local last = math.max(next_at, silent_until, settled_at) - now
+redis.call('HSET', KEYS[1], 'last_at', string.format('%.0f', last_at),
+  'silent_until', string.format('%.0f', silent_until), 'settled_at', string.format('%.0f', settled_at),
+  'pace', string.format('%.0f', pace), 'pace_until', string.format('%.0f', pace_until))
+local last = math.max(last_at + pace, silent_until, settled_at) - now
 redis.call('PEXPIRE', KEYS[1], math.ceil(math.max(0, last) / 1000) + 60000)
-return {start, count, again, math.max(0, silent_until - now), granted, fair, unmet > 0 and 1 or 0}
+return {start, count, pace, again, math.max(0, silent_until - now), granted, fair, unmet > 0 and 1 or 0,
+  alone and 1 or 0}

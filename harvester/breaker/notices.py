@@ -1,0 +1,171 @@
+"""Tells people of changes of breakers: a document of `events` for each, and one alert for each opening.
+
+A change is given to one worker, and to another when that one does not say in time that it told (frontier/lua). The
+document is claimed before the alert is sent, so that two workers that were given the same change send one alert.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pymongo
+from pymongo import ASCENDING, DESCENDING, IndexModel
+from pymongo.asynchronous.database import AsyncDatabase
+from pymongo.errors import PyMongoError
+
+from harvester import mongodb
+from harvester.breaker.words import extrapolation, reason, title
+from harvester.config import Config
+from harvester.exceptions import ServiceError
+from harvester.frontier.entries import Change
+from harvester.monitors.alerts import Alert, configured_channels
+from harvester.monitors.sending import send_patiently
+
+logger = logging.getLogger(__name__)
+
+Document = dict[str, Any]
+
+DATABASE_S = 5
+"""How long one exchange with MongoDB may take."""
+AGAIN_S = 5.0
+"""How long until what could not be written is tried again."""
+SENDING_S = 60
+"""How long a worker may take to send an alert before another does."""
+LEAVE_S = 10.0
+"""How long the end of a run may take to tell what is not told."""
+
+INDEXES = [
+    IndexModel([("site", ASCENDING), ("at", DESCENDING)]),
+    IndexModel([("spider", ASCENDING), ("at", DESCENDING)]),
+]
+
+
+class Notices:
+    """Tells of changes, one after the other, while the crawl goes on. `told` hears of each that people know of."""
+
+    def __init__(self, config: Config, spider: str, told: Callable[[str], None]) -> None:
+        self._config = config
+        self._spider = spider
+        self._told = told
+        self._database: AsyncDatabase[Document] | None = None
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._one_at_a_time = asyncio.Lock()
+
+    def tell(self, changes: list[Change]) -> None:
+        """Does not wait."""
+        for change in changes:
+            if change.id not in self._tasks:
+                if change.after in ("open", "held"):
+                    logger.warning("%s: %s %s", title(change), reason(change), extrapolation(change))
+                else:
+                    logger.info("%s: %s", title(change), reason(change))
+                self._tasks[change.id] = asyncio.create_task(self._tell(change))
+
+    async def close(self) -> None:
+        """What cannot be told in time is told by another worker, or by the next run."""
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks.values(), timeout=LEAVE_S)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+        if self._database is not None:
+            await self._database.client.close()
+
+    async def _tell(self, change: Change) -> None:
+        unreachable = False
+        while True:
+            try:
+                async with self._one_at_a_time:
+                    await self._write_and_send(change)
+            except (PyMongoError, ServiceError) as error:
+                if not unreachable:
+                    logger.warning("An event of %s could not be written to MongoDB: %s", change.site, error)
+                unreachable = True
+                await asyncio.sleep(AGAIN_S)
+            else:
+                self._told(change.id)
+                del self._tasks[change.id]
+                return
+
+    async def _write_and_send(self, change: Change) -> None:
+        event = document(self._spider, change)
+        name = {"_id": event.pop("_id")}
+        if self._database is None:
+            self._database = await asyncio.to_thread(mongodb.connect, self._config)
+        with pymongo.timeout(DATABASE_S):
+            events = self._database["events"]
+            await events.create_indexes(INDEXES)
+            await events.update_one(name, {"$setOnInsert": event}, upsert=True)
+            if not is_alarming(change):
+                return
+            now = datetime.now(UTC)
+            unclaimed = {"alerting_at": None}, {"alerting_at": {"$lt": now - timedelta(seconds=SENDING_S)}}
+            claim = {**name, "alerted_at": None, "$or": list(unclaimed)}
+            claimed = await events.update_one(claim, {"$set": {"alerting_at": now}})
+        if claimed.modified_count:
+            await asyncio.to_thread(send, self._config, change, event)
+            with pymongo.timeout(DATABASE_S):
+                await events.update_one(name, {"$set": {"alerted_at": datetime.now(UTC)}})
+
+
+def is_alarming(change: Change) -> bool:
+    """Whether an alert is sent: a site was asked until now, and nobody wanted it otherwise."""
+    return change.before == "closed" and change.after == "open" and not change.by
+
+
+def document(spider: str, change: Change) -> Document:
+    """The change as MongoDB keeps it."""
+    return {
+        "_id": f"{spider} {change.id}",
+        "spider": spider,
+        "site": change.site,
+        "tier": change.tier or None,
+        "from": change.before,
+        "to": change.after,
+        "cause": change.cause,
+        "by": change.by or None,
+        "reason": reason(change),
+        "extrapolation": extrapolation(change) or None,
+        "evidence": change.said or None,
+        "counts": change.outcomes,
+        "tried": change.tried,
+        "failed": change.failed,
+        "left": change.left,
+        "until": datetime.fromtimestamp(change.until, UTC) if change.until else None,
+        "at": datetime.fromtimestamp(change.at, UTC),
+    }
+
+
+def send(config: Config, change: Change, event: Document) -> None:
+    """The alert, through every channel that is configured. What cannot be sent is logged."""
+    lines = [reason(change), extrapolation(change)]
+    lines.append(
+        f"Its requests are parked ({change.left:,}), and cost nothing. Probes go out from "
+        f"{event['until']:%Y-%m-%d %H:%M:%S} UTC on. `harvester frontier status {event['spider']}` shows how it goes."
+    )
+    payload = {"event": "breaker"} | {
+        key: value.isoformat() if isinstance(value, datetime) else value for key, value in event.items()
+    }
+    alert = Alert(f"harvester: {title(change)}", lines, None, payload)
+    channels = configured_channels(config, alert)
+    if channels:
+        with ThreadPoolExecutor(len(channels)) as threads:
+            list(threads.map(lambda name: send_patiently(name, channels[name]), channels))
+
+
+async def write_down(config: Config, spider: str, change: Change) -> None:
+    """What a person did. Raises ServiceError."""
+    database = await asyncio.to_thread(mongodb.connect, config)
+    try:
+        event = document(spider, change)
+        with pymongo.timeout(DATABASE_S):
+            await database["events"].update_one({"_id": event.pop("_id")}, {"$setOnInsert": event}, upsert=True)
+    except PyMongoError as error:
+        raise mongodb.unavailable(error) from None
+    finally:
+        with contextlib.suppress(PyMongoError):
+            await database.client.close()

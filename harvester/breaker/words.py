@@ -1,0 +1,77 @@
+"""What people are told of a breaker's change: why, on what evidence, and what it means for the work that is left."""
+
+from harvester.frontier.entries import Change
+
+TITLES = {
+    "open": "{site} is left alone",
+    "half_open": "{site} is tried again",
+    "closed": "{site} is asked again",
+    "held": "{site} is held",
+}
+
+
+def title(change: Change) -> str:
+    """A few words."""
+    site = f"{change.site} through {change.tier} proxies" if change.tier else change.site
+    return TITLES[change.after].format(site=site)
+
+
+def reason(change: Change) -> str:
+    """A sentence: why."""
+    if change.by:
+        return f"{change.by} wanted it so."
+    if change.after == "half_open":
+        return "Its time is over; a few requests find out whether it answers."
+    if change.after == "closed":
+        return f"The probes went well, {_time(change.alone_s)} after it was first left alone."
+    if change.before == "half_open":
+        return f"A probe failed{_said(change)}."
+    return _of_opening(change)
+
+
+def extrapolation(change: Change) -> str:
+    """A sentence or two: what would probably have become of the rest. Empty when nothing can be said."""
+    if change.before != "closed" or change.after != "open" or change.by:
+        return ""
+    window, left = _time(change.window_s), f"of the {change.left:,} that are left"
+    worst = _most(change.outcomes, change.failed)
+    if change.cause in ("refusals", "failures"):
+        return (
+            f"Of {change.tried:,} tried in the last {window} {change.failed:,} failed{worst}, and so did the last"
+            f" {change.row:,} in a row: {left} probably all would fail."
+        )
+    if change.cause == "ratio":
+        fails = round(change.left * change.failed / change.tried, -2 if change.left > 1000 else 0)
+        tried = f"Of {change.tried:,} tried in the last {window} {change.failed:,} failed{worst}"
+        return f"{tried}; {left} about {fails:,.0f} would fail."
+    pages, nothing = change.pages
+    if change.cause == "drift":
+        return f"Of the last {pages:,} pages {nothing:,} had nothing in them; {left} probably most would be as empty."
+    return f"The records of the {change.left:,} requests that are left would probably lack it too."
+
+
+def _of_opening(change: Change) -> str:
+    if change.cause == "refusals":
+        return f"It refused {change.row:,} requests in a row{_said(change)}."
+    if change.cause == "failures":
+        return f"{change.row:,} requests in a row failed{_said(change)}."
+    if change.cause == "ratio":
+        return f"{change.failed:,} of {change.tried:,} requests failed{_said(change)}."
+    if change.cause == "drift":
+        return "Its pages come, and there is far less in them than was usual: it may have changed."
+    names = ", ".join(f"{kind}.{field}" for kind, field in change.lost)
+    return f"Its records have lost what nearly all had: {names}."
+
+
+def _most(outcomes: dict[str, int], failed: int) -> str:
+    """The outcomes, the most frequent first, beside those that went well."""
+    largest = sorted(((n, name) for name, n in outcomes.items() if name not in ("ok", "unchanged")), reverse=True)[:3]
+    return f" ({', '.join(f'{n:,} {name}' for n, name in largest)})" if failed and largest else ""
+
+
+def _said(change: Change) -> str:
+    return f", the last one because of: {change.said.rstrip('.')}" if change.said else ""
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

@@ -1,0 +1,63 @@
+"""Download handlers: one that renders, and one that sends a request there or to aiohttp."""
+
+from scrapy import Request
+from scrapy.core.downloader.handlers._aiohttp import AiohttpDownloadHandler
+from scrapy.crawler import Crawler
+from scrapy.http import Response
+
+from harvester.browser.pool import Pool
+from harvester.browser.wishes import HANDLER, LOST, rendering_of
+from harvester.exceptions import BrowserLost, NavigationError
+from harvester.sites import load_sites
+
+BROWSER = "browser"
+"""Value of meta[HANDLER] of requests that are to be rendered."""
+MOST_LOST = 3
+"""Browsers that may end under a page by chance; after so many it is held to be the page's doing."""
+
+
+class BrowserDownloadHandler:
+    """Renders. Nothing is started before the first page."""
+
+    lazy = True
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._pool = Pool.of(crawler)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> "BrowserDownloadHandler":
+        return cls(crawler)
+
+    async def download_request(self, request: Request) -> Response:
+        site = load_sites().of(request.url)
+        try:
+            return await self._pool.render(request, site, rendering_of(request, site))
+        except BrowserLost as error:
+            if (lost := request.meta.get(LOST, 0)) >= MOST_LOST:
+                raise NavigationError(f"{lost + 1} browsers in a row ended under the page") from error
+            raise
+
+    async def close(self) -> None:
+        await self._pool.close()
+
+
+class DownloadHandler:
+    """Of http and https."""
+
+    lazy = True
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._browser = BrowserDownloadHandler(crawler)
+        self._plain = AiohttpDownloadHandler.from_crawler(crawler)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> "DownloadHandler":
+        return cls(crawler)
+
+    async def download_request(self, request: Request) -> Response:
+        handler = self._browser if request.meta.get(HANDLER) == BROWSER else self._plain
+        return await handler.download_request(request)
+
+    async def close(self) -> None:
+        await self._plain.close()
+        await self._browser.close()

@@ -1,0 +1,201 @@
+"""The browser of a crawl: started when a page needs it, replaced when it is worn, and after its death.
+
+A browser grows with every page, and now and then it hangs. So it serves so many pages, for so long, up to so much
+memory; then the next one is started, pages go there, and the old one ends when its last page is through.
+"""
+
+import asyncio
+import logging
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+import psutil
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.http import Response
+
+from harvester.browser.chromium import find_chromium
+from harvester.config import Config, load_config
+from harvester.sites import Site
+from harvester.sites.rendering import Rendering
+
+if TYPE_CHECKING:
+    from harvester.browser.browser import Browser
+
+logger = logging.getLogger(__name__)
+
+PAGES_A_BROWSER = 400
+"""Pages after which its place is taken by a new one."""
+BROWSER_AGE_S = 3600.0
+PAGE_MEMORY_BYTES = 1024**3
+"""Of the process that shows a page; with more it is killed, and the page fails."""
+STALL_S = 20.0
+"""How long a browser may take to answer when nothing is asked of it but that."""
+IDLE_S = 120.0
+"""Without pages for so long, it is ended; the next page starts another."""
+WATCH_S = 2.0
+"""How often memory and health are looked at."""
+
+_pools: "WeakKeyDictionary[Crawler, Pool]" = WeakKeyDictionary()
+
+
+class Pool:
+    """At most `browser_pages` pages at the same time, in one browser; in two while one takes the other's place."""
+
+    def __init__(self, crawler: Crawler, config: Config) -> None:
+        self._crawler = crawler
+        self._config = config
+        self._stats = crawler.stats
+        self._places = asyncio.Semaphore(config.browser_pages)
+        self._starting = asyncio.Lock()
+        self._current: Browser | None = None
+        self._ending: dict[Browser, str] = {}
+        """Browsers that get no more pages, with the reason."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._watch_task: asyncio.Task[None] | None = None
+        self._renewing: asyncio.Task[None] | None = None
+        self._used = time.monotonic()
+
+    @classmethod
+    def of(cls, crawler: Crawler) -> "Pool":
+        """The one of a crawl."""
+        if crawler not in _pools:
+            _pools[crawler] = cls(crawler, load_config())
+        return _pools[crawler]
+
+    async def render(self, request: Request, site: Site, rendering: Rendering) -> Response:
+        """Waits for a place, and shows the page. Raises UsageError, and what Browser.render does."""
+        async with self._places:
+            browser = await self._browser()
+            try:
+                response = await browser.render(request, site, rendering)
+            finally:
+                self._used = time.monotonic()
+                self._after(browser)
+        self._stats.inc_value("harvester/browser/pages")
+        return response
+
+    async def close(self) -> None:
+        """Ends all browsers."""
+        for task in (self._watch_task, self._renewing):
+            if task is not None:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+        self._watch_task = self._renewing = None
+        if self._current is not None:
+            self._retire(self._current, "end")
+        await asyncio.gather(*(browser.end() for browser in list(self._ending)), *self._tasks)
+
+    # One after the other ----------------------------------------------------------------------------------
+
+    async def _browser(self) -> "Browser":
+        async with self._starting:
+            if self._current is not None and self._current.is_lost:
+                self._retire(self._current, "lost")
+            if self._current is None:
+                self._current = await self._start()
+            return self._current
+
+    async def _start(self) -> "Browser":
+        binary = find_chromium(self._config)
+        from harvester.browser.browser import Browser  # noqa: PLC0415  of an extra that need not be installed
+
+        browser = Browser(self._crawler, self._config, binary)
+        await browser.start()
+        if self._watch_task is None:
+            self._watch_task = asyncio.ensure_future(self._watch())
+        return browser
+
+    def _after(self, browser: "Browser") -> None:
+        """A page of this browser is through."""
+        if browser.is_lost:
+            self._retire(browser, "lost")
+        elif browser is self._current and browser.pages >= PAGES_A_BROWSER:
+            self._renew("pages")
+        if browser in self._ending and not browser.at_once:
+            self._end(browser)
+
+    def _renew(self, reason: str) -> None:
+        """Starts another, and lets pages go there as soon as it is ready."""
+        if self._renewing is None or self._renewing.done():
+            self._renewing = asyncio.ensure_future(self._replace(reason))
+
+    async def _replace(self, reason: str) -> None:
+        worn = self._current
+        try:
+            fresh = await self._start()
+        except Exception as error:  # noqa: BLE001  the old one goes on, and the next page tries again
+            logger.warning("The browser should be replaced, and cannot be: %s", error)
+            return
+        self._current = fresh
+        if worn is not None:
+            self._retire(worn, reason)
+
+    def _retire(self, browser: "Browser", reason: str) -> None:
+        """It gets no more pages."""
+        if browser is self._current:
+            self._current = None
+        if browser not in self._ending:
+            self._ending[browser] = reason
+            self._stats.inc_value(f"harvester/browser/replaced/{reason}")
+            logger.debug("A browser ends after %d pages: %s", browser.pages, reason)
+        if not browser.at_once:
+            self._end(browser)
+
+    def _end(self, browser: "Browser") -> None:
+        async def end() -> None:
+            await browser.end()
+            self._ending.pop(browser, None)
+
+        task = asyncio.ensure_future(end())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # Health -----------------------------------------------------------------------------------------------
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(WATCH_S)
+            for browser in [*filter(None, [self._current]), *self._ending]:
+                await self._look_at(browser)
+            browser_now = self._current
+            if browser_now and not browser_now.at_once and time.monotonic() - self._used > IDLE_S:
+                self._retire(browser_now, "idle")
+
+    async def _look_at(self, browser: "Browser") -> None:
+        if browser.is_lost:
+            self._retire(browser, "lost")
+            return
+        try:
+            async with asyncio.timeout(STALL_S):
+                await browser.answers()
+        except TimeoutError:
+            logger.warning("The browser does not answer any more; it is killed, and its pages go to the next one")
+            self._retire(browser, "stall")
+            await browser.kill()
+            return
+        used = await asyncio.to_thread(_memory, browser)
+        if browser is not self._current:
+            return
+        self._stats.set_value("harvester/browser/memory", used)
+        if used > self._config.browser_memory_mb * 2**20:
+            self._renew("memory")
+        elif time.monotonic() - browser.born > BROWSER_AGE_S:
+            self._renew("age")
+
+
+def _memory(browser: "Browser") -> int:
+    """Bytes of the driver and Chromium with all its processes. Kills those that show a page of too many."""
+    used = 0
+    for process in browser.processes():
+        with suppress(psutil.Error):
+            resident = process.memory_info().rss
+            used += resident
+            if resident > PAGE_MEMORY_BYTES and "--type=renderer" in process.cmdline():
+                process.kill()
+    return used
+
+

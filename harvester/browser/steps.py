@@ -1,0 +1,141 @@
+"""Does the steps of a site's entry on a page."""
+
+import asyncio
+import os
+import random
+from collections.abc import Callable
+
+from playwright.async_api import Error, Page
+
+from harvester.config import Config
+from harvester.exceptions import NavigationError
+from harvester.sites.rendering import Step
+
+SETTLE_S = 0.1
+"""How often it is looked whether the page has grown."""
+QUIET_S = 1.0
+"""A page that has not grown for so long, and waited for no answer, has come to its end."""
+_SCREEN_DOWN = "() => window.scrollBy(0, Math.max(200, window.innerHeight * 0.9))"
+_TO_END = """() => new Promise(done => {
+  window.scrollBy(0, -60)
+  requestAnimationFrame(() => {
+    window.scrollTo(0, document.documentElement.scrollHeight)
+    requestAnimationFrame(() => requestAnimationFrame(done))
+  })
+})"""
+"""Up a little before, since a page hears of a scroll only where it moves; done when it has heard."""
+_HEIGHT = "() => document.documentElement.scrollHeight"
+
+
+class Steps:
+    """Of one page. `is_busy` says whether the page waits for answers, `is_enough` whether no more are wanted."""
+
+    def __init__(
+        self, config: Config, human: bool, is_busy: Callable[[], bool], is_enough: Callable[[], bool]
+    ) -> None:
+        self._config = config
+        self._human = human
+        self._is_busy = is_busy
+        self._is_enough = is_enough
+
+    async def run(self, page: Page, steps: tuple[Step, ...]) -> None:
+        """All of them, in order. Raises NavigationError that names the one that failed."""
+        for number, step in enumerate(steps, 1):
+            try:
+                async with asyncio.timeout(step.timeout_s + (step.pause_s or 0.0)):
+                    await self._run(page, step)
+            except (Error, TimeoutError, NavigationError) as error:
+                if is_gone(error):
+                    raise  # it is not the step that failed
+                if step.optional and not page.is_closed():
+                    continue
+                raise NavigationError(f"step {number} ({step}): {_said(error, step)}") from error
+
+    async def _run(self, page: Page, step: Step) -> None:
+        patience_ms = step.timeout_s * 1000
+        if step.wait_for is not None:
+            await page.wait_for_selector(step.wait_for, timeout=patience_ms)
+        elif step.click is not None:
+            await self._hesitate()
+            await page.click(step.click, timeout=patience_ms)
+        elif step.fill is not None:
+            await self._fill(page, step, patience_ms)
+        elif step.until is not None:
+            await self._scroll_until(page, step)
+        elif step.scroll == "end":
+            await self._scroll_to_end(page, step)
+        elif step.scroll is not None:
+            for _ in range(step.scroll):
+                await self._hesitate()
+                await page.evaluate(_SCREEN_DOWN)
+                await asyncio.sleep(SETTLE_S)
+        else:
+            await asyncio.sleep(step.pause_s or 0.0)
+
+    async def _fill(self, page: Page, step: Step, patience_ms: float) -> None:
+        assert step.fill is not None
+        value = secret_of(self._config, step.secret) if step.secret else step.value
+        if not self._human:
+            await page.fill(step.fill, value, timeout=patience_ms)
+            return
+        await page.click(step.fill, timeout=patience_ms)
+        for character in value:
+            await page.keyboard.type(character)
+            await asyncio.sleep(random.uniform(0.05, 0.2))
+
+    async def _scroll_until(self, page: Page, step: Step) -> None:
+        assert step.until is not None
+        for _ in range(step.most):
+            if await page.query_selector(step.until):
+                return
+            await self._hesitate()
+            await page.evaluate(_SCREEN_DOWN)
+            await asyncio.sleep(SETTLE_S)
+        raise NavigationError(f"it did not appear in {step.most} screens")
+
+    async def _scroll_to_end(self, page: Page, step: Step) -> None:
+        loop = asyncio.get_running_loop()
+        for _ in range(step.most):
+            height = await page.evaluate(_HEIGHT)
+            await self._hesitate()
+            await page.evaluate(_TO_END)
+            until = loop.time() + QUIET_S
+            while await page.evaluate(_HEIGHT) == height:
+                if self._is_busy():
+                    until = loop.time() + QUIET_S
+                elif loop.time() >= until:
+                    return
+                await asyncio.sleep(SETTLE_S)
+            if self._is_enough():
+                return
+
+    async def _hesitate(self) -> None:
+        if self._human:
+            await asyncio.sleep(random.uniform(0.4, 1.5))
+
+
+def is_gone(error: BaseException) -> bool:
+    """Whether Playwright says so that there is no page any more: it crashed, was closed, or its browser ended."""
+    said = str(error)
+    return isinstance(error, Error) and ("crashed" in said or "closed" in said)
+
+
+def secret_of(config: Config, name: str) -> str:
+    """The value of a secret setting. Raises NavigationError when it is not set, or none."""
+    value = getattr(config, name, None)
+    if value is None or not hasattr(value, "get_secret_value"):
+        value = os.environ.get(f"HARVESTER_{name.upper()}")
+        if not value:
+            raise NavigationError(f"its secret is not set: HARVESTER_{name.upper()}")
+        return value
+    secret: str = value.get_secret_value()
+    return secret
+
+
+def _said(error: BaseException, step: Step) -> str:
+    """In a few words; what was typed is in none of them."""
+    if isinstance(error, NavigationError):
+        return str(error)
+    if isinstance(error, TimeoutError) or "Timeout" in str(error):
+        return f"not within {step.timeout_s:g} s"
+    return str(error).splitlines()[0].partition(": ")[2][:200] or type(error).__name__

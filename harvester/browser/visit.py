@@ -1,0 +1,207 @@
+"""One page under way: what it may fetch, what is kept of what it fetched, and what is done on it."""
+
+import asyncio
+import re
+from collections.abc import Mapping
+from fnmatch import translate
+from functools import lru_cache
+from typing import Any
+
+from playwright.async_api import Error, Page
+from playwright.async_api import Request as PageRequest
+from playwright.async_api import Response as PageResponse
+from scrapy import Request
+from scrapy.exceptions import DownloadCancelledError, IgnoreRequest
+from scrapy.http import Headers, Response, TextResponse
+from scrapy.responsetypes import responsetypes
+from scrapy.statscollectors import StatsCollector
+
+from harvester.addresses import refuse_private
+from harvester.browser.blocking import Blocker
+from harvester.browser.steps import Steps
+from harvester.config import Config
+from harvester.exceptions import NavigationError
+from harvester.sites.rendering import Rendering
+
+CRASHED = "the page crashed, or took more memory than a page may"
+_DATA = frozenset({"xhr", "fetch"})
+_MARKUP = ("text/html", "application/xhtml+xml")
+_HOP = ("content-encoding", "content-length", "transfer-encoding")
+"""Headers that are not true of a body as the browser gives it."""
+_LENGTH = "() => document.documentElement.outerHTML.length"
+
+
+class Visit:
+    """Listens to one page. None of its listeners raises: Playwright would raise it out of another page's call."""
+
+    def __init__(
+        self, request: Request, rendering: Rendering, config: Config, most_bytes: int, stats: StatsCollector
+    ) -> None:
+        self._url = request.url
+        self._host = _host(request.url)
+        self._rendering = rendering
+        self._config = config
+        self._most_bytes = most_bytes
+        self._stats = stats
+        self._blocker = Blocker(rendering, request.url)
+        self._wanted = [_pattern(glob) for glob in rendering.capture]
+        self._answers: list[Response | None] = []
+        self._captured_bytes = 0
+        self._under_way: set[PageRequest] = set()
+        self._reading: set[asyncio.Task[None]] = set()
+        self._main: PageResponse | None = None
+        self.page: Page | None = None
+        self.broken: Exception | None = None
+        """Why the page was given up, whatever it says itself."""
+        self.body: bytes | None = None
+        """Of an answer that is no markup: the browser would show it inside of markup of its own."""
+
+    @property
+    def captured(self) -> list[Response]:
+        """The answers that the site's entry asks for, in the order in which they came."""
+        return [answer for answer in self._answers if answer is not None]
+
+    def open(self, page: Page) -> None:
+        """Before anything is asked for."""
+        self.page = page
+        page.on("request", self._on_request)
+        page.on("response", self._on_response)
+        page.on("requestfinished", self._on_answered)
+        page.on("requestfailed", self._on_answered)
+        page.on("crash", self._on_crash)
+
+    def blocks(self, request: PageRequest) -> bool:
+        """Whether a request of the page stays unsent."""
+        if request.is_navigation_request() and request.url == self._url:
+            return False
+        if request.url.startswith(("data:", "blob:", "about:")):
+            return False
+        if self._blocker.refuses(request.url, request.resource_type):
+            self._stats.inc_value("harvester/browser/blocked")
+            return True
+        if _host(request.url) != self._host and refuse_private(request.url, self._config):
+            self._stats.inc_value("harvester/browser/private")
+            return True
+        return False
+
+    async def act(self, page: Page) -> None:
+        """The site's steps, and what must be read before the page is closed."""
+        if self._main is not None and not self._main.ok:
+            return  # the status says all; what the steps wait for is not there
+        if self._main is not None:
+            kind = self._main.headers.get("content-type", "").partition(";")[0].strip().lower()
+            if kind and kind not in _MARKUP:
+                self.body = await self._main.body()
+                return
+        await Steps(self._config, self._rendering.human, self._is_busy, self._is_enough).run(
+            page, self._rendering.steps
+        )
+        while self._reading:
+            await asyncio.wait(self._reading)
+        if await page.evaluate(_LENGTH) > self._most_bytes:
+            raise DownloadCancelledError(f"The page is larger than ({self._most_bytes} B) in request {self._url}")
+
+    def _on_request(self, request: PageRequest) -> None:
+        # Redirects pass Playwright's routes by: they are seen here, when they are sent.
+        if request.redirected_from is not None and _host(request.url) != self._host:
+            refusal = refuse_private(request.url, self._config)
+            if refusal:
+                self._stats.inc_value("harvester/browser/private")
+                self._give_up(IgnoreRequest(f"a redirect leads to {refusal}"))
+        if request.resource_type in _DATA:
+            self._under_way.add(request)
+
+    def _on_answered(self, request: PageRequest) -> None:
+        self._under_way.discard(request)
+
+    def _on_response(self, response: PageResponse) -> None:
+        request = response.request
+        if self.page is None:
+            return
+        if request.is_navigation_request() and request.resource_type == "document":
+            self._on_document(response)
+        elif request.resource_type in _DATA and any(wanted(response.url) for wanted in self._wanted):
+            if self._is_enough():
+                self._stats.inc_value("harvester/browser/not_captured")
+                return
+            self._answers.append(None)
+            task = asyncio.ensure_future(self._read(response, len(self._answers) - 1))
+            self._reading.add(task)
+            task.add_done_callback(self._reading.discard)
+
+    def _on_document(self, response: PageResponse) -> None:
+        try:
+            if self.page is None or response.frame != self.page.main_frame:
+                return
+        except Error:
+            return
+        if not 300 <= response.status < 400:
+            self._main = response
+        length = response.headers.get("content-length", "")
+        if length.isdecimal() and int(length) > self._most_bytes:
+            text = f"The answer is larger than ({self._most_bytes} B) in request {self._url}"
+            self._give_up(DownloadCancelledError(text))
+
+    async def _read(self, response: PageResponse, place: int) -> None:
+        try:
+            body = await response.body()
+        except Error:  # a redirect, a page that went on, or a body that Chromium has not kept
+            self._stats.inc_value("harvester/browser/not_captured")
+            return
+        if self._captured_bytes + len(body) > self._rendering.most_captured_mb * 2**20:
+            self._captured_bytes = int(self._rendering.most_captured_mb * 2**20)  # enough
+            self._stats.inc_value("harvester/browser/not_captured")
+            return
+        self._captured_bytes += len(body)
+        self._stats.inc_value("harvester/browser/captured")
+        self._answers[place] = as_response(response, body)
+
+    def _on_crash(self, _: Page) -> None:
+        self.broken = self.broken or NavigationError(CRASHED)
+
+    def _give_up(self, error: Exception) -> None:
+        if self.broken is None and self.page is not None:
+            self.broken = error
+            task = asyncio.ensure_future(close(self.page))
+            self._reading.add(task)
+            task.add_done_callback(self._reading.discard)
+
+    def _is_busy(self) -> bool:
+        return bool(self._under_way or self._reading)
+
+    def _is_enough(self) -> bool:
+        most_bytes = self._rendering.most_captured_mb * 2**20
+        return len(self._answers) >= self._rendering.most_captured or self._captured_bytes >= most_bytes
+
+
+async def close(page: Page) -> None:
+    """Closes a page, which may be gone or stuck already."""
+    try:
+        async with asyncio.timeout(5.0):
+            await page.close()
+    except (Error, TimeoutError):
+        pass
+
+
+def as_response(response: PageResponse, body: bytes) -> Response:
+    """An answer to a request of the page's own, as parsers know answers."""
+    asked = response.request
+    headers = headers_of(response.headers)
+    kind = responsetypes.from_args(headers=headers, url=response.url, body=body)
+    extra: dict[str, Any] = {"encoding": "utf-8"} if issubclass(kind, TextResponse) else {}
+    request = Request(asked.url, method=asked.method, body=asked.post_data or "", meta={"verbatim_url": True})
+    return kind(asked.url, status=response.status, headers=headers, body=body, request=request, **extra)
+
+
+def headers_of(headers: Mapping[str, str]) -> Headers:
+    """Those that are true of a body as the browser gives it."""
+    return Headers({name: value for name, value in headers.items() if name not in _HOP})
+
+
+def _host(url: str) -> str:
+    return url.split("/", 3)[2] if url.count("/") > 2 else url
+
+
+@lru_cache(maxsize=1000)
+def _pattern(glob: str) -> Any:
+    return re.compile(translate(glob), re.IGNORECASE).match

@@ -1,0 +1,33 @@
+"""What is wished of a page: the site's table, and what the request says otherwise."""
+
+from pydantic import ValidationError
+from scrapy import Request
+
+from harvester.exceptions import UsageError
+from harvester.sites import Site
+from harvester.sites.rendering import Rendering
+
+RENDER = "render"
+"""Key in Request.meta: whether a browser renders the page, whatever the site's entry says."""
+RENDERING = "rendering"
+"""Key in Request.meta: a dict like the table [<site>.rendering], for this page."""
+HANDLER = "harvester_handler"
+"""Key in Request.meta: which download handler gets the request; `browser` for this one."""
+LOST = "harvester_browsers_lost"
+"""Key in Request.meta: how many browsers ended under it."""
+
+
+def rendering_of(request: Request, site: Site) -> Rendering:
+    """The site's table with the request's own wishes in it. Raises UsageError that names each bad key."""
+    own = request.meta.get(RENDERING)
+    if not own:
+        return site.rendering
+    try:
+        return Rendering.model_validate(site.rendering.model_dump() | own)
+    except (ValidationError, TypeError) as error:
+        lines = (
+            [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
+            if isinstance(error, ValidationError)
+            else [str(error)]
+        )
+        raise UsageError(f"meta['rendering'] of {request.url} cannot be used: {'; '.join(lines)}") from None

@@ -1,0 +1,1 @@
+"""How a request goes out: which handler speaks for it, and how names are looked up."""

@@ -1,0 +1,47 @@
+"""Scrapy's one download handler for http and https: it lets the right one speak for each request."""
+
+from typing import Self
+
+from scrapy import Request
+from scrapy.core.downloader.handlers import DownloadHandlerProtocol
+from scrapy.crawler import Crawler
+from scrapy.http import Response
+from scrapy.utils.misc import build_from_crawler, load_object
+
+from harvester.sites import load_sites
+
+HANDLER = "harvester_handler"
+"""Key in Request.meta: a key of HANDLERS. Without it the site's entry decides."""
+HANDLERS = {
+    "": "harvester.download.http1.Http1DownloadHandler",
+    "http2": "harvester.download.http2.Http2DownloadHandler",
+}
+
+
+class DispatchingHandler:
+    """Starts each handler with the first request for it."""
+
+    lazy = True
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._handlers: dict[str, DownloadHandlerProtocol] = {}
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler)
+
+    async def download_request(self, request: Request) -> Response:
+        name = request.meta.get(HANDLER) or _by_site(request.url)
+        handler = self._handlers.get(name)
+        if handler is None:
+            handler = self._handlers[name] = build_from_crawler(load_object(HANDLERS[name]), self._crawler)
+        return await handler.download_request(request)
+
+    async def close(self) -> None:
+        for handler in self._handlers.values():
+            await handler.close()
+
+
+def _by_site(url: str) -> str:
+    return "http2" if url.startswith("https:") and load_sites().of(url).transport.http2 else ""

@@ -1,0 +1,16 @@
+"""The download handler of sites whose entry says `[<site>.transport] http2 = true`: Scrapy's on httpx2.
+
+It was chosen over Scrapy's own HTTP/2 handler, which takes no proxies, gives up when a server turns out to speak
+HTTP/1.1 only, and has failures of its own; this one fails with the same exceptions as the handler of all others.
+"""
+
+import logging
+
+from scrapy.core.downloader.handlers._httpx import HttpxDownloadHandler
+
+for _name in ("httpx2", "httpcore2", "hpack"):
+    logging.getLogger(_name).setLevel(logging.WARNING)  # below it, every request with its headers
+
+
+class Http2DownloadHandler(HttpxDownloadHandler):
+    """Speaks HTTP/2 with servers that do, over TLS; else HTTP/1.1. Reads HTTPX_HTTP2_ENABLED."""

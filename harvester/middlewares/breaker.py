@@ -1,0 +1,106 @@
+"""Downloader middlewares: a site whose answers are bad is left alone, and its requests wait in the frontier.
+
+The first stands near the engine: what need not go further goes back at once. The second stands nearest the network,
+since a request may have waited long for its turn at the host. Both do nothing to requests that are not of the frontier.
+"""
+
+from typing import Any, Self
+
+from scrapy import Request, signals
+from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured
+from scrapy.http import Response
+from scrapy.utils.misc import load_object
+
+from harvester.breaker.breakers import Breakers
+from harvester.ending import Stopped
+from harvester.frontier.leases import LEASE, PARKED, PROBE
+from harvester.frontier.scheduler import Scheduler
+from harvester.items import Batch, Record
+from harvester.outcomes import Verdict, policy_of
+from harvester.signals import outcome_told
+from harvester.sites import load_sites
+
+TIER = "harvester_proxy_tier"
+"""Key in Request.meta: the tier of proxies by which it was sent."""
+
+
+class Parked(Stopped):
+    """A request whose site is left alone. It goes back into the frontier unspent."""
+
+
+class BreakerMiddleware:
+    """Tells what becomes of requests, and gives back those whose site is left alone."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        if not issubclass(load_object(crawler.settings["SCHEDULER"]), Scheduler):
+            raise NotConfigured  # the requests are not in the frontier; with a sentence Scrapy would log a warning
+        self._crawler = crawler
+        crawler.signals.connect(self._on_outcome, outcome_told)
+        crawler.signals.connect(self._on_item, signals.item_scraped)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler)
+
+    def process_request(self, request: Request) -> Request | None:
+        return self._back(request) if self.holds_back(request) else None
+
+    def process_exception(self, request: Request, exception: Exception) -> Request | None:
+        return self._back(request) if isinstance(exception, Parked) else None
+
+    def is_open(self, site: str, tier: str = "") -> bool:
+        """Whether the site is left alone, or that tier of proxies is of no use there."""
+        return self.breakers.is_open(site, tier)
+
+    def holds_back(self, request: Request) -> bool:
+        """Whether the request is one that has to wait."""
+        if LEASE not in request.meta or request.meta.get(PROBE):
+            return False
+        return self.breakers.is_parked(load_sites().of(request.url).name)
+
+    @property
+    def breakers(self) -> Breakers:
+        assert self._crawler.engine
+        scheduler = self._crawler.engine.scheduler
+        assert isinstance(scheduler, Scheduler)
+        return scheduler.breakers
+
+    def _back(self, request: Request) -> Request:
+        self._crawler.stats.inc_value("harvester/breaker/given_back")
+        again = request.replace(dont_filter=True)
+        again.meta[PARKED] = True
+        return again
+
+    def _on_outcome(self, request: Request, verdict: Verdict) -> None:
+        if LEASE in request.meta:
+            site = load_sites().of(request.url)
+            policy = policy_of(site, verdict.outcome)
+            probe = bool(request.meta.get(PROBE))
+            self.breakers.add_try(site, verdict, policy, probe, request.meta.get(TIER, ""))
+
+    def _on_item(self, item: Any, response: Response | None) -> None:
+        request = response.request if response is not None else None
+        if request is None or LEASE not in request.meta or not isinstance(item, (Batch, Record)):
+            return
+        records = item.records if isinstance(item, Batch) else [item]
+        self.breakers.add_records(load_sites().of(request.url), records, bool(request.meta.get(PROBE)))
+
+
+class BreakerGate:
+    """The last look before a request leaves."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler)
+
+    async def process_request(self, request: Request) -> None:
+        breaker = self._crawler.get_downloader_middleware(BreakerMiddleware)
+        if breaker is None or LEASE not in request.meta or request.meta.get(PROBE):
+            return
+        await breaker.breakers.settled(load_sites().of(request.url).name)
+        if breaker.holds_back(request):
+            raise Parked("its site is left alone")

@@ -1,0 +1,86 @@
+"""Downloader middleware: render? Pages of sites that want a browser go there; what a browser takes with it comes back."""
+
+import logging
+import time
+from typing import Self
+from urllib.parse import urlsplit
+
+from scrapy import Request
+from scrapy.crawler import Crawler
+
+from harvester.browser.chromium import find_chromium
+from harvester.browser.handler import BROWSER
+from harvester.browser.wishes import HANDLER, LOST, RENDER, rendering_of
+from harvester.config import Config, load_config
+from harvester.ending import Stopped, end, is_ending
+from harvester.exceptions import BrowserLost, UsageError
+from harvester.frontier.leases import LEASE, NOT_BEFORE, WHY
+from harvester.middlewares.outcome import MEDIA
+from harvester.outcomes import Outcome, RequestFailed, Verdict
+from harvester.signals import SITE_FILE
+from harvester.sites import load_sites
+
+logger = logging.getLogger(__name__)
+
+
+class BrowserMiddleware:
+    """Says which handler downloads a request. A page whose browser ended goes back, its try unspent.
+
+    It stands before the outcome, on the way back, and behind all that hold something for a request that is under way.
+    """
+
+    def __init__(self, crawler: Crawler, config: Config) -> None:
+        self._crawler = crawler
+        self._config = config
+        self._is_there = False
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler, load_config())
+
+    def process_request(self, request: Request) -> None:
+        request.meta.pop("captured", None)  # of the answer from which a callback made this request
+        if not is_rendered(request):
+            if request.meta.get(HANDLER) == BROWSER:
+                del request.meta[HANDLER]
+            return
+        try:
+            rendering_of(request, load_sites().of(request.url))
+        except UsageError as error:
+            raise RequestFailed(Verdict(Outcome.INVALID, str(error)), 1) from None
+        if not self._is_there:
+            self._look_for_chromium()
+        request.meta[HANDLER] = BROWSER
+
+    def process_exception(self, request: Request, exception: Exception) -> Request | None:
+        if not isinstance(exception, BrowserLost):
+            return None
+        if is_ending(self._crawler):
+            raise Stopped("the crawl is being stopped")
+        self._crawler.stats.inc_value("harvester/browser/pages_lost")
+        again = request.replace(dont_filter=True, priority=request.priority + 10)
+        again.meta[LOST] = request.meta.get(LOST, 0) + 1
+        if LEASE in request.meta:
+            again.meta[NOT_BEFORE] = time.time()
+            again.meta[WHY] = (Outcome.NAVIGATION_FAILED, str(exception), False)
+        return again
+
+    def _look_for_chromium(self) -> None:
+        try:
+            find_chromium(self._config)
+        except UsageError as error:
+            logger.error("%s", error)  # noqa: TRY400  it says all
+            end(self._crawler, error.finish_reason, error.exit_code)
+            raise Stopped(str(error)) from None
+        self._is_there = True
+
+
+def is_rendered(request: Request) -> bool:
+    """Whether a browser shows it: by its own wish, or by its site's for all pages."""
+    wish = request.meta.get(RENDER)
+    if wish is not None:
+        return bool(wish)
+    if not load_sites().of(request.url).rendering.render:
+        return False
+    # What is no page: pictures, the rules for robots, calls.
+    return not request.meta.get(MEDIA) and SITE_FILE not in request.meta and request.method == "GET"

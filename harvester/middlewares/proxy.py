@@ -1,0 +1,348 @@
+"""Downloader middleware: from where? Sends the requests of sites whose entry says so through proxies.
+
+A credential is put on a request as it leaves, and taken off when it has left the downloader: on Scrapy's signals, which
+no middleware comes between. So it is never in a queue, a retry or a redirect, nor in what a callback sees.
+"""
+
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Self
+from weakref import WeakKeyDictionary, finalize
+
+from scrapy import Request, signals
+from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured
+from scrapy.http import Response
+
+from harvester.config import Config, load_config
+from harvester.dashboard.words import duration
+from harvester.ending import Stopped, end, is_ending, pause
+from harvester.exceptions import HarvesterError, ProxyError
+from harvester.frontier.leases import LEASE, NOT_BEFORE, TRIES, WHY
+from harvester.middlewares.identities import CHAIN
+from harvester.outcomes import Outcome, RequestFailed, Verdict, policy_of
+from harvester.proxies.accounts import Proxy, proxies_of
+from harvester.proxies.budget import Budgets, Spent, Ticket
+from harvester.proxies.exits import Exit, exit_of
+from harvester.proxies.faults import FaultKind, ProxyFault, proxy_fault
+from harvester.proxies.pool import Pool
+from harvester.proxies.spec import Tier, Vendor, session_id
+from harvester.sessions.logins import IDENTITY
+from harvester.signals import KNOWN_VERDICT, NEXT_TRY, NextTry, outcome_told
+from harvester.sites import Registry, Site, load_sites
+
+logger = logging.getLogger(__name__)
+
+TIER = "harvester_proxy_tier"
+"""Key in Request.meta: the tier by which it leaves, or left."""
+_LEAST = "harvester_proxy_least"
+"""Key in Request.meta: the tier by which its next try leaves at least."""
+_ROTATED = "harvester_proxy_rotated"
+_STUCK_BY = {"chain": CHAIN, "account": IDENTITY}
+MOST_ROTATED = 4
+"""How many other proxies of a tier a request that the site refuses is sent through."""
+LEAST_WAIT_S = 1.0
+"""Before a request that found no proxy looks for one again."""
+_HEADERS = 200
+"""Bytes of an answer's head beside its headers, and of a request's, that are paid for too."""
+
+
+@dataclass(slots=True, eq=False)
+class Journey:
+    """One try of a request: by which tier, through which proxy."""
+
+    ticket: Ticket
+    pool: Pool | None = None
+    """None: it leaves without a proxy."""
+    proxy: Proxy | None = None
+    exit: Exit | None = None
+    stuck_to: str = ""
+    """What shares its address, if anything does."""
+    received: int | None = None
+    """Bytes; None: it has not left."""
+    fault: ProxyFault | None = None
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether its proxy has one address, so that the site's refusal is one of that proxy."""
+        return self.ticket.site.proxying.vendor is Vendor.LIST
+
+
+class ProxyMiddleware:
+    """Off when no site's entry names a tier of proxies."""
+
+    def __init__(self, crawler: Crawler, config: Config, sites: Registry) -> None:
+        if not any(site.proxying.is_proxied for site in sites):
+            raise NotConfigured
+        self._crawler = crawler
+        self._config = config
+        self._sites = sites
+        self._budgets = Budgets(crawler, config)
+        self._pools: dict[tuple[str, Tier], Pool] = {}
+        self._refused: set[str] = set()
+        self._shards: defaultdict[str, int] = defaultdict(int)
+        self._journeys: WeakKeyDictionary[Request, Journey] = WeakKeyDictionary()
+        self._said: set[tuple[str, ...]] = set()
+        listened: list[tuple[Callable[..., None], object]] = [
+            (self._put_on, signals.request_reached_downloader),
+            (self._take_off, signals.request_left_downloader),
+            (self._on_bytes, signals.bytes_received),
+            (self._on_outcome, outcome_told),
+        ]
+        for receiver, signal in listened:
+            crawler.signals.connect(receiver, signal=signal)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler, load_config(), load_sites())
+
+    def exit_of(self, request: Request) -> Exit | None:
+        """The proxy through which the request is to leave, for who sends it by other means than a download handler."""
+        journey = self._journeys.get(request)
+        return journey.exit if journey else None
+
+    async def process_request(self, request: Request) -> Request | None:
+        site = self._sites.of(request.url)
+        left_by = request.meta.pop(TIER, None)
+        before = request.meta.pop(_LEAST, left_by)
+        if not site.proxying.is_proxied:
+            return None
+        while True:
+            ticket = await self._budgets.take(site, before)
+            if isinstance(ticket, Spent):
+                return self._without_budget(request, site, ticket, before)
+            journey = self._journey(request, ticket)
+            if journey:
+                break
+            self._budgets.settle(ticket, None)
+            wait_s = self._without_proxy(site, ticket.tier)
+            if LEASE in request.meta:
+                return _later(request, wait_s, f"no {ticket.tier} proxy of {site.name} is of use now", before)
+            await pause(self._crawler, wait_s)
+        request.meta[TIER] = ticket.tier.value
+        self._journeys[request] = journey
+        finalize(request, self._settle, journey).atexit = False  # whatever becomes of it, what was taken is put right
+        self._crawler.stats.inc_value(f"harvester/proxies/requests/{site.name}/{ticket.tier}")
+        return None
+
+    def process_response(self, request: Request, response: Response) -> Response:
+        journey = self._journeys.get(request)
+        if journey and journey.proxy:
+            head = sum(len(name) + len(b"".join(values)) + 4 for name, values in response.headers.items())
+            journey.received = max(journey.received or 0, len(response.body)) + head + _HEADERS
+            headers = {
+                name.decode("latin-1").lower(): b", ".join(values).decode("latin-1")
+                for name, values in response.headers.items()
+            }
+            self._note(request, journey, proxy_fault(response.status, headers))
+        return response
+
+    def process_exception(self, request: Request, exception: Exception) -> None:
+        journey = self._journeys.get(request)
+        if journey and journey.proxy:
+            self._note(request, journey, proxy_fault(0, {}, exception))
+
+    # As a request leaves ----------------------------------------------------------------------------------
+
+    def _put_on(self, request: Request) -> None:
+        journey = self._journeys.get(request)
+        if journey and journey.exit:
+            journey.received = 0
+            request.meta["proxy"] = journey.exit.address
+            if journey.exit.authorization:
+                request.headers["Proxy-Authorization"] = journey.exit.authorization
+            for name, value in journey.exit.headers.items():
+                request.headers[name] = value
+
+    def _take_off(self, request: Request) -> None:
+        journey = self._journeys.get(request)
+        if journey and journey.exit:
+            for name in ("Proxy-Authorization", *journey.exit.headers):
+                request.headers.pop(name, None)
+            request.meta.pop("proxy", None)
+
+    def _on_bytes(self, data: bytes, request: Request) -> None:
+        journey = self._journeys.get(request)
+        if journey and journey.received is not None:
+            journey.received += len(data)
+
+    def _journey(self, request: Request, ticket: Ticket) -> Journey | None:
+        """None: no proxy of the tier is of use now."""
+        if ticket.tier is Tier.NONE:
+            return Journey(ticket)
+        proxying = ticket.site.proxying
+        try:
+            pool = self._pool(ticket.site, ticket.tier)
+        except HarvesterError as error:
+            raise self._ended(error) from None
+        who = request.meta.get(_STUCK_BY.get(proxying.sticky, ""), "")
+        stuck_to = f"{ticket.site.name} {ticket.tier} {who}" if who else ""
+        assert self._crawler.spider
+        session = session_id(self._crawler.spider.name, stuck_to, self._shards.get(stuck_to, 0)) if stuck_to else ""
+        proxy = pool.pick(session, strict=proxying.strict)
+        if proxy is None:
+            return None
+        way_out = exit_of(proxying.spec(ticket.tier, session), proxy.account)
+        return Journey(ticket, pool, proxy, way_out, stuck_to)
+
+    def _pool(self, site: Site, tier: Tier) -> Pool:
+        pool = self._pools.get((site.name, tier))
+        if pool is None:
+            assert site.proxying.vendor
+            proxies = proxies_of(self._config, site.proxying.vendor, tier)
+            country = site.proxying.country
+            if site.proxying.vendor is Vendor.LIST and country:
+                proxies = tuple(proxy for proxy in proxies if proxy.country == country)
+                if not proxies:
+                    raise ProxyError(f"{self._config.proxies_file} has no {tier} proxy in {country}, for {site.name}.")
+            pool = self._pools[site.name, tier] = Pool(proxies, self._refused)
+        return pool
+
+    def _without_proxy(self, site: Site, tier: Tier) -> float:
+        """Says so; for how long a request waits. Ends the run when only a person can help."""
+        pool = self._pool(site, tier)
+        if pool.is_refused:
+            error = ProxyError(
+                f"All {tier} proxies of {site.name} refuse the user or the password. The run ends; nothing is lost. "
+                "Mend the credentials and start it again."
+            )
+            raise self._ended(error)
+        wait_s = max(LEAST_WAIT_S, pool.rest_s())
+        self._crawler.stats.set_value(f"harvester/waiting/{site.name}", time.time() + wait_s)
+        self._crawler.stats.inc_value(f"harvester/proxies/none_left/{site.name}/{tier}")
+        if self._is_new("none left", site.name, tier):
+            logger.warning(
+                "No %s proxy of %s is of use now; its requests wait, the first is tried again in %s. If it stays so: "
+                "look at the proxies, or name a dearer tier in [%s.proxying].",
+                tier, site.name, duration(wait_s), site.name,
+            )  # fmt: skip
+        return wait_s
+
+    def _ended(self, error: HarvesterError) -> Stopped:
+        """Ends the run: only a person can help. The requests stay queued."""
+        if not is_ending(self._crawler):
+            logger.error("%s", error)
+        end(self._crawler, error.finish_reason, error.exit_code)
+        return Stopped("the crawl is being stopped")
+
+    def _without_budget(self, request: Request, site: Site, spent: Spent, before: str | None) -> Request:
+        """The request waits for the next day where it can; else it is given up."""
+        reason = f"the day's budget of {site.name} for proxies is spent: {getattr(site.proxying.budget, spent.what):g} "
+        reason += spent.what
+        self._crawler.stats.set_value(f"harvester/proxies/spent/{site.name}", spent.what)
+        if self._is_new("spent", site.name, f"{time.time() // 86400}"):
+            logger.error(
+                "%s. Its requests wait %s, until the next day (UTC). To go on now: raise [%s.proxying.budget].",
+                reason[0].upper() + reason[1:], duration(spent.seconds, rough=True), site.name,
+            )  # fmt: skip
+        self._crawler.stats.set_value(f"harvester/waiting/{site.name}", time.time() + spent.seconds)
+        if LEASE not in request.meta:
+            raise RequestFailed(Verdict(Outcome.PROXY, reason), request.meta.get(TRIES, 0) + 1)
+        return _later(request, spent.seconds, reason, before)
+
+    # What came of it --------------------------------------------------------------------------------------
+
+    def _note(self, request: Request, journey: Journey, fault: ProxyFault | None) -> None:
+        journey.fault = fault
+        if fault:
+            self._crawler.stats.inc_value(f"harvester/proxies/faults/{fault.kind}")
+            request.meta[KNOWN_VERDICT] = (fault.outcome, fault.reason)
+
+    def _on_outcome(self, request: Request, verdict: Verdict, response: Response | None) -> None:
+        journey = self._journeys.get(request)
+        if journey is None:
+            return
+        self._settle(journey)
+        site = journey.ticket.site
+        policy = policy_of(site, verdict.outcome)
+        if not policy.error:
+            self._budgets.works(journey.ticket)
+        if journey.pool and journey.proxy:
+            self._judge(journey, counts=policy.proxy, answered=response is not None)
+        spent = request.meta.get(TRIES, 0) >= policy.retries
+        way = self._other_way(request, journey, dearer=policy.dearer, spent=spent)
+        if way and request.meta.get(NEXT_TRY) != NextTry.NONE:  # what the identity is refused, no proxy helps
+            request.meta[NEXT_TRY] = way.value
+
+    def _judge(self, journey: Journey, *, counts: bool, answered: bool) -> None:
+        """Holds an outcome against the proxy, or for it."""
+        assert journey.pool
+        assert journey.proxy
+        name, kind = journey.proxy.name, journey.fault.kind if journey.fault else None
+        if kind is FaultKind.AUTH:
+            self._refuse(name, journey)
+        elif kind is FaultKind.UNREACHABLE or (counts and kind is not FaultKind.TARGET and journey.is_listed):
+            journey.pool.bad(name)
+        elif answered:
+            journey.pool.good(name)
+        strict = journey.ticket.site.proxying.strict
+        if counts and kind is not FaultKind.TARGET and journey.stuck_to and not strict:
+            self._shards[journey.stuck_to] += 1  # another session has another address
+        alive, known = journey.pool.counts()
+        tier = f"{journey.ticket.site.name}/{journey.ticket.tier}"
+        self._crawler.stats.set_value(f"harvester/proxies/alive/{tier}", alive)
+        self._crawler.stats.set_value(f"harvester/proxies/known/{tier}", known)
+
+    def _refuse(self, name: str, journey: Journey) -> None:
+        """A person must mend it; those who asked at the same time say nothing new."""
+        if name not in self._refused:
+            self._refused.add(name)
+            said = journey.fault.said if journey.fault else ""
+            logger.error("The proxy %s lets us in no more: %s. It is not used any more in this run.", name, said)
+            self._crawler.stats.inc_value("harvester/proxies/refused")
+
+    def _other_way(self, request: Request, journey: Journey, *, dearer: bool, spent: bool) -> NextTry | None:
+        """What the next try may do that the table of outcomes does not know of. None: the table decides.
+
+        `spent`: whether the table knows no further try.
+        """
+        kind = journey.fault.kind if journey.fault else None
+        other = journey.pool is not None and journey.proxy is not None and journey.pool.has_other(journey.proxy.name)
+        rotated = request.meta.get(_ROTATED, 0)
+        if kind is FaultKind.AUTH:
+            return NextTry.FREE
+        if kind in (FaultKind.UNREACHABLE, FaultKind.CAPACITY) and journey.is_listed and other:
+            return NextTry.FREE
+        if kind is FaultKind.POLICY and not (journey.is_listed and other):
+            return NextTry.NONE
+        if kind is FaultKind.POLICY:
+            return NextTry.FREE
+        if not dearer:
+            return None
+        if kind is None and journey.is_listed and other and rotated < MOST_ROTATED:
+            request.meta[_ROTATED] = rotated + 1
+            return NextTry.COUNTED
+        if spent and (tier := _dearer(journey.ticket)):
+            request.meta[_LEAST] = tier.value
+            request.meta.pop(_ROTATED, None)
+            self._crawler.stats.inc_value(f"harvester/proxies/climbed/{journey.ticket.site.name}/{tier}")
+            return NextTry.COUNTED
+        return None
+
+    def _settle(self, journey: Journey) -> None:
+        self._budgets.settle(journey.ticket, journey.received)
+
+    def _is_new(self, *words: str) -> bool:
+        if words in self._said:
+            return False
+        self._said.add(words)
+        return True
+
+
+def _dearer(ticket: Ticket) -> Tier | None:
+    tiers = ticket.site.proxying.tiers
+    after = tiers.index(ticket.tier) + 1
+    return tiers[after] if after < len(tiers) else None
+
+
+def _later(request: Request, seconds: float, reason: str, tier: str | None) -> Request:
+    """The request, to wait in the frontier; this was no try."""
+    again = request.replace(dont_filter=True)
+    again.meta[NOT_BEFORE] = time.time() + seconds
+    again.meta[WHY] = (Outcome.PROXY, reason, False)
+    if tier is not None:
+        again.meta[_LEAST] = tier
+    return again

@@ -1,0 +1,264 @@
+"""Downloader middleware: what robots.txt forbids is not asked for, and nothing is while robots.txt cannot be read.
+
+In place of Scrapy's, which asks for everything when robots.txt fails, keeps it for ever, and takes no account of whom
+it speaks to (see parsers/robots.py). ROBOTSTXT_OBEY and ROBOTSTXT_USER_AGENT mean what they mean there, and so does
+meta["dont_obey_robotstxt"]. A site's entry may say `obey_robots = false`, with the reason.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from email.utils import parsedate_to_datetime
+from time import monotonic
+from typing import Self
+from urllib.parse import urlsplit
+
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.exceptions import IgnoreRequest
+from scrapy.http import Headers, Response
+from scrapy.http.request import NO_CALLBACK
+
+from harvester.ending import Stopped, pause
+from harvester.frontier.leases import LEASE, NOT_BEFORE, WHY
+from harvester.middlewares.outcome import MEDIA, count
+from harvester.middlewares.throttle import ThrottleMiddleware, retry_after
+from harvester.outcomes import Outcome, RequestFailed, Verdict, classify_exception
+from harvester.parsers.robots import AI_TOKENS, Robots, Rules, parse_robots, path_of
+from harvester.signals import SITE_FILE, outcome_told
+from harvester.sites import load_sites
+
+logger = logging.getLogger(__name__)
+
+LONGEST_KEPT_S = 24 * 3600.0
+"""How long a robots.txt counts that names no time, and at most (RFC 9309, section 2.4)."""
+SHORTEST_KEPT_S = 600.0
+"""How long one counts that is not to be cached: it is not asked for before each page."""
+TIMEOUT_S = 30.0
+FIRST_BACKOFF_S = 5.0
+"""After a robots.txt that could not be read; doubled for each further time in a row."""
+MOST_BACKOFF_S = 600.0
+UNSTATED_WAIT_S = 60.0
+"""After a 429 that names no time."""
+MOST_WAITS = 8
+"""How often a leased request waits for robots.txt, in the frontier and unspent: for 20 minutes in all."""
+MOST_PAUSES = 2
+"""How often a request without a lease does, in this process."""
+PATIENCE_S = 5.0
+"""How long a leased request waits in this process while robots.txt is on its way."""
+MOST_ORIGINS = 5_000
+"""Whose robots.txt is kept; a crawl of pictures meets many hosts."""
+DONT_OBEY = "dont_obey_robotstxt"
+_WAITS = "harvester_robots_waits"
+_UNREADABLE = {407: Outcome.PROXY, 408: Outcome.TIMEOUT, 429: Outcome.RATE_LIMITED}
+"""Statuses below 500 that do not say that there are no rules."""
+
+
+def site_file(origin: str, path: str) -> Request:
+    """A request for a file in which a site says what robots may do: asked for once, whatever it says."""
+    meta = {DONT_OBEY: True, SITE_FILE: True, "dont_retry": True, "download_timeout": TIMEOUT_S}
+    return Request(origin + path, callback=NO_CALLBACK, priority=1000, dont_filter=True, meta=meta)
+
+
+def origin_of(url: str) -> str:
+    """Scheme, host and port of an address."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2].lower()}"
+
+
+class _Origin:
+    """What is known of the robots.txt of one scheme, host and port. Times are monotonic."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.site = load_sites().of(url).name
+        self.robots: Robots | None = None
+        self.rules = Rules()
+        self.delay_s = 0.0
+        self.until = 0.0
+        """When it must be read again."""
+        self.failure: Verdict | None = None
+        """Why it could not be read the last time."""
+        self.failures = 0
+        """In a row."""
+        self.retry_at = 0.0
+        self.asked_at = 0.0
+        self.asking: asyncio.Task[None] | None = None
+
+
+class RobotsMiddleware:
+    """Reads the robots.txt of each origin once a day at most, however many requests wait for it.
+
+    HARVESTER_BACKOFF_FACTOR (default 1.0) multiplies the time before each retry; for tests of retries.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._stats = crawler.stats
+        self._obey = crawler.settings.getbool("ROBOTSTXT_OBEY")
+        self._token = crawler.settings.get("ROBOTSTXT_USER_AGENT") or crawler.settings["BOT_NAME"]
+        self._factor = crawler.settings.getfloat("HARVESTER_BACKOFF_FACTOR", 1.0)
+        self._origins: dict[str, _Origin] = {}
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler)
+
+    async def robots(self, url: str) -> Robots | None:
+        """The robots.txt that an address belongs to; None when it cannot be read now."""
+        origin = self._origin(url)
+        while monotonic() >= origin.until and (asking := self._ask(origin)):
+            await asyncio.wait([asking])
+            await pause(self._crawler, 0.0)
+        return origin.robots
+
+    @property
+    def token(self) -> str:
+        """The name by which robots.txt addresses harvester."""
+        return str(self._token)
+
+    async def process_request(self, request: Request) -> Request | None:
+        """A request of the frontier waits there while robots.txt cannot be read."""
+        url = request.url
+        if not self._obey or request.meta.get(DONT_OBEY) or not url.startswith("http"):
+            return None
+        if not load_sites().of(url).politeness.obey_robots:
+            return None
+        origin = self._origin(url)
+        if monotonic() >= origin.until and (later := await self._read(origin, request)):
+            return later
+        request.meta.pop(_WAITS, None)
+        path = path_of(url)
+        rule = origin.rules.of(path)
+        if rule is not None and not rule.allowed:
+            self._stats.inc_value("harvester/robots/forbidden")
+            host = urlsplit(url).netloc
+            raise IgnoreRequest(f"robots.txt of {host} forbids {path[:200]}: {rule.text}")
+        return None
+
+    async def _read(self, origin: _Origin, request: Request) -> Request | None:
+        """Waits until the rules of the origin are known; a request that is returned waits in the frontier."""
+        leased = LEASE in request.meta
+        pauses = 0
+        while monotonic() >= origin.until:
+            if asking := self._ask(origin):
+                done, _ = await asyncio.wait([asking], timeout=PATIENCE_S if leased else None)
+                if not done:
+                    return self._later(request, origin, max(PATIENCE_S, monotonic() - origin.asked_at))
+                await pause(self._crawler, 0.0)
+            elif origin.robots is not None:
+                return None  # the last one that could be read counts meanwhile
+            else:
+                assert origin.failure
+                waits = request.meta.get(_WAITS, 0) if leased else pauses
+                if waits >= (MOST_WAITS if leased else MOST_PAUSES):
+                    self._give_up(request, origin.failure)
+                    raise RequestFailed(origin.failure, waits + 1)
+                wait = max(0.0, origin.retry_at - monotonic())
+                if leased:
+                    again = self._later(request, origin, wait * random.uniform(1.0, 1.2))
+                    again.meta[_WAITS] = waits + 1
+                    return again
+                pauses += 1
+                await pause(self._crawler, wait)
+        return None
+
+    def _give_up(self, request: Request, verdict: Verdict) -> None:
+        """The site's breaker hears of it; when it opens, the rest of the site's requests are parked."""
+        if not request.meta.get(MEDIA):
+            count(self._stats, verdict, request.url)
+        self._crawler.signals.send_catch_log(outcome_told, request=request, verdict=verdict, response=None)
+
+    def _later(self, request: Request, origin: _Origin, seconds: float) -> Request:
+        failure = origin.failure or Verdict(Outcome.TIMEOUT, "robots.txt is on its way")
+        self._stats.inc_value("harvester/robots/waited")
+        again = request.replace(dont_filter=True)
+        again.meta[NOT_BEFORE] = time.time() + seconds
+        again.meta[WHY] = (failure.outcome, failure.reason, False)
+        return again
+
+    def _origin(self, url: str) -> _Origin:
+        name = origin_of(url)
+        origin = self._origins.get(name)
+        if origin is None:
+            if len(self._origins) >= MOST_ORIGINS:
+                oldest = next(iter(self._origins))
+                del self._origins[oldest]
+            origin = self._origins[name] = _Origin(name)
+        return origin
+
+    def _ask(self, origin: _Origin) -> "asyncio.Task[None] | None":
+        """The one request for the origin's robots.txt that is under way; None while it is too early for another."""
+        if origin.asking is None and monotonic() >= max(origin.retry_at, origin.until):
+            origin.asked_at = monotonic()
+            origin.asking = asyncio.create_task(self._fetch(origin))
+        return origin.asking
+
+    async def _fetch(self, origin: _Origin) -> None:
+        request = site_file(origin.url, "/robots.txt")
+        assert self._crawler.engine
+        try:
+            response = await self._crawler.engine.download_async(request)
+        except Stopped:
+            pass  # those who wait learn of it by themselves
+        except Exception as error:  # noqa: BLE001  whatever it is, robots.txt was not read
+            if isinstance(error, IgnoreRequest) and "max redirections" in str(error):
+                self._learn(origin, b"", None)  # RFC 9309, section 2.3.1.2: as if there were none
+            else:
+                self._miss(origin, request, classify_exception(error), None)
+        else:
+            if response.status >= 500 or response.status in _UNREADABLE:
+                outcome = _UNREADABLE.get(response.status, Outcome.SERVER_ERROR)
+                self._miss(origin, request, Verdict(outcome, f"HTTP {response.status}"), response)
+            else:
+                self._learn(origin, response.body if 200 <= response.status < 300 else b"", response)
+        finally:
+            origin.asking = None
+
+    def _learn(self, origin: _Origin, body: bytes, response: Response | None) -> None:
+        origin.robots = parse_robots(body, [self.token, *AI_TOKENS])
+        ours = origin.robots.to(self.token)
+        origin.rules = Rules(ours.rules)
+        origin.until = monotonic() + kept_for(response.headers if response else Headers())
+        origin.failure, origin.failures = None, 0
+        self._stats.inc_value("harvester/robots/read" if origin.robots.groups else "harvester/robots/none")
+        origin.delay_s = ours.delay_s
+        throttle = self._crawler.get_downloader_middleware(ThrottleMiddleware)
+        if throttle:
+            delays = (each.delay_s for each in self._origins.values() if each.site == origin.site)
+            throttle.set_crawl_delay(origin.site, max(delays, default=0.0))
+
+    def _miss(self, origin: _Origin, request: Request, verdict: Verdict, response: Response | None) -> None:
+        origin.failure = verdict._replace(reason=f"{verdict.reason}, when robots.txt was asked for")
+        origin.failures += 1
+        wait = min(FIRST_BACKOFF_S * 2 ** min(origin.failures - 1, 16), MOST_BACKOFF_S) * self._factor
+        if response is not None and response.status in (429, 503):
+            asked = retry_after(response.headers)
+            wait = max(wait, asked if asked is not None else UNSTATED_WAIT_S if response.status == 429 else 0.0)
+        origin.retry_at = monotonic() + wait
+        self._stats.inc_value("harvester/robots/unreadable")
+        count(self._stats, verdict, request.url)
+        logger.info("%s/robots.txt cannot be read: %s", origin.url, verdict.reason)
+        self._crawler.signals.send_catch_log(outcome_told, request=request, verdict=verdict, response=response)
+
+
+def kept_for(headers: Headers) -> float:
+    """Seconds for which an answer counts as robots.txt: as its headers say, within bounds."""
+    control = (headers.get("Cache-Control") or b"").decode("latin-1").lower()
+    directives = dict(part.strip().partition("=")[::2] for part in control.split(","))
+    seconds = LONGEST_KEPT_S
+    if "no-store" in directives or "no-cache" in directives:
+        seconds = 0.0
+    elif (age := directives.get("max-age", "").strip('"')).isdecimal():
+        seconds = float(age)
+    elif expires := (headers.get("Expires") or b"").decode("latin-1"):
+        seconds = _until(expires)
+    return min(max(seconds, SHORTEST_KEPT_S), LONGEST_KEPT_S)
+
+
+def _until(date: str) -> float:
+    try:
+        return parsedate_to_datetime(date).timestamp() - time.time()
+    except (ValueError, OverflowError):
+        return 0.0  # RFC 9111, section 5.3: what is no date is in the past

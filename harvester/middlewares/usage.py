@@ -1,0 +1,142 @@
+"""Downloader middleware: what a site says of training and text mining is written on the records of its pages.
+
+Headers and meta elements of a page are always looked at. robots.txt, tdmrep.json and ai.txt of its origin are read,
+once, when the site's entry or the spider says `read_opt_outs`. The crawl goes on whatever they say, except where the
+entry says `honour_opt_outs = "skip"`.
+"""
+
+import asyncio
+from time import monotonic
+from typing import Any, NamedTuple, Self
+from urllib.parse import urlsplit
+
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.http import Headers, Response
+
+from harvester.ending import Stopped
+from harvester.items import Usage
+from harvester.middlewares.outcome import MEDIA, count
+from harvester.middlewares.robots import DONT_OBEY, SHORTEST_KEPT_S, RobotsMiddleware, kept_for, origin_of, site_file
+from harvester.outcomes import Outcome, RequestFailed, Verdict
+from harvester.parsers.robots import MOST_BYTES
+from harvester.parsers.usage import Signal, SiteFiles, header_signals, html_signals, refuses, usage_of
+from harvester.sites import load_sites
+
+USAGE = "harvester_usage"
+"""Key in the meta of an answer: the fields of its items.Usage, if anything was said."""
+MOST_ORIGINS = 2_000
+"""Whose files are kept."""
+_HEADERS = frozenset({b"Content-Usage", b"X-Robots-Tag", b"Tdm-Reservation"})
+
+
+class _Known(NamedTuple):
+    """The files of an origin."""
+
+    files: SiteFiles
+    until: float
+    """Monotonic time at which they must be read again."""
+
+
+class UsageMiddleware:
+    """Puts `usage` into the provenance of records, by way of HarvesterSpider.provenance."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._stats = crawler.stats
+        self._token = crawler.settings.get("ROBOTSTXT_USER_AGENT") or crawler.settings["BOT_NAME"]
+        self._registered = any(_wants(site.politeness) for site in load_sites())
+        self._origins: dict[str, asyncio.Task[_Known]] = {}
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler)
+
+    async def process_request(self, request: Request) -> None:
+        meta = request.meta
+        meta.pop(USAGE, None)  # of the page whose meta it may have copied
+        if not self._reads_files(request):
+            return
+        files = await self._files(request.url)
+        if load_sites().of(request.url).politeness.honour_opt_outs == "skip":
+            self._refuse(request, usage_of(files.signals(request.url)))
+
+    async def process_response(self, request: Request, response: Response) -> Response:
+        meta = request.meta
+        if MEDIA in meta or DONT_OBEY in meta:
+            return response
+        signals: list[Signal] = []
+        if not _HEADERS.isdisjoint(response.headers):
+            signals += header_signals(_texts(response.headers), self._token)
+        if b"html" in (response.headers.get("Content-Type") or b""):
+            signals += html_signals(response.body, self._token)
+        if self._reads_files(request):
+            signals += (await self._files(response.url)).signals(response.url)
+        if signals:
+            usage = usage_of(signals)
+            assert usage
+            self._stats.inc_value(f"harvester/usage/{'refused' if refuses(usage) else 'said'}")
+            if load_sites().of(request.url).politeness.honour_opt_outs == "skip":
+                self._refuse(request, usage)
+            meta[USAGE] = (usage.training, usage.mining, usage.signals)
+        return response
+
+    def _refuse(self, request: Request, usage: Usage | None) -> None:
+        """Raises RequestFailed when the site does not want the page to be used."""
+        if usage and refuses(usage):
+            host = urlsplit(request.url).netloc
+            verdict = Verdict(Outcome.POLICY_DENIED, f"{host} opts out: {'; '.join(usage.signals)[:200]}")
+            self._stats.inc_value("harvester/usage/skipped")
+            count(self._stats, verdict, request.url)
+            raise RequestFailed(verdict, 1)
+
+    def _reads_files(self, request: Request) -> bool:
+        if MEDIA in request.meta or DONT_OBEY in request.meta or not request.url.startswith("http"):
+            return False
+        if getattr(self._crawler.spider, "read_opt_outs", False):
+            return True
+        return self._registered and _wants(load_sites().of(request.url).politeness)
+
+    async def _files(self, url: str) -> SiteFiles:
+        origin = origin_of(url)
+        known = self._origins.get(origin)
+        if known is None or (known.done() and (known.cancelled() or known.exception() or _is_old(known.result()))):
+            if len(self._origins) >= MOST_ORIGINS:
+                del self._origins[next(iter(self._origins))]
+            known = self._origins[origin] = asyncio.create_task(self._read(origin))
+        return (await asyncio.shield(known)).files
+
+    async def _read(self, origin: str) -> _Known:
+        robots = self._crawler.get_downloader_middleware(RobotsMiddleware)
+        tdmrep, kept_s = await self._fetch(origin, "/.well-known/tdmrep.json")
+        ai_txt, ai_kept_s = await self._fetch(origin, "/ai.txt")
+        files = SiteFiles(await robots.robots(origin) if robots else None, tdmrep, ai_txt, self._token)
+        return _Known(files, monotonic() + min(kept_s, ai_kept_s))
+
+    async def _fetch(self, origin: str, path: str) -> tuple[bytes | None, float]:
+        """The file, None when there is none, and for how many seconds that counts."""
+        assert self._crawler.engine
+        try:
+            response = await self._crawler.engine.download_async(site_file(origin, path))
+        except Stopped:
+            raise
+        except Exception:  # noqa: BLE001  whatever it is, nothing is known
+            return None, SHORTEST_KEPT_S
+        if response.status != 200:
+            return None, SHORTEST_KEPT_S if response.status >= 500 else kept_for(response.headers)
+        is_page = b"html" in (response.headers.get("Content-Type") or b"")
+        return None if is_page else response.body[:MOST_BYTES], kept_for(response.headers)
+
+
+def _wants(politeness: Any) -> bool:
+    return bool(politeness.read_opt_outs) or politeness.honour_opt_outs == "skip"
+
+
+def _is_old(known: _Known) -> bool:
+    return monotonic() >= known.until
+
+
+def _texts(headers: Headers) -> dict[str, str]:
+    """Those of the headers that may say something; several of a name joined, as RFC 9110 allows."""
+    names = ("Content-Usage", "X-Robots-Tag", "TDM-Reservation", "TDM-Policy")
+    return {name.lower(): b", ".join(headers.getlist(name)).decode("latin-1") for name in names if name in headers}

@@ -1,0 +1,21 @@
+"""What became of a request: one enum, one classifier, and one table of what follows from it."""
+
+from harvester.outcomes.classifier import BAD_CURSOR, classify, classify_exception, classify_page
+from harvester.outcomes.failed import RequestFailed, verdict_of
+from harvester.outcomes.outcome import OK, Outcome, Verdict
+from harvester.outcomes.policies import POLICIES, Policy, policy_of
+
+__all__ = [
+    "BAD_CURSOR",
+    "OK",
+    "POLICIES",
+    "Outcome",
+    "Policy",
+    "RequestFailed",
+    "Verdict",
+    "classify",
+    "classify_exception",
+    "classify_page",
+    "policy_of",
+    "verdict_of",
+]

@@ -1,0 +1,175 @@
+"""An answer as the rules see it: what costs time is worked out when a rule first asks for it."""
+
+import re
+from functools import cached_property
+from html import unescape
+from typing import Any, NamedTuple
+
+import msgspec
+from scrapy import Request
+from scrapy.http import Response
+
+from harvester.outcomes.evidence import excerpt, readable
+
+EXPECTS = "harvester_expects"
+"""Key in Request.meta: `json` when nothing else is of use. An Accept header and an address may say it too."""
+MOST_MARKUP = 20_000
+"""Bytes of a page that rules search as they came, and characters of the text that its reader sees."""
+MOST_PAGE = 64_000
+"""Bytes of a page from which that text is taken: the state of a WebForms page may come first."""
+MOST_ERROR = 64_000
+"""Bytes of a JSON body that is looked at as an error."""
+TAIL = 1024
+"""Bytes in which the end of an HTML page stands."""
+
+_title = re.compile(r"<title[^>]{0,200}>([^<]{0,500})", re.IGNORECASE).search
+_may_be_an_error = re.compile(rb'\s*\{\s*"(?:error|errors|code|message|msg|status|success|type)"').match
+_asks_for_json = re.compile(
+    r"/xrpc/app\.bsky\.|\.json(?:\?|$)|[?&](?:f|format|outputformat)=(?:p?json|geojson)\b", re.IGNORECASE
+).search
+
+
+class ApiError(NamedTuple):
+    """The error that a JSON body tells of."""
+
+    name: str = ""
+    """Its name or code; `code:<number>` when the body has a code and does not call it an error."""
+    message: str = ""
+
+
+NO_ERROR = ApiError()
+
+
+class Answer:
+    """One answer. Text that rules search is in small letters."""
+
+    def __init__(self, response: Response, request: Request | None = None, ending: str = "") -> None:
+        self.response = response
+        self.request = request
+        self.ending = ending
+        """With what every whole HTML page of the site ends."""
+        self.status = response.status
+        self.body = response.body
+        self.content_type = header(response, b"Content-Type")
+        self.kind = self._kind()
+        self.error = self._error()
+        """The error of a JSON body. In a 200 it is looked for only where the body begins like one."""
+
+    def _kind(self) -> str:
+        """What the body is, by its Content-Type and its first character: json, html, text or other."""
+        said, first = self.content_type, self.body[:64].lstrip()[:1]
+        if b"json" in said:
+            return "html" if first == b"<" else "json"
+        if b"html" in said:
+            return "html"
+        if b"text/plain" in said or b"javascript" in said or not said:  # ArcGIS says text/plain of its JSON
+            if first in (b"{", b"["):
+                return "json"
+            return "html" if first == b"<" else "text"
+        return "other"
+
+    def _error(self) -> ApiError:
+        if self.kind != "json" or len(self.body) > MOST_ERROR:
+            return NO_ERROR
+        if self.status == 200 and not _may_be_an_error(self.body):
+            return NO_ERROR
+        return read_error(self.body)
+
+    @cached_property
+    def page(self) -> str:
+        return self.body[:MOST_PAGE].decode("utf-8", "replace")
+
+    @cached_property
+    def small_page(self) -> str:
+        return self.page.lower()
+
+    @cached_property
+    def markup(self) -> str:
+        """The beginning of the body as it came."""
+        return self.small_page[:MOST_MARKUP]
+
+    @cached_property
+    def title(self) -> str:
+        found = _title(self.page)
+        return " ".join(unescape(found[1]).split()).lower() if found else ""
+
+    @cached_property
+    def readable(self) -> str:
+        """What a reader of the page sees, letters as they are."""
+        return readable(self.page)[:MOST_MARKUP]
+
+    @cached_property
+    def text(self) -> str:
+        """What a reader of the page sees."""
+        return self.readable.lower()
+
+    @property
+    def wants_json(self) -> bool:
+        """Whether JSON was asked for."""
+        if b"json" in self.content_type or _asks_for_json(self.response.url):
+            return True
+        if self.request is None:
+            return False
+        accept = self.request.headers.get("Accept") or b""
+        return self.request.meta.get(EXPECTS) == "json" or (b"json" in accept and b"html" not in accept)
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether the body ends before its end."""
+        body = self.body
+        if self.kind == "json":
+            first, last = body[:64].lstrip()[:1], body[-16:].rstrip()[-1:]
+            return not first or (first == b"{" and last != b"}") or (first == b"[" and last != b"]")
+        if self.response.flags:  # decompressed, rendered or cached: another length than was announced
+            return "dataloss" in self.response.flags
+        length = header(self.response, b"Content-Length")
+        if length.isdigit() and len(body) < int(length) and (self.request is None or self.request.method != "HEAD"):
+            return True
+        return self.kind == "html" and bool(self.ending) and self.ending.lower().encode() not in body[-TAIL:].lower()
+
+    @property
+    def bounced(self) -> bool:
+        """Whether a redirect led to another page than the one asked for."""
+        asked = self.request.meta.get("redirect_urls") if self.request is not None else None
+        return asked is not None and asked[0].partition("?")[0] != self.response.url.partition("?")[0]
+
+    def excerpt(self) -> str:
+        """How it begins, for people."""
+        if self.kind == "html":
+            return excerpt(self.readable)
+        return excerpt(self.body[:2000].decode("utf-8", "replace")) if self.kind != "other" else ""
+
+
+def header(response: Response, name: bytes) -> bytes:
+    """A header by its normal name. Headers.get makes the name normal first, which takes longer than all else here."""
+    values = dict.get(response.headers, name)
+    return values[-1] if values else b""
+
+
+def read_error(body: bytes) -> ApiError:
+    """The error that a JSON body tells of, in the shapes of the APIs that are known; NO_ERROR when it is none."""
+    try:
+        told = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return NO_ERROR
+    if not isinstance(told, dict):
+        return NO_ERROR
+    message = _text(told.get("message")) or _text(told.get("msg")) or _text(told.get("detail"))
+    error = told.get("error")
+    if isinstance(error, dict):  # ArcGIS, Google, Meta
+        first = error.get("errors")
+        reason = first[0].get("reason") if isinstance(first, list) and first and isinstance(first[0], dict) else None
+        return ApiError(_text(reason) or _text(error.get("code")) or "error", _text(error.get("message")) or message)
+    if error is True:  # Socrata
+        return ApiError(_text(told.get("code")) or "error", message)
+    if error:  # XRPC, Mastodon, OAuth
+        return ApiError(_text(error), message or _text(told.get("error_description")))
+    if isinstance(kind := told.get("type"), str) and "title" in told:  # RFC 9457
+        return ApiError(re.split("[/:#]", kind)[-1], _text(told["title"]) or message)
+    if told.get("code") and not isinstance(told["code"], (dict, list)):  # TikTok
+        return ApiError(f"code:{told['code']}", message)
+    return ApiError("", message)
+
+
+def _text(value: Any) -> str:
+    return str(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else ""

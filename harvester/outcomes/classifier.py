@@ -1,0 +1,88 @@
+"""Tells the outcome of an answer, of an exception, and of what a callback said of a page."""
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from scrapy import Request
+from scrapy.http import Response
+
+from harvester.exceptions import PageFailed
+from harvester.outcomes.answer import Answer
+from harvester.outcomes.evidence import excerpt, without_secrets
+from harvester.outcomes.outcome import OK, Outcome, Verdict
+from harvester.outcomes.rules import RuleBook, common_book, common_rules
+
+if TYPE_CHECKING:
+    from harvester.sites import Site
+
+BAD_CURSOR = "bad cursor"
+"""Reason of a refused cursor: the chain must begin anew."""
+UNKNOWN_STATUS, UNKNOWN_EXCEPTION, BY_CALLBACK = "unknown-status", "unknown-exception", "callback"
+"""Names where a rule's would stand: no rule knew it; a callback or parser said so."""
+MOST_REASON = 300
+"""Characters of a reason."""
+_MOST_CAUSES = 5
+_FINE = (200, 206)
+
+_ssl = re.compile(r" ssl:(default|True|False|None|<[^>]*>) ")
+"""What aiohttp puts into its messages, of no use to anyone."""
+
+
+def classify(response: Response, request: Request | None = None, site: "Site | None" = None) -> Verdict:
+    """The outcome of an answer; OK itself when nothing is wrong with it. The site's own rules are tried first."""
+    if site is None:
+        return judge(Answer(response, request), common_book())
+    judging = site.judging
+    books = (judging.book, common_book()) if judging.rules else (common_book(),)
+    return judge(Answer(response, request, judging.page_ending), *books)
+
+
+def judge(answer: Answer, *books: RuleBook) -> Verdict:
+    """The outcome by these rules."""
+    for book in books:
+        if (rule := book.first(answer)) is not None:
+            if rule.outcome is Outcome.OK:
+                return OK
+            return _verdict(answer, rule.outcome, rule.reason, rule.name, known=rule.known)
+    if answer.status in _FINE:
+        return OK
+    return _verdict(answer, Outcome.INVALID, "{said}", UNKNOWN_STATUS, known=False)
+
+
+def _verdict(answer: Answer, outcome: Outcome, reason: str, rule: str, *, known: bool) -> Verdict:
+    name, message = answer.error
+    said = f"HTTP {answer.status} {name}".strip() + (f": {message}" if message else "")
+    head = message.partition(": ")[0]  # without the name of what is absent, so that one reason is counted as one
+    words = reason.format(said=said, name=name or said, head=head or said, status=answer.status)
+    return Verdict(outcome, without_secrets(words)[:MOST_REASON], known, rule, answer.status, answer.excerpt())
+
+
+def classify_exception(error: BaseException) -> Verdict:
+    """The outcome of a request that got no answer."""
+    said = without_secrets(_ssl.sub(" ", str(error)).strip())[:MOST_REASON] or type(error).__name__
+    classes = set(_classes(error))
+    for rule in common_rules().failures:
+        if (groups := rule.match(classes, said)) is not None:
+            return Verdict(rule.outcome, rule.reason.format(said=said, **groups), rule.known, rule.name)
+    return Verdict(Outcome.INVALID, f"{type(error).__name__}: {said}", False, UNKNOWN_EXCEPTION)
+
+
+def _classes(error: BaseException) -> Iterator[str]:
+    """Names of its classes, and of those of what Scrapy's download handlers raised it from: `scrapy.IgnoreRequest`."""
+    cause: BaseException | None = error
+    for _ in range(_MOST_CAUSES):
+        if cause is None:
+            return
+        yield from (f"{each.__module__.partition('.')[0]}.{each.__name__}" for each in type(cause).__mro__)
+        cause = cause.__cause__ if type(cause).__module__.startswith("scrapy.") else None
+
+
+def classify_page(response: Response, error: Exception) -> Verdict:
+    """The outcome of an answer whose callback raised PageFailed or ParseError."""
+    outcome = error.outcome if isinstance(error, PageFailed) else Outcome.LAYOUT_CHANGED
+    reason, known = excerpt(str(error)) or type(error).__name__, outcome in set(Outcome)
+    if not known:
+        reason = f"a callback names the outcome {outcome!r}, which there is not: {reason}"
+    told = Outcome(outcome) if known else Outcome.INVALID
+    return Verdict(told, reason, known, BY_CALLBACK, response.status, Answer(response).excerpt())

@@ -1,0 +1,51 @@
+"""Text of an answer for people: tags, control characters and secrets taken out. Pure functions."""
+
+import re
+from collections.abc import Iterator
+from html import unescape
+
+MOST_EXCERPT = 300
+"""Characters of an answer that a verdict keeps."""
+
+_hidden = re.compile("<(?:(script|style)\\b|!--)", re.IGNORECASE)
+_tag = re.compile("<[^>]*>?")
+_spaces = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060\ufeff]+")
+_in_address = re.compile(r"//[^/\s@]+@")
+_secrets = re.compile(
+    r"\beyJ[\w-]{8,}(?:\.[\w-]*){1,2}"
+    r"|\b(?:bearer|basic|dpop)\s+[\w.~+/=-]{8,}"
+    r"|(?:pass(?:word|wd)?|secret|token|jwt|cookie|session_?id|api_?key|authorization|signature)s?\b[\\\"']*\s*[:=]"
+    r"[\s\\\"']*(?:(?:bearer|basic|dpop)\s+)?[^\s\\\"'&,;<>]{4,}",
+    re.IGNORECASE,
+)
+
+
+def readable(page: str) -> str:
+    """What a reader of an HTML page sees of it, in one line."""
+    if "<" in page:
+        page = _tag.sub(" ", "".join(_shown(page)))
+    if "&" in page:
+        page = unescape(page)
+    return " ".join(page.split())
+
+
+def _shown(page: str) -> Iterator[str]:
+    """The page without scripts, styles and comments."""
+    small, start = page.lower(), 0
+    while found := _hidden.search(page, start):
+        yield page[start : found.start()]
+        end = small.find(f"</{found[1].lower()}" if found[1] else "-->", found.end())
+        if end < 0:
+            return
+        start = end if found[1] else end + 3
+    yield page[start:]
+
+
+def excerpt(text: str) -> str:
+    """How a text begins, without secrets and control characters."""
+    return without_secrets(_spaces.sub(" ", text[: 4 * MOST_EXCERPT]).strip())[:MOST_EXCERPT]
+
+
+def without_secrets(text: str) -> str:
+    """A text without passwords in addresses, tokens, and values of keys that are named as secrets."""
+    return _secrets.sub("***", _in_address.sub("//***@", text))

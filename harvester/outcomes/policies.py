@@ -1,0 +1,72 @@
+"""What follows from an outcome: the one table, and what a site's entry says otherwise."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from harvester.outcomes.outcome import Outcome
+
+if TYPE_CHECKING:
+    from harvester.sites import Site
+
+
+class Policy(NamedTuple):
+    """What follows from an outcome."""
+
+    retries: int
+    """How often the request is tried again in this run."""
+    backoff_s: float = 0.0
+    """Before the first retry; doubled for each one after, jittered."""
+    most_backoff_s: float = 60.0
+    """The longest backoff."""
+    later: bool = False
+    """Whether a later run of the same crawl tries again what failed with it."""
+    error: bool = True
+    """Whether it counts against the run's error ratio."""
+    site: bool = False
+    """Whether it says something of the whole site: a row of them ends the run of a spider without a frontier."""
+    breaker: bool = False
+    """Whether it counts against the site's breaker."""
+    session: bool = False
+    """Whether it counts against the identity that asked."""
+    proxy: bool = False
+    """Whether it counts against the proxy that carried it."""
+    new_identity: bool = False
+    """Whether the next try goes out as somebody else."""
+    dearer: bool = False
+    """Whether the next try may use a dearer tier of proxies."""
+    dead: bool = True
+    """Whether what is not tried again is a dead letter; else it is done."""
+
+
+POLICIES: Mapping[Outcome, Policy] = {
+    Outcome.OK: Policy(0, error=False, dead=False),
+    Outcome.UNCHANGED: Policy(0, error=False, dead=False),
+    Outcome.EMPTY: Policy(0, error=False, dead=False),
+    Outcome.NOT_FOUND: Policy(0, error=False, dead=False),
+    Outcome.GONE: Policy(0, error=False, dead=False),
+    # The throttle waits as long as the site says; the backoff is for a site that does not say.
+    Outcome.RATE_LIMITED: Policy(12, backoff_s=5.0, later=True, site=True, session=True),
+    Outcome.BLOCKED: Policy(
+        0, later=True, site=True, breaker=True, session=True, proxy=True, new_identity=True, dearer=True
+    ),
+    # A refusal is never answered with another proxy.
+    Outcome.CHALLENGE: Policy(0, later=True, site=True, breaker=True, session=True),
+    Outcome.AUTH_REQUIRED: Policy(0, later=True, breaker=True, session=True),
+    Outcome.POLICY_DENIED: Policy(0),
+    Outcome.MAINTENANCE: Policy(3, backoff_s=20.0, later=True, site=True, breaker=True),
+    Outcome.TIMEOUT: Policy(4, backoff_s=2.0, later=True, site=True, breaker=True, proxy=True),
+    Outcome.DNS: Policy(3, backoff_s=2.0, later=True, site=True, breaker=True),
+    Outcome.NETWORK: Policy(6, backoff_s=1.0, later=True, site=True, breaker=True, proxy=True),
+    Outcome.PROXY: Policy(3, backoff_s=1.0, later=True, proxy=True, dearer=True),
+    Outcome.SERVER_ERROR: Policy(5, backoff_s=1.0, later=True, breaker=True),
+    Outcome.LAYOUT_CHANGED: Policy(2, backoff_s=1.0, later=True),
+    Outcome.NAVIGATION_FAILED: Policy(2, backoff_s=1.0, later=True, breaker=True),
+    Outcome.SESSION_EXPIRED: Policy(0, later=True, session=True),
+    Outcome.TOO_MANY: Policy(0),
+    Outcome.INVALID: Policy(0),
+}
+
+
+def policy_of(site: "Site", outcome: Outcome) -> Policy:
+    """The row of the table, with what the site's entry says otherwise."""
+    return site.judging.policy_table[outcome]

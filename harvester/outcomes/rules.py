@@ -1,0 +1,265 @@
+"""Rules that tell an outcome: data, tried in order, each with a name. The common ones are in rules.toml.
+
+All conditions of a rule must hold; of a condition that is a list, one entry. Words are compared without regard to case.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property, lru_cache
+from importlib.resources import files
+from typing import Annotated, Literal, Self
+
+import msgspec
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, model_validator
+
+from harvester.outcomes.answer import NO_ERROR, Answer
+from harvester.outcomes.outcome import Outcome
+
+Kind = Literal["json", "html", "text", "other"]
+Matches = Callable[[Answer], bool]
+
+
+def _expression(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"is not a regular expression: {error}") from None
+    return pattern
+
+
+def _statuses(status: int | str) -> int | str:
+    if isinstance(status, str) and not re.fullmatch("[1-9]xx", status):
+        raise ValueError("is a number, or a class like 5xx")
+    return status
+
+
+def _template(reason: str) -> str:
+    try:
+        reason.format(said="", status=0, name="", head="")
+    except (KeyError, IndexError, ValueError):
+        raise ValueError("knows only {said}, {status}, {name} and {head}") from None
+    return reason
+
+
+Expression = Annotated[str, AfterValidator(_expression)]
+Status = Annotated[int | str, AfterValidator(_statuses)]
+Reason = Annotated[str, AfterValidator(_template)]
+Words = Annotated[str, AfterValidator(str.lower), Field(min_length=3)]
+
+
+class RuleBase(BaseModel):
+    """What a rule says when it matches."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(pattern=r"^[a-z0-9-]{1,60}$")
+    outcome: Outcome
+    reason: Reason = "{said}"
+    """May contain {said} (all of it), {status}, {name} (of a JSON error), {head} (of its message, up to a colon)."""
+    known: bool = True
+    """Whether it is a failure that is understood; else it is counted as unclassified."""
+
+
+class Rule(RuleBase):
+    """A rule on an answer."""
+
+    status: tuple[Status, ...] = ()
+    """`404`, or `"5xx"`."""
+    header: tuple[Expression, ...] = ()
+    """`name`, or `name: expression` that is searched in the header's value."""
+    kind: tuple[Kind, ...] = ()
+    """What the body is, see Answer.kind."""
+    error: tuple[Expression, ...] = ()
+    """The whole name or code of a JSON error, see answer.read_error; an empty text: there is none."""
+    message: tuple[Words, ...] = ()
+    """Words in the message of a JSON error."""
+    title: tuple[Words, ...] = ()
+    """Words in the title of the page."""
+    text: tuple[Words, ...] = ()
+    """Words in the text that the page's reader sees."""
+    markup: tuple[Words, ...] = ()
+    """Words in the beginning of the body as it came."""
+    pattern: tuple[Expression, ...] = ()
+    """Expressions searched in the beginning of the body as it came."""
+    url: tuple[Expression, ...] = ()
+    """Expressions searched in the address of the answer, after redirects."""
+    smaller: int | None = Field(None, gt=0)
+    """Bytes; the body is smaller than that. Pages that stand in the way are."""
+    bounced: bool | None = None
+    """Whether a redirect led to another page than the one asked for."""
+    wants_json: bool | None = None
+    cut_short: bool | None = None
+
+    @model_validator(mode="after")
+    def _has_conditions(self) -> Self:
+        if self.model_fields_set <= RuleBase.model_fields.keys():
+            raise ValueError("It would match every answer: give it a condition")
+        return self
+
+    @property
+    def reads_page(self) -> bool:
+        """Whether it is about words of a page: JSON that was delivered as asked has none."""
+        return bool(self.title or self.text or self.markup)
+
+    @cached_property
+    def conditions(self) -> tuple[Matches, ...]:
+        """Cheap ones first."""
+        return tuple(self._conditions())
+
+    def matches(self, answer: Answer) -> bool:
+        """Whether its conditions hold for an answer that it is about."""
+        for condition in self.conditions:  # noqa: SIM110  a generator costs twice as much
+            if not condition(answer):
+                return False
+        return True
+
+    def is_about(self, status: int, kind: str, marked: bool, failing: bool, bounced: bool) -> bool:
+        """Whether it can match an answer of this status and kind, with headers that rules name or without, ..."""
+        statuses = {status, f"{status // 100}xx"}
+        return (
+            (not self.status or not statuses.isdisjoint(self.status))
+            and (not self.kind or kind in self.kind)
+            and not (self.reads_page and (kind == "other" or (kind == "json" and status == 200)))
+            and (marked or not self.header)
+            and (failing or not (self.message or (self.error and "" not in self.error)))
+            and (self.bounced is None or self.bounced is bounced)
+        )
+
+    def _conditions(self) -> Iterator[Matches]:
+        if self.smaller is not None:
+            most = self.smaller
+            yield lambda answer: len(answer.body) < most
+        if self.url:
+            in_url = _any(self.url).search
+            yield lambda answer: in_url(answer.response.url) is not None
+        if self.header:
+            headers = [_header(each) for each in self.header]
+            yield lambda answer: any(is_there(answer) for is_there in headers)
+        if self.error:
+            is_error = _any(self.error).fullmatch
+            yield lambda answer: is_error(answer.error.name) is not None
+        if self.wants_json is not None:
+            yield lambda answer: answer.wants_json is self.wants_json
+        if self.cut_short is not None:
+            yield lambda answer: answer.cut_short is self.cut_short
+        if self.message:
+            yield lambda answer: _has(answer.error.message.lower(), self.message)
+        if self.title:
+            yield lambda answer: _has(answer.title, self.title)
+        if self.markup:
+            yield lambda answer: _has(answer.markup, self.markup)
+        if self.pattern:
+            in_markup = _any(self.pattern).search
+            yield lambda answer: in_markup(answer.markup) is not None
+        if self.text:
+            yield _says(self.text)
+
+
+class FailureRule(RuleBase):
+    """A rule on an exception: a request that got no answer."""
+
+    reason: str = "{said}"
+    error: tuple[str, ...] = Field(min_length=1)
+    """Classes, as the package's name and their own: `scrapy.DownloadTimeoutError`. Subclasses count."""
+    text: tuple[Words, ...] = ()
+    """Words in what it says."""
+    pattern: Expression | None = None
+    """Searched in what it says. Its named groups can be used in `reason`, and `{mb}` when one is `bytes`."""
+
+    @cached_property
+    def expression(self) -> re.Pattern[str]:
+        return re.compile(self.pattern or "", re.IGNORECASE)
+
+    def match(self, classes: set[str], said: str) -> dict[str, str] | None:
+        """The groups of the pattern; None when the rule does not match."""
+        if classes.isdisjoint(self.error) or (self.text and not _has(said.lower(), self.text)):
+            return None
+        found = self.expression.search(said)
+        if found is None:
+            return None
+        groups = found.groupdict(default="")
+        return groups | {"mb": f"{int(groups['bytes']) / 2**20:g}"} if "bytes" in groups else groups
+
+
+class RuleBook:
+    """Rules in order. Those that cannot match are left out before they are tried."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self.rules = tuple(rules)
+        self._marks = frozenset(_header_name(each) for rule in self.rules for each in rule.header)
+        self._about: dict[tuple[int, str, bool, bool, bool], tuple[Rule, ...]] = {}
+
+    def first(self, answer: Answer) -> Rule | None:
+        """The first rule that matches."""
+        marked = not self._marks.isdisjoint(answer.response.headers)
+        key = (answer.status, answer.kind, marked, answer.error is not NO_ERROR, answer.bounced)
+        about = self._about.get(key)
+        if about is None:
+            about = self._about[key] = tuple(rule for rule in self.rules if rule.is_about(*key))
+        for rule in about:
+            if rule.matches(answer):
+                return rule
+        return None
+
+
+class CommonRules(BaseModel):
+    """The content of rules.toml."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    answers: tuple[Rule, ...]
+    failures: tuple[FailureRule, ...]
+
+
+@lru_cache(maxsize=1)
+def common_rules() -> CommonRules:
+    """The rules that hold for all sites."""
+    text = (files("harvester.outcomes") / "rules.toml").read_bytes()
+    return TypeAdapter(CommonRules).validate_python(msgspec.toml.decode(text))
+
+
+@lru_cache(maxsize=1)
+def common_book() -> RuleBook:
+    return RuleBook(common_rules().answers)
+
+
+def _any(patterns: Iterable[str]) -> re.Pattern[str]:
+    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns), re.IGNORECASE)
+
+
+def _has(text: str, words: tuple[str, ...]) -> bool:
+    for each in words:  # noqa: SIM110
+        if each in text:
+            return True
+    return False
+
+
+def _says(phrases: tuple[str, ...]) -> Matches:
+    """Whether the page's reader sees one. Most pages lack its words already as they came, which is told far sooner."""
+    longest_first = [sorted(re.findall("[a-z]{4,}", phrase), key=len, reverse=True) for phrase in phrases]
+
+    def says(answer: Answer) -> bool:
+        for phrase, words in zip(phrases, longest_first, strict=True):
+            for word in words:
+                if word not in answer.small_page:
+                    break
+            else:
+                if phrase in answer.text:
+                    return True
+        return False
+
+    return says
+
+
+def _header_name(condition: str) -> bytes:
+    return condition.partition(":")[0].strip().title().encode()
+
+
+def _header(condition: str) -> Matches:
+    name, search = _header_name(condition), re.compile(condition.partition(":")[2].strip(), re.IGNORECASE).search
+
+    def is_there(answer: Answer) -> bool:
+        values: list[bytes] = dict.get(answer.response.headers, name, [])
+        return any(search(value.decode("latin-1")) for value in values)
+
+    return is_there

@@ -1,0 +1,227 @@
+"""robots.txt by RFC 9309: whose rules they are, and what they say of a path. Pure functions.
+
+Protego, which Scrapy uses, takes a group of `harvest` or `h` for one of `harvester`, knows none of `harvester/1.0`, and
+does not tell which rule forbids a page.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import NamedTuple
+
+MOST_BYTES = 500 * 1024
+"""Of a file that are read; RFC 9309 asks for no more."""
+AI_TOKENS = (
+    "GPTBot",
+    "ClaudeBot",
+    "CCBot",
+    "Google-Extended",
+    "Applebot-Extended",
+    "Bytespider",
+    "meta-externalagent",
+)
+"""Robots that collect training data; who shuts them out does not want to be training data."""
+ANYONE = "*"
+
+_DISALLOW = frozenset({"disallow", "dissallow", "dissalow", "disalow", "diasllow", "disallaw"})
+_AGENT = frozenset({"user-agent", "useragent", "user agent"})
+_DELAY = frozenset({"crawl-delay", "crawl delay"})
+_SITEMAP = frozenset({"sitemap", "site-map"})
+
+_lines = re.compile(rb"\r\n?|\n").split
+_token = re.compile(r"\*|[A-Za-z_-]*").match
+_rate = re.compile(r"(\d{1,6})\s*/\s*(\d{1,6})\s*([smhd]?)").match
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_is_plain = re.compile(r"[A-Za-z0-9\-._~/?=&:@,+;!'()\[\]]*").fullmatch
+_escape = re.compile(rb"%[0-9A-Fa-f]{2}|[^A-Za-z0-9\-._~/?=&:@,+;!'()\[\]%]").sub
+_is_unreserved = re.compile(rb"[A-Za-z0-9\-._~]").fullmatch
+
+
+class Rule:
+    """A line about paths: `*` stands for anything, `$` at the end for the end."""
+
+    __slots__ = ("_anchored", "_first", "_last", "_middle", "allowed", "is_prefix", "length", "text")
+
+    def __init__(self, pattern: str, text: str, allowed: bool) -> None:
+        self.text = text
+        """The line as it was read."""
+        self.allowed = allowed
+        self._anchored = pattern.endswith("$")
+        parts = [_normal(part) for part in re.split(r"\*+", pattern.removesuffix("$"))]
+        self.length = sum(map(len, parts)) + len(parts) - 1 + self._anchored
+        self._first = parts[0]
+        self._middle, self._last = parts[1:-1], parts[-1] if len(parts) > 1 else None
+        self.is_prefix = self._last is None and not self._anchored
+
+    @property
+    def prefix(self) -> str:
+        """What a path begins with that it matches."""
+        return self._first
+
+    def matches(self, path: str) -> bool:
+        """Whether it speaks of a path as `path_of` gives it. Linear in the path, whatever the pattern."""
+        if not path.startswith(self._first):
+            return False
+        if self._last is None:
+            return not self._anchored or len(path) == len(self._first)
+        position = len(self._first)
+        for part in self._middle:
+            found = path.find(part, position)
+            if found < 0:
+                return False
+            position = found + len(part)
+        if self._anchored:
+            return len(path) - len(self._last) >= position and path.endswith(self._last)
+        return path.find(self._last, position) >= 0
+
+
+class Rules:
+    """The rules of a robot: the longest that matches counts, and Allow before Disallow."""
+
+    def __init__(self, rules: Iterable[Rule] = ()) -> None:
+        self._rules = sorted(rules, key=lambda rule: (-rule.length, not rule.allowed))
+        self._prefixes = tuple(rule.prefix for rule in self._rules if rule.is_prefix)
+        self._others = [rule for rule in self._rules if not rule.is_prefix]
+
+    def __len__(self) -> int:
+        return len(self._rules)
+
+    def of(self, path: str) -> Rule | None:
+        """The rule that counts for a path as `path_of` gives it; None: it is allowed, and nothing was said."""
+        for rule in self._rules if path.startswith(self._prefixes) else self._others:
+            if rule.matches(path):
+                return rule
+        return None
+
+
+class Usage(NamedTuple):
+    """A line about what may be done with pages."""
+
+    where: Rule | None
+    """None: with all of them."""
+    said: str
+    """`train-ai=n`"""
+    text: str
+    """The line as it was read."""
+
+
+@dataclass(slots=True)
+class Group:
+    """What is said to one robot."""
+
+    rules: list[Rule] = field(default_factory=list)
+    delay_s: float = 0.0
+    """Between two requests: the longer of Crawl-delay and what follows from Request-rate."""
+    content_usages: list[Usage] = field(default_factory=list)
+    """AIPREF: `Content-Usage: [path] train-ai=n`."""
+    content_signals: list[Usage] = field(default_factory=list)
+    """Cloudflare: `Content-Signal: search=yes, ai-train=no`."""
+
+
+class Robots(NamedTuple):
+    """A robots.txt, as far as it concerns the robots that were asked for."""
+
+    groups: dict[str, Group]
+    """By token in lower case."""
+    sitemaps: list[str]
+
+    def to(self, token: str) -> Group:
+        """What is said to a robot: its own group, or else that of all others."""
+        return self.groups.get(token.lower()) or self.groups.get(ANYONE) or Group()
+
+
+def parse_robots(body: bytes, tokens: Iterable[str]) -> Robots:
+    """What is said to the robots of these product tokens, and to `*`. Lines that make no sense are passed over."""
+    wanted = {ANYONE, *(token.lower() for token in tokens)}
+    groups: dict[str, Group] = {}
+    sitemaps: list[str] = []
+    current: list[Group] = []
+    complete = False  # whether the next User-agent line begins another group
+    for name, value, text in _directives(body):
+        if name in _AGENT:
+            if complete:
+                current, complete = [], False
+            token = _token(value)
+            agent = token[0].lower() if token else ""
+            if agent in wanted:
+                group = groups.setdefault(agent, Group())
+                if group not in current:
+                    current.append(group)
+        elif name in _SITEMAP:
+            sitemaps.append(value)
+        elif name == "allow" or name in _DISALLOW:
+            complete = True
+            if value and current:
+                rule = Rule(value, text, name == "allow")
+                for group in current:
+                    group.rules.append(rule)
+        elif name == "content-usage":
+            complete = True
+            for group in current:
+                group.content_usages.append(_usage(value, text))
+        elif name == "content-signal":
+            for group in current:
+                group.content_signals.append(Usage(None, value, text))
+        elif name in _DELAY or name == "request-rate":
+            seconds = _seconds(value) if name in _DELAY else _interval(value)
+            for group in current:
+                group.delay_s = max(group.delay_s, seconds)
+    return Robots(groups, sitemaps)
+
+
+def path_of(url: str) -> str:
+    """Path and query of an address, in the form in which rules are compared with it."""
+    rest = url.partition("://")[2].partition("#")[0]
+    slash, question = rest.find("/"), rest.find("?")
+    if slash < 0 or 0 <= question < slash:
+        return _normal("/" + rest[question:] if question >= 0 else "/")
+    return _normal(rest[slash:])
+
+
+def _directives(body: bytes) -> Iterator[tuple[str, str, str]]:
+    """Name in lower case, value, and the line itself."""
+    lines = _lines(body[:MOST_BYTES].removeprefix(b"\xef\xbb\xbf"))
+    if len(body) > MOST_BYTES:
+        lines.pop()  # half a path would forbid more than the whole
+    for line in lines:
+        text = line.decode("utf-8", "surrogateescape").partition("#")[0].strip()
+        name, colon, value = text.partition(":")
+        if colon:
+            yield name.rstrip().lower(), value.strip(), text.encode("utf-8", "replace").decode()[:200]
+
+
+def _usage(value: str, text: str) -> Usage:
+    if not value.startswith(("/", "*")):
+        return Usage(None, value, text)
+    where, *said = value.split(None, 1)
+    return Usage(Rule(where, text, allowed=True), " ".join(said), text)
+
+
+def _seconds(value: str) -> float:
+    try:
+        seconds = float(value)
+    except ValueError:
+        return 0.0
+    return max(0.0, seconds) if isfinite(seconds) else 0.0
+
+
+def _interval(value: str) -> float:
+    """Seconds between requests of a Request-rate like `1/10`, `30/1m`, `1/5 0900-1700`."""
+    rate = _rate(value)
+    if rate is None or rate[1].strip("0") == "":
+        return 0.0
+    return int(rate[2]) * _SECONDS[rate[3]] / int(rate[1])
+
+
+def _normal(text: str) -> str:
+    """Octets that need no escape without one, all others escaped in upper case."""
+    return text if _is_plain(text) else _escape(_escaped, text.encode("utf-8", "surrogateescape")).decode("ascii")
+
+
+def _escaped(found: re.Match[bytes]) -> bytes:
+    octets = found[0]
+    if len(octets) == 1:
+        return b"%%%02X" % octets[0]
+    octet = bytes.fromhex(octets[1:].decode())
+    return octet if _is_unreserved(octet) else octets.upper()

@@ -1,0 +1,136 @@
+"""Sitemaps (sitemaps.org): lists of pages and of further sitemaps, as XML or text, gzipped or not. Pure functions.
+
+Nothing in them is trusted: entities are not expanded, nothing is fetched, and what is unpacked, read and listed is
+bounded.
+"""
+
+import re
+import zlib
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from io import BytesIO
+from typing import Any, NamedTuple
+
+from lxml import etree
+
+from harvester.exceptions import ParseError
+
+MOST_BYTES = 50 * 1024 * 1024
+"""Of a sitemap, unpacked; the protocol allows no more."""
+MOST_ENTRIES = 50_000
+"""Of a sitemap; the protocol allows no more."""
+MOST_LENGTH = 2048
+"""Characters of an address; the protocol allows no more."""
+
+_is_address = re.compile(rf"https?://[^\s<>\x00-\x1f]{{1,{MOST_LENGTH - 8}}}", re.IGNORECASE).fullmatch
+_is_short_date = re.compile(r"(\d{4})(?:-(\d\d))?").fullmatch
+
+
+class Entry(NamedTuple):
+    """A line of a sitemap."""
+
+    url: str
+    lastmod: datetime | None = None
+    """When the page changed last, as the site says. UTC when it names no time zone."""
+    is_sitemap: bool = False
+    """Whether it is another sitemap."""
+
+
+def parse_sitemap(body: bytes) -> Iterator[Entry]:
+    """Its entries, in their order; those that are no addresses are passed over. Raises ParseError when it is none."""
+    unpacked = _unpack(body).removeprefix(b"\xef\xbb\xbf").lstrip()
+    if unpacked.startswith((b"<", b"\xff\xfe", b"\xfe\xff")):
+        yield from _of_xml(unpacked)
+    else:
+        yield from _of_text(unpacked)
+
+
+def _unpack(body: bytes) -> bytes:
+    """As much as is allowed, of a gzip file that may be cut short or made of several."""
+    parts: list[bytes] = []
+    left = MOST_BYTES
+    while body.startswith(b"\x1f\x8b") and left > 0:
+        gzip = zlib.decompressobj(wbits=31)
+        try:
+            parts.append(gzip.decompress(body, left))
+        except zlib.error:
+            break
+        left -= len(parts[-1])
+        body = gzip.unused_data
+    return b"".join(parts) if parts else body[:MOST_BYTES]
+
+
+def _of_text(body: bytes) -> Iterator[Entry]:
+    count = 0
+    for line in body.splitlines():
+        address = line.decode("utf-8", "replace").strip()
+        if _is_address(address):
+            yield Entry(address)
+            count += 1
+            if count == MOST_ENTRIES:
+                return
+    if not count:
+        raise ParseError("it is no sitemap: neither XML nor a list of addresses")
+
+
+def _of_xml(body: bytes) -> Iterator[Entry]:
+    reader = etree.iterparse(
+        BytesIO(body),
+        events=("start", "end"),
+        recover=True,
+        resolve_entities=False,
+        no_network=True,
+        remove_comments=True,
+        remove_pis=True,
+        collect_ids=False,
+    )
+    root = ""
+    count = 0
+    try:
+        for event, element in reader:
+            name = _name(element)
+            if event == "start":
+                root = root or name
+                if root not in ("urlset", "sitemapindex"):
+                    raise ParseError(f"it is no sitemap: its root is <{root[:50]}>")
+            elif name in ("url", "sitemap") and (entry := _entry(element, name == "sitemap")):
+                yield entry
+                count += 1
+                if count == MOST_ENTRIES:
+                    return
+            if event == "end" and name in ("url", "sitemap"):
+                _forget(element)
+    except etree.XMLSyntaxError as error:
+        if not count:
+            raise ParseError(f"it is no sitemap: {error.msg}") from None
+    if not root:
+        raise ParseError("it is no sitemap: it is empty")
+
+
+def _entry(element: Any, is_sitemap: bool) -> Entry | None:
+    texts = {_name(child): (child.text or "").strip() for child in element}
+    address = texts.get("loc", "")
+    return Entry(address, _date(texts.get("lastmod", "")), is_sitemap) if _is_address(address) else None
+
+
+def _forget(element: Any) -> None:
+    """So that memory does not grow with the list."""
+    element.clear()
+    while element.getprevious() is not None:
+        del element.getparent()[0]
+
+
+def _name(element: Any) -> str:
+    """Without its namespace: many sites leave that out, or write it wrong."""
+    return str(element.tag).rpartition("}")[2].lower() if isinstance(element.tag, str) else ""
+
+
+def _date(text: str) -> datetime | None:
+    """W3C's forms of ISO 8601, a year or a month alone too."""
+    if short := _is_short_date(text):
+        text = f"{short[1]}-{short[2] or '01'}-01"
+    try:
+        date = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return date if date.tzinfo else date.replace(tzinfo=UTC)

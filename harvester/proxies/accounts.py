@@ -1,0 +1,115 @@
+"""The proxies that this installation has: gateways of vendors, and lists of single ones. From HARVESTER_* variables."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from pydantic import SecretStr
+
+from harvester.config import Config
+from harvester.exceptions import UsageError
+from harvester.proxies.exits import Account
+from harvester.proxies.spec import Tier, Vendor
+
+BRIGHTDATA = "brd.superproxy.io:33335"
+OXYLABS = {Tier.RESIDENTIAL: "pr.oxylabs.io:7777", Tier.MOBILE: "pr.oxylabs.io:7777"}
+"""Other products have a host of their own."""
+ZYTE = "api.zyte.com:8011"
+_SCHEMES = ("http", "https")
+_ACCESS = re.compile(
+    r"(?P<tier>[a-z]+)=(?P<user>[^:\s]+):(?P<password>\S+?)(?:@(?P<host>[A-Za-z0-9.-]+:\d+))?"
+).fullmatch
+
+
+class Proxy(NamedTuple):
+    """A gateway, which has many exits, or one proxy of a list, which has one."""
+
+    name: str
+    """For people: no credentials are in it. Unique among those of a vendor."""
+    account: Account
+    country: str = ""
+    """Where a listed one stands, if the list says so."""
+
+
+def proxies_of(config: Config, vendor: Vendor, tier: Tier) -> tuple[Proxy, ...]:
+    """What may be used. Raises UsageError, which names the variable or the line, when there is nothing."""
+    if vendor is Vendor.LIST:
+        return _listed(config.proxies_file, tier)
+    if vendor is Vendor.ZYTE:
+        key = _secret(config.zyte_api_key, "HARVESTER_ZYTE_API_KEY", vendor)
+        return (Proxy("zyte", Account(f"http://{ZYTE}", key)),)
+    if vendor is Vendor.BRIGHTDATA:
+        customer = _secret(config.brightdata_customer, "HARVESTER_BRIGHTDATA_CUSTOMER", vendor)
+        zones, variable = config.brightdata_zones, "HARVESTER_BRIGHTDATA_ZONES"
+        before, host = f"brd-customer-{customer}-zone-", BRIGHTDATA
+    else:
+        zones, variable = config.oxylabs_users, "HARVESTER_OXYLABS_USERS"
+        before, host = "customer-", OXYLABS.get(tier, "")
+    for access in _accesses(_secret(zones, variable, vendor), variable):
+        if access["tier"] == tier:
+            address = access["host"] or host
+            if not address:
+                raise UsageError(f"{variable}: the access of the tier {tier} needs an @host:port at its end.")
+            user, password = unquote(access["user"]), unquote(access["password"])
+            return (Proxy(f"{vendor}-{tier}", Account(f"http://{address}", before + user, password)),)
+    raise UsageError(f"{variable} has no access of the tier {tier}, which a site's entry wants.")
+
+
+def _accesses(text: str, variable: str) -> Iterator[dict[str, str]]:
+    for number, word in enumerate(text.split(), 1):
+        match = _ACCESS(word)
+        if match is None or match["tier"] not in set(Tier) - {Tier.NONE}:
+            raise UsageError(
+                f"{variable}: entry {number} is not like tier=user:password or tier=user:password@host:port."
+            )
+        yield match.groupdict(default="")
+
+
+def _secret(secret: SecretStr | None, variable: str, vendor: Vendor) -> str:
+    value = secret.get_secret_value().strip() if secret else ""
+    if not value:
+        raise UsageError(f"A site's entry wants proxies of {vendor}. Set {variable}.")
+    return value
+
+
+def _listed(path: Path | None, tier: Tier) -> tuple[Proxy, ...]:
+    if path is None:
+        raise UsageError("A site's entry wants proxies of a list. Set HARVESTER_PROXIES_FILE.")
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"HARVESTER_PROXIES_FILE: {path} cannot be read: {error}.") from None
+    found: dict[str, Proxy] = {}
+    for number, line in enumerate(lines, 1):
+        words = line.split()
+        if words and not words[0].startswith("#"):
+            name, of_tier, proxy = _read(words, f"{path}, line {number}")
+            if of_tier is tier:
+                name = name if name not in found else f"{name}#{number}"  # one gateway, several users
+                found[name] = proxy._replace(name=name)
+    if not found:
+        raise UsageError(f"{path} has no proxy of the tier {tier}, which a site's entry wants.")
+    return tuple(found.values())
+
+
+def _read(words: list[str], place: str) -> tuple[str, Tier, Proxy]:
+    """The line's content is in no message: it holds a password."""
+    address, of_tier, country = (*words, *("", "")[: max(0, 3 - len(words))])[:3]
+    parts = urlsplit(address if "://" in address else f"http://{address}")
+    try:
+        port = parts.port
+    except ValueError:
+        port = None
+    if parts.scheme not in _SCHEMES:
+        raise UsageError(f"{place}: proxies are spoken to by http or https, not by {parts.scheme}.")
+    if not parts.hostname or not port or len(words) > 3:
+        raise UsageError(f"{place}: not like http://user:password@host:port, tier, country.")
+    if of_tier not in ("", *(set(Tier) - {Tier.NONE})):
+        raise UsageError(f"{place}: {of_tier} is none of the tiers datacenter, isp, residential, mobile.")
+    if not re.fullmatch(r"([a-z]{2})?", country):
+        raise UsageError(f"{place}: a country has two small letters.")
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    account = Account(f"{parts.scheme}://{host}:{port}", unquote(parts.username or ""), unquote(parts.password or ""))
+    return f"{host}:{port}", Tier(of_tier or Tier.DATACENTER), Proxy(f"{host}:{port}", account, country)

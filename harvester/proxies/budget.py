@@ -1,0 +1,164 @@
+"""Which tier a request goes by, and what may be spent: known to all workers of one Redis, changed in one step.
+
+What a request will cost is taken before it leaves, and put right when it has come to its end; so the requests that are
+under way cannot spend what is not there. A worker that dies has spent what it took.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from functools import cache, partial
+from hashlib import sha1
+from importlib.resources import files
+from typing import Any
+
+from redis.asyncio import Redis, RedisCluster
+from redis.exceptions import NoScriptError, RedisError
+from scrapy import signals
+from scrapy.crawler import Crawler
+
+from harvester.config import Config
+from harvester.ending import Stopped, end, is_ending
+from harvester.exceptions import HarvesterError
+from harvester.frontier.connection import RedisPatience, connect, unavailable
+from harvester.frontier.scripts import Script
+from harvester.proxies.spec import Tier
+from harvester.sites import Site
+
+logger = logging.getLogger(__name__)
+
+UNKNOWN_BYTES = 100_000
+"""Taken for a request as long as none of the day has come to its end."""
+CLOSE_S = 5.0
+"""How long the end of a run waits for the last costs to be told."""
+
+
+@dataclass(slots=True, eq=False)
+class Ticket:
+    """A request may leave by this tier."""
+
+    site: Site
+    tier: Tier
+    climbed: bool
+    """Whether it left by this tier before, or a cheaper one was of no use to it."""
+    probe: bool
+    """Whether it tries a tier cheaper than the one that is known to work."""
+    day: int
+    taken: int
+    """Bytes."""
+    settled: bool = False
+
+
+@dataclass(slots=True)
+class Spent:
+    """Nothing may be spent any more today."""
+
+    what: str
+    """`requests`, `megabytes` or `usd`."""
+    seconds: float
+    """Until the next day."""
+
+
+class Budgets:
+    """Those of all sites."""
+
+    def __init__(self, crawler: Crawler, config: Config) -> None:
+        self._crawler = crawler
+        self._config = config
+        self._patiently = RedisPatience(crawler, config)
+        self._redis: asyncio.Task[Redis | RedisCluster] | None = None
+        self._telling: set[asyncio.Task[None]] = set()
+        crawler.signals.connect(self.close, signals.spider_closed)
+
+    async def take(self, site: Site, least: Tier | None) -> Ticket | Spent:
+        """The tier for a request of the site, at least `least`. Raises Stopped when the run ends meanwhile."""
+        proxying = site.proxying
+        first = proxying.tiers.index(least) if least in proxying.tiers else 0
+        budget = proxying.budget
+        limits = (
+            -1 if budget.requests is None else budget.requests,
+            -1 if budget.megabytes is None else int(budget.megabytes * 1e6),
+            -1 if budget.usd is None else budget.usd,
+        )
+        again_s = max(1, int(proxying.cheaper_again_s))
+        tiers = [word for tier in proxying.tiers for word in (tier.value, *_prices(site, tier))]
+        try:
+            answer = await self._run("take", site, first, *limits, UNKNOWN_BYTES, again_s, *tiers)
+        except (HarvesterError, RedisError) as error:
+            self._give_up(error)
+            raise Stopped("the crawl is being stopped") from None
+        index, probe, taken, day, left, spent = answer
+        if index < 0:
+            return Spent(spent.decode() if isinstance(spent, bytes) else spent, float(left))
+        return Ticket(site, proxying.tiers[index], first > 0, bool(probe), day, taken)
+
+    def settle(self, ticket: Ticket, received: int | None) -> None:
+        """The request has come to its end; `received` bytes, None: it never left."""
+        if ticket.settled:
+            return
+        ticket.settled = True
+        prices = _prices(ticket.site, ticket.tier)
+        if prices[0] >= 0:
+            cost = (ticket.day, ticket.taken, -1 if received is None else received, *prices)
+            self._tell(self._run("settle", ticket.site, *cost))
+
+    def works(self, ticket: Ticket) -> None:
+        """The site answered by this tier."""
+        if ticket.climbed or ticket.probe:
+            proxying = ticket.site.proxying
+            told = (ticket.tier.value, int(ticket.probe), int(max(1, proxying.cheaper_again_s)))
+            self._tell(self._run("works", ticket.site, *told, *(tier.value for tier in proxying.tiers)))
+
+    async def close(self) -> None:
+        """Tells what is left to be told."""
+        if self._telling:
+            await asyncio.wait(self._telling, timeout=CLOSE_S)
+        if self._redis:
+            with contextlib.suppress(RedisError, OSError, HarvesterError):
+                await (await self._redis).aclose()
+
+    def _tell(self, telling: Coroutine[Any, Any, Any]) -> None:
+        async def tell() -> None:
+            try:
+                await telling
+            except (HarvesterError, RedisError) as error:
+                self._give_up(error)
+
+        task = asyncio.ensure_future(tell())
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
+
+    def _give_up(self, error: HarvesterError | RedisError) -> None:
+        if not is_ending(self._crawler):
+            error = error if isinstance(error, HarvesterError) else unavailable(error)
+            logger.error("%s", error)
+            end(self._crawler, "service_error", error.exit_code)
+
+    async def _run(self, name: str, site: Site, *arguments: str | float) -> Any:
+        return await self._patiently(partial(self._ask, _script(name), f"harvester:{{{site.name}}}:proxies", arguments))
+
+    async def _ask(self, script: Script, key: str, arguments: tuple[str | float, ...]) -> Any:
+        if self._redis is None or (self._redis.done() and self._redis.exception()):
+            # In a thread: it may have to start the private server.
+            self._redis = asyncio.ensure_future(asyncio.to_thread(connect, self._config))
+        redis = await self._redis
+        try:
+            return await redis.evalsha(script.sha, 1, key, *arguments)
+        except NoScriptError:
+            return await redis.eval(script.text, 1, key, *arguments)
+
+
+def _prices(site: Site, tier: Tier) -> tuple[float, float]:
+    """Usd a request and a byte; -1: it costs nothing and counts for nothing."""
+    if tier is Tier.NONE:
+        return -1, 0
+    price = site.proxying.prices.of(tier)
+    return (price.usd_per_request, price.usd_per_gb / 1e9) if price else (0, 0)
+
+
+@cache
+def _script(name: str) -> Script:
+    text = files("harvester.proxies").joinpath("lua", f"{name}.lua").read_text(encoding="utf-8")
+    return Script(text, sha1(text.encode(), usedforsecurity=False).hexdigest())

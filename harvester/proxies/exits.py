@@ -1,0 +1,83 @@
+"""What must be said to a proxy so that it gives what a ProxySpec wishes: one encoder for each vendor. Pure."""
+
+from base64 import b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2s
+from uuid import UUID
+
+from harvester.proxies.spec import ProxySpec, Tier, Vendor
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """An access to a vendor's gateway, or to one proxy of a list. Its repr shows no credentials."""
+
+    address: str
+    """As `http://pr.oxylabs.io:7777`."""
+    user: str = field(default="", repr=False)
+    password: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """A proxy, and how one is let in. Its repr shows no credentials: user names hold customer ids."""
+
+    address: str
+    user: str = field(default="", repr=False)
+    password: str = field(default="", repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Sent with the request; the vendor takes them off."""
+
+    @property
+    def authorization(self) -> str:
+        """The value of Proxy-Authorization; empty when the proxy wants none."""
+        if not self.user:
+            return ""
+        return "Basic " + b64encode(f"{self.user}:{self.password}".encode("latin-1")).decode("ascii")
+
+
+def exit_of(spec: ProxySpec, account: Account) -> Exit:
+    """The exit that the vendor's account gives for the wish. `spec.tier` is not none."""
+    assert spec.tier is not Tier.NONE
+    user, headers = _ENCODERS[spec.vendor](spec, account.user)
+    return Exit(account.address, user, account.password, headers)
+
+
+def _brightdata(spec: ProxySpec, user: str) -> tuple[str, dict[str, str]]:
+    """`brd-customer-<id>-zone-<zone>-country-us-state-ny-city-newyork-zip-10001-session-<id>`"""
+    geo = spec.geo
+    options = {"country": geo.country, "state": geo.state, "city": geo.city.replace("_", ""), "zip": geo.zip}
+    options["ip" if spec.strict else "session"] = spec.session_id
+    return _with_options(user, options), {}
+
+
+def _oxylabs(spec: ProxySpec, user: str) -> tuple[str, dict[str, str]]:
+    """`customer-<user>-cc-US-st-us_new_york-city-new_york-sessid-<id>-sesstime-<minutes>`"""
+    geo = spec.geo
+    options = {"cc": geo.country.upper(), "st": f"{geo.country}_{geo.state}" if geo.state else "", "city": geo.city}
+    options["sessid_oneip" if spec.strict else "sessid"] = spec.session_id
+    options["sesstime"] = str(spec.session_ttl or "")
+    return _with_options(user, options), {}
+
+
+def _zyte(spec: ProxySpec, user: str) -> tuple[str, dict[str, str]]:
+    """The API key is the user, and the password is empty; the rest is in headers."""
+    headers = {"Zyte-IPType": spec.tier.value}
+    if spec.geo.country:
+        headers["Zyte-Geolocation"] = spec.geo.country.upper()
+    if spec.session_id:  # which is a UUID there
+        digest = blake2s(spec.session_id.encode(), digest_size=16).digest()
+        headers["Zyte-Session-ID"] = str(UUID(bytes=digest, version=4))
+    return user, headers
+
+
+def _list(spec: ProxySpec, user: str) -> tuple[str, dict[str, str]]:
+    return user, {}
+
+
+_ENCODERS = {Vendor.BRIGHTDATA: _brightdata, Vendor.OXYLABS: _oxylabs, Vendor.ZYTE: _zyte, Vendor.LIST: _list}
+
+
+def _with_options(user: str, options: Mapping[str, str]) -> str:
+    return "-".join([user, *(f"{name}-{value}" for name, value in options.items() if value)])

@@ -1,0 +1,1 @@
+"""Who asks a site: identities of cookies, headers and logins, their health, and how they are had and kept."""

@@ -1,0 +1,71 @@
+"""Signing in by steps in a browser. The browser itself is another part's; here is what is asked of it."""
+
+import json
+from pathlib import Path
+from typing import Any, Protocol
+from weakref import WeakKeyDictionary
+
+from scrapy.crawler import Crawler
+
+from harvester.exceptions import UsageError
+from harvester.sessions.cookies import Jar
+from harvester.sessions.credentials import Credentials
+from harvester.sessions.kept import KeptFile
+from harvester.sessions.recipes import LoginFailed
+from harvester.sessions.state import Session
+from harvester.sites import Site
+
+
+class SignIn(Protocol):
+    """What the browser part offers."""
+
+    async def __call__(
+        self, site: Site, credentials: Credentials, *, proxy_session: str, storage_state: dict[str, Any] | None
+    ) -> dict[str, Any]:
+        """Takes the steps of `site.identities.browser` in a fresh context (or one with `storage_state`).
+
+        Returns Playwright's storage_state when the sign of success is there. Raises LoginRefused when the site
+        says no to the credentials, LoginFailed when nothing can be told.
+        """
+
+
+sign_ins: WeakKeyDictionary[Crawler, SignIn] = WeakKeyDictionary()
+"""By crawler. The browser part puts itself here when it is opened."""
+
+
+class BrowserLogin:
+    """Has a browser sign in, and keeps its storage_state in a file that Playwright reads."""
+
+    def __init__(
+        self, crawler: Crawler, site: Site, credentials: Credentials, proxy_session: str, storage_state: Path
+    ) -> None:
+        if crawler not in sign_ins:
+            raise UsageError(
+                f"{site.name} is signed in to by a browser, which needs the browser extra:"
+                " pip install 'harvester[browser]'"
+            )
+        self._sign_in = sign_ins[crawler]
+        self._site = site
+        self._credentials = credentials
+        self._proxy_session = proxy_session
+        self._file = KeptFile(storage_state)
+
+    async def sign_in(self, old: Session | None) -> Session:
+        before = _read(self._file) if old else None
+        state = await self._sign_in(
+            self._site, self._credentials, proxy_session=self._proxy_session, storage_state=before
+        )
+        try:
+            session = Session(Jar(state["cookies"]), {})
+        except (KeyError, TypeError) as error:
+            raise LoginFailed(f"the browser gave no storage_state: {error!r}") from None
+        self._file.write(json.dumps(state))
+        return session
+
+
+def _read(file: KeptFile) -> dict[str, Any] | None:
+    try:
+        state = json.loads(file.read() or b"null")
+    except ValueError:
+        return None
+    return state if isinstance(state, dict) else None

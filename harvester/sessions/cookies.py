@@ -1,0 +1,83 @@
+"""A jar of cookies that can be kept, in the form in which browsers (Playwright) keep theirs."""
+
+from http.cookiejar import Cookie, DefaultCookiePolicy
+from typing import Any
+
+from scrapy import Request
+from scrapy.http import Response
+from scrapy.http.cookies import CookieJar
+
+LOCAL = ".local"
+"""What http.cookiejar puts behind hosts without a dot."""
+
+
+class Jar:
+    """The cookies of one session. No list of public suffixes is asked: cookies go to the site's own hosts only."""
+
+    def __init__(self, cookies: list[dict[str, Any]] | None = None) -> None:
+        self._jar = CookieJar(DefaultCookiePolicy())
+        for cookie in cookies or ():
+            self._jar.set_cookie(_cookie(cookie))
+
+    def put_on(self, request: Request) -> None:
+        """Sets the header Cookie, unless it has one."""
+        self._jar.add_cookie_header(request)
+
+    def take_in(self, response: Response, request: Request) -> bool:
+        """What the answer sets. Whether it sets anything."""
+        if not response.headers.getlist("Set-Cookie"):
+            return False
+        self._jar.extract_cookies(response, request)
+        return True
+
+    def has(self, name: str) -> bool:
+        """Whether there is a cookie of this name, with a value."""
+        return any(cookie.name == name and cookie.value for cookie in self._jar)
+
+    def kept(self) -> list[dict[str, Any]]:
+        """As in the `cookies` of Playwright's storage_state."""
+        return [_as_browsers(cookie) for cookie in self._jar]
+
+    def __len__(self) -> int:
+        return len(self._jar)
+
+
+def _as_browsers(cookie: Cookie) -> dict[str, Any]:
+    bare = cookie.domain.removesuffix(LOCAL)
+    rest: dict[str, Any] = getattr(cookie, "_rest", {})
+    same_site = str(next((value for name, value in rest.items() if name.lower() == "samesite"), "")).capitalize()
+    return {
+        "name": cookie.name,
+        "value": cookie.value or "",
+        "domain": cookie.domain if "." in bare.lstrip(".") else bare,
+        "path": cookie.path,
+        "expires": float(cookie.expires) if cookie.expires is not None else -1,
+        "httpOnly": any(name.lower() == "httponly" for name in rest),
+        "secure": bool(cookie.secure),
+        "sameSite": same_site if same_site in ("Strict", "None") else "Lax",
+    }
+
+
+def _cookie(kept: dict[str, Any]) -> Cookie:
+    domain = str(kept["domain"])
+    expires = kept.get("expires", -1)
+    lasts = isinstance(expires, (int, float)) and expires >= 0
+    rest = {"SameSite": str(kept.get("sameSite") or "Lax")} | ({"HttpOnly": ""} if kept.get("httpOnly") else {})
+    return Cookie(
+        version=0,
+        name=str(kept["name"]),
+        value=str(kept["value"]),
+        port=None,
+        port_specified=False,
+        domain=domain if "." in domain.lstrip(".") else domain + LOCAL,
+        domain_specified=domain.startswith("."),
+        domain_initial_dot=domain.startswith("."),
+        path=str(kept.get("path") or "/"),
+        path_specified=True,
+        secure=bool(kept.get("secure")),
+        expires=int(expires) if lasts else None,
+        discard=not lasts,
+        comment=None,
+        comment_url=None,
+        rest=rest,
+    )

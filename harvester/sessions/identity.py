@@ -1,0 +1,345 @@
+"""One identity: its session, kept and shared by processes; had by a login when there is none, and by one login only."""
+
+import asyncio
+import hashlib
+import logging
+import random
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+from scrapy import Request
+from scrapy.http import Response
+
+from harvester.sessions.cookies import Jar
+from harvester.sessions.credentials import Credentials, variables
+from harvester.sessions.health import Health
+from harvester.sessions.kept import Pause
+from harvester.sessions.recipes import Fetch, LoginFailed, LoginRefused, Recipe, shows
+from harvester.sessions.state import Session, State, StateFile
+from harvester.sites import Site
+
+logger = logging.getLogger(__name__)
+
+HOUR_S = 3600.0
+REFUSAL_KEPT_S = 600.0
+"""How long other processes and later runs believe that the credentials are wrong, and do not try them."""
+MOST_BACKOFF_S = 300.0
+"""Between logins that fail by the network: 1 second, doubled each time, at most this."""
+SAVE_S = 1.0
+"""How often changed cookies are kept, at most. Those of a serial site are kept after each answer."""
+
+
+class NotNow(Exception):
+    """There is no session, and there may be one later. Raised by `ready`."""
+
+    def __init__(self, until: float, said: str) -> None:
+        super().__init__(said)
+        self.until = until
+        """Seconds of the epoch."""
+
+
+class Identity:
+    """Ask `ready()` before each use; call `expire()` when the site no longer knows the session."""
+
+    def __init__(
+        self,
+        site: Site,
+        name: str,
+        file: Path,
+        credentials: Credentials | None,
+        recipe_of: Callable[[str, Fetch], Recipe],
+        fetch: Callable[..., Awaitable[Response]],
+        pause: Pause,
+        count: Callable[[str], None],
+    ) -> None:
+        self.site = site
+        self.name = name
+        self.in_use = 0
+        self.used_at = 0.0
+        self.ended: LoginRefused | None = None
+        self.session: Session | None = None
+        self._table = site.identities
+        self._credentials = credentials
+        self._pause = pause
+        self._count = count
+        self._file = StateFile(file)
+        self._turns = FileLock(file.with_suffix(".turn.lock"), timeout=0, thread_local=False)
+        self._state = self._file.read()
+        self.health = Health(*self._state.health)
+        self._fetch: Fetch = partial(fetch, proxy_session=self._state.proxy_session)
+        self._recipe = recipe_of(self._state.proxy_session, self._fetch)
+        self._turn = asyncio.Lock()
+        self._expired = ""
+        """Generation of the session that the site no longer knows."""
+        self._check_at = 0.0
+        self._wait_until = 0.0
+        """Without a session: until then there will be none."""
+        self._unsaved_since = 0.0
+        self._sent: deque[float] = deque()
+        """When requests of the current window were sent."""
+
+    def __repr__(self) -> str:
+        return f"<Identity {self.site.name}/{self.name}>"
+
+    @property
+    def proxy_session(self) -> str:
+        """By which a proxy gives it the same address each time."""
+        return self._state.proxy_session
+
+    @property
+    def storage_state(self) -> Path:
+        """Where a browser's storage_state is kept."""
+        return self._file.kept.path.with_suffix(".storage.json")
+
+    # Load --------------------------------------------------------------------------------------------------
+
+    def free_at(self, now: float) -> float:
+        """When it may send another request, as far as time decides it; `inf` when an answer must come first."""
+        if self.in_use >= (1 if self._table.serial else self._table.at_once):
+            return float("inf")
+        at = max(now, self.health.rest_until, self._wait_until if self.session is None else 0.0)
+        if self._table.requests:
+            while self._sent and self._sent[0] <= now - self._table.window_s:
+                self._sent.popleft()
+            if len(self._sent) >= self._table.requests:
+                at = max(at, self._sent[0] + self._table.window_s)
+        return at
+
+    def begin(self, chain: str, now: float, *, begun: bool = False) -> bool:
+        """Takes it for a request. False: another process or another chain has the cookie jar of a serial site."""
+        if self._table.serial and not self._begin_alone(chain, now, begun):
+            return False
+        self.in_use += 1
+        self.used_at = now
+        if self._table.requests:
+            self._sent.append(now)
+        return True
+
+    def end(self, chain: str, now: float) -> None:
+        """The request has come to its end; `chain` is the chain that goes on."""
+        self.in_use -= 1
+        if self._table.serial:
+            self._state.chain, self._state.chain_at = chain, now if chain else 0.0
+            self._save()
+            self._turns.release()
+        elif self._unsaved_since and now - self._unsaved_since >= SAVE_S:
+            self.save()
+
+    def give_back(self) -> None:
+        """The request was not sent."""
+        self.in_use -= 1
+        if self._table.serial:
+            self._turns.release()
+
+    def knows(self, generation: str) -> bool:
+        """Whether a session may still be good, here or in another process."""
+        self.look()
+        known = self.session.generation if self.session is not None else self._state.generation
+        return generation == known and generation != self._expired
+
+    def has_lost(self, chain: str) -> bool:
+        """Whether the cookie jar of a serial site no longer belongs to a chain that had it."""
+        return self._table.serial and self._state.chain != chain
+
+    def _begin_alone(self, chain: str, now: float, begun: bool) -> bool:
+        try:
+            self._turns.acquire()
+        except Timeout:
+            return False
+        self.look()
+        state = self._state
+        unbound = not state.chain or now - state.chain_at >= self._table.chain_idle_s
+        if state.chain == chain or (unbound and not begun):
+            return True
+        self._turns.release()
+        return False
+
+    # The session -------------------------------------------------------------------------------------------
+
+    async def ready(self) -> Session:
+        """A session to use now. Raises LoginRefused, and NotNow."""
+        self.look()
+        if (session := self._usable()) is not None:
+            return session
+        async with self._turn:
+            if (session := self._usable()) is not None:
+                return session
+            if self.ended:
+                raise LoginRefused(str(self.ended))
+            if self.session is None and time.time() < self._wait_until:
+                raise NotNow(self._wait_until, "logins fail")
+            await self._pause(0.0, "")  # gives up for those who were in the queue when the crawl was stopped
+            async with self._file.kept.alone(self._pause, f"logging in to {self.site.name} as {self.name}"):
+                try:
+                    return await self._had()
+                except NotNow as refusal:
+                    self._wait_until = refusal.until
+                    raise
+
+    def expire(self, generation: str) -> bool:
+        """The site no longer knows the session of this generation. Of many callers the first gets True."""
+        if self.session is None or self.session.generation != generation:
+            return False
+        self._expired, self.session = generation, None
+        return True
+
+    def accepted(self, generation: str, sent_at: float) -> None:
+        """A request that was sent then was let in."""
+        if self.session is not None and self.session.generation == generation:
+            self.session.let_in_at = max(sent_at, self.session.let_in_at)
+
+    def lets_in(self, generation: str, sent_at: float) -> bool:
+        """Whether a request that was sent later was let in, so that the session has not ended."""
+        session = self.session
+        return session is not None and session.generation == generation and session.let_in_at > sent_at
+
+    def take_in(self, session: Session, response: Response, request: Request) -> None:
+        """The cookies that an answer sets."""
+        if session.jar.take_in(response, request) and session is self.session and not self._unsaved_since:
+            self._unsaved_since = time.time()
+
+    def look(self) -> None:
+        """Takes over what another process has written."""
+        if not self._file.changed():
+            return
+        state = self._state = self._file.read()
+        session = self.session
+        if session is None:
+            return
+        if state.generation == session.generation:
+            if not self._unsaved_since:
+                session.jar = Jar(state.cookies)
+        elif state.generation not in ("", self._expired):
+            self.session = state.session()
+
+    def save(self) -> None:
+        """Keeps changed cookies and health, unless another process has a newer session."""
+        lock = FileLock(self._file.kept.lock_path, timeout=0, thread_local=False)
+        try:
+            with lock:
+                stored = self._file.read() if self._file.changed() else self._state
+                if stored.generation == self._state.generation:
+                    self._save()
+        except Timeout:
+            return  # it is being replaced
+
+    def _save(self) -> None:
+        if self.session is not None:
+            self._state.take(self.session)
+        self._state.health = self.health.kept()
+        self._file.write(self._state, synced=False)
+        self._unsaved_since = 0.0
+
+    def _usable(self) -> Session | None:
+        now = time.time()
+        session = self.session
+        if session is None or (session.renew_at and now >= session.renew_at):
+            return None
+        return session if self._table.check is None or now < self._check_at else None
+
+    async def _had(self) -> Session:
+        """The session that another process or an earlier run has left, else a new one. Nobody else is at it."""
+        state = self._state = self._file.read()
+        kept = state.session() if state.generation != self._expired else None
+        if self.session is not None and kept is not None and kept.generation == self.session.generation:
+            kept = self.session  # its cookies may be newer
+        if kept is not None and not (kept.renew_at and time.time() >= kept.renew_at) and await self._is_alive(kept):
+            if self.session is None:
+                self._count("resumed")
+            self.session = kept
+            return kept
+        return await self._signed_in(state, kept or state.session())
+
+    async def _is_alive(self, session: Session) -> bool:
+        """The heartbeat. A site that does not answer says nothing."""
+        check = self._table.check
+        if check is None:
+            return True
+        try:
+            answer = await self._fetch(Request(check.url, dont_filter=True), session)
+        except LoginFailed as error:
+            logger.warning("The session of %s at %s could not be checked: %s", self.name, self.site.name, error)
+        else:
+            if answer.status != 429 and answer.status < 500 and not shows(check.success, answer, session.jar):
+                self._expired = session.generation
+                return False
+        self._check_at = time.time() + check.every_s
+        return True
+
+    async def _signed_in(self, state: State, old: Session | None) -> Session:
+        now = time.time()
+        self.session = None
+        self._check_refusal(state, now)
+        if now < state.try_at:
+            raise NotNow(state.try_at, "logins fail")
+        state.logins = [at for at in state.logins if at > now - HOUR_S]
+        limited = self._table.kind != "anonymous"
+        if limited and len(state.logins) >= self._table.logins_per_hour:
+            until = state.logins[0] + HOUR_S
+            logger.warning("%s has logged in to %s often enough for this hour", self.name, self.site.name)
+            raise NotNow(until, f"{len(state.logins)} logins in the last hour")
+        state.logins.append(now)
+        if limited:
+            self._file.write(state)  # before it is tried, so that a crash that repeats itself is no storm of logins
+        try:
+            session = await self._recipe.sign_in(old)
+        except LoginRefused as error:
+            self._refused(state, error)
+        except LoginFailed as error:
+            self._failed(state, error)
+        except BaseException:
+            state.logins.pop()
+            self._file.write(state)
+            raise
+        state.take(session)
+        state.try_at, state.failures, state.refused = 0.0, 0, ""
+        state.health = self.health.kept()
+        state.chain = ""
+        self._file.write(state)
+        if limited:
+            logger.info("Logged in to %s as %s", self.site.name, self.name)
+            self._count("logins")
+        self.session, self._state = session, state
+        self._unsaved_since = 0.0
+        self._check_at = time.time() + (self._table.check.every_s if self._table.check else 0.0)
+        return session
+
+    def _check_refusal(self, state: State, now: float) -> None:
+        if state.refused and now - state.refused_at < REFUSAL_KEPT_S and state.refused_digest == self._digest(state):
+            self._end(state.refused)
+
+    def _refused(self, state: State, error: LoginRefused) -> None:
+        said = self._credentials.hide(str(error)) if self._credentials else str(error)
+        state.refused, state.refused_digest, state.refused_at = said, self._digest(state), time.time()
+        state.generation = ""
+        self._file.write(state)
+        self._count("refused")
+        self._end(said)
+
+    def _end(self, said: str) -> None:
+        wanted = " and ".join(variables(self.name))
+        self.ended = LoginRefused(
+            f"{self.site.name} refused the login of {self.name} ({said}). Correct {wanted}, and start again;"
+            f" the same credentials are tried again after {REFUSAL_KEPT_S / 60:.0f} minutes."
+        )
+        raise LoginRefused(str(self.ended)) from None
+
+    def _failed(self, state: State, error: LoginFailed) -> None:
+        state.logins.pop()
+        backoff_s = min(2.0 ** min(state.failures, 16), MOST_BACKOFF_S) * random.uniform(0.5, 1.0)
+        state.failures += 1
+        state.try_at = time.time() + max(backoff_s, error.wait_s or 0.0)
+        self._file.write(state)
+        self._count("failed")
+        wait_s = state.try_at - time.time()
+        logger.warning("The login of %s at %s failed: %s. Waiting %.1f s", self.name, self.site.name, error, wait_s)
+        raise NotNow(state.try_at, f"the login failed: {error}") from None
+
+    def _digest(self, state: State) -> str:
+        """By which credentials are known again. Slow on purpose."""
+        secret = self._credentials.secret() if self._credentials else b""
+        return hashlib.scrypt(secret, salt=state.proxy_session.encode(), n=2**14, r=8, p=1).hex()

@@ -1,0 +1,67 @@
+"""Workers of the spider `inputs`, each a process `scrapy crawl inputs`."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.sandbox.process import ROOT
+
+LONGEST_S = 240
+
+
+class Crawl:
+    """`async with Crawl(...) as crawl`: none of its workers outlives the block."""
+
+    def __init__(self, folder: Path, variables: Mapping[str, str], *arguments: str) -> None:
+        self._log = folder / "log"
+        self._folder = folder
+        self._command = ["-m", "scrapy", "crawl", "inputs"]
+        self._command += [word for argument in arguments for word in ("-a", argument)]
+        self._environment = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "SCRAPY_SETTINGS_MODULE": "tests.breaker.settings",
+            "HARVESTER_ALLOW_PRIVATE_HOSTS": "true",
+            "HARVESTER_REQUESTS_PER_SECOND": "0",
+            "HARVESTER_STATE_DIR": str(folder / "state"),
+            "NO_PROXY": "127.0.0.1",
+            **variables,
+        }
+        self.workers: list[asyncio.subprocess.Process] = []
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for worker in self.workers:
+            if worker.returncode is None:
+                worker.kill()
+            await worker.wait()
+
+    def also(self, url: str) -> None:
+        """Has workers that are started from now on crawl another site too."""
+        self._command = [f"{word},{url}" if word.startswith("urls=") else word for word in self._command]
+
+    async def start(self) -> asyncio.subprocess.Process:
+        with self._log.open("ab") as log:
+            worker = await asyncio.create_subprocess_exec(
+                sys.executable, *self._command, cwd=self._folder, env=self._environment, stdout=log, stderr=log
+            )
+        self.workers.append(worker)
+        return worker
+
+    async def ended(self) -> list[int]:
+        """Exit codes, when all workers that were not killed have ended."""
+        async with asyncio.timeout(LONGEST_S):
+            codes = [await worker.wait() for worker in self.workers]
+        return [code for code in codes if code >= 0]
+
+    @property
+    def said(self) -> str:
+        return self._log.read_text(errors="replace")

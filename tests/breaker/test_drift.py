@@ -1,0 +1,104 @@
+"""A site that answers 200 and has nothing to say any more is noticed, and one that always was so is not."""
+
+import asyncio
+from datetime import UTC, datetime
+
+import pytest
+
+from harvester.frontier.entries import Leased
+from harvester.frontier.store import Frontier
+from harvester.items import Provenance
+from harvester.outcomes import Outcome
+from tests.breaker.spiders import Parcel
+from tests.breaker.worker import QUICK, Worker
+from tests.frontier.pushes import push
+
+LARGE = QUICK.model_copy(update={"sample": 50})
+PROVENANCE = Provenance("https://s/1", datetime(2026, 1, 1, tzinfo=UTC), "inputs", "")
+
+
+async def _pages(worker: Worker, well: int, empty: int = 0, misread: int = 0, probe: bool = False) -> str:
+    """The breaker's state after so many pages, well mixed."""
+    outcomes = well * [Outcome.OK] + empty * [Outcome.EMPTY] + misread * [Outcome.LAYOUT_CHANGED]
+    for outcome in sorted(outcomes, key=lambda _: hash(object())):
+        worker.see(outcome, probe=probe)
+        worker.breakers.add_page(worker.site, outcome, probe)
+    await worker.exchange()
+    return await worker.state()
+
+
+async def _records(worker: Worker, number: int, owner: str | None, probe: bool = False) -> str:
+    for _ in range(number):
+        parcel = Parcel(did="did:web:s", provenance=PROVENANCE, number="1", owner=owner)
+        worker.breakers.add_records(worker.site, [parcel], probe)
+    await worker.exchange()
+    return await worker.state()
+
+
+async def _probe(worker: Worker) -> None:
+    """Leases what is let out, as soon as it is."""
+    async with asyncio.timeout(20):
+        leased: list[Leased] = []
+        while not leased:
+            await asyncio.sleep(0.02)
+            leased = await worker.lease(9)
+
+
+@pytest.fixture
+async def worker(frontier: Frontier) -> Worker:
+    worker = Worker(frontier, "worker-1", LARGE)
+    await worker.exchange([push(number, site="s") for number in range(10)])
+    return worker
+
+
+async def test_pages_that_are_all_empty_at_once_open_it(worker: Worker) -> None:
+    assert await _pages(worker, 40, 10) == "closed"
+    assert await _pages(worker, 40, 10) == "closed"
+    assert await _pages(worker, 0, 50) == "open"
+    (change,) = worker.changes
+    assert (change.cause, change.pages) == ("drift", (50, 50))
+
+
+async def test_pages_that_look_different_all_at_once_open_it_even_at_the_beginning(worker: Worker) -> None:
+    assert await _pages(worker, 5, 0, 45) == "open"
+
+
+@pytest.mark.parametrize("empty", [0, 20, 35, 48])
+async def test_a_site_with_many_empty_pages_is_asked_on(worker: Worker, empty: int) -> None:
+    for _ in range(6):
+        assert await _pages(worker, 50 - empty, empty) == "closed"
+
+
+async def test_a_site_that_is_empty_from_the_beginning_is_asked_on(worker: Worker) -> None:
+    assert await _pages(worker, 0, 200) == "closed"
+
+
+async def test_probes_with_something_in_them_close_it(worker: Worker) -> None:
+    await _pages(worker, 50)
+    assert await _pages(worker, 0, 50) == "open"
+    await _probe(worker)
+    assert await _pages(worker, 0, 2, probe=True) == "open"
+    await _probe(worker)
+    assert await _pages(worker, 1, 1, probe=True) == "closed"
+
+
+async def test_a_field_that_vanishes_opens_it_until_probes_have_it_again(worker: Worker) -> None:
+    for _ in range(2):
+        assert await _records(worker, 50, "Jane Doe") == "closed"
+    assert await _records(worker, 50, None) == "open"
+    (change,) = worker.changes
+    assert (change.cause, change.lost) == ("fields", [("parcel", "owner")])
+    await _probe(worker)
+    worker.see(Outcome.OK, 2, probe=True)
+    await worker.exchange()
+    assert await worker.state() == "half_open", "that they were answered says nothing of the field"
+    assert await _records(worker, 1, None, probe=True) == "open"
+    await _probe(worker)
+    assert await _records(worker, 1, "Jane Doe", probe=True) == "closed"
+
+
+async def test_a_field_that_was_always_rare_is_not_missed(worker: Worker) -> None:
+    await _records(worker, 40, None)
+    await _records(worker, 10, "Jane Doe")
+    for _ in range(3):
+        assert await _records(worker, 50, None) == "closed"

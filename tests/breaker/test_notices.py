@@ -1,0 +1,156 @@
+"""Each change is an event with a reason, and each opening is one alert."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+from pymongo.database import Database
+
+from harvester.breaker import notices
+from harvester.breaker.notices import Notices
+from harvester.breaker.words import extrapolation, reason
+from harvester.config import Config
+from harvester.frontier.entries import Change
+from tests.crawling import until
+from tests.monitors.conftest import HttpSink, sink
+
+__all__ = ["sink"]
+
+OPENED = Change(
+    id="1790000000000 s open",
+    site="s",
+    tier="",
+    before="closed",
+    after="open",
+    at=1_790_000_000.0,
+    cause="ratio",
+    by="",
+    until=1_790_000_060.0,
+    tried=512,
+    failed=430,
+    outcomes={"ok": 82, "blocked": 430},
+    window_s=300.0,
+    row=0,
+    pages=(0, 0),
+    lost=[],
+    said="HTTP 403",
+    left=99_488,
+    alone_s=0.0,
+)
+
+
+def test_an_opening_says_why_and_what_would_have_become_of_the_rest() -> None:
+    assert reason(OPENED) == "430 of 512 requests failed, the last one because of: HTTP 403."
+    assert extrapolation(OPENED) == (
+        "Of 512 tried in the last 5 min 430 failed (430 blocked); of the 99,488 that are left about 83,600 would fail."
+    )
+    row = OPENED._replace(cause="refusals", row=20, failed=20, outcomes={"ok": 492, "blocked": 20})
+    assert reason(row) == "It refused 20 requests in a row, the last one because of: HTTP 403."
+    assert extrapolation(row) == (
+        "Of 512 tried in the last 5 min 20 failed (20 blocked), and so did the last 20 in a row: "
+        "of the 99,488 that are left probably all would fail."
+    )
+    drift = OPENED._replace(cause="drift", pages=(50, 49))
+    assert extrapolation(drift).startswith("Of the last 50 pages 49 had nothing in them; of the 99,488 that are left")
+    fields = OPENED._replace(cause="fields", lost=[("parcel", "owner")])
+    assert reason(fields) == "Its records have lost what nearly all had: parcel.owner."
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"before": "half_open", "after": "open"}, "A probe failed, the last one because of: HTTP 403."),
+        ({"before": "open", "after": "half_open"}, "Its time is over; a few requests find out whether it answers."),
+        ({"after": "closed", "alone_s": 600.0}, "The probes went well, 10 min after it was first left alone."),
+        ({"after": "held", "by": "jane"}, "jane wanted it so."),
+    ],
+)
+def test_every_other_change_has_a_reason_and_no_extrapolation(changed: dict[str, Any], said: str) -> None:
+    change = OPENED._replace(**changed)
+    assert reason(change) == said
+    assert extrapolation(change) == ""
+
+
+class House:
+    """The workers of one crawl, as far as they tell people of changes."""
+
+    def __init__(self, config: Config) -> None:
+        self.told: list[str] = []
+        self.workers = [Notices(config, "inputs", self.told.append) for _ in range(3)]
+
+    async def tell(self, change: Change, workers: int = 3) -> None:
+        """So many of them are given the same change."""
+        for worker in self.workers[:workers]:
+            worker.tell([change])
+        await until(lambda: len(self.told) == workers)
+        self.told.clear()
+
+
+@pytest.fixture
+async def house(config: Config, sink: HttpSink, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[House]:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    house = House(config.model_copy(update={"alert_webhook_url": SecretStr(sink.url)}))
+    yield house
+    for worker in house.workers:
+        await worker.close()
+
+
+async def test_a_change_that_many_workers_were_given_is_one_event_and_one_alert(
+    house: House, sink: HttpSink, mongodb: Database[dict[str, Any]]
+) -> None:
+    await house.tell(OPENED)
+    (event,) = mongodb["events"].find()
+    assert event["_id"] == "inputs 1790000000000 s open"
+    assert (event["site"], event["from"], event["to"], event["cause"]) == ("s", "closed", "open", "ratio")
+    assert event["counts"] == {"ok": 82, "blocked": 430}
+    assert event["evidence"] == "HTTP 403"
+    assert event["alerted_at"] is not None
+    (post,) = sink.posts
+    assert post.body["event"] == "breaker"
+    assert post.body["extrapolation"] == event["extrapolation"]
+    assert post.body["until"] == "2026-09-21T14:14:20+00:00"
+
+
+@pytest.mark.parametrize(
+    "changed", [{"before": "half_open"}, {"after": "half_open"}, {"after": "closed"}, {"by": "jane"}]
+)
+async def test_only_an_opening_that_nobody_wanted_is_an_alert(
+    house: House, sink: HttpSink, mongodb: Database[dict[str, Any]], changed: dict[str, Any]
+) -> None:
+    await house.tell(OPENED._replace(**changed))
+    assert mongodb["events"].count_documents({}) == 1
+    assert sink.posts == []
+
+
+async def test_an_alert_that_a_lost_worker_did_not_send_is_sent_by_another(
+    house: House, sink: HttpSink, mongodb: Database[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    event = notices.document("inputs", OPENED)
+    mongodb["events"].insert_one(event | {"alerting_at": datetime.now(UTC)})
+    await house.tell(OPENED)
+    assert sink.posts == []
+    monkeypatch.setattr(notices, "SENDING_S", -1)
+    await house.tell(OPENED, workers=1)
+    assert len(sink.posts) == 1
+
+
+async def test_an_event_waits_for_mongodb(
+    config: Config, mongodb: Database[dict[str, Any]], mongodb_uri: str, free_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notices, "AGAIN_S", 0.05)
+    monkeypatch.setattr(notices, "DATABASE_S", 0.3)
+    away = SecretStr(f"mongodb://127.0.0.1:{free_port}")
+    told: list[str] = []
+    worker = Notices(config.model_copy(update={"mongodb_uri": away}), "inputs", told.append)
+    worker.tell([OPENED])
+    await asyncio.sleep(1)
+    assert told == []
+    assert worker._database is not None
+    await worker._database.client.close()
+    worker._config, worker._database = config, None
+    await until(lambda: bool(told))
+    await worker.close()
+    assert mongodb["events"].count_documents({}) == 1

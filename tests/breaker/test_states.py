@@ -1,0 +1,332 @@
+"""The breaker's states: every event in every state leads where the table says, and requests are parked accordingly."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from harvester.frontier.entries import Dead, Done, Release
+from harvester.frontier.store import Frontier
+from harvester.outcomes import Outcome
+from harvester.sites.breaking import Breaking
+from tests.breaker.worker import QUICK, Worker
+from tests.frontier.pushes import push
+
+RULES = QUICK.rules()
+LONG = QUICK.model_copy(update={"open_seconds": 60.0})
+
+
+async def _nothing(worker: Worker) -> None:
+    await worker.exchange()
+
+
+async def _some_refusals(worker: Worker) -> None:
+    worker.see(Outcome.BLOCKED, 4)
+    await worker.exchange()
+
+
+async def _many_refusals(worker: Worker) -> None:
+    worker.see(Outcome.BLOCKED, 5)
+    await worker.exchange()
+
+
+async def _good(worker: Worker) -> None:
+    worker.see(Outcome.OK, 30)
+    await worker.exchange()
+
+
+async def _probes(worker: Worker, *outcomes: Outcome) -> None:
+    for lease in await worker.lease(10):
+        assert lease.probe
+    for outcome in outcomes:
+        worker.see(outcome, probe=True)
+    await worker.exchange()
+
+
+async def _by_hand(worker: Worker, state: str) -> None:
+    await worker.frontier.set_breaker("s", worker.site.breaking.rules(), state, "a person")
+    await worker.exchange()
+
+
+async def _time(worker: Worker) -> None:
+    await asyncio.sleep(0.15)
+    await worker.exchange()
+
+
+EVENTS: dict[str, Callable[[Worker], Awaitable[None]]] = {
+    "nothing": _nothing,
+    "some refusals": _some_refusals,
+    "many refusals": _many_refusals,
+    "good answers": _good,
+    "a probe did well": lambda worker: _probes(worker, Outcome.OK),
+    "the probes did well": lambda worker: _probes(worker, Outcome.OK, Outcome.NOT_FOUND),
+    "a probe failed": lambda worker: _probes(worker, Outcome.OK, Outcome.CHALLENGE),
+    "a probe was asked to wait": lambda worker: _probes(worker, Outcome.RATE_LIMITED, Outcome.OK),
+    "opened": lambda worker: _by_hand(worker, "open"),
+    "closed": lambda worker: _by_hand(worker, "closed"),
+    "held": lambda worker: _by_hand(worker, "held"),
+}
+LEADS_TO = {
+    ("closed", "many refusals"): "open",
+    ("closed", "opened"): "open",
+    ("closed", "held"): "held",
+    ("open", "closed"): "closed",
+    ("open", "held"): "held",
+    ("half_open", "the probes did well"): "closed",
+    ("half_open", "a probe failed"): "open",
+    ("half_open", "opened"): "open",
+    ("half_open", "closed"): "closed",
+    ("half_open", "held"): "held",
+    ("held", "opened"): "open",
+    ("held", "closed"): "closed",
+}
+"""All events that change a state; whatever is not here leaves it as it is."""
+
+
+async def _bring(frontier: Frontier, state: str) -> Worker:
+    """A worker at a site whose breaker is in that state, with some requests."""
+    worker = Worker(frontier, "worker-1", LONG)
+    await worker.exchange([push(number, site="s") for number in range(10)])
+    if state in ("open", "half_open"):
+        if state == "half_open":
+            worker.site = worker.site.model_copy(update={"breaking": QUICK})
+        await _many_refusals(worker)
+        worker.site = worker.site.model_copy(update={"breaking": LONG})
+    if state == "half_open":
+        await _time(worker)
+    if state == "held":
+        await _by_hand(worker, "held")
+    assert await worker.state() == state
+    return worker
+
+
+@pytest.mark.parametrize("state", ["closed", "open", "half_open", "held"])
+@pytest.mark.parametrize("event", EVENTS)
+async def test_an_event_leads_where_the_table_says(frontier: Frontier, state: str, event: str) -> None:
+    worker = await _bring(frontier, state)
+    if state == "closed" and event.startswith(("a probe", "the probes")):
+        pytest.skip("there are no probes")
+    await EVENTS[event](worker)
+    after = LEADS_TO.get((state, event), state)
+    assert await worker.state() == after
+    assert worker.breakers.is_open("s") == (after != "closed")
+    assert worker.breakers.is_parked("s") == (after != "closed")
+    status = await frontier.status()
+    assert status.parked + status.ready + status.leased == 10
+    assert (status.ready if after != "closed" else status.parked) == 0
+
+
+async def test_time_lets_probes_out_and_nothing_else_does(frontier: Frontier) -> None:
+    patient = QUICK.model_copy(update={"open_seconds": 2.0, "most_open_seconds": 2.0})
+    worker, other = Worker(frontier, "worker-1", patient), Worker(frontier, "worker-2", patient)
+    await worker.exchange([push(number, site="s") for number in range(10)])
+    await _many_refusals(worker)
+    assert await other.lease(10) == []
+    await asyncio.sleep(2.1)
+    await worker.exchange()
+    assert await worker.state() == "half_open"
+    probes = await other.lease(10)
+    assert [lease.probe for lease in probes] == [True, True]
+    assert await worker.lease(10) == []
+    other.see(Outcome.OK, 2, probe=True)
+    await other.exchange([Done(lease.id) for lease in probes])
+    rest = await worker.lease(10)
+    assert [lease.probe for lease in rest] == 8 * [False]
+    assert {lease.attempts for lease in rest} == {0}
+    assert {lease.deliveries for lease in rest} == {0}
+
+
+async def test_the_time_doubles_with_each_failed_probe_up_to_a_bound(frontier: Frontier) -> None:
+    worker = Worker(frontier, "worker-1")
+    await worker.exchange([push(number, site="s") for number in range(10)])
+    await _many_refusals(worker)
+    waits = []
+    for _ in range(4):
+        breaker = (await frontier.status()).breakers["s"]
+        assert breaker.until is not None
+        waits.append(round(breaker.until - breaker.since, 2))
+        await asyncio.sleep(waits[-1] + 0.05)
+        await worker.exchange()
+        await _probes(worker, Outcome.BLOCKED)
+        assert await worker.state() == "open"
+    assert waits == [0.1, 0.2, 0.4, 0.4]
+
+
+async def test_probes_that_are_heard_of_no_more_are_followed_by_others(frontier: Frontier) -> None:
+    frontier = Frontier(frontier._redis, frontier.spider, lease_timeout_s=0.3)
+    worker = Worker(frontier, "worker-1")
+    await worker.exchange([push(number, site="s") for number in range(10)])
+    await _many_refusals(worker)
+    await _time(worker)
+    probes = await worker.lease(10)
+    async with asyncio.timeout(20):
+        while len(probes) < 6:
+            probes += await worker.lease(10)
+            assert len(probes) % 2 == 0
+            await asyncio.sleep(0.05)
+    assert len({lease.id for lease in probes}) == 6
+
+
+async def test_one_request_is_probe_enough_when_there_are_no_others(frontier: Frontier) -> None:
+    worker = Worker(frontier, "worker-1")
+    await worker.exchange([push(1, site="s")])
+    await _many_refusals(worker)
+    await _time(worker)
+    await _probes(worker, Outcome.OK)
+    assert await worker.state() == "closed"
+
+
+async def test_a_ratio_of_failures_opens_it_when_there_were_enough_tries(frontier: Frontier) -> None:
+    worker = Worker(frontier, "worker-1")
+    for _ in range(6):
+        worker.see(Outcome.SERVER_ERROR, 2)
+        worker.see(Outcome.OK)
+        await worker.exchange()
+    assert await worker.state() == "closed", "18 tries are too few"
+    worker.see(Outcome.SERVER_ERROR, 2)
+    worker.see(Outcome.OK)
+    await worker.exchange()
+    assert await worker.state() == "open"
+    assert worker.changes[-1].cause == "ratio"
+    assert (worker.changes[-1].tried, worker.changes[-1].failed) == (21, 14)
+    assert worker.changes[-1].outcomes == {"server_error": 14, "ok": 7}
+
+
+async def test_what_was_tried_before_the_window_does_not_count(frontier: Frontier) -> None:
+    breaking = Breaking(window_seconds=1, least_tries=20, refusals_in_a_row=50, failures_in_a_row=50)
+    worker = Worker(frontier, "worker-1", breaking)
+    worker.see(Outcome.BLOCKED, 15)
+    await worker.exchange()
+    await asyncio.sleep(1.2)
+    worker.see(Outcome.OK)
+    worker.see(Outcome.BLOCKED, 15)
+    await worker.exchange()
+    assert await worker.state() == "closed"
+    worker.see(Outcome.BLOCKED, 5)
+    await worker.exchange()
+    assert await worker.state() == "open"
+
+
+async def test_a_row_is_that_of_all_workers_and_ends_with_a_good_answer(frontier: Frontier) -> None:
+    one, two = Worker(frontier, "worker-1"), Worker(frontier, "worker-2")
+    for worker in (one, two):
+        worker.see(Outcome.BLOCKED, 2)
+        await worker.exchange()
+    one.see(Outcome.OK)
+    one.see(Outcome.BLOCKED, 2)
+    await one.exchange()
+    assert await one.state() == "closed"
+    two.see(Outcome.BLOCKED, 3)
+    await two.exchange()
+    assert await one.state() == "open"
+    assert [change.cause for change in two.changes] == ["refusals"]
+    assert one.changes == [], "a change is given to one worker"
+
+
+async def test_reports_that_are_sent_twice_count_once(frontier: Frontier) -> None:
+    worker = Worker(frontier, "worker-1")
+    worker.see(Outcome.BLOCKED, 3)
+    reports = worker.breakers.take()
+    for _ in range(3):
+        await frontier.exchange("worker-1", [], reports=reports)
+    assert await worker.state() == "closed"
+
+
+async def test_a_breaker_that_is_off_opens_only_by_hand(frontier: Frontier) -> None:
+    worker = Worker(frontier, "worker-1", Breaking(enabled=False, least_tries=1))
+    worker.see(Outcome.BLOCKED, 500)
+    await worker.exchange()
+    assert await worker.state() == "closed"
+    await _by_hand(worker, "open")
+    assert await worker.state() == "open"
+
+
+async def test_a_change_that_nobody_told_people_of_is_given_to_another_worker(
+    frontier: Frontier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = Worker(frontier, "worker-1"), Worker(frontier, "worker-2")
+    await _many_refusals(one)
+    (change,) = one.changes
+    await two.exchange()
+    assert two.changes == []
+    await frontier._redis.zadd(frontier.prefix + "untold", {change.id: 0})  # a minute later
+    await two.exchange()
+    assert two.changes == [change]
+    await frontier.told(change)
+    await frontier._redis.zadd(frontier.prefix + "untold", {"other": 0})
+    await frontier._redis.zrem(frontier.prefix + "untold", "other")
+    await one.exchange()
+    assert one.changes == [change]
+
+
+# What becomes of requests that failed of it ---------------------------------------------------------------
+
+
+async def test_what_died_shortly_before_for_the_same_reason_is_parked_behind_the_others(frontier: Frontier) -> None:
+    worker = Worker(frontier, "worker-1")
+    await worker.exchange([push(number, site="s") for number in range(20)])
+    held = await worker.lease(7)
+    worker.see(Outcome.BLOCKED, 3)
+    await worker.exchange([Dead(lease.id, "blocked", "HTTP 403") for lease in held[:3]] + [Dead("3", "invalid", "?")])
+    assert (await frontier.status()).dead == 4
+    worker.see(Outcome.BLOCKED, 2)
+    await worker.exchange([Dead(lease.id, "blocked", "HTTP 403") for lease in held[4:6]] + [Release(held[6].id)])
+    status = await frontier.status()
+    assert status.balanced
+    assert (status.parked, status.dead, status.dead_by_outcome) == (19, 1, {"invalid": 1})
+    await frontier.set_breaker("s", RULES, "closed", "a person")
+    rest = await worker.lease(30)
+    assert [lease.id for lease in rest] == [str(number) for number in (*range(6, 20), 0, 1, 2, 4, 5)]
+    assert {lease.attempts for lease in rest} == {0}
+
+
+async def test_a_request_that_fails_again_and_again_is_given_up_at_last(frontier: Frontier) -> None:
+    worker = Worker(frontier, "worker-1")
+    await worker.exchange([push(1, site="s")])
+    await _many_refusals(worker)
+    times = 0
+    async with asyncio.timeout(30):
+        while not (await frontier.status()).dead:
+            leased = await worker.lease(1)
+            for lease in leased:
+                times += 1
+                worker.see(Outcome.BLOCKED, probe=True)
+                await worker.exchange([Dead(lease.id, "blocked", "HTTP 403")])
+            await asyncio.sleep(0.05)
+    assert times == 6
+    fate = await frontier.look_up(1)
+    assert fate is not None
+    assert [event.event for event in fate.history] == 5 * ["parked"] + ["dead"]
+
+
+# Tiers ----------------------------------------------------------------------------------------------------
+
+
+async def test_a_tier_of_proxies_has_a_breaker_of_its_own_and_parks_nothing(frontier: Frontier) -> None:
+    worker = Worker(frontier, "worker-1")
+    proxying = worker.site.proxying.model_copy(update={"tiers": ("datacenter", "residential")})
+    worker.site = worker.site.model_copy(update={"proxying": proxying})
+    await worker.exchange([push(1, site="s")])
+    worker.see(Outcome.BLOCKED, 5, tier="datacenter")
+    await worker.exchange()
+    assert worker.breakers.is_open("s", "datacenter")
+    assert not worker.breakers.is_open("s", "residential")
+    assert not worker.breakers.is_open("s")
+    assert (await frontier.status()).ready == 1
+    await asyncio.sleep(0.15)
+    await worker.exchange()
+    assert not worker.breakers.is_open("s", "datacenter"), "it is tried again"
+    worker.see(Outcome.BLOCKED, tier="datacenter")
+    await worker.exchange()
+    assert worker.breakers.is_open("s", "datacenter")
+    await asyncio.sleep(0.25)
+    worker.see(Outcome.OK, 2, tier="datacenter")
+    await worker.exchange()
+    await worker.exchange()
+    worker.see(Outcome.OK, 2, tier="datacenter")
+    await worker.exchange()
+    assert worker.breakers.is_open("s", "datacenter") is False
+    assert (await frontier.status()).breakers == {}
+    worker.see(Outcome.BLOCKED, 5, tier="residential")
+    await worker.exchange()
+    assert await worker.state() == "open", "there is no dearer tier"

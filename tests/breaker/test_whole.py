@@ -1,0 +1,176 @@
+"""A site that begins to refuse, with real workers: few requests reach it, one alert, and all is fetched in the end."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+from pymongo.database import Database
+from redis.asyncio import Redis
+
+from harvester.frontier.entries import Status
+from harvester.frontier.store import Frontier
+from harvester.sites.breaking import Breaking
+from tests.breaker.running import LONGEST_S, Crawl
+from tests.breaker.site import Site
+from tests.monitors.conftest import HttpSink, sink
+
+__all__ = ["sink"]
+
+QUICK = "open_seconds = 1.0\nmost_open_seconds = 2.0\nwindow_seconds = 60.0"
+
+
+class House(NamedTuple):
+    """Where the workers of a test live."""
+
+    frontier: Frontier
+    redis: Redis
+    folder: Path
+    variables: dict[str, str]
+    mongodb: Database[dict[str, Any]]
+
+    def crawl(self, site: Site, inputs: int, breaking: str = QUICK, **variables: str) -> Crawl:
+        """Of the site, which is registered as `blockable`."""
+        sites = self.folder / "sites"
+        sites.mkdir(exist_ok=True)
+        (sites / "sites.toml").write_text(f'[blockable]\nhosts = ["{site.name}"]\n[blockable.breaking]\n{breaking}\n')
+        own = {f"HARVESTER_{name.upper()}": value for name, value in variables.items()}
+        return Crawl(self.folder, {**self.variables, **own}, f"urls={site.url}", f"inputs={inputs}")
+
+    async def until(self, crawl: Crawl, is_so: Callable[[Status], bool]) -> Status:
+        """Waits for the frontier to be so."""
+        async with asyncio.timeout(LONGEST_S):
+            while not is_so(status := await self.frontier.status()):
+                assert status.balanced
+                assert any(worker.returncode is None for worker in crawl.workers), crawl.said
+                await asyncio.sleep(0.05)
+        assert status.balanced
+        return status
+
+
+@pytest.fixture
+async def house(
+    redis_url: str, mongodb_uri: str, mongodb: Database[dict[str, Any]], sink: HttpSink, tmp_path: Path
+) -> AsyncIterator[House]:
+    async with Redis.from_url(redis_url) as client:
+        frontier = Frontier(client, "inputs")
+        variables = {
+            "REDIS_URL": redis_url,
+            "HARVESTER_MONGODB_URI": mongodb_uri,
+            "HARVESTER_DATABASE": mongodb.name,
+            "HARVESTER_ALERT_WEBHOOK_URL": sink.url,
+            "HARVESTER_SITES_DIR": str(tmp_path / "sites"),
+        }
+        yield House(frontier, client, tmp_path, variables, mongodb)
+        await frontier.drop()
+
+
+def is_open(status: Status) -> bool:
+    return "blockable" in status.breakers
+
+
+async def _attempts(house: House) -> list[int]:
+    """Of all requests that are in the frontier."""
+    entries: Any = await house.redis.hvals(house.frontier.prefix + "entries")
+    return [msgspec.msgpack.decode(entry)[4] for entry in entries]
+
+
+async def _block_and_recover(
+    house: House, sink: HttpSink, inputs: int, meanwhile: Callable[[Crawl], Awaitable[None]] | None = None
+) -> None:
+    async with Site(turns_after=500) as site, house.crawl(site, inputs) as crawl:
+        await crawl.start()
+        await crawl.start()
+        await house.until(crawl, is_open)
+        status = await house.until(crawl, lambda status: status.queued == inputs and not status.ready)
+        assert status.parked > inputs - 500 - 100
+        assert set(await _attempts(house)) == {0}
+        if meanwhile:
+            await meanwhile(crawl)
+        status = await house.until(crawl, lambda _: house.mongodb["events"].count_documents({"to": "half_open"}) > 1)
+        assert status.dead == 0
+        site.recover()
+        codes = await crawl.ended()
+        assert set(codes) == {0}, crawl.said
+    assert site.badly.total() < 100, "so many further requests reached the site"
+    assert site.well.keys() == {f"/page/{number}" for number in range(inputs)}
+    status = await house.frontier.status()
+    assert (status.queued, status.done, status.dead, status.retried) == (inputs, inputs, 0, 0)
+    assert status.balanced
+    events = list(house.mongodb["events"].find().sort("at", 1))
+    assert [event["from"] for event in events] == ["closed", *(event["to"] for event in events[:-1])]
+    assert [event["to"] for event in events][-1] == "closed"
+    assert [post.body["to"] for post in sink.posts] == ["open"], "one alert"
+    assert sink.posts[0].body["site"] == "blockable"
+    assert "that are left probably all would fail" in sink.posts[0].body["extrapolation"]
+    if not meanwhile:
+        assert site.well.total() == inputs
+
+
+async def test_a_site_that_begins_to_refuse_is_left_alone_until_it_recovers(house: House, sink: HttpSink) -> None:
+    await _block_and_recover(house, sink, 3000)
+
+
+@pytest.mark.soak
+async def test_a_job_of_100_000_inputs_survives_a_site_that_refuses(house: House, sink: HttpSink) -> None:
+    await _block_and_recover(house, sink, 100_000)
+
+
+async def test_a_worker_killed_while_a_site_is_left_alone_loses_nothing(house: House, sink: HttpSink) -> None:
+    async def kill(crawl: Crawl) -> None:
+        for worker in crawl.workers[:2]:
+            worker.kill()
+            await worker.wait()
+            await crawl.start()
+
+    await _block_and_recover(house, sink, 1500, kill)
+
+
+async def test_a_run_ends_when_all_that_is_left_is_held_and_a_later_one_goes_on(house: House, sink: HttpSink) -> None:
+    rules = Breaking().rules()
+    await house.frontier.set_breaker("blockable", rules, "held", "a person")
+    async with Site() as site, Site() as other, house.crawl(site, 50) as crawl:
+        crawl.also(other.url)
+        await crawl.start()
+        assert await crawl.ended() == [7], crawl.said
+        assert "Nothing is left but parked requests: 50 of blockable (held)" in crawl.said
+        assert (site.well.total(), other.well.total()) == (0, 50)
+        status = await house.frontier.status()
+        assert (status.parked, status.done, status.balanced) == (50, 50, True)
+        await house.frontier.set_breaker("blockable", rules, "closed", "a person")
+        await crawl.start()
+        assert await crawl.ended() == [7, 0], crawl.said
+        assert (site.well.total(), other.well.total()) == (50, 50)
+    assert sink.posts == [], "nobody is told of what a person did"
+
+
+async def test_a_run_ends_when_a_site_is_left_alone_for_too_long(house: House) -> None:
+    async with Site(turns_after=0) as site, house.crawl(site, 60, parked_seconds="4") as crawl:
+        await crawl.start()
+        assert await crawl.ended() == [7], crawl.said
+        assert "Nothing is left but parked requests: 60 of blockable" in crawl.said
+        assert site.badly.total() < 60
+        status = await house.frontier.status()
+        assert (status.parked, status.dead, status.balanced) == (60, 0, True)
+
+
+async def test_other_sites_are_asked_on_and_a_changed_site_is_noticed(house: House) -> None:
+    """The one answers 200 to everything and has nothing in it any more."""
+    breaking = QUICK + "\nsample = 30"
+    async with Site(turns_after=300, then="nothing") as site, Site() as other:
+        site.body = "parcel of Jane Doe"
+        async with house.crawl(site, 800, breaking) as crawl:
+            crawl.also(other.url)
+            await crawl.start()
+            await house.until(crawl, is_open)
+            await house.until(crawl, lambda _: other.well.total() == 800)
+            assert site.badly.total() < 300
+            event = house.mongodb["events"].find_one({"to": "open"})
+            assert event is not None
+            assert event["cause"] == "drift"
+            site.recover()
+            assert await crawl.ended() == [0], crawl.said
+    status = await house.frontier.status()
+    assert (status.done, status.parked, status.balanced) == (1600, 0, True)

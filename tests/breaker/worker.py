@@ -1,0 +1,52 @@
+"""A worker without Scrapy: it sees what a test wants it to see, and tells the frontier."""
+
+from collections.abc import Sequence
+
+from harvester.breaker.breakers import Breakers
+from harvester.frontier.entries import Change, Exchange, Leased, Operation
+from harvester.frontier.store import Frontier
+from harvester.outcomes import Outcome, Verdict, policy_of
+from harvester.sites import Site
+from harvester.sites.breaking import Breaking
+
+QUICK = Breaking(
+    least_tries=20,
+    refusals_in_a_row=5,
+    failures_in_a_row=10,
+    open_seconds=0.1,
+    most_open_seconds=0.4,
+    probes=2,
+    sample=10,
+)
+
+
+class Worker:
+    """Sees tries of one site; what it saw goes out with its next exchange."""
+
+    def __init__(self, frontier: Frontier, name: str, breaking: Breaking = QUICK, site: str = "s") -> None:
+        self.frontier = frontier
+        self.name = name
+        self.site = Site(name=site, hosts=(site,), breaking=breaking)
+        self.breakers = Breakers()
+        self.changes: list[Change] = []
+
+    def see(self, outcome: Outcome, times: int = 1, probe: bool = False, tier: str = "") -> None:
+        for _ in range(times):
+            policy = policy_of(self.site, outcome)
+            self.breakers.add_try(self.site, Verdict(outcome, f"it was {outcome}"), policy, probe, tier)
+
+    async def exchange(self, operations: Sequence[Operation] = (), wanted: int = 0) -> Exchange:
+        reports = self.breakers.take()
+        told = await self.frontier.exchange(self.name, operations, wanted, 1000, reports)
+        self.breakers.hear(told)
+        self.changes += told.changes
+        return told
+
+    async def lease(self, wanted: int) -> list[Leased]:
+        return (await self.exchange(wanted=wanted)).leased
+
+    async def state(self) -> str:
+        """Of the site's breaker."""
+        status = await self.frontier.status()
+        assert status.balanced
+        return status.breakers[self.site.name].state if self.site.name in status.breakers else "closed"

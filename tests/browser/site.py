@@ -1,0 +1,187 @@
+"""A site of JavaScript: its pages hold nothing until their scripts have fetched it.
+
+`python -m tests.browser.site` serves it in a process of its own until stdin closes, and prints its address.
+"""
+
+import asyncio
+import sys
+from collections import Counter
+from typing import Any, Self
+
+from aiohttp import web
+
+ITEMS = 20
+SHEETS = 8
+"""Pieces of the endless page."""
+LOG_IN = "<form onsubmit=\"event.preventDefault();fetch('/login',{method:'POST',body:JSON.stringify({user:user.value,word:word.value})}).then(r=>r.json()).then(d=>{localStorage.setItem('who',d.who);document.body.insertAdjacentHTML('beforeend','<p id=in>in</p>')})\"><input id=user><input id=word type=password><button id=go>go</button></form>"  # noqa: E501
+_ENDLESS = """<div id=list></div><script>
+let next = 0, busy = false
+async function more() {
+  if (busy || next === null) return
+  busy = true
+  const told = await (await fetch('/sheet/' + next)).json()
+  for (const row of told.rows) list.insertAdjacentHTML('beforeend', '<p class=row style="height:120px">' + row + '</p>')
+  next = told.next
+  if (next === null) list.insertAdjacentHTML('beforeend', '<p id=last>that is all</p>')
+  busy = false
+  look()
+}
+function look() { if (innerHeight + scrollY > document.body.scrollHeight - 300) more() }
+addEventListener('scroll', look)
+more()
+</script>"""
+
+
+class JavaScriptSite:
+    """`async with JavaScriptSite() as site: ...site.url...`."""
+
+    def __init__(self) -> None:
+        self.asked: Counter[str] = Counter()
+        self.agents: set[str] = set()
+        self.headers: dict[str, dict[str, str]] = {}
+        self.url = ""
+        self.elsewhere = ""
+        """Where /leads-away redirects to."""
+        self.release = asyncio.Event()
+        """Lets answers to /held come."""
+
+    async def __aenter__(self) -> Self:
+        self._runner = web.ServerRunner(web.Server(self._handle, access_log=None), shutdown_timeout=0.1)
+        await self._runner.setup()
+        server = self._runner.server
+        assert server is not None
+        listener = await asyncio.get_running_loop().create_server(server, "127.0.0.1", 0, backlog=512)
+        self.url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+        self._listener = listener
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.release.set()
+        self._listener.close()
+        await self._runner.cleanup()
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        self.asked[request.path] += 1
+        self.agents.add(request.headers.get("User-Agent", ""))
+        self.headers[request.path] = dict(request.headers)
+        name, _, number = request.path.strip("/").partition("/")
+        answer = getattr(self, f"_{name.replace('-', '_').partition('.')[0]}", None)
+        if answer is None:
+            return web.Response(status=404, text="<p>nothing is here</p>", content_type="text/html")
+        result = answer(request, number)
+        if asyncio.iscoroutine(result):
+            result = await result
+        assert isinstance(result, web.StreamResponse)
+        return result
+
+    # Pages
+
+    def _list(self, request: web.BaseRequest, number: str) -> web.Response:
+        """A list that is fetched."""
+        return _page(
+            f"<ul id=list></ul><img src=/picture/{number}><script src=/script></script>"
+            f"<script>fill('/data/{number}')</script>"
+        )
+
+    def _script(self, request: web.BaseRequest, number: str) -> web.Response:
+        text = """async function fill(url) {
+          const told = await (await fetch(url)).json()
+          list.innerHTML = told.items.map(item => '<li>' + item + '</li>').join('')
+          list.insertAdjacentHTML('afterend', '<p id=ready>ready</p>')
+        }"""
+        return web.Response(text=text, content_type="text/javascript", headers={"Cache-Control": "max-age=600"})
+
+    def _data(self, request: web.BaseRequest, number: str) -> web.Response:
+        return web.json_response({"items": [f"item {number}-{place}" for place in range(ITEMS)]})
+
+    def _picture(self, request: web.BaseRequest, number: str) -> web.Response:
+        return web.Response(body=b"GIF89a", content_type="image/gif")
+
+    def _endless(self, request: web.BaseRequest, number: str) -> web.Response:
+        return _page(_ENDLESS)
+
+    def _sheet(self, request: web.BaseRequest, number: str) -> web.Response:
+        place = int(number)
+        rows = [f"row {place}-{row}" for row in range(10)]
+        return web.json_response({"rows": rows, "next": place + 1 if place + 1 < SHEETS else None})
+
+    def _door(self, request: web.BaseRequest, number: str) -> web.Response:
+        if "key=" in request.headers.get("Cookie", ""):
+            return _page("<p id=in>welcome back</p><script>document.title = localStorage.getItem('who')</script>")
+        return _page(LOG_IN)
+
+    async def _login(self, request: web.BaseRequest, number: str) -> web.Response:
+        told = await request.json() if isinstance(request, web.Request) else __import__("json").loads(
+            await request.read()
+        )
+        if told["word"] != "open sesame":
+            return web.json_response({"who": None}, status=401)
+        answer = web.json_response({"who": told["user"]})
+        answer.set_cookie("key", "k1", max_age=3600)
+        return answer
+
+    def _never(self, request: web.BaseRequest, number: str) -> web.Response:
+        """A page whose list does not come."""
+        return _page("<p>patience</p>")
+
+    def _broken(self, request: web.BaseRequest, number: str) -> web.Response:
+        return web.Response(status=500, text="<p>out of order</p>", content_type="text/html")
+
+    def _json(self, request: web.BaseRequest, number: str) -> web.Response:
+        return web.json_response({"plain": "<b>json</b>"})
+
+    def _huge(self, request: web.BaseRequest, number: str) -> web.Response:
+        return _page("<script>document.write('<p>' + 'x'.repeat(3 << 20) + '</p>')</script>")
+
+    def _hungry(self, request: web.BaseRequest, number: str) -> web.Response:
+        """A page that takes more and more memory."""
+        return _page(
+            "<script>const all = []; setInterval(() => { const b = new Uint8Array(1 << 26); b.fill(7); all.push(b) },"
+            " 100)</script>"
+        )
+
+    def _busy(self, request: web.BaseRequest, number: str) -> web.Response:
+        """A page whose script never ends."""
+        return _page("<script>while (true) {}</script>")
+
+    async def _held(self, request: web.BaseRequest, number: str) -> web.Response:
+        await self.release.wait()
+        return _page("<p id=ready>at last</p>")
+
+    def _leads_away(self, request: web.BaseRequest, number: str) -> web.Response:
+        return web.Response(status=302, headers={"Location": self.elsewhere})
+
+    def _asks_away(self, request: web.BaseRequest, number: str) -> web.Response:
+        return _page(
+            f"<script>fetch('{self.elsewhere}', {{mode: 'no-cors'}}).catch(() => 0)"
+            ".then(() => document.body.insertAdjacentHTML('beforeend', '<p id=ready>ready</p>'))</script>"
+        )
+
+    def _who(self, request: web.BaseRequest, number: str) -> web.Response:
+        return _page(
+            "<p id=who></p><script>who.textContent = JSON.stringify({agent: navigator.userAgent,"
+            " width: innerWidth, touch: navigator.maxTouchPoints > 0, language: navigator.language,"
+            " zone: Intl.DateTimeFormat().resolvedOptions().timeZone})</script>"
+        )
+
+    def _robots(self, request: web.BaseRequest, number: str) -> web.Response:
+        return web.Response(text="User-agent: *\nDisallow: /forbidden\n")
+
+    def _forbidden(self, request: web.BaseRequest, number: str) -> web.Response:
+        return _page("<p>secret</p>")
+
+
+def _page(body: str) -> web.Response:
+    return web.Response(text=f"<!doctype html><html><body>{body}</body></html>", content_type="text/html")
+
+
+async def main() -> None:
+    async with JavaScriptSite() as site:
+        print(site.url, flush=True)
+        reader: Any = asyncio.StreamReader()
+        await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+        await reader.read()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

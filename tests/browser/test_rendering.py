@@ -1,0 +1,174 @@
+"""What a browser shows of a page reaches the callback, with what the page itself fetched."""
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+from tests.browser.crawl import Crawled, Plan, Wish, crawl
+from tests.browser.site import ITEMS, SHEETS, JavaScriptSite
+
+
+def wish(url: str, **rendering: Any) -> Wish:
+    return Wish(url, {"render": True, "rendering": rendering} if rendering else {"render": True})
+
+
+async def test_pages_are_rendered_on_demand_and_the_answers_they_fetch_are_captured(tmp_path: Path) -> None:
+    async with JavaScriptSite() as site:
+        ready = {"steps": [{"wait_for": "#ready"}], "capture": ["*/data/*"]}
+        plan = Plan(
+            [
+                wish(f"{site.url}/list/1", **ready),
+                Wish(f"{site.url}/list/2"),
+                wish(f"{site.url}/json"),
+                wish(f"{site.url}/endless", steps=[{"scroll": "end", "timeout_s": 40}], capture=["*/sheet/*"]),
+                wish(f"{site.url}/endless?until", steps=[{"until": "#last", "timeout_s": 40}]),
+                wish(f"{site.url}/endless?few", steps=[{"scroll": "end"}], capture=["*/sheet/*"], most_captured=3),
+                wish(f"{site.url}/forbidden"),
+                wish(f"{site.url}/nothing", steps=[{"wait_for": "#ready"}]),
+            ]
+        )
+        done = await crawl(plan, tmp_path)
+    rendered, plain = done.of(f"{site.url}/list/1"), done.of(f"{site.url}/list/2")
+    assert rendered.text.count("<li>") == ITEMS
+    assert plain.text.count("<li>") == 0
+    [(url, status, text)] = rendered.captured
+    assert (url, status, json.loads(text)["items"][0]) == (f"{site.url}/data/1", 200, "item 1-0")
+    assert plain.captured == []
+    unwrapped = done.of(f"{site.url}/json")
+    assert (unwrapped.kind, unwrapped.text) == ("JsonResponse", '{"plain": "<b>json</b>"}')
+    captured = done.of(f"{site.url}/endless").captured
+    assert [url for url, _, _ in captured] == [f"{site.url}/sheet/{number}" for number in range(SHEETS)]
+    assert 'id="last"' in done.of(f"{site.url}/endless?until").text
+    assert len(done.of(f"{site.url}/endless?few").captured) == 3
+    assert done.of(f"{site.url}/forbidden").outcome == "policy_denied"
+    assert site.asked["/forbidden"] == 0
+    assert done.of(f"{site.url}/nothing").outcome == "not_found", "a step is not waited for where nothing is"
+    assert not [path for path in site.asked if path.startswith("/picture")]
+    assert len([agent for agent in site.agents if "harvester/" not in agent]) == 0
+    for word in ("Traceback", "ERROR", "WARNING"):
+        assert word not in done.log, done.log
+
+
+async def test_a_crawl_that_renders_nothing_starts_no_browser(tmp_path: Path) -> None:
+    async with JavaScriptSite() as site:
+        done = await crawl(Plan([Wish(f"{site.url}/list/2")]), tmp_path, chromium="/nowhere")
+    assert done.of(f"{site.url}/list/2").outcome == "ok"
+    assert "harvester/browser/started" not in done.stats
+
+
+async def test_without_chromium_the_run_ends_and_says_what_to_install(tmp_path: Path) -> None:
+    async with JavaScriptSite() as site:
+        done = await crawl(Plan([wish(f"{site.url}/list/2")]), tmp_path, chromium="/nowhere")
+    assert done.results == [] or done.results[0].kind == "Stopped"
+    assert done.stats["harvester/exit_code"] == 2
+    assert "HARVESTER_CHROMIUM" in done.log
+    assert "Traceback" not in done.log
+
+
+async def test_a_site_whose_entry_says_so_is_rendered_but_for_what_is_no_page(tmp_path: Path) -> None:
+    sites = tmp_path / "sites"
+    sites.mkdir()
+    async with JavaScriptSite() as site:
+        (sites / "here.toml").write_text(
+            f"""[county]
+hosts = ["{site.url.removeprefix("http://")}"]
+[county.rendering]
+render = true
+device = "mobile"
+locale = "de-DE"
+time_zone = "America/New_York"
+steps = [{{wait_for = "body"}}]
+"""
+        )
+        plan = Plan([Wish(f"{site.url}/who"), Wish(f"{site.url}/list/3", {"render": False})])
+        done = await crawl(plan, tmp_path, sites_dir=str(sites))
+    told = json.loads(done.of(f"{site.url}/who").text.partition('<p id="who">')[2].partition("</p>")[0])
+    assert told["zone"] == "America/New_York"
+    assert told["language"] == "de-DE"
+    assert told["touch"]
+    assert "Mobile" in told["agent"]
+    assert "harvester/" in told["agent"]
+    assert done.of(f"{site.url}/list/3").text.count("<li>") == 0
+    assert site.asked["/robots.txt"] == 1
+    assert "Chrome" not in site.headers["/robots.txt"]["User-Agent"]
+
+
+async def test_what_goes_wrong_on_a_page_has_an_outcome_that_names_it(tmp_path: Path) -> None:
+    async with JavaScriptSite() as site:
+        site.elsewhere = "http://192.168.77.1/"
+        never = {"steps": [{"click": "#banner", "optional": True, "timeout_s": 0.3}, {"wait_for": "#ready", "timeout_s": 0.3}]}
+        plan = Plan(
+            [
+                wish(f"{site.url}/never", **never),
+                wish(f"{site.url}/broken", steps=[{"wait_for": "#ready"}]),
+                wish(f"{site.url}/busy", timeout_s=1.5),
+                wish(f"{site.url}/huge"),
+                wish(f"{site.url}/list/1", steps=[{"jump": "high"}]),
+                wish("http://127.0.0.1:9/closed"),
+                wish(f"{site.url}/list/2"),
+            ],
+            settings={"DOWNLOAD_MAXSIZE": 1 << 20, "ROBOTSTXT_OBEY": False},
+        )
+        done = await crawl(plan, tmp_path)
+    failed = done.of(f"{site.url}/never")
+    assert failed.outcome == "navigation_failed"
+    assert "step 2 (wait_for #ready): not within 0.3 s" in failed.said
+    assert done.of(f"{site.url}/broken").outcome == "server_error"
+    assert done.of(f"{site.url}/busy").outcome == "timeout"
+    assert done.of(f"{site.url}/huge").outcome in ("invalid", "too_many")
+    assert "larger" in done.of(f"{site.url}/huge").said
+    misspelt = done.of(f"{site.url}/list/1")
+    assert misspelt.outcome == "invalid"
+    assert "steps.0.jump" in misspelt.said
+    assert site.asked["/list/1"] == 0
+    assert done.of("http://127.0.0.1:9/closed").outcome in ("network", "navigation_failed")
+    assert done.of(f"{site.url}/list/2").outcome == "ok", "one page's trouble is not another's"
+    assert "Traceback" not in done.log
+
+
+async def test_data_leads_no_page_into_a_private_network(tmp_path: Path) -> None:
+    async with JavaScriptSite() as site, JavaScriptSite() as private:
+        site.elsewhere = f"{private.url}/data/1"
+        plan = Plan(
+            [wish(f"{site.url}/asks-away", steps=[{"wait_for": "#ready"}]), wish(f"{site.url}/leads-away")],
+            settings={"ROBOTSTXT_OBEY": False},
+        )
+        done = await crawl(plan, tmp_path, allow_private_hosts="false")
+    assert done.of(f"{site.url}/asks-away").outcome == "ok"
+    assert done.of(f"{site.url}/leads-away").outcome == "policy_denied"
+    assert private.asked["/data/1"] <= 1, "a redirect is seen when it is sent; what it brings is given up"
+    assert "item" not in "".join(result.text for result in done.results)
+
+
+async def test_a_login_is_kept_for_the_next_run_and_readable_by_nobody_else(tmp_path: Path) -> None:
+    steps = [
+        {"fill": "#user", "value": "alice"},
+        {"fill": "#word", "secret": "smtp_password"},
+        {"click": "#go"},
+        {"wait_for": "#in"},
+    ]
+    async with JavaScriptSite() as site:
+        first = await crawl(
+            Plan([wish(f"{site.url}/door", session="county", steps=steps, human=True)]),
+            tmp_path,
+            smtp_password="open sesame",
+        )
+        again = await crawl(
+            Plan([wish(f"{site.url}/door", session="county", steps=[{"wait_for": "#in"}])]), tmp_path
+        )
+    assert first.of(f"{site.url}/door").outcome == "ok", first.log
+    assert "welcome back" in again.of(f"{site.url}/door").text
+    assert "<title>alice</title>" in again.of(f"{site.url}/door").text, "local storage is kept too"
+    assert site.asked["/login"] == 1
+    [kept] = (tmp_path / ".harvester" / "sessions").iterdir()
+    assert stat.S_IMODE(os.stat(kept).st_mode) == 0o600
+    assert "k1" in kept.read_text()
+    for path in tmp_path.rglob("*"):
+        if path.is_file() and path != kept:
+            assert "open sesame" not in path.read_text(errors="replace"), path
+
+
+def failures(done: Crawled) -> list[str]:
+    return [f"{result.url}: {result.said}" for result in done.results if result.outcome != "ok"]

@@ -1,0 +1,1 @@
+"""Identities: one login for a storm, one jar for a chain, secrets nowhere."""

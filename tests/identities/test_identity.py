@@ -1,0 +1,276 @@
+"""What one identity promises its callers, in this process, against the county."""
+
+import asyncio
+import time
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import aiohttp
+import pytest
+from pydantic import SecretStr
+from scrapy import Request
+from scrapy.http import HtmlResponse, Response
+
+import harvester.sessions.identity
+import harvester.sessions.token
+from harvester.exceptions import UsageError
+from harvester.sessions.browser import BrowserLogin
+from harvester.sessions.credentials import Credentials
+from harvester.sessions.form import FormLogin
+from harvester.sessions.identity import Identity, NotNow
+from harvester.sessions.recipes import Fetch, LoginFailed, LoginRefused, Recipe
+from harvester.sessions.state import Session
+from harvester.sessions.token import TokenLogin
+from harvester.sites import Registry, Site
+from tests.identities.county import County
+from tests.identities.entries import FORM, TOKEN, read
+
+ANN = Credentials("COUNTY", "ann", SecretStr("correct-horse-1"))
+WRONG = Credentials("COUNTY", "ann", SecretStr("wrong-horse"))
+
+
+class Clock:
+    """A clock that is put forward by hand."""
+
+    def __init__(self) -> None:
+        self.ahead = 0.0
+
+    def time(self) -> float:
+        return time.time() + self.ahead
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    for module in (harvester.sessions.identity, harvester.sessions.token):
+        monkeypatch.setattr(module, "time", SimpleNamespace(time=clock.time))
+    return clock
+
+
+async def fetch(request: Request, session: Session, proxy_session: str) -> Response:
+    """As the crawl does it, without the crawl."""
+    jar = aiohttp.DummyCookieJar()
+    try:
+        async with aiohttp.ClientSession(cookie_jar=jar) as client:
+            while True:
+                sent = request.copy()
+                session.jar.put_on(sent)
+                headers = sent.headers.to_unicode_dict() | session.headers
+                async with client.request(
+                    sent.method, sent.url, data=sent.body, headers=headers, allow_redirects=False
+                ) as answer:
+                    given = {"Set-Cookie": answer.headers.getall("Set-Cookie", [])}
+                    response = HtmlResponse(str(answer.url), answer.status, given, await answer.read(), request=request)
+                    session.jar.take_in(response, request)
+                    if "Location" not in answer.headers:
+                        return response
+                    request = Request(response.urljoin(answer.headers["Location"]))
+    except aiohttp.ClientError as error:
+        raise LoginFailed(str(error)) from None
+
+
+async def pause(seconds: float, host: str) -> None:
+    await asyncio.sleep(seconds)
+
+
+def recipe(site: Site, credentials: Credentials, proxy_session: str, fetch: Fetch) -> Recipe:
+    table = site.identities
+    if table.form:
+        return FormLogin(table.form, credentials, fetch)
+    assert table.token
+    return TokenLogin(table.token, credentials, fetch)
+
+
+class Made:
+    """Makes identities of the county."""
+
+    def __init__(self, county: County, folder: Path) -> None:
+        self._county = county
+        self._folder = folder
+        self.events: Counter[str] = Counter()
+
+    def __call__(self, entry: str, more: str = "", credentials: Credentials = ANN) -> Identity:
+        site = read(self._county, entry, more)
+        return Identity(
+            site,
+            "COUNTY",
+            self._folder / "sessions" / "county.COUNTY.json",
+            credentials,
+            partial(recipe, site, credentials),
+            fetch,
+            pause,
+            lambda event: self.events.update([event]),
+        )
+
+
+@pytest.fixture
+def made(county: County, tmp_path: Path) -> Made:
+    return Made(county, tmp_path)
+
+
+CHECK = """[county.identities.check]
+url = "{url}/who"
+success = {{ text = '"in": true' }}
+"""
+
+
+async def test_thousand_callers_share_one_login(county: County, made: Made) -> None:
+    identity = made(FORM)
+    sessions = await asyncio.gather(*[identity.ready() for _ in range(1000)])
+    assert len({session.generation for session in sessions}) == len(county.logins) == 1
+    assert [identity.expire(sessions[0].generation) for _ in range(1000)].count(True) == 1
+    sessions = await asyncio.gather(*[identity.ready() for _ in range(1000)])
+    assert len({session.generation for session in sessions}) == 1
+    assert len(county.logins) == 2
+
+
+async def test_wrong_password_is_tried_once_by_all_callers_and_processes(
+    county: County, made: Made, clock: Clock
+) -> None:
+    identity = made(FORM, credentials=WRONG)
+    told = await asyncio.gather(*[identity.ready() for _ in range(100)], return_exceptions=True)
+    told += await asyncio.gather(made(FORM, credentials=WRONG).ready(), return_exceptions=True)
+    assert {type(error) for error in told} == {LoginRefused}
+    assert "HARVESTER_SESSION_COUNTY_PASSWORD" in str(told[0])
+    assert "wrong-horse" not in str(told)
+    assert county.logins == [("ann", False)]
+    clock.ahead = 601.0
+    with pytest.raises(LoginRefused):
+        await made(FORM, credentials=WRONG).ready()
+    assert len(county.logins) == 2
+    assert await made(FORM).ready()
+
+
+async def test_login_without_an_answer_is_tried_again_later_and_is_no_wrong_password(
+    county: County, made: Made, clock: Clock
+) -> None:
+    county.down = 3
+    identity = made(FORM)
+    waits = []
+    for _ in range(3):
+        with pytest.raises(NotNow) as refusal:
+            await identity.ready()
+        waits.append(refusal.value.until - clock.time())
+        with pytest.raises(NotNow):
+            await identity.ready()  # too early: nobody is asked
+        with pytest.raises(NotNow):
+            await made(FORM).ready()  # another process neither
+        clock.ahead += waits[-1] + 0.1
+    assert county.count("/Login.aspx") == 3 * 2
+    assert waits[0] < waits[2]
+    assert await identity.ready()
+    assert identity.ended is None
+
+
+async def test_logins_are_limited_to_so_many_in_an_hour(county: County, made: Made, clock: Clock) -> None:
+    entry = FORM.replace("logins_per_hour = 20", "logins_per_hour = 3")
+    identity = made(entry)
+    for _ in range(3):
+        identity.expire((await identity.ready()).generation)
+    with pytest.raises(NotNow) as refusal:
+        await identity.ready()
+    assert refusal.value.until - clock.time() > 3500
+    other = made(entry)
+    other.expire((await other.ready()).generation)  # it may try the kept session, and no more
+    with pytest.raises(NotNow):
+        await other.ready()
+    assert len(county.logins) == 3
+    clock.ahead = 3700.0
+    assert await identity.ready()
+
+
+async def test_token_is_refreshed_before_it_ends_and_had_anew_when_that_is_refused(
+    county: County, made: Made, clock: Clock
+) -> None:
+    identity = made(TOKEN)
+    first = await identity.ready()
+    assert first.headers["Authorization"].startswith("Bearer ")
+    clock.ahead = 3600.0 - 50
+    second = await identity.ready()
+    assert second.headers != first.headers
+    assert (len(county.logins), county.refreshes) == (1, 1)
+    county.forget_refresh_tokens()
+    clock.ahead += 3600.0
+    assert (await identity.ready()).headers != second.headers
+    assert (len(county.logins), county.refreshes) == (2, 2)
+
+
+async def test_kept_session_is_checked_before_its_first_use_and_then_by_time(
+    county: County, made: Made, clock: Clock
+) -> None:
+    more = CHECK.format(url=county.url)
+    await made(FORM, more).ready()
+    assert county.checks == 0
+    identity = made(FORM, more)
+    first = await identity.ready()
+    await identity.ready()
+    assert (county.checks, len(county.logins)) == (1, 1)
+    clock.ahead = 301.0
+    await identity.ready()
+    assert (county.checks, len(county.logins)) == (2, 1)
+    county.expire()
+    clock.ahead = 602.0
+    assert (await identity.ready()).generation != first.generation
+    assert (county.checks, len(county.logins)) == (3, 2)
+
+
+async def test_session_of_another_process_is_taken_over(county: County, made: Made) -> None:
+    one, other = made(FORM), made(FORM)
+    first = await one.ready()
+    assert (await other.ready()).generation == first.generation
+    one.expire(first.generation)
+    second = await one.ready()
+    assert (await other.ready()).generation == second.generation
+    assert not other.expire(first.generation)  # an answer that comes late
+    assert len(county.logins) == 2
+
+
+async def test_file_that_cannot_be_read_is_as_good_as_none(county: County, made: Made, tmp_path: Path) -> None:
+    await made(FORM).ready()
+    for content in (b"", b"{", b"\xff", b"[]"):
+        (tmp_path / "sessions" / "county.COUNTY.json").write_bytes(content)
+        assert await made(FORM).ready()
+    assert len(county.logins) == 5
+
+
+async def test_page_without_the_form_says_nothing_of_the_password(county: County, made: Made) -> None:
+    with pytest.raises(NotNow, match="has no form"):
+        await made(FORM.replace('css = "#main"', 'css = "#other"')).ready()
+    assert county.logins == []
+
+
+async def test_browser_login_without_a_browser_says_what_is_missing(tmp_path: Path) -> None:
+    crawler: Any = Clock()
+    with pytest.raises(UsageError, match="needs the browser extra"):
+        BrowserLogin(crawler, Registry().named("county"), ANN, "", tmp_path / "state.json")
+
+
+async def test_browser_login_keeps_what_playwright_can_read(county: County, tmp_path: Path) -> None:
+    """The browser here is none, but its answer is as Playwright's."""
+    import json
+
+    from harvester.sessions.browser import sign_ins
+
+    class Crawl:
+        pass
+
+    crawler: Any = Crawl()
+    cookie = {"name": "sid", "value": "x1", "domain": ".example.org", "path": "/", "expires": -1.0}
+    cookie |= {"httpOnly": True, "secure": True, "sameSite": "Lax"}
+    state = {"cookies": [cookie], "origins": [{"origin": "https://example.org", "localStorage": []}]}
+
+    async def sign_in(site: Site, credentials: Credentials, **more: Any) -> dict[str, Any]:
+        return state
+
+    sign_ins[crawler] = sign_in
+    path = tmp_path / "state.json"
+    session = await BrowserLogin(crawler, Registry().named("county"), ANN, "", path).sign_in(None)
+    assert json.loads(path.read_text()) == state
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert session.jar.kept() == [cookie]
+    request = Request("https://www.example.org/")
+    session.jar.put_on(request)
+    assert request.headers["Cookie"] == b"sid=x1"

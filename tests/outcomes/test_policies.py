@@ -1,0 +1,152 @@
+"""The table of what follows from an outcome is whole and consistent, is used, and a site may say otherwise."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from harvester.exceptions import UsageError
+from harvester.outcomes import POLICIES, Outcome, Policy, classify, policy_of
+from harvester.sites import Site, load_sites
+from harvester.sites.judging import PolicyChange
+from tests.outcomes.exchanges import Exchange, page
+from tests.sandbox.process import ROOT
+
+O = Outcome  # noqa: E741
+
+PASSING = {
+    O.RATE_LIMITED,
+    O.BLOCKED,
+    O.CHALLENGE,
+    O.AUTH_REQUIRED,
+    O.MAINTENANCE,
+    O.TIMEOUT,
+    O.DNS,
+    O.NETWORK,
+    O.PROXY,
+    O.SERVER_ERROR,
+    O.LAYOUT_CHANGED,
+    O.NAVIGATION_FAILED,
+    O.SESSION_EXPIRED,
+}
+"""Outcomes that speak of the moment or of us, not of the thing asked for."""
+
+REFUSALS = {O.BLOCKED, O.CHALLENGE, O.AUTH_REQUIRED, O.POLICY_DENIED}
+
+
+def test_every_outcome_has_a_policy() -> None:
+    assert set(POLICIES) == set(Outcome)
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_policy_is_consistent(outcome: Outcome) -> None:
+    policy = POLICIES[outcome]
+    assert policy.later == (outcome in PASSING), "what passes is tried again by a later run, and nothing else"
+    assert policy.later or not policy.retries, "what is tried again now is worth a later try too"
+    assert policy.later or not policy.site, "what says something of the whole site says nothing of this input"
+    assert bool(policy.retries) == bool(policy.backoff_s), "no retry without a pause before it"
+    assert policy.error != (outcome in {O.OK, O.UNCHANGED, O.EMPTY, O.NOT_FOUND, O.GONE})
+    assert policy.error == policy.dead, "what counts as an error can be replayed"
+    assert not (outcome in REFUSALS and policy.retries), "a site that says no is left alone"
+    assert not (outcome in REFUSALS - {O.BLOCKED} and (policy.dearer or policy.new_identity)), (
+        "a refusal by policy never leads to another proxy or identity"
+    )
+
+
+def test_every_field_of_a_policy_is_read_by_somebody() -> None:
+    read = set()
+    for file in (ROOT / "harvester").rglob("*.py"):
+        if file.parent.name != "outcomes":
+            nodes = ast.walk(ast.parse(file.read_text("utf-8")))
+            read |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    assert set(Policy._fields) - read == set()
+
+
+def test_a_site_may_change_each_field() -> None:
+    assert set(PolicyChange.model_fields) == set(Policy._fields)
+
+
+ENTRY = """
+[county]
+hosts = ["county.example"]
+[county.judging]
+page_ending = "</html>"
+[county.judging.policies.blocked]
+retries = 2
+backoff_s = 30
+[county.judging.policies.invalid]
+dead = false
+[[county.judging.rules]]
+name = "no-parcel"
+outcome = "not_found"
+status = [200]
+text = ["No Such Parcel"]
+reason = "the county knows no such parcel"
+[[county.judging.rules]]
+name = "closed"
+outcome = "maintenance"
+url = ["/closed\\\\.html$"]
+[[county.judging.rules]]
+name = "teapot"
+outcome = "ok"
+status = [418]
+header = ["x-tea: green|black"]
+"""
+
+
+@pytest.fixture
+def county(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    (tmp_path / "county.toml").write_text(ENTRY, "utf-8")
+    monkeypatch.setenv("HARVESTER_SITES_DIR", str(tmp_path))
+    return load_sites().named("county")
+
+
+def test_a_site_changes_the_fields_that_it_gives_and_no_others(county: Site) -> None:
+    assert policy_of(county, O.BLOCKED) == POLICIES[O.BLOCKED]._replace(retries=2, backoff_s=30.0)
+    assert policy_of(county, O.INVALID) == POLICIES[O.INVALID]._replace(dead=False)
+    other = load_sites().of("https://other.example/")
+    for outcome in Outcome:
+        assert policy_of(other, outcome) is POLICIES[outcome]
+        assert policy_of(county, outcome) == POLICIES[outcome] or outcome in (O.BLOCKED, O.INVALID)
+
+
+def test_rules_of_a_site_are_tried_before_the_common_ones(county: Site) -> None:
+    other = load_sites().of("https://other.example/")
+    tea = {"X-Tea": "green"}
+    exchanges = [
+        (Exchange(O.NOT_FOUND, "no-parcel", 200, page("", "no such parcel here")), O.OK),
+        (Exchange(O.MAINTENANCE, "closed", 404, url="https://county.example/closed.html"), O.NOT_FOUND),
+        (Exchange(O.OK, "", 418, headers=tea), O.INVALID),
+        (Exchange(O.INVALID, "unknown-status", 418), O.INVALID),
+        (Exchange(O.NETWORK, "cut-short", 200, "<html><body>half"), O.OK),
+        (Exchange(O.NOT_FOUND, "not-found", 404), O.NOT_FOUND),
+    ]
+    for exchange, elsewhere in exchanges:
+        verdict = classify(exchange.response(), exchange.request(), county)
+        assert (verdict.outcome, verdict.rule) == (exchange.outcome, exchange.rule)
+        assert classify(exchange.response(), exchange.request(), other).outcome is elsewhere
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[a.judging.policies.blokked]\nretries = 1", r"a\.judging\.policies\.blokked"),
+        ("[a.judging.policies.blocked]\nretry = 1", r"a\.judging\.policies\.blocked\.retry"),
+        ("[a.judging.policies.blocked]\nretries = -1", r"a\.judging\.policies\.blocked\.retries"),
+        ("[[a.judging.rules]]\nname = 'x'", r"a\.judging\.rules\.0\.outcome: Field required"),
+        ("[[a.judging.rules]]\nname = 'x'\noutcome = 'nice'", r"a\.judging\.rules\.0\.outcome"),
+        ("[[a.judging.rules]]\nname = 'x'\noutcome = 'ok'\nurl = ['(']", r"a\.judging\.rules\.0\.url\.0.*expression"),
+        ("[[a.judging.rules]]\nname = 'x'\noutcome = 'ok'\nheader = ['x: (']", r"a\.judging\.rules\.0\.header\.0"),
+        ("[[a.judging.rules]]\nname = 'x'\noutcome = 'ok'\nstatus = ['4x']", r"a\.judging\.rules\.0\.status\.0"),
+        ("[[a.judging.rules]]\nname = 'x'\noutcome = 'ok'\nreason = '{why}'", r"a\.judging\.rules\.0\.reason.*said"),
+        ("[[a.judging.rules]]\nname = 'x'\noutcome = 'ok'\nbody = ['x']", r"a\.judging\.rules\.0\.body"),
+        ("[[a.judging.rules]]\nname = 'x'\noutcome = 'ok'", r"a\.judging\.rules\.0: .*condition"),
+    ],
+)
+def test_an_entry_that_cannot_be_used_is_named_with_site_and_key(
+    text: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bad.toml").write_text(f"[a]\nhosts = ['a.example']\n{text}\n", "utf-8")
+    monkeypatch.setenv("HARVESTER_SITES_DIR", str(tmp_path))
+    with pytest.raises(UsageError, match=said):
+        load_sites()

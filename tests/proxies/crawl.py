@@ -1,0 +1,139 @@
+"""A crawl in a process of its own, its requests in the frontier or not: `python -m tests.proxies.crawl` with a Plan.
+
+It prints what each request came to, the stats, and credentials that were seen where none may be.
+"""
+
+import asyncio
+import importlib
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from scrapy import Request, Spider, signals
+from scrapy.crawler import AsyncCrawlerProcess
+from scrapy.http import Response
+from scrapy.settings import Settings
+from twisted.python.failure import Failure
+
+from harvester.outcomes import verdict_of
+from tests.crawling import LONGEST_S
+from tests.sandbox.process import ROOT
+
+
+class Plan(msgspec.Struct):
+    """What a crawl does."""
+
+    spider: str
+    urls: Sequence[str]
+    metas: Sequence[dict[str, Any]] = ()
+    """Of the requests, in the order of the addresses."""
+    leased: bool = True
+    settings: dict[str, Any] = {}
+    patches: dict[str, Any] = {}
+    """Module and constant -> its value."""
+
+
+class Crawled(msgspec.Struct):
+    """What it came to."""
+
+    outcomes: dict[str, str]
+    """By address; only of those that came to an end."""
+    leaks: list[str]
+    stats: dict[str, Any]
+    log: str = ""
+    code: int = 0
+
+    def ended(self, outcome: str) -> list[str]:
+        return [url for url, each in self.outcomes.items() if each == outcome]
+
+
+async def crawl(folder: Path, plan: Plan, **variables: str) -> Crawled:
+    """A whole crawl, with HARVESTER_* variables beside those of this process."""
+    command = [sys.executable, "-m", "tests.proxies.crawl", msgspec.json.encode(plan).decode()]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "SCRAPY_SETTINGS_MODULE": "harvester.settings"}
+    environment |= {f"HARVESTER_{name.upper()}": value for name, value in variables.items()}
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(*command, cwd=folder, env=environment, stdout=pipe, stderr=pipe)
+    try:
+        out, log = await asyncio.wait_for(process.communicate(), LONGEST_S)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert out, log.decode()
+    crawled = msgspec.json.decode(out, type=Crawled)
+    crawled.log, crawled.code = log.decode(), process.returncode or 0
+    return crawled
+
+
+class Asker(Spider):
+    """Asks for every address of its plan."""
+
+    plan: Plan
+    crawled: Crawled
+
+    async def start(self) -> AsyncIterator[Any]:
+        for receiver, signal in (
+            (self.watch, signals.request_scheduled),
+            (self.watch, signals.request_left_downloader),
+        ):
+            self.crawler.signals.connect(receiver, signal=signal)
+        metas = self.plan.metas or [{}] * len(self.plan.urls)
+        for url, meta in zip(self.plan.urls, metas, strict=True):
+            yield Request(url, errback=self.failed, dont_filter=True, meta=dict(meta))
+
+    def parse(self, response: Response, **kwargs: Any) -> None:
+        assert response.request
+        self.watch(response.request)
+        self.crawled.outcomes[response.url] = f"{response.status}"
+
+    def failed(self, failure: Failure) -> None:
+        request: Request = failure.request  # type: ignore[attr-defined]
+        self.watch(request)
+        error: Any = failure.value
+        self.crawled.outcomes[request.url] = f"{verdict_of(error).outcome}: {verdict_of(error).reason}"
+
+    def watch(self, request: Request) -> None:
+        names = {name.decode().lower() for name in request.headers}
+        if "proxy-authorization" in names or any(name.startswith("zyte-") for name in names) or "proxy" in request.meta:
+            self.crawled.leaks.append(f"{request.url}: {sorted(names)}")
+
+
+def main() -> None:
+    plan = msgspec.json.decode(sys.argv[1], type=Plan)
+    for name, value in plan.patches.items():
+        module, _, constant = name.rpartition(".")
+        assert hasattr(importlib.import_module(module), constant)
+        setattr(importlib.import_module(module), constant, value)
+    settings = Settings()
+    settings.setmodule("harvester.settings")
+    frontier, memory = "harvester.frontier.scheduler.Scheduler", "scrapy.core.scheduler.Scheduler"
+    told = {
+        "SCHEDULER": frontier if plan.leased else memory,
+        "ITEM_PIPELINES": {},
+        "EXTENSIONS": {
+            "scrapy.extensions.corestats.CoreStats": 0,
+            "scrapy.extensions.closespider.CloseSpider": 0,
+        },
+        "LOG_LEVEL": "DEBUG",
+        "HARVESTER_BACKOFF_FACTOR": 0.01,
+        "ROBOTSTXT_OBEY": False,
+        **plan.settings,
+    }
+    settings.setdict(told, "cmdline")
+    process = AsyncCrawlerProcess(settings)
+    crawler = process.create_crawler(type(plan.spider, (Asker,), {"name": plan.spider}))
+    crawled = Crawled({}, [], {})
+    process.crawl(crawler, plan=plan, crawled=crawled)
+    process.start()
+    stats = crawler.stats.get_stats()
+    crawled.stats = {key: value for key, value in stats.items() if isinstance(value, (str, int, float))}
+    sys.stdout.buffer.write(msgspec.json.encode(json.loads(json.dumps(msgspec.to_builtins(crawled)))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,176 @@
+"""Tiers and budgets of a site, shared by workers through a real Redis."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from pydantic import SecretStr, ValidationError
+from redis.asyncio import Redis
+from scrapy import Spider
+from scrapy.utils.test import get_crawler
+
+from harvester.config import Config
+from harvester.proxies import budget
+from harvester.proxies.budget import Budgets, Spent, Ticket
+from harvester.proxies.spec import Tier
+from harvester.sites import Site
+from harvester.sites.proxying import Proxying
+
+Join = Callable[[], Budgets]
+PRICES = {"datacenter": {"usd_per_gb": 1.0}, "residential": {"usd_per_gb": 8.0, "usd_per_request": 0.001}}
+
+
+@pytest.fixture
+async def join(redis_url: str) -> AsyncIterator[Join]:
+    """Makes one more worker."""
+    async with AsyncExitStack() as stack:
+
+        def make() -> Budgets:
+            crawler = get_crawler(Spider)
+            crawler.engine = cast(Any, SimpleNamespace(running=True, _slot=None))
+            worker = Budgets(crawler, Config(redis_url=SecretStr(redis_url)))
+            stack.push_async_callback(worker.close)
+            return worker
+
+        yield make
+
+
+def site_of(name: str, tiers: str = "datacenter", **proxying: Any) -> Site:
+    table = {"tiers": tiers.split(), "vendor": "list", **proxying}
+    return Site(name=name, hosts=(name,), proxying=Proxying.model_validate(table))
+
+
+async def taken(worker: Budgets, site: Site, least: Tier | None = None) -> Ticket:
+    ticket = await worker.take(site, least)
+    assert isinstance(ticket, Ticket)
+    return ticket
+
+
+async def told(*workers: Budgets) -> None:
+    """Returns when all that workers had to tell is in Redis."""
+    for worker in workers:
+        while worker._telling:
+            await asyncio.wait(worker._telling)
+
+
+async def test_workers_together_take_no_more_requests_than_the_budget(join: Join, name: str) -> None:
+    site, workers = site_of(name, budget={"requests": 25}), [join() for _ in range(3)]
+    tickets = await asyncio.gather(*(workers[number % 3].take(site, None) for number in range(60)))
+    assert sum(isinstance(ticket, Ticket) for ticket in tickets) == 25
+    spent = [ticket for ticket in tickets if isinstance(ticket, Spent)]
+    assert {each.what for each in spent} == {"requests"}
+    assert all(0 < each.seconds <= 86400 for each in spent)
+
+
+async def test_what_never_left_is_given_back_once(join: Join, name: str) -> None:
+    site, worker = site_of(name, budget={"requests": 1, "megabytes": 1}), join()
+    ticket = await taken(worker, site)
+    assert isinstance(await worker.take(site, None), Spent)
+    worker.settle(ticket, None)
+    worker.settle(ticket, None)
+    await told(worker)
+    await taken(worker, site)
+    assert isinstance(await worker.take(site, None), Spent)
+
+
+async def test_bytes_are_taken_before_they_come_and_put_right_after(
+    join: Join, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(budget, "UNKNOWN_BYTES", 400_000)
+    site, worker = site_of(name, budget={"megabytes": 1}), join()
+    tickets = [await taken(worker, site) for _ in range(2)]
+    assert isinstance(await worker.take(site, None), Spent)  # a third may not fit
+    for ticket in tickets:
+        worker.settle(ticket, 100_000)
+    await told(worker)
+    tickets = [await taken(worker, site) for _ in range(8)]  # they are known to be small now
+    assert [ticket.taken for ticket in tickets] == [100_000] * 8
+    spent = await worker.take(site, None)
+    assert isinstance(spent, Spent)
+    assert spent.what == "megabytes"
+
+
+async def test_money_is_that_of_the_tier(join: Join, name: str, redis_url: str) -> None:
+    site, worker = site_of(name, "datacenter residential", budget={"usd": 1.0}, prices=PRICES), join()
+    worker.settle(await taken(worker, site), 50_000_000)  # 0.05
+    worker.settle(await taken(worker, site, Tier.RESIDENTIAL), 100_000_000)  # 0.8 and 0.001
+    await told(worker)
+    async with Redis.from_url(redis_url) as redis:
+        usd = await redis.hget(f"harvester:{{{name}}}:proxies", "usd")
+    assert float(usd or 0) == pytest.approx(0.851)
+    assert isinstance(await worker.take(site, Tier.RESIDENTIAL), Spent)  # 75 MB a request by now: 0.6
+    await taken(worker, site)  # and 0.075 by the cheap tier
+
+
+async def test_the_next_day_has_a_budget_of_its_own(join: Join, name: str, redis_url: str) -> None:
+    site, worker = site_of(name, budget={"requests": 1}), join()
+    yesterday = await taken(worker, site)
+    assert isinstance(await worker.take(site, None), Spent)
+    async with Redis.from_url(redis_url) as redis:
+        await redis.hincrby(f"harvester:{{{name}}}:proxies", "day", -1)
+    await taken(worker, site)
+    yesterday.day -= 1
+    worker.settle(yesterday, None)  # gives nothing back to today
+    await told(worker)
+    assert isinstance(await worker.take(site, None), Spent)
+
+
+async def test_requests_without_a_proxy_cost_nothing(join: Join, name: str) -> None:
+    site, worker = site_of(name, "none datacenter", budget={"requests": 0}), join()
+    assert {(await taken(worker, site)).tier for _ in range(5)} == {Tier.NONE}
+    assert isinstance(await worker.take(site, Tier.DATACENTER), Spent)
+
+
+async def test_the_tier_that_works_is_remembered_by_all_and_the_cheaper_ones_are_tried_again_one_by_one(
+    join: Join, name: str, redis_url: str
+) -> None:
+    site, first, second = site_of(name, "none datacenter residential"), join(), join()
+    assert (await taken(first, site)).tier is Tier.NONE
+    first.works(await taken(first, site, Tier.RESIDENTIAL))
+    await told(first)
+    assert [(await taken(worker, site)).tier for worker in (first, second)] == [Tier.RESIDENTIAL] * 2
+    await pass_the_hour(redis_url, name)
+    tickets = [await taken(second, site) for _ in range(3)]
+    assert [(ticket.tier, ticket.probe) for ticket in tickets] == [
+        (Tier.DATACENTER, True),
+        (Tier.RESIDENTIAL, False),
+        (Tier.RESIDENTIAL, False),
+    ]
+    second.works(tickets[1])  # says nothing of the cheaper one
+    second.works(tickets[0])
+    await told(second)
+    assert (await taken(first, site)).tier is Tier.DATACENTER
+    await pass_the_hour(redis_url, name)
+    probe = await taken(first, site)
+    assert (probe.tier, probe.probe) == (Tier.NONE, True)  # of which nothing more is heard: it was refused
+    assert (await taken(first, site)).tier is Tier.DATACENTER
+    await taken(first, site, Tier.RESIDENTIAL)  # what climbed does not come down
+    assert (await taken(first, site)).tier is Tier.DATACENTER
+
+
+async def pass_the_hour(redis_url: str, name: str) -> None:
+    async with Redis.from_url(redis_url) as redis:
+        await redis.hincrby(f"harvester:{{{name}}}:proxies", "again_at", -3600)
+
+
+@pytest.mark.parametrize(
+    ("table", "complaint"),
+    [
+        ({"tiers": ["datacenter"]}, "need a vendor"),
+        ({"tiers": ["residential", "datacenter"], "vendor": "list"}, "cheapest to the dearest"),
+        ({"tiers": ["datacenter", "datacenter"], "vendor": "list"}, "cheapest to the dearest"),
+        ({"tiers": [], "vendor": "list"}, "tiers"),
+        ({"tiers": ["datacenter"], "vendor": "list", "budget": {"usd": 1}}, "price of each tier"),
+        ({"tiers": ["mobile"], "vendor": "zyte"}, "datacenter and residential"),
+        ({"tiers": ["isp"], "vendor": "brightdata", "country": "us", "state": "ny"}, "residential"),
+        ({"tiers": ["isp"], "vendor": "oxylabs", "strict": True}, "need sticky"),
+        ({"tiers": ["isp"], "vendor": "brightdata", "sticky": "chain", "strict": True}, "pins an address"),
+        ({"tiers": ["isp"], "vendor": "oxylabs", "city": "reno"}, "need a country"),
+    ],
+)
+def test_an_entry_that_cannot_be_had_is_refused(table: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ValidationError, match=complaint):
+        Proxying.model_validate(table)

@@ -1,0 +1,154 @@
+"""A dearer tier is used when a cheaper one is of no use, and only then; and no more of it than the budget allows."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from harvester.config import Config
+from harvester.frontier.connection import connect
+from harvester.frontier.entries import Status
+from harvester.frontier.store import Frontier
+from tests.proxies.crawl import Plan, crawl
+from tests.proxies.farm import Answer, Asked, Listener, Proxy, Site, Streams
+from tests.proxies.setting import SECRETS, USERS, entry, line, nothing_shown
+
+Configured = Callable[[str, str], None]
+PAGES = [f"/page/{number}" for number in range(40)]
+ALL = '["none", "datacenter", "residential"]'
+
+
+@pytest.fixture
+async def servers() -> AsyncIterator[AsyncExitStack]:
+    async with AsyncExitStack() as stack:
+        yield stack
+
+
+async def start(servers: AsyncExitStack, *listeners: Listener) -> None:
+    for listener in listeners:
+        await servers.enter_async_context(listener)
+
+
+async def status_of(spider: str) -> Status:
+    redis = connect(Config())
+    try:
+        return await Frontier(redis, spider).status()
+    finally:
+        await redis.aclose()
+
+
+async def in_redis(redis_url: str) -> str:
+    """All that is in Redis, as text."""
+    async with Redis.from_url(redis_url) as client:
+        redis: Any = client
+        reads: dict[bytes, Any] = {
+            b"string": redis.get,
+            b"hash": redis.hgetall,
+            b"set": redis.smembers,
+            b"list": lambda key: redis.lrange(key, 0, -1),
+            b"zset": lambda key: redis.zrange(key, 0, -1),
+            b"stream": redis.xrange,
+        }
+        found = []
+        async for key in redis.scan_iter():
+            found.append(f"{key}: {await reads[await redis.type(key)](key)}")
+        return "\n".join(found)
+
+
+async def test_a_site_that_refuses_is_asked_by_the_next_tier_which_is_then_the_first(
+    servers: AsyncExitStack, configured: Configured, name: str, tmp_path: Path
+) -> None:
+    site, cheap, dear = Site(refuses=["direct", "cheap"]), Proxy("cheap"), Proxy("dear")
+    await start(servers, site, cheap, dear)
+    configured(entry(name, site, tiers=ALL), line(cheap, "datacenter") + line(dear, "residential"))
+    urls = [site.url + path for path in PAGES]
+    first = await crawl(tmp_path, Plan(name, urls[:1]))
+    assert [asked.headers.get("x-via", "direct") for asked in site.asked] == ["direct", "cheap", "dear"]
+    second = await crawl(tmp_path, Plan(name, urls[1:]))  # another process knows what the first has learnt
+    assert {**first.outcomes, **second.outcomes} == dict.fromkeys(urls, "200")
+    assert Counter(asked.headers.get("x-via", "direct") for asked in site.asked[3:]) == {"dear": len(urls) - 1}
+    assert second.stats[f"harvester/proxies/requests/{name}/residential"] == len(urls) - 1
+    nothing_shown(first)
+    nothing_shown(second)
+
+
+async def test_workers_together_stay_within_the_budget_and_nothing_goes_round_it(
+    servers: AsyncExitStack, configured: Configured, name: str, tmp_path: Path
+) -> None:
+    site, dear = Site(refuses=["direct"]), Proxy("dear", users=USERS)
+    await start(servers, site, dear)
+    budget = "{requests = 25, megabytes = 100}"
+    configured(entry(name, site, tiers='["residential"]', budget=budget), line(dear, "residential"))
+    plans = [Plan(f"{name}{number}", [f"{site.url}/{number}{path}" for path in PAGES], leased=False) for number in "ab"]
+    both = await asyncio.gather(*(crawl(tmp_path, plan) for plan in plans))
+    assert len(dear.pages()) == 25
+    assert sum(len(crawled.ended("200")) for crawled in both) == 25
+    for crawled in both:
+        spent = [outcome for outcome in crawled.outcomes.values() if outcome != "200"]
+        assert len(crawled.outcomes) == len(PAGES)
+        assert set(spent) <= {f"proxy: the day's budget of {name} for proxies is spent: 25 requests"}
+        assert crawled.log.count("Its requests wait") == bool(spent)
+        nothing_shown(crawled)
+
+
+async def test_requests_that_wait_carry_no_credentials_into_redis(
+    servers: AsyncExitStack, configured: Configured, name: str, tmp_path: Path, redis_url: str
+) -> None:
+    """They were sent by a proxy, refused, climbed, and wait for the next day."""
+    site, cheap, dear = Site(refuses=["cheap"]), Proxy("cheap", users=USERS), Proxy("dear", users=USERS)
+    await start(servers, site, cheap, dear)
+    entries = entry(name, site, tiers='["datacenter", "residential"]', budget="{requests = 10}")
+    configured(entries, line(cheap, "datacenter") + line(dear, "residential"))
+    plan = Plan(name, [site.url + path for path in PAGES], settings={"CLOSESPIDER_TIMEOUT": 4})
+    crawled = await crawl(tmp_path, plan)
+    assert cheap.pages()
+    assert len(cheap.pages()) + len(dear.pages()) == 10
+    status = await status_of(name)
+    assert (status.waiting, status.dead) == (len(PAGES) - len(crawled.ended("200")), 0)
+    everything = await in_redis(redis_url)
+    assert f"{site.url}/page/" in everything
+    assert not [secret for secret in (*SECRETS, "Proxy-Authorization") if secret in everything]
+    nothing_shown(crawled)
+
+
+async def test_when_all_proxies_refuse_the_credentials_the_run_ends_and_says_so(
+    servers: AsyncExitStack, configured: Configured, name: str, tmp_path: Path
+) -> None:
+    site = Site()
+    proxies = [Proxy(f"p{number}", users={"someone": "else"}) for number in range(3)]
+    await start(servers, site, *proxies)
+    configured(entry(name, site, tiers='["datacenter"]'), "".join(line(proxy, "datacenter") for proxy in proxies))
+    crawled = await crawl(tmp_path, Plan(name, [site.url + path for path in PAGES]))
+    assert crawled.stats["finish_reason"] == "proxy_error"
+    assert crawled.stats["harvester/exit_code"] == 5
+    assert "refuse the user or the password" in crawled.log
+    assert site.asked == []
+    status = await status_of(name)
+    assert (status.dead, status.done) == (0, 0)
+    assert status.ready + status.waiting == len(PAGES)
+    nothing_shown(crawled)
+
+
+async def test_requests_wait_for_proxies_that_are_dead_and_go_on_when_one_is_back(
+    servers: AsyncExitStack, configured: Configured, name: str, tmp_path: Path
+) -> None:
+    class Moody(Proxy):
+        """It cannot do anything for the first requests."""
+
+        async def answer(self, asked: Asked, streams: Streams) -> bool:
+            self.says = Answer(502, b"no", {"X-Error-Description": "no exit found"}) if len(self.asked) <= 3 else None
+            return await super().answer(asked, streams)
+
+    site, moody = Site(), Moody("moody")
+    await start(servers, site, moody)
+    configured(entry(name, site, tiers='["datacenter"]'), line(moody, "datacenter"))
+    patches = {"harvester.proxies.pool.FIRST_REST_S": 0.2, "harvester.proxies.pool.LONGEST_REST_S": 0.2}
+    crawled = await crawl(tmp_path, Plan(name, [site.url + path for path in PAGES[:3]], patches=patches))
+    assert len(crawled.ended("200")) == 3
+    assert crawled.stats["harvester/proxies/faults/proxy_capacity"] >= 1
+    assert all(asked.headers["x-via"] == "moody" for asked in site.asked)

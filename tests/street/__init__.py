@@ -1,0 +1,1 @@
+"""A crawl of many sites, of which many are not well."""

@@ -1,0 +1,130 @@
+"""Two workers crawl fifty sites of which thirty are not well: nobody is asked too much, and nobody waits for another.
+
+Beside it, on the same machine at the same time, two other workers crawl twenty well sites alone: the well ones of the
+fifty must be done as soon as these.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from harvester.frontier.entries import DeadLetter, Status
+from tests.chaos.servers import Valkey
+from tests.crash.mongod import free_port
+from tests.sandbox.street_house import Seen
+from tests.sandbox.street_plan import HousePlan, whole_street
+from tests.sandbox.street_process import Street
+from tests.street.registry import CREDENTIALS, tables
+from tests.street.watch import Open, Watch, asked
+from tests.street.workers import Workers
+
+RATE = 4
+"""Requests a second that a site allows which says nothing of it, kept by HARVESTER_REQUESTS_PER_SECOND."""
+LATE_S = 1.5
+"""How much later than meant a request may arrive: its turn was used late, the machine was busy."""
+HEARD_S = 1.0
+"""Until all workers know that a breaker is open."""
+AT_ONCE = 4
+SLOWER = 1.10
+
+
+class Crawled(NamedTuple):
+    """What a crawl of the street came to."""
+
+    plans: dict[str, HousePlan]
+    counts: dict[str, dict[str, int]]
+    logs: dict[str, list[Seen]]
+    openings: set[Open]
+    status: Status
+    dead: list[DeadLetter]
+    said: str
+
+
+def crawl(folder: Path, pages: int, longest_s: float) -> Crawled:
+    """The fifty sites, and as many well ones by themselves as there are among them."""
+    fifty = whole_street(pages)
+    calm = [HousePlan(f"calm-{number:02}", pages=pages) for number in range(20)]
+    with Street([*fifty, *calm], folder / "street") as street, Valkey(folder / "valkey", free_port()) as valkey:
+        variables = CREDENTIALS | {
+            "HARVESTER_SITES_DIR": str(street.register(folder / "sites", tables(street))),
+            "HARVESTER_REQUESTS_PER_SECOND": str(RATE),
+            "HARVESTER_CONCURRENT_PER_HOST": str(AT_ONCE),
+        }
+        here, there = ({"HARVESTER_REDIS_URL": f"{valkey.uri.removesuffix('/0')}/{number}"} for number in (0, 1))
+        with (
+            Workers(street, [plan.name for plan in fifty], folder / "fifty", variables | here) as workers,
+            Workers(street, [plan.name for plan in calm], folder / "calm", variables | there) as others,
+            Watch(here["HARVESTER_REDIS_URL"]) as watch,
+        ):
+            for crawl in (workers, others, workers, others):
+                crawl.start()
+            others.end(longest_s)
+            workers.end(longest_s)
+            said = workers.said
+        logs = {name: street.log(name) for name in street.plans}
+        status, dead = asked(here["HARVESTER_REDIS_URL"])
+        return Crawled(street.plans, street.counts(), logs, watch.openings, status, dead, said)
+
+
+@pytest.mark.parametrize("pages", [40, pytest.param(400, marks=[pytest.mark.soak, pytest.mark.timeout(1800)])])
+def test_fifty_sites_are_each_crawled_as_they_allow_and_no_slower_for_the_others(tmp_path: Path, pages: int) -> None:
+    crawled = crawl(tmp_path, pages, longest_s=60 + 3 * pages)
+    every_input_has_a_fate(crawled, pages)
+    no_site_is_asked_more_than_it_allows(crawled)
+    what_is_open_is_left_alone(crawled)
+    well_sites_are_done_as_soon_as_by_themselves(crawled)
+
+
+def every_input_has_a_fate(crawled: Crawled, pages: int) -> None:
+    """All troubles pass, so that it is a good one."""
+    status = crawled.status
+    assert status.balanced
+    assert (status.queued, status.done_by_outcome, crawled.dead) == (50 * pages, {"ok": 50 * pages}, []), crawled.said
+    short = {name: counts.get("pages", 0) for name, counts in crawled.counts.items() if counts["pages"] < pages}
+    assert not short
+
+
+def no_site_is_asked_more_than_it_allows(crawled: Crawled) -> None:
+    over = {name: counts["over"] for name, counts in crawled.counts.items() if "over" in counts}
+    assert not over
+    for name, log in crawled.logs.items():
+        times = [seen.at for seen in log]
+        most = most_within(times, 5.0)
+        assert most <= RATE * (5.0 + LATE_S) + 1, f"{name} saw {most} requests within 5 s"
+
+
+def what_is_open_is_left_alone(crawled: Crawled) -> None:
+    troubled = {name for name, plan in crawled.plans.items() if plan.kind in ("blocking", "down")}
+    assert {opening.site for opening in crawled.openings} >= troubled
+    for opening in crawled.openings:
+        times = [seen.at for seen in crawled.logs[opening.site]]
+        at_first = sum(opening.since <= at < opening.since + HEARD_S for at in times)
+        assert at_first <= AT_ONCE, f"{opening}: {at_first} requests before all knew"
+        later = sum(opening.since + HEARD_S <= at < opening.until for at in times)
+        assert later == 0, f"{opening}: {later} requests while it was open"
+
+
+def well_sites_are_done_as_soon_as_by_themselves(crawled: Crawled) -> None:
+    """All measured from the first page of any of them to the last."""
+    well, calm = (
+        [crawled.logs[name] for name in crawled.plans if name.startswith(prefix)] for prefix in ("well", "calm")
+    )
+    assert lasted(well) <= SLOWER * lasted(calm), f"{lasted(well):.1f} s instead of {lasted(calm):.1f} s"
+
+
+def lasted(logs: Sequence[Sequence[Seen]]) -> float:
+    """Seconds that the slowest of the sites took."""
+    pages = [[seen.at for seen in log if seen.path.startswith("/page/")] for log in logs]
+    return max(times[-1] - times[0] for times in pages)
+
+
+def most_within(times: Sequence[float], seconds: float) -> int:
+    """The most that fell into any window of that length. `times` in order."""
+    most = first = 0
+    for last, at in enumerate(times):
+        while times[first] <= at - seconds:
+            first += 1
+        most = max(most, last - first + 1)
+    return most
