@@ -68,6 +68,7 @@ DOWNLOADER_MIDDLEWARES = {
     "harvester.middlewares.usage.UsageMiddleware": 110,  # the other way: sees pages only, all else has failed before
     "harvester.middlewares.conditional.ConditionalMiddleware": 555,
     "harvester.middlewares.outcome.OutcomeMiddleware": 560,
+    "harvester.middlewares.browser.BrowserMiddleware": 565,  # on the way back, behind all that hold a place
     "harvester.middlewares.session.SessionMiddleware": 570,
     "harvester.middlewares.identities.IdentitiesMiddleware": 700,  # sees the cookies of redirects; off without sites
     "harvester.middlewares.proxy.ProxyMiddleware": 740,  # off when no site has proxies

@@ -144,7 +144,7 @@ def send(config: Config, change: Change, event: Document) -> None:
     """The alert, through every channel that is configured. What cannot be sent is logged."""
     lines = [reason(change), extrapolation(change)]
     lines.append(
-        f"Its requests are parked ({change.left:,}), and cost nothing. Probes go out from "
+        f"Its requests ({change.left:,}) are parked, and cost nothing. Probes go out from "
         f"{event['until']:%Y-%m-%d %H:%M:%S} UTC on. `harvester frontier status {event['spider']}` shows how it goes."
     )
     payload = {"event": "breaker"} | {

@@ -5,29 +5,28 @@ import hashlib
 import json
 import logging
 import time
+from base64 import b64decode
 from contextlib import suppress
 from dataclasses import dataclass, field
-from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import psutil
-from playwright.async_api import Error, Page
-from playwright.async_api import Request as PageRequest
+from playwright.async_api import Error
 from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.exceptions import DownloadTimeoutError
-from scrapy.http import Response, TextResponse
-from scrapy.responsetypes import responsetypes
-from scrapy_playwright.handler import ScrapyPlaywrightDownloadHandler
-from scrapy_playwright.page import PageMethod
+from scrapy.http import Response
 
 from harvester.browser import kept
 from harvester.browser.chromium import launch_options
+from harvester.browser.page_handler import PageHandler
 from harvester.browser.steps import is_gone
-from harvester.browser.visit import CRASHED, Visit, close, headers_of
+from harvester.browser.visit import CRASHED, Visit, close
+from harvester.browser.wishes import SIGN_IN, STORAGE_STATE
 from harvester.config import Config
-from harvester.exceptions import BrowserLost, NavigationError
+from harvester.exceptions import BrowserLost, NavigationError, StorageError
 from harvester.sites import Site
 from harvester.sites.rendering import Rendering
 
@@ -46,10 +45,6 @@ PARTING_S = 10.0
 """What their end may take before they are killed."""
 DEVICES = {"desktop": "Desktop Chrome", "mobile": "Pixel 7"}
 """Their names at Playwright."""
-_OWN_HEADERS = frozenset(
-    {"user-agent", "accept", "accept-language", "accept-encoding", "cookie", "host", "connection", "referer"}
-)
-"""Headers that the browser knows better."""
 
 
 @dataclass(eq=False, slots=True)
@@ -78,15 +73,12 @@ class Browser:
         self._user_agent = crawler.settings["USER_AGENT"]
         self._most_bytes = crawler.settings.getint("DOWNLOAD_MAXSIZE")
         logging.getLogger("scrapy-playwright").setLevel(logging.ERROR)  # it tells every page, with tracebacks
-        self._handler = ScrapyPlaywrightDownloadHandler(crawler)
+        self._handler = PageHandler(crawler)
         self._handler.config.launch_options = launch_options(binary)
         self._handler.config.max_pages_per_context = PAGES_A_CONTEXT * 2  # the pool bounds them
         self._handler.config.target_closed_max_retries = 0
         self._handler.config.restart_disconnected_browser = False
         self._handler.config.navigation_timeout_ms = 600_000  # the bound of a visit is its own
-        self._handler.abort_request = self._blocks
-        self._handler.process_request_headers = self._headers
-        self._visits: dict[Page, Visit] = {}
         self._contexts: dict[str, Context] = {}
         self._retiring: set[Context] = set()
         self._numbers = iter(range(10**9))
@@ -100,7 +92,7 @@ class Browser:
     # Its life ---------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Raises NavigationError when Chromium does not start."""
+        """Raises BrowserLost when Chromium does not start."""
         try:
             async with asyncio.timeout(START_S):
                 await self._handler._launch()
@@ -111,7 +103,7 @@ class Browser:
         except (Error, TimeoutError, OSError) as error:
             await self.end()
             said = str(error).splitlines()[0] if str(error) else "it took too long"
-            raise NavigationError(f"Chromium does not start: {said}") from error
+            raise BrowserLost(f"Chromium does not start: {said}") from error
         self._handler.browser.on("disconnected", lambda *_: self._lost.set())
         self._playwright = self._handler.browser_provider.playwright
         self._cdp = await self._handler.browser.new_browser_cdp_session()
@@ -149,12 +141,12 @@ class Browser:
         await asyncio.shield(self._closing)
 
     async def _end(self) -> None:
-        if not self.is_lost:
-            for context in [*self._contexts.values()]:
-                await self._close_context(context)
         processes = await asyncio.to_thread(self.processes)
         with suppress(Error, TimeoutError, OSError, AttributeError):
             async with asyncio.timeout(PARTING_S):
+                if not self.is_lost:
+                    for context in self._contexts.values():
+                        await self._close_context(context)
                 await self._handler.close()
         for process in processes:
             with suppress(psutil.NoSuchProcess):
@@ -170,13 +162,12 @@ class Browser:
         """
         visit = Visit(request, rendering, self._config, self._most_bytes, self._stats)
         context = self._context_for(request, site, rendering)
-        inner = self._inner(request, context, visit)
         self.at_once += 1
         context.at_once += 1
         began = time.time()
         try:
             async with asyncio.timeout(rendering.timeout_s):
-                response = await self._handler.download_request(inner)
+                response = await self._handler.show(request, visit, context.name, context.options)
                 if context.session and time.monotonic() - context.saved > SAVE_S:
                     await self._save(context)
             if visit.broken:
@@ -187,8 +178,6 @@ class Browser:
             ) from None
         except Error as error:
             raise await self._what_happened(error, visit) from error
-        except RuntimeError as error:  # of a download
-            raise NavigationError(f"it is a file, not a page: {str(error)[:200]}") from error
         finally:
             self.at_once -= 1
             context.at_once -= 1
@@ -196,50 +185,12 @@ class Browser:
             context.pages += 1
             context.used = time.monotonic()
             if visit.page is not None:
-                self._visits.pop(visit.page, None)
+                self._handler.visits.pop(visit.page, None)
                 if not self.is_lost:
                     await close(visit.page)
             await self._tidy(context)
         request.meta["download_latency"] = time.time() - began
-        return self._outer(response, inner, request, visit)
-
-    def _inner(self, request: Request, context: Context, visit: Visit) -> Request:
-        """What scrapy-playwright is given: pages and functions in its meta never reach a queue."""
-
-        async def open_page(page: Page, _: Request) -> None:
-            self._visits[page] = visit
-            visit.open(page)
-
-        headers = {
-            name.decode("latin-1"): value
-            for name, value in request.headers.items()
-            if name.decode("latin-1").lower() not in _OWN_HEADERS
-        }
-        meta = {
-            "playwright": True,
-            "playwright_include_page": True,
-            "playwright_context": context.name,
-            "playwright_context_kwargs": context.options,
-            "playwright_page_init_callback": open_page,
-            "playwright_page_methods": [PageMethod(visit.act)],
-            "verbatim_url": True,
-        }
-        return Request(
-            request.url, method=request.method, body=request.body, headers=headers, meta=meta, dont_filter=True
-        )
-
-    @staticmethod
-    def _outer(response: Response, inner: Request, request: Request, visit: Visit) -> Response:
-        """The callback's response: its request's meta holds what was captured, and the queue's request does not."""
-        meta = dict(request.meta) | {"captured": visit.captured}
-        meta |= {name: inner.meta[name] for name in ("redirect_urls", "redirect_reasons") if name in inner.meta}
-        shown = request.replace(meta=meta)
-        if visit.body is not None:
-            headers = headers_of(dict(response.headers.to_unicode_dict()))
-            kind = responsetypes.from_args(headers=headers, url=response.url, body=visit.body)
-            return kind(response.url, response.status, headers, visit.body, ["rendered"], shown)
-        response.headers.pop("Content-Length", None)
-        return response.replace(request=shown, flags=["rendered"])
+        return response
 
     async def _what_happened(self, error: Error, visit: Visit) -> Exception:
         if visit.broken:
@@ -254,40 +205,26 @@ class Browser:
             return BrowserLost("the browser ended under the page")
         return error
 
-    def _blocks(self, request: PageRequest) -> bool:
-        try:
-            visit = self._visits.get(request.frame.page)
-        except Error:  # of a window that the page opens
-            return True
-        return visit is None or visit.blocks(request)
-
-    @staticmethod
-    def _headers(
-        browser_type_name: str, playwright_request: PageRequest, scrapy_request_data: dict[str, Any]
-    ) -> dict[str, str]:
-        """The browser's own; those that the request brings go to its page alone."""
-        own = playwright_request.headers
-        if playwright_request.is_navigation_request() and playwright_request.url == scrapy_request_data["url"]:
-            own = own | {
-                name.lower(): value for name, value in scrapy_request_data["headers"].to_unicode_dict().items()
-            }
-        return own
-
     # Contexts ---------------------------------------------------------------------------------------------
 
     def _context_for(self, request: Request, site: Site, rendering: Rendering) -> Context:
         options = self._options(request, rendering)
         cookie = (request.headers.get("Cookie") or b"").decode("latin-1")
-        told = json.dumps([site.name, options, rendering.session, cookie], sort_keys=True)
+        identity = request.meta.get(STORAGE_STATE, "")
+        told = json.dumps([site.name, options, rendering.session, identity, cookie], sort_keys=True)
         key = hashlib.sha256(told.encode()).hexdigest()[:16]
-        context = self._contexts.get(key)
+        context = None if SIGN_IN in request.meta else self._contexts.get(key)
         if context is not None and context.is_worn():
             self._retiring.add(self._contexts.pop(key))
             context = None
         if context is None:
             options["storage_state"] = self._state(request, rendering, cookie)
             name = f"{site.name}-{key}-{next(self._numbers)}"
-            context = self._contexts[key] = Context(name, rendering.session, options)
+            context = Context(name, rendering.session, options)
+            if SIGN_IN in request.meta:
+                self._retiring.add(context)  # nobody else gets it
+            else:
+                self._contexts[key] = context
         return context
 
     def _options(self, request: Request, rendering: Rendering) -> dict[str, Any]:
@@ -303,19 +240,21 @@ class Browser:
         if rendering.time_zone:
             options["timezone_id"] = rendering.time_zone
         if proxy := request.meta.get("proxy"):
-            options["proxy"] = _proxy(proxy)
+            options["proxy"] = _proxy(proxy, request.headers.get("Proxy-Authorization"))
         return options
 
     def _state(self, request: Request, rendering: Rendering, cookie: str) -> kept.State | None:
-        state = kept.load(self._config, rendering.session) if rendering.session else None
+        state: kept.State | None = request.meta.get(SIGN_IN) or None
+        if identity := request.meta.get(STORAGE_STATE):
+            state = kept.load(Path(identity))
+        elif rendering.session:
+            state = kept.load(kept.path_of(self._config, rendering.session))
         if not cookie:
             return state
         state = state or {"cookies": [], "origins": []}
-        parsed: SimpleCookie = SimpleCookie()
-        with suppress(CookieError):
-            parsed.load(cookie)
         place = {"domain": urlsplit(request.url).hostname, "path": "/"}
-        added = [{"name": name, "value": each.value, **place} for name, each in parsed.items()]
+        pairs = [pair.strip().partition("=") for pair in cookie.split(";")]
+        added = [{"name": name, "value": value, **place} for name, _, value in pairs if name]
         return state | {"cookies": [*state["cookies"], *added]}
 
     async def _tidy(self, context: Context) -> None:
@@ -345,16 +284,23 @@ class Browser:
         wrapper = self._handler.context_wrappers.get(context.name)
         if wrapper is None:
             return
-        with suppress(Error):
-            kept.save(self._config, context.session, await wrapper.context.storage_state())
+        try:
+            kept.save(kept.path_of(self._config, context.session), await wrapper.context.storage_state())
             context.saved = time.monotonic()
+        except Error:
+            pass  # it is gone; what was saved before stays
+        except StorageError as error:
+            logger.error("%s", error)  # noqa: TRY400  the page is there nevertheless
 
 
-def _proxy(address: str) -> dict[str, str]:
+def _proxy(address: str, authorization: bytes | None) -> dict[str, str]:
     """As Playwright wants it: the credentials apart."""
     parts = urlsplit(address)
     port = f":{parts.port}" if parts.port else ""
     told = {"server": f"{parts.scheme}://{parts.hostname}{port}"}
-    if parts.username:
+    if authorization:
+        user, _, password = b64decode(authorization.removeprefix(b"Basic ")).decode("latin-1").partition(":")
+        told |= {"username": user, "password": password}
+    elif parts.username:
         told |= {"username": unquote(parts.username), "password": unquote(parts.password or "")}
     return told

@@ -35,7 +35,7 @@ def find_chromium(config: Config) -> str | None:
 
 def fetched_by_playwright() -> bool:
     """Whether `playwright install chromium` was run."""
-    import harvester.doctor as doctor  # noqa: PLC0415  its imports are of no use to a crawl
+    import harvester.doctor as doctor
 
     return bool(doctor._playwright_browsers())
 

@@ -1,12 +1,11 @@
-"""Download handlers: one that renders, and one that sends a request there or to aiohttp."""
+"""Download handler: shows pages in the browser."""
 
 from scrapy import Request
-from scrapy.core.downloader.handlers._aiohttp import AiohttpDownloadHandler
 from scrapy.crawler import Crawler
 from scrapy.http import Response
 
 from harvester.browser.pool import Pool
-from harvester.browser.wishes import HANDLER, LOST, rendering_of
+from harvester.browser.wishes import LOST, rendering_of
 from harvester.exceptions import BrowserLost, NavigationError
 from harvester.sites import load_sites
 
@@ -39,25 +38,3 @@ class BrowserDownloadHandler:
 
     async def close(self) -> None:
         await self._pool.close()
-
-
-class DownloadHandler:
-    """Of http and https."""
-
-    lazy = True
-
-    def __init__(self, crawler: Crawler) -> None:
-        self._browser = BrowserDownloadHandler(crawler)
-        self._plain = AiohttpDownloadHandler.from_crawler(crawler)
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> "DownloadHandler":
-        return cls(crawler)
-
-    async def download_request(self, request: Request) -> Response:
-        handler = self._browser if request.meta.get(HANDLER) == BROWSER else self._plain
-        return await handler.download_request(request)
-
-    async def close(self) -> None:
-        await self._plain.close()
-        await self._browser.close()

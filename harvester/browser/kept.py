@@ -18,18 +18,17 @@ def path_of(config: Config, name: str) -> Path:
     return config.state_dir / "sessions" / f"browser-{name}.json"
 
 
-def load(config: Config, name: str) -> State | None:
+def load(path: Path) -> State | None:
     """What was kept, or None. A file that cannot be read is as none."""
     try:
-        state = json.loads(path_of(config, name).read_bytes())
+        state = json.loads(path.read_bytes())
     except (OSError, ValueError):
         return None
     return state if isinstance(state, dict) and isinstance(state.get("cookies"), list) else None
 
 
-def save(config: Config, name: str, state: State) -> None:
+def save(path: Path, state: State) -> None:
     """Keeps it, with mode 0600 from the first byte on. Raises StorageError."""
-    path = path_of(config, name)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # its mode is 0600

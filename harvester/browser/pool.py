@@ -79,12 +79,13 @@ class Pool:
 
     async def close(self) -> None:
         """Ends all browsers."""
-        for task in (self._watch_task, self._renewing):
-            if task is not None:
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
-        self._watch_task = self._renewing = None
+        if self._renewing is not None:
+            await self._renewing  # cut off, it would leave a driver behind
+        if self._watch_task is not None:
+            self._watch_task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._watch_task
+            self._watch_task = None
         if self._current is not None:
             self._retire(self._current, "end")
         await asyncio.gather(*(browser.end() for browser in list(self._ending)), *self._tasks)
@@ -101,7 +102,7 @@ class Pool:
 
     async def _start(self) -> "Browser":
         binary = find_chromium(self._config)
-        from harvester.browser.browser import Browser  # noqa: PLC0415  of an extra that need not be installed
+        from harvester.browser.browser import Browser
 
         browser = Browser(self._crawler, self._config, binary)
         await browser.start()
@@ -197,5 +198,3 @@ def _memory(browser: "Browser") -> int:
             if resident > PAGE_MEMORY_BYTES and "--type=renderer" in process.cmdline():
                 process.kill()
     return used
-
-

@@ -30,9 +30,7 @@ _HEIGHT = "() => document.documentElement.scrollHeight"
 class Steps:
     """Of one page. `is_busy` says whether the page waits for answers, `is_enough` whether no more are wanted."""
 
-    def __init__(
-        self, config: Config, human: bool, is_busy: Callable[[], bool], is_enough: Callable[[], bool]
-    ) -> None:
+    def __init__(self, config: Config, human: bool, is_busy: Callable[[], bool], is_enough: Callable[[], bool]) -> None:
         self._config = config
         self._human = human
         self._is_busy = is_busy
@@ -53,7 +51,9 @@ class Steps:
 
     async def _run(self, page: Page, step: Step) -> None:
         patience_ms = step.timeout_s * 1000
-        if step.wait_for is not None:
+        if step.open is not None:
+            await page.goto(step.open, timeout=patience_ms)
+        elif step.wait_for is not None:
             await page.wait_for_selector(step.wait_for, timeout=patience_ms)
         elif step.click is not None:
             await self._hesitate()

@@ -7,7 +7,7 @@ from fnmatch import translate
 from functools import lru_cache
 from typing import Any
 
-from playwright.async_api import Error, Page
+from playwright.async_api import Error, Page, Route
 from playwright.async_api import Request as PageRequest
 from playwright.async_api import Response as PageResponse
 from scrapy import Request
@@ -26,9 +26,27 @@ from harvester.sites.rendering import Rendering
 CRASHED = "the page crashed, or took more memory than a page may"
 _DATA = frozenset({"xhr", "fetch"})
 _MARKUP = ("text/html", "application/xhtml+xml")
-_HOP = ("content-encoding", "content-length", "transfer-encoding")
+_OWN_HEADERS = frozenset(
+    {
+        "user-agent",
+        "accept",
+        "accept-language",
+        "accept-encoding",
+        "cookie",
+        "host",
+        "connection",
+        "proxy-authorization",
+        "referer",
+    }
+)
+"""Headers that the browser knows better, or the proxy alone may know."""
+HOP = ("content-encoding", "content-length", "transfer-encoding")
 """Headers that are not true of a body as the browser gives it."""
-_LENGTH = "() => document.documentElement.outerHTML.length"
+_DOCUMENT = """most => {
+  const text = document.documentElement.outerHTML
+  if (text.length > most) return null
+  return (document.doctype ? new XMLSerializer().serializeToString(document.doctype) : '') + text
+}"""
 
 
 class Visit:
@@ -38,6 +56,8 @@ class Visit:
         self, request: Request, rendering: Rendering, config: Config, most_bytes: int, stats: StatsCollector
     ) -> None:
         self._url = request.url
+        self._first = _first(request)
+        self._sent = False
         self._host = _host(request.url)
         self._rendering = rendering
         self._config = config
@@ -49,12 +69,9 @@ class Visit:
         self._captured_bytes = 0
         self._under_way: set[PageRequest] = set()
         self._reading: set[asyncio.Task[None]] = set()
-        self._main: PageResponse | None = None
         self.page: Page | None = None
         self.broken: Exception | None = None
         """Why the page was given up, whatever it says itself."""
-        self.body: bytes | None = None
-        """Of an answer that is no markup: the browser would show it inside of markup of its own."""
 
     @property
     def captured(self) -> list[Response]:
@@ -66,14 +83,24 @@ class Visit:
         self.page = page
         page.on("request", self._on_request)
         page.on("response", self._on_response)
-        page.on("requestfinished", self._on_answered)
-        page.on("requestfailed", self._on_answered)
+        if self._wanted or self._rendering.steps:
+            page.on("requestfinished", self._on_answered)
+            page.on("requestfailed", self._on_answered)
         page.on("crash", self._on_crash)
 
-    def blocks(self, request: PageRequest) -> bool:
-        """Whether a request of the page stays unsent."""
-        if request.is_navigation_request() and request.url == self._url:
-            return False
+    async def route(self, route: Route) -> None:
+        """Sends a request of the page, or does not. Its own first one goes as the crawl's request says."""
+        request = route.request
+        if request.is_navigation_request() and request.url == self._url and not self._sent:
+            self._sent = True
+            headers = request.headers | self._first["headers"] if "headers" in self._first else None
+            await route.continue_(**(self._first | {"headers": headers}))
+        elif self._blocks(request):
+            await route.abort()
+        else:
+            await route.continue_()
+
+    def _blocks(self, request: PageRequest) -> bool:
         if request.url.startswith(("data:", "blob:", "about:")):
             return False
         if self._blocker.refuses(request.url, request.resource_type):
@@ -84,22 +111,27 @@ class Visit:
             return True
         return False
 
-    async def act(self, page: Page) -> None:
-        """The site's steps, and what must be read before the page is closed."""
-        if self._main is not None and not self._main.ok:
-            return  # the status says all; what the steps wait for is not there
-        if self._main is not None:
-            kind = self._main.headers.get("content-type", "").partition(";")[0].strip().lower()
+    async def act(self, page: Page, answer: PageResponse | None) -> bytes:
+        """Does the site's steps, waits for what is to be captured, and gives the page as it is then."""
+        if answer is not None:
+            kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
             if kind and kind not in _MARKUP:
-                self.body = await self._main.body()
-                return
-        await Steps(self._config, self._rendering.human, self._is_busy, self._is_enough).run(
-            page, self._rendering.steps
-        )
-        while self._reading:
-            await asyncio.wait(self._reading)
-        if await page.evaluate(_LENGTH) > self._most_bytes:
+                return await answer.body()  # the browser shows it inside of markup of its own
+        if answer is None or answer.ok:  # else the status says all; what the steps wait for is not there
+            steps = Steps(self._config, self._rendering.human, self._is_busy, self._is_enough)
+            await steps.run(page, self._rendering.steps)
+            while self._reading:
+                await asyncio.wait(self._reading)
+        try:
+            text = await page.evaluate(_DOCUMENT, self._most_bytes)
+        except Error as error:
+            if "context was destroyed" not in str(error):
+                raise
+            await page.wait_for_load_state()  # it went on by itself
+            text = await page.evaluate(_DOCUMENT, self._most_bytes)
+        if text is None:
             raise DownloadCancelledError(f"The page is larger than ({self._most_bytes} B) in request {self._url}")
+        return str(text).encode("utf-8", "replace")
 
     def _on_request(self, request: PageRequest) -> None:
         # Redirects pass Playwright's routes by: they are seen here, when they are sent.
@@ -135,8 +167,6 @@ class Visit:
                 return
         except Error:
             return
-        if not 300 <= response.status < 400:
-            self._main = response
         length = response.headers.get("content-length", "")
         if length.isdecimal() and int(length) > self._most_bytes:
             text = f"The answer is larger than ({self._most_bytes} B) in request {self._url}"
@@ -193,9 +223,21 @@ def as_response(response: PageResponse, body: bytes) -> Response:
     return kind(asked.url, status=response.status, headers=headers, body=body, request=request, **extra)
 
 
+def _first(request: Request) -> dict[str, Any]:
+    """What Playwright's `continue_` is to change about the page's own request."""
+    named = {name.decode("latin-1").lower(): b",".join(values) for name, values in request.headers.items()}
+    headers = {name: value.decode("latin-1") for name, value in named.items() if name not in _OWN_HEADERS}
+    changes: dict[str, Any] = {}
+    if headers:
+        changes["headers"] = headers
+    if request.method != "GET":
+        changes |= {"method": request.method, "post_data": request.body}
+    return changes
+
+
 def headers_of(headers: Mapping[str, str]) -> Headers:
     """Those that are true of a body as the browser gives it."""
-    return Headers({name: value for name, value in headers.items() if name not in _HOP})
+    return Headers({name: value for name, value in headers.items() if name not in HOP})
 
 
 def _host(url: str) -> str:

@@ -15,6 +15,7 @@ HANDLER = "harvester_handler"
 HANDLERS = {
     "": "harvester.download.http1.Http1DownloadHandler",
     "http2": "harvester.download.http2.Http2DownloadHandler",
+    "browser": "harvester.browser.handler.BrowserDownloadHandler",
 }
 
 

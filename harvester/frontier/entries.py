@@ -129,7 +129,7 @@ class Change(NamedTuple):
     said: str
     """Why the last failure failed."""
     left: int
-    """Requests of the site that are parked then."""
+    """Requests of the site that are parked then, or that workers hold."""
     alone_s: float
     """For how long the site had been left alone."""
 

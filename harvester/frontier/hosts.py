@@ -10,6 +10,8 @@ from harvester.sites.politeness import Limits
 
 AHEAD_S = 0.2
 """How far ahead a turn may lie when it is given; five times as far when no other worker asks the host."""
+LEAST_INTERVAL_S = 0.001
+"""Between turns, of a site that has no rate any more."""
 BLOCK_S = 0.1
 """The time whose turns one worker may be given together."""
 LONE_BLOCK_S = 1.0
@@ -24,6 +26,8 @@ PLACE_LEASE_S = 5.0
 """How long the places of a worker that is not heard of are kept for it."""
 IDLE_S = 2.0
 """How long a worker keeps places that it does not use."""
+QUEUE_S = 4.0
+"""How much work may wait here for a host while the worker has little room for the requests of others."""
 _MARGIN_S = 0.5
 """How much earlier than Redis a worker considers its places lost."""
 
@@ -32,6 +36,7 @@ class Answer(NamedTuple):
     """What the script turns.lua gives. Durations in microseconds."""
 
     start: int
+    mark: int
     turns: int
     pace: int
     again: int
@@ -47,6 +52,8 @@ class Turn(NamedTuple):
 
     at: float
     old_at: float
+    mark: int
+    """By which Redis knows it in the host's window."""
 
 
 class SharedHost:
@@ -55,7 +62,7 @@ class SharedHost:
     def __init__(self, name: str, limits: Limits) -> None:
         self.name = name
         self._limits = limits
-        self._pace_s = limits.interval_s
+        self._pace_s = max(limits.interval_s, LEAST_INTERVAL_S)
         """Between turns; longer than this worker's own interval when another worker has a longer one."""
         self.waiting: deque[Future[None]] = deque()
         """Requests in the order in which they came."""
@@ -73,7 +80,11 @@ class SharedHost:
         self._others_lack = False
         self._alone = False
         """Whether no other worker is at the host."""
+        self._away_until = 0.0
+        """When the last of those comes back that were sent away since too many waited."""
         self._turns: deque[Turn] = deque()
+        self._unused: list[int] = []
+        """Marks of turns that need not count in the host's window."""
         self._block = 1
         self._lost = False
         """Whether a turn of the last block was not used."""
@@ -101,7 +112,7 @@ class SharedHost:
     def adapt(self, limits: Limits) -> None:
         """Takes over what is known of the site now."""
         if limits.interval_s > 1.5 * self._limits.interval_s:
-            self._turns.clear()  # they were given for a quicker one
+            self._drop_turns()  # they were given for a quicker one
         self._limits = limits
 
     def join(self, again: bool = False, patient: bool = True) -> Future[None]:
@@ -116,6 +127,15 @@ class SharedHost:
             self.waiting.append(turn)
         return turn
 
+    def is_crowded(self) -> bool:
+        """Whether enough requests wait for as long as QUEUE_S, and the next one to go."""
+        return len(self.waiting) > max(1, QUEUE_S / self._pace_s)
+
+    def away(self, now: float, interval_s: float) -> float:
+        """For how long one more may stay away: until half of the others have gone, and each a moment of its own."""
+        self._away_until = max(self._away_until, now + QUEUE_S / 2) + interval_s
+        return self._away_until - now
+
     def send_away(self, exception: Exception) -> None:
         """Raises it in all requests that are not patient."""
         for turn in self._impatient:
@@ -128,18 +148,19 @@ class SharedHost:
         while self.waiting and self.waiting[0].done():
             self.waiting.popleft()
         if self.silent_until > now:
-            self._turns.clear()
+            self._drop_turns()
             return self.silent_until if self.waiting else None
         while self._turns and self._turns[0].old_at <= now:
-            self._turns.popleft()
+            self._not_used(self._turns.popleft())
             self._lost = True
         while self.waiting and self._turns and self._has_place(now):
             at = max(self._turns[0].at, self._last_at + self._pace_s / 2)
             if at > now:
                 return at
-            self._turns.popleft()
-            turn = self.waiting.popleft()
-            if not turn.done():
+            given, turn = self._turns.popleft(), self.waiting.popleft()
+            if turn.done():
+                self._not_used(given)
+            else:
                 self._under_way += 1
                 self._last_at = self._used_at = now
                 turn.set_result(None)
@@ -177,7 +198,7 @@ class SharedHost:
 
     def give_back(self) -> None:
         """Nothing is wanted here any more."""
-        self._turns.clear()
+        self._drop_turns()
         self._places = self._under_way
 
     def is_over(self, now: float) -> bool:
@@ -199,7 +220,7 @@ class SharedHost:
             return self._demand(now) > self._told_demand
         return self._wanted(now) > 0 and now >= self._ask_again_at
 
-    def ask(self, now: float) -> list[int]:
+    def ask(self, now: float) -> list[int | str]:
         """The question, as turns.lua takes it from its second argument on."""
         self._is_asked, self._is_due, self._asked_at = True, False, now
         if self._lease_until <= now:
@@ -214,7 +235,7 @@ class SharedHost:
         self._grace_s = GRACE_S + 2 * self._late_s
         self._kept_s = self._grace_s + self._answered_in_s
         return [
-            round(self._limits.interval_s * 1e6),
+            round(max(self._limits.interval_s, LEAST_INTERVAL_S) * 1e6),
             wanted,
             round(AHEAD_S * 1e6),
             self._limits.concurrency,
@@ -227,6 +248,7 @@ class SharedHost:
             self._limits.window_requests,
             round(self._limits.window_s * 1e6),
             round((self._kept_s + ON_THE_WAY_S) * 1e6),
+            self._marks(),
         ]
 
     def hear(self, answer: Answer, asked_at: float, now: float) -> bool:
@@ -244,7 +266,7 @@ class SharedHost:
         grace_s = min(self._grace_s, asked_at + self._kept_s - now)
         for number in range(answer.turns):
             at = now + answer.start / 1e6 + number * self._pace_s
-            self._turns.append(Turn(at, at + grace_s))
+            self._turns.append(Turn(at, at + grace_s, answer.mark + number * answer.pace))
         # Who was sent away comes back at a moment of its own, so that it is not always the same one that is too late.
         self._ask_again_at = now + answer.again / 1e6 + AHEAD_S * random.uniform(0, 0.9) if answer.again else 0.0
         if self.untold and self.silent_until <= self._telling_until:
@@ -252,6 +274,19 @@ class SharedHost:
         elif not answer.silence and self.silent_until > now + 2:
             self.untold = True  # Redis lost it
         return bool(answer.silence) and self.silence(now + answer.silence / 1e6)
+
+    def _drop_turns(self) -> None:
+        while self._turns:
+            self._not_used(self._turns.popleft())
+
+    def _not_used(self, turn: Turn) -> None:
+        if self._limits.window_requests:
+            self._unused.append(turn.mark)
+
+    def _marks(self) -> str:
+        """Of turns not used since the last question."""
+        marks, self._unused = " ".join(map(str, self._unused)), []
+        return marks
 
     def _has_place(self, now: float) -> bool:
         return self._under_way < self._places and now < self._lease_until

@@ -138,7 +138,8 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             )
         else:
             lease.moved = True
-            parked = request.meta.pop(PARKED, False)
+            # Under another name of its site, given by an older registry, it would not be parked but come again at once.
+            parked = request.meta.pop(PARKED, False) and lease.site == load_sites().of(request.url).name
             self._traffic.finish(Release(lease.id) if parked else self._successor(request, lease.id), lease.id)
         return True
 

@@ -47,7 +47,7 @@ LEAVE_S = 2.0
 
 
 class Silenced(Exception):
-    """The host wants to be left alone for a long time. Raised by `take`."""
+    """The request should wait elsewhere: the host wants to be left alone, or too many wait for it here."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(seconds)
@@ -69,6 +69,8 @@ class SharedTurns:
         self._limits_of = limits_of
         self._on_silence = on_silence
         self._patiently = RedisPatience(crawler, config)
+        # The moments of those sent away are not further apart than this, so that they are here when the host recovers.
+        self._usual_interval_s = 1 / (config.requests_per_second or 50)
         self._worker = uuid4().hex
         self._hosts: dict[str, SharedHost] = {}
         self._asking: set[SharedHost] = set()
@@ -81,7 +83,8 @@ class SharedTurns:
     async def take(self, name: str, *, patient: bool = True) -> None:
         """Waits for a place and a turn. Raises Stopped when the run ends before.
 
-        Who is not patient gets a Silenced when the host begins to want a long silence, or does already.
+        Who is not patient gets a Silenced when the host begins to want a long silence, or does already; and when many
+        wait for it, so that the requests of other hosts find no room in the downloader.
         """
         if self._closed or is_ending(self._crawler):
             raise Stopped("the crawl is being stopped")
@@ -89,6 +92,8 @@ class SharedTurns:
             self._background = [asyncio.create_task(self._beat()), asyncio.create_task(self._listen())]
         host = self._host(name)
         host.adapt(self._limits_of(name))
+        if not patient and host.is_crowded() and self._lacks_room():
+            raise Silenced(host.away(monotonic(), self._usual_interval_s))
         turn = host.join(patient=patient)
         self._serve(host)
         while True:
@@ -141,6 +146,11 @@ class SharedTurns:
             with contextlib.suppress(RedisError, OSError):
                 await self._redis.aclose()
         await asyncio.gather(*self._background, return_exceptions=True)
+
+    def _lacks_room(self) -> bool:
+        assert self._crawler.engine
+        downloader = self._crawler.engine.downloader
+        return len(downloader.active) > downloader.total_concurrency / 2
 
     def _host(self, name: str) -> SharedHost:
         host = self._hosts.get(name)

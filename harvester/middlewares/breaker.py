@@ -4,6 +4,7 @@ The first stands near the engine: what need not go further goes back at once. Th
 since a request may have waited long for its turn at the host. Both do nothing to requests that are not of the frontier.
 """
 
+from functools import cached_property
 from typing import Any, Self
 
 from scrapy import Request, signals
@@ -33,8 +34,7 @@ class BreakerMiddleware:
     """Tells what becomes of requests, and gives back those whose site is left alone."""
 
     def __init__(self, crawler: Crawler) -> None:
-        if not issubclass(load_object(crawler.settings["SCHEDULER"]), Scheduler):
-            raise NotConfigured  # the requests are not in the frontier; with a sentence Scrapy would log a warning
+        _check_frontier(crawler)
         self._crawler = crawler
         crawler.signals.connect(self._on_outcome, outcome_told)
         crawler.signals.connect(self._on_item, signals.item_scraped)
@@ -91,6 +91,7 @@ class BreakerGate:
     """The last look before a request leaves."""
 
     def __init__(self, crawler: Crawler) -> None:
+        _check_frontier(crawler)
         self._crawler = crawler
 
     @classmethod
@@ -98,9 +99,19 @@ class BreakerGate:
         return cls(crawler)
 
     async def process_request(self, request: Request) -> None:
-        breaker = self._crawler.get_downloader_middleware(BreakerMiddleware)
-        if breaker is None or LEASE not in request.meta or request.meta.get(PROBE):
+        if LEASE not in request.meta or request.meta.get(PROBE):
             return
-        await breaker.breakers.settled(load_sites().of(request.url).name)
-        if breaker.holds_back(request):
+        await self._breaker.breakers.settled(load_sites().of(request.url).name)
+        if self._breaker.holds_back(request):
             raise Parked("its site is left alone")
+
+    @cached_property
+    def _breaker(self) -> BreakerMiddleware:
+        breaker = self._crawler.get_downloader_middleware(BreakerMiddleware)
+        assert breaker
+        return breaker
+
+
+def _check_frontier(crawler: Crawler) -> None:
+    if not issubclass(load_object(crawler.settings["SCHEDULER"]), Scheduler):
+        raise NotConfigured  # the requests are not in the frontier; with a sentence Scrapy would log a warning

@@ -1,22 +1,24 @@
-"""Downloader middleware: render? Pages of sites that want a browser go there; what a browser takes with it comes back."""
+"""Downloader middleware: render? A browser shows the pages of sites that want one."""
 
 import logging
 import time
 from typing import Self
-from urllib.parse import urlsplit
 
 from scrapy import Request
 from scrapy.crawler import Crawler
 
 from harvester.browser.chromium import find_chromium
 from harvester.browser.handler import BROWSER
-from harvester.browser.wishes import HANDLER, LOST, RENDER, rendering_of
+from harvester.browser.sign_in import SignIn
+from harvester.browser.wishes import LOST, RENDER, rendering_of
 from harvester.config import Config, load_config
+from harvester.download.handler import HANDLER
 from harvester.ending import Stopped, end, is_ending
 from harvester.exceptions import BrowserLost, UsageError
 from harvester.frontier.leases import LEASE, NOT_BEFORE, WHY
 from harvester.middlewares.outcome import MEDIA
 from harvester.outcomes import Outcome, RequestFailed, Verdict
+from harvester.sessions.browser import sign_ins
 from harvester.signals import SITE_FILE
 from harvester.sites import load_sites
 
@@ -36,6 +38,7 @@ class BrowserMiddleware:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
+        sign_ins[crawler] = SignIn(crawler)
         return cls(crawler, load_config())
 
     def process_request(self, request: Request) -> None:

@@ -98,24 +98,25 @@ class ConditionalMiddleware:
         parts = (getattr(spider, "name", ""), getattr(spider, "scope", ""), callback, request.url)
         return sha256("\n".join(parts).encode()).digest()[:16]
 
-    def _hear(self, request: Request, verdict: Verdict, response: Response | None) -> None:
-        """Of each try, before anything follows from it."""
+    def process_response(self, request: Request, response: Response) -> Response:
+        """Of a page that is ok: others have been told of before they come here."""
         key = request.meta.get(_KEY)
         if key is None:
-            return
+            return response
         _take_off(request)
-        if response is None:
-            return
-        if verdict.outcome is Outcome.UNCHANGED:
+        scheduler = self._crawler.engine.scheduler if self._crawler.engine else None
+        assert isinstance(scheduler, Scheduler)
+        lease = scheduler.lease_of(request)
+        if lease:
+            spider = getattr(self._crawler.spider, "name", "")
+            lease.afterwards = partial(self._validators.keep, key, spider, validators_of(response.headers))
+        return response
+
+    def _hear(self, request: Request, verdict: Verdict) -> None:
+        if verdict.outcome is Outcome.UNCHANGED and (key := request.meta.get(_KEY)):
+            _take_off(request)
             self._stats.inc_value("harvester/conditional/unchanged")
             self._validators.touch(key)
-        elif verdict.outcome is Outcome.OK:
-            scheduler = self._crawler.engine.scheduler if self._crawler.engine else None
-            assert isinstance(scheduler, Scheduler)
-            lease = scheduler.lease_of(request)
-            if lease:
-                spider = getattr(self._crawler.spider, "name", "")
-                lease.afterwards = partial(self._validators.keep, key, spider, validators_of(response.headers))
 
 
 class Validators:

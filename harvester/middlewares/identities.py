@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator
 from itertools import count
 from typing import Any, Self
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urljoin
 from weakref import WeakKeyDictionary
 
 from scrapy import Request, signals
@@ -43,8 +43,8 @@ STORAGE_STATE = "storage_state"
 MOST_RENEWALS = 2
 """How often a request is repeated because its session had ended."""
 OTHERS_S = 30.0
-"""After a request for another site, how long a site without identities left does not end the run."""
-REFUSED_WAIT_S = 60.0
+"""After the start, or a request for another site, how long a site without identities left does not end the run."""
+REFUSED_WAIT_S = 30.0
 """How long requests of such a site wait."""
 _RENEWALS = "harvester_renewals"
 _AVOID = "harvester_avoid"
@@ -66,7 +66,7 @@ class IdentitiesMiddleware:
         self._numbers = count(1)
         self._replaced: WeakKeyDictionary[Request, dict[str, list[bytes]]] = WeakKeyDictionary()
         """The headers of requests on their way, as they were before."""
-        self._others_at = 0.0
+        self._others_at = time.monotonic()
         self._told: set[str] = set()
         connect = crawler.signals.connect
         connect(self._put_on, signals.request_reached_downloader)
@@ -89,7 +89,8 @@ class IdentitiesMiddleware:
             return None
         if site.identities.kind is None or _is_robots(request):
             request.meta.pop(ASKED_AS, None)
-            self._others_at = time.monotonic()
+            if site.identities.kind is None:
+                self._others_at = time.monotonic()
             return None
         try:
             place = await self._pool(site).take(_wish(request))
@@ -243,7 +244,7 @@ class ChainMiddleware:
         chain, asked_as = (request.meta.get(CHAIN), request.meta.get(ASKED_AS)) if request else (None, None)
         async for output in result:
             if isinstance(output, Request):
-                for key in (BEGUN, ASKED_AS, _RENEWALS):  # spiders like to hand on the whole meta of an answer
+                for key in (BEGUN, ASKED_AS, _RENEWALS, _AVOID):  # spiders like to hand on the whole meta of an answer
                     output.meta.pop(key, None)
                 if request and asked_as and chain and output.meta.get(CHAIN) == chain:
                     output.meta[BEGUN] = tuple(asked_as[:2])

@@ -128,7 +128,7 @@ class OutcomeMiddleware:
 def _known(request: Request) -> Verdict | None:
     """The verdict of a middleware that knows better."""
     known = request.meta.pop(KNOWN_VERDICT, None)
-    return Verdict(Outcome(known[0]), known[1]) if known else None
+    return Verdict(Outcome(known[0]), known[1], rule="middleware") if known else None
 
 
 def count(stats: StatsCollector, verdict: Verdict, url: str) -> None:

@@ -19,7 +19,7 @@ from scrapy.http import Response
 
 from harvester.config import Config, load_config
 from harvester.dashboard.words import duration
-from harvester.ending import Stopped, end, is_ending, pause
+from harvester.ending import Stopped, end, pause
 from harvester.exceptions import HarvesterError, ProxyError
 from harvester.frontier.leases import LEASE, NOT_BEFORE, TRIES, WHY
 from harvester.middlewares.identities import CHAIN
@@ -27,7 +27,8 @@ from harvester.outcomes import Outcome, RequestFailed, Verdict, policy_of
 from harvester.proxies.accounts import Proxy, proxies_of
 from harvester.proxies.budget import Budgets, Spent, Ticket
 from harvester.proxies.exits import Exit, exit_of
-from harvester.proxies.faults import FaultKind, ProxyFault, proxy_fault
+from harvester.proxies.faults import ProxyFault, proxy_fault
+from harvester.proxies.policy import Carried, Standing, Step, is_held_against, standing_of, step_after
 from harvester.proxies.pool import Pool
 from harvester.proxies.spec import Tier, Vendor, session_id
 from harvester.sessions.logins import IDENTITY
@@ -41,9 +42,8 @@ TIER = "harvester_proxy_tier"
 _LEAST = "harvester_proxy_least"
 """Key in Request.meta: the tier by which its next try leaves at least."""
 _ROTATED = "harvester_proxy_rotated"
+_WAYS = {Step.OTHER: NextTry.FREE, Step.STOP: NextTry.NONE}
 _STUCK_BY = {"chain": CHAIN, "account": IDENTITY}
-MOST_ROTATED = 4
-"""How many other proxies of a tier a request that the site refuses is sent through."""
 LEAST_WAIT_S = 1.0
 """Before a request that found no proxy looks for one again."""
 _HEADERS = 200
@@ -64,11 +64,6 @@ class Journey:
     received: int | None = None
     """Bytes; None: it has not left."""
     fault: ProxyFault | None = None
-
-    @property
-    def is_listed(self) -> bool:
-        """Whether its proxy has one address, so that the site's refusal is one of that proxy."""
-        return self.ticket.site.proxying.vendor is Vendor.LIST
 
 
 class ProxyMiddleware:
@@ -114,10 +109,14 @@ class ProxyMiddleware:
             ticket = await self._budgets.take(site, before)
             if isinstance(ticket, Spent):
                 return self._without_budget(request, site, ticket, before)
-            journey = self._journey(request, ticket)
+            journey = None
+            try:
+                journey = self._journey(request, ticket)
+            finally:
+                if journey is None:
+                    self._budgets.settle(ticket, None)
             if journey:
                 break
-            self._budgets.settle(ticket, None)
             wait_s = self._without_proxy(site, ticket.tier)
             if LEASE in request.meta:
                 return _later(request, wait_s, f"no {ticket.tier} proxy of {site.name} is of use now", before)
@@ -223,7 +222,7 @@ class ProxyMiddleware:
 
     def _ended(self, error: HarvesterError) -> Stopped:
         """Ends the run: only a person can help. The requests stay queued."""
-        if not is_ending(self._crawler):
+        if self._is_new("ended"):
             logger.error("%s", error)
         end(self._crawler, error.finish_reason, error.exit_code)
         return Stopped("the crawl is being stopped")
@@ -261,66 +260,58 @@ class ProxyMiddleware:
         if not policy.error:
             self._budgets.works(journey.ticket)
         if journey.pool and journey.proxy:
-            self._judge(journey, counts=policy.proxy, answered=response is not None)
-        spent = request.meta.get(TRIES, 0) >= policy.retries
-        way = self._other_way(request, journey, dearer=policy.dearer, spent=spent)
-        if way and request.meta.get(NEXT_TRY) != NextTry.NONE:  # what the identity is refused, no proxy helps
-            request.meta[NEXT_TRY] = way.value
+            tried = Carried(
+                policy,
+                journey.fault.kind if journey.fault else None,
+                answered=response is not None,
+                listed=site.proxying.vendor is Vendor.LIST,
+                other_lives=journey.pool.has_other(journey.proxy.name),
+                rotated=request.meta.get(_ROTATED, 0),
+                last_try=request.meta.get(TRIES, 0) >= policy.retries,
+            )
+            self._judge(journey, journey.pool, journey.proxy.name, tried)
+            self._choose_way(request, journey.ticket, step_after(tried))
+        elif policy.dearer and request.meta.get(TRIES, 0) >= policy.retries:
+            self._choose_way(request, journey.ticket, Step.CLIMB)
 
-    def _judge(self, journey: Journey, *, counts: bool, answered: bool) -> None:
+    def _judge(self, journey: Journey, pool: Pool, name: str, tried: Carried) -> None:
         """Holds an outcome against the proxy, or for it."""
-        assert journey.pool
-        assert journey.proxy
-        name, kind = journey.proxy.name, journey.fault.kind if journey.fault else None
-        if kind is FaultKind.AUTH:
-            self._refuse(name, journey)
-        elif kind is FaultKind.UNREACHABLE or (counts and kind is not FaultKind.TARGET and journey.is_listed):
-            journey.pool.bad(name)
-        elif answered:
-            journey.pool.good(name)
-        strict = journey.ticket.site.proxying.strict
-        if counts and kind is not FaultKind.TARGET and journey.stuck_to and not strict:
+        standing = standing_of(tried)
+        if standing is Standing.REFUSED:
+            self._refuse(name, journey.fault)
+        elif standing is Standing.BAD:
+            pool.bad(name)
+        elif standing is Standing.GOOD:
+            pool.good(name)
+        site, stats = journey.ticket.site, self._crawler.stats
+        if journey.stuck_to and is_held_against(tried) and not site.proxying.strict:
             self._shards[journey.stuck_to] += 1  # another session has another address
-        alive, known = journey.pool.counts()
-        tier = f"{journey.ticket.site.name}/{journey.ticket.tier}"
-        self._crawler.stats.set_value(f"harvester/proxies/alive/{tier}", alive)
-        self._crawler.stats.set_value(f"harvester/proxies/known/{tier}", known)
+        alive, known = pool.counts()
+        stats.set_value(f"harvester/proxies/alive/{site.name}/{journey.ticket.tier}", alive)
+        stats.set_value(f"harvester/proxies/known/{site.name}/{journey.ticket.tier}", known)
 
-    def _refuse(self, name: str, journey: Journey) -> None:
+    def _refuse(self, name: str, fault: ProxyFault | None) -> None:
         """A person must mend it; those who asked at the same time say nothing new."""
-        if name not in self._refused:
+        if fault and name not in self._refused:
             self._refused.add(name)
-            said = journey.fault.said if journey.fault else ""
-            logger.error("The proxy %s lets us in no more: %s. It is not used any more in this run.", name, said)
+            logger.error("The proxy %s lets us in no more: %s. It is not used any more in this run.", name, fault.said)
             self._crawler.stats.inc_value("harvester/proxies/refused")
 
-    def _other_way(self, request: Request, journey: Journey, *, dearer: bool, spent: bool) -> NextTry | None:
-        """What the next try may do that the table of outcomes does not know of. None: the table decides.
-
-        `spent`: whether the table knows no further try.
-        """
-        kind = journey.fault.kind if journey.fault else None
-        other = journey.pool is not None and journey.proxy is not None and journey.pool.has_other(journey.proxy.name)
-        rotated = request.meta.get(_ROTATED, 0)
-        if kind is FaultKind.AUTH:
-            return NextTry.FREE
-        if kind in (FaultKind.UNREACHABLE, FaultKind.CAPACITY) and journey.is_listed and other:
-            return NextTry.FREE
-        if kind is FaultKind.POLICY and not (journey.is_listed and other):
-            return NextTry.NONE
-        if kind is FaultKind.POLICY:
-            return NextTry.FREE
-        if not dearer:
-            return None
-        if kind is None and journey.is_listed and other and rotated < MOST_ROTATED:
-            request.meta[_ROTATED] = rotated + 1
-            return NextTry.COUNTED
-        if spent and (tier := _dearer(journey.ticket)):
+    def _choose_way(self, request: Request, ticket: Ticket, step: Step) -> None:
+        """Tells the outcome middleware of a next try that the table does not know of."""
+        way = None
+        if step is Step.CLIMB and (tier := _dearer(ticket)):
+            way = NextTry.COUNTED
             request.meta[_LEAST] = tier.value
             request.meta.pop(_ROTATED, None)
-            self._crawler.stats.inc_value(f"harvester/proxies/climbed/{journey.ticket.site.name}/{tier}")
-            return NextTry.COUNTED
-        return None
+            self._crawler.stats.inc_value(f"harvester/proxies/climbed/{ticket.site.name}/{tier}")
+        elif step is Step.ROTATE:
+            way = NextTry.COUNTED
+            request.meta[_ROTATED] = request.meta.get(_ROTATED, 0) + 1
+        elif step in _WAYS:
+            way = _WAYS[step]
+        if way and request.meta.get(NEXT_TRY) != NextTry.NONE:  # what the identity is refused, no proxy helps
+            request.meta[NEXT_TRY] = way.value
 
     def _settle(self, journey: Journey) -> None:
         self._budgets.settle(journey.ticket, journey.received)

@@ -22,11 +22,11 @@ from scrapy.http.request import NO_CALLBACK
 
 from harvester.ending import Stopped, pause
 from harvester.frontier.leases import LEASE, NOT_BEFORE, WHY
-from harvester.middlewares.outcome import MEDIA, count
+from harvester.middlewares.outcome import OutcomeMiddleware
 from harvester.middlewares.throttle import ThrottleMiddleware, retry_after
 from harvester.outcomes import Outcome, RequestFailed, Verdict, classify_exception
 from harvester.parsers.robots import AI_TOKENS, Robots, Rules, parse_robots, path_of
-from harvester.signals import SITE_FILE, outcome_told
+from harvester.signals import SITE_FILE
 from harvester.sites import load_sites
 
 logger = logging.getLogger(__name__)
@@ -41,6 +41,8 @@ FIRST_BACKOFF_S = 5.0
 MOST_BACKOFF_S = 600.0
 UNSTATED_WAIT_S = 60.0
 """After a 429 that names no time."""
+LONGEST_WAIT_S = 3600.0
+"""What a Retry-After may ask for."""
 MOST_WAITS = 8
 """How often a leased request waits for robots.txt, in the frontier and unspent: for 20 minutes in all."""
 MOST_PAUSES = 2
@@ -65,6 +67,13 @@ def origin_of(url: str) -> str:
     """Scheme, host and port of an address."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2].lower()}"
+
+
+def told_of(crawler: Crawler, request: Request, verdict: Verdict, response: Response | None = None) -> None:
+    """Has an outcome that the outcome middleware does not see told as it would tell it."""
+    outcomes = crawler.get_downloader_middleware(OutcomeMiddleware)
+    if outcomes:
+        outcomes.tell(request, verdict, response)
 
 
 class _Origin:
@@ -110,6 +119,7 @@ class RobotsMiddleware:
         origin = self._origin(url)
         while monotonic() >= origin.until and (asking := self._ask(origin)):
             await asyncio.wait([asking])
+            asking.result()  # a fault of this program must not be asked about for ever
             await pause(self._crawler, 0.0)
         return origin.robots
 
@@ -131,7 +141,7 @@ class RobotsMiddleware:
         request.meta.pop(_WAITS, None)
         path = path_of(url)
         rule = origin.rules.of(path)
-        if rule is not None and not rule.allowed:
+        if rule is not None and not rule.allowed and path != "/robots.txt":
             self._stats.inc_value("harvester/robots/forbidden")
             host = urlsplit(url).netloc
             raise IgnoreRequest(f"robots.txt of {host} forbids {path[:200]}: {rule.text}")
@@ -146,6 +156,7 @@ class RobotsMiddleware:
                 done, _ = await asyncio.wait([asking], timeout=PATIENCE_S if leased else None)
                 if not done:
                     return self._later(request, origin, max(PATIENCE_S, monotonic() - origin.asked_at))
+                asking.result()
                 await pause(self._crawler, 0.0)
             elif origin.robots is not None:
                 return None  # the last one that could be read counts meanwhile
@@ -153,7 +164,7 @@ class RobotsMiddleware:
                 assert origin.failure
                 waits = request.meta.get(_WAITS, 0) if leased else pauses
                 if waits >= (MOST_WAITS if leased else MOST_PAUSES):
-                    self._give_up(request, origin.failure)
+                    told_of(self._crawler, request, origin.failure)  # when its breaker opens, others are parked
                     raise RequestFailed(origin.failure, waits + 1)
                 wait = max(0.0, origin.retry_at - monotonic())
                 if leased:
@@ -163,12 +174,6 @@ class RobotsMiddleware:
                 pauses += 1
                 await pause(self._crawler, wait)
         return None
-
-    def _give_up(self, request: Request, verdict: Verdict) -> None:
-        """The site's breaker hears of it; when it opens, the rest of the site's requests are parked."""
-        if not request.meta.get(MEDIA):
-            count(self._stats, verdict, request.url)
-        self._crawler.signals.send_catch_log(outcome_told, request=request, verdict=verdict, response=None)
 
     def _later(self, request: Request, origin: _Origin, seconds: float) -> Request:
         failure = origin.failure or Verdict(Outcome.TIMEOUT, "robots.txt is on its way")
@@ -236,11 +241,11 @@ class RobotsMiddleware:
         if response is not None and response.status in (429, 503):
             asked = retry_after(response.headers)
             wait = max(wait, asked if asked is not None else UNSTATED_WAIT_S if response.status == 429 else 0.0)
+        wait = min(wait, LONGEST_WAIT_S)
         origin.retry_at = monotonic() + wait
         self._stats.inc_value("harvester/robots/unreadable")
-        count(self._stats, verdict, request.url)
         logger.info("%s/robots.txt cannot be read: %s", origin.url, verdict.reason)
-        self._crawler.signals.send_catch_log(outcome_told, request=request, verdict=verdict, response=response)
+        told_of(self._crawler, request, verdict, response)
 
 
 def kept_for(headers: Headers) -> float:

@@ -145,7 +145,7 @@ class ThrottleMiddleware:
         except Silenced as silence:
             again = request.replace(dont_filter=True)
             again.meta[NOT_BEFORE] = time.time() + silence.seconds
-            again.meta[WHY] = (Outcome.RATE_LIMITED, f"{name} asks to wait", False)
+            again.meta[WHY] = (Outcome.RATE_LIMITED, f"its turn at {name} comes later", False)
             return again
         request.meta[_TURN] = (turns, name)
         return None

@@ -12,12 +12,20 @@ from urllib.parse import urlsplit
 
 from scrapy import Request
 from scrapy.crawler import Crawler
-from scrapy.http import Headers, Response
+from scrapy.http import Headers, HtmlResponse, Response
 
 from harvester.ending import Stopped
 from harvester.items import Usage
-from harvester.middlewares.outcome import MEDIA, count
-from harvester.middlewares.robots import DONT_OBEY, SHORTEST_KEPT_S, RobotsMiddleware, kept_for, origin_of, site_file
+from harvester.middlewares.outcome import MEDIA
+from harvester.middlewares.robots import (
+    DONT_OBEY,
+    SHORTEST_KEPT_S,
+    RobotsMiddleware,
+    kept_for,
+    origin_of,
+    site_file,
+    told_of,
+)
 from harvester.outcomes import Outcome, RequestFailed, Verdict
 from harvester.parsers.robots import MOST_BYTES
 from harvester.parsers.usage import Signal, SiteFiles, header_signals, html_signals, refuses, usage_of
@@ -68,7 +76,7 @@ class UsageMiddleware:
         signals: list[Signal] = []
         if not _HEADERS.isdisjoint(response.headers):
             signals += header_signals(_texts(response.headers), self._token)
-        if b"html" in (response.headers.get("Content-Type") or b""):
+        if isinstance(response, HtmlResponse):
             signals += html_signals(response.body, self._token)
         if self._reads_files(request):
             signals += (await self._files(response.url)).signals(response.url)
@@ -87,7 +95,7 @@ class UsageMiddleware:
             host = urlsplit(request.url).netloc
             verdict = Verdict(Outcome.POLICY_DENIED, f"{host} opts out: {'; '.join(usage.signals)[:200]}")
             self._stats.inc_value("harvester/usage/skipped")
-            count(self._stats, verdict, request.url)
+            told_of(self._crawler, request, verdict)
             raise RequestFailed(verdict, 1)
 
     def _reads_files(self, request: Request) -> bool:

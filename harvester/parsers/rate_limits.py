@@ -25,6 +25,7 @@ NAMES = frozenset(
     + [f"x-ratelimit-{name}-{unit}" for name in ("limit", "remaining") for unit in _UNITS_S]
 )
 """The headers that are read, but for Date, in lower case."""
+_LEFT_OF = {f"x-ratelimit-remaining-{unit}": (unit, seconds) for unit, seconds in _UNITS_S.items()}
 _EPOCH = 1e9
 """A larger number is an epoch, a smaller one a duration."""
 _EPOCH_MS = 1e11
@@ -77,7 +78,7 @@ def told(headers: Mapping[str, str], now: float) -> Told:
     Times of day are reckoned by the server's own clock, when it sends a Date.
     """
     now = _epoch_of_date(headers.get("date", "")) or now
-    if "=" in headers.get("ratelimit", ""):
+    if headers.get("ratelimit", "").startswith(("limit=", "remaining=", "reset=")):
         headers = {**headers, **_draft_07(headers["ratelimit"])}
     quotas = [*_structured(headers), *_by_name(headers, now), *_by_unit(headers)]
     return Told(_retry_after(headers.get("retry-after", ""), now), tuple(quotas))
@@ -160,6 +161,8 @@ def _draft_07(text: str) -> dict[str, str]:
 def _by_name(headers: Mapping[str, str], now: float) -> Iterable[Quota]:
     """`RateLimit-Limit`, `-Remaining`, `-Reset` of the drafts up to 06, and all their relatives with an X."""
     for prefix in _PREFIXES:
+        if not any(name.startswith(f"{prefix}-") for name in headers):
+            continue
         limits = headers.get(f"{prefix}-limit", "")
         left = _number(headers.get(f"{prefix}-remaining", ""))
         reset_s = _number(headers.get(f"{prefix}-reset-after", ""))
@@ -180,9 +183,8 @@ def _by_name(headers: Mapping[str, str], now: float) -> Iterable[Quota]:
 
 def _by_unit(headers: Mapping[str, str]) -> Iterable[Quota]:
     """Kong: `X-RateLimit-Limit-Minute`, `X-RateLimit-Remaining-Minute`."""
-    for unit, window_s in _UNITS_S.items():
-        left = _number(headers.get(f"x-ratelimit-remaining-{unit}", ""))
-        if left is not None:
+    for name, (unit, window_s) in _LEFT_OF.items():
+        if (left := _number(headers.get(name, ""))) is not None:
             yield Quota(_number(headers.get(f"x-ratelimit-limit-{unit}", "")), window_s, left)
 
 
@@ -222,6 +224,8 @@ def _in_utc(at: datetime) -> datetime:
 
 
 def _number(text: str) -> float | None:
+    if not text:
+        return None
     try:
         number = float(text)
     except ValueError:

@@ -163,12 +163,11 @@ def header_signals(headers: Mapping[str, str], token: str) -> Iterator[Signal]:
 
 def html_signals(body: bytes, token: str) -> Iterator[Signal]:
     """Of a page's meta elements."""
-    head = body[:MOST_HEAD].lower()
+    head = body[: _end_of_head(body)].lower()
     if b"noai" not in head and b"noimageai" not in head and b"tdm-reservation" not in head:
         return
     metas: dict[str, str] = {}
-    end = head.find(b"</head")
-    for attributes in _meta(body[: MOST_HEAD if end < 0 else end].decode("utf-8", "replace")):
+    for attributes in _meta(body[: len(head)].decode("utf-8", "replace")):
         values = {name.lower(): double or single or bare for name, double, single, bare in _attribute(attributes)}
         name, content = values.get("name", "").strip().lower(), unescape(values.get("content", ""))
         metas.setdefault(name, content)
@@ -176,6 +175,13 @@ def html_signals(body: bytes, token: str) -> Iterator[Signal]:
             yield from _no_ai(content, f"meta {name}", token)
     if signal := tdm(metas.get("tdm-reservation", ""), metas.get("tdm-policy", ""), META, "meta"):
         yield signal
+
+
+def _end_of_head(body: bytes) -> int:
+    for tag in (b"</head", b"<body", b"</HEAD", b"<BODY"):
+        if (end := body.find(tag, 0, MOST_HEAD)) >= 0:
+            return end
+    return MOST_HEAD
 
 
 def _no_ai(value: str, where: str, token: str) -> Iterator[Signal]:

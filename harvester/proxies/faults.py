@@ -90,6 +90,15 @@ _BY_CODE = {
 _TUNNEL = re.compile(r"CONNECT tunnel.*?'status': (\d{3})", re.DOTALL).search
 _UNREACHABLE = ("ClientProxyConnectionError", "CannotResolveHostError", "ConnectError")
 """Of the download handlers, which connect to the proxy and to nothing else; the site is reached by the proxy."""
+_NET_ERRORS = {
+    "ERR_PROXY_CONNECTION_FAILED": FaultKind.UNREACHABLE,
+    "ERR_TUNNEL_CONNECTION_FAILED": FaultKind.CAPACITY,
+    "ERR_INVALID_AUTH_CREDENTIALS": FaultKind.AUTH,
+    "ERR_PROXY_AUTH_UNSUPPORTED": FaultKind.AUTH,
+    "ERR_PROXY_CERTIFICATE_INVALID": FaultKind.POLICY,
+}
+"""Of Chromium, which says no more."""
+_NET_ERROR = re.compile("|".join(_NET_ERRORS)).search
 _CREDENTIALS = re.compile(
     r"(?:brd-|lum-)?customer-[^\s:@,;'\"()]+|(?<=://)[^/@\s]+@|Basic [A-Za-z0-9+/=]{4,}", re.IGNORECASE
 ).sub
@@ -185,6 +194,8 @@ def _of_exception(error: BaseException) -> ProxyFault | None:
             return _of_tunnel(int(status[0]), {}, str(each)[3:])
         if name == "TunnelError" and (status := _TUNNEL(str(each))):  # Scrapy on Twisted
             return _of_tunnel(int(status[1]), {}, "")
+        if net := _NET_ERROR(str(each)):
+            return ProxyFault(_NET_ERRORS[net[0]], net[0])
         if name in _UNREACHABLE:
             return ProxyFault(FaultKind.UNREACHABLE, "no connection to the proxy")
     return None

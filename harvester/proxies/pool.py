@@ -8,9 +8,9 @@ import time
 from collections.abc import Collection, Iterable
 from functools import partial
 from hashlib import blake2s
+from typing import Any
 
-from rotating_proxies.expire import Proxies, exp_backoff_full_jitter
-
+from harvester.exceptions import UsageError
 from harvester.proxies.accounts import Proxy
 
 FIRST_REST_S = 30.0
@@ -25,8 +25,7 @@ class Pool:
         self._proxies = {proxy.name: proxy for proxy in proxies}
         self._refused = refused
         """Names of proxies that let nobody in, of all pools."""
-        backoff = partial(exp_backoff_full_jitter, base=FIRST_REST_S, cap=LONGEST_REST_S)
-        self._health = Proxies(self._proxies, backoff=backoff)
+        self._health = _health(self._proxies)
 
     def pick(self, session: str = "", *, strict: bool = False) -> Proxy | None:
         """One that lives; None when none does. A session has the same one as long as that lives; strict: or none."""
@@ -67,7 +66,17 @@ class Pool:
 
     def counts(self) -> tuple[int, int]:
         """How many live, and of how many."""
-        return sum(map(self._lives, self._proxies)), len(self._proxies)
+        gone = self._health.dead.union(name for name in self._refused if name in self._proxies)
+        return len(self._proxies) - len(gone), len(self._proxies)
 
     def _lives(self, name: str) -> bool:
         return name not in self._health.dead and name not in self._refused
+
+
+def _health(names: Iterable[str]) -> Any:
+    """A rotating_proxies.expire.Proxies. Raises UsageError where it is not installed."""
+    try:
+        from rotating_proxies.expire import Proxies, exp_backoff_full_jitter  # an extra, not always installed
+    except ImportError:
+        raise UsageError("Proxies need the extra `proxies`: uv pip install 'harvester[proxies]'.") from None
+    return Proxies(names, backoff=partial(exp_backoff_full_jitter, base=FIRST_REST_S, cap=LONGEST_REST_S))

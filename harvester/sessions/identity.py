@@ -1,9 +1,7 @@
 """One identity: its session, kept and shared by processes; had by a login when there is none, and by one login only."""
 
 import asyncio
-import hashlib
 import logging
-import random
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -15,31 +13,18 @@ from scrapy import Request
 from scrapy.http import Response
 
 from harvester.sessions.cookies import Jar
-from harvester.sessions.credentials import Credentials, variables
+from harvester.sessions.credentials import Credentials
 from harvester.sessions.health import Health
 from harvester.sessions.kept import Pause
+from harvester.sessions.limited_logins import LimitedLogins, NotNow
 from harvester.sessions.recipes import Fetch, LoginFailed, LoginRefused, Recipe, shows
 from harvester.sessions.state import Session, State, StateFile
 from harvester.sites import Site
 
 logger = logging.getLogger(__name__)
 
-HOUR_S = 3600.0
-REFUSAL_KEPT_S = 600.0
-"""How long other processes and later runs believe that the credentials are wrong, and do not try them."""
-MOST_BACKOFF_S = 300.0
-"""Between logins that fail by the network: 1 second, doubled each time, at most this."""
 SAVE_S = 1.0
 """How often changed cookies are kept, at most. Those of a serial site are kept after each answer."""
-
-
-class NotNow(Exception):
-    """There is no session, and there may be one later. Raised by `ready`."""
-
-    def __init__(self, until: float, said: str) -> None:
-        super().__init__(said)
-        self.until = until
-        """Seconds of the epoch."""
 
 
 class Identity:
@@ -63,7 +48,6 @@ class Identity:
         self.ended: LoginRefused | None = None
         self.session: Session | None = None
         self._table = site.identities
-        self._credentials = credentials
         self._pause = pause
         self._count = count
         self._file = StateFile(file)
@@ -71,7 +55,8 @@ class Identity:
         self._state = self._file.read()
         self.health = Health(*self._state.health)
         self._fetch: Fetch = partial(fetch, proxy_session=self._state.proxy_session)
-        self._recipe = recipe_of(self._state.proxy_session, self._fetch)
+        recipe = recipe_of(self._state.proxy_session, self._fetch)
+        self._logins = LimitedLogins(site, name, credentials, recipe, self._file, count)
         self._turn = asyncio.Lock()
         self._expired = ""
         """Generation of the session that the site no longer knows."""
@@ -179,6 +164,9 @@ class Identity:
                 except NotNow as refusal:
                     self._wait_until = refusal.until
                     raise
+                except LoginRefused as refusal:
+                    self.ended = refusal
+                    raise LoginRefused(str(refusal)) from None
 
     def expire(self, generation: str) -> bool:
         """The site no longer knows the session of this generation. Of many callers the first gets True."""
@@ -230,6 +218,8 @@ class Identity:
     def _save(self) -> None:
         if self.session is not None:
             self._state.take(self.session)
+        elif self._state.generation == self._expired:
+            self._state.generation = ""
         self._state.health = self.health.kept()
         self._file.write(self._state, synced=False)
         self._unsaved_since = 0.0
@@ -271,75 +261,10 @@ class Identity:
         return True
 
     async def _signed_in(self, state: State, old: Session | None) -> Session:
-        now = time.time()
         self.session = None
-        self._check_refusal(state, now)
-        if now < state.try_at:
-            raise NotNow(state.try_at, "logins fail")
-        state.logins = [at for at in state.logins if at > now - HOUR_S]
-        limited = self._table.kind != "anonymous"
-        if limited and len(state.logins) >= self._table.logins_per_hour:
-            until = state.logins[0] + HOUR_S
-            logger.warning("%s has logged in to %s often enough for this hour", self.name, self.site.name)
-            raise NotNow(until, f"{len(state.logins)} logins in the last hour")
-        state.logins.append(now)
-        if limited:
-            self._file.write(state)  # before it is tried, so that a crash that repeats itself is no storm of logins
-        try:
-            session = await self._recipe.sign_in(old)
-        except LoginRefused as error:
-            self._refused(state, error)
-        except LoginFailed as error:
-            self._failed(state, error)
-        except BaseException:
-            state.logins.pop()
-            self._file.write(state)
-            raise
-        state.take(session)
-        state.try_at, state.failures, state.refused = 0.0, 0, ""
         state.health = self.health.kept()
-        state.chain = ""
-        self._file.write(state)
-        if limited:
-            logger.info("Logged in to %s as %s", self.site.name, self.name)
-            self._count("logins")
-        self.session, self._state = session, state
+        self.session = session = await self._logins.session(state, old)
+        self._state = state
         self._unsaved_since = 0.0
         self._check_at = time.time() + (self._table.check.every_s if self._table.check else 0.0)
         return session
-
-    def _check_refusal(self, state: State, now: float) -> None:
-        if state.refused and now - state.refused_at < REFUSAL_KEPT_S and state.refused_digest == self._digest(state):
-            self._end(state.refused)
-
-    def _refused(self, state: State, error: LoginRefused) -> None:
-        said = self._credentials.hide(str(error)) if self._credentials else str(error)
-        state.refused, state.refused_digest, state.refused_at = said, self._digest(state), time.time()
-        state.generation = ""
-        self._file.write(state)
-        self._count("refused")
-        self._end(said)
-
-    def _end(self, said: str) -> None:
-        wanted = " and ".join(variables(self.name))
-        self.ended = LoginRefused(
-            f"{self.site.name} refused the login of {self.name} ({said}). Correct {wanted}, and start again;"
-            f" the same credentials are tried again after {REFUSAL_KEPT_S / 60:.0f} minutes."
-        )
-        raise LoginRefused(str(self.ended)) from None
-
-    def _failed(self, state: State, error: LoginFailed) -> None:
-        state.logins.pop()
-        backoff_s = min(2.0 ** min(state.failures, 16), MOST_BACKOFF_S) * random.uniform(0.5, 1.0)
-        state.failures += 1
-        state.try_at = time.time() + max(backoff_s, error.wait_s or 0.0)
-        self._file.write(state)
-        self._count("failed")
-        wait_s = state.try_at - time.time()
-        logger.warning("The login of %s at %s failed: %s. Waiting %.1f s", self.name, self.site.name, error, wait_s)
-        raise NotNow(state.try_at, f"the login failed: {error}") from None
-
-    def _digest(self, state: State) -> str:
-        """By which credentials are known again. Slow on purpose."""
-        secret = self._credentials.secret() if self._credentials else b""
-        return hashlib.scrypt(secret, salt=state.proxy_session.encode(), n=2**14, r=8, p=1).hex()

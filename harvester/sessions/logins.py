@@ -28,6 +28,8 @@ from harvester.sites import Site
 
 LOGIN = "harvester_login"
 """Key in Request.meta of the requests of a login: the Session in which they are sent."""
+LOGIN_SITE = "harvester_login_site"
+"""Key in Request.meta of such a request: name of the site whose hosts alone may see it."""
 IDENTITY = "harvester_identity"
 """Key in Request.meta: by which a proxy gives an identity the same address each time."""
 TIMEOUT_S = 30.0
@@ -49,7 +51,7 @@ class Logins:
     def check(self, request: Request, site: Site) -> None:
         """Raises before the request of a login takes secrets where they do not belong."""
         parts = urlsplit(request.url)
-        if site.identities.kind is None:
+        if site.name != request.meta[LOGIN_SITE]:
             raise LoginFailed(f"it leads to {parts.netloc}, which is none of the site's hosts")
         if parts.scheme == "http" and parts.hostname not in _LOOPBACK and not self._config.allow_private_hosts:
             raise UsageError(f"The login of {site.name} leads to {parts.netloc} over http; passwords want https.")
@@ -63,7 +65,7 @@ class Logins:
             path,
             credentials,
             partial(self._recipe, site, path.with_suffix(".storage.json"), credentials),
-            self._fetch,
+            partial(self._fetch, site),
             self._pause,
             partial(self._count, site),
         )
@@ -85,11 +87,10 @@ class Logins:
             return BrowserLogin(self._crawler, site, credentials, proxy_session, storage)
         return Anonymous()
 
-    async def _fetch(self, request: Request, session: Session, proxy_session: str) -> Response:
+    async def _fetch(self, site: Site, request: Request, session: Session, proxy_session: str) -> Response:
         """The answer. Raises LoginFailed when there is none."""
-        request.meta.update(
-            {LOGIN: session, IDENTITY: proxy_session, "dont_retry": True, "download_timeout": TIMEOUT_S}
-        )
+        request.meta.update({LOGIN: session, LOGIN_SITE: site.name, IDENTITY: proxy_session})
+        request.meta.update({"dont_retry": True, "download_timeout": TIMEOUT_S, "render": False})
         assert self._crawler.engine
         try:
             return await self._crawler.engine.download_async(request)

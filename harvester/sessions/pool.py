@@ -5,16 +5,20 @@ import random
 import time
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from harvester.ending import CHECK_S
 from harvester.exceptions import SessionError
-from harvester.sessions.identity import Identity, NotNow
+from harvester.sessions.identity import Identity
+from harvester.sessions.limited_logins import NotNow
 from harvester.sessions.recipes import LoginRefused
 from harvester.sessions.state import Session
 
 PATIENCE_S = 2.0
 """How long a request that can wait elsewhere waits here."""
+MOST_NEXT = 16
+"""The most such requests that wait here for longer, because they are the next."""
 MOST_CHAINS = 100_000
 """Chains whose identity is remembered."""
 
@@ -136,7 +140,7 @@ class Pool:
                 if waiter.given.done():
                     return waiter.given.result()
                 await self._pause(0.0, "")
-                if not wish.patient and time.time() >= waited_until:
+                if not wish.patient and time.time() >= waited_until and not self._is_next(waiter):
                     until = max(self._free_at(), time.time() + PATIENCE_S)
                     raise Later(until + random.uniform(0.0, PATIENCE_S), "no identity is free")  # noqa: TRY301
         except BaseException:
@@ -146,6 +150,11 @@ class Pool:
         finally:
             if waiter in self._waiting:
                 self._waiting.remove(waiter)
+
+    def _is_next(self, waiter: _Waiter) -> bool:
+        """Whether it will soon be its turn: a few stay, so that no identity is idle meanwhile."""
+        few = islice(self._waiting, min(len(self.identities), MOST_NEXT))
+        return waiter in few and self._free_at() <= time.time() + PATIENCE_S
 
     def _free_at(self) -> float:
         """When the first identity has rested or its window has ended; 0 when an answer comes before."""

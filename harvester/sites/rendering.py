@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from harvester.sites.part import Part
 
-_ACTIONS = ("wait_for", "click", "fill", "scroll", "until", "pause_s")
+_ACTIONS = ("open", "wait_for", "click", "fill", "scroll", "until", "pause_s")
 
 Selector = Annotated[str, Field(min_length=1, max_length=500)]
 """A CSS selector."""
@@ -15,6 +15,8 @@ Selector = Annotated[str, Field(min_length=1, max_length=500)]
 class Step(Part):
     """One thing that is done on a page. It names exactly one action."""
 
+    open: str | None = Field(None, pattern=r"^https?://[^/\s]+", max_length=2000)
+    """Goes on to another page."""
     wait_for: Selector | None = None
     """Waits until it is there and visible."""
     click: Selector | None = None

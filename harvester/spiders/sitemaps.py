@@ -1,12 +1,15 @@
 """Begins a crawl with the sitemaps of a site."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 from scrapy import Request
 from scrapy.http import Response
+from twisted.python.failure import Failure
 
 from harvester.addresses import refuse_private
-from harvester.middlewares.robots import RobotsMiddleware, origin_of
+from harvester.middlewares.robots import origin_of
+from harvester.outcomes import Outcome, verdict_of
+from harvester.parsers.robots import parse_robots
 from harvester.parsers.sitemap import Entry, parse_sitemap
 from harvester.sites import load_sites
 from harvester.spiders.base import HarvesterSpider
@@ -18,23 +21,45 @@ SITEMAP_PRIORITY = 10
 
 
 class SitemapSpider(HarvesterSpider):
-    """The base of spiders that learn of pages from sitemaps. Give `page_request`, and in `start` ask:
+    """The base of spiders that learn of pages from sitemaps. Give `page_request`, and yield in `start`:
 
-    async for request in self.sitemap_requests("https://example.org/"):
+    for request in self.sitemap_requests("https://example.org/"):
         yield request
+
+    All that leads to a page is a request of its own, so that a crawl that breaks off loses none.
     """
 
     def page_request(self, entry: Entry) -> Request | None:
         """The request for a page that a sitemap lists; None to leave it out."""
         raise NotImplementedError
 
-    async def sitemap_requests(self, url: str) -> AsyncIterator[Request]:
-        """For the sitemaps that robots.txt of an address names, or else for its /sitemap.xml."""
-        middleware = self.crawler.get_downloader_middleware(RobotsMiddleware)
-        robots = await middleware.robots(url) if middleware else None
-        named = robots.sitemaps if robots else []
-        site = load_sites().of(url).name
-        for address in dict.fromkeys(named) if named else [f"{origin_of(url)}/sitemap.xml"]:
+    def sitemap_requests(self, *urls: str) -> Iterator[Request]:
+        """The requests that lead to the sitemaps of the sites at these addresses: those that robots.txt names, or
+        else /sitemap.xml."""
+        for url in urls:
+            origin = origin_of(url)
+            yield Request(
+                f"{origin}/robots.txt",
+                self.parse_sitemap_names,
+                errback=self.sitemaps_unnamed,
+                cb_kwargs={"origin": origin},
+                priority=SITEMAP_PRIORITY,
+                dont_filter=True,
+            )
+
+    def parse_sitemap_names(self, response: Response, origin: str) -> Iterator[Request]:
+        """Requests for the sitemaps that a robots.txt names."""
+        yield from self._sitemaps(origin, parse_robots(response.body, ()).sitemaps)
+
+    def sitemaps_unnamed(self, failure: Failure) -> Iterator[Request]:
+        """A site without robots.txt may have a sitemap all the same."""
+        assert failure.value
+        if verdict_of(failure.value).outcome in (Outcome.NOT_FOUND, Outcome.GONE):
+            yield from self._sitemaps(failure.request.cb_kwargs["origin"], [])  # type: ignore[attr-defined]
+
+    def _sitemaps(self, origin: str, named: list[str]) -> Iterator[Request]:
+        site = load_sites().of(origin).name
+        for address in dict.fromkeys(named) if named else [f"{origin}/sitemap.xml"]:
             if request := self._sitemap(Entry(address, is_sitemap=True), site, level=1):
                 yield request
 

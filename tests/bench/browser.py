@@ -1,11 +1,11 @@
 """Rendered pages a second, beside a bare Playwright loop with the same blocking and as many pages at the same time.
 
-`python -m tests.bench.browser [pages] [rounds]`. Both take turns, so that what else the machine does hits both.
+`python -m tests.bench.browser [pages]`. Both run side by side, so that what else the machine does hits both; what
+is compared is the time in which both were at work.
 """
 
 import asyncio
 import json
-import subprocess
 import sys
 import tempfile
 import time
@@ -30,37 +30,36 @@ def main() -> None:
     if sys.argv[1:2] == ["--bare"]:
         print(json.dumps(asyncio.run(bare(sys.argv[2], int(sys.argv[3])))))
         return
-    pages, rounds = int(sys.argv[1]) if sys.argv[1:] else 300, int(sys.argv[2]) if sys.argv[2:] else 2
-    speeds = asyncio.run(compare(pages, rounds))
+    stamps = asyncio.run(compare(int(sys.argv[1]) if sys.argv[1:] else 500))
+    began, ended = max(map(min, stamps.values())), min(map(max, stamps.values()))
+    speeds = {name: sum(began < at <= ended for at in found) / (ended - began) for name, found in stamps.items()}
     for name, found in speeds.items():
-        print(
-            f"{name:10} {sum(found) / len(found):6.2f} pages a second  ({', '.join(f'{each:.2f}' for each in found)})"
+        print(f"{name:10} {found:6.2f} pages a second")
+    print(f"ratio      {speeds['harvester'] / speeds['bare']:6.2f}  (over {ended - began:.0f} s)")
+
+
+async def compare(pages: int) -> dict[str, list[float]]:
+    """When each page was there."""
+    pipe = asyncio.subprocess.PIPE
+    site = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.browser.site"), cwd=ROOT, stdin=pipe, stdout=pipe
+    )
+    assert site.stdin
+    assert site.stdout
+    try:
+        url = (await site.stdout.readline()).decode().strip()
+        bare_loop = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "tests.bench.browser", "--bare", url, str(pages)), cwd=ROOT, stdout=pipe
         )
-    print(f"ratio      {sum(speeds['harvester']) / sum(speeds['bare']):6.2f}")
+        ours, (theirs, _) = await asyncio.gather(harvester(url, pages), bare_loop.communicate())
+        return {"harvester": ours, "bare": json.loads(theirs)}
+    finally:
+        site.stdin.close()  # it ends with that
+        await site.wait()
 
 
-async def compare(pages: int, rounds: int) -> dict[str, list[float]]:
-    """Pages a second of both, round by round."""
-    speeds: dict[str, list[float]] = {"harvester": [], "bare": []}
-    command = [sys.executable, "-m", "tests.browser.site"]
-    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as site:
-        assert site.stdout
-        url = site.stdout.readline().strip()
-        for _ in range(rounds):
-            speeds["harvester"].append(await harvester(url, pages))
-            bare_loop = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "tests.bench.browser", "--bare", url, str(pages)),
-                cwd=ROOT,
-                stdout=subprocess.PIPE,
-            )
-            out, _ = await bare_loop.communicate()
-            speeds["bare"].append(json.loads(out))
-        site.stdin.close()  # type: ignore[union-attr]
-    return speeds
-
-
-async def harvester(url: str, pages: int) -> float:
-    """Between the first page and the last, the start of Chromium apart; that of those that replace it is in it."""
+async def harvester(url: str, pages: int) -> list[float]:
+    """A crawl with the project's settings; browsers that take the place of others are in it."""
     rendering = {"steps": [{"wait_for": "#ready"}]}
     wishes = [Wish(f"{url}/list/{number}", {"render": True, "rendering": rendering}) for number in range(pages)]
     with tempfile.TemporaryDirectory() as folder:
@@ -68,10 +67,10 @@ async def harvester(url: str, pages: int) -> float:
         done = await end(process, Path(folder), LONGEST_S)
     assert all(each.text.count("<li>") == ITEMS for each in done.results), done.log[-2000:]
     assert len(done.results) == pages
-    return speed([each.at for each in done.results])
+    return [each.at for each in done.results]
 
 
-async def bare(url: str, pages: int) -> float:
+async def bare(url: str, pages: int) -> list[float]:
     """As short as one would write it."""
     blocker = Blocker(Rendering(), url)
     stamps: list[float] = []
@@ -86,7 +85,6 @@ async def bare(url: str, pages: int) -> float:
     async def work(context: Any) -> None:
         for number in numbers:
             page = await context.new_page()
-            await page.route("**", route_one)
             await page.goto(f"{url}/list/{number}")
             await page.wait_for_selector("#ready")
             assert (await page.content()).count("<li>") == ITEMS
@@ -96,14 +94,10 @@ async def bare(url: str, pages: int) -> float:
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(**launch_options(find_chromium(Config())))
         context = await browser.new_context()
+        await context.route("**", route_one)
         await asyncio.gather(*(work(context) for _ in range(AT_ONCE)))
         await browser.close()
-    return speed(stamps)
-
-
-def speed(stamps: list[float]) -> float:
-    """Pages a second between the first and the last."""
-    return (len(stamps) - 1) / (max(stamps) - min(stamps))
+    return stamps
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from typing import Self
 from tests.sandbox.process import ROOT
 
 LONGEST_S = 240
+"""For a step of a test, and a crawl of a few thousand pages."""
 
 
 class Crawl:
@@ -56,9 +57,9 @@ class Crawl:
         self.workers.append(worker)
         return worker
 
-    async def ended(self) -> list[int]:
+    async def ended(self, longest_s: float = LONGEST_S) -> list[int]:
         """Exit codes, when all workers that were not killed have ended."""
-        async with asyncio.timeout(LONGEST_S):
+        async with asyncio.timeout(longest_s):
             codes = [await worker.wait() for worker in self.workers]
         return [code for code in codes if code >= 0]
 

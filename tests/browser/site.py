@@ -111,8 +111,8 @@ class JavaScriptSite:
         return _page(LOG_IN)
 
     async def _login(self, request: web.BaseRequest, number: str) -> web.Response:
-        told = await request.json() if isinstance(request, web.Request) else __import__("json").loads(
-            await request.read()
+        told = (
+            await request.json() if isinstance(request, web.Request) else __import__("json").loads(await request.read())
         )
         if told["word"] != "open sesame":
             return web.json_response({"who": None}, status=401)

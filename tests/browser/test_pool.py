@@ -94,7 +94,7 @@ async def test_nothing_is_left_of_a_crawl_that_is_stopped_or_killed(tmp_path: Pa
             assert len(left) >= 2
             process.send_signal(sign)
             await asyncio.wait_for(process.communicate(), 60)
-            gone, alive = await asyncio.to_thread(psutil.wait_procs, left, 20)
+            _, alive = await asyncio.to_thread(psutil.wait_procs, left, 20)
             assert alive == []
             if sign is signal.SIGTERM:
                 assert "Traceback" not in (tmp_path / "log").read_text()

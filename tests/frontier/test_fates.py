@@ -211,7 +211,7 @@ async def test_dropping_leaves_no_key_behind(frontier: Frontier, redis: Redis) -
 async def test_the_fate_equation_holds_whatever_happens(redis: Redis, seed: int) -> None:
     chance = random.Random(seed)
     frontier = Frontier(redis, f"test-{uuid4().hex[:12]}", lease_timeout_s=1000, max_deliveries=3)
-    model = _Model()
+    model, most_parked = _Model(), 0
     for _ in range(150):
         worker = f"w{chance.randrange(4)}"
         match chance.randrange(13):
@@ -240,7 +240,9 @@ async def test_the_fate_equation_holds_whatever_happens(redis: Redis, seed: int)
                     model.told(worker, operations, {leased.id for leased in told.leased})
         status = await frontier.status()
         _assert_equation(status)
+        most_parked = max(most_parked, status.parked)
     assert (status.done, status.skipped) == (model.done, model.skipped)
+    assert most_parked > 20
     for worker, held in model.held.items():
         if worker not in model.strangers:
             assert status.workers.get(worker, (0,))[0] == len(held)

@@ -61,6 +61,8 @@ class County:
         self.expire_after = 0
         """After so many answered pages all sessions end, again and again."""
         self.logins_began = asyncio.Event()
+        self.ends_after = ""
+        """After the answer to this path all sessions end."""
         self._states: set[str] = set()
         self._auth: dict[str, str] = {}
         """Cookie or token -> user."""
@@ -108,6 +110,9 @@ class County:
     def count(self, path: str) -> int:
         return sum(seen.path.partition("?")[0] == path for seen in self.seen)
 
+    def count_of(self, path_qs: str) -> int:
+        return sum(seen.path == path_qs for seen in self.seen)
+
     def by_jar(self, prefix: str) -> dict[str, list[Seen]]:
         """The requests of each cookie jar to paths that begin so, in order."""
         jars: dict[str, list[Seen]] = {}
@@ -123,6 +128,9 @@ class County:
         try:
             return await handler(request)  # type: ignore[no-any-return]
         finally:
+            if request.path_qs == self.ends_after:
+                self.ends_after = ""
+                self.expire()
             self.seen.append(Seen(began, time.monotonic(), request.method, request.path_qs, jar))
 
     # The login ---------------------------------------------------------------------------------------------

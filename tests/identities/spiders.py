@@ -13,12 +13,15 @@ from harvester.spiders.base import HarvesterSpider, SpiderArguments
 
 DETAILS = 3
 """Of each search, one after the other."""
+OTHERS = 30
+"""Pages of the other site."""
 
 
 class ChainsArguments(SpiderArguments):
     """Which searches."""
 
     url: str = Field(pattern=r"^http://127\.0\.0\.1:\d+$", description="Address of the county")
+    other: str = Field("", description="Address of a site without identities")
     chains: int = Field(10, description="Number of searches")
 
 
@@ -35,6 +38,12 @@ class ChainsSpider(HarvesterSpider):
     async def start(self) -> AsyncIterator[Any]:
         for number in range(self.arguments.chains):
             yield self._search(f"q{number}")
+        if self.arguments.other:
+            for number in range(OTHERS):
+                yield Request(f"{self.arguments.other}/cookie?number={number}", self.parse_other)
+
+    def parse_other(self, response: Response) -> None:
+        """Nothing follows."""
 
     def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
         yield self._detail(kwargs["query"], 1)

@@ -13,11 +13,13 @@ from uuid import uuid4
 
 import pytest
 from redis import Redis
+from redis.asyncio import Redis as AsyncRedis
 
+from harvester.frontier.store import Frontier
 from tests.crawling import until
 from tests.identities.county import County, Seen
-from tests.identities.entries import AGREE, enter
-from tests.identities.spiders import DETAILS
+from tests.identities.entries import AGREE, ANN, FORM, enter
+from tests.identities.spiders import DETAILS, OTHERS
 from tests.sandbox.process import ROOT
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and locks of files")
@@ -37,8 +39,9 @@ class Chains:
         self._environment |= {"REDIS_URL": redis_url, "HARVESTER_LEASE_SECONDS": "2", "HARVESTER_MIN_RECORDS": "0"}
         self._environment |= {f"HARVESTER_{name.upper()}": value for name, value in variables.items()}
 
-    async def start(self, chains: int) -> asyncio.subprocess.Process:
+    async def start(self, chains: int, other: str = "") -> asyncio.subprocess.Process:
         arguments = ["crawl", "chains", "-a", f"url={self._county.url}", "-a", f"chains={chains}"]
+        arguments += ["-a", f"other={other}"] if other else []
         return await asyncio.create_subprocess_exec(
             sys.executable,
             *["-m", "scrapy", *arguments],
@@ -138,14 +141,10 @@ async def test_two_workers_keep_a_cookie_jar_serial_together(county: County, fol
 async def test_chain_whose_session_ended_is_told_so_and_begins_anew(
     county: County, folder: Path, own_redis: str
 ) -> None:
-    county.slow_s = 0.05
-    variables = enter(county, folder, AGREE, count=2)
-    chains = Chains(county, folder, own_redis, variables)
-    process = await chains.start(8)
-    await until(lambda: county.count("/detail") >= 5)
-    county.expire()
-    crawled = [await chains.end(process)]
-    assert told(crawled, "chains/session_expired") >= 1
+    county.ends_after = "/detail?q=q3&index=1"
+    crawled = await Chains(county, folder, own_redis, enter(county, folder, AGREE, count=2)).run(8)
+    assert told(crawled, "chains/session_expired") in (1, 2)
+    assert county.count_of("/search?q=q3") == 2
     assert told(crawled, "chains/wrong") == 0
     details = {seen.path for seen in county.seen if seen.path.startswith("/detail")}
     assert len(details) == 8 * DETAILS
@@ -168,9 +167,27 @@ async def test_worker_killed_in_the_midst_of_chains_leaves_them_to_the_next(
     assert county.agreements == 2  # the next worker goes on in the same jars
 
 
+async def test_refused_login_ends_the_run_and_leaves_its_work_queued_unspent(
+    county: County, folder: Path, own_redis: str
+) -> None:
+    variables = enter(county, folder, FORM) | ANN | {"session_county_password": "wrong-horse"}
+    async with County() as other:
+        process = await Chains(county, folder, own_redis, variables).start(8, other=other.url)
+        out, _ = await asyncio.wait_for(process.communicate(), LONGEST_S)
+        assert other.count("/cookie") == OTHERS  # work for other sites is done before
+    assert process.returncode == 5, out.decode()[-3000:]
+    assert b"Correct HARVESTER_SESSION_COUNTY_USER and HARVESTER_SESSION_COUNTY_PASSWORD" in out
+    assert county.logins == [("ann", False)]
+    assert county.count("/search") == 0
+    async with AsyncRedis.from_url(own_redis) as redis:
+        status = await Frontier(redis, "chains").status()
+    assert status.balanced
+    assert (status.ready + status.waiting, status.done, status.dead) == (8, OTHERS, 0)
+
+
 async def test_no_secret_is_sent_to_redis_logged_or_counted(county: County, folder: Path, own_redis: str) -> None:
     chains = Chains(county, folder, own_redis, enter(county, folder, AGREE, count=2))
-    with Redis.from_url(own_redis) as redis, redis.monitor() as monitor:
+    with Redis.from_url(own_redis, socket_timeout=LONGEST_S) as redis, redis.monitor() as monitor:
         process = await chains.start(8)
         commands = asyncio.create_task(asyncio.to_thread(heard, monitor))
         log, stats = await chains.end(process)

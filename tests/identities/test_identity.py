@@ -15,12 +15,14 @@ from scrapy import Request
 from scrapy.http import HtmlResponse, Response
 
 import harvester.sessions.identity
+import harvester.sessions.limited_logins
 import harvester.sessions.token
 from harvester.exceptions import UsageError
 from harvester.sessions.browser import BrowserLogin
 from harvester.sessions.credentials import Credentials
 from harvester.sessions.form import FormLogin
-from harvester.sessions.identity import Identity, NotNow
+from harvester.sessions.identity import Identity
+from harvester.sessions.limited_logins import NotNow
 from harvester.sessions.recipes import Fetch, LoginFailed, LoginRefused, Recipe
 from harvester.sessions.state import Session
 from harvester.sessions.token import TokenLogin
@@ -45,7 +47,8 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    for module in (harvester.sessions.identity, harvester.sessions.token):
+    sessions = harvester.sessions
+    for module in (sessions.identity, sessions.limited_logins, sessions.token):
         monkeypatch.setattr(module, "time", SimpleNamespace(time=clock.time))
     return clock
 
@@ -58,7 +61,8 @@ async def fetch(request: Request, session: Session, proxy_session: str) -> Respo
             while True:
                 sent = request.copy()
                 session.jar.put_on(sent)
-                headers = sent.headers.to_unicode_dict() | session.headers
+                headers = {str(name): str(value) for name, value in sent.headers.to_unicode_dict().items()}
+                headers |= session.headers
                 async with client.request(
                     sent.method, sent.url, data=sent.body, headers=headers, allow_redirects=False
                 ) as answer:

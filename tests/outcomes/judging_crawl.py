@@ -98,7 +98,8 @@ async def crawl(folder: Path, spider: str, site: str, *paths: str) -> Judged:
             process.kill()
             await process.wait()
     assert process.returncode == 0, log.decode()
-    return Judged(*json.loads(out), log.decode())
+    reason, told, items, stats = json.loads(out)
+    return Judged(reason, told, items, stats, log.decode())
 
 
 def main() -> None:

@@ -7,10 +7,14 @@ import pytest
 
 from harvester.exceptions import UsageError
 from harvester.outcomes import POLICIES, Outcome, Policy, classify, policy_of
+from harvester.outcomes.rules import Rule, RuleBase
 from harvester.sites import Site, load_sites
 from harvester.sites.judging import PolicyChange
 from tests.outcomes.exchanges import Exchange, page
+from tests.outcomes.table import table
 from tests.sandbox.process import ROOT
+
+DOCUMENT = (ROOT / "docs" / "outcomes.md").read_text("utf-8")
 
 O = Outcome  # noqa: E741
 
@@ -150,3 +154,14 @@ def test_an_entry_that_cannot_be_used_is_named_with_site_and_key(
     monkeypatch.setenv("HARVESTER_SITES_DIR", str(tmp_path))
     with pytest.raises(UsageError, match=said):
         load_sites()
+
+
+def test_document_has_the_table_as_the_code_has_it() -> None:
+    """To renew it: python -m tests.outcomes.table"""
+    assert table() in DOCUMENT
+
+
+def test_document_names_every_condition_of_a_rule_and_every_field_of_a_policy() -> None:
+    conditions = set(Rule.model_fields) - set(RuleBase.model_fields)
+    assert [name for name in conditions if f"| `{name}` |" not in DOCUMENT] == []
+    assert [name for name in Policy._fields if f"`{name}`" not in DOCUMENT] == []

@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from scrapy.http import Response
 
 from harvester.outcomes import OK, Outcome, classify, classify_exception
 from harvester.outcomes.classifier import UNKNOWN_EXCEPTION, UNKNOWN_STATUS, _classes, judge
 from harvester.outcomes.rules import FailureRule, Rule, RuleBase, RuleBook, common_book, common_rules
-from tests.outcomes.exchanges import EXCHANGES, FAILURES, Exchange, Failure
+from tests.outcomes.exchanges import API, EXCHANGES, FAILURES, JSON, PDS, SITE, SOCRATA, Exchange, Failure
 
 RULES, FAILURE_RULES = common_rules().answers, common_rules().failures
 
@@ -107,6 +108,25 @@ def test_every_part_of_a_rule_on_failures_is_needed(index: int) -> None:
     unneeded = [what for what, mutant in _mutants(rule, conditions) if not differs(FailureRule(**mutant))]
     assert unneeded == []
     assert any(told for _, told in asked), "the whole rule is not needed"
+
+
+@pytest.mark.parametrize("url", [API, PDS, SOCRATA, SITE])
+def test_json_as_asked_for_costs_no_look_at_its_words_and_next_to_no_rules(url: str) -> None:
+    answer = Exchange(Outcome.OK, "", 200, '{"feed":[%s{}]}' % ("{}," * 10_000), JSON, url=url).answer()
+    book = RuleBook(RULES)
+    assert book.first(answer) is None
+    ((key, about),) = book._about.items()
+    assert {"page", "text", "title"}.isdisjoint(vars(answer))
+    tried = [rule.name for rule in about]
+    assert len(tried) <= 2, f"{key}: {tried}"
+
+
+@pytest.mark.parametrize("status", [200, 403, 500])
+@pytest.mark.parametrize("start", ["<", "<script>", "<!--", "<title>", "&#", "</", "<style", '{"error":', "//@"])
+def test_hostile_page_is_judged_in_linear_time(start: str, status: int) -> None:
+    """A pattern that is not linear would take minutes for these."""
+    response = Response(SITE, status, {"Content-Type": "text/html"}, start.encode() * 200_000)
+    assert classify(response).outcome in Outcome
 
 
 def test_order_of_the_rules_is_as_written() -> None:

@@ -35,6 +35,8 @@ class Plan(msgspec.Struct):
     settings: dict[str, Any] = {}
     patches: dict[str, Any] = {}
     """Module and constant -> its value."""
+    until: str = ""
+    """A stat. When it is set, and no request is worked on any more, the run ends though some wait."""
 
 
 class Crawled(msgspec.Struct):
@@ -75,6 +77,7 @@ class Asker(Spider):
 
     plan: Plan
     crawled: Crawled
+    watching: "asyncio.Future[None]"
 
     async def start(self) -> AsyncIterator[Any]:
         for receiver, signal in (
@@ -82,9 +85,20 @@ class Asker(Spider):
             (self.watch, signals.request_left_downloader),
         ):
             self.crawler.signals.connect(receiver, signal=signal)
+        if self.plan.until:
+            self.watching = asyncio.ensure_future(self.end_when_all_wait())
         metas = self.plan.metas or [{}] * len(self.plan.urls)
         for url, meta in zip(self.plan.urls, metas, strict=True):
             yield Request(url, errback=self.failed, dont_filter=True, meta=dict(meta))
+
+    async def end_when_all_wait(self) -> None:
+        quiet = 0
+        assert self.crawler.engine
+        while quiet < 10:
+            await asyncio.sleep(0.1)
+            scheduler: Any = self.crawler.engine.scheduler
+            quiet = quiet + 1 if self.crawler.stats.get_value(self.plan.until) and not len(scheduler) else 0
+        await self.crawler.engine.close_spider_async(reason="all_wait")
 
     def parse(self, response: Response, **kwargs: Any) -> None:
         assert response.request
@@ -115,10 +129,7 @@ def main() -> None:
     told = {
         "SCHEDULER": frontier if plan.leased else memory,
         "ITEM_PIPELINES": {},
-        "EXTENSIONS": {
-            "scrapy.extensions.corestats.CoreStats": 0,
-            "scrapy.extensions.closespider.CloseSpider": 0,
-        },
+        "EXTENSIONS": {"scrapy.extensions.corestats.CoreStats": 0},
         "LOG_LEVEL": "DEBUG",
         "HARVESTER_BACKOFF_FACTOR": 0.01,
         "ROBOTSTXT_OBEY": False,

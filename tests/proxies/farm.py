@@ -6,6 +6,7 @@ A proxy forwards what comes in absolute form and opens tunnels for CONNECT; all 
 import asyncio
 import contextlib
 import ssl
+import time
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Self
@@ -21,6 +22,8 @@ class Asked(NamedTuple):
     target: str
     headers: Mapping[str, str]
     """Names in lower case."""
+    at: float = 0.0
+    """Monotonic time."""
 
     @property
     def path(self) -> str:
@@ -69,7 +72,7 @@ class Listener:
             writer.close()
 
     async def _serve(self, streams: Streams) -> bool:
-        asked = await read_head(streams[0])
+        asked = (await read_head(streams[0]))._replace(at=time.monotonic())
         self.asked.append(asked)
         return await self.answer(asked, streams)
 

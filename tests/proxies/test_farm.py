@@ -50,7 +50,9 @@ class Ran:
         self.name = f"site{uuid4().hex[:8]}"
         nothing = {path: Answer(404, b"<html>nothing here</html>") for path in MISSING}
         self.plain = Site(nothing, refuses=["banned"])
-        self.secure = Site(context=tls_context(folder, "http/1.1"))
+        context = tls_context(folder, "http/1.1")
+        self.secure, self.modern = Site(context=context), Site(context=context)
+        self.inner, self.outer = Site(context=context), Site()
         self.refusing = Site({path: answer for path, (answer, _) in REFUSALS.items()})
         self.chained = Site()
         self.good = [Proxy(f"good{number}", users=USERS) for number in range(2)]
@@ -62,6 +64,7 @@ class Ran:
         self.wrong_tunnel = Proxy("wrong", users=USERS)
         self.dearer = Proxy("dearer", users=USERS)
         self.gateway = Gateway("gateway")
+        self.by_tls = Proxy("tls", users=USERS, context=context)
 
     async def run(self, redis_url: str, free_port: int) -> None:
         async with AsyncExitStack() as stack:
@@ -80,8 +83,11 @@ class Ran:
         proxies += line(self.wrong, "datacenter", "wrong") + f"http://127.0.0.1:{free_port}\n"
         proxies += "".join(line(proxy, "isp") for proxy in (self.tunnel, *self.no_tunnels))
         proxies += line(self.wrong_tunnel, "isp", "wrong") + line(self.dearer, "residential", country="us")
+        proxies += f"https://{USER}:{WORD}@{self.by_tls.name} mobile\n"
         sites = entry(f"{name}p", self.plain) + entry(f"{name}s", self.secure, tiers='["isp"]')
         sites += entry(f"{name}r", self.refusing, tiers='["none", "residential"]')
+        sites += entry(f"{name}m", self.modern, tiers='["isp"]') + f"[{name}m.transport]\nhttp2 = true\n"
+        sites += entry(f"{name}i", self.inner, tiers='["mobile"]') + entry(f"{name}o", self.outer, tiers='["mobile"]')
         vendor = {"tiers": '["residential"]', "vendor": '"brightdata"', "sticky": '"chain"'}
         sites += entry(f"{name}c", self.chained, **vendor, country='"us"', state='"ny"')
         (self.folder / "sites").mkdir()
@@ -90,6 +96,8 @@ class Ran:
         urls = [self.plain.url + path for path in (*PAGES, *MISSING)]
         urls += [self.secure.url + path for path in PAGES]
         urls += [self.refusing.url + path for path in (*REFUSALS, "/fine")]
+        urls += [self.modern.url + path for path in PAGES]
+        urls += [site.url + path for site in (self.inner, self.outer) for path in PAGES[:5]]
         metas: list[dict[str, str]] = [{} for _ in urls]
         metas += [{CHAIN: f"chain{number % 2}"} for number in range(10)]
         metas += [{} for _ in range(5)]
@@ -140,10 +148,15 @@ def test_no_404_is_held_against_a_proxy(ran: Ran) -> None:
 
 
 def test_https_goes_through_tunnels_and_round_those_that_are_refused(ran: Ran) -> None:
-    assert ran.outcomes(ran.secure) == dict.fromkeys(PAGES, "200")
+    assert ran.outcomes(ran.secure) == ran.outcomes(ran.modern) == dict.fromkeys(PAGES, "200")
     for proxy in (ran.tunnel, *ran.no_tunnels, ran.wrong_tunnel):
         assert {asked.method for asked in proxy.asked} == {"CONNECT"}
-    assert not any("proxy-authorization" in asked.headers for asked in ran.secure.asked)
+    assert not any("proxy-authorization" in asked.headers for asked in (*ran.secure.asked, *ran.modern.asked))
+
+
+def test_a_proxy_may_be_spoken_to_by_tls(ran: Ran) -> None:
+    assert ran.outcomes(ran.inner) == ran.outcomes(ran.outer) == dict.fromkeys(PAGES[:5], "200")
+    assert {asked.method for asked in ran.by_tls.asked} == {"CONNECT", "GET"}
 
 
 def test_faults_of_proxies_are_told_apart(ran: Ran) -> None:

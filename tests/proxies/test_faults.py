@@ -101,6 +101,8 @@ def refused_tunnel(status: int, **headers: str) -> Exception:
         (TunnelError("Could not open CONNECT tunnel with proxy p:1 [{'status': 502, 'reason': b'Bad'}]"), CAPACITY),
         (ProxyError("407 Proxy Authentication Required"), AUTH),
         (ProxyError("502 Bad Gateway"), CAPACITY),
+        (RuntimeError("Page.goto: net::ERR_TUNNEL_CONNECTION_FAILED at https://site.test/"), CAPACITY),
+        (RuntimeError("Page.goto: net::ERR_PROXY_CONNECTION_FAILED at https://site.test/"), FaultKind.UNREACHABLE),
     ],
 )
 def test_refused_tunnels(error: Exception, kind: FaultKind) -> None:

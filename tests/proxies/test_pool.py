@@ -1,5 +1,6 @@
 """Which proxy is next, and what an installation's variables and lists say."""
 
+import sys
 import time
 from pathlib import Path
 
@@ -75,6 +76,12 @@ def test_a_refused_proxy_never_comes_back() -> None:
     assert proxies.is_refused
 
 
+def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rotating_proxies.expire", None)
+    with pytest.raises(UsageError, match="the extra `proxies`"):
+        pool_of(*NAMES)
+
+
 def test_a_list_is_read(tmp_path: Path) -> None:
     file = tmp_path / "list"
     file.write_text(
@@ -93,12 +100,12 @@ def test_a_list_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        ("socks5://ann:word@10.0.0.1:1080", "line 1: .* not by socks5"),
-        ("http://ann:word@10.0.0.1", "line 1: not like"),
-        ("http://ann:word@10.0.0.1:http", "line 1: not like"),
-        ("http://ann:word@10.0.0.1:80 cheap", "line 1: cheap is none"),
-        ("http://ann:word@10.0.0.1:80 isp USA", "line 1: a country"),
-        ("http://ann:word@10.0.0.1:80 isp", "no proxy of the tier datacenter"),
+        ("socks5://ann:w0rd@10.0.0.1:1080", "line 1: .* not by socks5"),
+        ("http://ann:w0rd@10.0.0.1", "line 1: not like"),
+        ("http://ann:w0rd@10.0.0.1:http", "line 1: not like"),
+        ("http://ann:w0rd@10.0.0.1:80 cheap", "line 1: cheap is none"),
+        ("http://ann:w0rd@10.0.0.1:80 isp USA", "line 1: a country"),
+        ("http://ann:w0rd@10.0.0.1:80 isp", "no proxy of the tier datacenter"),
     ],
 )
 def test_a_bad_list_is_named_by_line_and_shown_by_no_content(tmp_path: Path, line: str, complaint: str) -> None:
@@ -106,7 +113,7 @@ def test_a_bad_list_is_named_by_line_and_shown_by_no_content(tmp_path: Path, lin
     file.write_text(line)
     with pytest.raises(UsageError, match=complaint) as raised:
         proxies_of(Config(proxies_file=file), Vendor.LIST, Tier.DATACENTER)
-    assert "word" not in str(raised.value)
+    assert "w0rd" not in str(raised.value)
 
 
 def test_gateways_are_those_of_the_variables() -> None:

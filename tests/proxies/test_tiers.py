@@ -104,12 +104,12 @@ async def test_requests_that_wait_carry_no_credentials_into_redis(
     await start(servers, site, cheap, dear)
     entries = entry(name, site, tiers='["datacenter", "residential"]', budget="{requests = 10}")
     configured(entries, line(cheap, "datacenter") + line(dear, "residential"))
-    plan = Plan(name, [site.url + path for path in PAGES], settings={"CLOSESPIDER_TIMEOUT": 4})
+    plan = Plan(name, [site.url + path for path in PAGES], until=f"harvester/proxies/spent/{name}")
     crawled = await crawl(tmp_path, plan)
     assert cheap.pages()
     assert len(cheap.pages()) + len(dear.pages()) == 10
     status = await status_of(name)
-    assert (status.waiting, status.dead) == (len(PAGES) - len(crawled.ended("200")), 0)
+    assert (status.waiting + status.ready, status.dead) == (len(PAGES) - len(crawled.ended("200")), 0)
     everything = await in_redis(redis_url)
     assert f"{site.url}/page/" in everything
     assert not [secret for secret in (*SECRETS, "Proxy-Authorization") if secret in everything]
@@ -152,3 +152,30 @@ async def test_requests_wait_for_proxies_that_are_dead_and_go_on_when_one_is_bac
     assert len(crawled.ended("200")) == 3
     assert crawled.stats["harvester/proxies/faults/proxy_capacity"] >= 1
     assert all(asked.headers["x-via"] == "moody" for asked in site.asked)
+
+
+async def test_an_account_that_is_missing_ends_the_run_before_anything_is_asked(
+    servers: AsyncExitStack, configured: Configured, name: str, tmp_path: Path
+) -> None:
+    site = Site()
+    await start(servers, site)
+    configured(entry(name, site, tiers='["residential"]', vendor='"zyte"'), "")
+    crawled = await crawl(tmp_path, Plan(name, [site.url + path for path in PAGES]))
+    assert (crawled.stats["finish_reason"], crawled.stats["harvester/exit_code"]) == ("usage_error", 2)
+    assert crawled.log.count("wants proxies of zyte. Set HARVESTER_ZYTE_API_KEY.") == 1
+    assert site.asked == []
+    status = await status_of(name)
+    assert (status.ready + status.waiting, status.dead) == (len(PAGES), 0)
+
+
+async def test_a_site_is_asked_no_faster_through_many_proxies(
+    servers: AsyncExitStack, configured: Configured, name: str, tmp_path: Path
+) -> None:
+    site, proxies = Site(), [Proxy(f"p{number}") for number in range(4)]
+    await start(servers, site, *proxies)
+    configured(entry(name, site), "".join(line(proxy, "datacenter") for proxy in proxies))
+    plan = Plan(name, [site.url + path for path in PAGES])
+    crawled = await crawl(tmp_path, plan, requests_per_second="20", concurrent_per_host="4")
+    assert len(crawled.ended("200")) == len(PAGES)
+    assert all(proxy.pages() for proxy in proxies)
+    assert site.asked[-1].at - site.asked[0].at > 0.9 * (len(PAGES) - 1) / 20

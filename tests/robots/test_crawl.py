@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -59,6 +60,7 @@ class Ran:
         self.sites = {kind: WebSite({"/robots.txt": [reply]}) for kind, reply in robots.items()}
         self.sites |= {name: WebSite({"/robots.txt": [Reply(body=RULES)]}) for name in ("rules", "allowed")}
         self.sites["hiccup"] = WebSite({"/robots.txt": HICCUP})
+        self.sites["slow"] = WebSite({"/robots.txt": [Reply(body=RULES + b"Crawl-delay: 0.5\n")]})
         self.sites["elsewhere"] = WebSite({"/rules": [Reply(body=RULES)]})
         self.sites["chain"] = WebSite({path: [Reply(301, b"", {"Location": to})] for path, to in CHAIN.items()})
 
@@ -76,6 +78,7 @@ class Ran:
             )
             urls = [site.url + path for site in self.sites.values() for path in (PAGE, PRIVATE)]
             urls += [self.sites["rules"].url + path for path in MANY]
+            urls += [f"{self.sites['slow'].url}/page/{number}" for number in range(3)]
             self.crawled: Crawled = await ask(folder, *urls, sites_dir=str(folder / "sites"))
 
     def result(self, site: str, path: str) -> Result:
@@ -135,6 +138,12 @@ def test_five_redirects_are_followed_to_another_host(ran: Ran) -> None:
     assert ran.result("chain", PRIVATE).outcome == "policy_denied"
 
 
+def test_requests_are_spaced_by_the_crawl_delay(ran: Ran) -> None:
+    arrivals = [each.at for each in ran.sites["slow"].log if each.path != "/robots.txt"]
+    assert len(arrivals) == 4
+    assert min(later - earlier for earlier, later in pairwise(arrivals)) >= 0.3
+
+
 def test_a_site_s_entry_may_say_with_a_reason_that_robots_txt_does_not_bind(ran: Ran) -> None:
     assert sorted(ran.sites["allowed"].pages()) == [PAGE, PRIVATE]
     assert ran.sites["allowed"].asked("/robots.txt") == []
@@ -150,8 +159,8 @@ def test_an_entry_without_the_reason_is_refused(tmp_path: Path, monkeypatch: pyt
 
 def test_what_became_of_robots_txt_is_counted(ran: Ran) -> None:
     stats = ran.crawled.stats
-    assert stats["harvester/robots/forbidden"] == len(MANY) + 3
-    assert stats["harvester/robots/read"] == 3
+    assert stats["harvester/robots/forbidden"] == len(MANY) + 4
+    assert stats["harvester/robots/read"] == 4
     assert stats["harvester/robots/none"] == len(WITHOUT_RULES) + 1
     assert stats["harvester/robots/unreadable"] >= 2 + len(UNREADABLE) * (1 + MOST_PAUSES)
     assert stats["harvester/outcomes/server_error"] >= 4 + 2 * (1 + MOST_PAUSES)

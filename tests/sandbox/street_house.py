@@ -140,18 +140,18 @@ class TroubledHouse(House):
 
 
 class FlappingHouse(House):
-    """Answers some requests, refuses some, and so on. The phases are 1 to 3 times `after` requests long."""
+    """Is well for a while, refuses for `for_s`, and so on, from its first request. The while is 2 to 6 times that."""
 
-    _phase = _left = 0
-
-    def _refused(self, now: float) -> Answer | None:
-        if self._left == 0:
-            self._phase += 1
-            self._left = self.plan.after * (1 + roll(self.plan.seed, self.plan.name, self._phase) % 3)
-        self._left -= 1
-        return super()._refused(now)
+    _phase = 0
+    _until = 0.0
 
     def _planned(self, now: float) -> str:
+        if not self.counts["requests"]:
+            return ""
+        while now >= self._until:
+            self._phase += 1
+            times = 2 + roll(self.plan.seed, self.plan.name, self._phase) % 5 if self._phase % 2 else 1
+            self._until = (self._until or now) + self.plan.for_s * times
         return "" if self._phase % 2 else self.plan.refusal
 
 

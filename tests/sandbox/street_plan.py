@@ -41,9 +41,9 @@ class HousePlan(msgspec.Struct, frozen=True):
     refusal: str = ""
     """One of REFUSALS, of the kinds `blocking`, `down` and `flapping`."""
     after: int = 0
-    """Requests for pages that it answers before the refusal begins."""
+    """Pages that it gives before the refusal begins, of the kinds `blocking` and `down`."""
     for_s: float = 0.0
-    """How long it refuses. 0: until it is told otherwise."""
+    """How long it refuses; 0: until it is told otherwise. Of the kind `flapping`: each time."""
     dialect: str = ""
     """One of DIALECTS, of the kind `limited`."""
     limit: int = 20
@@ -93,7 +93,7 @@ def whole_street(pages: int = 400, seed: int = 1) -> list[HousePlan]:
             for number, refusal in enumerate(("refuse", "reset", "503", "maintenance", "503"))
         ),
         *(
-            HousePlan(f"flapping-{number}", "flapping", refusal=refusal, after=5, **common)
+            HousePlan(f"flapping-{number}", "flapping", refusal=refusal, for_s=1.0, **common)
             for number, refusal in enumerate(("503", "reset", "503", "reset", "503"))
         ),
         *(

@@ -28,7 +28,9 @@ from tests.throttle.workers import most_within
 class Join(Protocol):
     """Makes one more worker."""
 
-    def __call__(self, per_second: float = 1000, at_once: int = 4) -> SharedTurns: ...
+    def __call__(
+        self, per_second: float = 1000, at_once: int = 4, window: tuple[int, float] = (0, 0)
+    ) -> SharedTurns: ...
 
 
 @pytest.fixture
@@ -41,10 +43,10 @@ def host() -> str:
 async def join(redis_url: str) -> AsyncIterator[Join]:
     async with AsyncExitStack() as stack:
 
-        def make(per_second: float = 1000, at_once: int = 4) -> SharedTurns:
+        def make(per_second: float = 1000, at_once: int = 4, window: tuple[int, float] = (0, 0)) -> SharedTurns:
             crawler = get_crawler(Spider)
             crawler.engine = cast(Any, SimpleNamespace(running=True, _slot=None))
-            limits = Limits(1 / per_second, at_once)
+            limits = Limits(1 / per_second, at_once, *window)
             worker = SharedTurns(
                 crawler, Config(redis_url=SecretStr(redis_url)), lambda name: limits, lambda name, seconds: None
             )
@@ -115,6 +117,92 @@ async def test_turns_of_all_workers_are_spaced(join: Join, host: str, workers: i
     await asyncio.gather(*(asked.requests(join(per_second, 16), each) for _ in range(workers)))
     assert most_within(asked.times, 1.0) <= 1.25 * per_second + workers
     assert asked.times[-1] - asked.times[0] >= (len(asked.times) - 1) / per_second - 0.5
+
+
+async def test_no_window_wherever_it_begins_holds_more_than_allowed(join: Join, host: str) -> None:
+    asked = Asked(host)
+    await asyncio.gather(*(asked.requests(join(1000, 16, (7, 0.8)), 10) for _ in range(3)))
+    assert len(asked.times) == 30
+    assert most_within(asked.times, 0.8) <= 7
+
+
+async def test_turns_that_were_not_used_leave_room_in_the_window(join: Join, host: str, redis_url: str) -> None:
+    worker = join(4, 8, (12, 60))
+    requests = asyncio.create_task(Asked(host).requests(worker, 6))
+    await until(lambda: bool(worker._hosts) and not worker._hosts[host].must_ask(monotonic()))
+    for _ in range(3):
+        await asyncio.sleep(0.3)
+        worker.silence(host, 1.1)
+    await requests
+    await worker.close()
+    with Redis.from_url(redis_url) as redis:
+        assert redis.llen(f"harvester:{{{host}}}:window") == 6
+        assert 60_000 < redis.pttl(f"harvester:{{{host}}}:window") < 130_000
+
+
+async def test_the_slowest_pace_that_a_worker_knows_of_is_that_of_all(join: Join, host: str) -> None:
+    asked = Asked(host)
+    quick, slow = join(per_second=200, at_once=16), join(per_second=10, at_once=16)
+    await slow.take(host)
+    await asyncio.gather(asked.requests(quick, 15), asked.requests(slow, 15))
+    slow.leave(host)
+    assert most_within(asked.times, 1.0) <= 1.25 * 10 + 2
+
+
+async def test_a_pace_is_forgotten_with_the_worker_that_knew_of_it(
+    join: Join, host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hosts, "PLACE_LEASE_S", 1.0)
+    quick, slow = join(per_second=50, at_once=16), join(per_second=1, at_once=16)
+    await Asked(host).requests(slow, 1)
+    await slow.close()
+    asked = Asked(host)
+    await asked.requests(quick, 60)
+    assert most_within(asked.times, 1.0) > 10
+
+
+async def test_a_host_may_lose_its_rate(host: str) -> None:
+    """As one without a rate does whose Crawl-delay is taken back."""
+    queue = SharedHost(host, Limits(5.0, 4))
+    queue.adapt(Limits(0.0, 4))
+    queue.join()
+    interval, wanted, *_ = queue.ask(1000.0)
+    assert int(interval) > 0
+    queue.hear(Answer(0, 0, int(wanted), int(interval), 0, 0, 1, 1, 0, 1), 1000.0, 1000.0)
+    queue.serve(1000.0)
+    assert not queue.waiting
+    assert queue.ask(1000.1)
+
+
+async def test_who_can_wait_elsewhere_does_so_when_others_lack_the_room(join: Join, host: str) -> None:
+    """So a site that is asked once in ten seconds does not fill a worker; nor is anyone sent away without need."""
+    worker = join(0.1)
+    downloader = SimpleNamespace(active=set(range(20)), total_concurrency=40)
+    cast(Any, worker._crawler.engine).downloader = downloader
+    waiting = [asyncio.create_task(worker.take(host, patient=False)) for _ in range(30)]
+    await waiting[0]
+    assert sum(task.done() for task in waiting) == 1, "all others wait here"
+    downloader.active.add(20)
+    away = [await asyncio.gather(worker.take(host, patient=False), return_exceptions=True) for _ in range(30)]
+    seconds = [silence.seconds for [silence] in away if isinstance(silence, turns.Silenced)]
+    assert len(seconds) == 30
+    assert min(seconds) > hosts.QUEUE_S / 2
+    assert seconds == sorted(seconds), "they do not come back all at once"
+    free = f"free.{host}"  # nobody waits for it
+    await worker.take(free, patient=False)
+    for task in waiting[1:]:
+        task.cancel()
+    await asyncio.wait(waiting)
+
+
+async def test_one_worker_alone_asks_redis_less_often_than_the_host(
+    join: Join, host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the rate that is configured when nothing else is."""
+    worker = join(per_second=8)
+    trips = counting(worker, monkeypatch)
+    await Asked(host).requests(worker, 40)
+    assert trips["trips"] < 40 / 2
 
 
 async def test_a_silence_reaches_those_who_hold_turns(
@@ -216,7 +304,9 @@ async def test_a_process_that_is_always_late_comes_to_its_turns(host: str) -> No
     """A turn that was missed is lost; but not every one."""
     queue = SharedHost(host, Limits(0.1, 4))
     turn = queue.join()
-    answer = Answer(start=100_000, turns=1, pace=100_000, again=0, silence=0, places=1, share=1, lacking=0, alone=0)
+    answer = Answer(
+        start=100_000, mark=0, turns=1, pace=100_000, again=0, silence=0, places=1, share=1, lacking=0, alone=0
+    )
     now, tries = 1000.0, 0
     while not turn.done():
         tries += 1

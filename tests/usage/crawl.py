@@ -36,9 +36,8 @@ class ListedSpider(SitemapSpider):
 
     async def start(self) -> AsyncIterator[Any]:
         self.told = {}
-        for site in self.arguments.sites.split():
-            async for request in self.sitemap_requests(site):
-                yield request
+        for request in self.sitemap_requests(*self.arguments.sites.split()):
+            yield request
 
     def page_request(self, entry: Entry) -> Request | None:
         return None if entry.url.endswith("/left-out") else Request(entry.url, self.parse, errback=self.failed)

@@ -76,6 +76,17 @@ local function count_parked(site)
     return number
 end
 
+-- Requests of a site that workers hold.
+local function count_leased(site)
+    local number = 0
+    for _, worker in ipairs(redis.call('ZRANGE', P .. 'workers', 0, -1)) do
+        for _, each in ipairs(redis.call('HMGET', P .. 'held:' .. worker, site, SUSPECTS .. site)) do
+            number = number + (each or 0)
+        end
+    end
+    return number
+end
+
 -- Takes the lines of a site out of the rounds.
 local function park(site)
     for _, job in ipairs(redis.call('ZRANGE', P .. 'jobs', 0, -1)) do
@@ -120,7 +131,7 @@ local function change(name, b, to, due, by)
             park(site)
         end
     end
-    local left = tier and 0 or count_parked(site)
+    local left = tier and 0 or count_parked(site) + count_leased(site)
     if to == 'closed' then
         b.closed, b.window, b.died, b.refusals, b.failures = now, {}, {}, 0, 0
         shut[name] = nil

@@ -116,7 +116,7 @@ function apply.dead(op)
     bury(id, entry, outcome, reason)
     if is_bad and b.state == 'closed' then
         b.died[#b.died + 1] = { id, now }
-        if #b.died > MOST_DIED then
+        while #b.died > MOST_DIED or b.died[1][2] < now - b.rules[WINDOW] do
             table.remove(b.died, 1)
         end
         changed[name] = true

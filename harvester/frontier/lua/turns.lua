@@ -7,13 +7,13 @@
 --       5 places of all workers  6 places it holds  7 requests under way  8 places it could use
 --       9 whether it was heard of before  10 how long what a silent worker has and says is kept
 --       11 how long the host asked it to wait (0: did not)  12 requests in a window (0: any)  13 length of a window
---       14 how long after its time a turn may reach the host  15 channel  16 host
--- Gives until the first turn, how many turns, the time between them, until it is worth asking again,
+--       14 how long after its time a turn may reach the host  15 marks of turns that were not used  16 channel  17 host
+-- Gives until the first turn, its mark in the window, how many turns, the time between them, until it is worth asking again,
 -- until the silence ends, places granted, places to come down to, whether other workers lack places, or there are none
 local ROTATION = 2000000  -- how long those keep the places that cannot be divided evenly
 local ALONE = 5  -- times as far ahead may a turn lie that nobody else could want
 
-local worker, channel, host = ARGV[1], ARGV[15], ARGV[16]
+local worker, channel, host = ARGV[1], ARGV[16], ARGV[17]
 local interval, wanted, ahead, limit = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local held, under_way, demand = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
 local was_known, lease, wait = ARGV[9] == '1', tonumber(ARGV[10]), tonumber(ARGV[11])
@@ -82,6 +82,8 @@ end
 local alone = #order == 1
 if alone then ahead = ALONE * ahead end
 
+for mark in string.gmatch(ARGV[15], '%d+') do redis.call('LREM', KEYS[3], -1, mark) end
+
 -- When the window lets the nth turn from now pass: a window's length after the one that is so many turns before it.
 local length = most > 0 and redis.call('LLEN', KEYS[3]) or 0
 local function opens(n)
@@ -90,10 +92,10 @@ local function opens(n)
   return math.min(tonumber(redis.call('LINDEX', KEYS[3], before)), now + lease + late) + window
 end
 
-local start, count, again = 0, 0, 0
+local start, mark, count, again = 0, 0, 0, 0
 if wanted > 0 and granted > under_way and silent_until <= now then
   local first = math.max(now, last_at + pace, opens(1))
-  start = first - now
+  start, mark = first - now, first + late
   if start <= ahead then
     if most > 0 then wanted = math.min(wanted, most) end
     repeat
@@ -115,5 +117,5 @@ redis.call('HSET', KEYS[1], 'last_at', string.format('%.0f', last_at),
   'pace', string.format('%.0f', pace), 'pace_until', string.format('%.0f', pace_until))
 local last = math.max(last_at + pace, silent_until, settled_at) - now
 redis.call('PEXPIRE', KEYS[1], math.ceil(math.max(0, last) / 1000) + 60000)
-return {start, count, pace, again, math.max(0, silent_until - now), granted, fair, unmet > 0 and 1 or 0,
+return {start, mark, count, pace, again, math.max(0, silent_until - now), granted, fair, unmet > 0 and 1 or 0,
   alone and 1 or 0}

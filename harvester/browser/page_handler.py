@@ -1,0 +1,75 @@
+"""scrapy-playwright's download handler, with fewer words to the driver for each page."""
+
+from typing import Any
+
+from playwright.async_api import Error, Page, Route
+from playwright.async_api import Response as PageResponse
+from scrapy import Request
+from scrapy.http import Headers, Response
+from scrapy.responsetypes import responsetypes
+from scrapy_playwright.handler import ScrapyPlaywrightDownloadHandler
+
+from harvester.browser.visit import HOP, Visit
+from harvester.browser.wishes import SIGN_IN
+
+
+class PageHandler(ScrapyPlaywrightDownloadHandler):  # type: ignore[misc]
+    """Shows pages for a Browser. Its own way reads each answer's headers, address and certificate from the driver."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.visits: dict[Page, Visit] = {}
+        self._routed: set[str] = set()
+
+    async def show(self, request: Request, visit: Visit, context: str, options: dict[str, Any]) -> Response:
+        """The page after its steps. Raises Playwright's errors; the page stays open, as visit.page."""
+        asked = Request(
+            request.url, meta={"playwright_context": context, "playwright_context_kwargs": options}, dont_filter=True
+        )
+        page = await self._create_page(asked, self._crawler.spider)
+        self.visits[page] = visit
+        visit.open(page)
+        if context not in self._routed:
+            self._routed.add(context)
+            await page.context.route("**", self._route)
+        answer = await page.goto(request.url)
+        headers = await _headers(answer) if answer else Headers()
+        body = await visit.act(page, answer)
+        # Its request's meta holds what was captured; that of the request which may be queued again does not.
+        meta = dict(request.meta) | {"captured": visit.captured} | _redirects(answer)
+        if SIGN_IN in request.meta:
+            meta[SIGN_IN] = await page.context.storage_state()
+        kind = responsetypes.from_args(headers=headers, url=page.url, body=body)
+        return kind(page.url, answer.status if answer else 200, headers, body, ["rendered"], request.replace(meta=meta))
+
+    async def _route(self, route: Route) -> None:
+        try:
+            visit = self.visits.get(route.request.frame.page)
+            if visit is None:  # of a window that a page opened
+                await route.abort()
+            else:
+                await visit.route(route)
+        except Error:
+            pass  # the page is gone; raised here, another page's next call would raise it
+
+
+async def _headers(answer: PageResponse) -> Headers:
+    """With each cookie that was set, and true of the page as text in UTF-8."""
+    headers = Headers()
+    for each in await answer.headers_array():
+        if each["name"].lower() not in HOP:
+            headers.appendlist(each["name"], each["value"])
+    kind = (headers.get("Content-Type") or b"").decode("latin-1").partition(";")[0].strip()
+    if "html" in kind:
+        headers["Content-Type"] = f"{kind}; charset=utf-8"
+    return headers
+
+
+def _redirects(answer: PageResponse | None) -> dict[str, Any]:
+    """As Scrapy's RedirectMiddleware tells them."""
+    urls: list[str] = []
+    request = answer.request.redirected_from if answer else None
+    while request is not None:
+        urls.insert(0, request.url)
+        request = request.redirected_from
+    return {"redirect_urls": urls, "redirect_times": len(urls)} if urls else {}

@@ -1,0 +1,84 @@
+"""Signs in to a site by steps in a browser, for the identities of its entry."""
+
+import re
+from typing import Any
+
+from pydantic import ValidationError
+from scrapy import Request
+from scrapy.crawler import Crawler
+
+from harvester.browser.wishes import RENDER, RENDERING, SIGN_IN
+from harvester.ending import Stopped
+from harvester.exceptions import HarvesterError, NavigationError, UsageError
+from harvester.sessions.cookies import Jar
+from harvester.sessions.credentials import Credentials
+from harvester.sessions.logins import IDENTITY, LOGIN
+from harvester.sessions.recipes import LoginFailed, LoginRefused, refuses, shows
+from harvester.sessions.state import Session
+from harvester.sites import Site
+from harvester.sites.identities import Sign
+from harvester.sites.rendering import Step
+
+
+class SignIn:
+    """Of one crawl. Its pages pass through the engine: they obey the throttle, and leave by the identity's proxy."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+
+    async def __call__(
+        self, site: Site, credentials: Credentials, *, proxy_session: str, storage_state: dict[str, Any] | None
+    ) -> dict[str, Any]:
+        """Takes the steps of the site's entry, the first of which opens the page, and gives the storage_state after.
+
+        Raises LoginRefused, LoginFailed, and UsageError when the steps cannot be used.
+        """
+        table = site.identities.browser
+        assert table is not None
+        address, steps = _filled(site, credentials)
+        meta = {
+            LOGIN: Session(Jar(), {}),  # the cookies are the browser's
+            IDENTITY: proxy_session,
+            SIGN_IN: storage_state or {},
+            RENDER: True,
+            RENDERING: {"steps": steps, "capture": (), "session": ""},
+            "dont_retry": True,
+        }
+        assert self._crawler.engine
+        try:
+            response = await self._crawler.engine.download_async(Request(address, meta=meta, dont_filter=True))
+        except NavigationError as error:
+            raise LoginFailed(credentials.hide(str(error))) from None
+        except (Stopped, HarvesterError, LoginFailed):
+            raise
+        except Exception as error:  # noqa: BLE001  whatever a download may end with
+            raise LoginFailed(credentials.hide(f"{type(error).__name__}: {error}")) from None
+        state: dict[str, Any] = response.meta[SIGN_IN]
+        if shows(table.success, response, Jar(state["cookies"])):
+            return state
+        if refuses(Sign(), response):
+            raise LoginRefused(f"{site.name} refuses the login of {credentials.name}. Check its name and password.")
+        raise LoginFailed(f"the page after the steps (HTTP {response.status}) shows no sign of success")
+
+
+def _filled(site: Site, credentials: Credentials) -> tuple[str, list[dict[str, Any]]]:
+    """The address of the first step, and the others with the credentials in them."""
+    table = site.identities.browser
+    assert table is not None
+    address, *rest = table.steps
+    open_at = address.get("open")
+    if not isinstance(open_at, str) or not re.match(r"https?://", open_at):
+        raise UsageError(
+            f'{site.name}.identities.browser.steps: the first step opens a page: {{open = "https://..."}}.'
+        )
+    filled = [
+        {key: credentials.fill(value) if isinstance(value, str) else value for key, value in step.items()}
+        for step in rest
+    ]
+    for number, step in enumerate(filled, 2):
+        try:
+            Step.model_validate(step)
+        except ValidationError as error:
+            said = "; ".join(each["msg"] for each in error.errors())
+            raise UsageError(f"{site.name}.identities.browser.steps: step {number}: {said}") from None
+    return open_at, filled

@@ -1,0 +1,42 @@
+"""What an entry may say of identities."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from harvester.sites import Registry
+from harvester.sites.identities import Identities
+
+FORM: dict[str, Any] = {"page": "https://a.example/", "fields": {}, "success": {"cookie": "auth"}}
+
+
+def test_site_without_an_entry_has_no_identities() -> None:
+    assert Registry().of("https://example.org/").identities.kind is None
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ({"kind": "form", "form": FORM}, "needs credentials"),
+        ({"kind": "form", "credentials": "COUNTY"}, "needs table `form`"),
+        ({"kind": "agree", "form": FORM, "credentials": "COUNTY"}, "has no credentials"),
+        ({"kind": "anonymous", "form": FORM}, "has no table `form`"),
+        ({"form": FORM}, "has no table `form`"),
+        ({"kind": "agree", "form": FORM | {"success": {}}}, "`success` must name"),
+        ({"kind": "form", "form": FORM, "credentials": "county"}, "is no name of credentials"),
+        ({"kind": "form", "form": FORM, "credentials": ["A", "A"]}, "a name stands twice"),
+        ({"kind": "anonymous", "expired_url": "("}, "is no regular expression"),
+        ({"kind": "agree", "form": FORM | {"success": {"text": "["}}}, "is no regular expression"),
+        ({"kind": "agree", "form": FORM | {"page": "/Login.aspx"}}, "page"),
+        ({"kind": "anonymous", "password": "x"}, "password"),
+    ],
+)
+def test_entry_that_cannot_work_is_refused(table: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        Identities.model_validate(table)
+
+
+def test_each_name_of_credentials_is_an_identity() -> None:
+    assert Identities(kind="form", form=FORM, credentials="COUNTY").names == ("COUNTY",)
+    assert Identities(kind="anonymous", count=3).names == ("1", "2", "3")

@@ -1,0 +1,97 @@
+"""What the middleware leaves on a request, and what it gives back."""
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from pydantic import SecretStr
+from scrapy import Request, Spider, signals
+from scrapy.exceptions import NotConfigured
+from scrapy.utils.test import get_crawler
+
+from harvester.config import Config
+from harvester.middlewares.proxy import TIER, ProxyMiddleware
+from harvester.outcomes import RequestFailed
+from harvester.proxies.spec import Tier
+from harvester.sites import Registry, Site
+from harvester.sites.proxying import Proxying
+
+URL = "https://site.test/page"
+
+
+@pytest.fixture
+async def make(redis_url: str, tmp_path: Path) -> AsyncIterator[Callable[..., ProxyMiddleware]]:
+    made: list[ProxyMiddleware] = []
+    (tmp_path / "list").write_text("http://ann:word@10.0.0.1:8080 residential\n")
+
+    def new(name: str, **proxying: Any) -> ProxyMiddleware:
+        crawler = get_crawler(Spider)
+        crawler.engine = cast(Any, SimpleNamespace(running=True, _slot=None))
+        crawler.spider = Spider("prober")
+        config = Config(
+            redis_url=SecretStr(redis_url), proxies_file=tmp_path / "list", zyte_api_key=SecretStr("api-key")
+        )
+        site = Site(name=name, hosts=("site.test",), proxying=Proxying.model_validate(proxying))
+        made.append(ProxyMiddleware(crawler, config, Registry([site])))
+        return made[-1]
+
+    yield new
+    for middleware in made:
+        await middleware._budgets.close()
+
+
+async def sent(middleware: ProxyMiddleware, request: Request) -> tuple[dict[str, Any], dict[str, str]]:
+    """Meta and headers as a download handler sees them."""
+    assert await middleware.process_request(request) is None
+    send = middleware._crawler.signals.send_catch_log
+    send(signals.request_reached_downloader, request=request, spider=None)
+    seen = dict(request.meta), {name.decode(): b"".join(told).decode() for name, told in request.headers.items()}
+    send(signals.request_left_downloader, request=request, spider=None)
+    return seen
+
+
+async def test_credentials_are_on_a_request_only_while_it_is_in_the_downloader(
+    make: Callable[..., ProxyMiddleware], name: str
+) -> None:
+    middleware, request = make(name, tiers=["residential"], vendor="zyte", country="us"), Request(URL)
+    meta, headers = await sent(middleware, request)
+    assert meta["proxy"] == "http://api.zyte.com:8011"
+    assert set(headers) == {"Proxy-Authorization", "Zyte-Iptype", "Zyte-Geolocation"}
+    assert dict(request.headers) == {}
+    assert request.meta == {TIER: "residential"}
+    way_out = middleware.exit_of(request)
+    assert way_out
+    assert (way_out.user, way_out.password) == ("api-key", "")
+
+
+async def test_a_request_that_leaves_the_site_leaves_its_proxy(make: Callable[..., ProxyMiddleware], name: str) -> None:
+    middleware, request = make(name, tiers=["residential"], vendor="list"), Request(URL)
+    await sent(middleware, request)
+    elsewhere = request.replace(url="https://elsewhere.test/")
+    meta, headers = await sent(middleware, elsewhere)
+    assert (meta, headers) == ({}, {})
+
+
+async def test_what_was_taken_for_a_request_that_never_left_is_given_back(
+    make: Callable[..., ProxyMiddleware], name: str
+) -> None:
+    """The throttle sends a request back to the frontier without a word to the other middlewares."""
+    middleware = make(name, tiers=["residential"], vendor="list", budget={"requests": 1})
+    request = Request(URL)
+    await middleware.process_request(request)
+    with pytest.raises(RequestFailed, match="budget"):
+        await middleware.process_request(Request(URL))
+    del request
+    gc.collect()
+    while middleware._budgets._telling:
+        await asyncio.wait(middleware._budgets._telling)
+    assert await middleware.process_request(Request(URL)) is None
+
+
+async def test_it_is_off_when_no_site_has_proxies(make: Callable[..., ProxyMiddleware], name: str) -> None:
+    with pytest.raises(NotConfigured):
+        make(name, tiers=[Tier.NONE])
