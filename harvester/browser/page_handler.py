@@ -1,5 +1,6 @@
 """scrapy-playwright's download handler, with fewer words to the driver for each page."""
 
+import asyncio
 from typing import Any
 
 from playwright.async_api import Error, Page, Route
@@ -11,6 +12,7 @@ from scrapy_playwright.handler import ScrapyPlaywrightDownloadHandler
 
 from harvester.browser.visit import HOP, Visit
 from harvester.browser.wishes import SIGN_IN
+from harvester.exceptions import NavigationError
 
 
 class PageHandler(ScrapyPlaywrightDownloadHandler):  # type: ignore[misc]
@@ -19,7 +21,7 @@ class PageHandler(ScrapyPlaywrightDownloadHandler):  # type: ignore[misc]
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.visits: dict[Page, Visit] = {}
-        self._routed: set[str] = set()
+        self._routed: dict[str, asyncio.Task[None]] = {}
 
     async def show(self, request: Request, visit: Visit, context: str, options: dict[str, Any]) -> Response:
         """The page after its steps. Raises Playwright's errors; the page stays open, as visit.page."""
@@ -30,10 +32,12 @@ class PageHandler(ScrapyPlaywrightDownloadHandler):  # type: ignore[misc]
         self.visits[page] = visit
         visit.open(page)
         if context not in self._routed:
-            self._routed.add(context)
-            await page.context.route("**", self._route)
+            self._routed[context] = asyncio.ensure_future(page.context.route("**", self._route))
+        await asyncio.shield(self._routed[context])  # by all its pages: one that goes on before is not routed
         answer = await page.goto(request.url)
-        headers = await _headers(answer) if answer else Headers()
+        if answer is None:
+            raise NavigationError("no answer was seen")
+        headers = await _headers(answer)
         body = await visit.act(page, answer)
         # Its request's meta holds what was captured; that of the request which may be queued again does not.
         meta = dict(request.meta) | {"captured": visit.captured} | _redirects(answer)
@@ -65,10 +69,10 @@ async def _headers(answer: PageResponse) -> Headers:
     return headers
 
 
-def _redirects(answer: PageResponse | None) -> dict[str, Any]:
+def _redirects(answer: PageResponse) -> dict[str, Any]:
     """As Scrapy's RedirectMiddleware tells them."""
     urls: list[str] = []
-    request = answer.request.redirected_from if answer else None
+    request = answer.request.redirected_from
     while request is not None:
         urls.insert(0, request.url)
         request = request.redirected_from

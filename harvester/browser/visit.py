@@ -111,13 +111,12 @@ class Visit:
             return True
         return False
 
-    async def act(self, page: Page, answer: PageResponse | None) -> bytes:
+    async def act(self, page: Page, answer: PageResponse) -> bytes:
         """Does the site's steps, waits for what is to be captured, and gives the page as it is then."""
-        if answer is not None:
-            kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
-            if kind and kind not in _MARKUP:
-                return await answer.body()  # the browser shows it inside of markup of its own
-        if answer is None or answer.ok:  # else the status says all; what the steps wait for is not there
+        kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind and kind not in _MARKUP:
+            return await answer.body()  # the browser shows it inside of markup of its own
+        if answer.ok:  # else the status says all; what the steps wait for is not there
             steps = Steps(self._config, self._rendering.human, self._is_busy, self._is_enough)
             await steps.run(page, self._rendering.steps)
             while self._reading:

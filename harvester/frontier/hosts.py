@@ -107,7 +107,6 @@ class SharedHost:
         self._is_due = False
         """Whether Redis must be asked whatever the reason."""
         self._told_places = self._told_demand = 0
-        self._telling_until = 0.0
 
     def adapt(self, limits: Limits) -> None:
         """Takes over what is known of the site now."""
@@ -226,7 +225,7 @@ class SharedHost:
         if self._lease_until <= now:
             self._places = self._under_way  # the others may have been given to other workers
         self._told_demand = self._demand(now)
-        self._telling_until = self.silent_until if self.untold else 0.0
+        telling_until = self.silent_until if self.untold else 0.0
         wanted = self._wanted(now)
         if wanted:
             most = max(1, int((LONE_BLOCK_S if self._alone else BLOCK_S) / self._pace_s))
@@ -244,7 +243,7 @@ class SharedHost:
             self._told_demand,
             int(self.is_known),
             round(PLACE_LEASE_S * 1e6),
-            max(0, round((self._telling_until - now) * 1e6)),
+            max(0, round((telling_until - now) * 1e6)),
             self._limits.window_requests,
             round(self._limits.window_s * 1e6),
             round((self._kept_s + ON_THE_WAY_S) * 1e6),
@@ -263,13 +262,16 @@ class SharedHost:
         self.is_known = bool(answer.places or self._told_demand)
         self._come_down()
         self._answered_in_s = max(now - asked_at, 0.9 * self._answered_in_s)
-        grace_s = min(self._grace_s, asked_at + self._kept_s - now)
+        grace_s = self._grace_s
+        if self._limits.window_requests:  # it counts a turn for no longer than was said when it was asked for
+            grace_s = min(grace_s, asked_at + self._kept_s - now)
         for number in range(answer.turns):
             at = now + answer.start / 1e6 + number * self._pace_s
             self._turns.append(Turn(at, at + grace_s, answer.mark + number * answer.pace))
         # Who was sent away comes back at a moment of its own, so that it is not always the same one that is too late.
         self._ask_again_at = now + answer.again / 1e6 + AHEAD_S * random.uniform(0, 0.9) if answer.again else 0.0
-        if self.untold and self.silent_until <= self._telling_until:
+        # Nearly as long is as good: what is heard of it on the channel makes it a little longer here.
+        if self.untold and now + answer.silence / 1e6 > self.silent_until - 1:
             self.untold = False
         elif not answer.silence and self.silent_until > now + 2:
             self.untold = True  # Redis lost it

@@ -98,7 +98,7 @@ class IdentitiesMiddleware:
             request.meta[KNOWN_VERDICT] = (Outcome.SESSION_EXPIRED, str(error))
             raise IgnoreRequest(str(error)) from None
         except Later as later:
-            return _back(request, later.until, Outcome.SESSION_EXPIRED, str(later))
+            return _back(request, later.until, Outcome.RATE_LIMITED, str(later))
         except HarvesterError as error:
             return self._without(request, site, error)
         number = next(self._numbers)
@@ -135,11 +135,13 @@ class IdentitiesMiddleware:
     def process_response(self, request: Request, response: Response) -> Response:
         if (session := request.meta.get(LOGIN)) is not None:
             session.jar.take_in(response, request)
+            response.headers.pop("Set-Cookie", None)
             return response
         place = self._places.get(request.meta.get(_PLACE, 0))
         if place is None:
             return response
         place.identity.take_in(place.session, response, request)
+        response.headers.pop("Set-Cookie", None)  # it is in the jar, and nobody else's business
         self._let_go(request)
         table = self._sites.of(request.url).identities
         if table.expired_url and _leads_to(table.expired_url, response):

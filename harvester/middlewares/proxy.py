@@ -137,6 +137,9 @@ class ProxyMiddleware:
                 for name, values in response.headers.items()
             }
             self._note(request, journey, proxy_fault(response.status, headers))
+            if response.request is not None and response.request is not request:  # a browser's is a copy
+                self._journeys[response.request] = journey
+                self._take_off(response.request)
         return response
 
     def process_exception(self, request: Request, exception: Exception) -> None:

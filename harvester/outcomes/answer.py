@@ -4,6 +4,7 @@ import re
 from functools import cached_property
 from html import unescape
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import msgspec
 from scrapy import Request
@@ -21,6 +22,9 @@ MOST_ERROR = 64_000
 """Bytes of a JSON body that is looked at as an error."""
 TAIL = 1024
 """Bytes in which the end of an HTML page stands."""
+
+_BLANK = b"\xef\xbb\xbf \t\r\n"
+"""Byte order mark and spaces."""
 
 _title = re.compile(r"<title[^>]{0,200}>([^<]{0,500})", re.IGNORECASE).search
 _may_be_an_error = re.compile(rb'\s*\{\s*"(?:error|errors|code|message|msg|status|success|type)"').match
@@ -57,7 +61,7 @@ class Answer:
 
     def _kind(self) -> str:
         """What the body is, by its Content-Type and its first character: json, html, text or other."""
-        said, first = self.content_type, self.body[:64].lstrip()[:1]
+        said, first = self.content_type, self._first()
         if b"json" in said:
             return "html" if first == b"<" else "json"
         if b"html" in said:
@@ -67,6 +71,10 @@ class Answer:
                 return "json"
             return "html" if first == b"<" else "text"
         return "other"
+
+    def _first(self) -> bytes:
+        """The first character of the body that means something."""
+        return self.body[:64].lstrip(_BLANK)[:1]
 
     def _error(self) -> ApiError:
         if self.kind != "json" or len(self.body) > MOST_ERROR:
@@ -118,7 +126,7 @@ class Answer:
         """Whether the body ends before its end."""
         body = self.body
         if self.kind == "json":
-            first, last = body[:64].lstrip()[:1], body[-16:].rstrip()[-1:]
+            first, last = self._first(), body[-16:].rstrip()[-1:]
             return not first or (first == b"{" and last != b"}") or (first == b"[" and last != b"]")
         if self.response.flags:  # decompressed, rendered or cached: another length than was announced
             return "dataloss" in self.response.flags
@@ -130,8 +138,8 @@ class Answer:
     @property
     def bounced(self) -> bool:
         """Whether a redirect led to another page than the one asked for."""
-        asked = self.request.meta.get("redirect_urls") if self.request is not None else None
-        return asked is not None and asked[0].partition("?")[0] != self.response.url.partition("?")[0]
+        asked: list[str] = self.request.meta.get("redirect_urls", []) if self.request is not None else []
+        return bool(asked) and urlsplit(asked[0]).path.lower() != urlsplit(self.response.url).path.lower()
 
     def excerpt(self) -> str:
         """How it begins, for people."""

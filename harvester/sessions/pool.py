@@ -63,7 +63,6 @@ class Place(NamedTuple):
     identity: Identity
     session: Session
     chain: str
-    begun: bool
 
     @property
     def mark(self) -> Mark:
@@ -109,7 +108,7 @@ class Pool:
                 raise ChainLost(f"the session of {identity.name} has ended")
             if wish.chain:
                 self._remember(wish.chain, identity)
-            return Place(identity, session, wish.chain, wish.begun is not None)
+            return Place(identity, session, wish.chain)
 
     def leave(self, place: Place, *, over: bool = False) -> None:
         """The request has come to its end; `over`: its chain too."""

@@ -45,16 +45,17 @@ OPENED = Change(
 def test_an_opening_says_why_and_what_would_have_become_of_the_rest() -> None:
     assert reason(OPENED) == "430 of 512 requests failed, the last one because of: HTTP 403."
     assert extrapolation(OPENED) == (
-        "Of 512 tried in the last 5 min 430 failed (430 blocked); of the 99,488 that are left about 83,600 would fail."
+        "Of 512 tried in the last 5 min 430 failed (430 blocked); "
+        "of the 99,488 that are queued about 83,600 would fail."
     )
     row = OPENED._replace(cause="refusals", row=20, failed=20, outcomes={"ok": 492, "blocked": 20})
     assert reason(row) == "It refused 20 requests in a row, the last one because of: HTTP 403."
     assert extrapolation(row) == (
         "Of 512 tried in the last 5 min 20 failed (20 blocked), and so did the last 20 in a row: "
-        "of the 99,488 that are left probably all would fail."
+        "of the 99,488 that are queued probably all would fail."
     )
     drift = OPENED._replace(cause="drift", pages=(50, 49))
-    assert extrapolation(drift).startswith("Of the last 50 pages 49 had nothing in them; of the 99,488 that are left")
+    assert extrapolation(drift).startswith("Of the last 50 pages 49 had nothing in them; of the 99,488 that are queued")
     fields = OPENED._replace(cause="fields", lost=[("parcel", "owner")])
     assert reason(fields) == "Its records have lost what nearly all had: parcel.owner."
 

@@ -19,7 +19,7 @@ from tests.monitors.conftest import HttpSink, sink
 
 __all__ = ["sink"]
 
-QUICK = "open_seconds = 1.0\nmost_open_seconds = 8.0\nwindow_seconds = 60.0"
+QUICK = "open_seconds = 0.5\nmost_open_seconds = 4.0\nwindow_seconds = 60.0"
 SLOWER = "open_seconds = 5.0\nmost_open_seconds = 120.0\nwindow_seconds = 60.0"
 
 
@@ -110,7 +110,7 @@ async def _block_and_recover(
     assert [event["to"] for event in events][-1] == "closed"
     assert [post.body["to"] for post in sink.posts] == ["open"], "one alert"
     assert sink.posts[0].body["site"] == "blockable"
-    assert "that are left probably all would fail" in sink.posts[0].body["extrapolation"]
+    assert "that are queued probably all would fail" in sink.posts[0].body["extrapolation"]
     if not meanwhile:
         assert site.well.total() == inputs
 

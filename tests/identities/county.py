@@ -222,7 +222,11 @@ class County:
         if jar not in self._agreed:
             return web.Response(status=302, headers={"Location": "/Disclaimer.aspx?FromUrl=search"})
         self._agreed[jar] = request.query["q"]
-        return web.json_response({"q": request.query["q"], "found": 3})
+        response = web.json_response({"q": request.query["q"], "found": 3})
+        rolling = uuid4().hex
+        self.secrets.add(rolling)
+        response.set_cookie("rolling", rolling)
+        return response
 
     async def _detail(self, request: web.Request) -> web.StreamResponse:
         await asyncio.sleep(self.slow_s)

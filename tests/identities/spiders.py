@@ -46,6 +46,9 @@ class ChainsSpider(HarvesterSpider):
         """Nothing follows."""
 
     def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
+        assert response.request
+        if "Set-Cookie" in response.headers or "Cookie" in response.request.headers:
+            self.crawler.stats.inc_value("chains/leaked")
         yield self._detail(kwargs["query"], 1)
 
     def parse_detail(self, response: Response, query: str, index: int) -> Iterator[Any]:

@@ -17,12 +17,14 @@ from scrapy.http import HtmlResponse, Response
 import harvester.sessions.identity
 import harvester.sessions.limited_logins
 import harvester.sessions.token
+from harvester.config import Config
 from harvester.exceptions import UsageError
 from harvester.sessions.browser import BrowserLogin
 from harvester.sessions.credentials import Credentials
 from harvester.sessions.form import FormLogin
 from harvester.sessions.identity import Identity
 from harvester.sessions.limited_logins import NotNow
+from harvester.sessions.logins import LOGIN_SITE, Logins
 from harvester.sessions.recipes import Fetch, LoginFailed, LoginRefused, Recipe
 from harvester.sessions.state import Session
 from harvester.sessions.token import TokenLogin
@@ -278,3 +280,19 @@ async def test_browser_login_keeps_what_playwright_can_read(county: County, tmp_
     request = Request("https://www.example.org/")
     session.jar.put_on(request)
     assert request.headers["Cookie"] == b"sid=x1"
+
+
+def test_request_of_a_login_goes_nowhere_else_and_not_in_the_clear() -> None:
+    crawler: Any = None
+    logins = Logins(crawler, Config())
+    registry = Registry([Site(name="county", hosts=("county.example",)), Site(name="other", hosts=("other.example",))])
+
+    def check(url: str) -> None:
+        logins.check(Request(url, meta={LOGIN_SITE: "county"}), registry.of(url))
+
+    check("https://county.example/Login.aspx")
+    with pytest.raises(UsageError, match="passwords want https"):
+        check("http://county.example/Login.aspx")
+    for url in ("https://other.example/Login.aspx", "https://county.example.evil.example/"):
+        with pytest.raises(LoginFailed, match="none of the site's hosts"):
+            check(url)

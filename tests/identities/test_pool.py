@@ -92,7 +92,7 @@ async def test_chain_whose_session_has_ended_is_lost(tmp_path: Path) -> None:
 
 
 async def test_serial_jar_belongs_to_one_chain_until_it_ends_or_idles(tmp_path: Path) -> None:
-    pool = pool_of(tmp_path, count=1, serial=True, chain_idle_s=1.0)
+    pool = pool_of(tmp_path, count=1, serial=True, chain_idle_s=3.0)
     first = await pool.take(Wish("a"))
     pool.leave(first)
     other = asyncio.create_task(pool.take(Wish("b")))

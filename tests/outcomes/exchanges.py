@@ -439,7 +439,7 @@ PAGES = [
         200,
         page("Disclaimer"),
         url="https://county.example/Disclaimer.aspx?again=1",
-        asked="https://county.example/Disclaimer.aspx",
+        asked="http://www.county.example/disclaimer.aspx",
     ),
     *(
         Exchange(O.SESSION_EXPIRED, "bounced-to-login", 200, page("Welcome"), url=url, asked=SITE)
@@ -469,10 +469,10 @@ PAGES = [
             "Your session has expired. Please start over.",
             "Sorry, your session has timed out",
             "Your session expired",
-            "Session Timeout",
         )
     ),
     shown(O.OK, "", 200, "Parcels", '<div class="dialog">Your session has expired</div>', size=LARGE),
+    shown(O.OK, "", 200, "Search", '<form><input name="session"></form>'),
     shown(O.SESSION_EXPIRED, "eagleweb-login", 200, "", "Please login to go on", url=EAGLE),
     shown(O.OK, "", 200, "", "Please login to comment"),
     shown(O.OK, "", 200, "", "Showing 3 result(s)", url=EAGLE),
@@ -527,6 +527,8 @@ CONTENTS = [
     Exchange(O.LAYOUT_CHANGED, "not-json", 200, "hello", TEXT, url=API),
     Exchange(O.LAYOUT_CHANGED, "not-json", 200, b"\x89PNG", "image/png", url=API),
     Exchange(O.OK, "", 200, "{}", TEXT, url=API),
+    Exchange(O.OK, "", 200, b'\xef\xbb\xbf {"features": []}', TEXT, url=ARCGIS),
+    Exchange(O.NETWORK, "cut-short", 200, b'\xef\xbb\xbf {"features": [', TEXT, url=ARCGIS),
     Exchange(O.LAYOUT_CHANGED, "not-json", 200, page("Parcels"), url=ARCGIS),
     Exchange(O.LAYOUT_CHANGED, "not-json", 200, page("Parcels"), url=SOCRATA),
     Exchange(O.LAYOUT_CHANGED, "not-json", 200, page("Parcels"), accept="application/json"),

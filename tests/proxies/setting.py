@@ -25,4 +25,4 @@ def nothing_shown(crawled: Crawled) -> None:
     """No credential is in the log, not even at level DEBUG, in stats, or where callbacks and queues could see it."""
     told = crawled.log + repr(crawled.stats) + repr(crawled.outcomes)
     assert not [secret for secret in SECRETS if secret in told]
-    assert crawled.leaks == []
+    assert crawled.leaks == [], crawled.leaks

@@ -136,7 +136,8 @@ class TroubledHouse(House):
         if self.counts["pages"] < self.plan.after:
             return ""
         self._since = self._since or now
-        return "" if self.plan.for_s and now - self._since >= self.plan.for_s else self.plan.refusal
+        over = self.plan.for_s and now - self._since >= self.plan.for_s and self.counts["refused"] >= self.plan.least
+        return "" if over else self.plan.refusal
 
 
 class FlappingHouse(House):

@@ -44,6 +44,8 @@ class HousePlan(msgspec.Struct, frozen=True):
     """Pages that it gives before the refusal begins, of the kinds `blocking` and `down`."""
     for_s: float = 0.0
     """How long it refuses; 0: until it is told otherwise. Of the kind `flapping`: each time."""
+    least: int = 0
+    """Refusals without which the time does not end, of the kinds `blocking` and `down`; `refuse` counts none."""
     dialect: str = ""
     """One of DIALECTS, of the kind `limited`."""
     limit: int = 20
@@ -85,12 +87,14 @@ def whole_street(pages: int = 400, seed: int = 1) -> list[HousePlan]:
     return [
         *(HousePlan(f"limited-{dialect}", "limited", dialect=dialect, **common) for dialect in DIALECTS),
         *(
-            HousePlan(f"blocking-{number}", "blocking", refusal=refusal, after=third, for_s=6.0, **common)
+            HousePlan(f"blocking-{number}", "blocking", refusal=refusal, after=third, for_s=6.0, least=7, **common)
             for number, refusal in enumerate(("403", "challenge", "403", "challenge", "403"))
         ),
         *(
-            HousePlan(f"down-{number}", "down", refusal=refusal, after=third, for_s=5.0, **common)
-            for number, refusal in enumerate(("refuse", "reset", "503", "maintenance", "503"))
+            HousePlan(f"down-{number}", "down", refusal=refusal, after=third, for_s=5.0, least=least, **common)
+            for number, (refusal, least) in enumerate(
+                (("refuse", 0), ("reset", 10), ("503", 10), ("maintenance", 10), ("503", 10))
+            )
         ),
         *(
             HousePlan(f"flapping-{number}", "flapping", refusal=refusal, for_s=1.0, **common)

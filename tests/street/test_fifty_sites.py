@@ -27,7 +27,11 @@ LATE_S = 1.5
 HEARD_S = 1.0
 """Until all workers know that a breaker is open."""
 AT_ONCE = 4
+PROBES = 3
+"""Of a breaker, by default."""
 SLOWER = 1.10
+KEPT_PACE = 1.25
+"""How much longer than the rate allows the well sites may take by themselves on a machine that is not too busy."""
 
 
 class Crawled(NamedTuple):
@@ -75,14 +79,16 @@ def test_fifty_sites_are_each_crawled_as_they_allow_and_no_slower_for_the_others
     every_input_has_a_fate(crawled, pages)
     no_site_is_asked_more_than_it_allows(crawled)
     what_is_open_is_left_alone(crawled)
-    well_sites_are_done_as_soon_as_by_themselves(crawled)
+    well_sites_are_done_as_soon_as_by_themselves(crawled, pages)
 
 
 def every_input_has_a_fate(crawled: Crawled, pages: int) -> None:
     """All troubles pass, so that it is a good one."""
     status = crawled.status
     assert status.balanced
-    assert (status.queued, status.done_by_outcome, crawled.dead) == (50 * pages, {"ok": 50 * pages}, []), crawled.said
+    dead = [(letter.url, letter.outcome, letter.reason) for letter in crawled.dead]
+    assert not dead, f"{dead}\n{crawled.said}"
+    assert (status.queued, status.done_by_outcome) == (50 * pages, {"ok": 50 * pages})
     short = {name: counts.get("pages", 0) for name, counts in crawled.counts.items() if counts["pages"] < pages}
     assert not short
 
@@ -97,22 +103,29 @@ def no_site_is_asked_more_than_it_allows(crawled: Crawled) -> None:
 
 
 def what_is_open_is_left_alone(crawled: Crawled) -> None:
-    troubled = {name for name, plan in crawled.plans.items() if plan.kind in ("blocking", "down")}
+    troubled = {name for name, plan in crawled.plans.items() if plan.least}
     assert {opening.site for opening in crawled.openings} >= troubled
-    for opening in crawled.openings:
+    met: set[str] = set()
+    for opening in sorted(crawled.openings, key=lambda each: each.since):
         times = [seen.at for seen in crawled.logs[opening.site]]
-        at_first = sum(opening.since <= at < opening.since + HEARD_S for at in times)
-        assert at_first <= AT_ONCE, f"{opening}: {at_first} requests before all knew"
-        later = sum(opening.since + HEARD_S <= at < opening.until for at in times)
-        assert later == 0, f"{opening}: {later} requests while it was open"
+        within = [at for at in times if opening.since <= at < opening.until]
+        late = [at for at in within if at >= opening.since + HEARD_S]
+        if opening.site in met:  # other probes were out when one of them failed
+            assert len(within) < PROBES, f"{opening}: {len(within)} requests while it was open"
+        else:
+            assert len(within) <= AT_ONCE, f"{opening}: {len(within)} requests before all knew"
+            assert not late, f"{opening}: {len(late)} requests while it was open"
+        met.add(opening.site)
 
 
-def well_sites_are_done_as_soon_as_by_themselves(crawled: Crawled) -> None:
-    """All measured from the first page of any of them to the last."""
+def well_sites_are_done_as_soon_as_by_themselves(crawled: Crawled, pages: int) -> None:
+    """When the machine is too busy for the rate, the pages alone make the difference: there are 50 sites, not 20."""
     well, calm = (
         [crawled.logs[name] for name in crawled.plans if name.startswith(prefix)] for prefix in ("well", "calm")
     )
-    assert lasted(well) <= SLOWER * lasted(calm), f"{lasted(well):.1f} s instead of {lasted(calm):.1f} s"
+    kept_pace = lasted(calm) <= KEPT_PACE * (pages - 1) / RATE
+    most = (SLOWER if kept_pace else 50 / 20) * lasted(calm)
+    assert lasted(well) <= most, f"{lasted(well):.1f} s, and {lasted(calm):.1f} s by themselves"
 
 
 def lasted(logs: Sequence[Sequence[Seen]]) -> float:

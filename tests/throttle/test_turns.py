@@ -161,6 +161,18 @@ async def test_a_pace_is_forgotten_with_the_worker_that_knew_of_it(
     assert most_within(asked.times, 1.0) > 10
 
 
+async def test_a_silence_is_told_once(host: str) -> None:
+    """Though it is heard of on the channel, a little later and so a little longer, before the answer comes."""
+    queue = SharedHost(host, Limits(0.1, 4))
+    queue.silence(1010.0)
+    queue.untold = True
+    queue.ask(1000.0)
+    queue.silence(1010.3)
+    queue.hear(Answer(0, 0, 0, 100_000, 0, 9_900_000, 0, 0, 0, 1), 1000.0, 1000.1)
+    assert not queue.untold
+    assert not queue.must_ask(1000.2)
+
+
 async def test_a_host_may_lose_its_rate(host: str) -> None:
     """As one without a rate does whose Crawl-delay is taken back."""
     queue = SharedHost(host, Limits(5.0, 4))
