@@ -176,6 +176,8 @@ class Browser:
             raise DownloadTimeoutError(
                 f"Getting {request.url} took longer than {rendering.timeout_s:g} seconds."
             ) from None
+        except NavigationError as error:
+            raise visit.broken or error from None
         except Error as error:
             raise await self._what_happened(error, visit) from error
         finally:

@@ -1,6 +1,5 @@
 """scrapy-playwright's download handler, with fewer words to the driver for each page."""
 
-import asyncio
 from typing import Any
 
 from playwright.async_api import Error, Page, Route
@@ -8,7 +7,7 @@ from playwright.async_api import Response as PageResponse
 from scrapy import Request
 from scrapy.http import Headers, Response
 from scrapy.responsetypes import responsetypes
-from scrapy_playwright.handler import ScrapyPlaywrightDownloadHandler
+from scrapy_playwright.handler import BrowserContextWrapper, ScrapyPlaywrightDownloadHandler
 
 from harvester.browser.visit import HOP, Visit
 from harvester.browser.wishes import SIGN_IN
@@ -21,7 +20,6 @@ class PageHandler(ScrapyPlaywrightDownloadHandler):  # type: ignore[misc]
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.visits: dict[Page, Visit] = {}
-        self._routed: dict[str, asyncio.Task[None]] = {}
 
     async def show(self, request: Request, visit: Visit, context: str, options: dict[str, Any]) -> Response:
         """The page after its steps. Raises Playwright's errors; the page stays open, as visit.page."""
@@ -31,9 +29,6 @@ class PageHandler(ScrapyPlaywrightDownloadHandler):  # type: ignore[misc]
         page = await self._create_page(asked, self._crawler.spider)
         self.visits[page] = visit
         visit.open(page)
-        if context not in self._routed:
-            self._routed[context] = asyncio.ensure_future(page.context.route("**", self._route))
-        await asyncio.shield(self._routed[context])  # by all its pages: one that goes on before is not routed
         answer = await page.goto(request.url)
         if answer is None:
             raise NavigationError("no answer was seen")
@@ -45,6 +40,11 @@ class PageHandler(ScrapyPlaywrightDownloadHandler):  # type: ignore[misc]
             meta[SIGN_IN] = await page.context.storage_state()
         kind = responsetypes.from_args(headers=headers, url=page.url, body=body)
         return kind(page.url, answer.status if answer else 200, headers, body, ["rendered"], request.replace(meta=meta))
+
+    async def _create_browser_context(self, *arguments: Any, **options: Any) -> BrowserContextWrapper:
+        wrapper = await super()._create_browser_context(*arguments, **options)
+        await wrapper.context.route("**", self._route)  # before it has pages: one that is being made may miss it
+        return wrapper
 
     async def _route(self, route: Route) -> None:
         try:
