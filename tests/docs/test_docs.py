@@ -69,7 +69,9 @@ def test_every_room_of_the_stats_is_documented() -> None:
 
 
 def test_every_collection_and_kind_of_record_is_documented() -> None:
-    known = {"crawls", "accounts", "seeds", "thread_queue", "runs", "events", "purged"} | {kind.COLLECTION for kind in RECORDS}
+    known = {"crawls", "accounts", "seeds", "thread_queue", "runs", "events", "purged"} | {
+        kind.COLLECTION for kind in RECORDS
+    }
     for name in known:
         assert f"| `{name}` |" in OF_RECORDS
     used = {match for path in SOURCES for match in re.findall(r'database\["(\w+)"\]', path.read_text("utf-8"))}

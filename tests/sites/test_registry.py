@@ -68,3 +68,10 @@ def test_a_folder_that_is_not_there_is_refused(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("HARVESTER_SITES_DIR", str(tmp_path / "nowhere"))
     with pytest.raises(UsageError, match="there is no folder"):
         load_sites()
+
+
+def test_the_entry_in_the_readme_can_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    (tmp_path / "sites.toml").write_text(readme.partition("```toml\n")[2].partition("```")[0], "utf-8")
+    monkeypatch.setenv("HARVESTER_SITES_DIR", str(tmp_path))
+    assert load_sites().of("https://www.county.example/").politeness.requests_per_second == 2
