@@ -39,7 +39,7 @@ class PageHandler(ScrapyPlaywrightDownloadHandler):  # type: ignore[misc]
         if SIGN_IN in request.meta:
             meta[SIGN_IN] = await page.context.storage_state()
         kind = responsetypes.from_args(headers=headers, url=page.url, body=body)
-        return kind(page.url, answer.status if answer else 200, headers, body, ["rendered"], request.replace(meta=meta))
+        return kind(page.url, answer.status, headers, body, ["rendered"], request.replace(meta=meta))
 
     async def _create_browser_context(self, *arguments: Any, **options: Any) -> BrowserContextWrapper:
         wrapper = await super()._create_browser_context(*arguments, **options)

@@ -13,7 +13,7 @@ from aiohttp import web
 ITEMS = 20
 SHEETS = 8
 """Pieces of the endless page."""
-LOG_IN = "<form onsubmit=\"event.preventDefault();fetch('/login',{method:'POST',body:JSON.stringify({user:user.value,word:word.value})}).then(r=>r.json()).then(d=>{localStorage.setItem('who',d.who);document.body.insertAdjacentHTML('beforeend','<p id=in>in</p>')})\"><input id=user><input id=word type=password><button id=go>go</button></form>"  # noqa: E501
+LOG_IN = "<form onsubmit=\"event.preventDefault();fetch('/login',{method:'POST',body:JSON.stringify({user:user.value,word:word.value})}).then(r=>r.json()).then(d=>{localStorage.setItem('who',d.who);document.body.insertAdjacentHTML('beforeend',d.who?'<p id=in>in</p>':'<p id=no>no</p>')})\"><input id=user><input id=word type=password><button id=go>go</button></form>"  # noqa: E501
 _ENDLESS = """<div id=list></div><script>
 let next = 0, busy = false
 async function more() {

@@ -52,7 +52,7 @@ steps = [
     {{fill = "#user", value = "{{user}}"}},
     {{fill = "#word", value = "{{password}}"}},
     {{click = "#go"}},
-    {{wait_for = "#in", optional = true, timeout_s = 3}},
+    {{wait_for = "#in, #no", optional = true, timeout_s = 60}},
 ]
 success = {{cookie = "key"}}
 """

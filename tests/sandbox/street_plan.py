@@ -45,7 +45,10 @@ class HousePlan(msgspec.Struct, frozen=True):
     for_s: float = 0.0
     """How long it refuses; 0: until it is told otherwise. Of the kind `flapping`: each time."""
     least: int = 0
-    """Refusals without which the time does not end, of the kinds `blocking` and `down`; `refuse` counts none."""
+    """Refusals without which the time does not end, of the kinds `blocking` and `down`; `refuse` counts none.
+
+    A client may repeat by itself what is broken off, so that `reset` needs more.
+    """
     dialect: str = ""
     """One of DIALECTS, of the kind `limited`."""
     limit: int = 20
@@ -93,7 +96,7 @@ def whole_street(pages: int = 400, seed: int = 1) -> list[HousePlan]:
         *(
             HousePlan(f"down-{number}", "down", refusal=refusal, after=third, for_s=5.0, least=least, **common)
             for number, (refusal, least) in enumerate(
-                (("refuse", 0), ("reset", 10), ("503", 10), ("maintenance", 10), ("503", 10))
+                (("refuse", 0), ("reset", 24), ("503", 10), ("maintenance", 10), ("503", 10))
             )
         ),
         *(

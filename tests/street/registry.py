@@ -10,8 +10,8 @@ BREAKING = """[.breaking]
 least_tries = 10
 refusals_in_a_row = 5
 failures_in_a_row = 8
-open_seconds = 2
-most_open_seconds = 4
+open_seconds = 4
+most_open_seconds = 8
 """
 
 

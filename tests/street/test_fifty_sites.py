@@ -4,11 +4,12 @@ Beside it, on the same machine at the same time, two other workers crawl twenty 
 fifty must be done as soon as these.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
+from pymongo.database import Database
 
 from harvester.frontier.entries import DeadLetter, Status
 from tests.chaos.servers import Valkey
@@ -24,7 +25,7 @@ RATE = 3
 """Requests a second that a site allows which says nothing of it, kept by HARVESTER_REQUESTS_PER_SECOND."""
 LATE_S = 1.5
 """How much later than meant a request may arrive: its turn was used late, the machine was busy."""
-HEARD_S = 1.0
+HEARD_S = 2.0
 """Until all workers know that a breaker is open."""
 AT_ONCE = 4
 PROBES = 3
@@ -46,12 +47,14 @@ class Crawled(NamedTuple):
     said: str
 
 
-def crawl(folder: Path, pages: int, longest_s: float) -> Crawled:
+def crawl(folder: Path, pages: int, mongodb: Mapping[str, str], longest_s: float) -> Crawled:
     """The fifty sites, and as many well ones by themselves as there are among them."""
     fifty = whole_street(pages)
     calm = [HousePlan(f"calm-{number:02}", pages=pages) for number in range(20)]
     with Street([*fifty, *calm], folder / "street") as street, Valkey(folder / "valkey", free_port()) as valkey:
-        variables = CREDENTIALS | {
+        variables = {
+            **CREDENTIALS,
+            **mongodb,
             "HARVESTER_SITES_DIR": str(street.register(folder / "sites", tables(street))),
             "HARVESTER_REQUESTS_PER_SECOND": str(RATE),
             "HARVESTER_CONCURRENT_PER_HOST": str(AT_ONCE),
@@ -74,8 +77,11 @@ def crawl(folder: Path, pages: int, longest_s: float) -> Crawled:
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("pages", [40, pytest.param(400, marks=pytest.mark.soak)])
-def test_fifty_sites_are_each_crawled_as_they_allow_and_no_slower_for_the_others(tmp_path: Path, pages: int) -> None:
-    crawled = crawl(tmp_path, pages, longest_s=200 + 3 * pages)
+def test_fifty_sites_are_each_crawled_as_they_allow_and_no_slower_for_the_others(
+    tmp_path: Path, mongodb: Database[dict[str, Any]], mongodb_uri: str, pages: int
+) -> None:
+    events = {"HARVESTER_MONGODB_URI": mongodb_uri, "HARVESTER_DATABASE": mongodb.name}
+    crawled = crawl(tmp_path, pages, events, longest_s=200 + 3 * pages)
     every_input_has_a_fate(crawled, pages)
     no_site_is_asked_more_than_it_allows(crawled)
     what_is_open_is_left_alone(crawled)
