@@ -24,6 +24,7 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from harvester import services
+from harvester.browser.chromium import installed
 from harvester.config import Config
 from harvester.exceptions import ServiceError
 
@@ -33,7 +34,6 @@ LITTLE_ROOM_BYTES = 5 * 1000**3
 NO_ROOM_BYTES = 500 * 1000**2
 CLOCK_TOLERANCE_SECONDS = 30
 """A Date header has whole seconds, and an answer takes its time."""
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
 class Level(StrEnum):
@@ -60,7 +60,7 @@ def examine(config: Config, site: str) -> Iterator[Finding]:
     finding, date_of_mongodb = mongodb(config)
     yield finding
     yield redis(config)
-    yield browser()
+    yield browser(config)
     yield from (folder(name, path) for name, path in (("data", config.data_dir), ("state", config.state_dir)))
     yield logins(config.state_dir / "sessions")
     finding, date_of_site = reach(site, config.user_agent)
@@ -133,9 +133,9 @@ def redis(config: Config) -> Finding:
     return Finding(Level.OK, "Redis", f"{version} ({whose})")
 
 
-def browser() -> Finding:
+def browser(config: Config) -> Finding:
     """Whether there is a Chromium that runs."""
-    for path in filter(None, [*map(shutil.which, BROWSERS), *_playwright_browsers()]):
+    for path in installed(config):
         try:
             answer = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30)
         except (OSError, subprocess.TimeoutExpired):
@@ -144,16 +144,6 @@ def browser() -> Finding:
             return Finding(Level.OK, "Chromium", f"{answer.stdout.strip()} at {path}")
     remedy = "only pages that need a browser miss it: `apt-get install chromium`, or `playwright install chromium`"
     return Finding(Level.WARN, "Chromium", "not found", remedy)
-
-
-def _playwright_browsers() -> list[str]:
-    """Browsers that `playwright install` fetched."""
-    places = [Path.home() / ".cache", Path.home() / "Library/Caches", Path(os.environ.get("LOCALAPPDATA", "~"))]
-    folders = [place / "ms-playwright" for place in places]
-    if configured := os.environ.get("PLAYWRIGHT_BROWSERS_PATH"):
-        folders = [Path(configured)]
-    patterns = ("chromium-*/chrome-*/chrome", "chromium-*/chrome-*/chrome.exe", "chromium-*/*/*.app/Contents/MacOS/*")
-    return [str(path) for folder in folders for pattern in patterns for path in sorted(folder.glob(pattern))]
 
 
 def folder(name: str, path: Path) -> Finding:

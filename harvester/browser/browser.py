@@ -67,7 +67,7 @@ class Context:
 class Browser:
     """From `start` on. When it is lost, every page in it fails with BrowserLost."""
 
-    def __init__(self, crawler: Crawler, config: Config, binary: str | None) -> None:
+    def __init__(self, crawler: Crawler, config: Config, binary: str) -> None:
         self._config = config
         self._stats = crawler.stats
         self._user_agent = crawler.settings["USER_AGENT"]

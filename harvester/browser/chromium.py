@@ -2,49 +2,53 @@
 
 import os
 import shutil
+from collections.abc import Iterator
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from harvester.config import Config
 from harvester.exceptions import UsageError
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 """Binaries looked for on PATH."""
 _ARGUMENTS = ("--disable-dev-shm-usage", "--disable-gpu", "--mute-audio", "--no-first-run")
+_FETCHED = ("chromium-*/chrome-*/chrome", "chromium-*/chrome-*/chrome.exe", "chromium-*/*/*.app/Contents/MacOS/*")
 
 
-def find_chromium(config: Config) -> str | None:
-    """The binary to start; None for the one that Playwright fetched. Raises UsageError that says what to install."""
+def installed(config: Config) -> Iterator[str]:
+    """Binaries of Chromium that are here, the best first: as configured, of the system, fetched by Playwright."""
+    if config.chromium:
+        yield from filter(None, [shutil.which(config.chromium)])
+        return
+    yield from filter(None, map(shutil.which, NAMES))
+    places = [Path.home() / ".cache", Path.home() / "Library/Caches", Path(os.environ.get("LOCALAPPDATA", "~"))]
+    folders = [place / "ms-playwright" for place in places]
+    if chosen := os.environ.get("PLAYWRIGHT_BROWSERS_PATH"):
+        folders = [Path(chosen)]
+    for folder in folders:
+        for pattern in _FETCHED:
+            yield from map(str, sorted(folder.glob(pattern)))
+
+
+def find_chromium(config: Config) -> str:
+    """The binary to start. Raises UsageError that says what to install."""
     if find_spec("playwright") is None or find_spec("scrapy_playwright") is None:
         raise UsageError("Rendering pages needs the extra `browser`: uv pip install 'harvester[browser]'.")
-    if config.chromium:
-        path = shutil.which(config.chromium)
-        if path is None:
-            raise UsageError(f"HARVESTER_CHROMIUM: {config.chromium} is no program that can be started.")
+    if path := next(installed(config), None):
         return path
-    for name in NAMES:
-        if path := shutil.which(name):
-            return path
-    if fetched_by_playwright():
-        return None
+    if config.chromium:
+        raise UsageError(f"HARVESTER_CHROMIUM: {config.chromium} is no program that can be started.")
     raise UsageError(
         "Rendering pages needs Chromium, and none is here. Install it (apt-get install chromium, or"
         " playwright install chromium), or name one in HARVESTER_CHROMIUM."
     )
 
 
-def fetched_by_playwright() -> bool:
-    """Whether `playwright install chromium` was run."""
-    import harvester.doctor as doctor
-
-    return bool(doctor._playwright_browsers())
-
-
-def launch_options(binary: str | None) -> dict[str, Any]:
+def launch_options(binary: str) -> dict[str, Any]:
     """Of Playwright's `launch`. Its own handlers of signals would end pages that are under way."""
     arguments = [*_ARGUMENTS]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         arguments.append("--no-sandbox")  # Chromium refuses to start as root otherwise
-    options: dict[str, Any] = {"args": arguments, "handle_sigint": False, "handle_sigterm": False}
-    options["handle_sighup"] = False
-    return options | ({"executable_path": binary} if binary else {})
+    signals = dict.fromkeys(("handle_sigint", "handle_sigterm", "handle_sighup"), False)
+    return {"executable_path": binary, "args": arguments, **signals}

@@ -12,7 +12,7 @@ from harvester.ending import Stopped
 from harvester.exceptions import HarvesterError, NavigationError, UsageError
 from harvester.sessions.cookies import Jar
 from harvester.sessions.credentials import Credentials
-from harvester.sessions.logins import IDENTITY, LOGIN
+from harvester.sessions.logins import IDENTITY, LOGIN, LOGIN_SITE
 from harvester.sessions.recipes import LoginFailed, LoginRefused, refuses, shows
 from harvester.sessions.state import Session
 from harvester.sites import Site
@@ -38,6 +38,7 @@ class SignIn:
         address, steps = _filled(site, credentials)
         meta = {
             LOGIN: Session(Jar(), {}),  # the cookies are the browser's
+            LOGIN_SITE: site.name,
             IDENTITY: proxy_session,
             SIGN_IN: storage_state or {},
             RENDER: True,

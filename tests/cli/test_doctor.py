@@ -138,7 +138,7 @@ def test_no_browser_is_only_a_warning(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "chromium").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("PLAYWRIGHT_BROWSERS_PATH", str(tmp_path))
-    finding = doctor.browser()
+    finding = doctor.browser(Config())
     assert finding.level is Level.WARN
     assert "apt-get install chromium" in finding.remedy
 
@@ -150,7 +150,7 @@ def test_playwright_s_browser_is_found(tmp_path: Path, monkeypatch: pytest.Monke
     browser.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("PLAYWRIGHT_BROWSERS_PATH", str(tmp_path))
-    assert doctor.browser() == (Level.OK, "Chromium", f"Chromium 7 at {browser}", "")
+    assert doctor.browser(Config()) == (Level.OK, "Chromium", f"Chromium 7 at {browser}", "")
 
 
 @pytest.mark.parametrize(("free", "level"), [(4_999_000_000, Level.WARN), (499_000_000, Level.FAIL), (5e9, Level.OK)])
