@@ -179,7 +179,9 @@ class Browser:
         except NavigationError as error:
             raise visit.broken or error from None
         except Error as error:
-            raise await self._what_happened(error, visit) from error
+            if visit.broken:
+                raise visit.broken from None  # a cause would be judged, too
+            raise await self._what_happened(error) from error
         finally:
             self.at_once -= 1
             context.at_once -= 1
@@ -194,9 +196,7 @@ class Browser:
         request.meta["download_latency"] = time.time() - began
         return response
 
-    async def _what_happened(self, error: Error, visit: Visit) -> Exception:
-        if visit.broken:
-            return visit.broken
+    async def _what_happened(self, error: Error) -> Exception:
         if "crashed" in str(error):
             return NavigationError(CRASHED)
         if is_gone(error):
