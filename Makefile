@@ -18,7 +18,7 @@ demo: $(SYNCED) ## Harvest a local copy of Bluesky, and show what came of it
 	@$(RUN) python -m tests.demo
 
 test: lint types ## Run all checks and tests, but for appview, soak and chaos
-	@echo "Five groups of tests run side by side; each shows what it said when it has ended. It takes about ten minutes."
+	@echo "Five groups of tests run side by side; each shows what it said when it has ended. It takes about a quarter of an hour."
 	@$(RUN) $(MAKE) --no-print-directory -j5 -Oline test-commands test-kills test-manners test-workers test-rest
 
 # Side by side, since much of what they do is waiting for processes.

@@ -43,6 +43,7 @@ async def test_sixty_pages_are_all_obtained_though_chromium_is_killed_and_replac
     assert done.stats.get("harvester/outcomes/navigation_failed", 0) == 0, "the tries were not spent"
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("harm", ["driver killed", "chromium stopped"])
 async def test_pages_in_flight_go_to_the_next_browser(harm: str, tmp_path: Path) -> None:
     async with JavaScriptSite() as site:
@@ -65,6 +66,7 @@ async def test_pages_in_flight_go_to_the_next_browser(harm: str, tmp_path: Path)
     assert ("does not answer any more" in done.log) == (harm == "chromium stopped")
 
 
+@pytest.mark.soak
 async def test_a_page_that_eats_memory_is_ended_alone_and_a_browser_above_its_bound_is_replaced(
     tmp_path: Path,
 ) -> None:
