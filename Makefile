@@ -25,8 +25,8 @@ test: lint types ## Run all checks and tests, but for appview, soak and chaos
 QUICK = pytest -m "not appview and not soak and not chaos"
 COMMANDS = tests/bad_input tests/bluesky tests/monitors
 KILLS = tests/chaos tests/crash tests/deploy
-MANNERS = $(addprefix tests/,breaker browser conditional download identities outcomes proxies robots session street throttle usage)
-WORKERS = tests/demo tests/frontier tests/worker
+MANNERS = $(addprefix tests/,breaker browser conditional download identities outcomes robots session street usage)
+WORKERS = $(addprefix tests/,demo frontier proxies throttle worker)
 
 test-commands:
 	@$(QUICK) $(COMMANDS)
