@@ -1,5 +1,6 @@
 """Begins a crawl with the sitemaps of a site."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
 from scrapy import Request
@@ -20,7 +21,7 @@ SITEMAP_PRIORITY = 10
 """Above pages: a list is short, and says what there is to do."""
 
 
-class SitemapSpider(HarvesterSpider):
+class SitemapSpider(HarvesterSpider, ABC):
     """The base of spiders that learn of pages from sitemaps. Give `page_request`, and yield in `start`:
 
     for request in self.sitemap_requests("https://example.org/"):
@@ -29,9 +30,9 @@ class SitemapSpider(HarvesterSpider):
     All that leads to a page is a request of its own, so that a crawl that breaks off loses none.
     """
 
+    @abstractmethod
     def page_request(self, entry: Entry) -> Request | None:
         """The request for a page that a sitemap lists; None to leave it out."""
-        raise NotImplementedError
 
     def sitemap_requests(self, *urls: str) -> Iterator[Request]:
         """The requests that lead to the sitemaps of the sites at these addresses: those that robots.txt names, or
