@@ -4,14 +4,49 @@ import ipaddress
 import re
 import socket
 import unicodedata
+from functools import lru_cache
 from urllib.parse import urlsplit
 
+from yarl import URL
+
 from harvester.config import Config
+
+MOST_NAME, MOST_LABEL = 253, 63
+"""Characters of a host name, and of what stands between its dots (RFC 1035)."""
+MOST_SHOWN = 80
 
 _is_host = re.compile(r"[a-z0-9_.:-]+", re.IGNORECASE).fullmatch
 _has_odd_character = re.compile(r"[\s\\\x00-\x1f\x7f]").search
 _PRIVATE_SUFFIXES = (".localhost", ".local", ".localdomain", ".internal", ".home.arpa", ".intranet", ".lan")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
+
+
+def host_of(url: str) -> str:
+    """Host and port of a request's address, as logs and stats may show them: no user, no password, no endless name."""
+    return urlsplit(url).netloc.rpartition("@")[2][:MOST_NAME]
+
+
+@lru_cache(maxsize=4096)
+def fault_of(netloc: str) -> str | None:
+    """Why no server can be at this host and port, or None when one can: there, the network is asked."""
+    try:
+        parts = urlsplit(f"//{netloc}")
+        host, _ = parts.hostname or "", parts.port
+        if not host:
+            return "the address names no host"
+        if "[" in netloc:
+            ipaddress.ip_address(host)
+            return None
+        name = (host if host.isascii() else URL.build(scheme="http", host=host).raw_host or "").removesuffix(".")
+    except ValueError as error:
+        return f"{netloc.rpartition('@')[2][:MOST_SHOWN]} is no host: {error}"[: 2 * MOST_SHOWN]
+    if len(name) > MOST_NAME:
+        return f"the host name {name[:MOST_SHOWN]}... has {len(name)} characters; at most {MOST_NAME} are possible"
+    for label in name.split("."):
+        if not 0 < len(label) <= MOST_LABEL:
+            said = f"a part of {len(label)} characters; 1 to {MOST_LABEL} are possible"
+            return f"the host name {name[:MOST_SHOWN]} has {said}"
+    return None if _is_host(name) else f"the host name {name[:MOST_SHOWN]!r} holds a character that none can have"
 
 
 def refuse_private(url: str, config: Config) -> str | None:

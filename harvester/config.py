@@ -1,19 +1,36 @@
 """The settings that differ between installations, read from HARVESTER_* variables and from `.env`."""
 
+import logging
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
+from dotenv import dotenv_values
 from pydantic import AliasChoices, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from harvester.exceptions import UsageError
+
+logger = logging.getLogger(__name__)
+
+PREFIX = "HARVESTER_"
+NEAR = 0.85
+"""How much alike a variable and the setting must be that may have been meant, from 0 to 1."""
+
+_is_of_credentials = re.compile(rf"{PREFIX}SESSION_\w+_(?:USER|PASSWORD)").fullmatch
+"""See sessions/credentials.py."""
 
 
 class Config(BaseSettings):
     """One object for the whole program. Secrets are SecretStr, so that no log or repr can show them."""
 
     model_config = SettingsConfigDict(
-        env_prefix="HARVESTER_", env_file=".env", extra="ignore", frozen=True, populate_by_name=True
+        env_prefix=PREFIX, env_file=".env", extra="ignore", frozen=True, populate_by_name=True
     )
 
     # Servers
@@ -153,11 +170,55 @@ class Config(BaseSettings):
 
 @lru_cache(maxsize=1)
 def load_config() -> Config:
-    """The configuration of this process. Raises UsageError that names each bad variable."""
+    """The configuration of this process. Raises UsageError that names each bad variable; warns of those not read."""
     try:
-        return Config()
+        config = Config()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"The file .env in {Path.cwd()} cannot be read: {error}. Mend it, or remove it.") from None
     except ValidationError as error:
         lines = [f"  HARVESTER_{'_'.join(map(str, e['loc'])).upper()}: {e['msg']}" for e in error.errors()]
         raise UsageError("Settings cannot be used (environment or .env):\n" + "\n".join(lines)) from None
+    for said in misspelt(config):
+        logger.warning("%s", said)
+    return config
+
+
+def misspelt(config: Config) -> list[str]:
+    """A sentence for each HARVESTER_* variable (environment, .env) that neither is a setting nor named by a site."""
+    env_file = Config.model_config.get("env_file")
+    given = {*os.environ, *(dotenv_values(env_file) if isinstance(env_file, str) else ())}
+    known = {name for field in Config.model_fields for name in _variables(field)}
+    odd = {name.upper() for name in given if name.upper().startswith(PREFIX)} - known
+    odd = {name for name in odd if not _is_of_credentials(name)}
+    if odd:
+        odd -= _secrets_of_sites(config)
+    return [_said_of(name, known) for name in sorted(odd)]
+
+
+def _variables(field: str) -> list[str]:
+    alias = Config.model_fields[field].validation_alias
+    return [PREFIX + field.upper(), *(map(str, alias.choices) if isinstance(alias, AliasChoices) else ())]
+
+
+def _secrets_of_sites(config: Config) -> set[str]:
+    """The variables from which steps on pages of sites are filled in."""
+    from harvester.sites.registry import read_sites  # it imports this module, and is needed seldom
+
+    with suppress(UsageError):  # it is told where the sites are used
+        return {f"{PREFIX}{name.upper()}" for site in read_sites(config) for name in _secrets(site.model_dump())}
+    return set()
+
+
+def _secrets(value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        if isinstance(name := value.get("secret"), str) and name:
+            yield name
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        for each in value:
+            yield from _secrets(each)
+
+
+def _said_of(name: str, known: set[str]) -> str:
+    near = get_close_matches(name, [each for each in known if each.startswith(PREFIX)], 1, NEAR)
+    return f"{name} is no setting; " + (f"did you mean {near[0]}?" if near else "nothing reads it")

@@ -25,7 +25,7 @@ from redis.exceptions import RedisError
 
 from harvester import services
 from harvester.browser.chromium import installed
-from harvester.config import Config
+from harvester.config import Config, misspelt
 from harvester.exceptions import ServiceError
 
 SERVER_TIMEOUT_SECONDS = 5
@@ -57,6 +57,7 @@ def examine(config: Config, site: str) -> Iterator[Finding]:
     """One finding after another, as they are made. `site` is an http(s) address to be asked once."""
     yield python()
     yield packages()
+    yield settings(config)
     finding, date_of_mongodb = mongodb(config)
     yield finding
     yield redis(config)
@@ -91,6 +92,13 @@ def _complaint_about(requirement: Requirement) -> str:
     if requirement.specifier.contains(version, prereleases=True):
         return ""
     return f"{requirement.name} is {version}, not {requirement.specifier}"
+
+
+def settings(config: Config) -> Finding:
+    """Whether all variables that look like settings are some."""
+    if wrong := misspelt(config):
+        return Finding(Level.WARN, "Settings", "\n".join(wrong), "correct the names, or unset the variables")
+    return Finding(Level.OK, "Settings", "all names are known")
 
 
 def mongodb(config: Config) -> tuple[Finding, datetime | None]:

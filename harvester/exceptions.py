@@ -60,6 +60,18 @@ class BrowserLost(HarvesterError):
     """The browser ended under a page, which is to be rendered by the next one. Raised by harvester.browser."""
 
 
+class AddressError(HarvesterError):
+    """No server can be at an address. Raised by the address middleware; the outcome is then invalid."""
+
+
+class RedirectError(HarvesterError):
+    """A redirect that is not followed: a loop, too many of them, or no address. Raised by the redirect middleware."""
+
+
+class DecodingError(HarvesterError):
+    """An answer is not compressed as its headers say. Raised by the compression middleware; the outcome is network."""
+
+
 class InvalidRecordError(HarvesterError, ValueError):
     """A record breaks a rule of its type. Raised where it is constructed; the validate pipeline rejects it."""
 

@@ -91,9 +91,11 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     @property
     def key(self) -> str:
         """The natural key, `_id` in MongoDB."""
-        first, *rest = self.KEY
-        key: str = getattr(self, first)
-        return " ".join([key, *(getattr(self, name) for name in rest)]) if rest else key
+        names = self.KEY
+        if len(names) > 1:
+            return " ".join([getattr(self, name) for name in names])
+        key: str = getattr(self, names[0])
+        return key
 
     def media(self) -> list[Media]:
         """The pictures that belong to this record."""

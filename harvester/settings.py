@@ -70,6 +70,8 @@ DOWNLOADER_MIDDLEWARES = {
     "harvester.middlewares.outcome.OutcomeMiddleware": 560,
     "harvester.middlewares.browser.BrowserMiddleware": 565,  # on the way back, behind all that hold a place
     "harvester.middlewares.session.SessionMiddleware": 570,
+    "harvester.middlewares.compression.CompressionMiddleware": 590,  # as Scrapy's, whose failures are told to nobody
+    "harvester.middlewares.redirect.RedirectMiddleware": 600,  # the same
     "harvester.middlewares.identities.IdentitiesMiddleware": 700,  # sees the cookies of redirects; off without sites
     "harvester.middlewares.proxy.ProxyMiddleware": 740,  # off when no site has proxies
     "harvester.middlewares.throttle.ThrottleMiddleware": 900,  # nearest the network: nothing passes it by
@@ -79,6 +81,8 @@ DOWNLOADER_MIDDLEWARES = {
     "scrapy.downloadermiddlewares.httpproxy.HttpProxyMiddleware": None,  # default 750; ProxyMiddleware does it
     "scrapy.downloadermiddlewares.httpauth.HttpAuthMiddleware": None,  # default 300
     "scrapy.downloadermiddlewares.redirect.MetaRefreshMiddleware": None,  # default 580; answers are no web pages
+    "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware": None,  # default 590
+    "scrapy.downloadermiddlewares.redirect.RedirectMiddleware": None,  # default 600
     "scrapy.downloadermiddlewares.downloadtimeout.DownloadTimeoutMiddleware": 350,
 }
 ITEM_PIPELINES = {

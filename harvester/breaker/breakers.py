@@ -6,19 +6,26 @@ that few more go out to a site that begins to refuse.
 """
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Iterable
 from itertools import count, islice
-from time import monotonic
+from math import inf
+from time import monotonic, time
 
 from harvester.breaker.observed import MOST_RECORDS, Observed
-from harvester.frontier.entries import Exchange, Reports
+from harvester.frontier.entries import Exchange, Reports, Shut
 from harvester.items import Record
 from harvester.outcomes import Policy, Verdict
 from harvester.sites import Site
 
 SUSPICIOUS = 5
 """Failures of a site in a row after which no request goes out before Redis knows of them."""
+ASK_AGAIN_S = 1.0
+"""How long a worker asks for no probe of a tier when none was left."""
+HALF_OPEN_S = 5.0
+"""How long a request waits for a tier whose probes are out."""
+LONGEST_WAIT_S = 3600.0
+"""How long it waits at most for a tier that somebody holds."""
 
 
 class Breakers:
@@ -27,7 +34,7 @@ class Breakers:
     def __init__(self) -> None:
         self._observed: dict[str, tuple[Site, Observed]] = {}
         self._numbers = count(1)
-        self._shut: dict[str, str] = {}
+        self._shut: dict[str, Shut] = {}
         self._rows: Counter[str] = Counter()
         """Failures in a row, by site."""
         self._untold: set[str] = set()
@@ -37,17 +44,24 @@ class Breakers:
         self.urgent_since: float | None = None
         """On the monotonic clock, since when there is a failure to be told."""
         self.on_urgent: Callable[[], None] = lambda: None
+        self.ask_redis: Callable[[str], Awaitable[int]]
+        """Makes a request a probe of a tier: the number of the trial, 0 when no further one is wanted."""
+        self._denied_until: defaultdict[str, float] = defaultdict(float)
+        """By tier, on the monotonic clock, until when no probe is asked for."""
 
     # What is seen -----------------------------------------------------------------------------------------
 
-    def add_try(self, site: Site, verdict: Verdict, policy: Policy, probe: bool, tier: str) -> None:
-        """One try of a request, sent through a proxy of that tier if any was.
+    def add_try(
+        self, site: Site, verdict: Verdict, policy: Policy, probe: int = 0, tier: str = "", tier_probe: int = 0
+    ) -> None:
+        """One try of a request, sent by that tier if the site has any; whose probe it was: the trials' numbers.
 
-        A refusal that a dearer tier may mend says nothing yet of the site.
+        A refusal that a dearer tier may mend says nothing yet of the site, and one that none may mend nothing of the
+        tier: no request goes by another tier because of it.
         """
-        if tier:
-            self._of(site, tier).add_try(verdict, policy, probe=True)
-            if policy.breaker and policy.dearer and tier != site.proxying.tiers[-1]:
+        if tier and len(site.proxying.tiers) > 1 and (policy.dearer or not policy.breaker):
+            self._of(site, tier).add_try(verdict, policy, tier_probe)
+            if policy.breaker and tier != site.proxying.tiers[-1]:
                 self._hurry(site.name)
                 return
         self._of(site).add_try(verdict, policy, probe)
@@ -58,16 +72,16 @@ class Breakers:
         elif not policy.error:
             self._rows.pop(site.name, None)
 
-    def add_page(self, site: Site, outcome: str, probe: bool) -> None:
+    def add_page(self, site: Site, outcome: str, probe: int) -> None:
         """A request that came to its end with a page."""
         self._of(site).add_page(outcome, probe)
 
-    def add_records(self, site: Site, records: Iterable[Record], probe: bool) -> None:
+    def add_records(self, site: Site, records: Iterable[Record], probe: int) -> None:
         """What a page yielded; some of it is looked at."""
         self._of(site).add_records(islice(records, MOST_RECORDS), probe)
 
     def _of(self, site: Site, tier: str = "") -> Observed:
-        name = f"{site.name}\0{tier}" if tier else site.name
+        name = _name(site.name, tier)
         found = self._observed.get(name)
         if found is None:
             found = self._observed[name] = (site, Observed())
@@ -107,16 +121,42 @@ class Breakers:
 
     # The middleware's side --------------------------------------------------------------------------------
 
-    def is_parked(self, site: str) -> bool:
-        """Whether the site's requests are parked; its probes are not."""
-        return site in self._shut
+    def holds_back(self, site: str, probe: int = 0) -> bool:
+        """Whether a request of the site is parked: all are while it is left alone, but for the probes of this trial."""
+        shut = self._shut.get(site)
+        return shut is not None and not (probe == shut.trial and shut.state == "half_open")
 
-    def is_open(self, site: str, tier: str = "") -> bool:
-        """Whether the site is left alone, or that tier of proxies is of no use there."""
-        state = self._shut.get(f"{site}\0{tier}" if tier else site)
-        return state in ("open", "held") or (state == "half_open" and not tier)
+    def passes_over(self, site: str, tier: str) -> bool:
+        """Whether requests go past that tier at the site: its breaker is open, or half open and its probes are out."""
+        name = _name(site, tier)
+        shut = self._shut.get(name)
+        return shut is not None and (shut.state != "half_open" or monotonic() < self._denied_until[name])
+
+    async def may_pass(self, site: str, tier: str) -> int | None:
+        """Whether a request may go by that tier, of which the trial it is a probe of is told, 0 when it is none.
+
+        None: it may not.
+        """
+        name = _name(site, tier)
+        if name not in self._shut:
+            return 0
+        trial = 0 if self.passes_over(site, tier) else await self.ask_redis(name)
+        if not trial:
+            self._denied_until[name] = monotonic() + ASK_AGAIN_S
+        return trial or None
+
+    def wait_s(self, site: str, tiers: Iterable[str]) -> float:
+        """How long a request waits for the first of these tiers, all of which are passed over."""
+        shut = [self._shut.get(_name(site, tier)) for tier in tiers]
+        ends = [(each.until or inf) - time() if each and each.state != "half_open" else HALF_OPEN_S for each in shut]
+        return max(ASK_AGAIN_S, min([*ends, LONGEST_WAIT_S]))
 
     async def settled(self, site: str) -> None:
         """Returns when Redis knows of the site's last failures, if they were several in a row."""
         while not self._ended and site in self._untold and self._rows[site] >= SUSPICIOUS:
             await self._answer.wait()
+
+
+def _name(site: str, tier: str) -> str:
+    """Of a breaker."""
+    return f"{site}\0{tier}" if tier else site

@@ -29,39 +29,44 @@ class Observed:
         """In a row, at the end."""
         self._said = ""
         self._pages = self._empty = self._misread = 0
+        self._trial = 0
         self._probes = [0, 0, 0, 0]
-        """Those that did well, that failed, whose page had something in it, had nothing."""
+        """Of the latest trial: those that did well, that failed, whose page had something in it, had nothing."""
         self._kinds: dict[str, tuple[int, Counter[str]]] = {}
         self._proved: dict[str, tuple[int, Counter[str]]] = {}
         """The same of probes."""
 
-    def add_try(self, verdict: Verdict, policy: Policy, probe: bool) -> None:
-        """One try. Good is what the policy neither holds against the site nor counts as an error."""
-        outcome = verdict.outcome
+    def add_try(self, verdict: Verdict, policy: Policy, probe: int) -> None:
+        """One try. Good is what the policy neither holds against the site nor counts as an error.
+
+        `probe`: the trial whose probe it was; 0: it was none.
+        """
+        outcome, is_probe = verdict.outcome, self._is_probe(probe)
         self._outcomes[outcome] += 1
         if policy.breaker:
             self._bad[outcome] += 1
             self._failures += 1
             self._refusals += outcome in REFUSALS
             self._said = verdict.reason[:MOST_SAID].encode("utf-8", "replace").decode()
-            self._probes[1] += probe
+            self._probes[1] += is_probe
         elif not policy.error:
             self._broken, self._refusals, self._failures = True, 0, 0
-            self._probes[0] += probe
+            self._probes[0] += is_probe
 
-    def add_page(self, outcome: str, probe: bool) -> None:
+    def add_page(self, outcome: str, probe: int) -> None:
         """One request that came to its end with a page."""
         self._pages += 1
         self._empty += outcome == Outcome.EMPTY
         self._misread += outcome == Outcome.LAYOUT_CHANGED
-        if probe:
+        if self._is_probe(probe):
             self._probes[3 if outcome in NOTHING_THERE else 2] += 1
 
-    def add_records(self, records: Iterable[Record], probe: bool) -> None:
+    def add_records(self, records: Iterable[Record], probe: int) -> None:
         """What a page yielded: which of the fields that are watched it has."""
+        is_probe = self._is_probe(probe)
         for record in records:
             if fields := record.COVERED:
-                for kinds in (self._kinds, self._proved) if probe else (self._kinds,):
+                for kinds in (self._kinds, self._proved) if is_probe else (self._kinds,):
                     number, found = kinds.get(record.KIND) or (0, Counter(dict.fromkeys(fields, 0)))
                     found.update(name for name in fields if getattr(record, name) not in (None, "", (), []))
                     kinds[record.KIND] = (number + 1, found)
@@ -70,4 +75,11 @@ class Observed:
         """As breaker.lua takes it."""
         tail = [self._broken, self._refusals, self._failures, self._said]
         pages = [self._pages, self._empty, self._misread]
-        return [name, rules, self._outcomes, self._bad, *tail, pages, self._probes, self._kinds, self._proved]
+        probes = [self._trial, *self._probes]
+        return [name, rules, self._outcomes, self._bad, *tail, pages, probes, self._kinds, self._proved]
+
+    def _is_probe(self, trial: int) -> bool:
+        """Whether it is one of the latest trial; those of earlier ones are of no interest any more."""
+        if trial > self._trial:
+            self._trial, self._probes, self._proved = trial, [0, 0, 0, 0], {}
+        return trial > 0 and trial == self._trial

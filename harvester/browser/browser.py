@@ -8,6 +8,7 @@ import time
 from base64 import b64decode
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -19,14 +20,16 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import DownloadTimeoutError
 from scrapy.http import Response
 
-from harvester.browser import kept
 from harvester.browser.chromium import launch_options
-from harvester.browser.page_handler import PageHandler
+from harvester.browser.kept import Kept, State, path_of
+from harvester.browser.page_handler import Driver, PageHandler
 from harvester.browser.steps import is_gone
 from harvester.browser.visit import CRASHED, Visit, close
 from harvester.browser.wishes import SIGN_IN, STORAGE_STATE
 from harvester.config import Config
 from harvester.exceptions import BrowserLost, NavigationError, StorageError
+from harvester.sessions.browser import keepers
+from harvester.sessions.logins import IDENTITY
 from harvester.sites import Site
 from harvester.sites.rendering import Rendering
 
@@ -52,7 +55,7 @@ class Context:
     """Pages that share cookies and storage: those of one site and one identity, at most PAGES_A_CONTEXT."""
 
     name: str
-    session: str
+    kept: Kept | None
     options: dict[str, Any]
     born: float = field(default_factory=time.monotonic)
     used: float = field(default_factory=time.monotonic)
@@ -68,12 +71,15 @@ class Browser:
     """From `start` on. When it is lost, every page in it fails with BrowserLost."""
 
     def __init__(self, crawler: Crawler, config: Config, binary: str) -> None:
+        self._crawler = crawler
         self._config = config
         self._stats = crawler.stats
         self._user_agent = crawler.settings["USER_AGENT"]
         self._most_bytes = crawler.settings.getint("DOWNLOAD_MAXSIZE")
         logging.getLogger("scrapy-playwright").setLevel(logging.ERROR)  # it tells every page, with tracebacks
         self._handler = PageHandler(crawler)
+        self._driver = Driver(self._handler.config)
+        self._handler.browser_provider_cls = lambda _: self._driver
         self._handler.config.launch_options = launch_options(binary)
         self._handler.config.max_pages_per_context = PAGES_A_CONTEXT * 2  # the pool bounds them
         self._handler.config.target_closed_max_retries = 0
@@ -83,7 +89,8 @@ class Browser:
         self._retiring: set[Context] = set()
         self._numbers = iter(range(10**9))
         self._lost = asyncio.Event()
-        self._driver: psutil.Process | None = None
+        self._known: list[psutil.Process] = []
+        """The driver and Chromium, so that the one can be ended when the other is gone."""
         self._closing: asyncio.Task[None] | None = None
         self.born = time.monotonic()
         self.pages = 0
@@ -96,17 +103,18 @@ class Browser:
         try:
             async with asyncio.timeout(START_S):
                 await self._handler._launch()
-                client = self._handler.browser_provider.playwright_context_manager._client
-                self._driver = psutil.Process(client._transport._proc.pid)
-                client._connection.on("close", lambda *_: self._lost.set())
+                self._driver.on_close(self._lost.set)
                 await self._handler._maybe_launch_browser()
-        except (Error, TimeoutError, OSError) as error:
+                self._handler.browser.on("disconnected", lambda *_: self._lost.set())
+                self._cdp = await self._handler.browser.new_browser_cdp_session()
+                await asyncio.to_thread(self.processes)
+        except Exception as error:
             await self.end()
             said = str(error).splitlines()[0] if str(error) else "it took too long"
             raise BrowserLost(f"Chromium does not start: {said}") from error
-        self._handler.browser.on("disconnected", lambda *_: self._lost.set())
-        self._playwright = self._handler.browser_provider.playwright
-        self._cdp = await self._handler.browser.new_browser_cdp_session()
+        except BaseException:  # it was cancelled
+            await self.end()
+            raise
         self._stats.inc_value("harvester/browser/started")
 
     @property
@@ -120,18 +128,21 @@ class Browser:
 
     def processes(self) -> list[psutil.Process]:
         """Driver, Chromium, and all that it started. Reads /proc: to be called from a thread."""
-        if self._driver is None:
-            return []
-        try:
-            return [self._driver, *self._driver.children(recursive=True)]
-        except psutil.NoSuchProcess:
-            return []
+        if not self._known and (pid := self._driver.pid) is not None:
+            with suppress(psutil.Error):
+                self._known.append(psutil.Process(pid))
+        if len(self._known) == 1:
+            with suppress(psutil.Error):
+                self._known += self._known[0].children()
+        found = dict.fromkeys(self._known)
+        for process in self._known:
+            with suppress(psutil.Error):
+                found |= dict.fromkeys(process.children(recursive=True))
+        return list(found)
 
     async def kill(self) -> None:
         """At once. Pages that are under way are lost."""
-        for process in await asyncio.to_thread(self.processes):
-            with suppress(psutil.NoSuchProcess):
-                process.kill()
+        _kill(await asyncio.to_thread(self.processes))
         self._lost.set()
 
     async def end(self) -> None:
@@ -142,16 +153,17 @@ class Browser:
 
     async def _end(self) -> None:
         processes = await asyncio.to_thread(self.processes)
-        with suppress(Error, TimeoutError, OSError, AttributeError):
+        try:
             async with asyncio.timeout(PARTING_S):
                 if not self.is_lost:
-                    for context in self._contexts.values():
+                    for context in [*self._contexts.values(), *self._retiring]:
                         await self._close_context(context)
                 await self._handler.close()
-        for process in processes:
-            with suppress(psutil.NoSuchProcess):
-                process.kill()  # of those that have ended, none is hit: psutil knows when each began
-        self._lost.set()
+        except Exception as error:  # noqa: BLE001  whatever it fails with, nothing of it is left
+            logger.debug("A browser does not end in good order: %r", error)
+        finally:
+            _kill(processes)
+            self._lost.set()
 
     # Pages ------------------------------------------------------------------------------------------------
 
@@ -168,8 +180,6 @@ class Browser:
         try:
             async with asyncio.timeout(rendering.timeout_s):
                 response = await self._handler.show(request, visit, context.name, context.options)
-                if context.session and time.monotonic() - context.saved > SAVE_S:
-                    await self._save(context)
             if visit.broken:
                 raise visit.broken
         except TimeoutError:
@@ -192,7 +202,9 @@ class Browser:
                 self._handler.visits.pop(visit.page, None)
                 if not self.is_lost:
                     await close(visit.page)
-            await self._tidy(context)
+            if context.is_worn() or time.monotonic() - context.saved > SAVE_S:
+                await self._save(context)
+            await self._tidy()
         request.meta["download_latency"] = time.time() - began
         return response
 
@@ -212,17 +224,20 @@ class Browser:
     def _context_for(self, request: Request, site: Site, rendering: Rendering) -> Context:
         options = self._options(request, rendering)
         cookie = (request.headers.get("Cookie") or b"").decode("latin-1")
-        identity = request.meta.get(STORAGE_STATE, "")
-        told = json.dumps([site.name, options, rendering.session, identity, cookie], sort_keys=True)
+        # The cookies of an identity that a browser signed in are the context's from then on.
+        identity = request.meta.get(STORAGE_STATE) or cookie
+        told = json.dumps([site.name, options, rendering.session, identity], sort_keys=True)
         key = hashlib.sha256(told.encode()).hexdigest()[:16]
         context = None if SIGN_IN in request.meta else self._contexts.get(key)
         if context is not None and context.is_worn():
-            self._retiring.add(self._contexts.pop(key))
+            self._retire(context)
             context = None
         if context is None:
-            options["storage_state"] = self._state(request, rendering, cookie)
+            kept = self._kept(request, rendering)
+            state: State | None = request.meta.get(SIGN_IN) or (kept.load() if kept else None)
+            options["storage_state"] = _with_cookies(state, cookie, request.url) if cookie else state
             name = f"{site.name}-{key}-{next(self._numbers)}"
-            context = Context(name, rendering.session, options)
+            context = Context(name, kept, options)
             if SIGN_IN in request.meta:
                 self._retiring.add(context)  # nobody else gets it
             else:
@@ -231,7 +246,7 @@ class Browser:
 
     def _options(self, request: Request, rendering: Rendering) -> dict[str, Any]:
         """Of Playwright's `new_context`. The User-Agent is the device's, and names us."""
-        device = dict(self._playwright.devices[DEVICES[rendering.device]])
+        device = dict(self._driver.playwright.devices[DEVICES[rendering.device]])
         device.pop("default_browser_type", None)
         options = device | {
             "user_agent": f"{device['user_agent']} {self._user_agent}",
@@ -245,21 +260,23 @@ class Browser:
             options["proxy"] = _proxy(proxy, request.headers.get("Proxy-Authorization"))
         return options
 
-    def _state(self, request: Request, rendering: Rendering, cookie: str) -> kept.State | None:
-        state: kept.State | None = request.meta.get(SIGN_IN) or None
+    def _kept(self, request: Request, rendering: Rendering) -> Kept | None:
+        """Where the context's session is kept, if it is. An identity has one of its own, or none but its cookies."""
+        if SIGN_IN in request.meta:
+            return None
         if identity := request.meta.get(STORAGE_STATE):
-            state = kept.load(Path(identity))
-        elif rendering.session:
-            state = kept.load(kept.path_of(self._config, rendering.session))
-        if not cookie:
-            return state
-        state = state or {"cookies": [], "origins": []}
-        place = {"domain": urlsplit(request.url).hostname, "path": "/"}
-        pairs = [pair.strip().partition("=") for pair in cookie.split(";")]
-        added = [{"name": name, "value": value, **place} for name, _, value in pairs if name]
-        return state | {"cookies": [*state["cookies"], *added]}
+            path, generation = identity
+            return Kept(Path(path), partial(keepers[self._crawler], path, generation))
+        if rendering.session and IDENTITY not in request.meta:
+            return Kept(path_of(self._config, rendering.session))
+        return None
 
-    async def _tidy(self, context: Context) -> None:
+    def _retire(self, context: Context) -> None:
+        """It gets no more pages."""
+        self._contexts = {key: each for key, each in self._contexts.items() if each is not context}
+        self._retiring.add(context)
+
+    async def _tidy(self) -> None:
         """Closes contexts that are of no more use."""
         if self.is_lost:
             return
@@ -268,31 +285,59 @@ class Browser:
             quiet = [each for each in self._contexts.values() if not each.at_once]
             idle += sorted(quiet, key=lambda each: each.used)[: len(self._contexts) - MOST_CONTEXTS]
         for each in idle:
-            self._retiring.discard(each)
-            self._contexts = {key: kept for key, kept in self._contexts.items() if kept is not each}
+            self._retire(each)
             await self._close_context(each)
+            self._retiring.discard(each)
 
     async def _close_context(self, context: Context) -> None:
         wrapper = self._handler.context_wrappers.get(context.name)
         if wrapper is None:
             return
-        if context.session:
-            await self._save(context)
+        await self._save(context)
         with suppress(Error, TimeoutError):
             async with asyncio.timeout(PARTING_S):
                 await wrapper.context.close()
 
     async def _save(self, context: Context) -> None:
         wrapper = self._handler.context_wrappers.get(context.name)
-        if wrapper is None:
+        if wrapper is None or context.kept is None:
             return
         try:
-            kept.save(kept.path_of(self._config, context.session), await wrapper.context.storage_state())
-            context.saved = time.monotonic()
-        except Error:
-            pass  # it is gone; what was saved before stays
+            async with asyncio.timeout(PARTING_S):
+                state = await wrapper.context.storage_state()
+            newest = context.kept.save(state)
+        except (Error, TimeoutError):
+            return  # it is gone; what was saved before stays
         except StorageError as error:
             logger.error("%s", error)  # noqa: TRY400  the page is there nevertheless
+            return
+        context.saved = time.monotonic()
+        if not newest:
+            self._retire(context)  # the next page begins with what another has kept
+
+
+def _kill(processes: list[psutil.Process]) -> None:
+    for process in processes:
+        with suppress(psutil.Error):
+            process.kill()  # of those that have ended, none is hit: psutil knows when each began
+
+
+def _with_cookies(state: State | None, header: str, url: str) -> State:
+    """A storage_state in which the cookies of a header have their values, and those that it lacks are added."""
+    host = urlsplit(url).hostname or ""
+    state = state or {"cookies": [], "origins": []}
+    pairs = [pair.strip().partition("=") for pair in header.split(";")]
+    values = {name: value for name, _, value in pairs if name}
+    cookies, met = [], set()
+    for cookie in state["cookies"]:
+        name, domain = cookie["name"], cookie["domain"].lstrip(".")
+        if name in values and (host == domain or host.endswith(f".{domain}")):
+            met.add(name)
+            cookie = cookie | {"value": values[name]}
+        cookies.append(cookie)
+    place = {"domain": host, "path": "/"}
+    cookies += [{"name": name, "value": value, **place} for name, value in values.items() if name not in met]
+    return state | {"cookies": cookies}
 
 
 def _proxy(address: str, authorization: bytes | None) -> dict[str, str]:

@@ -1,16 +1,22 @@
 """Cookies and local storage of a browser that are kept for the next page and the next run, readable by nobody else."""
 
 import json
-import os
-import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
+
 from harvester.config import Config
 from harvester.exceptions import StorageError
+from harvester.sessions.kept import KeptFile
 
 State = dict[str, Any]
 """As Playwright's storage_state: `cookies` and `origins`."""
+Guard = Callable[[State, Callable[[], bool]], bool]
+"""Has a state written by the function that it is given, and gives its result, or False without calling it."""
+PATIENCE_S = 1.0
+"""How long another process may be at the file."""
 
 
 def path_of(config: Config, name: str) -> Path:
@@ -18,22 +24,49 @@ def path_of(config: Config, name: str) -> Path:
     return config.state_dir / "sessions" / f"browser-{name}.json"
 
 
-def load(path: Path) -> State | None:
-    """What was kept, or None. A file that cannot be read is as none."""
-    try:
-        state = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return None
-    return state if isinstance(state, dict) and isinstance(state.get("cookies"), list) else None
+class Kept:
+    """The file of a session, as one context knows it: what others keep meanwhile is not overwritten."""
 
+    def __init__(self, path: Path, guard: Guard | None = None) -> None:
+        self._path = path
+        self._guard = guard
+        self._seen: tuple[int, int] | None = None
+        self._state: State | None = None
 
-def save(path: Path, state: State) -> None:
-    """Keeps it, with mode 0600 from the first byte on. Raises StorageError."""
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # its mode is 0600
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(state, file)
-        os.replace(temporary, path)
-    except OSError as error:
-        raise StorageError(f"The browser's session cannot be kept in {path}: {error.strerror or error}.") from None
+    def load(self) -> State | None:
+        """What was kept, or None. A file that cannot be read is as none."""
+        self._seen = self._mark()
+        try:
+            state = json.loads(self._path.read_bytes())
+        except (OSError, ValueError):
+            return None
+        self._state = state if isinstance(state, dict) and isinstance(state.get("cookies"), list) else None
+        return self._state
+
+    def save(self, state: State) -> bool:
+        """Keeps it, with mode 0600 from the first byte on. Raises StorageError.
+
+        False: another has kept a newer one, which is to be loaded; or the session has ended.
+        """
+        if state == self._state:
+            return True
+        return self._guard(state, lambda: self._write(state)) if self._guard else self._write(state)
+
+    def _write(self, state: State) -> bool:
+        file = KeptFile(self._path)
+        try:
+            with FileLock(file.lock_path, timeout=PATIENCE_S, thread_local=False):
+                if self._mark() != self._seen:
+                    return False
+                file.write(json.dumps(state), synced=False)
+                self._seen, self._state = self._mark(), state
+        except OSError as error:  # a Timeout is one
+            raise StorageError(f"The browser's session cannot be kept in {self._path}: {error}.") from None
+        return True
+
+    def _mark(self) -> tuple[int, int] | None:
+        try:
+            stat = self._path.stat()
+        except OSError:
+            return None
+        return stat.st_ino, stat.st_mtime_ns

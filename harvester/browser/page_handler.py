@@ -1,17 +1,46 @@
 """scrapy-playwright's download handler, with fewer words to the driver for each page."""
 
+from collections.abc import Callable
 from typing import Any
 
-from playwright.async_api import Error, Page, Route
+from playwright._impl.out_of_process import PlaywrightClient
+from playwright.async_api import Error, Page, Playwright, Route
 from playwright.async_api import Response as PageResponse
+from playwright.async_api._context_manager import PlaywrightContextManager
 from scrapy import Request
 from scrapy.http import Headers, Response
 from scrapy.responsetypes import responsetypes
 from scrapy_playwright.handler import BrowserContextWrapper, ScrapyPlaywrightDownloadHandler
+from scrapy_playwright.provider import PlaywrightBrowserProvider
 
 from harvester.browser.visit import HOP, Visit
-from harvester.browser.wishes import SIGN_IN
+from harvester.browser.wishes import CAPTURED, LED, SIGN_IN
 from harvester.exceptions import NavigationError
+
+
+class Driver(PlaywrightBrowserProvider):  # type: ignore[misc]
+    """Playwright's driver, whose process is known from its beginning on: also when it does not answer."""
+
+    playwright: Playwright
+    _client: PlaywrightClient | None = None
+
+    async def start(self) -> None:
+        manager = self.playwright_context_manager = PlaywrightContextManager()
+        self._client = manager._client = PlaywrightClient()
+        self.playwright = Playwright(await self._client._playwright)
+        self.playwright.stop = manager.__aexit__  # type: ignore[method-assign]
+        self.browser_type = self.playwright.chromium
+
+    @property
+    def pid(self) -> int | None:
+        """Of its process, as long as it runs."""
+        process = getattr(self._client._transport, "_proc", None) if self._client else None
+        return process.pid if process and process.returncode is None else None
+
+    def on_close(self, listener: Callable[[], None]) -> None:
+        """When it ends, or its connection does."""
+        assert self._client
+        self._client._connection.on("close", lambda *_: listener())
 
 
 class PageHandler(ScrapyPlaywrightDownloadHandler):  # type: ignore[misc]
@@ -22,24 +51,27 @@ class PageHandler(ScrapyPlaywrightDownloadHandler):  # type: ignore[misc]
         self.visits: dict[Page, Visit] = {}
 
     async def show(self, request: Request, visit: Visit, context: str, options: dict[str, Any]) -> Response:
-        """The page after its steps. Raises Playwright's errors; the page stays open, as visit.page."""
+        """The page after its steps. Raises Playwright's errors; the page stays open, as visit.page.
+
+        The answer's request is the one that was asked for: what others hold for it, they let go of that one.
+        """
         asked = Request(
             request.url, meta={"playwright_context": context, "playwright_context_kwargs": options}, dont_filter=True
         )
         page = await self._create_page(asked, self._crawler.spider)
         self.visits[page] = visit
-        visit.open(page)
+        await visit.open(page)
         answer = await page.goto(request.url)
         if answer is None:
             raise NavigationError("no answer was seen")
         headers = await _headers(answer)
         body = await visit.act(page, answer)
-        # Its request's meta holds what was captured; that of the request which may be queued again does not.
-        meta = dict(request.meta) | {"captured": visit.captured} | _redirects(answer)
         if SIGN_IN in request.meta:
-            meta[SIGN_IN] = await page.context.storage_state()
+            request.meta[SIGN_IN] = await page.context.storage_state()
+        request.meta[CAPTURED] = visit.captured
+        request.meta.update(_redirects(answer))
         kind = responsetypes.from_args(headers=headers, url=page.url, body=body)
-        return kind(page.url, answer.status, headers, body, ["rendered"], request.replace(meta=meta))
+        return kind(page.url, answer.status, headers, body, ["rendered"], request)
 
     async def _create_browser_context(self, *arguments: Any, **options: Any) -> BrowserContextWrapper:
         wrapper = await super()._create_browser_context(*arguments, **options)
@@ -76,4 +108,4 @@ def _redirects(answer: PageResponse) -> dict[str, Any]:
     while request is not None:
         urls.insert(0, request.url)
         request = request.redirected_from
-    return {"redirect_urls": urls, "redirect_times": len(urls)} if urls else {}
+    return {"redirect_urls": urls, "redirect_times": len(urls), LED: True} if urls else {}

@@ -18,6 +18,7 @@ from scrapy.http import Response
 
 from harvester.browser.chromium import find_chromium
 from harvester.config import Config, load_config
+from harvester.exceptions import BrowserLost
 from harvester.sites import Site
 from harvester.sites.rendering import Rendering
 
@@ -56,6 +57,7 @@ class Pool:
         self._tasks: set[asyncio.Task[None]] = set()
         self._watch_task: asyncio.Task[None] | None = None
         self._renewing: asyncio.Task[None] | None = None
+        self._closed = False
         self._used = time.monotonic()
 
     @classmethod
@@ -78,16 +80,15 @@ class Pool:
         return response
 
     async def close(self) -> None:
-        """Ends all browsers."""
-        if self._renewing is not None:
-            await self._renewing  # cut off, it would leave a driver behind
-        if self._watch_task is not None:
-            self._watch_task.cancel()
+        """Ends all browsers, also those that are being started. None is started any more."""
+        self._closed = True
+        for task in filter(None, (self._renewing, self._watch_task)):
+            task.cancel()
             with suppress(asyncio.CancelledError):
-                await self._watch_task
-            self._watch_task = None
-        if self._current is not None:
-            self._retire(self._current, "end")
+                await task
+        async with self._starting:
+            if self._current is not None:
+                self._retire(self._current, "end")
         await asyncio.gather(*(browser.end() for browser in list(self._ending)), *self._tasks)
 
     # One after the other ----------------------------------------------------------------------------------
@@ -105,7 +106,11 @@ class Pool:
         from harvester.browser.browser import Browser
 
         browser = Browser(self._crawler, self._config, binary)
-        await browser.start()
+        if not self._closed:
+            await browser.start()
+        if self._closed:
+            await browser.end()
+            raise BrowserLost("the browsers are being ended")
         if self._watch_task is None:
             self._watch_task = asyncio.ensure_future(self._watch())
         return browser
@@ -121,17 +126,16 @@ class Pool:
 
     def _renew(self, reason: str) -> None:
         """Starts another, and lets pages go there as soon as it is ready."""
-        if self._renewing is None or self._renewing.done():
+        if not self._closed and (self._renewing is None or self._renewing.done()):
             self._renewing = asyncio.ensure_future(self._replace(reason))
 
     async def _replace(self, reason: str) -> None:
-        worn = self._current
         try:
             fresh = await self._start()
         except Exception as error:  # noqa: BLE001  the old one goes on, and the next page tries again
             logger.warning("The browser should be replaced, and cannot be: %s", error)
             return
-        self._current = fresh
+        worn, self._current = self._current, fresh  # another may have taken the place of the one that died meanwhile
         if worn is not None:
             self._retire(worn, reason)
 
@@ -148,8 +152,10 @@ class Pool:
 
     def _end(self, browser: "Browser") -> None:
         async def end() -> None:
-            await browser.end()
-            self._ending.pop(browser, None)
+            try:
+                await browser.end()
+            finally:
+                self._ending.pop(browser, None)
 
         task = asyncio.ensure_future(end())
         self._tasks.add(task)
@@ -161,7 +167,10 @@ class Pool:
         while True:
             await asyncio.sleep(WATCH_S)
             for browser in [*filter(None, [self._current]), *self._ending]:
-                await self._look_at(browser)
+                try:
+                    await self._look_at(browser)
+                except Exception:  # a look that fails is not the last one
+                    logger.exception("The browser's health cannot be told")
             browser_now = self._current
             if browser_now and not browser_now.at_once and time.monotonic() - self._used > IDLE_S:
                 self._retire(browser_now, "idle")

@@ -6,13 +6,15 @@ from typing import Any
 from pydantic import ValidationError
 from scrapy import Request
 from scrapy.crawler import Crawler
+from scrapy.exceptions import IgnoreRequest
 
 from harvester.browser.wishes import RENDER, RENDERING, SIGN_IN
+from harvester.config import load_config
 from harvester.ending import Stopped
 from harvester.exceptions import HarvesterError, NavigationError, UsageError
 from harvester.sessions.cookies import Jar
 from harvester.sessions.credentials import Credentials
-from harvester.sessions.logins import IDENTITY, LOGIN, LOGIN_SITE
+from harvester.sessions.logins import IDENTITY, LOGIN, LOGIN_SITE, refuse_secrets
 from harvester.sessions.recipes import LoginFailed, LoginRefused, refuses, shows
 from harvester.sessions.state import Session
 from harvester.sites import Site
@@ -48,13 +50,17 @@ class SignIn:
         assert self._crawler.engine
         try:
             response = await self._crawler.engine.download_async(Request(address, meta=meta, dont_filter=True))
-        except NavigationError as error:
+        except (Stopped, LoginFailed):
+            raise
+        except (NavigationError, IgnoreRequest) as error:
             raise LoginFailed(credentials.hide(str(error))) from None
-        except (Stopped, HarvesterError, LoginFailed):
+        except HarvesterError:
             raise
         except Exception as error:  # noqa: BLE001  whatever a download may end with
             raise LoginFailed(credentials.hide(f"{type(error).__name__}: {error}")) from None
         state: dict[str, Any] = response.meta[SIGN_IN]
+        if refusal := refuse_secrets(response.url, site.name, load_config()):
+            raise LoginFailed(f"the steps end where the site's session is of no use: {refusal}")
         if shows(table.success, response, Jar(state["cookies"])):
             return state
         if refuses(Sign(), response):
@@ -72,10 +78,7 @@ def _filled(site: Site, credentials: Credentials) -> tuple[str, list[dict[str, A
         raise UsageError(
             f'{site.name}.identities.browser.steps: the first step opens a page: {{open = "https://..."}}.'
         )
-    filled = [
-        {key: credentials.fill(value) if isinstance(value, str) else value for key, value in step.items()}
-        for step in rest
-    ]
+    filled = [step | {"value": credentials.fill(str(step["value"]))} if "value" in step else step for step in rest]
     for number, step in enumerate(filled, 2):
         try:
             Step.model_validate(step)

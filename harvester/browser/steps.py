@@ -5,7 +5,10 @@ import os
 import random
 from collections.abc import Callable
 
+import msgspec
 from playwright.async_api import Error, Page
+from scrapy.exceptions import IgnoreRequest
+from scrapy.http import Response
 
 from harvester.config import Config
 from harvester.exceptions import NavigationError
@@ -15,6 +18,8 @@ SETTLE_S = 0.1
 """How often it is looked whether the page has grown."""
 QUIET_S = 1.0
 """A page that has not grown for so long, and waited for no answer, has come to its end."""
+STALLED_S = 10.0
+"""A page that was given no answer for so long, and waits for none, asks for no more of a list."""
 _SCREEN_DOWN = "() => window.scrollBy(0, Math.max(200, window.innerHeight * 0.9))"
 _TO_END = """() => new Promise(done => {
   window.scrollBy(0, -60)
@@ -28,16 +33,35 @@ _HEIGHT = "() => document.documentElement.scrollHeight"
 
 
 class Steps:
-    """Of one page. `is_busy` says whether the page waits for answers, `is_enough` whether no more are wanted."""
+    """Of one page. `is_busy` says whether the page waits for answers, `is_enough` whether no more are wanted.
 
-    def __init__(self, config: Config, human: bool, is_busy: Callable[[], bool], is_enough: Callable[[], bool]) -> None:
+    `captured` gives the captured answers whose address is like a glob. `refuses` says why no secret may be
+    typed on the page at an address, in words or empty; all that a login types is secret.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        human: bool,
+        is_busy: Callable[[], bool],
+        is_enough: Callable[[], bool],
+        captured: Callable[[str], list[Response]],
+        is_login: bool,
+        refuses: Callable[[str], str],
+    ) -> None:
         self._config = config
         self._human = human
         self._is_busy = is_busy
         self._is_enough = is_enough
+        self._captured = captured
+        self._is_login = is_login
+        self._refuses = refuses
 
     async def run(self, page: Page, steps: tuple[Step, ...]) -> None:
-        """All of them, in order. Raises NavigationError that names the one that failed."""
+        """All of them, in order.
+
+        Raises NavigationError that names the one that failed, and IgnoreRequest before a secret goes where it may not.
+        """
         for number, step in enumerate(steps, 1):
             try:
                 async with asyncio.timeout(step.timeout_s + (step.pause_s or 0.0)):
@@ -62,6 +86,8 @@ class Steps:
             await self._fill(page, step, patience_ms)
         elif step.until is not None:
             await self._scroll_until(page, step)
+        elif step.captured is not None:
+            await self._scroll_until_captured(page, step.captured)
         elif step.scroll == "end":
             await self._scroll_to_end(page, step)
         elif step.scroll is not None:
@@ -75,12 +101,31 @@ class Steps:
     async def _fill(self, page: Page, step: Step, patience_ms: float) -> None:
         assert step.fill is not None
         value = secret_of(self._config, step.secret) if step.secret else step.value
+        if step.secret or self._is_login:
+            await self._fill_secret(page, step.fill, value, patience_ms)
+            return
         if not self._human:
             await page.fill(step.fill, value, timeout=patience_ms)
             return
         await page.click(step.fill, timeout=patience_ms)
         for character in value:
             await page.keyboard.type(character)
+            await asyncio.sleep(random.uniform(0.05, 0.2))
+
+    async def _fill_secret(self, page: Page, selector: str, value: str, patience_ms: float) -> None:
+        """Bound to one field of one document, so that nothing is typed on what a page goes on to meanwhile."""
+        field = await page.wait_for_selector(selector, timeout=patience_ms)
+        frame = await field.owner_frame() if field else None
+        if field is None or frame is None:
+            raise NavigationError("the field is gone")
+        if refusal := self._refuses(frame.url):
+            raise IgnoreRequest(f"nothing secret is typed: {refusal}")
+        if not self._human:
+            await field.fill(value, timeout=patience_ms)
+            return
+        await field.click(timeout=patience_ms)
+        for character in value:
+            await field.type(character)
             await asyncio.sleep(random.uniform(0.05, 0.2))
 
     async def _scroll_until(self, page: Page, step: Step) -> None:
@@ -92,6 +137,26 @@ class Steps:
             await page.evaluate(_SCREEN_DOWN)
             await asyncio.sleep(SETTLE_S)
         raise NavigationError(f"it did not appear in {step.most} screens")
+
+    async def _scroll_until_captured(self, page: Page, glob: str) -> None:
+        loop = asyncio.get_running_loop()
+        seen, until = -1, 0.0
+        while True:
+            everything, wanted = self._captured("*"), self._captured(glob)
+            if wanted and _ends_list(wanted[-1]):
+                return
+            failed = bool(everything) and everything[-1].status >= 400
+            if len(everything) != seen or self._is_busy():
+                seen, until = len(everything), loop.time() + (QUIET_S if failed else STALLED_S)
+            elif loop.time() >= until and failed:
+                return  # the page has not asked again
+            elif loop.time() >= until:
+                raise NavigationError(f"the page asked for no more in {STALLED_S:g} s")
+            if self._is_enough() and not self._is_busy():
+                raise NavigationError("as much as may be was captured before the end of the list")
+            await self._hesitate()
+            await page.evaluate(_TO_END)
+            await asyncio.sleep(SETTLE_S)
 
     async def _scroll_to_end(self, page: Page, step: Step) -> None:
         loop = asyncio.get_running_loop()
@@ -112,6 +177,17 @@ class Steps:
     async def _hesitate(self) -> None:
         if self._human:
             await asyncio.sleep(random.uniform(0.4, 1.5))
+
+
+def _ends_list(answer: Response) -> bool:
+    """Whether it is the last page of a list, or a thing that is none."""
+    if answer.status >= 400:
+        return False
+    try:
+        told = msgspec.json.decode(answer.body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return True
+    return not (isinstance(told, dict) and told.get("cursor"))
 
 
 def is_gone(error: BaseException) -> bool:

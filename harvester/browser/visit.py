@@ -3,11 +3,12 @@
 import asyncio
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from fnmatch import translate
 from functools import lru_cache
 from typing import Any
 
-from playwright.async_api import Error, Page, Route
+from playwright.async_api import CDPSession, Error, Page, Route
 from playwright.async_api import Request as PageRequest
 from playwright.async_api import Response as PageResponse
 from scrapy import Request
@@ -19,8 +20,11 @@ from scrapy.statscollectors import StatsCollector
 from harvester.addresses import refuse_private
 from harvester.browser.blocking import Blocker
 from harvester.browser.steps import Steps
+from harvester.browser.wishes import SIGN_IN
 from harvester.config import Config
 from harvester.exceptions import NavigationError
+from harvester.sessions.logins import refuse_secrets
+from harvester.sites import load_sites
 from harvester.sites.rendering import Rendering
 
 CRASHED = "the page crashed, or took more memory than a page may"
@@ -56,8 +60,12 @@ class Visit:
         self, request: Request, rendering: Rendering, config: Config, most_bytes: int, stats: StatsCollector
     ) -> None:
         self._url = request.url
-        self._first = _first(request)
+        self._site = load_sites().of(request.url).name
+        self._headers = _headers(request)
+        self._method = request.method
+        self._body = request.body
         self._sent = False
+        self._is_login = SIGN_IN in request.meta
         self._host = _host(request.url)
         self._rendering = rendering
         self._config = config
@@ -78,9 +86,11 @@ class Visit:
         """The answers that the site's entry asks for, in the order in which they came."""
         return [answer for answer in self._answers if answer is not None]
 
-    def open(self, page: Page) -> None:
+    async def open(self, page: Page) -> None:
         """Before anything is asked for."""
         self.page = page
+        if self._headers:
+            await self._add_headers(page)
         page.on("request", self._on_request)
         page.on("response", self._on_response)
         if self._wanted or self._rendering.steps:
@@ -93,8 +103,10 @@ class Visit:
         request = route.request
         if request.is_navigation_request() and request.url == self._url and not self._sent:
             self._sent = True
-            headers = request.headers | self._first["headers"] if "headers" in self._first else None
-            await route.continue_(**(self._first | {"headers": headers}))
+            if self._method == "GET":
+                await route.continue_()
+            else:
+                await route.continue_(method=self._method, post_data=self._body)
         elif self._blocks(request):
             await route.abort()
         else:
@@ -111,13 +123,45 @@ class Visit:
             return True
         return False
 
+    async def _add_headers(self, page: Page) -> None:
+        """Has the page's first request carry the headers of the crawl's, with what it is redirected to on its site.
+
+        Playwright's own way, `continue_(headers=...)`, sends them along to wherever a redirect leads.
+        """
+        session = await page.context.new_cdp_session(page)
+        first = ""
+
+        def on_paused(event: dict[str, Any]) -> None:
+            nonlocal first
+            asked = event["request"]
+            first = first or (event["networkId"] if asked["url"] == self._url else "")
+            changes: dict[str, Any] = {}
+            if event.get("networkId") == first and not self._is_strange(asked["url"]):
+                added = {name.lower() for name in self._headers}
+                own = {name: value for name, value in asked["headers"].items() if name.lower() not in added}
+                named = own | self._headers
+                changes["headers"] = [{"name": name, "value": value} for name, value in named.items()]
+            task = asyncio.ensure_future(_go_on(session, event["requestId"], changes))
+            self._reading.add(task)
+            task.add_done_callback(self._reading.discard)
+
+        session.on("Fetch.requestPaused", on_paused)
+        await session.send("Fetch.enable", {"patterns": [{"resourceType": "Document"}]})
+
+    def _is_strange(self, url: str) -> bool:
+        """Whether an address is of another site, or less protected than the first."""
+        return load_sites().of(url).name != self._site or (self._url.startswith("https:") and url.startswith("http:"))
+
     async def act(self, page: Page, answer: PageResponse) -> bytes:
         """Does the site's steps, waits for what is to be captured, and gives the page as it is then."""
         kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind and kind not in _MARKUP:
             return await answer.body()  # the browser shows it inside of markup of its own
         if answer.ok:  # else the status says all; what the steps wait for is not there
-            steps = Steps(self._config, self._rendering.human, self._is_busy, self._is_enough)
+            human = self._rendering.human
+            steps = Steps(
+                self._config, human, self._is_busy, self._is_enough, self._captured_like, self._is_login, self._refuses
+            )
             await steps.run(page, self._rendering.steps)
             while self._reading:
                 await asyncio.wait(self._reading)
@@ -202,6 +246,14 @@ class Visit:
         most_bytes = self._rendering.most_captured_mb * 2**20
         return len(self._answers) >= self._rendering.most_captured or self._captured_bytes >= most_bytes
 
+    def _refuses(self, url: str) -> str:
+        """Why no secret may be typed on the page at an address; empty when it may."""
+        return refuse_secrets(url, self._site, self._config)
+
+    def _captured_like(self, glob: str) -> list[Response]:
+        wanted = _pattern(glob)
+        return [answer for answer in self.captured if wanted(answer.url)]
+
 
 async def close(page: Page) -> None:
     """Closes a page, which may be gone or stuck already."""
@@ -222,16 +274,16 @@ def as_response(response: PageResponse, body: bytes) -> Response:
     return kind(asked.url, status=response.status, headers=headers, body=body, request=request, **extra)
 
 
-def _first(request: Request) -> dict[str, Any]:
-    """What Playwright's `continue_` is to change about the page's own request."""
-    named = {name.decode("latin-1").lower(): b",".join(values) for name, values in request.headers.items()}
-    headers = {name: value.decode("latin-1") for name, value in named.items() if name not in _OWN_HEADERS}
-    changes: dict[str, Any] = {}
-    if headers:
-        changes["headers"] = headers
-    if request.method != "GET":
-        changes |= {"method": request.method, "post_data": request.body}
-    return changes
+async def _go_on(session: CDPSession, request_id: str, changes: dict[str, Any]) -> None:
+    """Sends a request that was held, unless its page is gone."""
+    with suppress(Error):
+        await session.send("Fetch.continueRequest", {"requestId": request_id, **changes})
+
+
+def _headers(request: Request) -> dict[str, str]:
+    """What the crawl's request adds to the page's own."""
+    named = {name.decode("latin-1"): b",".join(values) for name, values in request.headers.items()}
+    return {name: value.decode("latin-1") for name, value in named.items() if name.lower() not in _OWN_HEADERS}
 
 
 def headers_of(headers: Mapping[str, str]) -> Headers:

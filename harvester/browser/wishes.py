@@ -2,6 +2,7 @@
 
 from pydantic import ValidationError
 from scrapy import Request
+from scrapy.http import Response
 
 from harvester.exceptions import UsageError
 from harvester.sites import Site
@@ -14,9 +15,14 @@ RENDERING = "rendering"
 SIGN_IN = "harvester_sign_in"
 """Key in Request.meta of a login: the storage_state to begin with, or {}. The answer's holds the one after it."""
 STORAGE_STATE = "storage_state"
-"""Key in Request.meta: the file with the storage_state of the identity that asks, from the identities middleware."""
+"""Key in Request.meta, from the identities middleware: of the identity that asks, the file with its storage_state and
+the generation of its session."""
+CAPTURED = "captured"
+"""Key in the meta of a rendered answer: the answers to the page's own requests that were wished for."""
 LOST = "harvester_browsers_lost"
 """Key in Request.meta: how many browsers ended under it."""
+LED = "harvester_led"
+"""Key in the meta of a rendered answer: the browser has followed redirects, and they are told as Scrapy tells them."""
 
 
 def rendering_of(request: Request, site: Site) -> Rendering:
@@ -33,3 +39,16 @@ def rendering_of(request: Request, site: Site) -> Rendering:
             else [str(error)]
         )
         raise UsageError(f"meta['rendering'] of {request.url} cannot be used: {'; '.join(lines)}") from None
+
+
+def forget_answer(request: Request) -> None:
+    """Takes out of meta what the answer of the page before has left there."""
+    request.meta.pop(CAPTURED, None)
+    if request.meta.pop(LED, False):
+        request.meta.pop("redirect_urls", None)
+        request.meta.pop("redirect_times", None)
+
+
+def captured_of(response: Response) -> list[Response]:
+    """What the page captured; nothing of an answer that no browser rendered."""
+    return response.request.meta.get(CAPTURED, []) if response.request else []

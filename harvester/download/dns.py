@@ -1,9 +1,11 @@
 """Looks up the names of hosts: once for all who ask, remembered for a while, in front of the system's own resolver."""
 
 import asyncio
+import contextlib
 import socket
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from threading import Thread
 from time import monotonic
 from typing import NamedTuple
 
@@ -17,24 +19,29 @@ ABSENT_S = 30.0
 FAILED_S = 1.0
 """The same after a look-up that failed, which says nothing of the name."""
 LONGEST_S = 20.0
-"""A look-up that takes longer has failed."""
+"""A look-up that takes longer has failed. What it was queued for does not count."""
 MOST_NAMES = 10_000
 """Names remembered; the oldest goes."""
 AT_ONCE = 16
-"""Look-ups at the same time: names whose servers are slow must not hold up the others."""
+"""Look-ups at the same time, but for those that are slow."""
+SLOW_S = 1.0
+"""A look-up that takes longer is slow, and others need not wait for it."""
+MOST_SLOW = 128
+"""Slow look-ups at the same time; each holds a thread until the system gives up. Of more, others wait for the end."""
 _ABSENT = (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME))
 _NUMERIC = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
 
 Address = tuple[socket.AddressFamily, str]
 LookUp = Callable[[str, socket.AddressFamily], list[Address]]
 """Of a name and the kind of addresses wanted. Blocks. Raises OSError."""
+_Key = tuple[str, socket.AddressFamily]
 
 
 def ask_system(host: str, family: socket.AddressFamily) -> list[Address]:
     """What the system says, which reads its hosts file and asks its name servers."""
     try:
         found = socket.getaddrinfo(host, None, family, socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
-    except UnicodeError:
+    except ValueError:
         raise socket.gaierror(socket.EAI_NONAME, "this cannot be a name") from None
     return [(family, str(address[0])) for family, _, _, _, address in found]
 
@@ -54,9 +61,11 @@ class CachingResolver(AbstractResolver):
     def __init__(self, stats: StatsCollector, look_up: LookUp = ask_system) -> None:
         self._stats = stats
         self._look_up = look_up
-        self._known: dict[tuple[str, int], _Known] = {}
-        self._under_way: dict[tuple[str, int], asyncio.Task[_Known]] = {}
-        self._threads = ThreadPoolExecutor(AT_ONCE, "dns")
+        self._known: dict[_Key, _Known] = {}
+        self._awaited: dict[_Key, asyncio.Task[_Known]] = {}
+        self._places = asyncio.Semaphore(AT_ONCE)
+        self._slow: set[_Key] = set()
+        """Look-ups that gave their place to others. Some are awaited by nobody any more."""
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
@@ -65,9 +74,9 @@ class CachingResolver(AbstractResolver):
         key = (host, family)
         known = self._known.get(key)
         if known is None or known.until < monotonic():
-            task = self._under_way.get(key)
+            task = self._awaited.get(key)
             if task is None:
-                task = self._under_way[key] = asyncio.create_task(self._learn(host, family))
+                task = self._awaited[key] = asyncio.create_task(self._learn(key))
             known = await asyncio.shield(task)  # who gives up does not take it from the others
         if known.error:
             raise socket.gaierror(*known.error)
@@ -77,34 +86,72 @@ class CachingResolver(AbstractResolver):
         ]
 
     async def close(self) -> None:
-        for task in self._under_way.values():
+        for task in self._awaited.values():
             task.cancel()
-        self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def _learn(self, host: str, family: socket.AddressFamily) -> _Known:
-        key = (host, family)
+    async def _learn(self, key: _Key) -> _Known:
         try:
-            known = await self._ask(host, family)
+            if key not in self._slow:  # else the look-up that was given up has not ended yet
+                await self._places.acquire()
+                self._stats.inc_value("harvester/dns/lookups")
+                heard = _in_thread(partial(self._look_up, *key))
+                heard.add_done_callback(partial(self._hear, key))
+                _, silent = await asyncio.wait([heard], timeout=SLOW_S)
+                if silent and len(self._slow) < MOST_SLOW:
+                    self._slow.add(key)
+                    self._places.release()
+                if not silent or (await asyncio.wait(silent, timeout=LONGEST_S - SLOW_S))[0]:
+                    return self._known[key]
+            self._stats.inc_value("harvester/dns/failures")
+            return self._remember(key, _failed(socket.EAI_AGAIN, f"no answer in {LONGEST_S:g} seconds"))
         finally:
-            del self._under_way[key]
+            del self._awaited[key]
+
+    def _hear(self, key: _Key, heard: "asyncio.Future[list[Address]]") -> None:
+        """A look-up has come to its end, in time or not."""
+        if key in self._slow:
+            self._slow.remove(key)
+        else:
+            self._places.release()
+        error = heard.exception()
+        if error is None:
+            self._remember(key, _Known(heard.result(), None, monotonic() + KNOWN_S))
+            return
+        if key in self._awaited:  # else it was counted when it was given up
+            self._stats.inc_value("harvester/dns/failures")
+        number, said = (error.errno, error.strerror) if isinstance(error, OSError) else (None, None)
+        self._remember(key, _failed(number, said or str(error)))
+
+    def _remember(self, key: _Key, known: _Known) -> _Known:
         self._known.pop(key, None)
         self._known[key] = known
         while len(self._known) > MOST_NAMES:
             del self._known[next(iter(self._known))]
         return known
 
-    async def _ask(self, host: str, family: socket.AddressFamily) -> _Known:
-        error: tuple[int | None, str]
-        self._stats.inc_value("harvester/dns/lookups")
-        loop = asyncio.get_running_loop()
+
+def _failed(number: int | None, said: str) -> _Known:
+    return _Known([], (number, said), monotonic() + (ABSENT_S if number in _ABSENT else FAILED_S))
+
+
+def _in_thread(look_up: Callable[[], list[Address]]) -> "asyncio.Future[list[Address]]":
+    """Its result. The thread does not hold up the end of the process, as those of a pool do."""
+    loop = asyncio.get_running_loop()
+    heard: asyncio.Future[list[Address]] = loop.create_future()
+
+    def run() -> None:
         try:
-            async with asyncio.timeout(LONGEST_S):
-                addresses = await loop.run_in_executor(self._threads, self._look_up, host, family)
-        except TimeoutError:
-            error = (socket.EAI_AGAIN, f"no answer in {LONGEST_S:g} seconds")
-        except OSError as failure:
-            error = (failure.errno, failure.strerror or str(failure))
+            answer, error = look_up(), None
+        except Exception as failure:  # noqa: BLE001  told to those who asked
+            answer, error = [], failure
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(tell, answer, error)
+
+    def tell(answer: list[Address], error: Exception | None) -> None:
+        if error:
+            heard.set_exception(error)
         else:
-            return _Known(addresses, None, monotonic() + KNOWN_S)
-        self._stats.inc_value("harvester/dns/failures")
-        return _Known([], error, monotonic() + (ABSENT_S if error[0] in _ABSENT else FAILED_S))
+            heard.set_result(answer)
+
+    Thread(target=run, name="dns", daemon=True).start()
+    return heard

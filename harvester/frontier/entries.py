@@ -85,8 +85,8 @@ class Leased(NamedTuple):
     """How many workers were lost with it."""
     job: str
     site: str
-    probe: bool = False
-    """Whether its site is left alone, and this is one of the few that find out whether it still must be."""
+    probe: int = 0
+    """The trial in which it finds out whether its site must still be left alone; 0: it is no probe."""
 
 
 class Reports(NamedTuple):
@@ -134,6 +134,17 @@ class Change(NamedTuple):
     """For how long the site had been left alone."""
 
 
+class Shut(NamedTuple):
+    """A breaker that is not closed, as workers know it."""
+
+    state: str
+    """open, half_open or held."""
+    trial: int
+    """How often it was half open."""
+    until: float | None
+    """When it may change by itself, in epoch seconds of this machine's clock."""
+
+
 class Stranded(NamedTuple):
     """Parked requests of a site, when nothing else is left."""
 
@@ -165,8 +176,8 @@ class Exchange(NamedTuple):
     """Leases of this worker as Redis has them. When its own number differs, it should `reconcile`."""
     now: float
     """The time at Redis, in epoch seconds."""
-    shut: dict[str, str] | None
-    """Breakers that are not closed -> state. None: as the worker was told before."""
+    shut: dict[str, Shut] | None
+    """Breakers that are not closed. None: as the worker was told before."""
     stranded: list[Stranded]
     """Empty while anything is left that is not parked."""
     changes: list[Change]

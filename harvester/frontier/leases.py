@@ -9,6 +9,7 @@ from scrapy import Request
 from scrapy.exceptions import CloseSpider, IgnoreRequest
 from twisted.python.failure import Failure
 
+from harvester.browser.wishes import forget_answer
 from harvester.ending import Stopped
 from harvester.exceptions import HarvesterError
 from harvester.frontier.entries import Dead, Done, Operation, Release, Skip
@@ -24,7 +25,7 @@ NOT_BEFORE = "harvester_not_before"
 WHY = "harvester_why"
 """Key in Request.meta of a retry: outcome and reason of the try before, and whether it was one (or never sent)."""
 PROBE = "harvester_probe"
-"""Key in Request.meta: its site is left alone, and it finds out whether that must go on."""
+"""Key in Request.meta: the trial in which it finds out whether its site must still be left alone."""
 PARKED = "harvester_parked"
 """Key in Request.meta: it was not sent, since its site is left alone, and goes back as it came."""
 _OURS = (LEASE, NOT_BEFORE, TRIES, WHY, PROBE, PARKED)
@@ -130,6 +131,7 @@ def fresh(request: Request) -> Request:
     """A request that a callback yielded, without what it may have copied from the one it came from."""
     for name in _OURS:
         request.meta.pop(name, None)
+    forget_answer(request)
     if isinstance(request.errback, WatchedErrback):
         request.errback = request.errback.errback
     return request

@@ -23,6 +23,7 @@ from twisted.python.failure import Failure
 
 from harvester.breaker.breakers import Breakers
 from harvester.breaker.notices import Notices
+from harvester.browser.wishes import forget_answer
 from harvester.config import Config, load_config
 from harvester.ending import end
 from harvester.exceptions import HarvesterError
@@ -153,7 +154,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             lease = Lease(leased.id, leased.site)
             request.meta[LEASE] = delivery = f"{next(self._deliveries)}"
             if leased.probe:
-                request.meta[PROBE] = True
+                request.meta[PROBE] = leased.probe
             self._leases[delivery] = lease
             request.errback = WatchedErrback(lease, request.errback)
             return request
@@ -195,6 +196,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         """The same work as another request: a retry says why in its meta, a redirect does not."""
         if isinstance(request.errback, WatchedErrback):
             request.errback = request.errback.errback
+        forget_answer(request)
         meta = request.meta
         meta.pop(LEASE)
         meta.pop(PROBE, None)
@@ -247,7 +249,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
 
     def _tell_breakers(self, request: Request, fate: Operation) -> None:
         if isinstance(fate, (Done, Dead)) and fate.outcome in _PAGES:
-            probe = bool(request.meta.get(PROBE))
+            probe = request.meta.get(PROBE, 0)
             self._traffic.breakers.add_page(load_sites().of(request.url), fate.outcome, probe)
 
     def _on_item_error(self, item: Any, response: Any, failure: Failure) -> None:

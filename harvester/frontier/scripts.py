@@ -16,7 +16,7 @@ class Script(NamedTuple):
     sha: str
 
 
-_WITH_BREAKERS = ("exchange", "breaker_set")
+_WITH_BREAKERS = ("exchange", "breaker_set", "breaker_probe")
 """Scripts that change the breakers of sites."""
 
 

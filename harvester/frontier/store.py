@@ -25,6 +25,7 @@ from harvester.frontier.entries import (
     Push,
     Release,
     Reports,
+    Shut,
     Skip,
     Stranded,
     Told,
@@ -102,10 +103,14 @@ class Frontier(Desk):
             next_due=time.time() + (due_ms - now_ms) / 1000 if due_ms else None,
             held=held,
             now=now_ms / 1000,
-            shut=None if shut is False else dict(shut),
+            shut=None if shut is False else {each[0]: _shut(*each[1:], now_ms) for each in shut},
             stranded=[Stranded(site, number, state, ms / 1000) for site, number, state, ms in stranded],
             changes=[change_of(each) for each in changes],
         )
+
+    async def take_probe(self, breaker: str) -> int:
+        """Makes a request a probe of a tier's breaker: the number of the trial; 0: no further one is wanted now."""
+        return int(await self._run("breaker_probe", breaker))
 
     async def reap(self, worker: str) -> int:
         """Takes the leases of silent workers back; returns how many.
@@ -170,6 +175,10 @@ def _delay_ms(not_before: float) -> int:
     return max(0, int((not_before - time.time()) * 1000)) if not_before else 0
 
 
+def _shut(state: str, trial: int, due_ms: float, now_ms: float) -> Shut:
+    return Shut(state, trial, time.time() + (due_ms - now_ms) / 1000 if due_ms else None)
+
+
 def _bounded(reason: str) -> str:
     return reason[:MOST_REASON].encode("utf-8", "replace").decode()
 
@@ -177,6 +186,6 @@ def _bounded(reason: str) -> str:
 def _leases(rows: list[tuple[str, int, int, int, str, str, int]], payloads: bytes) -> list[Leased]:
     leases, at = [], 0
     for name, size, attempts, deliveries, job, site, probe in rows:
-        leases.append(Leased(name, payloads[at : at + size], attempts, deliveries, job, site, bool(probe)))
+        leases.append(Leased(name, payloads[at : at + size], attempts, deliveries, job, site, probe))
         at += size
     return leases

@@ -75,6 +75,7 @@ class Traffic:
         self._closing = False
         self.breakers = Breakers()
         self.breakers.on_urgent = self._wake.set
+        self.breakers.ask_redis = lambda breaker: patiently(lambda: frontier.take_probe(breaker))
         self._task: asyncio.Task[None] | None = None
         self._failed = False
         self.shared = False
@@ -221,7 +222,7 @@ class Traffic:
         """Requests that were held ready for a site that is left alone now."""
         ready, self._ready = self._ready, deque()
         for leased in ready:
-            if not leased.probe and self.breakers.is_parked(leased.site):
+            if self.breakers.holds_back(leased.site, leased.probe):
                 self.finish(Release(leased.id), leased.id)
             else:
                 self._ready.append(leased)

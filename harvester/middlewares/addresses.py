@@ -1,4 +1,4 @@
-"""Downloader middleware: neither a picture's address nor a redirect leads into a private network."""
+"""Downloader middleware: no request goes where no server can be, and no picture or redirect into a private network."""
 
 from typing import Self
 from urllib.parse import urlsplit
@@ -6,14 +6,16 @@ from urllib.parse import urlsplit
 from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
+from scrapy.utils.httpobj import urlparse_cached
 
-from harvester.addresses import refuse_private
+from harvester.addresses import fault_of, refuse_private
 from harvester.config import Config, load_config
+from harvester.exceptions import AddressError
 from harvester.middlewares.outcome import MEDIA
 
 
 class AddressMiddleware:
-    """Looks at requests for pictures, and at what a redirect to another host made of any request."""
+    """Looks closely at requests for pictures, and at what a redirect to another host made of any request."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -23,6 +25,8 @@ class AddressMiddleware:
         return cls(load_config())
 
     def process_request(self, request: Request) -> None:
+        if request.url.startswith("http") and (fault := fault_of(urlparse_cached(request).netloc)):
+            raise AddressError(fault)
         found_in_data = request.meta.get(MEDIA) or _leads_elsewhere(request)
         if found_in_data and (refusal := refuse_private(request.url, self._config)):
             raise IgnoreRequest(refusal)

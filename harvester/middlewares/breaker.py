@@ -23,7 +23,9 @@ from harvester.signals import outcome_told
 from harvester.sites import load_sites
 
 TIER = "harvester_proxy_tier"
-"""Key in Request.meta: the tier of proxies by which it was sent."""
+"""Key in Request.meta: the tier of proxies by which it leaves, or left."""
+TIER_PROBE = "harvester_tier_probe"
+"""Key in Request.meta: the trial in which it finds out whether that tier is of use again."""
 
 
 class Parked(Stopped):
@@ -49,15 +51,11 @@ class BreakerMiddleware:
     def process_exception(self, request: Request, exception: Exception) -> Request | None:
         return self._back(request) if isinstance(exception, Parked) else None
 
-    def is_open(self, site: str, tier: str = "") -> bool:
-        """Whether the site is left alone, or that tier of proxies is of no use there."""
-        return self.breakers.is_open(site, tier)
-
     def holds_back(self, request: Request) -> bool:
         """Whether the request is one that has to wait."""
-        if LEASE not in request.meta or request.meta.get(PROBE):
+        if LEASE not in request.meta:
             return False
-        return self.breakers.is_parked(load_sites().of(request.url).name)
+        return self.breakers.holds_back(load_sites().of(request.url).name, request.meta.get(PROBE, 0))
 
     @property
     def breakers(self) -> Breakers:
@@ -76,15 +74,15 @@ class BreakerMiddleware:
         if LEASE in request.meta:
             site = load_sites().of(request.url)
             policy = policy_of(site, verdict.outcome)
-            probe = bool(request.meta.get(PROBE))
-            self.breakers.add_try(site, verdict, policy, probe, request.meta.get(TIER, ""))
+            probes = request.meta.get(PROBE, 0), request.meta.get(TIER_PROBE, 0)
+            self.breakers.add_try(site, verdict, policy, probes[0], request.meta.get(TIER, ""), probes[1])
 
     def _on_item(self, item: Any, response: Response | None) -> None:
         request = response.request if response is not None else None
         if request is None or LEASE not in request.meta or not isinstance(item, (Batch, Record)):
             return
         records = item.records if isinstance(item, Batch) else [item]
-        self.breakers.add_records(load_sites().of(request.url), records, bool(request.meta.get(PROBE)))
+        self.breakers.add_records(load_sites().of(request.url), records, request.meta.get(PROBE, 0))
 
 
 class BreakerGate:
@@ -99,9 +97,10 @@ class BreakerGate:
         return cls(crawler)
 
     async def process_request(self, request: Request) -> None:
-        if LEASE not in request.meta or request.meta.get(PROBE):
+        if LEASE not in request.meta:
             return
-        await self._breaker.breakers.settled(load_sites().of(request.url).name)
+        if not request.meta.get(PROBE):
+            await self._breaker.breakers.settled(load_sites().of(request.url).name)
         if self._breaker.holds_back(request):
             raise Parked("its site is left alone")
 

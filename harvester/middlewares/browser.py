@@ -10,7 +10,7 @@ from scrapy.crawler import Crawler
 from harvester.browser.chromium import find_chromium
 from harvester.browser.handler import BROWSER
 from harvester.browser.sign_in import SignIn
-from harvester.browser.wishes import LOST, RENDER, rendering_of
+from harvester.browser.wishes import LOST, RENDER, forget_answer, rendering_of
 from harvester.config import Config, load_config
 from harvester.download.handler import HANDLER
 from harvester.ending import Stopped, end, is_ending
@@ -42,7 +42,7 @@ class BrowserMiddleware:
         return cls(crawler, load_config())
 
     def process_request(self, request: Request) -> None:
-        request.meta.pop("captured", None)  # of the answer from which a callback made this request
+        forget_answer(request)  # of which it is a retry, or from which a callback made it
         if not is_rendered(request):
             if request.meta.get(HANDLER) == BROWSER:
                 del request.meta[HANDLER]

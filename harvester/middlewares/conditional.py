@@ -33,6 +33,7 @@ from harvester.frontier.leases import LEASE
 from harvester.frontier.scheduler import Scheduler
 from harvester.mongodb import connect
 from harvester.outcomes import Outcome, Verdict
+from harvester.outcomes.answer import CONDITIONS
 from harvester.signals import outcome_told
 from harvester.sites import load_sites
 
@@ -50,7 +51,6 @@ LINGER_S = 0.5
 DISTRUST_S = 30.0
 """How long MongoDB is not asked after it failed: pages are then asked for in full."""
 _KEY = "harvester_validated"
-_HEADERS = ("If-None-Match", "If-Modified-Since")
 
 
 class ConditionalMiddleware:
@@ -78,8 +78,11 @@ class ConditionalMiddleware:
         request.meta[_KEY] = key
         known = await self._validators.of(key)
         if known:
-            name, value = (_HEADERS[0], known.get("etag")) if known.get("etag") else (_HEADERS[1], known["modified"])
-            request.headers[name] = value
+            if_none_match, if_modified_since = CONDITIONS
+            if etag := known.get("etag"):
+                request.headers[if_none_match] = etag
+            else:
+                request.headers[if_modified_since] = known["modified"]
             self._stats.inc_value("harvester/conditional/asked")
 
     def _is_wanted(self, request: Request) -> bool:
@@ -89,7 +92,7 @@ class ConditionalMiddleware:
         wanted = meta.get(CONDITIONAL)
         if wanted is None:
             wanted = load_sites().of(request.url).politeness.conditional
-        return bool(wanted) and not any(name in request.headers for name in _HEADERS)
+        return bool(wanted) and not any(name in request.headers for name in CONDITIONS)
 
     def _key(self, request: Request) -> bytes:
         """Whoever asks for the same, to make the same of it."""
@@ -239,7 +242,7 @@ def _is_settled(modified: str, sent: str) -> bool:
 
 
 def _take_off(request: Request) -> None:
-    for name in _HEADERS:
+    for name in CONDITIONS:
         request.headers.pop(name, None)
 
 

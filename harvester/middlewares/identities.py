@@ -7,7 +7,7 @@ answer is there, before any of them sees it. So they are in no queue, redirect, 
 import logging
 import re
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from itertools import count
 from typing import Any, Self
 from urllib.parse import urljoin
@@ -23,6 +23,7 @@ from harvester.ending import Stopped, end
 from harvester.exceptions import HarvesterError, SessionError
 from harvester.frontier.leases import LEASE, NOT_BEFORE, WHY
 from harvester.outcomes import Outcome, Verdict, policy_of
+from harvester.sessions.browser import keepers
 from harvester.sessions.logins import IDENTITY, LOGIN, Logins
 from harvester.sessions.pool import ChainLost, Later, Mark, Place, Pool, Wish
 from harvester.signals import KNOWN_VERDICT, NEXT_TRY, SITE_FILE, NextTry, outcome_told
@@ -39,7 +40,7 @@ BEGUN = "harvester_chain_begun"
 ASKED_AS = "harvester_asked_as"
 """Key in Request.meta: name and generation of the session in which it was sent, and when (epoch seconds)."""
 STORAGE_STATE = "storage_state"
-"""Key in Request.meta: file with the browser's side of an identity that a browser signed in."""
+"""Key in Request.meta: of an identity that a browser signed in, the file of the browser's side, and the generation."""
 MOST_RENEWALS = 2
 """How often a request is repeated because its session had ended."""
 OTHERS_S = 30.0
@@ -74,6 +75,7 @@ class IdentitiesMiddleware:
         connect(self._let_go, signals.request_scheduled)
         connect(self._judge, outcome_told)
         connect(self._save, signals.spider_closed)
+        keepers[crawler] = self._keep
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -83,12 +85,14 @@ class IdentitiesMiddleware:
 
     async def process_request(self, request: Request) -> Request | None:
         self._let_go(request)
+        request.meta.pop(STORAGE_STATE, None)  # of the try before, or of the answer from which a callback made it
         site = self._sites.of(request.url)
         if LOGIN in request.meta:
             self._logins.check(request, site)
             return None
         if site.identities.kind is None or _is_robots(request):
             request.meta.pop(ASKED_AS, None)
+            request.meta.pop(IDENTITY, None)
             if site.identities.kind is None:
                 self._others_at = time.monotonic()
             return None
@@ -107,7 +111,7 @@ class IdentitiesMiddleware:
         request.meta[ASKED_AS] = (*place.mark, time.time())
         request.meta[IDENTITY] = place.identity.proxy_session
         if site.identities.kind == "browser":
-            request.meta[STORAGE_STATE] = str(place.identity.storage_state)
+            request.meta[STORAGE_STATE] = (str(place.identity.storage_state), place.session.generation)
         return None
 
     def _put_on(self, request: Request) -> None:
@@ -140,11 +144,17 @@ class IdentitiesMiddleware:
         place = self._places.get(request.meta.get(_PLACE, 0))
         if place is None:
             return response
-        place.identity.take_in(place.session, response, request)
+        site = self._sites.of(request.url)
+        if response.url == request.url:
+            place.identity.take_in(place.session, response, request)
+        elif self._sites.of(response.url).name == site.name:  # a browser has followed redirects
+            place.identity.take_in(place.session, response, Request(response.url))
         response.headers.pop("Set-Cookie", None)  # it is in the jar, and nobody else's business
         self._let_go(request)
-        table = self._sites.of(request.url).identities
-        if table.expired_url and _leads_to(table.expired_url, response):
+        table = site.identities
+        if table.expired_url and response.url != request.url and re.search(table.expired_url, response.url):
+            request.meta[KNOWN_VERDICT] = (Outcome.SESSION_EXPIRED, "the browser was led to the login page")
+        elif table.expired_url and _leads_to(table.expired_url, response):
             request.meta[KNOWN_VERDICT] = (Outcome.SESSION_EXPIRED, f"HTTP {response.status} to the login page")
             if not request.meta.get("dont_redirect"):
                 request.meta["dont_redirect"] = request.meta[_HELD_BACK] = True
@@ -224,6 +234,14 @@ class IdentitiesMiddleware:
 
     def _count(self, site: Site, event: str) -> None:
         self._crawler.stats.inc_value(f"harvester/identities/{event}/{site.name}")
+
+    def _keep(self, path: str, generation: str, state: dict[str, Any], write: Callable[[], bool]) -> bool:
+        """What a browser's pages made of an identity's storage_state: see sessions.browser.Keep."""
+        for pool in self._pools.values():
+            for identity in pool.identities.values():
+                if str(identity.storage_state) == path:
+                    return identity.keep_storage(generation, state, write)
+        return False
 
     def _save(self) -> None:
         for pool in self._pools.values():

@@ -4,13 +4,14 @@ import logging
 import random
 import time
 from typing import Self
-from urllib.parse import urlsplit
 
 from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.http import Response
 from scrapy.statscollectors import StatsCollector
 
+from harvester.addresses import host_of
+from harvester.browser.wishes import captured_of, rendering_of
 from harvester.ending import Stopped, pause
 from harvester.frontier.leases import LEASE, NOT_BEFORE, TRIES, WHY
 from harvester.outcomes import (
@@ -49,10 +50,10 @@ class OutcomeMiddleware:
         return cls(crawler)
 
     async def process_response(self, request: Request, response: Response) -> Response | Request:
-        self._answered.add(urlsplit(request.url).netloc)
+        self._answered.add(host_of(request.url))
         if request.meta.get("dont_retry"):  # for those who read statuses themselves
             return response
-        verdict = _known(request) or classify(response, request, load_sites().of(request.url))
+        verdict = _known(request) or _judged(request, response)
         if verdict.outcome is Outcome.OK:
             if not request.meta.get(MEDIA):
                 self._stats.inc_value("harvester/pages")
@@ -105,7 +106,7 @@ class OutcomeMiddleware:
     def _again(self, request: Request, verdict: Verdict) -> Request | None:
         """The next try, with the time until which it waits; None when there is none."""
         outcome = verdict.outcome
-        host = urlsplit(request.url).netloc
+        host = host_of(request.url)
         policy = policy_of(load_sites().of(request.url), outcome)
         tries = request.meta.get(TRIES, 0) + 1
         retries = policy.retries
@@ -125,10 +126,34 @@ class OutcomeMiddleware:
         return again
 
 
+async def failed_on_its_way_back(crawler: Crawler, request: Request, error: Exception) -> Request:
+    """What follows from an exception of a `process_response`, which Scrapy tells to no other middleware.
+
+    The next try, or raises: RequestFailed, or the error itself to those who read statuses themselves.
+    """
+    outcomes = crawler.get_downloader_middleware(OutcomeMiddleware)
+    again = await outcomes.process_exception(request, error) if outcomes else None
+    if again is None:
+        raise error
+    return again
+
+
 def _known(request: Request) -> Verdict | None:
     """The verdict of a middleware that knows better."""
     known = request.meta.pop(KNOWN_VERDICT, None)
     return Verdict(Outcome(known[0]), known[1], rule="middleware") if known else None
+
+
+def _judged(request: Request, response: Response) -> Verdict:
+    """The verdict on the answer; on what its page captured, too, when it is wished so."""
+    site = load_sites().of(request.url)
+    verdict = classify(response, request, site)
+    captured = captured_of(response)
+    if not captured or verdict.outcome is not Outcome.OK or not rendering_of(request, site).judge_captured:
+        return verdict
+    last = {answer.url: answer for answer in captured}  # a page may ask again by itself for what failed
+    verdicts = (classify(answer, answer.request, load_sites().of(answer.url)) for answer in last.values())
+    return next((verdict for verdict in verdicts if verdict.outcome is not Outcome.OK), OK)
 
 
 def count(stats: StatsCollector, verdict: Verdict, url: str) -> None:
@@ -137,7 +162,7 @@ def count(stats: StatsCollector, verdict: Verdict, url: str) -> None:
     stats.inc_value(f"harvester/outcomes/{outcome}")
     if outcome is Outcome.OK:
         return
-    host = urlsplit(url).netloc
+    host = host_of(url)
     if policy_of(load_sites().of(url), outcome).error:
         stats.inc_value(f"harvester/errors/{outcome}/{host}")
         stats.set_value(f"harvester/said/{outcome}/{host}", verdict.reason[:200])

@@ -9,6 +9,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Self
 from weakref import WeakKeyDictionary, finalize
 
@@ -22,10 +23,11 @@ from harvester.dashboard.words import duration
 from harvester.ending import Stopped, end, pause
 from harvester.exceptions import HarvesterError, ProxyError
 from harvester.frontier.leases import LEASE, NOT_BEFORE, TRIES, WHY
+from harvester.middlewares.breaker import TIER, TIER_PROBE, BreakerMiddleware
 from harvester.middlewares.identities import CHAIN
-from harvester.outcomes import Outcome, RequestFailed, Verdict, policy_of
+from harvester.outcomes import Outcome, Verdict, policy_of
 from harvester.proxies.accounts import Proxy, proxies_of
-from harvester.proxies.budget import Budgets, Spent, Ticket
+from harvester.proxies.budget import Budgets, BudgetSpent, PassedOver, Spent, Ticket
 from harvester.proxies.exits import Exit, exit_of
 from harvester.proxies.faults import ProxyFault, proxy_fault
 from harvester.proxies.policy import Carried, Standing, Step, is_held_against, standing_of, step_after
@@ -37,15 +39,13 @@ from harvester.sites import Registry, Site, load_sites
 
 logger = logging.getLogger(__name__)
 
-TIER = "harvester_proxy_tier"
-"""Key in Request.meta: the tier by which it leaves, or left."""
 _LEAST = "harvester_proxy_least"
 """Key in Request.meta: the tier by which its next try leaves at least."""
 _ROTATED = "harvester_proxy_rotated"
 _WAYS = {Step.OTHER: NextTry.FREE, Step.STOP: NextTry.NONE}
 _STUCK_BY = {"chain": CHAIN, "account": IDENTITY}
 LEAST_WAIT_S = 1.0
-"""Before a request that found no proxy looks for one again."""
+"""Before a request that found no proxy, or no budget, looks for one again."""
 _HEADERS = 200
 """Bytes of an answer's head beside its headers, and of a request's, that are paid for too."""
 
@@ -102,29 +102,20 @@ class ProxyMiddleware:
     async def process_request(self, request: Request) -> Request | None:
         site = self._sites.of(request.url)
         left_by = request.meta.pop(TIER, None)
+        request.meta.pop(TIER_PROBE, None)
         before = request.meta.pop(_LEAST, left_by)
         if not site.proxying.is_proxied:
             return None
-        while True:
-            ticket = await self._budgets.take(site, before)
-            if isinstance(ticket, Spent):
-                return self._without_budget(request, site, ticket, before)
-            journey = None
-            try:
-                journey = self._journey(request, ticket)
-            finally:
-                if journey is None:
-                    self._budgets.settle(ticket, None)
-            if journey:
-                break
-            wait_s = self._without_proxy(site, ticket.tier)
+        while not isinstance(journey := await self._way_of(request, site, before), Journey):
+            wait_s, reason = journey
             if LEASE in request.meta:
-                return _later(request, wait_s, f"no {ticket.tier} proxy of {site.name} is of use now", before)
+                return _later(request, wait_s, reason, before)
             await pause(self._crawler, wait_s)
-        request.meta[TIER] = ticket.tier.value
+        tier = journey.ticket.tier
+        request.meta[TIER] = tier.value
         self._journeys[request] = journey
         finalize(request, self._settle, journey).atexit = False  # whatever becomes of it, what was taken is put right
-        self._crawler.stats.inc_value(f"harvester/proxies/requests/{site.name}/{ticket.tier}")
+        self._crawler.stats.inc_value(f"harvester/proxies/requests/{site.name}/{tier}")
         return None
 
     def process_response(self, request: Request, response: Response) -> Response:
@@ -137,15 +128,17 @@ class ProxyMiddleware:
                 for name, values in response.headers.items()
             }
             self._note(request, journey, proxy_fault(response.status, headers))
-            if response.request is not None and response.request is not request:  # a browser's is a copy
-                self._journeys[response.request] = journey
-                self._take_off(response.request)
         return response
 
-    def process_exception(self, request: Request, exception: Exception) -> None:
+    def process_exception(self, request: Request, exception: Exception) -> Request | None:
+        if isinstance(exception, BudgetSpent):  # maybe for robots.txt or a login, without which it cannot be sent
+            if LEASE not in request.meta:
+                return None
+            return _later(request, exception.seconds, exception.verdict.reason, request.meta.get(_LEAST))
         journey = self._journeys.get(request)
         if journey and journey.proxy:
             self._note(request, journey, proxy_fault(0, {}, exception))
+        return None
 
     # As a request leaves ----------------------------------------------------------------------------------
 
@@ -170,6 +163,57 @@ class ProxyMiddleware:
         journey = self._journeys.get(request)
         if journey and journey.received is not None:
             journey.received += len(data)
+
+    # Which way ---------------------------------------------------------------------------------------------
+
+    async def _way_of(self, request: Request, site: Site, least: Tier | None) -> Journey | tuple[float, str]:
+        """Of the request, or for how many seconds it waits for one, and why. Raises BudgetSpent."""
+        ticket = await self._take(request, site, least)
+        if isinstance(ticket, PassedOver):
+            return self._without_tier(site, least)
+        if isinstance(ticket, Spent):
+            if ticket.is_final:
+                if least is not None:
+                    request.meta[_LEAST] = least
+                raise self._without_budget(site, ticket)
+            return LEAST_WAIT_S, f"what is left of the budget of {site.name} for proxies is taken by others"
+        journey, may_pass = None, False
+        try:
+            may_pass = await self._may_pass(request, ticket)
+            journey = self._journey(request, ticket) if may_pass else None
+        finally:
+            if journey is None:
+                self._budgets.settle(ticket, None)
+        if journey:
+            return journey
+        if not may_pass:
+            return await self._way_of(request, site, least)  # past that tier
+        return self._without_proxy(site, ticket.tier), f"no {ticket.tier} proxy of {site.name} is of use now"
+
+    async def _take(self, request: Request, site: Site, least: Tier | None) -> Ticket | Spent | PassedOver:
+        """By the tiers whose breaker is not open; what is not of the frontier goes by any when all are."""
+        passed = []
+        if self._breaker and len(site.proxying.tiers) > 1:
+            told = self._breaker.breakers
+            passed = [tier for tier in site.proxying.tiers if told.passes_over(site.name, tier)]
+        ticket = await self._budgets.take(site, least, passed)
+        if isinstance(ticket, PassedOver) and LEASE not in request.meta:
+            ticket = await self._budgets.take(site, least)
+        return ticket
+
+    async def _may_pass(self, request: Request, ticket: Ticket) -> bool:
+        """Whether it may go by the tier: where that is half open it must be one of a few."""
+        if self._breaker is None or LEASE not in request.meta or len(ticket.site.proxying.tiers) == 1:
+            return True
+        trial = await self._breaker.breakers.may_pass(ticket.site.name, ticket.tier)
+        if trial:
+            request.meta[TIER_PROBE] = trial
+        return trial is not None
+
+    @cached_property
+    def _breaker(self) -> BreakerMiddleware | None:
+        """None: the requests are not of the frontier."""
+        return self._crawler.get_downloader_middleware(BreakerMiddleware)
 
     def _journey(self, request: Request, ticket: Ticket) -> Journey | None:
         """None: no proxy of the tier is of use now."""
@@ -230,8 +274,17 @@ class ProxyMiddleware:
         end(self._crawler, error.finish_reason, error.exit_code)
         return Stopped("the crawl is being stopped")
 
-    def _without_budget(self, request: Request, site: Site, spent: Spent, before: str | None) -> Request:
-        """The request waits for the next day where it can; else it is given up."""
+    def _without_tier(self, site: Site, least: Tier | None) -> tuple[float, str]:
+        """For how long a request waits that no tier is left for, and why."""
+        tiers = site.proxying.tiers
+        allowed = tiers[tiers.index(least) :] if least in tiers else tiers
+        assert self._breaker
+        wait_s = self._breaker.breakers.wait_s(site.name, allowed)
+        self._crawler.stats.inc_value(f"harvester/proxies/passed_over/{site.name}")
+        return wait_s, f"the breakers of all tiers of {site.name} are open: {', '.join(allowed)}"
+
+    def _without_budget(self, site: Site, spent: Spent) -> BudgetSpent:
+        """Says so, once."""
         reason = f"the day's budget of {site.name} for proxies is spent: {getattr(site.proxying.budget, spent.what):g} "
         reason += spent.what
         self._crawler.stats.set_value(f"harvester/proxies/spent/{site.name}", spent.what)
@@ -241,9 +294,7 @@ class ProxyMiddleware:
                 reason[0].upper() + reason[1:], duration(spent.seconds, rough=True), site.name,
             )  # fmt: skip
         self._crawler.stats.set_value(f"harvester/waiting/{site.name}", time.time() + spent.seconds)
-        if LEASE not in request.meta:
-            raise RequestFailed(Verdict(Outcome.PROXY, reason), request.meta.get(TRIES, 0) + 1)
-        return _later(request, spent.seconds, reason, before)
+        return BudgetSpent(reason, spent.seconds)
 
     # What came of it --------------------------------------------------------------------------------------
 

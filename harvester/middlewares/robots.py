@@ -20,12 +20,15 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Headers, Response
 from scrapy.http.request import NO_CALLBACK
 
+from harvester.addresses import host_of
 from harvester.ending import Stopped, pause
+from harvester.exceptions import RedirectError
 from harvester.frontier.leases import LEASE, NOT_BEFORE, WHY
 from harvester.middlewares.outcome import OutcomeMiddleware
 from harvester.middlewares.throttle import ThrottleMiddleware, retry_after
 from harvester.outcomes import Outcome, RequestFailed, Verdict, classify_exception
 from harvester.parsers.robots import AI_TOKENS, Robots, Rules, parse_robots, path_of
+from harvester.proxies.budget import BudgetSpent
 from harvester.signals import SITE_FILE
 from harvester.sites import load_sites
 
@@ -91,6 +94,8 @@ class _Origin:
         """Why it could not be read the last time."""
         self.failures = 0
         """In a row."""
+        self.unpaid: BudgetSpent | None = None
+        """Why it was not asked for the last time, if there was no money for a proxy: that says nothing of the site."""
         self.retry_at = 0.0
         self.asked_at = 0.0
         self.asking: asyncio.Task[None] | None = None
@@ -143,7 +148,7 @@ class RobotsMiddleware:
         rule = origin.rules.of(path)
         if rule is not None and not rule.allowed and path != "/robots.txt":
             self._stats.inc_value("harvester/robots/forbidden")
-            host = urlsplit(url).netloc
+            host = host_of(url)
             raise IgnoreRequest(f"robots.txt of {host} forbids {path[:200]}: {rule.text}")
         return None
 
@@ -160,6 +165,8 @@ class RobotsMiddleware:
                 await pause(self._crawler, 0.0)
             elif origin.robots is not None:
                 return None  # the last one that could be read counts meanwhile
+            elif origin.unpaid is not None:
+                raise origin.unpaid.at(origin.retry_at - monotonic())
             else:
                 assert origin.failure
                 waits = request.meta.get(_WAITS, 0) if leased else pauses
@@ -203,12 +210,15 @@ class RobotsMiddleware:
     async def _fetch(self, origin: _Origin) -> None:
         request = site_file(origin.url, "/robots.txt")
         assert self._crawler.engine
+        origin.unpaid = None
         try:
             response = await self._crawler.engine.download_async(request)
         except Stopped:
             pass  # those who wait learn of it by themselves
+        except BudgetSpent as spent:
+            origin.unpaid, origin.retry_at = spent, monotonic() + spent.seconds
         except Exception as error:  # noqa: BLE001  whatever it is, robots.txt was not read
-            if isinstance(error, IgnoreRequest) and "max redirections" in str(error):
+            if isinstance(error, RedirectError):
                 self._learn(origin, b"", None)  # RFC 9309, section 2.3.1.2: as if there were none
             else:
                 self._miss(origin, request, classify_exception(error), None)

@@ -20,6 +20,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import DownloadTimeoutError
 from scrapy.http import Headers, Response
 
+from harvester.browser.wishes import captured_of
 from harvester.config import Config, load_config
 from harvester.ending import CHECK_S, pause
 from harvester.frontier.leases import LEASE, NOT_BEFORE, WHY
@@ -154,7 +155,8 @@ class ThrottleMiddleware:
         turn = request.meta.get(_TURN)
         if turn:
             turns, name = turn
-            self._heed(turns, name, response)
+            refusals = (answer for answer in reversed(captured_of(response)) if answer.status in _REFUSING)
+            self._heed(turns, name, next(refusals, response))
             if turns is self._shared:
                 self._watch(name, request, response.status)
         self._leave(request)  # after the silence has begun, so that no other request slips in

@@ -8,12 +8,12 @@ entry says `honour_opt_outs = "skip"`.
 import asyncio
 from time import monotonic
 from typing import Any, NamedTuple, Self
-from urllib.parse import urlsplit
 
 from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.http import Headers, HtmlResponse, Response
 
+from harvester.addresses import host_of
 from harvester.ending import Stopped
 from harvester.items import Usage
 from harvester.middlewares.outcome import MEDIA
@@ -29,6 +29,7 @@ from harvester.middlewares.robots import (
 from harvester.outcomes import Outcome, RequestFailed, Verdict
 from harvester.parsers.robots import MOST_BYTES
 from harvester.parsers.usage import Signal, SiteFiles, header_signals, html_signals, refuses, usage_of
+from harvester.proxies.budget import BudgetSpent
 from harvester.sites import load_sites
 
 USAGE = "harvester_usage"
@@ -92,7 +93,7 @@ class UsageMiddleware:
     def _refuse(self, request: Request, usage: Usage | None) -> None:
         """Raises RequestFailed when the site does not want the page to be used."""
         if usage and refuses(usage):
-            host = urlsplit(request.url).netloc
+            host = host_of(request.url)
             verdict = Verdict(Outcome.POLICY_DENIED, f"{host} opts out: {'; '.join(usage.signals)[:200]}")
             self._stats.inc_value("harvester/usage/skipped")
             told_of(self._crawler, request, verdict)
@@ -128,6 +129,8 @@ class UsageMiddleware:
             response = await self._crawler.engine.download_async(site_file(origin, path))
         except Stopped:
             raise
+        except BudgetSpent:
+            return None, 0.0  # asked again with the next page; that waits for the same reason
         except Exception:  # noqa: BLE001  whatever it is, nothing is known
             return None, SHORTEST_KEPT_S
         if response.status != 200:
@@ -145,6 +148,13 @@ def _is_old(known: _Known) -> bool:
 
 
 def _texts(headers: Headers) -> dict[str, str]:
-    """Those of the headers that may say something; several of a name joined, as RFC 9110 allows."""
-    names = ("Content-Usage", "X-Robots-Tag", "TDM-Reservation", "TDM-Policy")
-    return {name.lower(): b", ".join(headers.getlist(name)).decode("latin-1") for name in names if name in headers}
+    """Those of the headers that may say something; several of a name joined, as RFC 9110 allows.
+
+    Not so X-Robots-Tag: each has its own robot, whose name counts up to the end of the line.
+    """
+    joints = {"Content-Usage": b", ", "X-Robots-Tag": b"\n", "TDM-Reservation": b", ", "TDM-Policy": b", "}
+    return {
+        name.lower(): joint.join(headers.getlist(name)).decode("latin-1")
+        for name, joint in joints.items()
+        if name in headers
+    }

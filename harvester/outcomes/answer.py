@@ -23,11 +23,18 @@ MOST_ERROR = 64_000
 TAIL = 1024
 """Bytes in which the end of an HTML page stands."""
 
+CONDITIONS = ("If-None-Match", "If-Modified-Since")
+"""Headers of a request for a page only if it changed."""
+
 _BLANK = b"\xef\xbb\xbf \t\r\n"
 """Byte order mark and spaces."""
+_CLOSING = {b"{": b"}", b"[": b"]"}
 
 _title = re.compile(r"<title[^>]{0,200}>([^<]{0,500})", re.IGNORECASE).search
-_may_be_an_error = re.compile(rb'\s*\{\s*"(?:error|errors|code|message|msg|status|success|type)"').match
+_may_be_an_error = re.compile(
+    rb'(?:\xef\xbb\xbf)?\s*\{\s*"(?:error|errors|code|message|msg|status|success|type)"'
+).match
+_begins_like_json = re.compile(rb'(?:\xef\xbb\xbf)?\s*(?:\{\s*"|\[\s*\{\s*")').match
 _asks_for_json = re.compile(
     r"/xrpc/app\.bsky\.|\.json(?:\?|$)|[?&](?:f|format|outputformat)=(?:p?json|geojson)\b", re.IGNORECASE
 ).search
@@ -61,20 +68,36 @@ class Answer:
 
     def _kind(self) -> str:
         """What the body is, by its Content-Type and its first character: json, html, text or other."""
-        said, first = self.content_type, self._first()
+        said, first = self.content_type, self._first
         if b"json" in said:
             return "html" if first == b"<" else "json"
         if b"html" in said:
-            return "html"
+            return "json" if self._looks_like_json else "html"
         if b"text/plain" in said or b"javascript" in said or not said:  # ArcGIS says text/plain of its JSON
-            if first in (b"{", b"["):
+            if self._looks_like_json:
                 return "json"
             return "html" if first == b"<" else "text"
+        if b"octet-stream" in said and self._looks_like_json:
+            return "json"
         return "other"
 
+    @cached_property
     def _first(self) -> bytes:
         """The first character of the body that means something."""
-        return self.body[:64].lstrip(_BLANK)[:1]
+        return self.body[:64].lstrip(_BLANK)[:1] or self.body.lstrip(_BLANK)[:1]
+
+    @cached_property
+    def _last(self) -> bytes:
+        """The last one."""
+        return self.body[-16:].rstrip()[-1:] or self.body.rstrip()[-1:]
+
+    @property
+    def _looks_like_json(self) -> bool:
+        """Whether a body that is not said to be JSON is some all the same: asked for, or by its beginning or end."""
+        closing = _CLOSING.get(self._first)
+        if closing is None:
+            return False
+        return self._last == closing or self.wants_json or _begins_like_json(self.body) is not None
 
     def _error(self) -> ApiError:
         if self.kind != "json" or len(self.body) > MOST_ERROR:
@@ -114,6 +137,8 @@ class Answer:
     @property
     def wants_json(self) -> bool:
         """Whether JSON was asked for."""
+        if self._has_no_body:
+            return False
         if b"json" in self.content_type or _asks_for_json(self.response.url):
             return True
         if self.request is None:
@@ -125,15 +150,26 @@ class Answer:
     def cut_short(self) -> bool:
         """Whether the body ends before its end."""
         body = self.body
+        if self._has_no_body:
+            return False
         if self.kind == "json":
-            first, last = self._first(), body[-16:].rstrip()[-1:]
-            return not first or (first == b"{" and last != b"}") or (first == b"[" and last != b"]")
+            return not self._first or self._last != _CLOSING.get(self._first, self._last)
         if self.response.flags:  # decompressed, rendered or cached: another length than was announced
             return "dataloss" in self.response.flags
         length = header(self.response, b"Content-Length")
-        if length.isdigit() and len(body) < int(length) and (self.request is None or self.request.method != "HEAD"):
+        if length.isdigit() and len(body) < int(length):
             return True
         return self.kind == "html" and bool(self.ending) and self.ending.lower().encode() not in body[-TAIL:].lower()
+
+    @property
+    def conditional(self) -> bool:
+        """Whether the page was asked for only if it changed."""
+        return self.request is None or any(name in self.request.headers for name in CONDITIONS)
+
+    @property
+    def _has_no_body(self) -> bool:
+        """Whether its headers are all that was asked for."""
+        return self.request is not None and self.request.method == "HEAD"
 
     @property
     def bounced(self) -> bool:
@@ -157,7 +193,7 @@ def header(response: Response, name: bytes) -> bytes:
 def read_error(body: bytes) -> ApiError:
     """The error that a JSON body tells of, in the shapes of the APIs that are known; NO_ERROR when it is none."""
     try:
-        told = msgspec.json.decode(body)
+        told = msgspec.json.decode(body.removeprefix(b"\xef\xbb\xbf"))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return NO_ERROR
     if not isinstance(told, dict):

@@ -23,7 +23,7 @@ UNKNOWN_STATUS, UNKNOWN_EXCEPTION, BY_CALLBACK = "unknown-status", "unknown-exce
 MOST_REASON = 300
 """Characters of a reason."""
 _MOST_CAUSES = 5
-_FINE = (200, 206)
+_FINE = (200, 201, 203, 206)
 
 _ssl = re.compile(r" ssl:(default|True|False|None|<[^>]*>) ")
 """What aiohttp puts into its messages, of no use to anyone."""

@@ -89,6 +89,8 @@ class Rule(RuleBase):
     """Whether a redirect led to another page than the one asked for."""
     wants_json: bool | None = None
     cut_short: bool | None = None
+    conditional: bool | None = None
+    """Whether the page was asked for only if it changed."""
 
     @model_validator(mode="after")
     def _has_conditions(self) -> Self:
@@ -142,6 +144,8 @@ class Rule(RuleBase):
             yield lambda answer: answer.wants_json is self.wants_json
         if self.cut_short is not None:
             yield lambda answer: answer.cut_short is self.cut_short
+        if self.conditional is not None:
+            yield lambda answer: answer.conditional is self.conditional
         if self.message:
             yield lambda answer: _has(answer.error.message.lower(), self.message)
         if self.title:

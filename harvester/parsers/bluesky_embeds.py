@@ -26,10 +26,13 @@ _image_cid = re.compile(r"/img/[^/]+/plain/[^/]+/([^/@?]+)").search
 
 def parse_facets(text: str, facets: Any) -> tuple[Facet, ...]:
     """Facets with code-point offsets. Out-of-range, reversed, overlapping and mid-character ones are dropped."""
+    spans = _spans(facets)
+    if len(spans) > 1:
+        spans.sort(key=itemgetter(0))
     position = _code_points(text)
     found = []
     end_of_last = 0
-    for first, last, features in sorted(_spans(facets), key=itemgetter(0)):
+    for first, last, features in spans:
         start, end = position(first), position(last)
         if start is None or end is None or end <= start or start < end_of_last:
             continue
@@ -42,8 +45,9 @@ def parse_facets(text: str, facets: Any) -> tuple[Facet, ...]:
     return tuple(found)
 
 
-def _spans(facets: Any) -> Iterator[tuple[int, int, list[Any]]]:
+def _spans(facets: Any) -> list[tuple[int, int, list[Any]]]:
     """Byte offsets and features of each facet that has them."""
+    spans = []
     for facet in facets if isinstance(facets, list) else ():
         try:
             index, features = facet["index"], facet["features"]
@@ -51,7 +55,8 @@ def _spans(facets: Any) -> Iterator[tuple[int, int, list[Any]]]:
         except (TypeError, KeyError):
             continue
         if type(first) is int and type(last) is int and isinstance(features, list):
-            yield first, last, features
+            spans.append((first, last, features))
+    return spans
 
 
 def _code_points(text: str) -> Callable[[int], int | None]:

@@ -116,7 +116,7 @@ def post(raw: Raw, provenance: Provenance, *, pinned: bool = False) -> Post:
         like_count=view.like_count,
         quote_count=view.quote_count,
         bookmark_count=view.bookmark_count,
-        threadgate=storable(dictionary(view.threadgate, "record")),
+        threadgate=storable(dictionary(view.threadgate, "record")) if view.threadgate else None,
         pinned=pinned,
     )
 

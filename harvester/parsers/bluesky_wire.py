@@ -1,5 +1,6 @@
 """What the AppView and the servers of accounts send, as far as it is read, and how it is decoded."""
 
+import codecs
 from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
@@ -10,6 +11,8 @@ from harvester.exceptions import ParseError
 from harvester.parsers.json_values import MOST_INT
 
 ABSENT = Raw(b"")
+PIECE_BYTES = 32 * 1024
+"""Of an answer, decoded together: what comes of them stays in the processor's cache."""
 Count = Annotated[int, Meta(le=MOST_INT)]
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -208,10 +211,21 @@ T = TypeVar("T")
 def read_page(decode: Callable[[bytes], T], body: bytes) -> T:
     """The answer. Raises ParseError."""
     try:
-        str(body, "utf-8")  # msgspec does not look at the strings it skips, but they are kept in `raw`
+        _require_utf8(body)  # msgspec does not look at the strings it skips, but they are kept in `raw`
         return decode(body)
     except UNREADABLE as error:
         raise ParseError(f"the answer is not what its address promises: {error}") from None
+
+
+def _require_utf8(body: bytes) -> None:
+    """Raises UnicodeDecodeError. Decodes piece by piece: a page at once takes four times as long."""
+    view, at = memoryview(body), 0
+    try:
+        while at < len(view):
+            piece = view[at : at + PIECE_BYTES]
+            at += codecs.utf_8_decode(piece, "strict", at + len(piece) == len(view))[1]
+    except UnicodeDecodeError:
+        str(body, "utf-8")  # counts from the start of the answer
 
 
 def did_of(uri: str) -> str:

@@ -3,8 +3,9 @@
 import re
 from typing import NamedTuple
 
+from harvester.exceptions import ParseError
 from harvester.parsers import bluesky_wire as wire
-from harvester.parsers.json_values import dictionary
+from harvester.parsers.json_values import dictionary, string
 
 MOST_INTENTS = 32
 
@@ -22,6 +23,14 @@ def parse_did_document(body: bytes) -> str | None:
             if isinstance(endpoint, str) and _is_origin(endpoint):
                 return endpoint.rstrip("/")
     return None
+
+
+def parse_resolved(body: bytes) -> str:
+    """The DID in an answer of resolveHandle. Raises ParseError."""
+    did = string(wire.read_page(wire.decode_any, body), "did")
+    if not did:
+        raise ParseError("the answer names no DID")
+    return did
 
 
 def parse_intents(body: bytes) -> dict[str, bool]:

@@ -100,8 +100,9 @@ def problem(kind: str, encoding: str, body: bytes) -> tuple[Problem, frozenset[s
 
 
 def _retry_after(value: str, now: float) -> float | None:
-    """RFC 9110: seconds or a date."""
-    seconds = _number(value)
+    """RFC 9110: seconds or a date. The longest, when servers one behind the other give theirs in seconds."""
+    numbers = [_number(each.strip()) for each in value.split(",")]
+    seconds = None if None in numbers else max(number for number in numbers if number is not None)
     if seconds is None and (at := _epoch_of_date(value)) is not None:
         seconds = at - now
     return None if seconds is None else max(0.0, seconds)

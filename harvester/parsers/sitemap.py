@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from io import BytesIO
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from lxml import etree
 
@@ -22,7 +23,7 @@ MOST_ENTRIES = 50_000
 MOST_LENGTH = 2048
 """Characters of an address; the protocol allows no more."""
 
-_is_address = re.compile(rf"https?://[^\s<>\x00-\x1f]{{1,{MOST_LENGTH - 8}}}", re.IGNORECASE).fullmatch
+_may_be_address = re.compile(rf"https?://[^\s<>\x00-\x1f]{{1,{MOST_LENGTH - 8}}}", re.IGNORECASE).fullmatch
 _is_short_date = re.compile(r"(\d{4})(?:-(\d\d))?").fullmatch
 
 
@@ -36,13 +37,31 @@ class Entry(NamedTuple):
     """Whether it is another sitemap."""
 
 
+def is_address(text: str) -> bool:
+    """Whether it can be asked for: an absolute http(s) address, with a host and a port that make sense."""
+    if not _may_be_address(text):
+        return False
+    try:
+        parts = urlsplit(text)
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
 def parse_sitemap(body: bytes) -> Iterator[Entry]:
-    """Its entries, in their order; those that are no addresses are passed over. Raises ParseError when it is none."""
+    """Its entries, in their order. Raises ParseError when it is none.
+
+    Those that are no addresses are passed over, and so is a sitemap that was listed before.
+    """
     unpacked = _unpack(body).removeprefix(b"\xef\xbb\xbf").lstrip()
-    if unpacked.startswith((b"<", b"\xff\xfe", b"\xfe\xff")):
-        yield from _of_xml(unpacked)
-    else:
-        yield from _of_text(unpacked)
+    is_xml = unpacked.startswith((b"<", b"\xff\xfe", b"\xfe\xff"))
+    sitemaps: set[str] = set()
+    for entry in _of_xml(unpacked) if is_xml else _of_text(unpacked):
+        if entry.is_sitemap:
+            if entry.url in sitemaps:
+                continue
+            sitemaps.add(entry.url)
+        yield entry
 
 
 def _unpack(body: bytes) -> bytes:
@@ -64,7 +83,7 @@ def _of_text(body: bytes) -> Iterator[Entry]:
     count = 0
     for line in body.splitlines():
         address = line.decode("utf-8", "replace").strip()
-        if _is_address(address):
+        if is_address(address):
             yield Entry(address)
             count += 1
             if count == MOST_ENTRIES:
@@ -110,7 +129,7 @@ def _of_xml(body: bytes) -> Iterator[Entry]:
 def _entry(element: Any, is_sitemap: bool) -> Entry | None:
     texts = {_name(child): (child.text or "").strip() for child in element}
     address = texts.get("loc", "")
-    return Entry(address, _date(texts.get("lastmod", "")), is_sitemap) if _is_address(address) else None
+    return Entry(address, _date(texts.get("lastmod", "")), is_sitemap) if is_address(address) else None
 
 
 def _forget(element: Any) -> None:

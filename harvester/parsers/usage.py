@@ -25,6 +25,9 @@ FILE, HEADER, META = 1, 2, 3
 
 _AI_TXT_TOKEN = "spawning-ai"
 _NO_AI = frozenset({"noai", "noimageai"})
+_has_value = re.compile(r"(?:max-|unavailable_after\b)", re.IGNORECASE).match
+"""Directives of X-Robots-Tag and meta robots that are written as `name: value`."""
+_is_robot = re.compile(r"[A-Za-z*][\w.*/-]*").fullmatch
 _meta = re.compile(r"<meta\b([^<>]{1,2000})>", re.IGNORECASE).findall
 _attribute = re.compile(r"""([a-z:-]{1,40})\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'=]+))""", re.IGNORECASE).findall
 
@@ -152,11 +155,12 @@ def parse_tdmrep(body: bytes) -> list[TdmRule]:
 
 
 def header_signals(headers: Mapping[str, str], token: str) -> Iterator[Signal]:
-    """Of an answer's headers; names in lower case, several of a name joined by commas."""
+    """Of an answer's headers; names in lower case, several of a name joined by commas, X-Robots-Tag by newlines."""
     if value := headers.get("content-usage"):
         yield content_usage(value, f"Content-Usage: {value}")
     if value := headers.get("x-robots-tag"):
-        yield from _no_ai(value, "X-Robots-Tag", token)
+        for line in value.split("\n"):
+            yield from _no_ai(line, "X-Robots-Tag", token)
     if signal := tdm(headers.get("tdm-reservation", ""), headers.get("tdm-policy", ""), HEADER, "header"):
         yield signal
 
@@ -185,16 +189,26 @@ def _end_of_head(body: bytes) -> int:
 
 
 def _no_ai(value: str, where: str, token: str) -> Iterator[Signal]:
-    """`noai`, for all robots, for us (`harvester: noai`) or for those who collect training data."""
+    """`noai`, for all robots, for us (`harvester: noai`) or for those who collect training data.
+
+    What is said to a robot holds up to the next robot's name: `otherbot: noindex, max-snippet:-1, harvester: noai`.
+    """
     concerned = True
     whom = {token.lower(), *map(str.lower, AI_TOKENS), "*"}
     for part in value.split(","):
-        name, colon, said = part.partition(":")
-        if colon:
-            concerned = name.strip().lower() in whom
-        word = (said if colon else part).strip().lower()
-        if word in _NO_AI and concerned:
+        name, said = _addressed(part.strip())
+        if name:
+            concerned = name.lower() in whom
+        if said.lower() in _NO_AI and concerned:
             yield Signal(f"{where}: {part.strip()}", training=False)
+
+
+def _addressed(part: str) -> tuple[str, str]:
+    """A robot's name and what it is told. No name: a directive, whose value may have a colon before it and in it."""
+    name, colon, said = part.partition(":")
+    if not colon or not _is_robot(name.rstrip()) or _has_value(name):
+        return "", part
+    return name.rstrip(), said.strip()
 
 
 def _pairs(value: str) -> dict[str, str]:

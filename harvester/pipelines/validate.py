@@ -19,6 +19,8 @@ _encode = msgspec.json.encode
 
 MOST_TEXT_BYTES = 30_000
 """Ten times what Bluesky lets a post have."""
+WEB = ("https://", "http://")
+"""What a web address starts with."""
 
 _varying = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\S*\d\S*|[^\w\s]""")
 
@@ -39,7 +41,8 @@ class ValidatePipeline(SegmentPipeline):
         return cls(crawler, load_config().data_dir / "rejects" / crawler.spider.name)
 
     async def process_batch(self, batch: Batch) -> Batch:
-        counts = Counter([f"records/parsed/{record.KIND}" for record in batch.records])
+        parsed = Counter([record.KIND for record in batch.records])
+        counts = Counter({f"records/parsed/{kind}": count for kind, count in parsed.items()})
         counts.update(f"records/parsed/{reject.kind}" for reject in batch.rejects)
         rejects = list(batch.rejects)
         kept: dict[tuple[str, str], Record] = {}
@@ -51,11 +54,14 @@ class ValidatePipeline(SegmentPipeline):
             if identity in kept:
                 counts[f"records/repeated/{record.KIND}"] += 1
             kept[identity] = record
+        by_type: dict[type[Record], list[Record]] = defaultdict(list)
         for record in kept.values():
-            for name, stat in _fields(type(record)).covered:
-                value = getattr(record, name)
-                if value is not None and value != "":
-                    counts[stat] += 1
+            by_type[type(record)].append(record)
+        for type_, records in by_type.items():
+            for name, stat in _fields(type_).covered:
+                values = [getattr(record, name) for record in records]
+                if count := len(values) - values.count(None) - values.count(""):
+                    counts[stat] += count
         if rejects:
             self._keep(rejects, counts)
         for stat, count in counts.items():
@@ -95,7 +101,7 @@ def problem(record: Record) -> str | None:
             return f"{name} is no account and no at:// address"
     for name in fields.urls:
         url = getattr(record, name)
-        if url and not _is_web_address(url):
+        if url and not url.startswith(WEB):
             return f"{name} is no web address"
     if isinstance(record, Post):
         return _problem_of_post(record)
@@ -111,7 +117,7 @@ def _problem_of_post(post: Post) -> str | None:
         if not 0 <= facet.start < facet.end <= len(post.text):
             return "a facet lies outside the text"
     for url in post.media_urls:
-        if not _is_web_address(url):
+        if not url.startswith(WEB):
             return "a media url is no web address"
     return None
 
@@ -137,10 +143,6 @@ def _fields(kind: type[Record]) -> _Fields:
         urls=tuple(name for name in names if name.endswith("_url")),
         covered=tuple((name, f"coverage/{kind.KIND}/{name}") for name in kind.COVERED),
     )
-
-
-def _is_web_address(url: str) -> bool:
-    return url.startswith(("https://", "http://"))
 
 
 def _size(text: str) -> int:

@@ -7,12 +7,12 @@ under way cannot spend what is not there. A worker that dies has spent what it t
 import asyncio
 import contextlib
 import logging
-from collections.abc import Coroutine
+from collections.abc import Collection, Coroutine
 from dataclasses import dataclass
 from functools import cache, partial
 from hashlib import sha1
 from importlib.resources import files
-from typing import Any
+from typing import Any, Self
 
 from redis.asyncio import Redis, RedisCluster
 from redis.exceptions import NoScriptError, RedisError
@@ -24,6 +24,7 @@ from harvester.ending import Stopped, end, is_ending
 from harvester.exceptions import HarvesterError
 from harvester.frontier.connection import RedisPatience, connect, unavailable
 from harvester.frontier.scripts import Script
+from harvester.outcomes import Outcome, RequestFailed, Verdict
 from harvester.proxies.spec import Tier
 from harvester.sites import Site
 
@@ -59,6 +60,29 @@ class Spent:
     """`requests`, `megabytes` or `usd`."""
     seconds: float
     """Until the next day."""
+    is_final: bool
+    """Whether none of it is for requests under way: they may need less, or give it back."""
+
+
+class BudgetSpent(RequestFailed):
+    """A request that needs a proxy, on a day whose budget is spent. Raised by the proxy middleware.
+
+    It says nothing of the site. A request of the frontier that it is raised for, or for what must be asked before it,
+    waits for the next day.
+    """
+
+    def __init__(self, reason: str, seconds: float) -> None:
+        super().__init__(Verdict(Outcome.PROXY, reason), 1)
+        self.seconds = seconds
+        """Until the next day."""
+
+    def at(self, seconds: float) -> Self:
+        """The same for another request, so many seconds before the next day."""
+        return type(self)(self.verdict.reason, seconds)
+
+
+class PassedOver:
+    """No tier is left."""
 
 
 class Budgets:
@@ -72,8 +96,11 @@ class Budgets:
         self._telling: set[asyncio.Task[None]] = set()
         crawler.signals.connect(self.close, signals.spider_closed)
 
-    async def take(self, site: Site, least: Tier | None) -> Ticket | Spent:
-        """The tier for a request of the site, at least `least`. Raises Stopped when the run ends meanwhile."""
+    async def take(self, site: Site, least: Tier | None, passed: Collection[Tier] = ()) -> Ticket | Spent | PassedOver:
+        """The tier for a request of the site, at least `least`, and none of those that are passed over.
+
+        Raises Stopped when the run ends meanwhile.
+        """
         proxying = site.proxying
         first = proxying.tiers.index(least) if least in proxying.tiers else 0
         budget = proxying.budget
@@ -83,15 +110,17 @@ class Budgets:
             -1 if budget.usd is None else budget.usd,
         )
         again_s = max(1, int(proxying.cheaper_again_s))
-        tiers = [word for tier in proxying.tiers for word in (tier.value, *_prices(site, tier))]
+        tiers = [word for tier in proxying.tiers for word in (tier.value, *_prices(site, tier), int(tier in passed))]
         try:
             answer = await self._run("take", site, first, *limits, UNKNOWN_BYTES, again_s, *tiers)
         except (HarvesterError, RedisError) as error:
             self._give_up(error)
             raise Stopped("the crawl is being stopped") from None
-        index, probe, taken, day, left, spent = answer
+        index, probe, taken, day, left, spent, under_way = answer
+        if index == -2:
+            return PassedOver()
         if index < 0:
-            return Spent(spent.decode() if isinstance(spent, bytes) else spent, float(left))
+            return Spent(spent.decode() if isinstance(spent, bytes) else spent, float(left), is_final=not under_way)
         return Ticket(site, proxying.tiers[index], first > 0, bool(probe), day, taken)
 
     def settle(self, ticket: Ticket, received: int | None) -> None:

@@ -1,6 +1,7 @@
 """Signing in by steps in a browser. The browser itself is another part's; here is what is asked of it."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
@@ -31,6 +32,20 @@ class SignIn(Protocol):
 
 sign_ins: WeakKeyDictionary[Crawler, SignIn] = WeakKeyDictionary()
 """By crawler. The browser part puts itself here when it is opened."""
+
+
+class Keep(Protocol):
+    """What the identities offer to the browser part."""
+
+    def __call__(self, path: str, generation: str, state: dict[str, Any], write: Callable[[], bool]) -> bool:
+        """Has what pages made of an identity's storage_state written to its file, by `write`, and gives its result.
+
+        False, and nothing is written, when the session of this generation has ended, or another login has replaced it.
+        """
+
+
+keepers: WeakKeyDictionary[Crawler, Keep] = WeakKeyDictionary()
+"""By crawler. The identities middleware puts itself here when it is opened."""
 
 
 class BrowserLogin:

@@ -16,8 +16,7 @@ class Jar:
 
     def __init__(self, cookies: list[dict[str, Any]] | None = None) -> None:
         self._jar = CookieJar(DefaultCookiePolicy())
-        for cookie in cookies or ():
-            self._jar.set_cookie(_cookie(cookie))
+        self.take_over(cookies or [])
 
     def put_on(self, request: Request) -> None:
         """Sets the header Cookie, unless it has one."""
@@ -29,6 +28,11 @@ class Jar:
             return False
         self._jar.extract_cookies(response, request)
         return True
+
+    def take_over(self, cookies: list[dict[str, Any]]) -> None:
+        """Those that a browser has now."""
+        for cookie in cookies:
+            self._jar.set_cookie(_cookie(cookie))
 
     def has(self, name: str) -> bool:
         """Whether there is a cookie of this name, with a value."""

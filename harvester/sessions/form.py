@@ -51,6 +51,8 @@ class FormLogin:
         body = urlencode([*values, *own.items()])
         address = urljoin(page.url, (form.action or "").strip() or page.url)
         if form.method == "GET":
+            if self._credentials:
+                raise LoginFailed(f"the form of {self._form.page} would send the password in its address")
             return Request(urlunsplit(urlsplit(address)._replace(query=body)), dont_filter=True)
         headers = {"Content-Type": "application/x-www-form-urlencoded"}
         return Request(address, method="POST", body=body, headers=headers, dont_filter=True)

@@ -5,8 +5,10 @@ import logging
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 from scrapy import Request
@@ -206,14 +208,31 @@ class Identity:
 
     def save(self) -> None:
         """Keeps changed cookies and health, unless another process has a newer session."""
-        lock = FileLock(self._file.kept.lock_path, timeout=0, thread_local=False)
-        try:
-            with lock:
-                stored = self._file.read() if self._file.changed() else self._state
-                if stored.generation == self._state.generation:
-                    self._save()
-        except Timeout:
-            return  # it is being replaced
+        with suppress(Timeout), self._lock():  # while it is locked it is being replaced
+            self.look()
+            if self.session is None or self.session.generation == self._state.generation:
+                self._save()
+
+    def keep_storage(self, generation: str, state: dict[str, Any], write: Callable[[], bool]) -> bool:
+        """What pages made of its storage_state: has `write` write it, gives its result, and takes the cookies over.
+
+        False, and nothing is written, when the session of this generation has ended or was replaced.
+        """
+        with suppress(Timeout), self._lock():
+            self.look()
+            if self.session is None or not self.session.generation == self._state.generation == generation:
+                return False
+            if not write():
+                return False
+            self.session.jar.take_over(state["cookies"])
+            self._unsaved_since = self._unsaved_since or time.time()
+            if not self._table.serial:  # else another process may be at the rest of it, and `end` does it
+                self._save()
+            return True
+        return True  # another process is at it; this one tries again later
+
+    def _lock(self) -> FileLock:
+        return FileLock(self._file.kept.lock_path, timeout=0, thread_local=False)
 
     def _save(self) -> None:
         if self.session is not None:

@@ -16,6 +16,7 @@ from scrapy.http import Response
 from harvester.config import Config
 from harvester.ending import Stopped, pause
 from harvester.exceptions import HarvesterError, UsageError
+from harvester.proxies.budget import BudgetSpent
 from harvester.sessions.browser import BrowserLogin
 from harvester.sessions.credentials import Credentials, credentials_of
 from harvester.sessions.form import FormLogin
@@ -24,7 +25,7 @@ from harvester.sessions.pool import Pool
 from harvester.sessions.recipes import Anonymous, LoginFailed, Recipe
 from harvester.sessions.state import Session
 from harvester.sessions.token import TokenLogin
-from harvester.sites import Site
+from harvester.sites import Site, load_sites
 
 LOGIN = "harvester_login"
 """Key in Request.meta of the requests of a login: the Session in which they are sent."""
@@ -50,11 +51,11 @@ class Logins:
 
     def check(self, request: Request, site: Site) -> None:
         """Raises before the request of a login takes secrets where they do not belong."""
-        parts = urlsplit(request.url)
+        place = _place(request.url)
         if site.name != request.meta[LOGIN_SITE]:
-            raise LoginFailed(f"it leads to {parts.netloc}, which is none of the site's hosts")
-        if parts.scheme == "http" and parts.hostname not in _LOOPBACK and not self._config.allow_private_hosts:
-            raise UsageError(f"The login of {site.name} leads to {parts.netloc} over http; passwords want https.")
+            raise LoginFailed(f"it leads to {place}, which is none of the site's hosts")
+        if _is_open(request.url, self._config):
+            raise UsageError(f"The login of {site.name} leads to {place} over http; passwords want https.")
 
     def _identity(self, site: Site, name: str) -> Identity:
         credentials = credentials_of(name, self._config) if site.identities.signs_in else None
@@ -94,7 +95,7 @@ class Logins:
         assert self._crawler.engine
         try:
             return await self._crawler.engine.download_async(request)
-        except (Stopped, HarvesterError, LoginFailed):
+        except (Stopped, HarvesterError, LoginFailed, BudgetSpent):
             raise
         except Exception as error:  # noqa: BLE001  whatever a download may end with
             raise LoginFailed(f"{type(error).__name__}: {error}") from None
@@ -104,3 +105,22 @@ class Logins:
 
     def _count(self, site: Site, event: str) -> None:
         self._crawler.stats.inc_value(f"harvester/identities/{event}/{site.name}")
+
+
+def refuse_secrets(url: str, site: str, config: Config) -> str:
+    """Why no secret of a site may go to an address; empty when it may."""
+    if load_sites().of(url).name != site:
+        return f"{_place(url)} is none of the hosts of {site}"
+    return f"{_place(url)} is asked over http, and passwords want https" if _is_open(url, config) else ""
+
+
+def _is_open(url: str, config: Config) -> bool:
+    """Whether others may read what goes to an address."""
+    parts = urlsplit(url)
+    return parts.scheme != "https" and parts.hostname not in _LOOPBACK and not config.allow_private_hosts
+
+
+def _place(url: str) -> str:
+    """Of an address what may be shown."""
+    parts = urlsplit(url)
+    return parts.netloc.rpartition("@")[2] or f"{parts.scheme}:"

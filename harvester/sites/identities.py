@@ -81,8 +81,20 @@ class Browser(Part):
     """Steps that a browser takes. For kind = "browser"."""
 
     steps: tuple[dict[str, str | int | float], ...] = Field(min_length=1)
-    """In the words of the browser part. `{user}` and `{password}` stand for the credentials."""
+    """In the words of the browser part. In a `value`, `{user}` and `{password}` stand for the credentials."""
     success: Sign
+
+
+    @field_validator("steps")
+    @classmethod
+    def _secrets_are_typed_only(
+        cls, steps: tuple[dict[str, str | int | float], ...]
+    ) -> tuple[dict[str, str | int | float], ...]:
+        for number, step in enumerate(steps, 1):
+            for key, value in step.items():
+                if key != "value" and isinstance(value, str) and ("{user}" in value or "{password}" in value):
+                    raise ValueError(f"step {number}: credentials stand in a `value` only, not in `{key}`")
+        return steps
 
 
 class Check(Part):

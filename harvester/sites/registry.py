@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
-from harvester.config import load_config
+from harvester.config import Config, load_config
 from harvester.exceptions import UsageError
-from harvester.sites.site import Site
+from harvester.sites.site import MOST_NAME, Site
 
 MOST_KNOWN = 10_000
 """Unregistered hosts whose entry is kept; a crawl of pictures meets many hosts."""
@@ -36,7 +36,10 @@ class Registry:
 
     def of(self, url: str) -> Site:
         """The site of an address: registered, or its host with all defaults."""
-        host = urlsplit(url).netloc.rpartition("@")[2].lower()
+        try:
+            host = urlsplit(url).netloc.rpartition("@")[2].lower()[:MOST_NAME]
+        except ValueError:
+            host = ""  # it is no address, and is refused where it is to be asked
         site = self._met.get(host)
         if site is None:
             if len(self._met) >= MOST_KNOWN:
@@ -56,8 +59,13 @@ class Registry:
 
 @lru_cache(maxsize=1)
 def load_sites() -> Registry:
+    """The sites of this process."""
+    return read_sites(load_config())
+
+
+def read_sites(config: Config) -> Registry:
     """The packaged entries and those of HARVESTER_SITES_DIR. Raises UsageError that names file, site and key."""
-    folder = load_config().sites_dir
+    folder = config.sites_dir
     if folder is not None and not folder.is_dir():
         raise UsageError(f"HARVESTER_SITES_DIR: there is no folder {folder}.")
     roots: list[Traversable | Path] = [files("harvester.sites"), *([folder] if folder else [])]

@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from harvester.sites.part import Part
 
-_ACTIONS = ("open", "wait_for", "click", "fill", "scroll", "until", "pause_s")
+_ACTIONS = ("open", "wait_for", "click", "fill", "scroll", "until", "captured", "pause_s")
 
 Selector = Annotated[str, Field(min_length=1, max_length=500)]
 """A CSS selector."""
@@ -29,6 +29,9 @@ class Step(Part):
     """So many screens down; or to the end, until the page grows no more."""
     until: Selector | None = None
     """Scrolls until it is there."""
+    captured: Annotated[str, Field(min_length=1, max_length=500)] | None = None
+    """Scrolls until the last captured answer with an address like this, `*` for anything, is the last of its list: JSON
+    without a `cursor`; or until what was captured last is an error."""
     pause_s: float | None = Field(None, ge=0, le=60)
     most: int = Field(200, ge=1, le=10_000)
     """The most screens that `scroll = "end"` and `until` go down."""
@@ -66,6 +69,8 @@ class Rendering(Part):
     """Done in this order when the page has loaded."""
     capture: tuple[Annotated[str, Field(min_length=1, max_length=500)], ...] = ()
     """Addresses, with `*` for anything, whose XHR and fetch answers the callback gets in response.meta["captured"]."""
+    judge_captured: bool = False
+    """Whether the page has the outcome of the answers that it captured, where one of them is not ok."""
     most_captured: int = Field(500, ge=1, le=10_000)
     """The most answers that a page may give so; scrolling ends there."""
     most_captured_mb: float = Field(32.0, gt=0)
@@ -85,3 +90,9 @@ class Rendering(Part):
     """Whether typing and scrolling take the time that a person takes."""
     timeout_s: float = Field(45.0, gt=0, le=600)
     """Seconds that a page may take, with its steps."""
+
+    @model_validator(mode="after")
+    def _captures(self) -> "Rendering":
+        if not self.capture and any(step.captured is not None for step in self.steps):
+            raise ValueError("a step `captured` sees what `capture` names; name something there")
+        return self

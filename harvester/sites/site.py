@@ -11,11 +11,14 @@ from harvester.sites.proxying import Proxying
 from harvester.sites.rendering import Rendering
 from harvester.sites.transport import Transport
 
+MOST_NAME = 260
+"""Characters of a site's name: a host name and its port have no more."""
+
 
 class Site(Part):
     """A county, a network, an API. All that is not written in its entry has the default of its table."""
 
-    name: str = Field(min_length=1, max_length=100)
+    name: str = Field(min_length=1, max_length=MOST_NAME)
     """Its key in the frontier, the throttle, the breaker and in stats. Of an unregistered host: the host."""
     hosts: tuple[str, ...] = Field(min_length=1)
     """`example.org`, `example.org:8080`, or `*.example.org` for all hosts below it."""

@@ -1,7 +1,6 @@
 """Harvests a slice of Bluesky: accounts around the seeds, who follows whom, posts, threads, lists."""
 
 from collections.abc import AsyncIterator, Iterable, Iterator
-from functools import partial
 from typing import Any, Self
 
 from pymongo.asynchronous.database import AsyncDatabase
@@ -36,6 +35,7 @@ from harvester.spiders.bluesky_chains import Chains
 from harvester.spiders.bluesky_entries import parse_entry
 from harvester.spiders.bluesky_serving import Serving
 from harvester.spiders.bluesky_threads import Threads
+from harvester.spiders.bluesky_web import WebAccounts, WebChains
 from harvester.spiders.seeds import BadSeed
 
 PROFILES_A_CALL = 25
@@ -55,7 +55,7 @@ ABSENCES = (Outcome.TIMEOUT, Outcome.DNS, Outcome.NETWORK, Outcome.MAINTENANCE, 
 
 
 class BlueskySpider(HarvesterSpider):
-    """Harvests accounts of Bluesky (public.api.bsky.app, plc.directory, and the accounts' own servers).
+    """Harvests accounts of Bluesky (public.api.bsky.app or bsky.app, plc.directory, and the accounts' own servers).
 
     Caveats: the network's own counts exceed its lists, which leave out suspended accounts; likes come with
     history=records or car only. Arguments: see `harvester spiders show bluesky`.
@@ -104,9 +104,11 @@ class BlueskySpider(HarvesterSpider):
     def work_on(self, arguments: BlueskyArguments) -> None:
         """From now on it is the crawl with these arguments."""
         self.arguments = arguments
-        self.service = arguments.service
-        self.accounts = Accounts(self)
-        self.chains = Chains(self)
+        by_browser = arguments.via == "browser"
+        self.service = arguments.web if by_browser else arguments.service
+        """Who is asked: the AppView, with a login the account's own server, or the web client."""
+        self.accounts = WebAccounts(self) if by_browser else Accounts(self)
+        self.chains = WebChains(self) if by_browser else Chains(self)
         self.threads = Threads(self)
         self.ledger = self.ledger_of(arguments)
 
@@ -178,7 +180,13 @@ class BlueskySpider(HarvesterSpider):
         await self.ledger.skip_rest()
 
     async def open_crawl(self) -> None:
-        self.service = await account_origin(self.crawler) or self.service
+        if self.arguments.via == "api":
+            self.service = await account_origin(self.crawler) or self.service
+        elif self.config.bluesky_identifier:
+            self.logger.warning(
+                "The login of HARVESTER_BLUESKY_IDENTIFIER is not used with via=browser: who signs in on a web page is "
+                "told by the entry of its site, see docs/bluesky.md"
+            )
         await self.ledger.open()
         self.crawl_id = self.ledger.crawl
         if self.arguments.honour_opt_outs:
@@ -202,9 +210,8 @@ class BlueskySpider(HarvesterSpider):
         if dids:
             await self.ledger.confirm([SeedEnded(did, did) for did in dids])
         if handles := [seed for seed in seeds if not seed.startswith("did:")]:
-            yield self.accounts.ask_profiles(
-                handles, partial(self.accounts.read_seeds, handles), partial(self.accounts.fail_seeds, handles)
-            )
+            for request in self.accounts.begin_seeds(handles):
+                yield request
         if self.ledger.lists_in_flight() <= ACCOUNTS_AT_ONCE - ACCOUNTS_A_CLAIM:
             for account in await self.ledger.next_open(ACCOUNTS_AT_ONCE - self.ledger.lists_in_flight()):
                 for request in self.chains.begin(account):
@@ -215,11 +222,8 @@ class BlueskySpider(HarvesterSpider):
             if purged:
                 await self.ledger.confirm([Ended(did, "skipped", "purged") for did in purged])
             if wanted := {account.did: account for account in accounts if account.did not in purged}:
-                yield self.accounts.ask_profiles(
-                    list(wanted),
-                    partial(self.accounts.read_profiles, wanted),
-                    partial(self.accounts.fail_profiles, list(wanted)),
-                )
+                for request in self.accounts.begin(wanted):
+                    yield request
         if self.ledger.threads_in_flight() <= THREADS_AT_ONCE - THREADS_A_CLAIM:
             for uri in await self.ledger.next_threads(THREADS_AT_ONCE - self.ledger.threads_in_flight()):
                 yield self.threads.begin(uri)
@@ -320,6 +324,8 @@ class BlueskySpider(HarvesterSpider):
 
     def leave_alone(self, verdict: Verdict) -> CloseSpider:
         """The end of a run whose service refuses, cannot be reached, or is none; the work stays queued."""
+        by_browser = self.arguments.via == "browser"
+        kind, argument = ("web client", "-a web=...") if by_browser else ("API", "-a service=...")
         if verdict.outcome in REFUSALS:
             reason, what = "blocked", "refuses to answer"
             advice = "Wait before you continue the crawl, and ask for less (HARVESTER_REQUESTS_PER_SECOND)."
@@ -327,10 +333,10 @@ class BlueskySpider(HarvesterSpider):
             reason, what = "unreachable", "no longer answers" if self.answered else "cannot be reached"
             advice = "Is this machine online? The same command continues."
             if not self.answered:
-                advice = "Is its address right (-a service=...), and this machine online? The same command continues."
+                advice = f"Is its address right ({argument}), and this machine online? The same command continues."
         else:
-            reason, what = "unusable", "does not answer as the Bluesky API does"
-            advice = "Is it the address of an AppView (-a service=...)?"
+            reason, what = "unusable", f"does not answer as the Bluesky {kind} does"
+            advice = f"Is it the address of {'a web client' if by_browser else 'an AppView'} ({argument})?"
         return self.stop(reason, f"{self.service} {what} ({verdict.reason}). {advice}", exit_code=7)
 
     def on_spider_error(self, failure: Failure, response: Response | Failure | None) -> None:

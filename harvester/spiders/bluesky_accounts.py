@@ -32,6 +32,10 @@ class Accounts:
 
     # Seeds ------------------------------------------------------------------------------------------------
 
+    def begin_seeds(self, handles: list[str]) -> Iterator[Request]:
+        """Requests that find out whose handles they are."""
+        yield self.ask_profiles(handles, partial(self.read_seeds, handles), partial(self.fail_seeds, handles))
+
     def ask_profiles(self, actors: list[str], read: Read, fail: Fail) -> Request:
         return self._spider.ask_service(
             "app.bsky.actor.getProfiles", [("actors", actor) for actor in actors], read, fail
@@ -71,6 +75,11 @@ class Accounts:
             yield SeedEnded(handle, None, f"{verdict.outcome}: {verdict.reason}", later)
 
     # Profiles ---------------------------------------------------------------------------------------------
+
+    def begin(self, accounts: dict[str, Account]) -> Iterator[Request]:
+        """Requests for the profiles of accounts, by DID."""
+        dids = list(accounts)
+        yield self.ask_profiles(dids, partial(self.read_profiles, accounts), partial(self.fail_profiles, dids))
 
     def read_profiles(self, accounts: dict[str, Account], response: Response) -> Iterator[Output]:
         parsed = parse.parse_profiles(response.body, self._spider.provenance(response))

@@ -4,7 +4,7 @@ import re
 from datetime import UTC, date, datetime, time
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, PrivateAttr, field_validator, model_validator
+from pydantic import BeforeValidator, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
 from harvester.spiders.base import SpiderArguments
 from harvester.spiders.seeds import Seeds
@@ -85,7 +85,11 @@ class BlueskyArguments(SpiderArguments):
         None, description="only posts before then (date or time, UTC)"
     )
     media: YesOrNo = Field(True, description="whether pictures are fetched: yes or no")
+    via: Literal["api", "browser"] = Field(
+        "api", description="whether the API is asked, or a browser shows the pages of the web client"
+    )
     service: str = Field("https://public.api.bsky.app", description="the AppView to ask")
+    web: str = Field("https://bsky.app", description="the web client that a browser shows")
     honour_opt_outs: YesOrNo = Field(
         True, description="whether accounts that declared not to want this are left out: yes or no"
     )
@@ -106,12 +110,13 @@ class BlueskyArguments(SpiderArguments):
             raise ValueError("name at least one")
         return tuple(part for part in PARTS if part in value)
 
-    @field_validator("service")
+    @field_validator("service", "web")
     @classmethod
-    def _origin(cls, value: str) -> str:
+    def _origin(cls, value: str, info: ValidationInfo) -> str:
         address = _server.fullmatch(value)
         if not address:
-            raise ValueError("the address of a server, like https://public.api.bsky.app")
+            assert info.field_name
+            raise ValueError(f"the address of a server, like {cls.model_fields[info.field_name].default}")
         return f"{(address['scheme'] or 'https://').lower()}{address['host'].lower()}"
 
     @model_validator(mode="after")
@@ -120,6 +125,10 @@ class BlueskyArguments(SpiderArguments):
             raise ValueError("since must be before until")
         if "threads" in self.collect and "posts" not in self.collect:
             raise ValueError("collect: threads are found through posts; ask for posts too")
+        if self.via == "browser" and self.history != "appview":
+            raise ValueError(f"history: {self.history} is no page of the web client; it needs via=api")
+        if self.via == "browser" and (parts := [part for part in self.collect if part in ("threads", "lists")]):
+            raise ValueError(f"collect: {' and '.join(parts)} cannot be read by a browser; they need via=api")
         self._seeds = Seeds(self.seeds)
         return self
 
@@ -128,5 +137,5 @@ class BlueskyArguments(SpiderArguments):
         return self._seeds
 
     def identity(self) -> dict[str, Any]:
-        """What tells one harvest from another: all arguments, with the seeds' digest for a file's name."""
-        return self.model_dump(mode="json") | {"seeds": self._seeds.digest()}
+        """What tells one harvest from another: not the way to it; and the seeds' digest for a file's name."""
+        return self.model_dump(mode="json", exclude={"via", "web"}) | {"seeds": self._seeds.digest()}

@@ -11,7 +11,7 @@ from harvester.addresses import refuse_private
 from harvester.middlewares.robots import origin_of
 from harvester.outcomes import Outcome, verdict_of
 from harvester.parsers.robots import parse_robots
-from harvester.parsers.sitemap import Entry, parse_sitemap
+from harvester.parsers.sitemap import Entry, is_address, parse_sitemap
 from harvester.sites import load_sites
 from harvester.spiders.base import HarvesterSpider
 
@@ -55,12 +55,13 @@ class SitemapSpider(HarvesterSpider, ABC):
     def sitemaps_unnamed(self, failure: Failure) -> Iterator[Request]:
         """A site without robots.txt may have a sitemap all the same."""
         assert failure.value
-        if verdict_of(failure.value).outcome in (Outcome.NOT_FOUND, Outcome.GONE):
+        if verdict_of(failure.value).outcome in (Outcome.NOT_FOUND, Outcome.GONE, Outcome.EMPTY):
             yield from self._sitemaps(failure.request.cb_kwargs["origin"], [])  # type: ignore[attr-defined]
 
     def _sitemaps(self, origin: str, named: list[str]) -> Iterator[Request]:
         site = load_sites().of(origin).name
-        for address in dict.fromkeys(named) if named else [f"{origin}/sitemap.xml"]:
+        addresses = [each if "://" in each else f"{origin}/{each.lstrip('/')}" for each in named]
+        for address in dict.fromkeys(addresses) if named else [f"{origin}/sitemap.xml"]:
             if request := self._sitemap(Entry(address, is_sitemap=True), site, level=1):
                 yield request
 
@@ -83,7 +84,8 @@ class SitemapSpider(HarvesterSpider, ABC):
     def _sitemap(self, entry: Entry, site: str, level: int) -> Request | None:
         """It may lie on another host, as those of many sites do, but not in a private network."""
         is_elsewhere = load_sites().of(entry.url).name != site
-        if level > MOST_LEVELS or (is_elsewhere and refuse_private(entry.url, self.config)):
+        refused = is_elsewhere and refuse_private(entry.url, self.config)
+        if level > MOST_LEVELS or refused or not is_address(entry.url):
             self.crawler.stats.inc_value("harvester/sitemaps/elsewhere")
             return None
         return Request(

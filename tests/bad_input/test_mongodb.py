@@ -1,14 +1,11 @@
-"""A MongoDB that is not there, refuses, or goes away: a pause when it can be one, else exit code 3 or 4."""
+"""A MongoDB that is not there or refuses: exit code 3. One that goes away is in tests/crash/test_outage.py."""
 
-import signal
 from collections.abc import Callable
 
 import pytest
 
-from tests.bad_input.command import Answer, Place, begun
-from tests.crash.harvest import Harvest, documents, fates, stored
+from tests.bad_input.command import Answer, Place
 from tests.crash.mongod import Mongod
-from tests.crash.nothing_lost import untruths
 from tests.sandbox.process import Sandbox
 
 REMEDY = "Check HARVESTER_MONGODB_URI and that the server runs, or unset it"
@@ -63,18 +60,3 @@ def test_a_mongodb_that_refuses_is_named_without_the_password(place: Place, site
             assert "very-wrong" not in answer.text
             assert answer.is_for_people(), answer.text
             assert answer.code == 3, answer.text
-
-
-def test_a_mongodb_that_goes_away_is_waited_for(place: Place, site: Sandbox, free_port: int) -> None:
-    with Mongod(place.folder / "mongodb", free_port) as server, server.client() as client:
-        database = client["gone"]
-        harvest = Harvest(site, place.folder / "crawl", server.uri, database.name)
-        with begun(harvest):
-            assert harvest.running_until(lambda: documents(database) > 100), harvest.said
-            server.end(signal.SIGKILL)
-            assert harvest.running_until(lambda: "the crawl pauses until it is back" in harvest.said), harvest.said
-            server.start()
-            assert harvest.wait() == 0, harvest.said
-        assert "MongoDB is back; the crawl goes on" in harvest.said
-        assert Answer(0, harvest.said).is_for_people(), harvest.said
-        assert untruths(site, stored(database), fates(database)["accounts"]) == []

@@ -8,6 +8,7 @@ import pytest
 from harvester.frontier.entries import Dead, Done, Release
 from harvester.frontier.store import Frontier
 from harvester.outcomes import Outcome
+from harvester.proxies.spec import Tier
 from harvester.sites.breaking import Breaking
 from tests.breaker.worker import QUICK, Worker
 from tests.frontier.pushes import push
@@ -109,8 +110,7 @@ async def test_an_event_leads_where_the_table_says(frontier: Frontier, state: st
     await EVENTS[event](worker)
     after = LEADS_TO.get((state, event), state)
     assert await worker.state() == after
-    assert worker.breakers.is_open("s") == (after != "closed")
-    assert worker.breakers.is_parked("s") == (after != "closed")
+    assert worker.breakers.holds_back("s") == (after != "closed")
     status = await frontier.status()
     assert status.parked + status.ready + status.leased == 10
     assert (status.ready if after != "closed" else status.parked) == 0
@@ -126,12 +126,12 @@ async def test_time_lets_probes_out_and_nothing_else_does(frontier: Frontier) ->
     await worker.exchange()
     assert await worker.state() == "half_open"
     probes = await other.lease(10)
-    assert [lease.probe for lease in probes] == [True, True]
+    assert [lease.probe for lease in probes] == [1, 1]
     assert await worker.lease(10) == []
     other.see(Outcome.OK, 2, probe=True)
     await other.exchange([Done(lease.id) for lease in probes])
     rest = await worker.lease(10)
-    assert [lease.probe for lease in rest] == 8 * [False]
+    assert [lease.probe for lease in rest] == 8 * [0]
     assert {lease.attempts for lease in rest} == {0}
     assert {lease.deliveries for lease in rest} == {0}
 
@@ -174,6 +174,95 @@ async def test_one_request_is_probe_enough_when_there_are_no_others(frontier: Fr
     await _time(worker)
     await _probes(worker, Outcome.OK)
     assert await worker.state() == "closed"
+
+
+# Late answers ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("left", [0, 10])
+@pytest.mark.parametrize("late", [Outcome.BLOCKED, Outcome.OK])
+async def test_answers_to_requests_that_were_sent_before_decide_nothing(
+    frontier: Frontier, late: Outcome, left: int
+) -> None:
+    worker = Worker(frontier, "worker-1")
+    await worker.exchange([push(number, site="s") for number in range(10 + left)])
+    await worker.lease(10)
+    await _many_refusals(worker)
+    await _time(worker)
+    assert await worker.state() == "half_open"
+    worker.see(late, 10)
+    await worker.exchange()
+    assert await worker.state() == "half_open"
+    assert [change.after for change in worker.changes] == ["open", "half_open"]
+
+
+@pytest.mark.parametrize("late", [Outcome.BLOCKED, Outcome.OK])
+async def test_a_probe_of_an_earlier_trial_decides_nothing(frontier: Frontier, late: Outcome) -> None:
+    worker = Worker(frontier, "worker-1")
+    await worker.exchange([push(number, site="s") for number in range(10)])
+    await _many_refusals(worker)
+    await _time(worker)
+    await worker.lease(10)
+    worker.see(Outcome.BLOCKED, probe=True)  # the other probe is slow
+    await worker.exchange()
+    assert await worker.state() == "open"
+    await asyncio.sleep(0.25)
+    await worker.exchange()
+    assert await worker.state() == "half_open"
+    worker.see(late, 2, probe=True)
+    await worker.exchange()
+    assert await worker.state() == "half_open"
+    await _probes(worker, Outcome.OK, Outcome.OK)
+    assert await worker.state() == "closed"
+
+
+async def test_a_lost_probe_that_was_all_there_is_neither_opens_it_nor_keeps_it_half_open(frontier: Frontier) -> None:
+    """Its worker was killed; nothing is parked, and answers of other requests come in."""
+    frontier = Frontier(frontier._redis, frontier.spider, lease_timeout_s=0.3)
+    worker = Worker(frontier, "worker-1")
+    await worker.exchange([push(1, site="s")])
+    await _many_refusals(worker)
+    await _time(worker)
+    assert len(await worker.lease(10)) == 1
+    for _ in range(3):
+        await asyncio.sleep(0.15)
+        worker.see(Outcome.OK)
+        await worker.exchange()
+        assert await worker.state() == "half_open"
+    await frontier.leave("worker-1")  # as a reaper does for it
+    (again,) = await worker.lease(10)
+    assert again.probe
+    worker.see(Outcome.OK, probe=True)
+    await worker.exchange([Done(again.id)])
+    assert await worker.state() == "closed"
+
+
+async def test_a_probe_is_held_back_when_its_trial_is_over(frontier: Frontier) -> None:
+    """Another probe failed, or a person holds the site, while it waited for its turn."""
+    worker = Worker(frontier, "worker-1")
+    await worker.exchange([push(number, site="s") for number in range(10)])
+    await _many_refusals(worker)
+    await _time(worker)
+    probe, _ = await worker.lease(10)
+    assert not worker.breakers.holds_back("s", probe.probe)
+    await _by_hand(worker, "held")
+    assert worker.breakers.holds_back("s", probe.probe)
+    await _by_hand(worker, "closed")
+    assert not worker.breakers.holds_back("s", probe.probe)
+
+
+async def test_what_a_person_holds_stays_held_whatever_is_seen(frontier: Frontier) -> None:
+    worker = Worker(frontier, "worker-1")
+    await worker.exchange([push(number, site="s") for number in range(10)])
+    await _many_refusals(worker)
+    await _time(worker)
+    await worker.lease(10)
+    await _by_hand(worker, "held")
+    for outcome in (Outcome.OK, Outcome.BLOCKED):
+        worker.see(outcome, 20)
+        worker.see(outcome, 2, probe=True)
+        await _time(worker)
+        assert await worker.state() == "held"
 
 
 async def test_a_ratio_of_failures_opens_it_when_there_were_enough_tries(frontier: Frontier) -> None:
@@ -302,31 +391,111 @@ async def test_a_request_that_fails_again_and_again_is_given_up_at_last(frontier
 # Tiers ----------------------------------------------------------------------------------------------------
 
 
-async def test_a_tier_of_proxies_has_a_breaker_of_its_own_and_parks_nothing(frontier: Frontier) -> None:
-    worker = Worker(frontier, "worker-1")
-    proxying = worker.site.proxying.model_copy(update={"tiers": ("datacenter", "residential")})
-    worker.site = worker.site.model_copy(update={"proxying": proxying})
-    await worker.exchange([push(1, site="s")])
-    worker.see(Outcome.BLOCKED, 5, tier="datacenter")
+@pytest.fixture
+async def workers(frontier: Frontier) -> list[Worker]:
+    """Two at a site that may be asked by two tiers of proxies; `datacenter` is refused."""
+    both = [Worker(frontier, name) for name in ("worker-1", "worker-2")]
+    proxying = both[0].site.proxying.model_copy(update={"tiers": (Tier.DATACENTER, Tier.RESIDENTIAL)})
+    for worker in both:
+        worker.site = worker.site.model_copy(update={"proxying": proxying})
+    await both[0].exchange([push(1, site="s")])
+    both[0].see(Outcome.BLOCKED, 5, tier="datacenter")
+    for worker in both:
+        await worker.exchange()
+    return both
+
+
+async def _passed_over(worker: Worker) -> list[bool]:
     await worker.exchange()
-    assert worker.breakers.is_open("s", "datacenter")
-    assert not worker.breakers.is_open("s", "residential")
-    assert not worker.breakers.is_open("s")
+    return [worker.breakers.passes_over("s", tier) for tier in ("datacenter", "residential")]
+
+
+async def test_a_tier_that_is_refused_is_passed_over_by_all_workers_and_parks_nothing(
+    frontier: Frontier, workers: list[Worker]
+) -> None:
+    assert [await _passed_over(worker) for worker in workers] == [[True, False]] * 2
+    assert await workers[1].breakers.may_pass("s", "datacenter") is None
+    assert await workers[1].breakers.may_pass("s", "residential") == 0
+    assert not workers[0].breakers.holds_back("s")
     assert (await frontier.status()).ready == 1
+
+
+async def test_few_requests_of_all_workers_find_out_whether_a_tier_is_of_use_again(workers: list[Worker]) -> None:
+    await asyncio.sleep(0.15)
+    assert [await _passed_over(worker) for worker in workers] == [[False, False]] * 2
+    passes = [await worker.breakers.may_pass("s", "datacenter") for worker in (*workers, *workers)]
+    assert passes == [1, 1, None, None]
+    assert [await _passed_over(worker) for worker in workers] == [[True, False]] * 2
+    for worker in workers:
+        worker.see(Outcome.OK, tier="datacenter", tier_probe=1)
+        await worker.exchange()
+    assert await workers[0].state("datacenter") == "closed"
+    assert [await _passed_over(worker) for worker in workers] == [[False, False]] * 2
+
+
+async def test_only_its_probes_decide_of_a_tier(workers: list[Worker]) -> None:
+    one, two = workers
+    await asyncio.sleep(0.15)
+    await one.exchange()
+    one.see(Outcome.BLOCKED, 9, tier="datacenter")  # sent before it was passed over
+    one.see(Outcome.OK, 9, tier="datacenter")
+    await one.exchange()
+    assert await one.state("datacenter") == "half_open"
+    assert await two.breakers.may_pass("s", "datacenter") is None, "it does not know yet that it is half open"
+    await two.exchange()
+    two.breakers._denied_until.clear()
+    assert await two.breakers.may_pass("s", "datacenter") == 1
+    two.see(Outcome.BLOCKED, tier="datacenter", tier_probe=1)
+    await two.exchange()
+    assert await one.state("datacenter") == "open"
+    assert [change.after for change in one.changes + two.changes] == ["open", "half_open", "open"]
+
+
+async def test_lost_probes_of_a_tier_are_followed_by_others(frontier: Frontier, workers: list[Worker]) -> None:
+    frontier = Frontier(frontier._redis, frontier.spider, lease_timeout_s=0.2)
+    worker = Worker(frontier, "worker-3")
     await asyncio.sleep(0.15)
     await worker.exchange()
-    assert not worker.breakers.is_open("s", "datacenter"), "it is tried again"
-    worker.see(Outcome.BLOCKED, tier="datacenter")
+    assert [await frontier.take_probe("s\0datacenter") for _ in range(3)] == [1, 1, 0]
+    async with asyncio.timeout(20):
+        while not await frontier.take_probe("s\0datacenter"):
+            await asyncio.sleep(0.05)
+            await worker.exchange()
+    assert await worker.state("datacenter") == "half_open"
+
+
+async def test_what_no_dearer_tier_mends_closes_no_tier(workers: list[Worker]) -> None:
+    """A request that is challenged goes by no other tier."""
+    worker = workers[0]
+    worker.see(Outcome.CHALLENGE, 5, tier="residential")
     await worker.exchange()
-    assert worker.breakers.is_open("s", "datacenter")
-    await asyncio.sleep(0.25)
-    worker.see(Outcome.OK, 2, tier="datacenter")
-    await worker.exchange()
-    await worker.exchange()
-    worker.see(Outcome.OK, 2, tier="datacenter")
-    await worker.exchange()
-    assert worker.breakers.is_open("s", "datacenter") is False
-    assert (await frontier.status()).breakers == {}
+    assert await worker.state() == "open"
+    assert await worker.state("residential") == "closed"
+
+
+async def test_refusals_by_the_dearest_tier_are_the_sites(workers: list[Worker]) -> None:
+    worker = workers[0]
+    assert await worker.state() == "closed"
     worker.see(Outcome.BLOCKED, 5, tier="residential")
     await worker.exchange()
-    assert await worker.state() == "open", "there is no dearer tier"
+    assert (await worker.state(), await worker.state("residential")) == ("open", "open")
+
+
+async def test_a_request_waits_for_the_first_of_the_tiers_that_are_left(workers: list[Worker]) -> None:
+    worker = workers[0]
+    patient = QUICK.model_copy(update={"open_seconds": 50.0, "most_open_seconds": 50.0})
+    worker.site = worker.site.model_copy(update={"breaking": patient})
+    worker.see(Outcome.BLOCKED, 5, tier="residential")
+    await worker.exchange()
+    assert worker.breakers.wait_s("s", ["residential"]) == pytest.approx(50, abs=5)
+    assert worker.breakers.wait_s("s", ["datacenter", "residential"]) <= 5
+    await worker.frontier.set_breaker("s\0residential", RULES, "held", "a person")
+    await worker.exchange()
+    assert worker.breakers.wait_s("s", ["residential"]) == 3600
+
+
+async def test_a_site_with_one_tier_has_no_breaker_beside_its_own(frontier: Frontier) -> None:
+    worker = Worker(frontier, "worker-1")
+    worker.see(Outcome.BLOCKED, 5, tier="datacenter")
+    await worker.exchange()
+    assert (await frontier.status()).breakers.keys() == {"s"}

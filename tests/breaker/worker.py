@@ -28,25 +28,30 @@ class Worker:
         self.name = name
         self.site = Site(name=site, hosts=(site,), breaking=breaking)
         self.breakers = Breakers()
+        self.breakers.ask_redis = frontier.take_probe
+        self.trial = 1
+        """That of the last probe it held."""
         self.changes: list[Change] = []
 
-    def see(self, outcome: Outcome, times: int = 1, probe: bool = False, tier: str = "") -> None:
+    def see(self, outcome: Outcome, times: int = 1, probe: bool = False, tier: str = "", tier_probe: int = 0) -> None:
         for _ in range(times):
-            policy = policy_of(self.site, outcome)
-            self.breakers.add_try(self.site, Verdict(outcome, f"it was {outcome}"), policy, probe, tier)
+            verdict, policy = Verdict(outcome, f"it was {outcome}"), policy_of(self.site, outcome)
+            self.breakers.add_try(self.site, verdict, policy, self.trial if probe else 0, tier, tier_probe)
 
     async def exchange(self, operations: Sequence[Operation] = (), wanted: int = 0) -> Exchange:
         reports = self.breakers.take()
         told = await self.frontier.exchange(self.name, operations, wanted, 1000, reports)
         self.breakers.hear(told)
         self.changes += told.changes
+        self.trial = max([lease.probe for lease in told.leased if lease.probe], default=self.trial)
         return told
 
     async def lease(self, wanted: int) -> list[Leased]:
         return (await self.exchange(wanted=wanted)).leased
 
-    async def state(self) -> str:
-        """Of the site's breaker."""
+    async def state(self, tier: str = "") -> str:
+        """Of the breaker of the site, or of a tier there."""
         status = await self.frontier.status()
         assert status.balanced
-        return status.breakers[self.site.name].state if self.site.name in status.breakers else "closed"
+        name = f"{self.site.name}\0{tier}" if tier else self.site.name
+        return status.breakers[name].state if name in status.breakers else "closed"

@@ -13,7 +13,7 @@ from aiohttp import web
 ITEMS = 20
 SHEETS = 8
 """Pieces of the endless page."""
-LOG_IN = "<form onsubmit=\"event.preventDefault();fetch('/login',{method:'POST',body:JSON.stringify({user:user.value,word:word.value})}).then(r=>r.json()).then(d=>{localStorage.setItem('who',d.who);document.body.insertAdjacentHTML('beforeend',d.who?'<p id=in>in</p>':'<p id=no>no</p>')})\"><input id=user><input id=word type=password><button id=go>go</button></form>"  # noqa: E501
+LOG_IN = "<form onsubmit=\"event.preventDefault();fetch('/login',{method:'POST',body:JSON.stringify({user:user.value,word:word.value})}).then(r=>r.json()).then(d=>{localStorage.setItem('who',d.who);localStorage.setItem('token',d.token);document.body.insertAdjacentHTML('beforeend',d.who?'<p id=in>in</p>':'<p id=no>no</p>')})\"><input id=user><input id=word type=password><button id=go>go</button></form>"  # noqa: E501
 _ENDLESS = """<div id=list></div><script>
 let next = 0, busy = false
 async function more() {
@@ -42,6 +42,8 @@ class JavaScriptSite:
         self.url = ""
         self.elsewhere = ""
         """Where /leads-away redirects to."""
+        self.token = 0
+        """The one that /renew takes, once."""
         self.release = asyncio.Event()
         """Lets answers to /held come."""
 
@@ -116,9 +118,31 @@ class JavaScriptSite:
         )
         if told["word"] != "open sesame":
             return web.json_response({"who": None}, status=401)
-        answer = web.json_response({"who": told["user"]})
+        answer = web.json_response({"who": told["user"], "token": self._next_token()})
         answer.set_cookie("key", "k1", max_age=3600)
         return answer
+
+    def _next_token(self) -> str:
+        self.token += 1
+        return f"t{self.token}"
+
+    def _renewing(self, request: web.BaseRequest, number: str) -> web.Response:
+        """A web client that has its token replaced each time; its cookie is replaced with it."""
+        return _page(
+            "<script>fetch('/renew/' + localStorage.getItem('token')).then(r => r.json()).then(d => {"
+            " if (d.token) localStorage.setItem('token', d.token);"
+            " document.body.insertAdjacentHTML('beforeend', '<p id=told>' + d.token + '</p>') })</script>"
+        )
+
+    def _renew(self, request: web.BaseRequest, number: str) -> web.Response:
+        if number != f"t{self.token}":
+            return web.json_response({"token": None})
+        answer = web.json_response({"token": self._next_token()})
+        answer.set_cookie("rolling", f"r{self.token}", max_age=3600)
+        return answer
+
+    def _cookies(self, request: web.BaseRequest, number: str) -> web.Response:
+        return _page(f"<p>{request.headers.get('Cookie', '')}</p>")
 
     def _never(self, request: web.BaseRequest, number: str) -> web.Response:
         """A page whose list does not come."""
@@ -144,12 +168,19 @@ class JavaScriptSite:
         """A page whose script never ends."""
         return _page("<script>while (true) {}</script>")
 
+    async def _second(self, request: web.BaseRequest, number: str) -> web.Response:
+        """A page that is of use when it is asked for again."""
+        return _page("<p id=ready>ready</p>" if self.asked[request.path] > 1 else "<p id=ready>not yet</p>")
+
     async def _held(self, request: web.BaseRequest, number: str) -> web.Response:
         await self.release.wait()
         return _page("<p id=ready>at last</p>")
 
     def _leads_away(self, request: web.BaseRequest, number: str) -> web.Response:
         return web.Response(status=302, headers={"Location": self.elsewhere})
+
+    def _moved(self, request: web.BaseRequest, number: str) -> web.Response:
+        return web.Response(status=302, headers={"Location": f"/list/{number}"})
 
     def _asks_away(self, request: web.BaseRequest, number: str) -> web.Response:
         return _page(

@@ -33,6 +33,13 @@ def test_a_step_that_cannot_be_meant_is_refused(step: dict[str, Any], said: str)
         Step.model_validate(step)
 
 
+def test_a_step_that_waits_for_what_is_not_captured_is_refused() -> None:
+    step = {"captured": "*/api/*"}
+    with pytest.raises(ValidationError, match="capture"):
+        Rendering.model_validate({"steps": [step]})
+    assert Rendering.model_validate({"steps": [step], "capture": ["*/api/*"]}).steps == (Step(captured="*/api/*"),)
+
+
 def test_what_a_step_types_is_not_in_its_words() -> None:
     assert "open sesame" not in str(Step(fill="#word", value="open sesame"))
 

@@ -1,7 +1,10 @@
 """A browser that dies, hangs, grows or is worn costs time, and no page."""
 
 import asyncio
+import json
+import os
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ import pytest
 from tests.browser.crawl import Crawled, Plan, Wish, end, start
 from tests.browser.killing import chromiums, drivers, until
 from tests.browser.site import ITEMS, JavaScriptSite
+from tests.sandbox.process import ROOT
 
 POOL = "harvester.browser.pool"
 
@@ -100,3 +104,21 @@ async def test_nothing_is_left_of_a_crawl_that_is_stopped_or_killed(tmp_path: Pa
             assert alive == []
             if sign is signal.SIGTERM:
                 assert "Traceback" not in (tmp_path / "log").read_text()
+
+
+async def test_no_browser_is_left_however_its_pool_is_ended(tmp_path: Path) -> None:
+    async with JavaScriptSite() as site:
+        environment = os.environ | {"PYTHONPATH": str(ROOT), "HARVESTER_ALLOW_PRIVATE_HOSTS": "true"}
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "tests.browser.ending", site.url, cwd=tmp_path, env=environment, stdout=-1, stderr=-1
+        )
+        try:
+            out, log = await asyncio.wait_for(process.communicate(), 90)
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+    assert process.returncode == 0, log.decode()[-5000:]
+    left = json.loads(out)
+    assert len(left) == 6, log.decode()[-5000:]
+    assert {way: alive for way, alive in left.items() if alive} == {}, log.decode()[-5000:]

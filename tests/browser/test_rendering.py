@@ -6,7 +6,8 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from tests.browser.crawl import Plan, Wish, crawl
+from tests.browser.crawl import Plan, Wish, crawl, end, start
+from tests.browser.killing import until
 from tests.browser.site import ITEMS, SHEETS, JavaScriptSite
 
 
@@ -147,6 +148,23 @@ async def test_data_leads_no_page_into_a_private_network(tmp_path: Path) -> None
     assert "item" not in "".join(result.text for result in done.results)
 
 
+async def test_what_a_request_carries_stays_with_its_site_when_a_redirect_leaves_it(tmp_path: Path) -> None:
+    async with JavaScriptSite() as site, JavaScriptSite() as other:
+        site.elsewhere = f"{other.url}/list/1"
+        headers = {"Authorization": "Bearer t1", "X-Key": "k2"}
+        wishes = [Wish(f"{site.url}/{path}", {"render": True}, headers) for path in ("leads-away", "moved/5")]
+        done = await crawl(Plan(wishes), tmp_path)
+    assert [each.outcome for each in done.results] == ["ok", "ok"], done.log[-3000:]
+    for path in ("/leads-away", "/moved/5", "/list/5"):
+        told = {name.title(): value for name, value in site.headers[path].items()}
+        assert (told["Authorization"], told["X-Key"]) == ("Bearer t1", "k2"), path
+    for path in ("/data/5", "/script"):
+        assert "x-key" not in str(site.headers[path]).lower(), "the page's own requests are its own"
+    assert other.asked["/data/1"] == 1
+    for word in ("authorization", "x-key"):
+        assert word not in str(other.headers).lower()
+
+
 async def test_a_login_is_kept_for_the_next_run_and_readable_by_nobody_else(tmp_path: Path) -> None:
     steps = [
         {"fill": "#user", "value": "alice"},
@@ -165,10 +183,27 @@ async def test_a_login_is_kept_for_the_next_run_and_readable_by_nobody_else(tmp_
     assert "welcome back" in again.of(f"{site.url}/door").text
     assert "<title>alice</title>" in again.of(f"{site.url}/door").text, "local storage is kept too"
     assert site.asked["/login"] == 1
-    [kept] = (tmp_path / ".harvester" / "sessions").iterdir()
+    [kept] = (tmp_path / ".harvester" / "sessions").glob("*.json")
     assert stat.S_IMODE(os.stat(kept).st_mode) == 0o600
     assert "k1" in kept.read_text()
     assert b"open sesame" not in b"".join(path.read_bytes() for path in files_below(tmp_path))
+
+
+async def test_what_another_process_has_kept_meanwhile_is_not_overwritten_and_used_from_then_on(tmp_path: Path) -> None:
+    kept = tmp_path / ".harvester" / "sessions" / "browser-county.json"
+    async with JavaScriptSite() as site:
+        wishes = [wish(f"{site.url}/{path}", session="county") for path in ("held/1", "door")]
+        process = await start(Plan(wishes, one_by_one=True), tmp_path)
+        await until(lambda: site.asked["/held/1"] > 0)
+        kept.parent.mkdir(parents=True, mode=0o700)
+        newest = json.dumps({"cookies": [{"name": "key", "value": "k9", "url": site.url}], "origins": []})
+        kept.touch(0o600)
+        kept.write_text(newest)
+        site.release.set()
+        done = await end(process, tmp_path)
+    assert [each.outcome for each in done.results] == ["ok", "ok"], done.log[-3000:]
+    assert "welcome back" in done.of(f"{site.url}/door").text
+    assert "k9" in kept.read_text()
 
 
 def files_below(folder: Path) -> list[Path]:

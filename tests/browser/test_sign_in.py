@@ -23,6 +23,24 @@ async def test_an_identity_signs_in_once_by_a_browser_and_its_requests_are_let_i
     assert RIGHT not in done.log
 
 
+async def test_what_pages_make_of_an_identitys_session_is_kept_for_the_next_run(tmp_path: Path) -> None:
+    rendering = {"steps": [{"wait_for": "#told"}]}
+    async with JavaScriptSite() as site:
+        county = {"session_county_user": "ann", "session_county_password": RIGHT}
+        county["sites_dir"] = with_site(tmp_path, site)
+        pages = [Wish(f"{site.url}/renewing/{run}", {"render": True, "rendering": rendering}) for run in range(5)]
+        plan = Plan([*pages[:2], Wish(f"{site.url}/cookies/1"), pages[2]], one_by_one=True)
+        first = await crawl(plan, tmp_path, **county)
+        again = await crawl(Plan([Wish(f"{site.url}/cookies/2"), *pages[3:]], one_by_one=True), tmp_path, **county)
+    assert [each.outcome for each in [*first.results, *again.results]] == ["ok"] * 7, first.log[-3000:]
+    tokens = [page.text.partition('<p id="told">')[2].partition("</p>")[0] for page in first.results + again.results]
+    assert [token for token in tokens if token] == ["t2", "t3", "t4", "t5", "t6"]
+    assert "rolling=r2" in first.of(f"{site.url}/cookies/1").text, "what was kept of its cookies, plain requests carry"
+    assert "rolling=r4" in again.of(f"{site.url}/cookies/2").text
+    assert site.asked["/login"] == 1
+    assert again.stats["harvester/identities/resumed/county"] == 1
+
+
 async def test_a_wrong_password_stops_the_identity_at_once(tmp_path: Path) -> None:
     async with JavaScriptSite() as site:
         sites = with_site(tmp_path, site)
@@ -33,10 +51,36 @@ async def test_a_wrong_password_stops_the_identity_at_once(tmp_path: Path) -> No
     assert "refuses the login of COUNTY" in done.log
 
 
+async def test_nothing_secret_is_typed_on_a_page_of_another_site(tmp_path: Path) -> None:
+    async with JavaScriptSite() as site, JavaScriptSite() as other:
+        site.elsewhere = f"{other.url}/door"
+        sites = with_site(tmp_path, site, door="leads-away")
+        steps = [{"fill": "#word", "secret": "smtp_password", "optional": True}, {"click": "#go"}]
+        plan = Plan(
+            [
+                Wish(f"{site.url}/list/1"),
+                Wish(
+                    site.url.replace("127.0.0.1", "localhost") + "/leads-away",
+                    {"render": True, "rendering": {"steps": steps}},
+                ),
+            ],
+            settings={"CLOSESPIDER_TIMEOUT": 8},
+        )
+        county = {"session_county_user": "ann", "session_county_password": RIGHT}
+        done = await crawl(plan, tmp_path, sites_dir=sites, smtp_password=RIGHT, **county)
+    assert other.asked["/door"] >= 2
+    assert other.asked["/login"] == 0
+    told = f"nothing secret is typed: {other.url.removeprefix('http://')} is none of the hosts of"
+    assert f"The login of COUNTY at county failed: {told} county" in done.log, done.log[-3000:]
+    [typed] = [each for each in done.results if "localhost" in each.url]
+    assert (typed.outcome, typed.said.partition(told)[1]) == ("policy_denied", told)
+    assert RIGHT not in done.log
+
+
 RIGHT = "open sesame"
 
 
-def with_site(folder: Path, site: JavaScriptSite) -> str:
+def with_site(folder: Path, site: JavaScriptSite, door: str = "door") -> str:
     """The folder of an entry for the site."""
     sites = folder / "sites"
     sites.mkdir()
@@ -48,7 +92,7 @@ kind = "browser"
 credentials = "COUNTY"
 [county.identities.browser]
 steps = [
-    {{open = "{site.url}/door"}},
+    {{open = "{site.url}/{door}"}},
     {{fill = "#user", value = "{{user}}"}},
     {{fill = "#word", value = "{{password}}"}},
     {{click = "#go"}},

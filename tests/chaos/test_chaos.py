@@ -7,7 +7,7 @@ import pytest
 from tests.chaos.crawl import crawl
 from tests.chaos.killing import Plan
 
-SHORT = Plan(pages=2_000, workers=3, worker_kills=8, redis_kills=1, mongodb_kills=1)
+SHORT = Plan(pages=1_500, workers=3, worker_kills=6, redis_kills=1, mongodb_kills=1)
 LONG = Plan(pages=30_000, workers=4, worker_kills=30, redis_kills=3, mongodb_kills=3)
 ENTRIES = ("/page/", "/missing/", "/check/")
 """Begin the addresses that are answered once for each time a request is delivered."""

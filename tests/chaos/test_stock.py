@@ -13,7 +13,7 @@ STOCK = "tests.chaos.stock_settings"
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kills", [0, 3])
 def test_scrapy_redis_finds_all_unless_a_worker_is_killed(tmp_path: Path, kills: int) -> None:
-    plan = Plan(pages=600, workers=2, worker_kills=kills)
+    plan = Plan(pages=400, workers=2, worker_kills=kills)
     with crawl(plan.pages, tmp_path, STOCK) as stock:
         killed = stock.disturbed_on_stock(plan)
         expected, found = stock.expected(), stock.stored()

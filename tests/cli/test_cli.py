@@ -48,6 +48,48 @@ def test_a_setting_that_cannot_be_used_is_named() -> None:
     assert "Traceback" not in answer.stderr
 
 
+STEPS = """
+[county]
+hosts = ["county.example"]
+[county.rendering]
+render = true
+steps = [{ fill = "#user", secret = "county_user" }]
+[county.identities]
+kind = "browser"
+credentials = ["OAK"]
+[county.identities.browser]
+steps = [{ open = "https://county.example/" }, { fill = "#pin", secret = "county_pin" }]
+success = { text = "Welcome" }
+"""
+
+
+def test_a_setting_that_there_is_not_is_named_once_with_the_one_that_may_be_meant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    sites, state = tmp_path / "sites", tmp_path / "state"
+    sites.mkdir()
+    (sites / "county.toml").write_text(STEPS, "utf-8")
+    (tmp_path / ".env").write_text("HARVESTER_MIN_RECORD=secret\nharvester_contact=me@example.org\n", "utf-8")
+    given = {
+        "HARVESTER_REQUEST_PER_SECOND": "secret",
+        "HARVESTER_WEATHER": "fine",
+        "HARVESTER_SITES_DIR": str(sites),
+        "HARVESTER_STATE_DIR": str(state),
+        "HARVESTER_COUNTY_USER": "ann",
+        "HARVESTER_COUNTY_PIN": "1234",
+        "HARVESTER_SESSION_OAK_USER": "ann",
+        "HARVESTER_SESSION_OAK_PASSWORD": "1234",
+    }
+    answer = harvester("spiders", "list", **given)
+    assert answer.returncode == 0
+    assert answer.stderr.splitlines() == [
+        "HARVESTER_MIN_RECORD is no setting; did you mean HARVESTER_MIN_RECORDS?",
+        "HARVESTER_REQUEST_PER_SECOND is no setting; did you mean HARVESTER_REQUESTS_PER_SECOND?",
+        "HARVESTER_WEATHER is no setting; nothing reads it",
+    ]
+
+
 def test_an_address_that_is_none_is_refused() -> None:
     answer = harvester("doctor", "--site", "file:///etc/passwd")
     assert answer.returncode == 2

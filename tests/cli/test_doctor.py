@@ -83,8 +83,20 @@ def test_a_healthy_machine_passes(site: Site, monkeypatch: pytest.MonkeyPatch, t
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     code, output = run(site)
     assert code == 0
-    assert [line.split()[0] for line in output.splitlines()] == ["ok"] * 10
+    assert [line.split()[0] for line in output.splitlines()] == ["ok"] * 11
     assert "Chromium 1.2" in output
+
+
+def test_misspelt_settings_are_named(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert doctor.settings(config).level is Level.OK
+    monkeypatch.setenv("HARVESTER_REQUEST_PER_SECOND", "1")
+    monkeypatch.setenv("HARVESTER_LEASE_SECOND", "1")
+    finding = doctor.settings(config)
+    assert finding.level is Level.WARN
+    assert finding.text.splitlines() == [
+        "HARVESTER_LEASE_SECOND is no setting; did you mean HARVESTER_LEASE_SECONDS?",
+        "HARVESTER_REQUEST_PER_SECOND is no setting; did you mean HARVESTER_REQUESTS_PER_SECOND?",
+    ]
 
 
 @pytest.mark.usefixtures("healthy")

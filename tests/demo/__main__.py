@@ -1,6 +1,7 @@
 """`make demo`: harvests a local copy of Bluesky with the real command, and shows what came of it.
 
-It needs no internet. `python -m tests.demo FOLDER` keeps its files elsewhere than in data/demo.
+It needs no internet. `python -m tests.demo FOLDER ACCOUNTS` keeps its files elsewhere than in data/demo, and makes the
+network larger or smaller.
 """
 
 import os
@@ -23,7 +24,6 @@ from harvester.mongodb import connect_sync
 from tests.demo.queries import QUERIES, answer
 from tests.sandbox.process import Sandbox
 
-ACCOUNTS = 120
 ROOT = Path(__file__).resolve().parents[2]
 console = Console(highlight=False, soft_wrap=True)
 
@@ -36,10 +36,10 @@ class Failed(Exception):
         self.exit_code = exit_code
 
 
-def main(folder: str) -> None:
-    """Runs the demonstration, with its files in `folder`. Raises Failed when a step fails."""
+def main(folder: str, accounts: int) -> None:
+    """Runs the demonstration with a network of so many accounts, its files in `folder`. Raises Failed."""
     report = f"{folder}/report.html"
-    with Sandbox(accounts=ACCOUNTS, seed=7) as site:
+    with Sandbox(accounts=accounts, seed=7) as site:
         settings = {
             "HARVESTER_PLC_URL": site.url,
             "HARVESTER_ALLOW_PRIVATE_HOSTS": "true",
@@ -53,7 +53,7 @@ def main(folder: str) -> None:
         config = load_config()
         database = connect_sync(config)
         with database.client:
-            _say(1, f"A local copy of Bluesky answers at {site.url}: {ACCOUNTS} accounts")
+            _say(1, f"A local copy of Bluesky answers at {site.url}: {accounts} accounts")
             _forget(database, config)
             _say(2, "Harvesting it, with the command that harvests the real one")
             for name, value in settings.items():
@@ -112,7 +112,8 @@ def _show(*lines: str) -> None:
 
 if __name__ == "__main__":
     try:
-        main(sys.argv[1] if len(sys.argv) > 1 else "data/demo")
+        _given = [*sys.argv[1:], *("data/demo", "120")[len(sys.argv) - 1 :]]
+        main(_given[0], int(_given[1]))
     except Failed as failure:
         console.print(f"\nThe demonstration failed: {failure}", style="bold red", markup=False)
         sys.exit(failure.exit_code)

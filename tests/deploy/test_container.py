@@ -4,12 +4,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 
-from tests.deploy.conftest import Records, run_deploy
+from tests.deploy.conftest import Records
 from tests.deploy.jobs import run_of, schedule_slow
-from tests.deploy.scrapyd import PASSWORD, USER, Scrapyd
+from tests.deploy.scrapyd import PASSWORD, Scrapyd
 from tests.sandbox.process import ROOT, Sandbox
 
 ENTRYPOINT = ROOT / "deploy" / "docker" / "entrypoint"
@@ -48,17 +49,16 @@ def test_scrapyd_does_not_start_without_a_login(variables: dict[str, str]) -> No
 
 
 def test_jobs_end_cleanly_when_the_container_is_stopped(
-    tmp_path: Path, free_port: int, variables: dict[str, str], site: Sandbox, records: Records
+    tmp_path: Path, free_port: int, variables: dict[str, str], site: Sandbox, records: Records, scrapyd: Scrapyd
 ) -> None:
     password = tmp_path / "password"
     password.write_text(f"{PASSWORD}\n")
-    scrapyd = Scrapyd(tmp_path, free_port, {**variables, "SCRAPYD_PASSWORD_FILE": str(password)}, entrypoint=True)
-    scrapyd.start()
+    copytree(scrapyd.folder / "eggs_dir", tmp_path / "eggs_dir")  # what was deployed there
+    container = Scrapyd(tmp_path, free_port, {**variables, "SCRAPYD_PASSWORD_FILE": str(password)}, entrypoint=True)
+    container.start()
     try:
-        answer = run_deploy(scrapyd, ROOT, HARVESTER_SCRAPYD_USER=USER)
-        assert answer.returncode == 0, answer.stderr
-        job = schedule_slow(scrapyd, site, depth=4)
+        job = schedule_slow(container, site, depth=4)
     finally:
-        scrapyd.stop()
+        container.stop()
     run = run_of(records, job)
     assert (run["state"], run["finish_reason"], run["exit_code"]) == ("interrupted", "shutdown", 130)

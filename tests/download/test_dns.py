@@ -37,7 +37,8 @@ class Names:
 
 
 @pytest.fixture
-def names() -> Names:
+def names(monkeypatch: pytest.MonkeyPatch) -> Names:
+    monkeypatch.setattr(dns, "SLOW_S", 0.02)
     return Names()
 
 
@@ -106,12 +107,58 @@ async def test_what_is_remembered_is_bounded(names: Names, monkeypatch: pytest.M
 
 async def test_slow_names_do_not_hold_up_others(names: Names) -> None:
     resolver = CachingResolver(stats(), names)
-    slow = [asyncio.create_task(resolver.resolve(f"here-slow-{number}")) for number in range(dns.AT_ONCE - 1)]
+    slow = [asyncio.create_task(resolver.resolve(f"here-slow-{number}")) for number in range(3 * dns.AT_ONCE)]
     await asyncio.sleep(0)
     assert await resolver.resolve("here")
     assert not any(task.done() for task in slow)
     names.gate.set()
     await asyncio.gather(*slow)
+    await resolver.close()
+
+
+async def test_a_look_up_has_its_whole_time_however_long_it_waited_for_others(
+    names: Names, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dns, "LONGEST_S", 0.1)
+    monkeypatch.setattr(dns, "MOST_SLOW", 0)
+    resolver = CachingResolver(stats(), names)
+    slow = [asyncio.create_task(resolver.resolve(f"here-slow-{number}")) for number in range(dns.AT_ONCE)]
+    await asyncio.sleep(0)
+    last = asyncio.create_task(resolver.resolve("here"))
+    given_up = await asyncio.gather(*slow, return_exceptions=True)
+    assert all(isinstance(error, socket.gaierror) for error in given_up)
+    assert not last.done()
+    assert "here" not in names.asked
+    names.gate.set()
+    assert await last
+    await resolver.close()
+
+
+async def test_a_look_up_that_was_given_up_is_not_begun_again_beside_it_and_counts_when_it_ends(
+    names: Names, clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dns, "LONGEST_S", 0.1)
+    resolver = CachingResolver(stats(), names)
+    for _ in range(3):
+        with pytest.raises(socket.gaierror, match="no answer"):
+            await resolver.resolve("here-slow")
+        clock[0] += dns.FAILED_S + 1
+    names.gate.set()
+    while resolver._slow:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    assert await resolver.resolve("here-slow")
+    assert names.asked == ["here-slow"]
+    await resolver.close()
+
+
+async def test_a_fault_of_a_look_up_is_a_failure_and_holds_up_nobody(names: Names) -> None:
+    def faulty(host: str, family: socket.AddressFamily) -> list[Address]:
+        raise RuntimeError("out of threads")
+
+    resolver = CachingResolver(stats(), faulty)
+    for number in range(2 * dns.AT_ONCE):
+        with pytest.raises(socket.gaierror, match="out of threads"):
+            await resolver.resolve(f"{number}")
     await resolver.close()
 
 

@@ -234,6 +234,44 @@ async def test_session_of_another_process_is_taken_over(county: County, made: Ma
     assert len(county.logins) == 2
 
 
+async def test_what_a_browser_made_of_a_session_is_kept_unless_it_ended_or_another_login_replaced_it(
+    county: County, made: Made
+) -> None:
+    cookie = {"name": "rolling", "value": "r1", "domain": "127.0.0.1", "path": "/"}
+    written: list[str] = []
+
+    def keep(identity: Identity, generation: str) -> bool:
+        return identity.keep_storage(generation, {"cookies": [cookie]}, lambda: not written.append(generation))
+
+    one, other = made(FORM), made(FORM)
+    first = await one.ready()
+    assert keep(one, first.generation)
+    assert (await other.ready()).jar.has("rolling"), "other processes get the cookies"
+    other.expire(first.generation)
+    assert not keep(other, first.generation)
+    second = await other.ready()
+    assert not keep(one, first.generation), "the newest login wins"
+    assert not second.jar.has("rolling")
+    assert written == [first.generation]
+    assert keep(one, second.generation), "it has taken over the newer one"
+
+
+async def test_keeping_cookies_forgets_nothing_that_another_process_has_written(county: County, made: Made) -> None:
+    one, other = made(FORM), made(FORM)
+    session = await one.ready()
+    assert await other.ready()
+    county.down = 1
+    other.expire(session.generation)
+    with pytest.raises(NotNow):
+        await other.ready()
+    one.save()
+    third = made(FORM)
+    third.expire((await third.ready()).generation)
+    with pytest.raises(NotNow):
+        await third.ready()
+    assert len(county.logins) == 1
+
+
 async def test_file_that_cannot_be_read_is_as_good_as_none(county: County, made: Made, tmp_path: Path) -> None:
     await made(FORM).ready()
     for content in (b"", b"{", b"\xff", b"[]"):

@@ -27,13 +27,14 @@ from scrapy.http import Response
 from twisted.internet import error as twisted
 from yarl import URL
 
-from harvester.exceptions import NavigationError
+from harvester.exceptions import AddressError, DecodingError, NavigationError, RedirectError
 from harvester.outcomes import Outcome
 from harvester.outcomes.answer import EXPECTS, Answer
 
 O = Outcome  # noqa: E741
 
 HTML, JSON, TEXT = "text/html; charset=utf-8", "application/json; charset=utf-8", "text/plain"
+BINARY = "application/octet-stream"
 SITE = "https://county.example/parcels"
 PDS, API = "https://pds.example/xrpc/com.atproto.x.y", "https://api.example/xrpc/app.bsky.x.y"
 SEARCH = "https://public.api.bsky.app/xrpc/app.bsky.feed.searchPosts?q=a"
@@ -63,6 +64,8 @@ class Exchange(NamedTuple):
     meta: Mapping[str, Any] = {}
     accept: str | None = None
     method: str = "GET"
+    known: str = ""
+    """The ETag of what is known."""
     ending: str = ""
     flags: Sequence[str] = ()
 
@@ -71,9 +74,9 @@ class Exchange(NamedTuple):
 
     def request(self) -> Request:
         meta = dict(self.meta) | ({"redirect_urls": [self.asked]} if self.asked else {})
-        return Request(
-            self.url, method=self.method, headers={"Accept": self.accept} if self.accept else None, meta=meta
-        )
+        headers = {"Accept": self.accept} if self.accept else {}
+        headers |= {"If-None-Match": self.known} if self.known else {}
+        return Request(self.url, method=self.method, headers=headers, meta=meta)
 
     def response(self) -> Response:
         body = self.body.encode() if isinstance(self.body, str) else self.body
@@ -274,7 +277,9 @@ WALLS = [
 ]
 
 APIS = [
-    Exchange(O.UNCHANGED, "unchanged", 304),
+    Exchange(O.UNCHANGED, "unchanged", 304, known='"v1"'),
+    Exchange(O.INVALID, "unknown-status", 304),
+    Exchange(O.OK, "", 200, page("Changed"), known='"v1"'),
     xrpc(O.RATE_LIMITED, "api-rate-limit", 429, "RateLimitExceeded", "Rate Limit Exceeded"),
     xrpc(O.RATE_LIMITED, "api-rate-limit", 400, "RateLimitExceeded"),
     *(
@@ -307,6 +312,8 @@ APIS = [
     xrpc(O.NOT_FOUND, "api-not-found", 400, "BlobNotFound"),
     xrpc(O.NOT_FOUND, "api-not-found", 400, "HandleNotFound"),
     xrpc(O.NOT_FOUND, "api-not-found", 400, "ActorNotFound"),
+    xrpc(O.NOT_FOUND, "api-not-found", 400, "UnknownFeed", "could not find feed"),
+    xrpc(O.NOT_FOUND, "api-not-found", 400, "UnknownList"),
     xrpc(O.NOT_FOUND, "api-absent", 400, "InvalidRequest", "Actor not found: nobody.test"),
     xrpc(O.NOT_FOUND, "api-absent", 400, "InvalidRequest", "Profile not found"),
     xrpc(O.NOT_FOUND, "api-absent", 400, "InvalidRequest", "Post not found: at://did:plc:x/app.bsky.feed.post/1"),
@@ -363,6 +370,14 @@ APIS = [
     arcgis(O.AUTH_REQUIRED, "unauthorized", 401, status=401),
     arcgis(O.SESSION_EXPIRED, "arcgis-token-expired", 498, "Invalid Token"),
     arcgis(O.SESSION_EXPIRED, "arcgis-token-expired", 498, "Invalid Token", status=498),
+    Exchange(
+        O.SESSION_EXPIRED,
+        "arcgis-token-expired",
+        200,
+        b'\xef\xbb\xbf{"error":{"code":498,"message":"Invalid Token"}}',
+        TEXT,
+        url=ARCGIS,
+    ),
     arcgis(O.NOT_FOUND, "arcgis-not-found", 404, "Service Parcels/MapServer not found"),
     arcgis(O.NOT_FOUND, "not-found", 404, status=404),
     arcgis(O.RATE_LIMITED, "arcgis-rate-limit", 429, "Too many requests"),
@@ -518,6 +533,31 @@ CONTENTS = [
     Exchange(O.OK, "", 200, '{"feed":[]}', JSON, url=API),
     Exchange(O.OK, "", 200, '{"feed":[]}\n  ', JSON, url=API),
     Exchange(O.OK, "", 200, "[]", JSON, url=API),
+    Exchange(O.OK, "", 200, b"\xef\xbb\xbf" + b"\r\n" * 100 + b'{"feed":[]}' + b" \n" * 100, JSON, url=API),
+    Exchange(O.NETWORK, "cut-short", 200, "\n" * 100 + '{"feed":[' + " \n" * 100, JSON, url=API),
+    Exchange(O.NETWORK, "cut-short", 200, " \n" * 100, JSON, url=API),
+    Exchange(O.OK, "", 200, ")]}',\n" + '{"default":{}}\n', JSON),
+    Exchange(O.OK, "", 200, "{}", BINARY, url=API),
+    Exchange(O.OK, "", 200, "\n" * 100 + "[1,2]" + "\n" * 100, BINARY, url=API),
+    Exchange(O.NETWORK, "cut-short", 200, "[1,", BINARY, url=API),
+    Exchange(O.NETWORK, "cut-short", 200, '\n{\n "id": 1,', BINARY),
+    Exchange(O.NETWORK, "cut-short", 200, '[ {"id": 1},', TEXT),
+    Exchange(O.LAYOUT_CHANGED, "not-json", 200, b"PK\x03\x04", BINARY, url=API),
+    Exchange(O.OK, "", 200, b"PK\x03\x04", BINARY, {"Content-Length": "4"}),
+    Exchange(O.OK, "", 200, b"{\x00\x17", BINARY),
+    Exchange(O.OK, "", 200, b"[\x00\x17", BINARY),
+    Exchange(O.OK, "", 200, "<html> in a download", BINARY, ending="</html>"),
+    Exchange(O.OK, "", 200, "[parcels]\nyear = 2026\n", TEXT),
+    Exchange(O.OK, "", 200, '{"ids": [1]}', HTML, url=API),
+    Exchange(O.NETWORK, "cut-short", 200, '{"ids": [1', HTML, url=API),
+    Exchange(O.OK, "", 200, "", JSON, {"Content-Length": "20000"}, url=API, method="HEAD"),
+    Exchange(O.OK, "", 200, "", HTML, url=API, method="HEAD"),
+    Exchange(O.OK, "", 200, "", HTML, {"Content-Length": "20000"}, method="HEAD", ending="</html>"),
+    Exchange(O.UNCHANGED, "unchanged", 304, "", JSON, {"Content-Length": "20000"}, url=API, known='"v1"'),
+    Exchange(O.EMPTY, "no-content", 204, "", JSON, {"Content-Length": "20000"}, url=API),
+    Exchange(O.EMPTY, "no-content", 205, "", None),
+    Exchange(O.OK, "", 201, '{"id":1}', JSON),
+    Exchange(O.OK, "", 203, page("Parcels")),
     Exchange(O.NETWORK, "cut-short", 200, '{"feed":[', JSON, url=API),
     Exchange(O.NETWORK, "cut-short", 200, '[{"a":1}', JSON, url=API),
     Exchange(O.NETWORK, "cut-short", 200, "", JSON, url=API),
@@ -590,7 +630,7 @@ STATUSES = [
     Exchange(O.INVALID, "bad-request", 400),
     *(
         Exchange(O.INVALID, "unknown-status", status)
-        for status in (201, 204, 300, 302, 402, 409, 413, 414, 418, 422, 425, 431)
+        for status in (202, 300, 302, 402, 409, 413, 414, 418, 422, 425, 431)
     ),
 ]
 
@@ -696,8 +736,9 @@ FAILURES = [
     Failure(O.NETWORK, "network", twisted.ConnectError()),  # type: ignore[no-untyped-call]
     Failure(O.INVALID, "unsupported-scheme", UnsupportedURLSchemeError("gopher")),
     Failure(O.INVALID, "unsupported-scheme", NotSupported("gopher")),
-    Failure(O.INVALID, "redirect-loop", IgnoreRequest("max redirections reached")),
-    Failure(O.INVALID, "unknown-exception", ValueError("max redirections reached")),
+    Failure(O.INVALID, "address", AddressError("the address names no host")),
+    Failure(O.INVALID, "redirect", RedirectError("it redirects again and again")),
+    Failure(O.NETWORK, "encoding", DecodingError("the answer is not gzip as it says")),
     Failure(
         O.INVALID,
         "too-large-inside",

@@ -10,7 +10,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from scrapy import Request, Spider, signals
 from scrapy.crawler import AsyncCrawlerProcess
@@ -33,8 +33,8 @@ class Judging(Spider):
 
     async def start(self) -> AsyncIterator[Any]:
         for path in self.paths.split():
-            callback = getattr(self, f"on_{path[1:]}", self.parse)
-            yield Request(self.site + path, callback, errback=self.failed)
+            callback = getattr(self, f"on_{path[1:]}", self.parse)  # of an address, there is none
+            yield Request(urljoin(self.site, path), callback, errback=self.failed)
 
     def parse(self, response: Response) -> Iterator[Any]:
         yield {"path": urlsplit(response.url).path}

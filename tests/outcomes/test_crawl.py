@@ -1,6 +1,7 @@
 """What follows from an outcome, in a real crawl: as many tries as its row says, then the errback."""
 
 import asyncio
+import gzip
 import json
 import socket
 from pathlib import Path
@@ -17,6 +18,8 @@ def failure(status: int, error: str = "", message: str = "", **headers: str) -> 
     return Answer(status, json.dumps({"error": error, "message": message}).encode(), headers)
 
 
+LONG = json.dumps([str(each) for each in range(2000)]).encode()
+GZIP = {"Content-Encoding": "gzip"}
 XRPC = "/xrpc/app.bsky.actor.getProfile?"
 FATES: dict[str, tuple[Answer, Outcome]] = {
     "/server-error": (failure(500, "InternalServerError"), Outcome.SERVER_ERROR),
@@ -34,13 +37,35 @@ FATES: dict[str, tuple[Answer, Outcome]] = {
     "/law": (Answer(451, b""), Outcome.POLICY_DENIED),
     "/no-such-call": (failure(501, "MethodNotImplemented"), Outcome.INVALID),
     "/loop": (Answer(302, b"", {"Location": "/loop"}), Outcome.INVALID),
+    "/to-ftp": (Answer(302, b"", {"Location": "ftp://127.0.0.1/file"}), Outcome.INVALID),
+    "/to-nowhere": (Answer(301, b""), Outcome.INVALID),
+    "/to-half-an-address": (Answer(302, b"", {"Location": "http://[::1/"}), Outcome.INVALID),
+    "/to-no-port": (Answer(302, b"", {"Location": "http://127.0.0.1:99999/"}), Outcome.INVALID),
+    "/to-no-name": (Answer(302, b"", {"Location": f"http://{'a' * 64}.invalid/"}), Outcome.INVALID),
+    "/to-white-space": (Answer(302, b"", {"Location": "http://a b.invalid/"}), Outcome.INVALID),
     "/cut-short": (Answer(missing=100), Outcome.NETWORK),
     "/half": (Answer(body=b'{"feed":[{"post":{"uri"'), Outcome.NETWORK),
     "/nothing": (Answer(body=b""), Outcome.NETWORK),
+    "/half-a-gzip": (Answer(body=gzip.compress(LONG)[:-20], headers=GZIP), Outcome.NETWORK),
+    "/no-gzip": (Answer(headers=GZIP), Outcome.NETWORK),
+    "/no-gzip-denied": (Answer(403, b"<html>", GZIP, "text/html"), Outcome.BLOCKED),
+    "/bomb": (Answer(body=gzip.compress(b" " * 2_000_000), headers=GZIP), Outcome.INVALID),
     "/hangs-up": (Answer(silent=True), Outcome.NETWORK),
     f"{XRPC}html": (HTML, Outcome.LAYOUT_CHANGED),
     "/too-big": (Answer(body=b"[" + b" " * 2_000_000 + b"]"), Outcome.INVALID),
 }
+
+
+UNSPEAKABLE = {
+    f"http://{'a' * 64}.invalid/": "has a part of 64 characters",
+    f"http://{'a.' * 124}invalid/": "has 255 characters",
+    f"http://{'ü' * 64}.invalid/": "is no host",
+    "http://a..invalid/": "has a part of 0 characters",
+    "http://a b.invalid/": "holds a character",
+    "http://a%00b.invalid/": "holds a character",
+    "http:///path": "names no host",
+}
+"""Addresses at which no server can be -> what is said of them."""
 
 
 class HangsUpLater(Site):
@@ -70,7 +95,11 @@ class Ran:
         answers = {path: [answer] for path, (answer, _) in FATES.items()}
         answers["/recovers"] = [failure(502), Answer(missing=9), Answer(body=b'{"half":'), Answer()]
         answers["/page.html"] = [HTML]
+        answers["/short.html"] = [Answer(body=gzip.compress(b"Hi"), headers=GZIP, kind="text/html")]
+        answers["/two-gzips"] = [Answer(body=gzip.compress(b"[1,") + gzip.compress(b"2]"), headers=GZIP)]
         self.site = Site(answers)
+        self.listed = list(answers)
+        answers["/bad"] = [Answer(418, b"")]
         self.busy = Site({"/always": [failure(429, "RateLimitExceeded")], "/now": [failure(429)] * 5 + [Answer()]})
         self.later, self.forbidding = HangsUpLater(), Forbidding()
         with socket.socket() as nobody:
@@ -80,12 +109,15 @@ class Ran:
     async def run(self, folder: Path) -> None:
         async with self.site, self.busy, self.later, self.forbidding:
             urls = [
-                *(self.site.url + path for path in self.site.answers),
+                *(self.site.url + path for path in self.listed),
                 *(self.busy.url + path for path in self.busy.answers),
                 f"{self.later.url}/first",
                 f"{self.later.url}/then",
                 f"{self.forbidding.url}/private",
                 self.nobody,
+                *UNSPEAKABLE,
+                self.site.url.replace("//", "//ann:hunter2@") + "/bad",
+                self.nobody.replace("//", "//ann:hunter2@"),
             ]
             settings = {"HARVESTER_BACKOFF_FACTOR": 0.001, "REDIRECT_MAX_TIMES": 3}
             patches = {"harvester.middlewares.throttle.UNSTATED_WAIT_S": 0.001}
@@ -111,10 +143,8 @@ def test_request_is_tried_as_often_as_its_row_says_and_then_given_up(path: str, 
     tries = 1 + POLICIES[outcome].retries
     result = ran.result(ran.site.url + path)
     assert (result.outcome, result.status) == (outcome, 0)
-    if path == "/loop":  # ended by Scrapy, after the first request and REDIRECT_MAX_TIMES more
-        tries = 4
-    else:
-        assert (result.error, result.tries) == ("RequestFailed", tries)
+    assert (result.error, result.tries) == ("RequestFailed", tries)
+    tries = 4 if path == "/loop" else tries  # the first request, and REDIRECT_MAX_TIMES more
     # aiohttp asks again by itself when a connection that was used before is closed without an answer.
     assert ran.site.count(path) in ([tries] if path != "/hangs-up" else range(tries, 2 * tries + 1))
 
@@ -122,6 +152,34 @@ def test_request_is_tried_as_often_as_its_row_says_and_then_given_up(path: str, 
 def test_request_that_recovers_is_answered_once(ran: Ran) -> None:
     assert ran.result(f"{ran.site.url}/recovers").status == 200
     assert ran.site.count("/recovers") == 4
+
+
+@pytest.mark.parametrize("url", UNSPEAKABLE, ids=UNSPEAKABLE.values())
+def test_address_at_which_no_server_can_be_is_told_of_and_asked_for_by_nobody(url: str, ran: Ran) -> None:
+    result = ran.result(url)
+    assert (result.error, result.outcome, result.tries) == ("RequestFailed", "invalid", 1)
+    assert UNSPEAKABLE[url] in result.said
+
+
+def test_what_is_compressed_is_as_good_as_what_is_not(ran: Ran) -> None:
+    assert ran.result(f"{ran.site.url}/short.html").status == 200
+    assert ran.result(f"{ran.site.url}/two-gzips").status == 200
+
+
+def test_redirect_that_is_not_followed_says_where_it_leads(ran: Ran) -> None:
+    said = {path: ran.result(ran.site.url + path).said for path in FATES}
+    assert "after 3 redirects, HTTP 302 leads to /loop" in said["/loop"]
+    assert "HTTP 302 leads to ftp://127.0.0.1/file" in said["/to-ftp"]
+    assert "Invalid IPv6" in said["/to-half-an-address"]
+
+
+def test_password_in_an_address_is_in_no_count_and_no_log_of_its_failure(ran: Ran) -> None:
+    named = [result for result in ran.crawled.results if "hunter2" in result.url]
+    assert [result.outcome for result in named] == ["invalid", "network"]
+    assert not [name for name in ran.crawled.stats if "hunter2" in name]
+    told = [line for line in ran.crawled.log.splitlines() if "No rule knows this failure" in line]
+    assert [line for line in told if ran.site.name in line]
+    assert "hunter2" not in "".join(told)
 
 
 def test_html_is_an_answer_where_no_json_was_asked_for(ran: Ran) -> None:
@@ -133,11 +191,13 @@ def test_every_try_is_counted_by_outcome_and_host(ran: Ran) -> None:
     errors = {name.removeprefix("harvester/errors/"): stats[name] for name in stats if "harvester/errors/" in name}
     site, busy = ran.site.name, ran.busy.name
     assert errors[f"server_error/{site}"] == stats["harvester/outcomes/server_error"] == 4 * 6 + 1
-    assert errors[f"network/{site}"] == 4 * 7 + 2
+    assert errors[f"network/{site}"] == 6 * 7 + 2
+    invalid = sum(outcome is Outcome.INVALID for _, outcome in FATES.values())
+    assert stats["harvester/outcomes/invalid"] == invalid + len(UNSPEAKABLE) + 1
     assert errors[f"layout_changed/{site}"] == stats["harvester/outcomes/layout_changed"] == 3
     assert errors[f"rate_limited/{busy}"] == stats["harvester/outcomes/rate_limited"] == 13 + 5
     assert not [name for name in errors if name.startswith(("not_found", "gone"))]
-    assert "harvester/unclassified" not in stats
+    assert stats["harvester/unclassified"] == 1  # /bad
 
 
 def test_rate_limited_request_is_tried_again_until_it_is_answered_or_given_up(ran: Ran) -> None:

@@ -24,6 +24,14 @@ def html(title: str, text: str = "", status: int = 200) -> Answer:
     return Answer(status, page(title, text).encode(), kind="text/html")
 
 
+REDIRECTS = {
+    "/loops": ("/loops", "it redirects again and again: after 5 redirects, HTTP 302 leads to /loops [redirect]"),
+    "/to-ftp": ("ftp://127.0.0.1/", "HTTP 302 leads to ftp://127.0.0.1/, which is not asked [redirect]"),
+    "/to-half": ("http://[::1/", "HTTP 302 leads to http://[::1/, which is no address: Invalid IPv6 URL [redirect]"),
+}
+"""Path -> where it leads, and what the dead letter says of it."""
+UNSPEAKABLE = f"http://{'a.' * 160}invalid"
+
 ANSWERS = {
     "/mends": [Answer(body=b"half a page", kind="text/plain"), FINE],
     "/searched": [html("Search", "Your search did not find any records.")],
@@ -87,10 +95,12 @@ class Ran:
     async def run(self, redis_url: str, folder: Path) -> None:
         client = redis.asyncio.from_url(redis_url)
         frontier = Frontier(client, f"judging-{uuid4().hex[:8]}")
-        async with Site({path: [FINE] for path in FATES} | ANSWERS) as self.site:
+        redirects = {path: [Answer(302, b"", {"Location": where})] for path, (where, _) in REDIRECTS.items()}
+        async with Site({path: [FINE] for path in FATES} | ANSWERS | redirects) as self.site:
             (folder / "county.toml").write_text(SITE.format(host=self.site.name), "utf-8")
-            self.judged = await crawl(folder, frontier.spider, self.site.url, *FATES)
-            self.fates = {path: await frontier.look_up(_number(self.site.url + path)) for path in FATES}
+            self.judged = await crawl(folder, frontier.spider, self.site.url, *FATES, *REDIRECTS, f"{UNSPEAKABLE}/x")
+            urls = {path: self.site.url + path for path in [*FATES, *REDIRECTS]} | {"/x": f"{UNSPEAKABLE}/x"}
+            self.fates = {path: await frontier.look_up(_number(url)) for path, url in urls.items()}
         self.status = await frontier.status()
         await frontier.drop()
         await client.aclose()
@@ -126,11 +136,29 @@ def test_each_try_is_told_of_once_and_the_request_ends_as_its_policy_says(path: 
         assert fate.reason.startswith(reason)
 
 
+@pytest.mark.parametrize("path", REDIRECTS)
+def test_redirect_that_is_not_followed_is_told_of_and_a_dead_letter(path: str, ran: Ran) -> None:
+    assert ran.judged.told[path] == ["invalid"]
+    fate = ran.fates[path]
+    assert fate is not None
+    assert (fate.state, fate.outcome) == ("dead", "invalid")
+    assert fate.reason == REDIRECTS[path][1]
+
+
+def test_address_at_which_no_server_can_be_is_told_of_and_a_dead_letter(ran: Ran) -> None:
+    assert ran.judged.told["/x"] == ["invalid"]
+    fate = ran.fates["/x"]
+    assert fate is not None
+    assert (fate.state, fate.outcome) == ("dead", "invalid")
+    assert fate.reason.endswith("has 327 characters; at most 253 are possible [address]")
+
+
 def test_requests_end_by_outcome_and_none_is_lost(ran: Ran) -> None:
     assert ran.judged.reason == "finished", ran.judged.log
     done = Counter(told[-1] for state, _, told in FATES.values() if state == "done") + Counter({"ok": 1})
     assert ran.status.done_by_outcome == done
-    assert ran.status.dead_by_outcome == Counter(told[-1] for state, _, told in FATES.values() if state == "dead")
+    dead = Counter(told[-1] for state, _, told in FATES.values() if state == "dead")
+    assert ran.status.dead_by_outcome == dead + Counter(invalid=len(REDIRECTS) + 1)
     assert ran.status.skipped_by_outcome == {"policy_denied": 1}
     assert ran.status.balanced
 
@@ -144,7 +172,7 @@ def test_stats_count_what_was_told(ran: Ran) -> None:
         outcome in ("ok", "empty", "not_found", "too_many", "policy_denied", "layout_changed", "invalid")
         for path, tries in ran.judged.told.items()
         for outcome in tries
-        if path not in ("/searched", "/teapot", "/teapot2")
+        if path not in ("/searched", "/teapot", "/teapot2", "/x", *REDIRECTS)
     )
 
 
@@ -164,6 +192,8 @@ def test_errback_hears_of_downloads_that_failed_and_not_of_pages(ran: Ran) -> No
         "/teapot2 came to invalid",
         "/patient came to blocked",
         "/odd came to maintenance",
+        "/x came to invalid",
+        *(f"{path} came to invalid" for path in REDIRECTS),
     }
 
 

@@ -54,8 +54,13 @@ def test_an_index_lists_sitemaps() -> None:
     assert read(INDEX) == [Entry(A, is_sitemap=True)]
 
 
+def test_an_index_that_lists_one_sitemap_a_thousand_times_leads_to_it_once() -> None:
+    assert read(b"<sitemapindex>" + f"<sitemap><loc>{B}</loc></sitemap>".encode() * 1000) == [Entry(B, is_sitemap=True)]
+
+
 def test_a_text_is_a_sitemap_too() -> None:
-    body = f"\ufeff{A}\r\n\r\n{B}\nftp://example.org/c\nnot an address\n".encode()
+    none = ["ftp://example.org/c", "not an address", "http://[::1/", "http://example.org:99999/", "http://:80/"]
+    body = "\r\n".join([f"\ufeff{A}", "", B, *none, ""]).encode()
     assert read(body) == read(gzip.compress(body)) == [Entry(A), Entry(B)]
 
 

@@ -14,7 +14,7 @@ from scrapy.utils.test import get_crawler
 
 from harvester.config import Config
 from harvester.proxies import budget
-from harvester.proxies.budget import Budgets, Spent, Ticket
+from harvester.proxies.budget import Budgets, PassedOver, Spent, Ticket
 from harvester.proxies.spec import Tier
 from harvester.sites import Site
 from harvester.sites.proxying import Proxying
@@ -82,15 +82,69 @@ async def test_bytes_are_taken_before_they_come_and_put_right_after(
     monkeypatch.setattr(budget, "UNKNOWN_BYTES", 400_000)
     site, worker = site_of(name, budget={"megabytes": 1}), join()
     tickets = [await taken(worker, site) for _ in range(2)]
-    assert isinstance(await worker.take(site, None), Spent)  # a third may not fit
+    spent = await worker.take(site, None)  # a third may not fit
+    assert isinstance(spent, Spent)
+    assert not spent.is_final, "what is under way may need less"
     for ticket in tickets:
         worker.settle(ticket, 100_000)
     await told(worker)
     tickets = [await taken(worker, site) for _ in range(8)]  # they are known to be small now
     assert [ticket.taken for ticket in tickets] == [100_000] * 8
+    for ticket in tickets:
+        worker.settle(ticket, 100_000)
+    await told(worker)
     spent = await worker.take(site, None)
     assert isinstance(spent, Spent)
-    assert spent.what == "megabytes"
+    assert (spent.what, spent.is_final) == ("megabytes", True)
+
+
+async def test_what_a_lost_worker_took_is_spent(join: Join, name: str, redis_url: str) -> None:
+    site, worker = site_of(name, budget={"requests": 1}), join()
+    await taken(worker, site)
+    spent = await worker.take(site, None)
+    assert isinstance(spent, Spent)
+    assert not spent.is_final
+    async with Redis.from_url(redis_url) as redis:
+        await redis.hincrby(f"harvester:{{{name}}}:proxies", "taken_at", -300)
+    spent = await worker.take(site, None)
+    assert isinstance(spent, Spent)
+    assert spent.is_final
+
+
+NONE, CHEAP, DEAR = Tier.NONE, Tier.DATACENTER, Tier.RESIDENTIAL
+
+
+@pytest.mark.parametrize(
+    ("least", "passed", "leaves_by"),
+    [
+        (None, [], NONE),
+        (None, [NONE], CHEAP),
+        (None, [NONE, CHEAP], DEAR),
+        (None, [NONE, CHEAP, DEAR], None),
+        (CHEAP, [NONE], CHEAP),
+        (CHEAP, [CHEAP], DEAR),
+        (DEAR, [CHEAP], DEAR),
+        (DEAR, [DEAR], None),
+    ],
+)
+async def test_a_tier_that_is_passed_over_is_replaced_by_the_next_that_the_request_may_use(
+    join: Join, name: str, least: Tier | None, passed: list[Tier], leaves_by: Tier | None
+) -> None:
+    site, worker = site_of(name, "none datacenter residential"), join()
+    ticket = await worker.take(site, least, passed)
+    assert (ticket.tier if isinstance(ticket, Ticket) else None) == leaves_by
+
+
+async def test_the_cheaper_tiers_are_used_again_while_the_one_that_works_is_passed_over(join: Join, name: str) -> None:
+    site, worker = site_of(name, "none datacenter residential"), join()
+    worker.works(await taken(worker, site, DEAR))
+    await told(worker)
+    for passed, leaves_by in (([DEAR], CHEAP), ([CHEAP, DEAR], NONE)):
+        ticket = await worker.take(site, None, passed)
+        assert isinstance(ticket, Ticket)
+        assert ticket.tier is leaves_by
+    assert isinstance(await worker.take(site, CHEAP, [CHEAP, DEAR]), PassedOver)
+    assert (await taken(worker, site)).tier is DEAR
 
 
 async def test_money_is_that_of_the_tier(join: Join, name: str, redis_url: str) -> None:

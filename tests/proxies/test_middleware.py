@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,13 +15,17 @@ from scrapy.exceptions import NotConfigured
 from scrapy.utils.test import get_crawler
 
 from harvester.config import Config
-from harvester.middlewares.proxy import TIER, ProxyMiddleware
-from harvester.outcomes import RequestFailed
+from harvester.frontier.leases import LEASE, NOT_BEFORE
+from harvester.middlewares.breaker import TIER
+from harvester.middlewares.proxy import ProxyMiddleware
+from harvester.proxies.budget import BudgetSpent
 from harvester.proxies.spec import Tier
 from harvester.sites import Registry, Site
 from harvester.sites.proxying import Proxying
 
 URL = "https://site.test/page"
+_NOTHING_ELSE = SimpleNamespace(middleware=SimpleNamespace(middlewares=()))
+"""No other middleware."""
 
 
 @pytest.fixture
@@ -30,7 +35,7 @@ async def make(redis_url: str, tmp_path: Path) -> AsyncIterator[Callable[..., Pr
 
     def new(name: str, **proxying: Any) -> ProxyMiddleware:
         crawler = get_crawler(Spider)
-        crawler.engine = cast(Any, SimpleNamespace(running=True, _slot=None))
+        crawler.engine = cast(Any, SimpleNamespace(running=True, _slot=None, downloader=_NOTHING_ELSE))
         crawler.spider = Spider("prober")
         config = Config(
             redis_url=SecretStr(redis_url), proxies_file=tmp_path / "list", zyte_api_key=SecretStr("api-key")
@@ -83,13 +88,26 @@ async def test_what_was_taken_for_a_request_that_never_left_is_given_back(
     middleware = make(name, tiers=["residential"], vendor="list", budget={"requests": 1})
     request = Request(URL)
     await middleware.process_request(request)
-    with pytest.raises(RequestFailed, match="budget"):
-        await middleware.process_request(Request(URL))
+    later = await middleware.process_request(Request(URL, meta={LEASE: "1"}))
+    assert later is not None
+    assert later.meta[NOT_BEFORE] < time.time() + 60, "it is not spent yet"
     del request
     gc.collect()
     while middleware._budgets._telling:
         await asyncio.wait(middleware._budgets._telling)
-    assert await middleware.process_request(Request(URL)) is None
+    request = Request(URL)
+    assert await middleware.process_request(request) is None
+    journey = middleware._journeys[request]
+    journey.received = 1000
+    middleware._settle(journey)
+    while middleware._budgets._telling:
+        await asyncio.wait(middleware._budgets._telling)
+    with pytest.raises(BudgetSpent, match="budget") as spent:
+        await middleware.process_request(Request(URL))
+    assert middleware.process_exception(Request(URL), spent.value) is None
+    later = middleware.process_exception(Request(URL, meta={LEASE: "1"}), spent.value)
+    assert later is not None
+    assert later.meta[NOT_BEFORE] == pytest.approx(time.time() + spent.value.seconds, abs=10)
 
 
 async def test_it_is_off_when_no_site_has_proxies(make: Callable[..., ProxyMiddleware], name: str) -> None:

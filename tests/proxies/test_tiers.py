@@ -1,9 +1,10 @@
 """A dearer tier is used when a cheaper one is of no use, and only then; and no more of it than the budget allows."""
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from harvester.config import Config
 from harvester.frontier.connection import connect
 from harvester.frontier.entries import Status
 from harvester.frontier.store import Frontier
+from harvester.sites.breaking import Breaking
 from tests.proxies.crawl import Plan, crawl
 from tests.proxies.farm import Answer, Asked, Listener, Proxy, Site, Streams
 from tests.proxies.setting import SECRETS, USERS, entry, line, nothing_shown
@@ -34,12 +36,25 @@ async def start(servers: AsyncExitStack, *listeners: Listener) -> None:
         await servers.enter_async_context(listener)
 
 
-async def status_of(spider: str) -> Status:
+@asynccontextmanager
+async def frontier_of(spider: str) -> AsyncIterator[Frontier]:
     redis = connect(Config())
     try:
-        return await Frontier(redis, spider).status()
+        yield Frontier(redis, spider)
     finally:
         await redis.aclose()
+
+
+async def status_of(spider: str) -> Status:
+    async with frontier_of(spider) as frontier:
+        return await frontier.status()
+
+
+async def leave_alone(site: str, *tiers: str) -> None:
+    """Opens breakers of tiers, for longer than a test takes."""
+    async with frontier_of(site) as frontier:
+        for tier in tiers:
+            await frontier.set_breaker(f"{site}\0{tier}", Breaking().rules(), "open", "a person")
 
 
 async def in_redis(redis_url: str) -> str:
@@ -75,6 +90,62 @@ async def test_a_site_that_refuses_is_asked_by_the_next_tier_which_is_then_the_f
     assert second.stats[f"harvester/proxies/requests/{name}/residential"] == len(urls) - 1
     nothing_shown(first)
     nothing_shown(second)
+
+
+async def test_requests_go_past_a_tier_whose_breaker_is_open(
+    servers: AsyncExitStack, configured: Configured, name: str, tmp_path: Path
+) -> None:
+    site, cheap, dear = Site(), Proxy("cheap"), Proxy("dear")
+    await start(servers, site, cheap, dear)
+    configured(entry(name, site, tiers=ALL), line(cheap, "datacenter") + line(dear, "residential"))
+    await leave_alone(name, "none", "datacenter")
+    urls = [site.url + path for path in PAGES]
+    crawled = await crawl(tmp_path, Plan(name, urls, settings={"ROBOTSTXT_OBEY": True}))
+    assert crawled.outcomes == dict.fromkeys(urls, "200")
+    assert Counter(asked.headers.get("x-via", "direct") for asked in site.asked) == {"dear": len(urls) + 1}
+    assert "/robots.txt" in [asked.path for asked in site.asked]
+
+
+async def test_requests_wait_unspent_when_the_breakers_of_all_tiers_are_open(
+    servers: AsyncExitStack, configured: Configured, name: str, tmp_path: Path
+) -> None:
+    site, cheap, dear = Site(), Proxy("cheap"), Proxy("dear")
+    await start(servers, site, cheap, dear)
+    tiers = '["datacenter", "residential"]'
+    configured(entry(name, site, tiers=tiers), line(cheap, "datacenter") + line(dear, "residential"))
+    await leave_alone(name, "datacenter", "residential")
+    plan = Plan(name, [site.url + path for path in PAGES], until=f"harvester/proxies/passed_over/{name}")
+    await crawl(tmp_path, plan)
+    assert site.asked == []
+    status = await status_of(name)
+    assert (status.waiting, status.queued, status.dead, status.retried) == (len(PAGES), len(PAGES), 0, 0)
+
+
+async def test_a_spent_budget_says_nothing_of_a_site_whose_robots_txt_was_to_be_read(
+    servers: AsyncExitStack, configured: Configured, name: str, tmp_path: Path
+) -> None:
+    site, dear = Site(), Proxy("dear")
+    await start(servers, site, dear)
+    configured(entry(name, site, tiers='["residential"]', budget="{requests = 0}"), line(dear, "residential"))
+    urls, obeying = [site.url + path for path in PAGES], {"ROBOTSTXT_OBEY": True}
+    crawled = await crawl(tmp_path, Plan(name, urls, settings=obeying, until=f"harvester/proxies/spent/{name}"))
+    assert "harvester/robots/unreadable" not in crawled.stats
+    assert not [stat for stat in crawled.stats if stat.startswith("harvester/errors/")]
+    status = await status_of(name)
+    assert (status.waiting, status.dead, status.retried) == (len(PAGES), 0, 0)
+    assert status.next_due is not None
+    left_s = 86400 - time.time() % 86400
+    assert status.next_due - time.time() == pytest.approx(left_s, abs=30)
+    unleased = await crawl(tmp_path, Plan(f"{name}b", urls[:3], leased=False, settings=obeying))
+    assert set(unleased.outcomes.values()) == {f"proxy: the day's budget of {name} for proxies is spent: 0 requests"}
+    assert site.asked == []
+    configured(entry(name, site, tiers='["residential"]', budget="{requests = 100}"), "")
+    async with frontier_of(name) as frontier:  # the next day
+        key = f"{frontier.prefix}waiting"
+        redis: Any = frontier._redis
+        await redis.zadd(key, dict.fromkeys(await redis.zrange(key, 0, -1), 0))
+    again = await crawl(tmp_path, Plan(name, (), settings=obeying))
+    assert again.outcomes == dict.fromkeys(urls, "200")
 
 
 async def test_workers_together_stay_within_the_budget_and_nothing_goes_round_it(

@@ -16,6 +16,7 @@ class Reply(NamedTuple):
     status: int = 200
     body: bytes = b"fine"
     headers: Mapping[str, str] = {}
+    """Several lines of one name: a value of several lines."""
     kind: str = "text/plain"
     after_s: float = 0.0
     missing: int = 0
@@ -82,7 +83,8 @@ class WebSite:
         if path == "/robots.txt":
             await self.gate.wait()
         await asyncio.sleep(reply.after_s)
-        headers = {"Content-Type": reply.kind, **reply.headers}
+        named = {"Content-Type": reply.kind, **reply.headers}
+        headers = CIMultiDict((name, line) for name, lines in named.items() for line in lines.split("\n"))
         if not reply.missing:
             return web.Response(status=reply.status, body=reply.body, headers=headers)
         cut = web.StreamResponse(status=reply.status, headers=headers)

@@ -14,6 +14,7 @@ from tests.sandbox.ids import record_cid
 from tests.sandbox.posts import Post
 from tests.sandbox.sessions import Sessions
 from tests.sandbox.views import BadCursor, View, Views
+from tests.sandbox.web_client import web_page
 
 _DID = re.compile(r"did:[a-z]+:[a-zA-Z0-9._:%-]*[a-zA-Z0-9._-]")
 _HANDLE = re.compile(r"([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?", re.IGNORECASE)
@@ -426,7 +427,9 @@ class Endpoints:
             return self._image(path)
         if path == "/robots.txt":
             return Answer(_ROBOTS, 200, "text/plain; charset=utf-8")
-        if path in ("/", "/page.html"):
+        if (page := web_page(path)) is not None:
+            return page
+        if path == "/page.html":
             return html_page("Sandbox", "A small network for tests.")
         return html_page("Not Found", "There is nothing here.", 404)
 

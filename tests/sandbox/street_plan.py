@@ -24,6 +24,9 @@ DIALECTS = (
 REFUSALS = ("403", "challenge", "429", "503", "maintenance", "reset", "refuse")
 """How a site says no. `reset` accepts a connection and breaks it off, `refuse` does not listen."""
 
+TAKES_S = 0.5
+"""A page of the whole street: so long that what a busy machine adds does not look as if the site tired."""
+
 
 class HousePlan(msgspec.Struct, frozen=True):
     """One site."""
@@ -85,7 +88,7 @@ def page_of(plan: HousePlan, number: int) -> Page:
 
 def whole_street(pages: int = 400, seed: int = 1) -> list[HousePlan]:
     """50 sites: 10 limited (one a dialect), 5 blocking, 5 down for a while, 5 flapping, 5 with logins, 20 well."""
-    common: dict[str, Any] = {"pages": pages, "seed": seed}
+    common: dict[str, Any] = {"pages": pages, "seed": seed, "delay_s": TAKES_S}
     third = max(1, pages // 3)
     return [
         *(HousePlan(f"limited-{dialect}", "limited", dialect=dialect, **common) for dialect in DIALECTS),
@@ -96,7 +99,7 @@ def whole_street(pages: int = 400, seed: int = 1) -> list[HousePlan]:
         *(
             HousePlan(f"down-{number}", "down", refusal=refusal, after=third, for_s=5.0, least=least, **common)
             for number, (refusal, least) in enumerate(
-                (("refuse", 0), ("reset", 24), ("503", 10), ("maintenance", 10), ("503", 10))
+                (("refuse", 0), ("reset", 14), ("503", 7), ("maintenance", 7), ("503", 7))
             )
         ),
         *(
@@ -104,7 +107,7 @@ def whole_street(pages: int = 400, seed: int = 1) -> list[HousePlan]:
             for number, refusal in enumerate(("503", "reset", "503", "reset", "503"))
         ),
         *(
-            HousePlan(f"login-{number}", kind, lives=max(10, pages // 3), **common)
+            HousePlan(f"login-{number}", kind, lives=max(25, pages // 3), **common)
             for number, kind in enumerate(("form", "token", "form", "token", "form"))
         ),
         *(HousePlan(f"well-{number:02}", **common) for number in range(20)),

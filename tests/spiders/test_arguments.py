@@ -34,7 +34,9 @@ def test_everything_has_a_default() -> None:
         "since": None,
         "until": None,
         "media": True,
+        "via": "api",
         "service": "https://public.api.bsky.app",
+        "web": "https://bsky.app",
         "honour_opt_outs": True,
     }
     assert list(arguments.read_seeds()) == []
@@ -160,6 +162,8 @@ def test_identity_is_what_is_harvested_and_not_how_it_was_typed(tmp_path: Path) 
     for name, value in {"depth": "2", "seeds": "bob.test", "media": "no", "since": "2025-01-30"}.items():
         changed = {"seeds": "alice.test", "collect": "graph,posts", "service": "api.example", "since": "2025-01-31"}
         assert parsed(**changed).identity() != parsed(**changed | {name: value}).identity()
+    by_browser = parsed(seeds="alice.test", via="browser", web="https://client.example")
+    assert by_browser.identity() == parsed(seeds="alice.test").identity()
 
 
 # As typed at the terminal

@@ -5,13 +5,17 @@ from tests.sandbox.street_process import Street
 
 UNTOLD = ("retry_after", "retry_date", "bare", "unavailable")
 """Dialects that say nothing before they refuse."""
+TOO_OFTEN = 6
+"""Requests a second that the entries allow of limited sites which tell their limit: more than they do."""
 CREDENTIALS = {"HARVESTER_SESSION_STREET_USER": USER, "HARVESTER_SESSION_STREET_PASSWORD": PASSWORD}
-BREAKING = """[.breaking]
+OPEN_S = 4
+"""For how long a breaker is open at first."""
+BREAKING = f"""[.breaking]
 least_tries = 10
 refusals_in_a_row = 5
-failures_in_a_row = 8
-open_seconds = 4
-most_open_seconds = 8
+failures_in_a_row = 5
+open_seconds = {OPEN_S}
+most_open_seconds = {2 * OPEN_S}
 """
 
 
@@ -23,6 +27,8 @@ def tables(street: Street) -> dict[str, str]:
 def _of(street: Street, plan: HousePlan) -> str:
     if plan.dialect in UNTOLD:
         return f"[.politeness]\nwindow_requests = {plan.limit}\nwindow_s = {plan.window_s}\n"
+    if plan.kind == "limited":
+        return f"[.politeness]\nrequests_per_second = {TOO_OFTEN}\n"
     if plan.kind == "form":
         return f"""[.identities]
 kind = "form"

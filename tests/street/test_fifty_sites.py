@@ -1,7 +1,7 @@
 """Two workers crawl fifty sites of which thirty are not well: nobody is asked too much, and nobody waits for another.
 
-Beside it, on the same machine at the same time, two other workers crawl twenty well sites alone: the well ones of the
-fifty must be done as soon as these.
+Beside it, on the same machine at the same time, two other workers crawl fifty sites that are all well: the well ones of
+the first fifty must be done as soon as those in their places. A busy machine makes both slower.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,24 +17,21 @@ from tests.crash.mongod import free_port
 from tests.sandbox.street_house import Seen
 from tests.sandbox.street_plan import HousePlan, whole_street
 from tests.sandbox.street_process import Street
-from tests.street.registry import CREDENTIALS, tables
+from tests.street.registry import CREDENTIALS, OPEN_S, tables
 from tests.street.watch import Open, Watch, asked
 from tests.street.workers import Workers
 
-RATE = 3
-"""Requests a second that a site allows which says nothing of it, kept by HARVESTER_REQUESTS_PER_SECOND."""
-LATE_S = 1.5
-"""How much later than meant a request may arrive: its turn was used late, the machine was busy."""
+RATE = 1.5
+"""Requests a second to a site whose entry says nothing of it."""
+AT_ONCE = 4
+WINDOW_S = 10.0
+"""A shorter one would tell two workers of which each keeps the rate by itself less well from late requests."""
 HEARD_S = 2.0
 """Until all workers know that a breaker is open."""
-AT_ONCE = 4
 PROBES = 3
 """Of a breaker, by default."""
-TRIES = 2
-"""aiohttp's, of a GET whose kept connection is broken off."""
 SLOWER = 1.10
-KEPT_PACE = 1.25
-"""How much longer than the rate allows the well sites may take by themselves on a machine that is not too busy."""
+"""How much longer than without bad sites the well ones may take."""
 
 
 class Crawled(NamedTuple):
@@ -50,9 +47,9 @@ class Crawled(NamedTuple):
 
 
 def crawl(folder: Path, pages: int, mongodb: Mapping[str, str], longest_s: float) -> Crawled:
-    """The fifty sites, and as many well ones by themselves as there are among them."""
+    """The fifty sites, and by others a well one in the place of each."""
     fifty = whole_street(pages)
-    calm = [HousePlan(f"calm-{number:02}", pages=pages) for number in range(20)]
+    calm = [HousePlan(f"calm-{plan.name}", pages=pages, delay_s=plan.delay_s) for plan in fifty]
     with Street([*fifty, *calm], folder / "street") as street, Valkey(folder / "valkey", free_port()) as valkey:
         variables = {
             **CREDENTIALS,
@@ -77,9 +74,7 @@ def crawl(folder: Path, pages: int, mongodb: Mapping[str, str], longest_s: float
         return Crawled(street.plans, street.counts(), logs, watch.openings, status, dead, said)
 
 
-@pytest.mark.soak
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize("pages", [40, 400])
+@pytest.mark.parametrize("pages", [40, pytest.param(400, marks=[pytest.mark.soak, pytest.mark.timeout(1800)])])
 def test_fifty_sites_are_each_crawled_as_they_allow_and_no_slower_for_the_others(
     tmp_path: Path, mongodb: Database[dict[str, Any]], mongodb_uri: str, pages: int
 ) -> None:
@@ -88,7 +83,7 @@ def test_fifty_sites_are_each_crawled_as_they_allow_and_no_slower_for_the_others
     every_input_has_a_fate(crawled, pages)
     no_site_is_asked_more_than_it_allows(crawled)
     what_is_open_is_left_alone(crawled)
-    well_sites_are_done_as_soon_as_by_themselves(crawled, pages)
+    well_sites_are_done_as_soon_as_without_bad_ones(crawled, pages)
 
 
 def every_input_has_a_fate(crawled: Crawled, pages: int) -> None:
@@ -103,38 +98,62 @@ def every_input_has_a_fate(crawled: Crawled, pages: int) -> None:
 
 
 def no_site_is_asked_more_than_it_allows(crawled: Crawled) -> None:
+    """The limited sites count for themselves what is over their limits: not one may be.
+
+    Of the others, a window may hold the turns of its time and one at its edge, and as many as may be under way at once
+    that came late from the time before: no more can be late, however busy the machine is.
+    """
     over = {name: counts["over"] for name, counts in crawled.counts.items() if "over" in counts}
     assert not over
-    for name, log in crawled.logs.items():
-        times = [seen.at for seen in log]
-        most = most_within(times, 5.0)
-        assert most <= RATE * (5.0 + LATE_S) + 1, f"{name} saw {most} requests within 5 s"
+    for name, plan in crawled.plans.items():
+        if plan.kind != "limited":
+            most = most_within([seen.at for seen in turns(crawled.logs[name])], WINDOW_S)
+            assert most <= RATE * WINDOW_S + 1 + AT_ONCE, f"{name} saw {most} requests within {WINDOW_S} s"
+
+
+def turns(log: Sequence[Seen]) -> list[Seen]:
+    """What harvester asked for: without what its HTTP client asked once more after it was broken off."""
+    asked, broken_off = [], set[tuple[str, str]]()
+    for seen in log:
+        key = (seen.agent, seen.path)
+        if key in broken_off:
+            broken_off.remove(key)
+            continue
+        asked.append(seen)
+        if not seen.status:
+            broken_off.add(key)
+    return asked
 
 
 def what_is_open_is_left_alone(crawled: Crawled) -> None:
+    """Each site in trouble had its breaker open; meanwhile only those came which were under way when it opened.
+
+    They are no more than may be under way at once, and come before all workers know. When a probe failed they are the
+    other probes, which come when it is their turn.
+    """
     troubled = {name for name, plan in crawled.plans.items() if plan.least}
     assert {opening.site for opening in crawled.openings} >= troubled
-    met: set[str] = set()
-    for opening in sorted(crawled.openings, key=lambda each: each.since):
-        times = [seen.at for seen in crawled.logs[opening.site]]
+    for opening in crawled.openings:
+        times = [seen.at for seen in turns(crawled.logs[opening.site])]
         within = [at for at in times if opening.since <= at < opening.until]
-        late = [at for at in within if at >= opening.since + HEARD_S]
-        if opening.site in met:  # other probes were out when one of them failed
-            assert len(within) <= (PROBES - 1) * TRIES, f"{opening}: {len(within)} requests while it was open"
+        if opening.until - opening.since > 1.5 * OPEN_S:  # a probe failed
+            assert len(within) <= PROBES - 1, f"{opening}: {len(within)} requests while it was open"
         else:
-            assert len(within) <= AT_ONCE * TRIES, f"{opening}: {len(within)} requests before all knew"
+            late = [at for at in within if at >= opening.since + HEARD_S]
+            assert len(within) <= AT_ONCE, f"{opening}: {len(within)} requests before all knew"
             assert not late, f"{opening}: {len(late)} requests while it was open"
-        met.add(opening.site)
 
 
-def well_sites_are_done_as_soon_as_by_themselves(crawled: Crawled, pages: int) -> None:
-    """When the machine is too busy for the rate, the pages alone make the difference: there are 50 sites, not 20."""
-    well, calm = (
-        [crawled.logs[name] for name in crawled.plans if name.startswith(prefix)] for prefix in ("well", "calm")
+def well_sites_are_done_as_soon_as_without_bad_ones(crawled: Crawled, pages: int) -> None:
+    """Without any other site they could be no sooner than the rate allows; whether the machine did that is printed."""
+    names = [name for name in crawled.plans if name.startswith("well")]
+    well, calm = (lasted([crawled.logs[prefix + name] for name in names]) for prefix in ("", "calm-"))
+    allowed = (pages - 1) / RATE
+    print(
+        f"{sum(map(len, crawled.logs.values()))} requests came; the well sites took {well:.1f} s, without bad ones"
+        f" {calm:.1f} s; the rate allows {allowed:.1f} s ({'kept' if well <= SLOWER * allowed else 'not kept'})"
     )
-    kept_pace = lasted(calm) <= KEPT_PACE * (pages - 1) / RATE
-    most = (SLOWER if kept_pace else 50 / 20) * lasted(calm)
-    assert lasted(well) <= most, f"{lasted(well):.1f} s, and {lasted(calm):.1f} s by themselves"
+    assert well <= SLOWER * calm
 
 
 def lasted(logs: Sequence[Sequence[Seen]]) -> float:

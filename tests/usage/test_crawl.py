@@ -38,7 +38,7 @@ class Ran:
         pages = {
             "/header": [Reply(headers={"Content-Usage": "train-ai=n"})],
             "/free": [Reply(headers={"TDM-Reservation": "0"})],
-            "/leads": [Reply(headers={"X-Robots-Tag": "noai"})],
+            "/leads": [Reply(headers={"X-Robots-Tag": "otherbot: noindex\nmax-snippet:-1, noai"})],
             "/meta": [NO_AI],
             "/reserved/free": [Reply(headers={"tdm-reservation": "0"})],
         }
@@ -54,6 +54,10 @@ class Ran:
         async with self.quiet as quiet, self.asked as asked, self.skipped as skipped:
             quiet.replies["/sitemap.xml"] = [Reply(body=sitemap(quiet, *QUIET), kind="text/xml")]
             robots = f"{ROBOTS}Sitemap: {asked.url}/sitemaps/index.xml\nSitemap: http://10.1.2.3/sitemap.xml\n"
+            robots += "Sitemap: http://[::1/sitemap.xml\nSitemap: /sitemaps/second.txt\n"
+            asked.replies["/sitemaps/second.txt"] = [
+                Reply(body=f"http://[::1/page\n{asked.url}:99999/\n{asked.url}/second".encode(), kind="text/plain")
+            ]
             asked.replies["/robots.txt"] = [Reply(body=robots.encode())]
             index = f"<sitemapindex><sitemap><loc>{asked.url}{LISTED}</loc></sitemap></sitemapindex>".encode()
             asked.replies["/sitemaps/index.xml"] = [Reply(body=index, kind="text/xml")]
@@ -134,6 +138,7 @@ def test_the_words_of_a_site_are_on_the_records_of_its_pages(ran: Ran) -> None:
         "/reserved/a": ("refused", "refused"),
         "/reserved/free": ("refused", "allowed"),
         "/b.jpg": ("refused", None),
+        "/second": ("refused", None),
     }
     assert said["/plain"]["signals"] == robots
     assert said["/reserved/a"]["signals"] == [*robots, reserved]
@@ -156,6 +161,6 @@ def test_a_crawl_begins_with_the_sitemaps_that_robots_txt_names_and_stays_at_the
     assert ran.asked.asked("/sitemap.xml") == []
     assert len(ran.asked.asked(LISTED)) == 1
     assert ran.quiet.asked("/left-out") == []
-    assert ran.stats["harvester/sitemaps/read"] == 4
-    assert ran.stats["harvester/sitemaps/listed"] == len(QUIET) + len(ASKED) + len(SKIPPED)
-    assert ran.stats["harvester/sitemaps/elsewhere"] == 2
+    assert ran.stats["harvester/sitemaps/read"] == 5
+    assert ran.stats["harvester/sitemaps/listed"] == len(QUIET) + len(ASKED) + len(SKIPPED) + 1
+    assert ran.stats["harvester/sitemaps/elsewhere"] == 3

@@ -2,8 +2,10 @@
 --
 -- A breaker has one of four states. closed: its site is asked. open: its site is left alone until `due`, and its
 -- requests are parked. half_open: a few of them, the probes, are let out. held: a person wants the site left alone.
--- Its name is that of the site, or site \0 tier for a tier of proxies there; then nothing is parked, and every request
--- is a probe. All are in the hash `breakers`; `shut` has those that are not closed, `probing` those that are half open.
+-- Its name is that of the site, or site \0 tier for a tier of proxies there; then nothing is parked, requests go past it,
+-- and workers ask for its probes (breaker_probe.lua). Each time that it is half open is a trial with a number; only its
+-- own probes decide it. All breakers are in the hash `breakers`; `shut` has those that are not closed, `probing` the
+-- half open ones of sites.
 -- Each change is kept in `events` until a worker has told people of it; `untold` says when one was last given to a worker.
 
 local WINDOW, LEAST, RATIO, REFUSALS, FAILURES, OPEN, MOST_OPEN, PROBES, SAMPLE = 1, 2, 3, 4, 5, 6, 7, 8, 9 -- of rules
@@ -27,7 +29,7 @@ end
 local function found_or_made(name, rules)
     local b = breaker_of(name)
     if not b then
-        b = { state = 'closed', since = now, opens = 0, granted = 0, good = 0, blank = 0, cause = '', said = '' }
+        b = { state = 'closed', since = now, opens = 0, trial = 0, granted = 0, good = 0, blank = 0, cause = '', said = '' }
         b.window, b.died, b.bad, b.kinds, b.drift = {}, {}, {}, {}, { 0, 0, 0, 0, 0 }
         b.refusals, b.failures, b.rules = 0, 0, rules
         breakers[name] = b
@@ -146,6 +148,9 @@ local function change(name, b, to, due, by)
     redis.call(to == 'half_open' and not tier and 'SADD' or 'SREM', P .. 'probing', name)
     redis.call('HINCRBY', P .. 'counts', 'shut', 1)
     b.state, b.since, b.due = to, now, due
+    if to == 'half_open' then
+        b.trial = b.trial + 1
+    end
     b.granted, b.good, b.blank = 0, 0, 0
     changed[name] = true
     local id = string.format('%.0f', now) .. ' ' .. string.gsub(name, '%z', ' ') .. ' ' .. to
@@ -261,9 +266,13 @@ local function has_fields(b, proved)
     return answer
 end
 
--- probes: those that did well, those that failed, pages of them with something in them, and with nothing.
+-- probes: their trial; those that did well, those that failed, pages of them with something in them, and with nothing.
+-- Answers to requests that were sent before, also to probes of an earlier trial, say nothing.
 local function judge_probes(name, b, probes, proved)
-    local well, ill, full, blank = unpack(probes)
+    local trial, well, ill, full, blank = unpack(probes)
+    if trial ~= b.trial then
+        return
+    end
     local done, good
     if b.cause == 'fields' then
         local has = has_fields(b, proved)
@@ -277,7 +286,8 @@ local function judge_probes(name, b, probes, proved)
         if not tier_of(name) and b.granted < all and count_parked(name) == 0 then
             all = b.granted
         end
-        done, good = b.good + b.blank >= all, b.good > 0
+        local answered = b.good + b.blank
+        done, good = answered > 0 and answered >= all, b.good > 0
     end
     if ill > 0 or (done and not good) then
         open(name, b, b.cause)

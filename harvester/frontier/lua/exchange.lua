@@ -281,7 +281,7 @@ local function take_probes()
                 local got = #popped / 2
                 for i = 1, #popped, 2 do
                     ids[#ids + 1] = popped[i]
-                    probes[popped[i]] = 1
+                    probes[popped[i]] = b.trial
                 end
                 if got < most then
                     redis.call('SREM', P .. 'parked', each.key)
@@ -416,7 +416,8 @@ local states = false -- of the sites that are left alone, when the worker does n
 if version ~= known_shut then
     states = {}
     for name in pairs(load_shut()) do
-        states[#states + 1] = { name, breaker_of(name).state }
+        local b = breaker_of(name)
+        states[#states + 1] = { name, b.state, b.trial, b.due or 0 }
     end
 end
 local stranded = {} -- when nothing else is left: of each site how many are parked, its state, since when it is left alone

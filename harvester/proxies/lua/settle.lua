@@ -5,6 +5,7 @@ local key = KEYS[1]
 if redis.call("HGET", key, "day") ~= ARGV[1] then
     return 0
 end
+redis.call("HINCRBY", key, "under_way", -1)
 local taken, received = tonumber(ARGV[2]), tonumber(ARGV[3])
 local a_request, a_byte = tonumber(ARGV[4]), tonumber(ARGV[5])
 local usd

@@ -1,0 +1,37 @@
+"""Downloader middleware: redirects are followed as Scrapy does; one that cannot be is an outcome like all others."""
+
+from scrapy import Request
+from scrapy.downloadermiddlewares.redirect import RedirectMiddleware as ScrapyRedirectMiddleware
+from scrapy.exceptions import IgnoreRequest
+from scrapy.http import Response
+
+from harvester.exceptions import RedirectError
+from harvester.middlewares.outcome import failed_on_its_way_back
+
+_STATUSES = (301, 302, 303, 307, 308)
+_MOST_SHOWN = 200
+"""Characters of an address."""
+
+
+class RedirectMiddleware(ScrapyRedirectMiddleware):
+    """In place of Scrapy's, whose exceptions no middleware hears of: they come up on an answer's way back."""
+
+    async def process_response(self, request: Request, response: Response) -> Request | Response:  # type: ignore[override]
+        where = (response.headers.get("Location") or b"").decode("utf-8", "replace")[:_MOST_SHOWN]
+        try:
+            follows = super().process_response(request, response)
+        except IgnoreRequest:
+            times = request.meta.get("redirect_times", 0)
+            said = f"it redirects again and again: after {times} redirects, HTTP {response.status} leads to {where}"
+        except ValueError as error:
+            said = f"HTTP {response.status} leads to {where}, which is no address: {error}"
+        else:
+            if follows is not response or response.status not in _STATUSES or _is_wanted_as_it_is(request):
+                return follows
+            said = f"HTTP {response.status} leads to {where}, which is not asked" if where else "it leads nowhere"
+        return await failed_on_its_way_back(self.crawler, request, RedirectError(said))
+
+
+def _is_wanted_as_it_is(request: Request) -> bool:
+    wants = ("dont_redirect", "dont_retry", "handle_httpstatus_list", "handle_httpstatus_all")
+    return any(request.meta.get(name) for name in wants)

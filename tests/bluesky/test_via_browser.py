@@ -1,0 +1,212 @@
+"""A harvest by a browser, from the pages of the web client, brings the same as one by the API, however it is ended."""
+
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pymongo import MongoClient
+
+from harvester.exceptions import UsageError
+from harvester.spiders.bluesky import BlueskySpider
+from tests.bluesky.conftest import Records
+from tests.crash.harvest import Harvest, documents, fates, stored
+from tests.crash.nothing_lost import differences
+from tests.sandbox.process import Sandbox
+
+Make = Callable[..., Harvest]
+Ended = dict[str, dict[str, Any]]
+
+SHOWN = ("follows_all", "no_profile", "private", "intents_refuse")
+HIDDEN = ("deactivated", "takendown", "pds_takendown", "deleted")
+"""Accounts that the API does not show."""
+READER = 14
+SESSION = "HARVESTER_SESSION_WEB"
+
+
+@pytest.fixture(scope="module")
+def _small() -> Iterator[Sandbox]:
+    with Sandbox(accounts=16, posts=2, page_size=5) as site:
+        yield site
+
+
+@pytest.fixture
+def small(_small: Sandbox) -> Iterator[Sandbox]:
+    """A network small enough for a browser, without faults."""
+    _small.clear_log()
+    yield _small
+    _small.clear_faults()
+
+
+@pytest.fixture
+def make(small: Sandbox, tmp_path: Path, mongodb_uri: str, mongodb: Records) -> Make:
+    """Makes a command; of a browser, unless it says `via="api"`."""
+
+    def command(variables: dict[str, str] | None = None, **arguments: str) -> Harvest:
+        wishes = {"via": "browser", "web": web(small)} | wanted(small) | arguments
+        return Harvest(small, tmp_path, mongodb_uri, mongodb.name, variables or {}, **wishes)
+
+    return command
+
+
+@pytest.fixture(scope="module")
+def by_api(_small: Sandbox, mongodb_uri: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ended]:
+    """Records and fates of a harvest by the API."""
+    with MongoClient[dict[str, Any]](mongodb_uri, tz_aware=True) as client:
+        database = client["test-bluesky-by-api"]
+        client.drop_database(database.name)
+        folder = tmp_path_factory.mktemp("by-api")
+        command = Harvest(_small, folder, mongodb_uri, database.name, **wanted(_small))
+        assert command.run() == 0, command.said[-3000:]
+        yield stored(database) | fates(database)
+        client.drop_database(database.name)
+
+
+def web(site: Sandbox) -> str:
+    """The web client's address: a host of its own."""
+    return site.url.replace("127.0.0.1", "localhost")
+
+
+def wanted(site: Sandbox) -> dict[str, str]:
+    """All that a browser can read, of a few accounts, some of which are not there, each in its own way."""
+    seeds = [site.handle(0), *map(site.did, SHOWN), *map(site.did, HIDDEN), "nobody.sandbox.test"]
+    return {"seeds": ",".join(seeds), "depth": "0", "collect": "graph,profiles,posts"}
+
+
+def test_a_harvest_by_a_browser_equals_one_by_the_api(
+    make: Make, small: Sandbox, mongodb: Records, by_api: Ended
+) -> None:
+    command = make()
+    assert command.run() == 0, command.said[-3000:]
+    assert differences(stored(mongodb) | fates(mongodb), by_api) == []
+    reasons = {reason.partition(":")[0] for stage, reason in fates(mongodb)["accounts"].values() if stage == "failed"}
+    assert reasons == {"gone", "not_found"}
+    asked = [entry["path"] for entry in small.log()["requests"]]
+    assert any("getFollowers" in path and "cursor=" in path for path in asked), "no list of several answers"
+    sources = [row["provenance"]["url"] for row in mongodb.follows.find()]
+    assert all(url.startswith(f"{web(small)}/xrpc/app.bsky.graph.getFollow") for url in sources)
+    assert "Traceback" not in command.said
+
+
+def test_killed_on_the_way_and_begun_by_the_api_it_goes_on_to_the_same_end(
+    make: Make, small: Sandbox, mongodb: Records, by_api: Ended
+) -> None:
+    by_the_api = make({"HARVESTER_REQUESTS_PER_SECOND": "20"}, via="api")
+    by_the_api.start()
+    assert by_the_api.running_until(lambda: mongodb.follows.estimated_document_count() > 5), by_the_api.said
+    by_the_api.end(signal.SIGKILL)
+    by_a_browser = make()
+    before = documents(mongodb)
+    by_a_browser.start()
+    assert by_a_browser.running_until(lambda: documents(mongodb) > before + 20), by_a_browser.said
+    by_a_browser.end(signal.SIGKILL)
+    assert by_a_browser.run() == 0, by_a_browser.said[-3000:]
+    assert differences(stored(mongodb) | fates(mongodb), by_api) == []
+    assert [row["state"] for row in mongodb.crawls.find()] == ["finished"], "it was one crawl"
+
+
+def test_when_the_service_refuses_the_run_ends_and_the_next_reads_on(
+    make: Make, small: Sandbox, mongodb: Records, by_api: Ended
+) -> None:
+    fault = small.fault("html_403", "/xrpc/app.bsky", after=20)
+    command = make()
+    assert command.run() == 7, command.said[-3000:]
+    assert f"{web(small)} refuses to answer" in " ".join(command.said.split())
+    assert 0 < documents(mongodb) < sum(map(len, by_api.values()))
+    small.clear_faults(fault)
+    assert command.run() == 0, command.said[-3000:]
+    assert differences(stored(mongodb) | fates(mongodb), by_api) == []
+
+
+def test_a_list_that_was_cut_short_is_not_done_and_is_read_by_the_next_run(
+    make: Make, small: Sandbox, mongodb: Records, by_api: Ended
+) -> None:
+    hub = small.did(0)
+    limited = small.fault("rate_limit", "getProfile", seconds=6, times=1)
+    cut = small.fault("reset", "getFollowers.*cursor=")
+    command = make(seeds=hub, direction="followers", collect="graph,profiles")
+    assert command.run() != 0, command.said[-3000:]
+    [fault] = [fault for fault in small.faults() if fault["id"] == limited]
+    assert (fault["struck"], fault["breaches"]) == (1, []), "it waited as long as the page was told to wait"
+    reason = "followers: navigation_failed: the page did not come to the end of the list"
+    assert fates(mongodb)["accounts"] == {hub: ("failed", reason)}
+    followers = {key for key, row in by_api["follows"].items() if row["subject_did"] == hub}
+    assert 0 < mongodb.follows.count_documents({}) < len(followers), "what it has seen is kept"
+    small.clear_faults(cut)
+    assert command.run() == 0, command.said[-3000:]
+    assert stored(mongodb)["follows"].keys() == followers
+    assert fates(mongodb)["accounts"] == {hub: ("profile_collected", "")}
+
+
+def test_it_signs_in_on_a_page_once_and_the_next_run_goes_on_with_what_the_page_has_kept(
+    make: Make, small: Sandbox, tmp_path: Path
+) -> None:
+    small.settings(access_seconds=2)
+    one = {"seeds": small.did(0), "depth": "0", "collect": "graph,profiles"}
+    command = make(entry(tmp_path, small, f"pw-{small.handle(READER)}"), **one)
+    for _ in range(2):
+        assert command.run() == 0, command.said[-3000:]
+    small.settings(access_seconds=7200)
+    log = small.log()
+    assert log["counts"]["com.atproto.server.createSession 200"] == 1
+    assert log["counts"]["com.atproto.server.refreshSession 200"] > 0, "the page has replaced its tokens"
+    assert "com.atproto.server.refreshSession 400" not in log["counts"], "the last ones were kept"
+    asked = {entry["path"]: entry["authorized"] for entry in log["requests"] if "/xrpc/app.bsky" in entry["path"]}
+    assert len(asked) > 3
+    assert all(asked.values()), asked
+    kept = [path for path in (tmp_path / ".harvester" / "sessions").iterdir() if b"BSKY_STORAGE" in path.read_bytes()]
+    assert [path.stat().st_mode & 0o777 for path in kept] == [0o600]
+    assert f"pw-{small.handle(READER)}" not in command.said
+
+
+def test_a_wrong_password_is_tried_once_and_ends_the_run(make: Make, small: Sandbox, tmp_path: Path) -> None:
+    command = make(entry(tmp_path, small, "wrong"))
+    assert command.run() == 5, command.said[-3000:]
+    counts = small.log()["counts"]
+    assert {name: number for name, number in counts.items() if "createSession" in name} == {
+        "com.atproto.server.createSession 401": 1
+    }
+    assert not [name for name in counts if name.startswith("app.bsky.")]
+
+
+def entry(folder: Path, site: Sandbox, password: str) -> dict[str, str]:
+    """The entry that docs/bluesky.md shows, of the sandbox's client; the variables of a command that uses it."""
+    sites = folder / "sites"
+    sites.mkdir()
+    (sites / "web.toml").write_text(
+        f"""[bluesky-web]
+hosts = ["{web(site).removeprefix("http://")}"]
+[bluesky-web.identities]
+kind = "browser"
+credentials = "WEB"
+[bluesky-web.identities.browser]
+steps = [
+    {{open = "{web(site)}/"}},
+    {{click = 'button:has-text("Sign in")'}},
+    {{fill = '[data-testid="loginUsernameInput"]', value = "{{user}}"}},
+    {{fill = '[data-testid="loginPasswordInput"]', value = "{{password}}"}},
+    {{click = '[data-testid="loginNextButton"]'}},
+    {{wait_for = '[aria-label="Notifications"], [role="alert"]', optional = true, timeout_s = 30}},
+]
+success = {{text = 'aria-label="Notifications"'}}
+"""
+    )
+    login = {f"{SESSION}_USER": site.handle(READER), f"{SESSION}_PASSWORD": password}
+    return login | {"HARVESTER_SITES_DIR": str(sites)}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"history": "records"}, "history: records is no page of the web client; it needs via=api"),
+        ({"history": "car"}, "history: car is no page of the web client; it needs via=api"),
+        ({"collect": "posts,threads"}, "collect: threads cannot be read by a browser; they need via=api"),
+        ({"collect": "lists"}, "collect: lists cannot be read by a browser; they need via=api"),
+        ({"web": "ftp://bsky.app"}, "web: the address of a server, like https://bsky.app"),
+        ({"via": "hand"}, "via: "),
+    ],
+)
+def test_what_no_page_shows_is_refused_before_anything_is_fetched(arguments: dict[str, str], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        BlueskySpider.parse_arguments({"seeds": "alice.example.com", "via": "browser"} | arguments)
