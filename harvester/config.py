@@ -187,12 +187,17 @@ def misspelt(config: Config) -> list[str]:
     """A sentence for each HARVESTER_* variable (environment, .env) that neither is a setting nor named by a site."""
     env_file = Config.model_config.get("env_file")
     given = {*os.environ, *(dotenv_values(env_file) if isinstance(env_file, str) else ())}
-    known = {name for field in Config.model_fields for name in _variables(field)}
+    known = names()
     odd = {name.upper() for name in given if name.upper().startswith(PREFIX)} - known
     odd = {name for name in odd if not _is_of_credentials(name)}
     if odd:
         odd -= _secrets_of_sites(config)
     return [_said_of(name, known) for name in sorted(odd)]
+
+
+def names() -> set[str]:
+    """All variables that are settings."""
+    return {name for field in Config.model_fields for name in _variables(field)}
 
 
 def _variables(field: str) -> list[str]:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from rich.console import Console
 from rich.table import Table
 
+from harvester.breaker.words import place
 from harvester.dashboard.words import counted, duration, number, size
 from harvester.frontier.entries import BreakerStatus, DeadLetter, Fate, Status
 from harvester.frontier.ledger_status import CrawlStatus
@@ -64,7 +65,6 @@ def _sites(status: Status) -> str:
 def _breaker(name: str, breaker: BreakerStatus) -> str:
     """Two lines: how it is, and why."""
     site, _, tier = name.partition("\0")
-    site += f" through {tier} proxies" if tier else ""
     if breaker.state == "half_open":
         out, well = breaker.probes
         how = f"half open since {_at(breaker.since)}, {counted(out, 'probe')} out, {well:,} did well"
@@ -75,7 +75,7 @@ def _breaker(name: str, breaker: BreakerStatus) -> str:
     failed = f"{breaker.failed:,} of {breaker.tried:,} failed lately"
     tries = f"; {failed} ({_parts(breaker.outcomes)})" if breaker.tried else ""
     said = f"; the last one said: {breaker.said}" if breaker.said else ""
-    return f"breaker of {site}: {how}{times}\n    because of {breaker.cause}{tries}{said}"
+    return f"breaker of {place(site, tier)}: {how}{times}\n    because of {breaker.cause}{tries}{said}"
 
 
 def print_start_list(start: StartStatus) -> None:

@@ -30,7 +30,7 @@ class Usage(Struct, frozen=True, omit_defaults=True, gc=False):
     """The words it was told from, as found."""
 
 
-class Provenance(Struct, frozen=True, omit_defaults=True, gc=False):
+class Provenance(Struct, frozen=True, omit_defaults=True, gc=False, cache_hash=True):
     """Where and when a record was observed. One object is shared by all records of a page."""
 
     url: str

@@ -124,7 +124,7 @@ class Breakers:
     def holds_back(self, site: str, probe: int = 0) -> bool:
         """Whether a request of the site is parked: all are while it is left alone, but for the probes of this trial."""
         shut = self._shut.get(site)
-        return shut is not None and not (probe == shut.trial and shut.state == "half_open")
+        return shut is not None and not (probe and probe == shut.trial and shut.state == "half_open")
 
     def passes_over(self, site: str, tier: str) -> bool:
         """Whether requests go past that tier at the site: its breaker is open, or half open and its probes are out."""

@@ -80,18 +80,20 @@ class Notices:
         while True:
             try:
                 async with self._one_at_a_time:
-                    await self._write_and_send(change)
+                    is_known = await self._write_and_send(change)
             except (PyMongoError, ServiceError) as error:
                 if not unreachable:
                     logger.warning("An event of %s could not be written to MongoDB: %s", change.site, error)
                 unreachable = True
-                await asyncio.sleep(AGAIN_S)
             else:
-                self._told(change.id)
-                del self._tasks[change.id]
-                return
+                if is_known:
+                    self._told(change.id)
+                    del self._tasks[change.id]
+                    return
+            await asyncio.sleep(AGAIN_S)
 
-    async def _write_and_send(self, change: Change) -> None:
+    async def _write_and_send(self, change: Change) -> bool:
+        """Whether people know of it. Not yet: another worker sends the alert, and may be lost before it has."""
         event = document(self._spider, change)
         name = {"_id": event.pop("_id")}
         if self._database is None:
@@ -101,15 +103,17 @@ class Notices:
             await events.create_indexes(INDEXES)
             await events.update_one(name, {"$setOnInsert": event}, upsert=True)
             if not is_alarming(change):
-                return
+                return True
             now = datetime.now(UTC)
             unclaimed = {"alerting_at": None}, {"alerting_at": {"$lt": now - timedelta(seconds=SENDING_S)}}
             claim = {**name, "alerted_at": None, "$or": list(unclaimed)}
             claimed = await events.update_one(claim, {"$set": {"alerting_at": now}})
-        if claimed.modified_count:
-            await asyncio.to_thread(send, self._config, change, event)
-            with pymongo.timeout(DATABASE_S):
-                await events.update_one(name, {"$set": {"alerted_at": datetime.now(UTC)}})
+            if not claimed.modified_count:
+                return await events.count_documents({**name, "alerted_at": None}) == 0
+        await asyncio.to_thread(send, self._config, change, event)
+        with pymongo.timeout(DATABASE_S):
+            await events.update_one(name, {"$set": {"alerted_at": datetime.now(UTC)}})
+        return True
 
 
 def is_alarming(change: Change) -> bool:
@@ -142,19 +146,26 @@ def document(spider: str, change: Change) -> Document:
 
 def send(config: Config, change: Change, event: Document) -> None:
     """The alert, through every channel that is configured. What cannot be sent is logged."""
-    lines = [reason(change), extrapolation(change)]
+    channels = configured_channels(config, alert_of(change, event))
+    if channels:
+        with ThreadPoolExecutor(len(channels)) as threads:
+            list(threads.map(lambda name: send_patiently(name, channels[name]), channels))
+
+
+def alert_of(change: Change, event: Document) -> Alert:
+    """What is told of an opening."""
+    meanwhile = f"Its requests ({change.left:,}) are parked, and cost nothing."
+    if change.tier:
+        meanwhile = "Its requests go by its other tiers, if they may, and wait if not."
+    lines = [line for line in (reason(change), extrapolation(change)) if line]
     lines.append(
-        f"Its requests ({change.left:,}) are parked, and cost nothing. Probes go out from "
-        f"{event['until']:%Y-%m-%d %H:%M:%S} UTC on. `harvester frontier status {event['spider']}` shows how it goes."
+        f"{meanwhile} Probes go out from {event['until']:%Y-%m-%d %H:%M:%S} UTC on. "
+        f"`harvester frontier status {event['spider']}` shows how it goes."
     )
     payload = {"event": "breaker"} | {
         key: value.isoformat() if isinstance(value, datetime) else value for key, value in event.items()
     }
-    alert = Alert(f"harvester: {title(change)}", lines, None, payload)
-    channels = configured_channels(config, alert)
-    if channels:
-        with ThreadPoolExecutor(len(channels)) as threads:
-            list(threads.map(lambda name: send_patiently(name, channels[name]), channels))
+    return Alert(f"harvester: {title(change)}", lines, None, payload)
 
 
 async def write_down(config: Config, spider: str, change: Change) -> None:

@@ -1,6 +1,7 @@
 """What people are told of a breaker's change: why, on what evidence, and what it means for the work that is left."""
 
 from harvester.frontier.entries import Change
+from harvester.proxies.spec import Tier
 
 TITLES = {
     "open": "{site} is left alone",
@@ -12,8 +13,14 @@ TITLES = {
 
 def title(change: Change) -> str:
     """A few words."""
-    site = f"{change.site} through {change.tier} proxies" if change.tier else change.site
-    return TITLES[change.after].format(site=site)
+    return TITLES[change.after].format(site=place(change.site, change.tier))
+
+
+def place(site: str, tier: str) -> str:
+    """What a breaker is of."""
+    if tier == Tier.NONE:
+        return f"{site} without a proxy"
+    return f"{site} through {tier} proxies" if tier else site
 
 
 def reason(change: Change) -> str:
@@ -31,7 +38,7 @@ def reason(change: Change) -> str:
 
 def extrapolation(change: Change) -> str:
     """A sentence or two: what would probably have become of the rest. Empty when nothing can be said."""
-    if change.before != "closed" or change.after != "open" or change.by:
+    if change.before != "closed" or change.after != "open" or change.by or change.tier:
         return ""
     window, left = _time(change.window_s), f"of the {change.left:,} that are queued"
     worst = _most(change.outcomes, change.failed)

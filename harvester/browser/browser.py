@@ -119,7 +119,7 @@ class Browser:
 
     @property
     def is_lost(self) -> bool:
-        return self._lost.is_set()
+        return self._lost.is_set() or bool(self._known and self._driver.pid is None)
 
     async def answers(self) -> None:
         """Returns when it answers."""
@@ -144,6 +144,7 @@ class Browser:
         """At once. Pages that are under way are lost."""
         _kill(await asyncio.to_thread(self.processes))
         self._lost.set()
+        self._driver.cut()
 
     async def end(self) -> None:
         """When the last page is through: in good order, or else by force. A second call waits for the first."""
@@ -152,12 +153,15 @@ class Browser:
         await asyncio.shield(self._closing)
 
     async def _end(self) -> None:
+        if self.is_lost:
+            await self.kill()
+            await self._handler.close_without_browser()
+            return
         processes = await asyncio.to_thread(self.processes)
         try:
             async with asyncio.timeout(PARTING_S):
-                if not self.is_lost:
-                    for context in [*self._contexts.values(), *self._retiring]:
-                        await self._close_context(context)
+                for context in [*self._contexts.values(), *self._retiring]:
+                    await self._close_context(context)
                 await self._handler.close()
         except Exception as error:  # noqa: BLE001  whatever it fails with, nothing of it is left
             logger.debug("A browser does not end in good order: %r", error)

@@ -27,6 +27,8 @@ class Driver(PlaywrightBrowserProvider):  # type: ignore[misc]
     async def start(self) -> None:
         manager = self.playwright_context_manager = PlaywrightContextManager()
         self._client = manager._client = PlaywrightClient()
+        fault = self._client._transport.on_error_future
+        fault.add_done_callback(lambda fault: fault.cancelled() or fault.exception())  # else it is logged as unread
         self.playwright = Playwright(await self._client._playwright)
         self.playwright.stop = manager.__aexit__  # type: ignore[method-assign]
         self.browser_type = self.playwright.chromium
@@ -36,6 +38,12 @@ class Driver(PlaywrightBrowserProvider):  # type: ignore[misc]
         """Of its process, as long as it runs."""
         process = getattr(self._client._transport, "_proc", None) if self._client else None
         return process.pid if process and process.returncode is None else None
+
+    def cut(self) -> None:
+        """Has all waiting calls fail: Chromium, when it hangs, holds the connection of a driver that is dead."""
+        if self._client:
+            self._client._connection.onmessage = lambda _: None  # nobody reads it
+            self._client._connection.close()
 
     def on_close(self, listener: Callable[[], None]) -> None:
         """When it ends, or its connection does."""
@@ -49,6 +57,10 @@ class PageHandler(ScrapyPlaywrightDownloadHandler):  # type: ignore[misc]
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.visits: dict[Page, Visit] = {}
+
+    async def close_without_browser(self) -> None:
+        """As `close`, when the browser has died: nobody would answer."""
+        await super(ScrapyPlaywrightDownloadHandler, self).close()
 
     async def show(self, request: Request, visit: Visit, context: str, options: dict[str, Any]) -> Response:
         """The page after its steps. Raises Playwright's errors; the page stays open, as visit.page.

@@ -82,10 +82,12 @@ class Pool:
     async def close(self) -> None:
         """Ends all browsers, also those that are being started. None is started any more."""
         self._closed = True
-        for task in filter(None, (self._renewing, self._watch_task)):
-            task.cancel()
+        if self._renewing is not None:
+            await self._renewing  # it sees that it comes too late
+        if self._watch_task is not None:
+            self._watch_task.cancel()
             with suppress(asyncio.CancelledError):
-                await task
+                await self._watch_task
         async with self._starting:
             if self._current is not None:
                 self._retire(self._current, "end")
@@ -98,7 +100,8 @@ class Pool:
             if self._current is not None and self._current.is_lost:
                 self._retire(self._current, "lost")
             if self._current is None:
-                self._current = await self._start()
+                self._install(await self._start(), "lost")
+            assert self._current
             return self._current
 
     async def _start(self) -> "Browser":
@@ -131,11 +134,14 @@ class Pool:
 
     async def _replace(self, reason: str) -> None:
         try:
-            fresh = await self._start()
+            self._install(await self._start(), reason)
         except Exception as error:  # noqa: BLE001  the old one goes on, and the next page tries again
-            logger.warning("The browser should be replaced, and cannot be: %s", error)
-            return
-        worn, self._current = self._current, fresh  # another may have taken the place of the one that died meanwhile
+            if not self._closed:
+                logger.warning("The browser should be replaced, and cannot be: %s", error)
+
+    def _install(self, fresh: "Browser", reason: str) -> None:
+        """Pages go there from now on. While it was started another may have taken the place of one that died."""
+        worn, self._current = self._current, fresh
         if worn is not None:
             self._retire(worn, reason)
 
@@ -178,6 +184,7 @@ class Pool:
     async def _look_at(self, browser: "Browser") -> None:
         if browser.is_lost:
             self._retire(browser, "lost")
+            await browser.kill()
             return
         try:
             async with asyncio.timeout(STALL_S):

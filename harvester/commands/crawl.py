@@ -1,6 +1,7 @@
 """`scrapy crawl`, with arguments checked first, and an exit code that means something."""
 
 import argparse
+import logging
 import sys
 
 from scrapy.commands.crawl import Command as ScrapyCrawl
@@ -9,7 +10,7 @@ from scrapy.exceptions import UsageError
 from scrapy.utils.misc import load_object
 
 from harvester import mongodb
-from harvester.config import load_config
+from harvester.config import load_config, names
 from harvester.exceptions import HarvesterError
 from harvester.frontier import connection
 from harvester.frontier.scheduler import Scheduler
@@ -17,6 +18,8 @@ from harvester.monitors.history import write_down_unopened
 from harvester.monitors.summary import exit_code
 from harvester.spiders.arguments import print_arguments
 from harvester.spiders.base import HarvesterSpider
+
+logger = logging.getLogger(__name__)
 
 
 class Command(ScrapyCrawl):
@@ -30,6 +33,10 @@ class Command(ScrapyCrawl):
         # Scrapyd passes these as arguments of the spider.
         self.settings.set("SCRAPYD_JOB", opts.spargs.pop("_job", ""), priority="cmdline")
         opts.spargs.pop("_version", None)
+        for name in sorted(names().intersection(self.settings)):
+            logger.warning(
+                "%s is no setting of Scrapy and is not read from there: set it in the environment or .env", name
+            )
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         assert self.settings

@@ -103,7 +103,9 @@ class Frontier(Desk):
             next_due=time.time() + (due_ms - now_ms) / 1000 if due_ms else None,
             held=held,
             now=now_ms / 1000,
-            shut=None if shut is False else {each[0]: _shut(*each[1:], now_ms) for each in shut},
+            shut=None
+            if shut is False
+            else {name: _shut(state, trial, end_ms, now_ms) for name, state, trial, end_ms in shut},
             stranded=[Stranded(site, number, state, ms / 1000) for site, number, state, ms in stranded],
             changes=[change_of(each) for each in changes],
         )

@@ -64,7 +64,10 @@ class OutcomeMiddleware:
         return await self._follow(request, verdict)
 
     async def process_exception(self, request: Request, exception: Exception) -> Request | None:
-        if isinstance(exception, (RequestFailed, Stopped)) or request.meta.get("dont_retry"):
+        if isinstance(exception, Stopped) or request.meta.get("dont_retry"):
+            return None
+        if isinstance(exception, RequestFailed):  # of another middleware, which knows that there is no use in trying
+            self.tell(request, exception.verdict, None)
             return None
         verdict = _known(request) or classify_exception(exception)
         self.tell(request, verdict, None)

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Self
 from weakref import WeakKeyDictionary, finalize
 
+from redis.exceptions import RedisError
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
@@ -205,7 +206,10 @@ class ProxyMiddleware:
         """Whether it may go by the tier: where that is half open it must be one of a few."""
         if self._breaker is None or LEASE not in request.meta or len(ticket.site.proxying.tiers) == 1:
             return True
-        trial = await self._breaker.breakers.may_pass(ticket.site.name, ticket.tier)
+        try:
+            trial = await self._breaker.breakers.may_pass(ticket.site.name, ticket.tier)
+        except (HarvesterError, RedisError):  # the frontier has ended the run for it, or will
+            raise Stopped("the frontier cannot be asked") from None
         if trial:
             request.meta[TIER_PROBE] = trial
         return trial is not None

@@ -72,13 +72,6 @@ def origin_of(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2].lower()}"
 
 
-def told_of(crawler: Crawler, request: Request, verdict: Verdict, response: Response | None = None) -> None:
-    """Has an outcome that the outcome middleware does not see told as it would tell it."""
-    outcomes = crawler.get_downloader_middleware(OutcomeMiddleware)
-    if outcomes:
-        outcomes.tell(request, verdict, response)
-
-
 class _Origin:
     """What is known of the robots.txt of one scheme, host and port. Times are monotonic."""
 
@@ -171,7 +164,6 @@ class RobotsMiddleware:
                 assert origin.failure
                 waits = request.meta.get(_WAITS, 0) if leased else pauses
                 if waits >= (MOST_WAITS if leased else MOST_PAUSES):
-                    told_of(self._crawler, request, origin.failure)  # when its breaker opens, others are parked
                     raise RequestFailed(origin.failure, waits + 1)
                 wait = max(0.0, origin.retry_at - monotonic())
                 if leased:
@@ -255,7 +247,9 @@ class RobotsMiddleware:
         origin.retry_at = monotonic() + wait
         self._stats.inc_value("harvester/robots/unreadable")
         logger.info("%s/robots.txt cannot be read: %s", origin.url, verdict.reason)
-        told_of(self._crawler, request, verdict, response)
+        outcomes = self._crawler.get_downloader_middleware(OutcomeMiddleware)
+        if outcomes:  # it does not tell of those who read statuses themselves
+            outcomes.tell(request, verdict, response)
 
 
 def kept_for(headers: Headers) -> float:

@@ -16,7 +16,7 @@ from scrapy.http import Headers, HtmlResponse, Response
 from harvester.addresses import host_of
 from harvester.ending import Stopped
 from harvester.items import Usage
-from harvester.middlewares.outcome import MEDIA
+from harvester.middlewares.outcome import MEDIA, failed_on_its_way_back
 from harvester.middlewares.robots import (
     DONT_OBEY,
     SHORTEST_KEPT_S,
@@ -24,7 +24,6 @@ from harvester.middlewares.robots import (
     kept_for,
     origin_of,
     site_file,
-    told_of,
 )
 from harvester.outcomes import Outcome, RequestFailed, Verdict
 from harvester.parsers.robots import MOST_BYTES
@@ -68,9 +67,11 @@ class UsageMiddleware:
             return
         files = await self._files(request.url)
         if load_sites().of(request.url).politeness.honour_opt_outs == "skip":
-            self._refuse(request, usage_of(files.signals(request.url)))
+            usage = usage_of(files.signals(request.url))
+            if usage and refuses(usage):
+                raise self._refusal(request, usage)
 
-    async def process_response(self, request: Request, response: Response) -> Response:
+    async def process_response(self, request: Request, response: Response) -> Response | Request:
         meta = request.meta
         if MEDIA in meta or DONT_OBEY in meta:
             return response
@@ -85,19 +86,16 @@ class UsageMiddleware:
             usage = usage_of(signals)
             assert usage
             self._stats.inc_value(f"harvester/usage/{'refused' if refuses(usage) else 'said'}")
-            if load_sites().of(request.url).politeness.honour_opt_outs == "skip":
-                self._refuse(request, usage)
+            if refuses(usage) and load_sites().of(request.url).politeness.honour_opt_outs == "skip":
+                return await failed_on_its_way_back(self._crawler, request, self._refusal(request, usage))
             meta[USAGE] = (usage.training, usage.mining, usage.signals)
         return response
 
-    def _refuse(self, request: Request, usage: Usage | None) -> None:
-        """Raises RequestFailed when the site does not want the page to be used."""
-        if usage and refuses(usage):
-            host = host_of(request.url)
-            verdict = Verdict(Outcome.POLICY_DENIED, f"{host} opts out: {'; '.join(usage.signals)[:200]}")
-            self._stats.inc_value("harvester/usage/skipped")
-            told_of(self._crawler, request, verdict)
-            raise RequestFailed(verdict, 1)
+    def _refusal(self, request: Request, usage: Usage) -> RequestFailed:
+        """The site does not want the page to be used."""
+        said = f"{host_of(request.url)} opts out: {'; '.join(usage.signals)[:200]}"
+        self._stats.inc_value("harvester/usage/skipped")
+        return RequestFailed(Verdict(Outcome.POLICY_DENIED, said), 1)
 
     def _reads_files(self, request: Request) -> bool:
         if MEDIA in request.meta or DONT_OBEY in request.meta or not request.url.startswith("http"):

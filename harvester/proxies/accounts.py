@@ -27,7 +27,7 @@ class Proxy(NamedTuple):
     """A gateway, which has many exits, or one proxy of a list, which has one."""
 
     name: str
-    """For people: no credentials are in it. Unique among those of a vendor."""
+    """For people: no credentials are in it. Each account has its own: who is refused, or rests, is known by it."""
     account: Account
     country: str = ""
     """Where a listed one stands, if the list says so."""
@@ -81,21 +81,24 @@ def _listed(path: Path | None, tier: Tier) -> tuple[Proxy, ...]:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"HARVESTER_PROXIES_FILE: {path} cannot be read: {error}.") from None
-    found: dict[str, Proxy] = {}
+    names: dict[Account, str] = {}
+    found: dict[Account, Proxy] = {}
     for number, line in enumerate(lines, 1):
         words = line.split()
         if words and not words[0].startswith("#"):
-            name, of_tier, proxy = _read(words, f"{path}, line {number}")
+            of_tier, proxy = _read(words, f"{path}, line {number}")
+            if proxy.account not in names:  # one address may have several users; one user is one proxy in every tier
+                taken = proxy.name in names.values()
+                names[proxy.account] = f"{proxy.name}#{number}" if taken else proxy.name
             if of_tier is tier:
-                name = name if name not in found else f"{name}#{number}"  # one gateway, several users
-                found[name] = proxy._replace(name=name)
+                found.setdefault(proxy.account, proxy._replace(name=names[proxy.account]))
     if not found:
         raise UsageError(f"{path} has no proxy of the tier {tier}, which a site's entry wants.")
     return tuple(found.values())
 
 
-def _read(words: list[str], place: str) -> tuple[str, Tier, Proxy]:
-    """The line's content is in no message: it holds a password."""
+def _read(words: list[str], place: str) -> tuple[Tier, Proxy]:
+    """The line's content is in no message: it holds a password, in whatever place."""
     address, of_tier, country = (*words, *("", "")[: max(0, 3 - len(words))])[:3]
     parts = urlsplit(address if "://" in address else f"http://{address}")
     try:
@@ -103,13 +106,13 @@ def _read(words: list[str], place: str) -> tuple[str, Tier, Proxy]:
     except ValueError:
         port = None
     if parts.scheme not in _SCHEMES:
-        raise UsageError(f"{place}: proxies are spoken to by http or https, not by {parts.scheme}.")
+        raise UsageError(f"{place}: proxies are spoken to by http or https, by nothing else.")
     if not parts.hostname or not port or len(words) > 3:
         raise UsageError(f"{place}: not like http://user:password@host:port, tier, country.")
     if of_tier not in ("", *(set(Tier) - {Tier.NONE})):
-        raise UsageError(f"{place}: {of_tier} is none of the tiers datacenter, isp, residential, mobile.")
+        raise UsageError(f"{place}: the second word is none of the tiers datacenter, isp, residential, mobile.")
     if not re.fullmatch(r"([a-z]{2})?", country):
         raise UsageError(f"{place}: a country has two small letters.")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     account = Account(f"{parts.scheme}://{host}:{port}", unquote(parts.username or ""), unquote(parts.password or ""))
-    return f"{host}:{port}", Tier(of_tier or Tier.DATACENTER), Proxy(f"{host}:{port}", account, country)
+    return Tier(of_tier or Tier.DATACENTER), Proxy(f"{host}:{port}", account, country)

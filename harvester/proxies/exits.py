@@ -34,7 +34,7 @@ class Exit:
         """The value of Proxy-Authorization; empty when the proxy wants none."""
         if not self.user:
             return ""
-        return "Basic " + b64encode(f"{self.user}:{self.password}".encode("latin-1")).decode("ascii")
+        return "Basic " + b64encode(f"{self.user}:{self.password}".encode()).decode("ascii")
 
 
 def exit_of(spec: ProxySpec, account: Account) -> Exit:

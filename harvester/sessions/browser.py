@@ -64,9 +64,11 @@ class BrowserLogin:
         self._credentials = credentials
         self._proxy_session = proxy_session
         self._file = KeptFile(storage_state)
+        self._afresh = False
 
     async def sign_in(self, old: Session | None) -> Session:
-        before = _read(self._file) if old else None
+        before = _read(self._file) if old and not self._afresh else None
+        self._afresh = True  # when it fails: what was kept may be what the steps do not get along with
         state = await self._sign_in(
             self._site, self._credentials, proxy_session=self._proxy_session, storage_state=before
         )
@@ -75,6 +77,7 @@ class BrowserLogin:
         except (KeyError, TypeError) as error:
             raise LoginFailed(f"the browser gave no storage_state: {error!r}") from None
         self._file.write(json.dumps(state))
+        self._afresh = False
         return session
 
 

@@ -175,6 +175,8 @@ class Identity:
         if self.session is None or self.session.generation != generation:
             return False
         self._expired, self.session = generation, None
+        if self._state.generation == generation:
+            self._state.chain = ""  # it has lost the jar, which is free for the next one
         return True
 
     def accepted(self, generation: str, sent_at: float) -> None:

@@ -10,6 +10,7 @@ from scrapy.exceptions import CloseSpider
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
+from harvester.browser.wishes import RENDER
 from harvester.config import Config
 from harvester.ending import Stopped, end
 from harvester.exceptions import HarvesterError, ParseError, UsageError
@@ -35,7 +36,7 @@ from harvester.spiders.bluesky_chains import Chains
 from harvester.spiders.bluesky_entries import parse_entry
 from harvester.spiders.bluesky_serving import Serving
 from harvester.spiders.bluesky_threads import Threads
-from harvester.spiders.bluesky_web import WebAccounts, WebChains
+from harvester.spiders.bluesky_web import WebAccounts, WebChains, of_page
 from harvester.spiders.seeds import BadSeed
 
 PROFILES_A_CALL = 25
@@ -308,6 +309,8 @@ class BlueskySpider(HarvesterSpider):
             return
         assert failure.value
         verdict = verdict_of(failure.value)
+        if request.meta.get(RENDER):
+            verdict = of_page(verdict)
         if request.url.startswith(self.service):
             self.last_failure = verdict
             self.answered = self.answered or not POLICIES[verdict.outcome].error

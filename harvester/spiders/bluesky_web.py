@@ -137,6 +137,13 @@ def ask_page(
     return spider.ask(spider.service + path, read, fail, **{RENDER: True, RENDERING: rendering})
 
 
+def of_page(verdict: Verdict) -> Verdict:
+    """The verdict on what a page stands for. That a page itself is not there says nothing of an account."""
+    if verdict.outcome in (Outcome.NOT_FOUND, Outcome.GONE) and not verdict.rule.startswith("api-"):
+        return verdict._replace(outcome=Outcome.LAYOUT_CHANGED, reason=f"there is no such page ({verdict.reason})")
+    return verdict
+
+
 def answers_to(response: Response, call: str, **parameters: str) -> list[Response]:
     """What the page was answered to this call with these parameters, in the order of the answers."""
     found = [

@@ -11,7 +11,7 @@ from harvester.addresses import refuse_private
 from harvester.middlewares.robots import origin_of
 from harvester.outcomes import Outcome, verdict_of
 from harvester.parsers.robots import parse_robots
-from harvester.parsers.sitemap import Entry, is_address, parse_sitemap
+from harvester.parsers.sitemap import MOST_BYTES, Entry, is_address, parse_sitemap
 from harvester.sites import load_sites
 from harvester.spiders.base import HarvesterSpider
 
@@ -88,10 +88,12 @@ class SitemapSpider(HarvesterSpider, ABC):
         if level > MOST_LEVELS or refused or not is_address(entry.url):
             self.crawler.stats.inc_value("harvester/sitemaps/elsewhere")
             return None
+        most = self.settings.getint("DOWNLOAD_MAXSIZE")
         return Request(
             entry.url,
             self.parse_sitemap,
             cb_kwargs={"site": site, "level": level},
+            meta={"download_maxsize": max(most, MOST_BYTES) if most else most},
             priority=SITEMAP_PRIORITY,
             dont_filter=True,  # a list is read anew by each crawl
         )

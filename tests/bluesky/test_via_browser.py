@@ -27,7 +27,7 @@ SESSION = "HARVESTER_SESSION_WEB"
 
 @pytest.fixture(scope="module")
 def _small() -> Iterator[Sandbox]:
-    with Sandbox(accounts=16, posts=2, page_size=5) as site:
+    with Sandbox(accounts=16, posts=2, page_size=10) as site:
         yield site
 
 
@@ -142,22 +142,41 @@ def test_a_list_that_was_cut_short_is_not_done_and_is_read_by_the_next_run(
 def test_it_signs_in_on_a_page_once_and_the_next_run_goes_on_with_what_the_page_has_kept(
     make: Make, small: Sandbox, tmp_path: Path
 ) -> None:
-    small.settings(access_seconds=2)
-    one = {"seeds": small.did(0), "depth": "0", "collect": "graph,profiles"}
+    one = {"seeds": small.did(0), "depth": "0", "collect": "profiles"}
     command = make(entry(tmp_path, small, f"pw-{small.handle(READER)}"), **one)
-    for _ in range(2):
-        assert command.run() == 0, command.said[-3000:]
-    small.settings(access_seconds=7200)
+    assert command.run() == 0, command.said[-3000:]
+    first = kept(tmp_path)
+    small.settings(expire=small.did(READER))
+    assert command.run() == 0, command.said[-3000:]
     log = small.log()
+    assert kept(tmp_path) != first, "the page has replaced its tokens, and the new ones are kept"
+    assert log["counts"]["com.atproto.server.refreshSession 200"] == 1
     assert log["counts"]["com.atproto.server.createSession 200"] == 1
-    assert log["counts"]["com.atproto.server.refreshSession 200"] > 0, "the page has replaced its tokens"
-    assert "com.atproto.server.refreshSession 400" not in log["counts"], "the last ones were kept"
-    asked = {entry["path"]: entry["authorized"] for entry in log["requests"] if "/xrpc/app.bsky" in entry["path"]}
-    assert len(asked) > 3
-    assert all(asked.values()), asked
-    kept = [path for path in (tmp_path / ".harvester" / "sessions").iterdir() if b"BSKY_STORAGE" in path.read_bytes()]
-    assert [path.stat().st_mode & 0o777 for path in kept] == [0o600]
+    asked = [entry["authorized"] for entry in log["requests"] if "/xrpc/app.bsky" in entry["path"]]
+    assert len(asked) >= 2
+    assert all(asked)
+    small.settings(revoke=small.did(READER))
+    assert command.run() == 0, command.said[-3000:]
+    assert small.log()["counts"]["com.atproto.server.createSession 200"] == 2, "the site knew the session no longer"
     assert f"pw-{small.handle(READER)}" not in command.said
+
+
+def kept(folder: Path) -> bytes:
+    """The state of the browser that is kept, for its owner only."""
+    files = (folder / ".harvester" / "sessions").iterdir()
+    [path] = [path for path in files if b"BSKY_STORAGE" in path.read_bytes()]
+    assert path.stat().st_mode & 0o777 == 0o600
+    return path.read_bytes()
+
+
+def test_a_host_without_the_client_ends_the_run_and_says_nothing_of_accounts(
+    make: Make, small: Sandbox, mongodb: Records
+) -> None:
+    small.fault("status", "^/profile/", status=404)
+    command = make(seeds=small.did(0))
+    assert command.run() == 7, command.said[-3000:]
+    assert "Is it the address of a web client (-a web=...)?" in command.said
+    assert fates(mongodb)["accounts"][small.did(0)][1].startswith("layout_changed: there is no such page")
 
 
 def test_a_wrong_password_is_tried_once_and_ends_the_run(make: Make, small: Sandbox, tmp_path: Path) -> None:
@@ -183,13 +202,17 @@ credentials = "WEB"
 [bluesky-web.identities.browser]
 steps = [
     {{open = "{web(site)}/"}},
-    {{click = 'button:has-text("Sign in")'}},
+    {{click = 'button[aria-label="Sign in"]'}},
     {{fill = '[data-testid="loginUsernameInput"]', value = "{{user}}"}},
     {{fill = '[data-testid="loginPasswordInput"]', value = "{{password}}"}},
     {{click = '[data-testid="loginNextButton"]'}},
     {{wait_for = '[aria-label="Notifications"], [role="alert"]', optional = true, timeout_s = 30}},
 ]
 success = {{text = 'aria-label="Notifications"'}}
+[[bluesky-web.judging.rules]]
+name = "signed-out"
+outcome = "session_expired"
+pattern = ['<button[^>]* aria-label="Sign in"']
 """
     )
     login = {f"{SESSION}_USER": site.handle(READER), f"{SESSION}_PASSWORD": password}

@@ -11,7 +11,7 @@ from pymongo.database import Database
 
 from harvester.breaker import notices
 from harvester.breaker.notices import Notices
-from harvester.breaker.words import extrapolation, reason
+from harvester.breaker.words import extrapolation, reason, title
 from harvester.config import Config
 from harvester.frontier.entries import Change
 from tests.crawling import until
@@ -93,6 +93,7 @@ class House:
 @pytest.fixture
 async def house(config: Config, sink: HttpSink, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[House]:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr(notices, "AGAIN_S", 0.05)
     house = House(config.model_copy(update={"alert_webhook_url": SecretStr(sink.url)}))
     yield house
     for worker in house.workers:
@@ -129,13 +130,22 @@ async def test_only_an_opening_that_nobody_wanted_is_an_alert(
 async def test_an_alert_that_a_lost_worker_did_not_send_is_sent_by_another(
     house: House, sink: HttpSink, mongodb: Database[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Nor does any worker say that people know, before they do."""
+    monkeypatch.setattr(notices, "SENDING_S", 0.5)
     event = notices.document("inputs", OPENED)
     mongodb["events"].insert_one(event | {"alerting_at": datetime.now(UTC)})
     await house.tell(OPENED)
-    assert sink.posts == []
-    monkeypatch.setattr(notices, "SENDING_S", -1)
-    await house.tell(OPENED, workers=1)
     assert len(sink.posts) == 1
+
+
+def test_the_alert_of_a_tier_says_that_its_requests_go_by_others() -> None:
+    change = OPENED._replace(tier="datacenter", left=0)
+    text = notices.alert_of(change, notices.document("inputs", change)).text()
+    assert "s through datacenter proxies is left alone" in text
+    assert title(change._replace(tier="none")) == "s without a proxy is left alone"
+    assert "go by its other tiers" in text
+    assert "parked" not in text
+    assert "queued" not in text
 
 
 async def test_an_event_waits_for_mongodb(

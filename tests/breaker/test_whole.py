@@ -21,6 +21,8 @@ __all__ = ["sink"]
 
 QUICK = "open_seconds = 0.5\nmost_open_seconds = 4.0\nwindow_seconds = 60.0"
 SLOWER = "open_seconds = 5.0\nmost_open_seconds = 120.0\nwindow_seconds = 60.0"
+TURNS_AFTER = 300
+"""Pages after which a site refuses."""
 
 
 class House(NamedTuple):
@@ -85,13 +87,13 @@ async def _block_and_recover(
     meanwhile: Callable[[Crawl], Awaitable[None]] | None = None,
     breaking: str = QUICK,
 ) -> None:
-    async with Site(turns_after=500) as site, house.crawl(site, inputs, breaking) as crawl:
+    async with Site(turns_after=TURNS_AFTER) as site, house.crawl(site, inputs, breaking) as crawl:
         await crawl.start()
         await crawl.start()
         await house.until(crawl, is_open)
         longest_s = LONGEST_S + inputs / 25
         status = await house.until(crawl, lambda status: status.queued == inputs and not status.ready, longest_s)
-        assert status.parked > inputs - 500 - 100
+        assert status.parked > inputs - TURNS_AFTER - 100
         assert set(await _attempts(house)) == {0}
         if meanwhile:
             await meanwhile(crawl)
@@ -116,7 +118,7 @@ async def _block_and_recover(
 
 
 async def test_a_site_that_begins_to_refuse_is_left_alone_until_it_recovers(house: House, sink: HttpSink) -> None:
-    await _block_and_recover(house, sink, 3000)
+    await _block_and_recover(house, sink, 1200)
 
 
 @pytest.mark.soak
@@ -132,7 +134,7 @@ async def test_a_worker_killed_while_a_site_is_left_alone_loses_nothing(house: H
             await worker.wait()
             await crawl.start()
 
-    await _block_and_recover(house, sink, 1500, kill)
+    await _block_and_recover(house, sink, 800, kill)
 
 
 async def test_a_run_ends_when_all_that_is_left_is_held_and_a_later_one_goes_on(house: House, sink: HttpSink) -> None:
@@ -154,7 +156,7 @@ async def test_a_run_ends_when_all_that_is_left_is_held_and_a_later_one_goes_on(
 
 
 async def test_a_run_ends_when_a_site_is_left_alone_for_too_long(house: House) -> None:
-    async with Site(turns_after=0) as site, house.crawl(site, 60, parked_seconds="4") as crawl:
+    async with Site(turns_after=0) as site, house.crawl(site, 60, parked_seconds="2") as crawl:
         await crawl.start()
         assert await crawl.ended() == [7], crawl.said
         assert "Nothing is left but parked requests: 60 of blockable" in crawl.said

@@ -39,6 +39,8 @@ class JavaScriptSite:
         self.asked: Counter[str] = Counter()
         self.agents: set[str] = set()
         self.headers: dict[str, dict[str, str]] = {}
+        self.carried: list[str] = []
+        """The headers of all requests."""
         self.url = ""
         self.elsewhere = ""
         """Where /leads-away redirects to."""
@@ -66,6 +68,7 @@ class JavaScriptSite:
         self.asked[request.path] += 1
         self.agents.add(request.headers.get("User-Agent", ""))
         self.headers[request.path] = dict(request.headers)
+        self.carried.append(str(request.headers))
         name, _, number = request.path.strip("/").partition("/")
         answer = getattr(self, f"_{name.replace('-', '_').partition('.')[0]}", None)
         if answer is None:
@@ -171,6 +174,20 @@ class JavaScriptSite:
     async def _second(self, request: web.BaseRequest, number: str) -> web.Response:
         """A page that is of use when it is asked for again."""
         return _page("<p id=ready>ready</p>" if self.asked[request.path] > 1 else "<p id=ready>not yet</p>")
+
+    def _expiring(self, request: web.BaseRequest, number: str) -> web.Response:
+        """A page that sends those to the gate who come for the first time."""
+        if self.asked[request.path] > 1:
+            return _page("<p id=ready>ready</p>")
+        return web.Response(status=302, headers={"Location": "/gate"})
+
+    def _gate(self, request: web.BaseRequest, number: str) -> web.Response:
+        return _page("<p id=ready>who are you?</p>")
+
+    def _stray(self, request: web.BaseRequest, number: str) -> web.Response:
+        answer = _page("<p id=ready>ready</p>")
+        answer.set_cookie("stray", "s1")
+        return answer
 
     async def _held(self, request: web.BaseRequest, number: str) -> web.Response:
         await self.release.wait()

@@ -41,7 +41,8 @@ class RenderedSpider(HarvesterSpider):
         assert response.request
         if "X-Token" in response.request.headers:
             self.crawler.stats.inc_value("rendered/leaked")
-        yield response.follow("/who?after", self.parse_last, meta=response.meta | {"render": False}, dont_filter=True)
+        meta = response.meta | {"render": False}
+        yield Request(f"{self.arguments.url}/who?after", self.parse_last, meta=meta, dont_filter=True)
 
     def parse_last(self, response: Response) -> None:
         """Nothing follows."""

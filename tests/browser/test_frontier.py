@@ -41,7 +41,8 @@ async def start(site: JavaScriptSite, paths: list[str], folder: Path, redis_url:
 hosts = ["{site.url.removeprefix("http://")}"]
 [county.identities]
 kind = "anonymous"
-at_once = 2
+at_once = 4
+expired_url = "/gate"
 headers = {{ X-Token = "t-secret" }}
 """
     )
@@ -64,7 +65,9 @@ async def test_pages_of_the_frontier_whose_browser_died_or_that_are_tried_again_
     tmp_path: Path, own_redis: str
 ) -> None:
     paths = [f"/{kind}/{number}" for number in range(4) for kind in ("second", "list")] + ["/moved/9"]
-    async with JavaScriptSite() as site:
+    paths += ["/leads-away", "/expiring/1"]
+    async with JavaScriptSite() as site, JavaScriptSite() as another:
+        site.elsewhere = f"{another.url.replace('127.0.0.1', 'localhost')}/stray"
         with Redis.from_url(own_redis, socket_timeout=LONGEST_S) as redis, redis.monitor() as monitor:
             process = await start(site, ["/held/1", *paths], tmp_path, own_redis)
             commands = asyncio.create_task(asyncio.to_thread(heard, monitor))
@@ -86,14 +89,16 @@ async def test_pages_of_the_frontier_whose_browser_died_or_that_are_tried_again_
     async with AsyncRedis.from_url(own_redis) as connection:
         status = await Frontier(connection, "rendered").status()
     assert status.balanced
-    assert (status.done, status.dead, status.leased, status.waiting, status.ready) == (20, 0, 0, 0, 0), log[-5000:]
+    assert (status.done, status.dead, status.leased, status.waiting, status.ready) == (24, 0, 0, 0, 0), log[-5000:]
     dumped = re.search(r"Dumping Scrapy stats:\n(\{.*?\})\n", log, re.DOTALL)
     assert dumped
     told = re.sub(r"datetime\.datetime\([^)]*\)", "None", dumped[1]).replace("tzinfo=None)", "")
     stats = ast.literal_eval(told)
-    assert stats["rendered/last"] == 10
+    assert stats["rendered/last"] == 12
     assert stats["harvester/browser/pages_lost"] >= 1
     assert "rendered/leaked" not in stats
     assert stats["harvester/outcomes/layout_changed"] == 4, "a try that the browser's end took away is not counted"
+    assert site.asked["/expiring/1"] >= 2, "a browser that was led to the gate got no page"
+    assert "stray" not in "".join(site.carried), "what another site sets is not the identity's"
     assert "Traceback" not in log, log[-5000:]
     assert "t-secret" not in said, "what an identity sends is in no queue"

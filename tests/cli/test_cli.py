@@ -90,6 +90,16 @@ def test_a_setting_that_there_is_not_is_named_once_with_the_one_that_may_be_mean
     ]
 
 
+def test_a_setting_of_harvester_that_is_given_to_scrapy_is_named() -> None:
+    scrapy = str(Path(sys.executable).with_name("scrapy"))
+    command = [scrapy, "crawl", "bluesky", "-a", "help", "-s", "HARVESTER_REQUESTS_PER_SECOND=1"]
+    environment = os.environ | {"SCRAPY_SETTINGS_MODULE": "harvester.settings"}
+    answer = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert answer.returncode == 0
+    (said,) = answer.stderr.splitlines()
+    assert said.startswith("HARVESTER_REQUESTS_PER_SECOND is no setting of Scrapy and is not read from there")
+
+
 def test_an_address_that_is_none_is_refused() -> None:
     answer = harvester("doctor", "--site", "file:///etc/passwd")
     assert answer.returncode == 2

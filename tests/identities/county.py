@@ -63,6 +63,10 @@ class County:
         self.logins_began = asyncio.Event()
         self.ends_after = ""
         """After the answer to this path all sessions end."""
+        self.elsewhere = ""
+        """Where /away redirects to."""
+        self.carried: list[str] = []
+        """The headers of requests to /cookie."""
         self._states: set[str] = set()
         self._auth: dict[str, str] = {}
         """Cookie or token -> user."""
@@ -86,6 +90,8 @@ class County:
         route("GET", "/api/{number}", self._api)
         route("GET", "/who", self._who)
         route("GET", "/cookie", self._cookie)
+        route("GET", "/away", self._away)
+        route("GET", "/Open.aspx", self._open_form)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0, backlog=2000)
@@ -195,7 +201,16 @@ class County:
         self.checks += 1
         return web.json_response({"in": request.cookies.get("auth", "") in self._auth})
 
+    async def _away(self, request: web.Request) -> web.Response:
+        return web.Response(status=302, headers={"Location": self.elsewhere})
+
+    async def _open_form(self, request: web.Request) -> web.Response:
+        """A form that sends what is filled in as a part of its address."""
+        text = f'<form id="main" action="/Login.aspx">{LOGIN}</form>'
+        return web.Response(text=text, content_type="text/html")
+
     async def _cookie(self, request: web.Request) -> web.Response:
+        self.carried.append(str(request.headers).lower())
         return web.json_response({"cookie": request.headers.get("Cookie", "")})
 
     # The disclaimer ----------------------------------------------------------------------------------------

@@ -241,7 +241,11 @@ async def test_what_a_browser_made_of_a_session_is_kept_unless_it_ended_or_anoth
     written: list[str] = []
 
     def keep(identity: Identity, generation: str) -> bool:
-        return identity.keep_storage(generation, {"cookies": [cookie]}, lambda: not written.append(generation))
+        def write() -> bool:
+            written.append(generation)
+            return True
+
+        return identity.keep_storage(generation, {"cookies": [cookie]}, write)
 
     one, other = made(FORM), made(FORM)
     first = await one.ready()
@@ -286,6 +290,12 @@ async def test_page_without_the_form_says_nothing_of_the_password(county: County
     assert county.logins == []
 
 
+async def test_password_is_not_sent_by_a_form_that_would_put_it_into_the_address(county: County, made: Made) -> None:
+    with pytest.raises(NotNow, match="would send the password in its address"):
+        await made(FORM.replace("{url}/Login.aspx", "{url}/Open.aspx")).ready()
+    assert county.count("/Login.aspx") == 0
+
+
 async def test_browser_login_without_a_browser_says_what_is_missing(tmp_path: Path) -> None:
     crawler: Any = Clock()
     with pytest.raises(UsageError, match="needs the browser extra"):
@@ -306,18 +316,29 @@ async def test_browser_login_keeps_what_playwright_can_read(county: County, tmp_
     cookie |= {"httpOnly": True, "secure": True, "sameSite": "Lax"}
     state = {"cookies": [cookie], "origins": [{"origin": "https://example.org", "localStorage": []}]}
 
+    given: list[Any] = []
+
     async def sign_in(site: Site, credentials: Credentials, **more: Any) -> dict[str, Any]:
+        given.append(more["storage_state"])
+        if len(given) == 2:
+            raise LoginFailed("no field was found on the page")
         return state
 
     sign_ins[crawler] = sign_in
     path = tmp_path / "state.json"
-    session = await BrowserLogin(crawler, Registry().named("county"), ANN, "", path).sign_in(None)
+    login = BrowserLogin(crawler, Registry().named("county"), ANN, "", path)
+    session = await login.sign_in(None)
     assert json.loads(path.read_text()) == state
     assert path.stat().st_mode & 0o777 == 0o600
     assert session.jar.kept() == [cookie]
     request = Request("https://www.example.org/")
     session.jar.put_on(request)
     assert request.headers["Cookie"] == b"sid=x1"
+    with pytest.raises(LoginFailed):
+        await login.sign_in(session)
+    await login.sign_in(session)
+    await login.sign_in(session)
+    assert given == [None, state, None, state], "a login that failed begins afresh the next time"
 
 
 def test_request_of_a_login_goes_nowhere_else_and_not_in_the_clear() -> None:

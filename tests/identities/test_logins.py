@@ -152,14 +152,18 @@ async def test_secrets_are_in_files_of_the_owner_only_and_nowhere_else(county: C
         assert password not in kept.joinpath("county.COUNTY.json").read_text()
 
 
-async def test_cookies_go_to_the_sites_own_hosts_only(county: County, folder: Path) -> None:
+async def test_cookies_and_headers_go_to_the_sites_own_hosts_only(county: County, folder: Path) -> None:
     async with County() as other:
+        county.elsewhere = f"{other.url}/cookie"
         crawled = await crawl(
-            Plan([*pages(county, 3), *pages(other, 1), f"{other.url}/cookie"]),
+            Plan([*pages(county, 3), *pages(other, 1), f"{county.url}/away"]),
             folder,
-            **enter(county, folder, FORM) | ANN,
+            **enter(county, folder, FORM, more='headers = { X-Key = "k1" }') | ANN,
         )
         assert {seen.jar for seen in other.seen} == {""}
+        [carried] = other.carried
+        assert "x-key" not in carried
+        assert "cookie" not in carried
     assert {result.outcome for result in crawled.of(f"{other.url}/page/0")} == {"session_expired"}
     assert len([result for result in crawled.results if result.status == 200]) == 3 + 1
 

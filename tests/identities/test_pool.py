@@ -106,6 +106,15 @@ async def test_serial_jar_belongs_to_one_chain_until_it_ends_or_idles(tmp_path: 
         await pool.take(Wish("b", begun=second.mark))
 
 
+async def test_serial_jar_whose_session_ended_waits_for_no_chain(tmp_path: Path) -> None:
+    pool = pool_of(tmp_path, count=1, serial=True, chain_idle_s=300.0)
+    first = await pool.take(Wish("a"))
+    pool.leave(first)
+    first.identity.expire(first.session.generation)
+    second = await asyncio.wait_for(pool.take(Wish("b")), 30)
+    assert second.mark != first.mark
+
+
 async def test_jar_of_a_serial_site_is_not_used_by_two_processes_at_once(tmp_path: Path) -> None:
     one, other = pool_of(tmp_path, count=2, serial=True), pool_of(tmp_path, count=2, serial=True)
     places = [await one.take(Wish()), await other.take(Wish())]

@@ -527,6 +527,21 @@ PAGES = [
     shown(O.NOT_FOUND, "not-found", 404, "404 Not Found"),
 ]
 
+TO_DISCLAIMER, PANEL_ERROR = (
+    "1|#||4|41|pageRedirect||%2fSearch%2fDisclaimer.aspx|",
+    "30|error|500|Object reference not set|",
+)
+PANELS = [
+    *(Exchange(O.SESSION_EXPIRED, "update-panel-redirect", 200, TO_DISCLAIMER, kind) for kind in (TEXT, HTML)),
+    *(Exchange(O.SERVER_ERROR, "update-panel-error", 200, PANEL_ERROR, kind) for kind in (TEXT, HTML)),
+    *(Exchange(O.OK, "", 200, body, BINARY) for body in (TO_DISCLAIMER, PANEL_ERROR)),
+    Exchange(O.OK, "", 200, "1|#||4|41|pageRedirect||%2fSearch%2fResults.aspx|", TEXT),
+    Exchange(O.OK, "", 200, "1|#||4|25|updatePanel|results|<p>Login: pageRedirect</p>|", TEXT),
+    Exchange(
+        O.SESSION_EXPIRED, "stale-form", 200, "50|error|500|The state information is invalid for this page|", TEXT
+    ),
+]
+
 CONTENTS = [
     Exchange(O.OK, "", 200, "{}", JSON),
     Exchange(O.OK, "", 206, b"part", "image/jpeg"),
@@ -634,7 +649,7 @@ STATUSES = [
     ),
 ]
 
-EXCHANGES = [*PROXIES, *WALLS, *APIS, *PAGES, *CONTENTS, *STATUSES]
+EXCHANGES = [*PROXIES, *WALLS, *APIS, *PAGES, *PANELS, *CONTENTS, *STATUSES]
 
 
 class Failure(NamedTuple):

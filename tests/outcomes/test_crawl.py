@@ -7,8 +7,13 @@ import socket
 from pathlib import Path
 
 import pytest
+from scrapy import Request
+from scrapy.http import Response
+from scrapy.utils.test import get_crawler
 
-from harvester.outcomes import POLICIES, Outcome
+from harvester.middlewares.outcome import OutcomeMiddleware
+from harvester.outcomes import POLICIES, Outcome, RequestFailed, Verdict
+from harvester.signals import outcome_told
 from tests.crawling import Answer, Crawled, Plan, Result, Site, crawl
 
 HTML = Answer(body=b"<!DOCTYPE html><html><body>Hello</body></html>", kind="text/html; charset=utf-8")
@@ -219,3 +224,16 @@ def test_nothing_is_sent_where_robots_txt_forbids_it(ran: Ran) -> None:
     forbidden = ran.result(f"{ran.forbidding.url}/private")
     assert (forbidden.outcome, forbidden.tries) == ("policy_denied", 1)
     assert ran.forbidding.asked == 1
+
+
+async def test_request_that_another_middleware_gives_up_is_told_of_and_not_tried_again() -> None:
+    crawler, told = get_crawler(), []
+
+    def hear(request: Request, verdict: Verdict, response: Response | None) -> None:
+        told.append((request.url, verdict, response))
+
+    crawler.signals.connect(hear, outcome_told)
+    verdict, request = Verdict(Outcome.INVALID, "no such rendering"), Request("http://county.example/")
+    assert await OutcomeMiddleware(crawler).process_exception(request, RequestFailed(verdict, 1)) is None
+    assert told == [("http://county.example/", verdict, None)]
+    assert crawler.stats.get_value("harvester/errors/invalid/county.example") == 1

@@ -5,7 +5,7 @@ import unicodedata
 
 import pytest
 
-from harvester.text import _clean_once, _is_clean, clean_text
+from harvester.text import _clean_once, _invisible, _is_clean, _maybe_invisible, clean_text
 
 CHANGED = {
     # HTML
@@ -150,6 +150,8 @@ def test_the_short_cut_skips_only_what_cleaning_would_not_change() -> None:
     for text in _texts(8_000, seed=2):
         if _is_clean(text):
             assert _clean_once(text) == text, ascii(text)
+        if not _maybe_invisible(text):
+            assert _invisible("\\1", text) == text, ascii(text)
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,11 @@ def test_zyte_is_told_in_headers() -> None:
     assert one["Zyte-Session-ID"] == same["Zyte-Session-ID"] != other["Zyte-Session-ID"]
 
 
+def test_a_password_may_have_any_letters() -> None:
+    way_out = exit_of(spec("list"), Account("http://proxy.test:1", "änn", "p€ss"))
+    assert way_out.authorization == "Basic " + b64encode("änn:p€ss".encode()).decode()
+
+
 def test_a_proxy_without_a_user_gets_no_authorization() -> None:
     assert exit_of(spec("list"), Account("http://proxy.test:1")).authorization == ""
 

@@ -14,7 +14,11 @@ from scrapy import Request, Spider, signals
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.test import get_crawler
 
+from harvester.breaker.breakers import Breakers
 from harvester.config import Config
+from harvester.ending import Stopped
+from harvester.exceptions import ServiceError
+from harvester.frontier.entries import Shut
 from harvester.frontier.leases import LEASE, NOT_BEFORE
 from harvester.middlewares.breaker import TIER
 from harvester.middlewares.proxy import ProxyMiddleware
@@ -108,6 +112,25 @@ async def test_what_was_taken_for_a_request_that_never_left_is_given_back(
     later = middleware.process_exception(Request(URL, meta={LEASE: "1"}), spent.value)
     assert later is not None
     assert later.meta[NOT_BEFORE] == pytest.approx(time.time() + spent.value.seconds, abs=10)
+
+
+async def test_a_request_is_given_back_when_redis_does_not_say_whether_it_may_be_a_probe(
+    make: Callable[..., ProxyMiddleware], name: str
+) -> None:
+    async def ask(breaker: str) -> int:
+        assert breaker == f"{name}\0none"
+        raise ServiceError("Redis is away.")
+
+    middleware = make(name, tiers=["none", "residential"], vendor="list", budget={"requests": 1})
+    breakers = Breakers()
+    breakers.ask_redis = ask
+    breakers._shut = {f"{name}\0none": Shut("half_open", 1, None)}
+    vars(middleware)["_breaker"] = SimpleNamespace(breakers=breakers)
+    with pytest.raises(Stopped):
+        await middleware.process_request(Request(URL, meta={LEASE: "1"}))
+    request = Request(URL)  # robots.txt, a login: no probe
+    assert await middleware.process_request(request) is None
+    assert request.meta == {TIER: "none"}
 
 
 async def test_it_is_off_when_no_site_has_proxies(make: Callable[..., ProxyMiddleware], name: str) -> None:

@@ -97,13 +97,49 @@ def test_a_list_is_read(tmp_path: Path) -> None:
     assert (four.account.address, four.country) == ("https://proxy.test:443", "de")
 
 
+def test_proxies_that_differ_in_anything_have_different_names_and_the_same_one_has_one(tmp_path: Path) -> None:
+    file = tmp_path / "list"
+    file.write_text(
+        "http://ann-session-1:s3cret@10.0.0.1:8080\n"
+        "http://ann-session-2:s3cret@10.0.0.1:8080\n"
+        "https://ann-session-1:s3cret@10.0.0.1:8080\n"
+        "http://ann-session-1:0ther@10.0.0.1:8080\n"
+        "http://ann-session-1:s3cret@10.0.0.1:8081\n"
+        "http://eve:s3cret@10.0.0.1:8080 residential\n"
+        "http://ann-session-1:s3cret@10.0.0.1:8080 residential\n"
+        "http://ann-session-1:s3cret@10.0.0.1:8080\n"
+    )
+    config = Config(proxies_file=file)
+    cheap, dear = (proxies_of(config, Vendor.LIST, tier) for tier in (Tier.DATACENTER, Tier.RESIDENTIAL))
+    names = {proxy.account: proxy.name for proxy in (*cheap, *dear)}
+    assert len(names) == len(set(names.values())) == 6
+    assert len(cheap) == 5, "one that is there twice is one proxy"
+    assert dear[1].name == cheap[0].name, "who is refused in one tier is refused in the other"
+    assert not [word for word in ("ann", "eve", "s3cret", "0ther") if word in repr([*cheap, *dear])]
+
+
+def test_who_is_refused_at_an_address_takes_no_other_user_with_him(tmp_path: Path) -> None:
+    (tmp_path / "list").write_text("http://ann:word@10.0.0.1:8080\nhttp://eve:word@10.0.0.1:8080 residential\n")
+    config = Config(proxies_file=tmp_path / "list")
+    refused: set[str] = set()
+    cheap, dear = (Pool(proxies_of(config, Vendor.LIST, Tier(tier)), refused) for tier in ("datacenter", "residential"))
+    proxy = cheap.pick()
+    assert proxy
+    refused.add(proxy.name)
+    assert cheap.is_refused
+    assert dear.pick() is not None
+
+
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        ("socks5://ann:w0rd@10.0.0.1:1080", "line 1: .* not by socks5"),
+        ("socks5://ann:w0rd@10.0.0.1:1080", "line 1: .* by http or https"),
+        ("w0rd://x@10.0.0.1:1080", "line 1: .* by http or https"),
+        ("10.0.0.1:80 ann w0rd", "line 1: the second word is none"),
+        ("10.0.0.1:80 w0rd", "line 1: the second word is none"),
         ("http://ann:w0rd@10.0.0.1", "line 1: not like"),
         ("http://ann:w0rd@10.0.0.1:http", "line 1: not like"),
-        ("http://ann:w0rd@10.0.0.1:80 cheap", "line 1: cheap is none"),
+        ("http://ann:w0rd@10.0.0.1:80 cheap", "line 1: the second word is none"),
         ("http://ann:w0rd@10.0.0.1:80 isp USA", "line 1: a country"),
         ("http://ann:w0rd@10.0.0.1:80 isp", "no proxy of the tier datacenter"),
     ],
@@ -113,7 +149,7 @@ def test_a_bad_list_is_named_by_line_and_shown_by_no_content(tmp_path: Path, lin
     file.write_text(line)
     with pytest.raises(UsageError, match=complaint) as raised:
         proxies_of(Config(proxies_file=file), Vendor.LIST, Tier.DATACENTER)
-    assert "w0rd" not in str(raised.value)
+    assert not [word for word in ("w0rd", "ann") if word in str(raised.value)]
 
 
 def test_gateways_are_those_of_the_variables() -> None:

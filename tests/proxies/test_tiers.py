@@ -50,11 +50,12 @@ async def status_of(spider: str) -> Status:
         return await frontier.status()
 
 
-async def leave_alone(site: str, *tiers: str) -> None:
-    """Opens breakers of tiers, for longer than a test takes."""
+async def leave_alone(site: str, *tiers: str, seconds: float = 3600.0) -> None:
+    """Opens breakers of tiers."""
+    rules = Breaking(open_seconds=seconds).rules()
     async with frontier_of(site) as frontier:
         for tier in tiers:
-            await frontier.set_breaker(f"{site}\0{tier}", Breaking().rules(), "open", "a person")
+            await frontier.set_breaker(f"{site}\0{tier}", rules, "open", "a person")
 
 
 async def in_redis(redis_url: str) -> str:
@@ -106,6 +107,23 @@ async def test_requests_go_past_a_tier_whose_breaker_is_open(
     assert "/robots.txt" in [asked.path for asked in site.asked]
 
 
+async def test_a_few_requests_go_by_a_tier_that_is_half_open_and_close_its_breaker(
+    servers: AsyncExitStack, configured: Configured, name: str, tmp_path: Path
+) -> None:
+    site, cheap, dear = Site(), Proxy("cheap", delay_s=1.0), Proxy("dear")
+    await start(servers, site, cheap, dear)
+    tiers = '["datacenter", "residential"]'
+    configured(entry(name, site, tiers=tiers), line(cheap, "datacenter") + line(dear, "residential"))
+    await leave_alone(name, "datacenter", seconds=0.01)
+    urls = [site.url + path for path in PAGES]
+    crawled = await crawl(tmp_path, Plan(name, urls))
+    assert crawled.outcomes == dict.fromkeys(urls, "200")
+    assert len(cheap.pages()) >= 3
+    at_once = [asked for asked in cheap.asked if asked.at < cheap.asked[0].at + 1]
+    assert len(at_once) <= 3, "no more before one was answered"
+    assert (await status_of(name)).breakers == {}
+
+
 async def test_requests_wait_unspent_when_the_breakers_of_all_tiers_are_open(
     servers: AsyncExitStack, configured: Configured, name: str, tmp_path: Path
 ) -> None:
@@ -136,8 +154,6 @@ async def test_a_spent_budget_says_nothing_of_a_site_whose_robots_txt_was_to_be_
     assert status.next_due is not None
     left_s = 86400 - time.time() % 86400
     assert status.next_due - time.time() == pytest.approx(left_s, abs=30)
-    unleased = await crawl(tmp_path, Plan(f"{name}b", urls[:3], leased=False, settings=obeying))
-    assert set(unleased.outcomes.values()) == {f"proxy: the day's budget of {name} for proxies is spent: 0 requests"}
     assert site.asked == []
     configured(entry(name, site, tiers='["residential"]', budget="{requests = 100}"), "")
     async with frontier_of(name) as frontier:  # the next day

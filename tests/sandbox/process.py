@@ -113,7 +113,7 @@ class Sandbox:
         self._control("DELETE", "faults?" + "&".join(f"id={number}" for number in numbers))
 
     def settings(self, **wishes: Any) -> None:
-        """`session_limit`, `pds_limit`, `repo_limit`, `window_seconds`, `access_seconds`, `revoke`."""
+        """`session_limit`, `pds_limit`, `repo_limit`, `window_seconds`, `access_seconds`, `revoke`, `expire`."""
         self._control("POST", "settings", wishes)
 
     def log(self, last: int | None = None) -> dict[str, Any]:

@@ -198,7 +198,7 @@ class Site:
         raise ValueError(f"no control named {name!r}")
 
     def _set(self, wishes: dict[str, Any]) -> dict[str, Any]:
-        """`pds_limit`, `repo_limit`, `session_limit`: enforced when a number; `access_seconds`; `revoke` (a DID)."""
+        """`pds_limit`, `repo_limit`, `session_limit`: enforced when a number; `access_seconds`; `revoke`, `expire`: a DID."""
         for name, window in self.windows.items():
             if f"{name}_limit" in wishes:
                 limit = wishes[f"{name}_limit"]
@@ -210,6 +210,8 @@ class Site:
         self.sessions.access_seconds = wishes.get("access_seconds", self.sessions.access_seconds)
         if "revoke" in wishes:
             self.sessions.revoke(wishes["revoke"])
+        if "expire" in wishes:
+            self.sessions.expire(wishes["expire"])
         return wishes
 
 

@@ -26,6 +26,7 @@ class Sessions:
         self._serial = 0
         self._used: set[str] = set()
         self._revoked_before: dict[str, float] = {}
+        self._expired_before: dict[str, float] = {}
 
     def login(self, identifier: str, password: str) -> int:
         """The account which logs in; the password is `pw-` and the handle."""
@@ -71,6 +72,10 @@ class Sessions:
         """End every session of an account."""
         self._revoked_before[did] = time.time()
 
+    def expire(self, did: str) -> None:
+        """End the access tokens of an account; its refresh tokens stay good."""
+        self._expired_before[did] = time.time()
+
     def _by_handle(self, handle: str) -> int | None:
         return self._network.index_of_handle(handle.removeprefix("@"))
 
@@ -98,6 +103,8 @@ class Sessions:
         if claims["exp"] <= time.time() or claims["iat"] < int(self._revoked_before.get(claims["sub"], 0)):
             raise XrpcError(*_EXPIRED)
         if claims["sub"] in self._revoked_before and claims["iat"] <= self._revoked_before[claims["sub"]]:
+            raise XrpcError(*_EXPIRED)
+        if scope == "com.atproto.access" and claims["iat"] <= self._expired_before.get(claims["sub"], -1.0):
             raise XrpcError(*_EXPIRED)
         return claims
 

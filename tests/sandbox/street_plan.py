@@ -91,7 +91,7 @@ def whole_street(pages: int = 400, seed: int = 1) -> list[HousePlan]:
     common: dict[str, Any] = {"pages": pages, "seed": seed, "delay_s": TAKES_S}
     third = max(1, pages // 3)
     return [
-        *(HousePlan(f"limited-{dialect}", "limited", dialect=dialect, **common) for dialect in DIALECTS),
+        *(HousePlan(f"limited-{dialect}", "limited", dialect=dialect, window_s=12, **common) for dialect in DIALECTS),
         *(
             HousePlan(f"blocking-{number}", "blocking", refusal=refusal, after=third, for_s=6.0, least=7, **common)
             for number, refusal in enumerate(("403", "challenge", "403", "challenge", "403"))

@@ -34,6 +34,7 @@ const renew = old => navigator.locks.request('renew', async () => {
   if (account()?.accessJwt !== old) return
   const [status, told] = await post('com.atproto.server.refreshSession', {}, account().refreshJwt)
   keep(status === 200 ? told : null)
+  greet()
 })
 async function call(method, parameters) {
   const token = account()?.accessJwt
@@ -119,7 +120,7 @@ function signIn() {
 function greet() {
   nav.textContent = ''
   if (account()) put(nav, 'a', {href: '/notifications', 'aria-label': 'Notifications'}, 'Notifications')
-  else put(nav, 'button', {}, 'Sign in').onclick = signIn
+  else put(nav, 'button', {'aria-label': 'Sign in'}, 'Sign in').onclick = signIn
 }
 
 greet()

@@ -1,7 +1,7 @@
 """Two workers crawl fifty sites of which thirty are not well: nobody is asked too much, and nobody waits for another.
 
 Beside it, on the same machine at the same time, two other workers crawl fifty sites that are all well: the well ones of
-the first fifty must be done as soon as those in their places. A busy machine makes both slower.
+the first fifty must be done as soon as those in their places.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,6 +32,10 @@ PROBES = 3
 """Of a breaker, by default."""
 SLOWER = 1.10
 """How much longer than without bad sites the well ones may take."""
+KEPT_PACE = 1.05
+"""How much longer than the rate allows they may take without bad sites on a machine that is not too busy."""
+MUCH_SLOWER = 2.0
+"""On one that is: whose turn it is there is chance. Were the well ones to wait for the bad ones, it would be more."""
 
 
 class Crawled(NamedTuple):
@@ -145,15 +149,15 @@ def what_is_open_is_left_alone(crawled: Crawled) -> None:
 
 
 def well_sites_are_done_as_soon_as_without_bad_ones(crawled: Crawled, pages: int) -> None:
-    """Without any other site they could be no sooner than the rate allows; whether the machine did that is printed."""
     names = [name for name in crawled.plans if name.startswith("well")]
     well, calm = (lasted([crawled.logs[prefix + name] for name in names]) for prefix in ("", "calm-"))
     allowed = (pages - 1) / RATE
+    kept = calm <= KEPT_PACE * allowed
     print(
         f"{sum(map(len, crawled.logs.values()))} requests came; the well sites took {well:.1f} s, without bad ones"
-        f" {calm:.1f} s; the rate allows {allowed:.1f} s ({'kept' if well <= SLOWER * allowed else 'not kept'})"
+        f" {calm:.1f} s; the rate allows {allowed:.1f} s ({'kept' if kept else 'not kept'})"
     )
-    assert well <= SLOWER * calm
+    assert well <= calm * (SLOWER if kept else MUCH_SLOWER)
 
 
 def lasted(logs: Sequence[Sequence[Seen]]) -> float:

@@ -17,7 +17,7 @@ from tests.crawling import Answer, Crawled, Plan, Site, crawl, until
 from tests.throttle.workers import SETTINGS, Valkey, Workers, most_within, times
 
 AT_ONCE, PER_SECOND = 3, 20
-QUICK, SLOW = 80, 40
+QUICK, SLOW = 80, 24
 """Requests of each worker to each of the hosts."""
 WINDOW_S = 2.0
 LATE = 1.4
@@ -128,7 +128,7 @@ async def test_a_silence_told_to_one_worker_is_kept_by_all(tmp_path: Path, redis
     with Redis.from_url(redis_url) as redis:
         async with Site() as door, Refusing(door, 0.05) as site, Workers(tmp_path, **limits) as workers:
             for name in ("a", "b"):
-                await workers.add(name, {door: 1, site: 50})
+                await workers.add(name, {door: 1, site: 30})
             crawled = await workers.end_all()
     for name in ("a", "b"):
         later = [at for at in times(site, name) if at > site.said_at]

@@ -33,7 +33,7 @@ def in_order(*sites: Site) -> list[float]:
 
 async def test_no_window_of_a_site_ever_holds_more_than_its_entry_allows(tmp_path: Path, redis_url: str) -> None:
     """Wherever it begins; with two workers, and over all hosts of the site together."""
-    most, window_s, each = 12, 3.0, 9
+    most, window_s, each = 12, 3.0, 7
     async with Site() as one, Site() as other, Site() as free:
         sites_dir = entry(tmp_path, f"w{one.name.rpartition(':')[2]}", [one, other], f"window_requests = {most}",
                           f"window_s = {window_s}", "requests_per_second = 25")  # fmt: skip

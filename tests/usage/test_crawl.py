@@ -24,6 +24,8 @@ ROBOTS = (
 QUIET = ["/plain", "/header", "/free", "/meta", "/leads", "/left-out"]
 ASKED = ["/plain", "/reserved/a", "/reserved/free", "/b.jpg", "/forbidden"]
 SKIPPED = ["/plain", "/reserved/a", "/header", "/meta"]
+LONG = "a line that is no address\n" * 50_000
+"""It makes a sitemap larger than other answers may be."""
 LISTED = "/sitemaps/all.xml.gz"
 
 
@@ -56,7 +58,9 @@ class Ran:
             robots = f"{ROBOTS}Sitemap: {asked.url}/sitemaps/index.xml\nSitemap: http://10.1.2.3/sitemap.xml\n"
             robots += "Sitemap: http://[::1/sitemap.xml\nSitemap: /sitemaps/second.txt\n"
             asked.replies["/sitemaps/second.txt"] = [
-                Reply(body=f"http://[::1/page\n{asked.url}:99999/\n{asked.url}/second".encode(), kind="text/plain")
+                Reply(
+                    body=f"{LONG}http://[::1/page\n{asked.url}:99999/\n{asked.url}/second".encode(), kind="text/plain"
+                )
             ]
             asked.replies["/robots.txt"] = [Reply(body=robots.encode())]
             index = f"<sitemapindex><sitemap><loc>{asked.url}{LISTED}</loc></sitemap></sitemapindex>".encode()
@@ -74,6 +78,7 @@ class Ran:
                 "PYTHONPATH": str(ROOT),
                 "SCRAPY_SETTINGS_MODULE": "harvester.settings",
                 "HARVESTER_REQUESTS_PER_SECOND": "0",
+                "HARVESTER_MAX_RESPONSE_MB": "1",
                 "HARVESTER_SITES_DIR": str(folder),
             }
             command = [sys.executable, "-m", "tests.usage.crawl", quiet.url, asked.url, skipped.url]

@@ -21,7 +21,11 @@ local made = {} -- ids of the events of this script
 local function breaker_of(name)
     if breakers[name] == nil then
         local packed = redis.call('HGET', P .. 'breakers', name)
-        breakers[name] = packed and cmsgpack.unpack(packed)
+        local b = packed and cmsgpack.unpack(packed)
+        if b then
+            b.trial = b.trial or 1 -- trials were not numbered once
+        end
+        breakers[name] = b
     end
     return breakers[name]
 end
