@@ -23,7 +23,8 @@ test: lint types ## Run all checks and tests, but for appview, soak and chaos
 
 # Side by side, since much of what they do is waiting. Those that take longest begin first; the short ones run as one.
 QUICK = pytest -m "not appview and not soak and not chaos"
-ALONE = $(addprefix test-,browser bluesky bad_input crash throttle street proxies worker chaos deploy breaker monitors)
+ALONE = $(addprefix test-,browser bluesky bad_input identities crash throttle street images proxies worker chaos deploy \
+	frontier breaker monitors)
 
 .PHONY: $(ALONE)
 $(ALONE): test-%:

@@ -268,9 +268,10 @@ class Browser:
         """Where the context's session is kept, if it is. An identity has one of its own, or none but its cookies."""
         if SIGN_IN in request.meta:
             return None
-        if identity := request.meta.get(STORAGE_STATE):
+        keep = keepers.get(self._crawler)  # no identities: what meta says of one is of an earlier run
+        if keep and (identity := request.meta.get(STORAGE_STATE)):
             path, generation = identity
-            return Kept(Path(path), partial(keepers[self._crawler], path, generation))
+            return Kept(Path(path), partial(keep, path, generation))
         if rendering.session and IDENTITY not in request.meta:
             return Kept(path_of(self._config, rendering.session))
         return None
@@ -289,7 +290,8 @@ class Browser:
             quiet = [each for each in self._contexts.values() if not each.at_once]
             idle += sorted(quiet, key=lambda each: each.used)[: len(self._contexts) - MOST_CONTEXTS]
         for each in idle:
-            self._retire(each)
+            self._retire(each)  # all of them, before the first wait in which another page could take one
+        for each in idle:
             await self._close_context(each)
             self._retiring.discard(each)
 

@@ -20,15 +20,18 @@ QUIET_S = 1.0
 """A page that has not grown for so long, and waited for no answer, has come to its end."""
 STALLED_S = 10.0
 """A page that was given no answer for so long, and waits for none, asks for no more of a list."""
+UNANSWERED_S = 60.0
+"""An answer that takes longer is waited for no more."""
 _SCREEN_DOWN = "() => window.scrollBy(0, Math.max(200, window.innerHeight * 0.9))"
 _TO_END = """() => new Promise(done => {
+  setTimeout(done, 1000)
   window.scrollBy(0, -60)
   requestAnimationFrame(() => {
     window.scrollTo(0, document.documentElement.scrollHeight)
     requestAnimationFrame(() => requestAnimationFrame(done))
   })
 })"""
-"""Up a little before, since a page hears of a scroll only where it moves; done when it has heard."""
+"""Up a little before, since a page hears of a scroll only where it moves; done when it has heard, or is not painted."""
 _HEIGHT = "() => document.documentElement.scrollHeight"
 
 
@@ -140,18 +143,21 @@ class Steps:
 
     async def _scroll_until_captured(self, page: Page, glob: str) -> None:
         loop = asyncio.get_running_loop()
-        seen, until = -1, 0.0
+        seen, answered_at, busy_at = -1, 0.0, 0.0
         while True:
             everything, wanted = self._captured("*"), self._captured(glob)
             if wanted and _ends_list(wanted[-1]):
                 return
+            now = loop.time()
+            if len(everything) != seen:
+                seen, answered_at, busy_at = len(everything), now, now
+            elif self._is_busy() and now - answered_at < UNANSWERED_S:
+                busy_at = now
             failed = bool(everything) and everything[-1].status >= 400
-            if len(everything) != seen or self._is_busy():
-                seen, until = len(everything), loop.time() + (QUIET_S if failed else STALLED_S)
-            elif loop.time() >= until and failed:
+            if failed and now - busy_at >= QUIET_S:
                 return  # the page has not asked again
-            elif loop.time() >= until:
-                raise NavigationError(f"the page asked for no more in {STALLED_S:g} s")
+            if now - busy_at >= STALLED_S:
+                raise NavigationError(f"no answer came in {STALLED_S:g} s")
             if self._is_enough() and not self._is_busy():
                 raise NavigationError("as much as may be was captured before the end of the list")
             await self._hesitate()

@@ -28,6 +28,8 @@ from harvester.sites import load_sites
 from harvester.sites.rendering import Rendering
 
 CRASHED = "the page crashed, or took more memory than a page may"
+CLOSE_S = 5.0
+"""What the closing of a page may take, which may be stuck."""
 _DATA = frozenset({"xhr", "fetch"})
 _MARKUP = ("text/html", "application/xhtml+xml")
 _OWN_HEADERS = frozenset(
@@ -258,7 +260,7 @@ class Visit:
 async def close(page: Page) -> None:
     """Closes a page, which may be gone or stuck already."""
     try:
-        async with asyncio.timeout(5.0):
+        async with asyncio.timeout(CLOSE_S):
             await page.close()
     except (Error, TimeoutError):
         pass

@@ -84,7 +84,6 @@ class Browser(Part):
     """In the words of the browser part. In a `value`, `{user}` and `{password}` stand for the credentials."""
     success: Sign
 
-
     @field_validator("steps")
     @classmethod
     def _secrets_are_typed_only(

@@ -57,10 +57,15 @@ def by_api(_small: Sandbox, mongodb_uri: str, tmp_path_factory: pytest.TempPathF
         database = client["test-bluesky-by-api"]
         client.drop_database(database.name)
         folder = tmp_path_factory.mktemp("by-api")
-        command = Harvest(_small, folder, mongodb_uri, database.name, **wanted(_small))
+        command = Harvest(_small, folder, mongodb_uri, database.name, {}, **wanted(_small))
         assert command.run() == 0, command.said[-3000:]
-        yield stored(database) | fates(database)
+        yield ended(database)
         client.drop_database(database.name)
+
+
+def ended(database: Records) -> Ended:
+    """All records and the fates of accounts."""
+    return {**stored(database), **fates(database)}
 
 
 def web(site: Sandbox) -> str:
@@ -79,7 +84,7 @@ def test_a_harvest_by_a_browser_equals_one_by_the_api(
 ) -> None:
     command = make()
     assert command.run() == 0, command.said[-3000:]
-    assert differences(stored(mongodb) | fates(mongodb), by_api) == []
+    assert differences(ended(mongodb), by_api) == []
     reasons = {reason.partition(":")[0] for stage, reason in fates(mongodb)["accounts"].values() if stage == "failed"}
     assert reasons == {"gone", "not_found"}
     asked = [entry["path"] for entry in small.log()["requests"]]
@@ -102,21 +107,26 @@ def test_killed_on_the_way_and_begun_by_the_api_it_goes_on_to_the_same_end(
     assert by_a_browser.running_until(lambda: documents(mongodb) > before + 20), by_a_browser.said
     by_a_browser.end(signal.SIGKILL)
     assert by_a_browser.run() == 0, by_a_browser.said[-3000:]
-    assert differences(stored(mongodb) | fates(mongodb), by_api) == []
+    assert differences(ended(mongodb), by_api) == []
     assert [row["state"] for row in mongodb.crawls.find()] == ["finished"], "it was one crawl"
 
 
 def test_when_the_service_refuses_the_run_ends_and_the_next_reads_on(
-    make: Make, small: Sandbox, mongodb: Records, by_api: Ended
+    make: Make, small: Sandbox, mongodb: Records
 ) -> None:
-    fault = small.fault("html_403", "/xrpc/app.bsky", after=20)
-    command = make()
+    accounts = [1, 7, 8, 11, 14, 15]
+    follows = {f"{one} {other}" for one, other in small.truth_of(seeds=accounts, hops=1).follows}
+    fault = small.fault("html_403", "/xrpc/app.bsky.graph", after=2)
+    command = make(seeds=",".join(map(small.did, accounts)), collect="graph,profiles")
     assert command.run() == 7, command.said[-3000:]
     assert f"{web(small)} refuses to answer" in " ".join(command.said.split())
-    assert 0 < documents(mongodb) < sum(map(len, by_api.values()))
+    assert mongodb.profiles.count_documents({}) == len(accounts)
+    assert stored(mongodb)["follows"].keys() < follows
     small.clear_faults(fault)
     assert command.run() == 0, command.said[-3000:]
-    assert differences(stored(mongodb) | fates(mongodb), by_api) == []
+    assert stored(mongodb)["follows"].keys() == follows
+    assert set(fates(mongodb)["accounts"].values()) == {("profile_collected", "")}
+    assert [row["state"] for row in mongodb.crawls.find()] == ["finished"]
 
 
 def test_a_list_that_was_cut_short_is_not_done_and_is_read_by_the_next_run(

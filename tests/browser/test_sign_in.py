@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from tests.browser.crawl import Plan, Wish, crawl
+from tests.browser.crawl import Plan, Wish, crawl, end, start
+from tests.browser.killing import until
 from tests.browser.site import JavaScriptSite
 
 
@@ -47,18 +48,13 @@ async def test_nothing_secret_is_typed_on_a_page_of_another_site(tmp_path: Path)
         site.elsewhere = f"{other.url}/door"
         sites = with_site(tmp_path, site, door="leads-away")
         steps = [{"fill": "#word", "secret": "smtp_password", "optional": True}, {"click": "#go"}]
-        plan = Plan(
-            [
-                Wish(f"{site.url}/list/1"),
-                Wish(
-                    site.url.replace("127.0.0.1", "localhost") + "/leads-away",
-                    {"render": True, "rendering": {"steps": steps}},
-                ),
-            ],
-            settings={"CLOSESPIDER_TIMEOUT": 8},
-        )
-        county = {"session_county_user": "ann", "session_county_password": RIGHT}
-        done = await crawl(plan, tmp_path, sites_dir=sites, smtp_password=RIGHT, **county)
+        away = site.url.replace("127.0.0.1", "localhost") + "/leads-away"
+        wishes = [Wish(away, {"render": True, "rendering": {"steps": steps}}), Wish(f"{site.url}/list/1")]
+        county = {"session_county_user": "ann", "session_county_password": RIGHT, "sites_dir": sites}
+        process = await start(Plan(wishes, one_by_one=True), tmp_path, smtp_password=RIGHT, **county)
+        await until(lambda: "The login of COUNTY" in (tmp_path / "log").read_text() or process.returncode is not None)
+        process.terminate()
+        done = await end(process, tmp_path)
     assert other.asked["/door"] >= 2
     assert other.asked["/login"] == 0
     told = f"nothing secret is typed: {other.url.removeprefix('http://')} is none of the hosts of"

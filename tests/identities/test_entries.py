@@ -8,6 +8,8 @@ from pydantic import ValidationError
 from harvester.sites import Registry
 from harvester.sites.identities import Identities
 
+STEPS = [{"open": "https://a.example/"}, {"open": "https://a.example/?word={password}"}]
+BROWSER: dict[str, Any] = {"steps": STEPS, "success": {"cookie": "auth"}}
 FORM: dict[str, Any] = {"page": "https://a.example/", "fields": {}, "success": {"cookie": "auth"}}
 
 
@@ -30,6 +32,7 @@ def test_site_without_an_entry_has_no_identities() -> None:
         ({"kind": "agree", "form": FORM | {"success": {"text": "["}}}, "is no regular expression"),
         ({"kind": "agree", "form": FORM | {"page": "/Login.aspx"}}, "page"),
         ({"kind": "anonymous", "password": "x"}, "password"),
+        ({"kind": "browser", "credentials": "A", "browser": BROWSER}, "step 2: credentials stand in a `value` only"),
     ],
 )
 def test_entry_that_cannot_work_is_refused(table: dict[str, Any], said: str) -> None:

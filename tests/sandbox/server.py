@@ -198,7 +198,7 @@ class Site:
         raise ValueError(f"no control named {name!r}")
 
     def _set(self, wishes: dict[str, Any]) -> dict[str, Any]:
-        """`pds_limit`, `repo_limit`, `session_limit`: enforced when a number; `access_seconds`; `revoke`, `expire`: a DID."""
+        """`pds_limit`, `repo_limit`, `session_limit`, enforced when a number; `access_seconds`; `revoke`, `expire`."""
         for name, window in self.windows.items():
             if f"{name}_limit" in wishes:
                 limit = wishes[f"{name}_limit"]
