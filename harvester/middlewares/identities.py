@@ -26,6 +26,7 @@ from harvester.outcomes import Outcome, Verdict, policy_of
 from harvester.sessions.browser import keepers
 from harvester.sessions.logins import IDENTITY, LOGIN, Logins
 from harvester.sessions.pool import ChainLost, Later, Mark, Place, Pool, Wish
+from harvester.sessions.state import Session
 from harvester.signals import KNOWN_VERDICT, NEXT_TRY, SITE_FILE, NextTry, outcome_told
 from harvester.sites import Site, load_sites
 
@@ -50,6 +51,8 @@ REFUSED_WAIT_S = 30.0
 _RENEWALS = "harvester_renewals"
 _AVOID = "harvester_avoid"
 _HELD_BACK = "harvester_redirect_held_back"
+_OUTDATED = "harvester_sent_outdated"
+"""Key in Request.meta: it was sent in a session that was known to have ended; it had waited for its turn meanwhile."""
 _PLACE = "harvester_place"
 
 
@@ -109,6 +112,7 @@ class IdentitiesMiddleware:
         self._places[number] = place
         request.meta[_PLACE] = number
         request.meta[ASKED_AS] = (*place.mark, time.time())
+        request.meta.pop(_OUTDATED, None)
         request.meta[IDENTITY] = place.identity.proxy_session
         if site.identities.kind == "browser":
             request.meta[STORAGE_STATE] = (str(place.identity.storage_state), place.session.generation)
@@ -116,15 +120,29 @@ class IdentitiesMiddleware:
 
     def _put_on(self, request: Request) -> None:
         """It has passed all middlewares."""
-        place = self._places.get(request.meta.get(_PLACE, 0))
-        session = place.session if place else request.meta.get(LOGIN)
-        if session is None:
+        if (place := self._places.get(request.meta.get(_PLACE, 0))) is not None:
+            session = self._newest(request, place)
+        elif LOGIN in request.meta:
+            session = request.meta[LOGIN]
+        else:
             return
         headers = self._sites.of(request.url).identities.headers | session.headers
         self._replaced[request] = {name: request.headers.getlist(name) for name in (*headers, "Cookie")}
         for name, value in headers.items():
             request.headers[name] = value
         session.jar.put_on(request)
+
+    def _newest(self, request: Request, place: Place) -> Session:
+        """Its session, or the one that has replaced it while the request waited for its turn; not within a chain."""
+        session = place.identity.session
+        if session is None:
+            request.meta[_OUTDATED] = True
+        elif BEGUN not in request.meta:
+            place = self._places[request.meta[_PLACE]] = place._replace(session=session)
+        request.meta[ASKED_AS] = (*place.mark, time.time())
+        if STORAGE_STATE in request.meta:
+            request.meta[STORAGE_STATE] = (request.meta[STORAGE_STATE][0], place.session.generation)
+        return place.session
 
     def _take_off(self, request: Request) -> None:
         """Its answer is there, and no middleware has seen it."""
@@ -213,7 +231,7 @@ class IdentitiesMiddleware:
             pool.forget(str(request.meta.get(CHAIN) or ""))
         else:
             request.meta[NEXT_TRY] = NextTry.FREE.value
-            request.meta[_RENEWALS] = renewals + 1
+            request.meta[_RENEWALS] = renewals + (0 if request.meta.pop(_OUTDATED, False) else 1)
 
     def _without(self, request: Request, site: Site, error: HarvesterError) -> Request:
         """There is no identity left. While there is other work its requests wait; then the run ends."""
@@ -264,7 +282,7 @@ class ChainMiddleware:
         chain, asked_as = (request.meta.get(CHAIN), request.meta.get(ASKED_AS)) if request else (None, None)
         async for output in result:
             if isinstance(output, Request):
-                for key in (BEGUN, ASKED_AS, _RENEWALS, _AVOID):  # spiders like to hand on the whole meta of an answer
+                for key in (BEGUN, ASKED_AS, _RENEWALS, _AVOID, _OUTDATED):  # spiders like to hand on the whole meta of an answer
                     output.meta.pop(key, None)
                 if request and asked_as and chain and output.meta.get(CHAIN) == chain:
                     output.meta[BEGUN] = tuple(asked_as[:2])

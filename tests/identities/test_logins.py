@@ -13,7 +13,7 @@ import pytest
 from tests import crawling
 from tests.crawling import Crawled, Plan, crawl
 from tests.identities.county import County
-from tests.identities.entries import ANN, BOB, FORM, TOKEN, enter
+from tests.identities.entries import ANN, BOB, FORM, NOWHERE, TOKEN, enter
 from tests.sandbox.process import ROOT
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="file modes and signals")
@@ -107,6 +107,20 @@ async def test_wrong_password_stops_the_identity_at_once_and_says_what_to_do(cou
     assert statuses(mended) == {200}
 
 
+@pytest.mark.parametrize("entry", [FORM.replace('page = "{url}/Login.aspx"', 'page = "{url}/away"'), NOWHERE])
+async def test_login_that_leads_nowhere_is_tried_again_later_and_ends_no_run(
+    county: County, folder: Path, entry: str
+) -> None:
+    county.elsewhere = "/away"
+    process = await crawling.start(Plan(pages(county, 3)), folder, **enter(county, folder, entry) | ANN)
+    assert process.stderr
+    while b"The login of COUNTY at county failed" not in (line := await process.stderr.readline()):
+        assert line, "it has ended"
+    process.send_signal(signal.SIGTERM)
+    crawled = await crawling.end(process)
+    assert crawled.stats["finish_reason"] == "shutdown"
+
+
 async def test_identity_with_a_wrong_password_leaves_the_work_to_the_others(county: County, folder: Path) -> None:
     variables = enter(county, folder, FORM, names='["BOB", "COUNTY"]') | ANN | BOB
     variables["session_bob_password"] = "wrong-horse"
@@ -125,6 +139,16 @@ async def test_page_that_stays_refused_does_not_cost_login_after_login(county: C
     assert len([result for result in crawled.results if result.status == 200]) == 200
     assert county.count("/detail") <= 3
     assert len(county.logins) <= 3
+
+
+async def test_requests_that_wait_for_their_turn_while_sessions_end_are_all_answered(
+    county: County, folder: Path
+) -> None:
+    county.expire_after = 6
+    variables = enter(county, folder, FORM) | ANN | {"requests_per_second": "20"}
+    crawled = await crawl(Plan(pages(county, 48), settings={"CONCURRENT_REQUESTS": 48}), folder, **variables)
+    assert statuses(crawled) == {200}
+    assert len(crawled.results) == 48
 
 
 async def test_blocked_identity_rests_and_the_others_go_on(county: County, folder: Path) -> None:
