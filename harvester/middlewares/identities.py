@@ -282,7 +282,8 @@ class ChainMiddleware:
         chain, asked_as = (request.meta.get(CHAIN), request.meta.get(ASKED_AS)) if request else (None, None)
         async for output in result:
             if isinstance(output, Request):
-                for key in (BEGUN, ASKED_AS, _RENEWALS, _AVOID, _OUTDATED):  # spiders like to hand on the whole meta of an answer
+                # Spiders like to hand on the whole meta of an answer.
+                for key in (BEGUN, ASKED_AS, _RENEWALS, _AVOID, _OUTDATED):
                     output.meta.pop(key, None)
                 if request and asked_as and chain and output.meta.get(CHAIN) == chain:
                     output.meta[BEGUN] = tuple(asked_as[:2])
