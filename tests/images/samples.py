@@ -66,7 +66,7 @@ GOOD: dict[str, bytes] = {
 }
 REFUSED: dict[str, tuple[bytes, str]] = {
     "html.jpg": (HTML, "not_an_image"),
-    "json.jpg": (b'{"error":"NotFound"}', "not_an_image"),
+    "json.jpg": (b'{"picture":null}', "not_an_image"),
     "empty.jpg": (b"", "empty"),
     "truncated.jpg": (JPEG[: len(JPEG) // 2], "truncated"),
     "truncated.png": (GOOD["plain.png"][:60], "truncated"),
