@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from harvester import __version__
-from harvester.config import Config, load_config
+from harvester.config import Config, load_config, read_config
 from harvester.deploy_cli import deploy_command
 from harvester.exceptions import HarvesterError, UsageError
 from harvester.feed_cli import feed_command
@@ -48,7 +48,7 @@ def doctor(site: Annotated[str, typer.Option(help="Address that should be reacha
         raise UsageError(f"--site: {site!r} is not an http:// or https:// address.")
     console = Console(highlight=False, soft_wrap=True)
     failures = 0
-    for finding in doctor_module.examine(load_config(), site):
+    for finding in doctor_module.examine(read_config(), site):
         indented = finding.text.replace("\n", "\n" + " " * 24)
         console.print(Text.assemble((f"{finding.level:5} ", STYLES[finding.level]), f"{finding.subject:17} {indented}"))
         if finding.remedy:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from dotenv import dotenv_values
+from dotenv.parser import parse_stream
 from pydantic import AliasChoices, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -24,6 +24,10 @@ NEAR = 0.85
 
 _is_of_credentials = re.compile(rf"{PREFIX}SESSION_\w+_(?:USER|PASSWORD)").fullmatch
 """See sessions/credentials.py."""
+_is_of_kubernetes = re.compile(rf"{PREFIX}\w*_(?:SERVICE_HOST|SERVICE_PORT\w*|PORT(?:_\d+_(?:TCP|UDP)\w*)?)").fullmatch
+"""It tells each container of each service, `harvester-redis` too."""
+TOLD = "_HARVESTER_TOLD"
+"""A variable that is set for processes whose starter has warned of variables that are not read."""
 
 
 class Config(BaseSettings):
@@ -171,28 +175,41 @@ class Config(BaseSettings):
 @lru_cache(maxsize=1)
 def load_config() -> Config:
     """The configuration of this process. Raises UsageError that names each bad variable; warns of those not read."""
+    config = read_config()
+    if TOLD not in os.environ:
+        for said in misspelt(config):
+            logger.warning("%s", said)
+    return config
+
+
+def read_config() -> Config:
+    """The configuration as it is now. Raises UsageError that names each bad variable."""
     try:
-        config = Config()
+        return Config()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"The file .env in {Path.cwd()} cannot be read: {error}. Mend it, or remove it.") from None
     except ValidationError as error:
         lines = [f"  HARVESTER_{'_'.join(map(str, e['loc'])).upper()}: {e['msg']}" for e in error.errors()]
         raise UsageError("Settings cannot be used (environment or .env):\n" + "\n".join(lines)) from None
-    for said in misspelt(config):
-        logger.warning("%s", said)
-    return config
 
 
 def misspelt(config: Config) -> list[str]:
     """A sentence for each HARVESTER_* variable (environment, .env) that neither is a setting nor named by a site."""
     env_file = Config.model_config.get("env_file")
-    given = {*os.environ, *(dotenv_values(env_file) if isinstance(env_file, str) else ())}
+    given = {*os.environ, *(_named_in(Path(env_file)) if isinstance(env_file, str) else ())}
     known = names()
     odd = {name.upper() for name in given if name.upper().startswith(PREFIX)} - known
-    odd = {name for name in odd if not _is_of_credentials(name)}
+    odd = {name for name in odd if not _is_of_credentials(name) and not _is_of_kubernetes(name)}
     if odd:
         odd -= _secrets_of_sites(config)
     return [_said_of(name, known) for name in sorted(odd)]
+
+
+def _named_in(env_file: Path) -> Iterator[str]:
+    """Its variables. Of lines that are none, the reading of the settings has warned."""
+    if env_file.is_file():
+        with env_file.open(encoding="utf-8") as lines:
+            yield from (line.key for line in parse_stream(lines) if line.key)
 
 
 def names() -> set[str]:
@@ -226,4 +243,4 @@ def _secrets(value: Any) -> Iterator[str]:
 
 def _said_of(name: str, known: set[str]) -> str:
     near = get_close_matches(name, [each for each in known if each.startswith(PREFIX)], 1, NEAR)
-    return f"{name} is no setting; " + (f"did you mean {near[0]}?" if near else "nothing reads it")
+    return f"{name} is no setting" + (f"; did you mean {near[0]}?" if near else ", and no site's entry names it")

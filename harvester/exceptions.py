@@ -52,7 +52,11 @@ class ParseError(HarvesterError):
     """An answer is not what its address promises. Raised by parsers; the outcome is then layout_changed."""
 
 
-class NavigationError(HarvesterError):
+class FetchError(HarvesterError):
+    """A request came to nothing, as any may: it has an outcome, and is no fault of the program or the machine."""
+
+
+class NavigationError(FetchError):
     """A browser did not come to the page, or could not do a step on it. Raised by rooms of harvester.browser."""
 
 
@@ -60,15 +64,15 @@ class BrowserLost(HarvesterError):
     """The browser ended under a page, which is to be rendered by the next one. Raised by harvester.browser."""
 
 
-class AddressError(HarvesterError):
+class AddressError(FetchError):
     """No server can be at an address. Raised by the address middleware; the outcome is then invalid."""
 
 
-class RedirectError(HarvesterError):
+class RedirectError(FetchError):
     """A redirect that is not followed: a loop, too many of them, or no address. Raised by the redirect middleware."""
 
 
-class DecodingError(HarvesterError):
+class DecodingError(FetchError):
     """An answer is not compressed as its headers say. Raised by the compression middleware; the outcome is network."""
 
 

@@ -11,7 +11,7 @@ from scrapy.exceptions import IgnoreRequest
 from harvester.browser.wishes import RENDER, RENDERING, SIGN_IN
 from harvester.config import load_config
 from harvester.ending import Stopped
-from harvester.exceptions import HarvesterError, NavigationError, UsageError
+from harvester.exceptions import FetchError, HarvesterError, UsageError
 from harvester.sessions.cookies import Jar
 from harvester.sessions.credentials import Credentials
 from harvester.sessions.logins import IDENTITY, LOGIN, LOGIN_SITE, refuse_secrets
@@ -52,7 +52,7 @@ class SignIn:
             response = await self._crawler.engine.download_async(Request(address, meta=meta, dont_filter=True))
         except (Stopped, LoginFailed):
             raise
-        except (NavigationError, IgnoreRequest) as error:
+        except (FetchError, IgnoreRequest) as error:
             raise LoginFailed(credentials.hide(str(error))) from None
         except HarvesterError:
             raise

@@ -55,6 +55,9 @@ class _Known(NamedTuple):
     """On the monotonic clock."""
 
 
+_Hear = Callable[[list[Address], Exception | None], _Known]
+
+
 class CachingResolver(AbstractResolver):
     """aiohttp's resolver of one download handler."""
 
@@ -94,33 +97,30 @@ class CachingResolver(AbstractResolver):
             if key not in self._slow:  # else the look-up that was given up has not ended yet
                 await self._places.acquire()
                 self._stats.inc_value("harvester/dns/lookups")
-                heard = _in_thread(partial(self._look_up, *key))
-                heard.add_done_callback(partial(self._hear, key))
+                heard = _in_thread(partial(self._look_up, *key), partial(self._hear, key))
                 _, silent = await asyncio.wait([heard], timeout=SLOW_S)
                 if silent and len(self._slow) < MOST_SLOW:
                     self._slow.add(key)
                     self._places.release()
                 if not silent or (await asyncio.wait(silent, timeout=LONGEST_S - SLOW_S))[0]:
-                    return self._known[key]
+                    return heard.result()
             self._stats.inc_value("harvester/dns/failures")
             return self._remember(key, _failed(socket.EAI_AGAIN, f"no answer in {LONGEST_S:g} seconds"))
         finally:
             del self._awaited[key]
 
-    def _hear(self, key: _Key, heard: "asyncio.Future[list[Address]]") -> None:
+    def _hear(self, key: _Key, addresses: list[Address], error: Exception | None) -> _Known:
         """A look-up has come to its end, in time or not."""
         if key in self._slow:
             self._slow.remove(key)
         else:
             self._places.release()
-        error = heard.exception()
         if error is None:
-            self._remember(key, _Known(heard.result(), None, monotonic() + KNOWN_S))
-            return
+            return self._remember(key, _Known(addresses, None, monotonic() + KNOWN_S))
         if key in self._awaited:  # else it was counted when it was given up
             self._stats.inc_value("harvester/dns/failures")
         number, said = (error.errno, error.strerror) if isinstance(error, OSError) else (None, None)
-        self._remember(key, _failed(number, said or str(error)))
+        return self._remember(key, _failed(number, said or str(error)))
 
     def _remember(self, key: _Key, known: _Known) -> _Known:
         self._known.pop(key, None)
@@ -134,10 +134,10 @@ def _failed(number: int | None, said: str) -> _Known:
     return _Known([], (number, said), monotonic() + (ABSENT_S if number in _ABSENT else FAILED_S))
 
 
-def _in_thread(look_up: Callable[[], list[Address]]) -> "asyncio.Future[list[Address]]":
-    """Its result. The thread does not hold up the end of the process, as those of a pool do."""
+def _in_thread(look_up: Callable[[], list[Address]], hear: _Hear) -> "asyncio.Future[_Known]":
+    """What is made of its result. The thread does not hold up the end of the process, as those of a pool do."""
     loop = asyncio.get_running_loop()
-    heard: asyncio.Future[list[Address]] = loop.create_future()
+    heard: asyncio.Future[_Known] = loop.create_future()
 
     def run() -> None:
         try:
@@ -148,10 +148,10 @@ def _in_thread(look_up: Callable[[], list[Address]]) -> "asyncio.Future[list[Add
             loop.call_soon_threadsafe(tell, answer, error)
 
     def tell(answer: list[Address], error: Exception | None) -> None:
-        if error:
-            heard.set_exception(error)
-        else:
-            heard.set_result(answer)
+        heard.set_result(hear(answer, error))
 
-    Thread(target=run, name="dns", daemon=True).start()
+    try:
+        Thread(target=run, name="dns", daemon=True).start()
+    except RuntimeError as full:
+        tell([], socket.gaierror(socket.EAI_AGAIN, f"it cannot be asked for: {full}"))
     return heard

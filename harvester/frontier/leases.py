@@ -11,7 +11,7 @@ from twisted.python.failure import Failure
 
 from harvester.browser.wishes import forget_answer
 from harvester.ending import Stopped
-from harvester.exceptions import HarvesterError
+from harvester.exceptions import FetchError, HarvesterError
 from harvester.frontier.entries import Dead, Done, Operation, Release, Skip
 from harvester.outcomes import Outcome, Verdict, policy_of, verdict_of
 from harvester.sites import load_sites
@@ -85,7 +85,7 @@ class WatchedErrback:
         assert error is not None
         if isinstance(error, Stopped):
             self.lease.given_back = True
-        elif isinstance(error, HarvesterError) and not isinstance(error, IgnoreRequest):
+        elif isinstance(error, HarvesterError) and not isinstance(error, (FetchError, IgnoreRequest)):
             self.lease.failed_by(error)
         else:
             self.lease.verdict = verdict_of(error)

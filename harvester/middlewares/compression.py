@@ -13,6 +13,8 @@ from harvester.middlewares.outcome import failed_on_its_way_back
 
 DECODED = "decoded"
 """Flag of an answer whose body has another length than its headers say."""
+MOST_OF_NOTHING = 32
+"""Bytes of a whole stream that holds nothing."""
 
 
 class CompressionMiddleware(HttpCompressionMiddleware):
@@ -35,23 +37,26 @@ class CompressionMiddleware(HttpCompressionMiddleware):
             error = DecodingError(f"the answer is not {encoding[:50]} as it says: {broken}")
         else:
             assert isinstance(decoded, Response)
-            if decoded is response:
-                return response
-            if not _ends_early(response.body, decoded.body):
-                return decoded.replace(flags=[*decoded.flags, DECODED])
+            if "Content-Encoding" in decoded.headers:  # nobody can decode it, or there is only its head
+                return decoded
+            if not _ends_early(encoding.strip().lower(), response.body, decoded.body):
+                decoded.flags.append(DECODED)
+                return decoded
             error = DecodingError("the answer is cut short")
         if isinstance(error, DecodingError) and response.status >= 400:
             return response  # its status says enough
         return await failed_on_its_way_back(self._crawler, request, error)
 
 
-def _ends_early(body: bytes, decoded: bytes) -> bool:
-    """Whether a gzip file has no end, of which Scrapy gives what there is. What is no gzip file is not looked at."""
-    if body[:2] != b"\x1f\x8b" or int.from_bytes(body[-4:], "little") == len(decoded) % 2**32:
+def _ends_early(encoding: str, body: bytes, decoded: bytes) -> bool:
+    """Whether a stream has no end: Scrapy gives what there is. Of others than gzip it is told when that is nothing."""
+    if encoding not in ("gzip", "x-gzip"):
+        return not decoded and len(body) > MOST_OF_NOTHING
+    if int.from_bytes(body[-4:], "little") == len(decoded) % 2**32:
         return False
     gzip = zlib.decompressobj(wbits=31)
     try:
-        gzip.decompress(body)
+        gzip.decompress(body, max_length=len(decoded) + 1)
     except zlib.error:
         return True
     return not gzip.eof

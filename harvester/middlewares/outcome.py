@@ -73,6 +73,11 @@ class OutcomeMiddleware:
         self.tell(request, verdict, None)
         return await self._follow(request, verdict)
 
+    async def answer_failed(self, request: Request, error: Exception) -> Request | None:
+        """What follows from an answer of which another middleware could make nothing."""
+        self._answered.add(host_of(request.url))
+        return await self.process_exception(request, error)
+
     def tell(self, request: Request, verdict: Verdict, response: Response | None) -> None:
         """Tells the outcome of a try to all who judge by it, and counts it, unless one of them says that it is none."""
         self._crawler.signals.send_catch_log(outcome_told, request=request, verdict=verdict, response=response)
@@ -135,7 +140,7 @@ async def failed_on_its_way_back(crawler: Crawler, request: Request, error: Exce
     The next try, or raises: RequestFailed, or the error itself to those who read statuses themselves.
     """
     outcomes = crawler.get_downloader_middleware(OutcomeMiddleware)
-    again = await outcomes.process_exception(request, error) if outcomes else None
+    again = await outcomes.answer_failed(request, error) if outcomes else None
     if again is None:
         raise error
     return again

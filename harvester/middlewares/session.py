@@ -16,9 +16,8 @@ from scrapy.exceptions import CloseSpider, NotConfigured
 from scrapy.http import Response
 
 from harvester.config import Config, load_config
-from harvester.ending import end, pause
+from harvester.ending import Stopped, end, pause
 from harvester.exceptions import HarvesterError, StorageError
-from harvester.outcomes import Outcome, RequestFailed, Verdict
 from harvester.parsers.identity import parse_error
 from harvester.sessions.bluesky import Login, is_refusal, origin
 
@@ -103,7 +102,7 @@ class SessionMiddleware:
             return await work
         except HarvesterError as error:
             end(self._crawler, self._report(error), error.exit_code)
-            raise RequestFailed(Verdict(Outcome.AUTH_REQUIRED, str(error)), 1) from None
+            raise Stopped(str(error)) from None
 
     def _report(self, error: HarvesterError) -> str:
         """Say why the run ends; the finish reason."""

@@ -23,6 +23,8 @@ MOST_ERROR = 64_000
 TAIL = 1024
 """Bytes in which the end of an HTML page stands."""
 
+LIKE_200 = (200, 201, 203)
+"""Statuses of answers that are whole and as asked for: what holds for 200 holds for them."""
 CONDITIONS = ("If-None-Match", "If-Modified-Since")
 """Headers of a request for a page only if it changed."""
 
@@ -72,7 +74,7 @@ class Answer:
         if b"json" in said:
             return "html" if first == b"<" else "json"
         if b"html" in said:
-            return "json" if self._looks_like_json else "html"
+            return "json" if self._first in _CLOSING and (self.wants_json or self._begins_like_json) else "html"
         if b"text/plain" in said or b"javascript" in said or not said:  # ArcGIS says text/plain of its JSON
             if self._looks_like_json:
                 return "json"
@@ -97,12 +99,16 @@ class Answer:
         closing = _CLOSING.get(self._first)
         if closing is None:
             return False
-        return self._last == closing or self.wants_json or _begins_like_json(self.body) is not None
+        return self._last == closing or self.wants_json or self._begins_like_json
+
+    @property
+    def _begins_like_json(self) -> bool:
+        return _begins_like_json(self.body) is not None
 
     def _error(self) -> ApiError:
         if self.kind != "json" or len(self.body) > MOST_ERROR:
             return NO_ERROR
-        if self.status == 200 and not _may_be_an_error(self.body):
+        if self.status in LIKE_200 and not _may_be_an_error(self.body):
             return NO_ERROR
         return read_error(self.body)
 

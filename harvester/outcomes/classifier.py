@@ -8,7 +8,7 @@ from scrapy import Request
 from scrapy.http import Response
 
 from harvester.exceptions import PageFailed
-from harvester.outcomes.answer import Answer
+from harvester.outcomes.answer import LIKE_200, Answer
 from harvester.outcomes.evidence import excerpt, without_secrets
 from harvester.outcomes.outcome import OK, Outcome, Verdict
 from harvester.outcomes.rules import RuleBook, common_book, common_rules
@@ -23,7 +23,7 @@ UNKNOWN_STATUS, UNKNOWN_EXCEPTION, BY_CALLBACK = "unknown-status", "unknown-exce
 MOST_REASON = 300
 """Characters of a reason."""
 _MOST_CAUSES = 5
-_FINE = (200, 201, 203, 206)
+_FINE = (*LIKE_200, 206)
 
 _ssl = re.compile(r" ssl:(default|True|False|None|<[^>]*>) ")
 """What aiohttp puts into its messages, of no use to anyone."""

@@ -12,7 +12,7 @@ from typing import Annotated, Literal, Self
 import msgspec
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
-from harvester.outcomes.answer import NO_ERROR, Answer
+from harvester.outcomes.answer import LIKE_200, NO_ERROR, Answer
 from harvester.outcomes.outcome import Outcome
 
 Kind = Literal["json", "html", "text", "other"]
@@ -64,7 +64,7 @@ class Rule(RuleBase):
     """A rule on an answer."""
 
     status: tuple[Status, ...] = ()
-    """`404`, or `"5xx"`."""
+    """`404`, or `"5xx"`. 200 stands for 201 and 203 too."""
     header: tuple[Expression, ...] = ()
     """`name`, or `name: expression` that is searched in the header's value."""
     kind: tuple[Kind, ...] = ()
@@ -117,11 +117,12 @@ class Rule(RuleBase):
 
     def is_about(self, status: int, kind: str, marked: bool, failing: bool, bounced: bool) -> bool:
         """Whether it can match an answer of this status and kind, with headers that rules name or without, ..."""
-        statuses = {status, f"{status // 100}xx"}
+        fine = status in LIKE_200
+        statuses = {status, f"{status // 100}xx", *((200,) if fine else ())}
         return (
             (not self.status or not statuses.isdisjoint(self.status))
             and (not self.kind or kind in self.kind)
-            and not (self.reads_page and (kind == "other" or (kind == "json" and status == 200)))
+            and not (self.reads_page and (kind == "other" or (kind == "json" and fine)))
             and (marked or not self.header)
             and (failing or not (self.message or (self.error and "" not in self.error)))
             and (self.bounced is None or self.bounced is bounced)

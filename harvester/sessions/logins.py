@@ -15,7 +15,8 @@ from scrapy.http import Response
 
 from harvester.config import Config
 from harvester.ending import Stopped, pause
-from harvester.exceptions import HarvesterError, UsageError
+from harvester.exceptions import FetchError, HarvesterError, UsageError
+from harvester.outcomes import classify_exception
 from harvester.proxies.budget import BudgetSpent
 from harvester.sessions.browser import BrowserLogin
 from harvester.sessions.credentials import Credentials, credentials_of
@@ -95,6 +96,8 @@ class Logins:
         assert self._crawler.engine
         try:
             return await self._crawler.engine.download_async(request)
+        except FetchError as error:
+            raise LoginFailed(classify_exception(error).reason) from None
         except (Stopped, HarvesterError, LoginFailed, BudgetSpent):
             raise
         except Exception as error:  # noqa: BLE001  whatever a download may end with

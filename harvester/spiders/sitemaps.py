@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from urllib.parse import urljoin
 
 from scrapy import Request
 from scrapy.http import Response
@@ -60,7 +61,7 @@ class SitemapSpider(HarvesterSpider, ABC):
 
     def _sitemaps(self, origin: str, named: list[str]) -> Iterator[Request]:
         site = load_sites().of(origin).name
-        addresses = [each if "://" in each else f"{origin}/{each.lstrip('/')}" for each in named]
+        addresses = [_joined(f"{origin}/", each) for each in named]
         for address in dict.fromkeys(addresses) if named else [f"{origin}/sitemap.xml"]:
             if request := self._sitemap(Entry(address, is_sitemap=True), site, level=1):
                 yield request
@@ -97,3 +98,11 @@ class SitemapSpider(HarvesterSpider, ABC):
             priority=SITEMAP_PRIORITY,
             dont_filter=True,  # a list is read anew by each crawl
         )
+
+
+def _joined(base: str, address: str) -> str:
+    """As the base completes it; what is no address stays as it is."""
+    try:
+        return urljoin(base, address)
+    except ValueError:
+        return address

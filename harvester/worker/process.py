@@ -11,6 +11,7 @@ from typing import IO
 
 import psutil
 
+from harvester.config import TOLD
 from harvester.dashboard.progress import Meter
 from harvester.worker.reporter import Report, read
 
@@ -84,7 +85,7 @@ class WorkerProcess:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE if self.show_line else None,
-            env={"SCRAPY_SETTINGS_MODULE": "harvester.settings", **os.environ},
+            env={"SCRAPY_SETTINGS_MODULE": "harvester.settings", **os.environ, TOLD: "1"},
             start_new_session=True,  # Ctrl-C at the terminal reaches the supervisor alone
         )
 

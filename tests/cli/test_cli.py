@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from harvester import __version__
+from harvester.config import Config, misspelt
 from harvester.spiders.bluesky_arguments import BlueskyArguments
 
 HARVESTER = str(Path(sys.executable).with_name("harvester"))
@@ -86,8 +87,22 @@ def test_a_setting_that_there_is_not_is_named_once_with_the_one_that_may_be_mean
     assert answer.stderr.splitlines() == [
         "HARVESTER_MIN_RECORD is no setting; did you mean HARVESTER_MIN_RECORDS?",
         "HARVESTER_REQUEST_PER_SECOND is no setting; did you mean HARVESTER_REQUESTS_PER_SECOND?",
-        "HARVESTER_WEATHER is no setting; nothing reads it",
+        "HARVESTER_WEATHER is no setting, and no site's entry names it",
     ]
+
+
+def test_what_kubernetes_tells_of_services_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    named = "SERVICE_HOST", "SERVICE_PORT", "SERVICE_PORT_HTTP", "PORT", "PORT_80_TCP", "PORT_80_TCP_ADDR", "PORTS"
+    for name in named:
+        monkeypatch.setenv(f"HARVESTER_REDIS_{name}", "tcp://10.0.0.1:80")
+    [said] = misspelt(Config())
+    assert said.startswith("HARVESTER_REDIS_PORTS is no setting")
+
+
+def test_a_line_of_the_settings_that_is_none_is_told_of_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".env").write_text("HARVESTER_MIN_RECORDS = 2\nthis is 'none\n", "utf-8")
+    assert harvester("spiders", "list").stderr.count("could not parse") == 1
 
 
 def test_a_setting_of_harvester_that_is_given_to_scrapy_is_named() -> None:

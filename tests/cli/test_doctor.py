@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from harvester import doctor
 from harvester.cli import app
-from harvester.config import Config
+from harvester.config import Config, load_config
 from harvester.doctor import Level
 
 Usage = namedtuple("Usage", ["total", "used", "free"])
@@ -87,7 +87,10 @@ def test_a_healthy_machine_passes(site: Site, monkeypatch: pytest.MonkeyPatch, t
     assert "Chromium 1.2" in output
 
 
-def test_misspelt_settings_are_named(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("healthy")
+def test_misspelt_settings_are_named_once(
+    config: Config, site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     assert doctor.settings(config).level is Level.OK
     monkeypatch.setenv("HARVESTER_REQUEST_PER_SECOND", "1")
     monkeypatch.setenv("HARVESTER_LEASE_SECOND", "1")
@@ -97,6 +100,9 @@ def test_misspelt_settings_are_named(config: Config, monkeypatch: pytest.MonkeyP
         "HARVESTER_LEASE_SECOND is no setting; did you mean HARVESTER_LEASE_SECONDS?",
         "HARVESTER_REQUEST_PER_SECOND is no setting; did you mean HARVESTER_REQUESTS_PER_SECOND?",
     ]
+    load_config.cache_clear()
+    assert run(site)[1].count("HARVESTER_LEASE_SECOND is no setting") == 1
+    assert "is no setting" not in caplog.text
 
 
 @pytest.mark.usefixtures("healthy")

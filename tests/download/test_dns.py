@@ -162,6 +162,42 @@ async def test_a_fault_of_a_look_up_is_a_failure_and_holds_up_nobody(names: Name
     await resolver.close()
 
 
+async def test_a_look_up_that_ends_as_its_time_is_over_has_ended_in_time(
+    names: Names, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Futures = set["asyncio.Future[object]"]
+
+    async def wait(told: list["asyncio.Future[object]"], timeout: float) -> tuple[Futures, Futures]:
+        """As asyncio's, which goes on when the time is over, before anything else that follows from an end."""
+        names.gate.set()
+        while not told[0].done():  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        return set(told), set()
+
+    monkeypatch.setattr(asyncio, "wait", wait)
+    resolver = CachingResolver(stats(), names)
+    assert await resolver.resolve("here-slow")
+    with pytest.raises(socket.gaierror):
+        await resolver.resolve("absent")
+    await resolver.close()
+
+
+async def test_a_thread_that_cannot_be_started_is_a_failure_and_holds_up_nobody(
+    names: Names, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    resolver = CachingResolver(stats(), names)
+    with monkeypatch.context() as full:
+        full.setattr(threading.Thread, "start", start)
+        for number in range(2 * dns.AT_ONCE):
+            with pytest.raises(socket.gaierror, match="can't start new thread"):
+                await resolver.resolve(f"here-{number}")
+    assert await resolver.resolve("here")
+    await resolver.close()
+
+
 async def test_a_look_up_without_an_answer_ends(names: Names, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dns, "LONGEST_S", 0.05)
     resolver = CachingResolver(stats(), names)

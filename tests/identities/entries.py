@@ -46,6 +46,16 @@ css = "#main"
 fields = {{ btAgree = "Agree" }}
 success = {{ cookie = "ASP.NET_SessionId" }}
 """
+NOWHERE = """
+[county.identities]
+kind = "browser"
+credentials = "COUNTY"
+{more}
+[county.identities.browser]
+steps = [{{ open = "http://a..invalid/" }}, {{ click = "#go" }}]
+success = {{ cookie = "auth" }}
+"""
+"""At its address no server can be."""
 ANN = {"session_county_user": "ann", "session_county_password": "correct-horse-1"}
 BOB = {"session_bob_user": "bob", "session_bob_password": "correct-horse-2"}
 

@@ -4,13 +4,19 @@ import asyncio
 import gzip
 import json
 import socket
+import tracemalloc
+import zlib
 from pathlib import Path
 
+import brotli  # type: ignore[import-untyped]
 import pytest
 from scrapy import Request
-from scrapy.http import Response
+from scrapy.http import Response, TextResponse
 from scrapy.utils.test import get_crawler
 
+from harvester.exceptions import DecodingError
+from harvester.frontier.leases import LEASE, TRIES
+from harvester.middlewares.compression import CompressionMiddleware
 from harvester.middlewares.outcome import OutcomeMiddleware
 from harvester.outcomes import POLICIES, Outcome, RequestFailed, Verdict
 from harvester.signals import outcome_told
@@ -24,7 +30,9 @@ def failure(status: int, error: str = "", message: str = "", **headers: str) -> 
 
 
 LONG = json.dumps([str(each) for each in range(2000)]).encode()
-GZIP = {"Content-Encoding": "gzip"}
+GZIP, BROTLI, DEFLATE = ({"Content-Encoding": name} for name in ("gzip", "br", "deflate"))
+LIKE_GZIP = brotli.compress(b"[%s]" % (b" " * 138), quality=5, lgwin=24)
+"""A stream that begins as files of gzip do, as one in 256 does."""
 XRPC = "/xrpc/app.bsky.actor.getProfile?"
 FATES: dict[str, tuple[Answer, Outcome]] = {
     "/server-error": (failure(500, "InternalServerError"), Outcome.SERVER_ERROR),
@@ -52,6 +60,7 @@ FATES: dict[str, tuple[Answer, Outcome]] = {
     "/half": (Answer(body=b'{"feed":[{"post":{"uri"'), Outcome.NETWORK),
     "/nothing": (Answer(body=b""), Outcome.NETWORK),
     "/half-a-gzip": (Answer(body=gzip.compress(LONG)[:-20], headers=GZIP), Outcome.NETWORK),
+    "/half-a-brotli": (Answer(body=brotli.compress(LONG)[:50], headers=BROTLI, kind="text/plain"), Outcome.NETWORK),
     "/no-gzip": (Answer(headers=GZIP), Outcome.NETWORK),
     "/no-gzip-denied": (Answer(403, b"<html>", GZIP, "text/html"), Outcome.BLOCKED),
     "/bomb": (Answer(body=gzip.compress(b" " * 2_000_000), headers=GZIP), Outcome.INVALID),
@@ -101,6 +110,8 @@ class Ran:
         answers["/recovers"] = [failure(502), Answer(missing=9), Answer(body=b'{"half":'), Answer()]
         answers["/page.html"] = [HTML]
         answers["/short.html"] = [Answer(body=gzip.compress(b"Hi"), headers=GZIP, kind="text/html")]
+        answers["/like-gzip"] = [Answer(body=LIKE_GZIP, headers=BROTLI)]
+        answers["/nothing-packed"] = [Answer(body=zlib.compress(b""), headers=DEFLATE, kind="text/plain")]
         answers["/two-gzips"] = [Answer(body=gzip.compress(b"[1,") + gzip.compress(b"2]"), headers=GZIP)]
         self.site = Site(answers)
         self.listed = list(answers)
@@ -167,8 +178,9 @@ def test_address_at_which_no_server_can_be_is_told_of_and_asked_for_by_nobody(ur
 
 
 def test_what_is_compressed_is_as_good_as_what_is_not(ran: Ran) -> None:
-    assert ran.result(f"{ran.site.url}/short.html").status == 200
-    assert ran.result(f"{ran.site.url}/two-gzips").status == 200
+    assert LIKE_GZIP.startswith(b"\x1f\x8b")
+    for path in ("/short.html", "/two-gzips", "/like-gzip", "/nothing-packed"):
+        assert ran.result(ran.site.url + path).status == 200
 
 
 def test_redirect_that_is_not_followed_says_where_it_leads(ran: Ran) -> None:
@@ -196,7 +208,7 @@ def test_every_try_is_counted_by_outcome_and_host(ran: Ran) -> None:
     errors = {name.removeprefix("harvester/errors/"): stats[name] for name in stats if "harvester/errors/" in name}
     site, busy = ran.site.name, ran.busy.name
     assert errors[f"server_error/{site}"] == stats["harvester/outcomes/server_error"] == 4 * 6 + 1
-    assert errors[f"network/{site}"] == 6 * 7 + 2
+    assert errors[f"network/{site}"] == 7 * 7 + 2
     invalid = sum(outcome is Outcome.INVALID for _, outcome in FATES.values())
     assert stats["harvester/outcomes/invalid"] == invalid + len(UNSPEAKABLE) + 1
     assert errors[f"layout_changed/{site}"] == stats["harvester/outcomes/layout_changed"] == 3
@@ -224,6 +236,35 @@ def test_nothing_is_sent_where_robots_txt_forbids_it(ran: Ran) -> None:
     forbidden = ran.result(f"{ran.forbidding.url}/private")
     assert (forbidden.outcome, forbidden.tries) == ("policy_denied", 1)
     assert ran.forbidding.asked == 1
+
+
+async def test_host_whose_answer_cannot_be_read_has_answered() -> None:
+    request = Request("http://county.example/", meta={TRIES: 2, LEASE: "1"})
+    again = await OutcomeMiddleware(get_crawler()).answer_failed(request, DecodingError("the answer is cut short"))
+    assert again is not None
+    assert again.meta[TRIES] == 3
+
+
+async def test_answer_that_is_decoded_costs_no_more_than_its_body_and_one_that_is_not_costs_nothing() -> None:
+    crawler = get_crawler(settings_dict={"DOWNLOAD_MAXSIZE": 1_000_000})
+    compression, request = CompressionMiddleware(crawler), Request("http://county.example/")
+
+    def answer(encoding: str, body: bytes) -> Response:
+        headers = {"Content-Type": "application/json", "Content-Encoding": encoding}
+        return Response(request.url, headers=headers, body=gzip.compress(body), request=request)
+
+    decoded = await compression.process_response(request, answer("gzip", LONG))
+    assert isinstance(decoded, TextResponse)
+    assert (decoded.body, decoded.flags) == (LONG, ["decoded"])
+    assert decoded._encoding is None, "which takes long to tell, and few want to know"
+    bomb = answer("utf-8", b"[" + b" " * 20_000_000)
+    tracemalloc.start()
+    kept = await compression.process_response(request, bomb)
+    most_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert isinstance(kept, Response)
+    assert (kept.body, kept.flags) == (bomb.body, [])
+    assert most_bytes < 2_000_000
 
 
 async def test_request_that_another_middleware_gives_up_is_told_of_and_not_tried_again() -> None:

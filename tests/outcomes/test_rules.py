@@ -8,6 +8,7 @@ import pytest
 from scrapy.http import Response
 
 from harvester.outcomes import OK, Outcome, classify, classify_exception
+from harvester.outcomes.answer import LIKE_200
 from harvester.outcomes.classifier import UNKNOWN_EXCEPTION, UNKNOWN_STATUS, _classes, judge
 from harvester.outcomes.rules import FailureRule, Rule, RuleBase, RuleBook, common_book, common_rules
 from tests.outcomes.exchanges import API, EXCHANGES, FAILURES, JSON, PDS, SITE, SOCRATA, Exchange, Failure
@@ -110,9 +111,10 @@ def test_every_part_of_a_rule_on_failures_is_needed(index: int) -> None:
     assert any(told for _, told in asked), "the whole rule is not needed"
 
 
+@pytest.mark.parametrize("status", LIKE_200)
 @pytest.mark.parametrize("url", [API, PDS, SOCRATA, SITE])
-def test_json_as_asked_for_costs_no_look_at_its_words_and_next_to_no_rules(url: str) -> None:
-    answer = Exchange(Outcome.OK, "", 200, '{"feed":[%s{}]}' % ("{}," * 10_000), JSON, url=url).answer()
+def test_json_as_asked_for_costs_no_look_at_its_words_and_next_to_no_rules(url: str, status: int) -> None:
+    answer = Exchange(Outcome.OK, "", status, '{"feed":[%s{}]}' % ("{}," * 10_000), JSON, url=url).answer()
     book = RuleBook(RULES)
     assert book.first(answer) is None
     ((key, about),) = book._about.items()

@@ -57,6 +57,8 @@ class Ran:
             quiet.replies["/sitemap.xml"] = [Reply(body=sitemap(quiet, *QUIET), kind="text/xml")]
             robots = f"{ROBOTS}Sitemap: {asked.url}/sitemaps/index.xml\nSitemap: http://10.1.2.3/sitemap.xml\n"
             robots += "Sitemap: http://[::1/sitemap.xml\nSitemap: /sitemaps/second.txt\n"
+            robots += f"Sitemap: {asked.url.removeprefix('http:')}/sitemaps/third.txt\n"
+            asked.replies["/sitemaps/third.txt"] = [Reply(body=f"{asked.url}/left-out".encode(), kind="text/plain")]
             asked.replies["/sitemaps/second.txt"] = [
                 Reply(
                     body=f"{LONG}http://[::1/page\n{asked.url}:99999/\n{asked.url}/second".encode(), kind="text/plain"
@@ -166,6 +168,6 @@ def test_a_crawl_begins_with_the_sitemaps_that_robots_txt_names_and_stays_at_the
     assert ran.asked.asked("/sitemap.xml") == []
     assert len(ran.asked.asked(LISTED)) == 1
     assert ran.quiet.asked("/left-out") == []
-    assert ran.stats["harvester/sitemaps/read"] == 5
-    assert ran.stats["harvester/sitemaps/listed"] == len(QUIET) + len(ASKED) + len(SKIPPED) + 1
+    assert ran.stats["harvester/sitemaps/read"] == 6
+    assert ran.stats["harvester/sitemaps/listed"] == len(QUIET) + len(ASKED) + len(SKIPPED) + 2
     assert ran.stats["harvester/sitemaps/elsewhere"] == 3

@@ -25,7 +25,9 @@ def test_a_killed_worker_is_started_again_and_the_others_are_left_alone(workers:
 
 
 def test_workers_whose_work_is_done_are_not_started_again(workers: Workers) -> None:
+    workers.environment["HARVESTER_WEATHER"] = "fine"
     assert workers.run("--processes", "2", pages=3) == 0
+    assert workers.said.count("HARVESTER_WEATHER") == 1, "what each of them would say is said once"
     assert workers.said.count("its work is done). It fetched 3 pages") == 2
     assert workers.said.count(": started, pid") == 2
 
