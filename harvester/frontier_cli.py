@@ -20,6 +20,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Site = Annotated[str, typer.Argument(help="Name of the site, as `status` shows it; of an unregistered one its host.")]
 Job = Annotated[str, typer.Option(help="Job whose requests are meant; none: those without a job.")]
+Tier = Annotated[str, typer.Option(help="A tier of proxies of the site: only its breaker is meant.")]
 Outcome = Annotated[str, typer.Option(help="Only what ended with this outcome.")]
 
 
@@ -136,30 +137,32 @@ def find_command(spider: Spider, url: str, job: Job = "", as_json: Json = False)
 
 
 @frontier.command("open")
-def open_command(spider: Spider, site: Site) -> None:
+def open_command(spider: Spider, site: Site, tier: Tier = "") -> None:
     """Leave a site alone for a while: its requests are parked, then probes find out whether it answers."""
-    _set_breaker(spider, site, "open")
+    _set_breaker(spider, site, tier, "open")
 
 
 @frontier.command("close")
-def close_command(spider: Spider, site: Site) -> None:
+def close_command(spider: Spider, site: Site, tier: Tier = "") -> None:
     """Ask a site again at once: what was parked is ready."""
-    _set_breaker(spider, site, "closed")
+    _set_breaker(spider, site, tier, "closed")
 
 
 @frontier.command("hold")
-def hold_command(spider: Spider, site: Site) -> None:
+def hold_command(spider: Spider, site: Site, tier: Tier = "") -> None:
     """Leave a site alone until somebody closes its breaker, or opens it."""
-    _set_breaker(spider, site, "held")
+    _set_breaker(spider, site, tier, "held")
 
 
-def _set_breaker(spider: str, site: str, state: str) -> None:
+def _set_breaker(spider: str, site: str, tier: str, state: str) -> None:
+    from harvester.breaker.words import place
     from harvester.frontier import operations
 
     if _load(spider, at_redis=False):
         raise UsageError(f"{spider} keeps its queue in its ledger, where nothing is parked.")
-    parked, change = asyncio.run(operations.set_breaker(load_config(), spider, site, state, _who()))
-    print(f"The breaker of {site} {'is' if change else 'was'} {state}; {parked:,} of its requests are parked.")
+    parked, change = asyncio.run(operations.set_breaker(load_config(), spider, site, state, _who(), tier))
+    said = f"The breaker of {place(site, tier)} {'is' if change else 'was'} {state}"
+    print(f"{said}." if tier else f"{said}; {parked:,} of its requests are parked.")
 
 
 def _who() -> str:

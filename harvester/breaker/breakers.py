@@ -62,13 +62,13 @@ class Breakers:
         if tier and len(site.proxying.tiers) > 1 and (policy.dearer or not policy.breaker):
             self._of(site, tier).add_try(verdict, policy, tier_probe)
             if policy.breaker and tier != site.proxying.tiers[-1]:
-                self._hurry(site.name)
+                self._hurry()
                 return
         self._of(site).add_try(verdict, policy, probe)
         if policy.breaker:
             self._rows[site.name] += 1
             self._untold.add(site.name)
-            self._hurry(site.name)
+            self._hurry()
         elif not policy.error:
             self._rows.pop(site.name, None)
 
@@ -87,7 +87,7 @@ class Breakers:
             found = self._observed[name] = (site, Observed())
         return found[1]
 
-    def _hurry(self, name: str) -> None:
+    def _hurry(self) -> None:
         if self.urgent_since is None:
             self.urgent_since = monotonic()
             self.on_urgent()
@@ -124,23 +124,34 @@ class Breakers:
     def holds_back(self, site: str, probe: int = 0) -> bool:
         """Whether a request of the site is parked: all are while it is left alone, but for the probes of this trial."""
         shut = self._shut.get(site)
-        return shut is not None and not (probe and probe == shut.trial and shut.state == "half_open")
+        return shut is not None and not _is_probe(shut, probe)
 
-    def passes_over(self, site: str, tier: str) -> bool:
-        """Whether requests go past that tier at the site: its breaker is open, or half open and its probes are out."""
-        name = _name(site, tier)
-        shut = self._shut.get(name)
-        return shut is not None and (shut.state != "half_open" or monotonic() < self._denied_until[name])
+    def is_shut(self, site: str, tier: str) -> bool:
+        """Whether the breaker of that tier at the site is not closed."""
+        return _name(site, tier) in self._shut
 
-    async def may_pass(self, site: str, tier: str) -> int | None:
-        """Whether a request may go by that tier, of which the trial it is a probe of is told, 0 when it is none.
+    def passes_over(self, site: str, tier: str, trial: int = 0) -> bool:
+        """Whether a request goes past that tier at the site: its breaker is open, or half open and its probes are out.
 
-        None: it may not.
+        `trial`: that whose probe the request is already.
         """
         name = _name(site, tier)
-        if name not in self._shut:
+        shut = self._shut.get(name)
+        if shut is None or _is_probe(shut, trial):
+            return False
+        return shut.state != "half_open" or monotonic() < self._denied_until[name]
+
+    async def may_pass(self, site: str, tier: str, trial: int = 0) -> int | None:
+        """Whether a request may go by that tier, of which the trial it is a probe of is told, 0 when it is none.
+
+        None: it may not. `trial`: that whose probe it is already.
+        """
+        name = _name(site, tier)
+        shut = self._shut.get(name)
+        if shut is None:
             return 0
-        trial = 0 if self.passes_over(site, tier) else await self.ask_redis(name)
+        if not _is_probe(shut, trial):
+            trial = 0 if self.passes_over(site, tier) else await self.ask_redis(name)
         if not trial:
             self._denied_until[name] = monotonic() + ASK_AGAIN_S
         return trial or None
@@ -155,6 +166,11 @@ class Breakers:
         """Returns when Redis knows of the site's last failures, if they were several in a row."""
         while not self._ended and site in self._untold and self._rows[site] >= SUSPICIOUS:
             await self._answer.wait()
+
+
+def _is_probe(shut: Shut, trial: int) -> bool:
+    """Whether a request is a probe of the breaker, of whose trials it is that one's; 0: of none."""
+    return shut.state == "half_open" and trial == shut.trial and trial > 0
 
 
 def _name(site: str, tier: str) -> str:

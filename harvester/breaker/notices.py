@@ -54,6 +54,8 @@ class Notices:
         self._database: AsyncDatabase[Document] | None = None
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._one_at_a_time = asyncio.Lock()
+        self._sent: set[str] = set()
+        """Changes whose alert was sent, which MongoDB does not know yet."""
 
     def tell(self, changes: list[Change]) -> None:
         """Does not wait."""
@@ -104,15 +106,19 @@ class Notices:
             await events.update_one(name, {"$setOnInsert": event}, upsert=True)
             if not is_alarming(change):
                 return True
-            now = datetime.now(UTC)
-            unclaimed = {"alerting_at": None}, {"alerting_at": {"$lt": now - timedelta(seconds=SENDING_S)}}
-            claim = {**name, "alerted_at": None, "$or": list(unclaimed)}
-            claimed = await events.update_one(claim, {"$set": {"alerting_at": now}})
-            if not claimed.modified_count:
-                return await events.count_documents({**name, "alerted_at": None}) == 0
-        await asyncio.to_thread(send, self._config, change, event)
+            if change.id not in self._sent:
+                now = datetime.now(UTC)
+                unclaimed = {"alerting_at": None}, {"alerting_at": {"$lt": now - timedelta(seconds=SENDING_S)}}
+                claim = {**name, "alerted_at": None, "$or": list(unclaimed)}
+                claimed = await events.update_one(claim, {"$set": {"alerting_at": now}})
+                if not claimed.modified_count:
+                    return await events.count_documents({**name, "alerted_at": None}) == 0
+        if change.id not in self._sent:
+            await asyncio.to_thread(send, self._config, change, event)
+            self._sent.add(change.id)
         with pymongo.timeout(DATABASE_S):
             await events.update_one(name, {"$set": {"alerted_at": datetime.now(UTC)}})
+        self._sent.remove(change.id)
         return True
 
 

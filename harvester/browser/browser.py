@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import psutil
+from filelock import Timeout
 from playwright.async_api import Error
 from scrapy import Request
 from scrapy.crawler import Crawler
@@ -29,6 +30,7 @@ from harvester.browser.wishes import SIGN_IN, STORAGE_STATE
 from harvester.config import Config
 from harvester.exceptions import BrowserLost, NavigationError, StorageError
 from harvester.sessions.browser import keepers
+from harvester.sessions.kept import POLL_S
 from harvester.sessions.logins import IDENTITY
 from harvester.sites import Site
 from harvester.sites.rendering import Rendering
@@ -46,6 +48,8 @@ START_S = 60.0
 """What the start of driver and Chromium may take."""
 PARTING_S = 10.0
 """What their end may take before they are killed."""
+PATIENCE = 20
+"""How often the last save of a session is tried while another process is at its file, POLL_S apart."""
 DEVICES = {"desktop": "Desktop Chrome", "mobile": "Pixel 7"}
 """Their names at Playwright."""
 
@@ -158,13 +162,17 @@ class Browser:
             await self._handler.close_without_browser()
             return
         processes = await asyncio.to_thread(self.processes)
+        unsaved = [each for each in [*self._contexts.values(), *self._retiring] if each.kept]
         try:
             async with asyncio.timeout(PARTING_S):
-                for context in [*self._contexts.values(), *self._retiring]:
-                    await self._close_context(context)
+                while unsaved:
+                    await self._save_last(unsaved[-1])
+                    unsaved.pop()
                 await self._handler.close()
         except Exception as error:  # noqa: BLE001  whatever it fails with, nothing of it is left
             logger.debug("A browser does not end in good order: %r", error)
+            for context in unsaved:
+                logger.warning("What the browser made of a session lately is not kept: %s", context.name)
         finally:
             _kill(processes)
             self._lost.set()
@@ -176,9 +184,16 @@ class Browser:
 
         Raises BrowserLost, NavigationError, IgnoreRequest, and the exceptions of Scrapy's downloads.
         """
-        visit = Visit(request, rendering, self._config, self._most_bytes, self._stats)
-        context = self._context_for(request, site, rendering)
         self.at_once += 1
+        try:
+            return await self._render(request, site, rendering)
+        finally:
+            self.at_once -= 1
+            self.pages += 1
+
+    async def _render(self, request: Request, site: Site, rendering: Rendering) -> Response:
+        visit = Visit(request, rendering, self._config, self._most_bytes, self._stats)
+        context = await self._context_for(request, site, rendering)
         context.at_once += 1
         began = time.time()
         try:
@@ -197,9 +212,7 @@ class Browser:
                 raise visit.broken from None  # a cause would be judged, too
             raise await self._what_happened(error) from error
         finally:
-            self.at_once -= 1
             context.at_once -= 1
-            self.pages += 1
             context.pages += 1
             context.used = time.monotonic()
             if visit.page is not None:
@@ -225,17 +238,17 @@ class Browser:
 
     # Contexts ---------------------------------------------------------------------------------------------
 
-    def _context_for(self, request: Request, site: Site, rendering: Rendering) -> Context:
+    async def _context_for(self, request: Request, site: Site, rendering: Rendering) -> Context:
         options = self._options(request, rendering)
         cookie = (request.headers.get("Cookie") or b"").decode("latin-1")
         # The cookies of an identity that a browser signed in are the context's from then on.
         identity = request.meta.get(STORAGE_STATE) or cookie
         told = json.dumps([site.name, options, rendering.session, identity], sort_keys=True)
         key = hashlib.sha256(told.encode()).hexdigest()[:16]
+        if (worn := self._contexts.get(key)) is not None and worn.is_worn():
+            await self._save(worn)  # the next one begins with it
+            self._retire(worn)
         context = None if SIGN_IN in request.meta else self._contexts.get(key)
-        if context is not None and context.is_worn():
-            self._retire(context)
-            context = None
         if context is None:
             kept = self._kept(request, rendering)
             state: State | None = request.meta.get(SIGN_IN) or (kept.load() if kept else None)
@@ -299,27 +312,44 @@ class Browser:
         wrapper = self._handler.context_wrappers.get(context.name)
         if wrapper is None:
             return
-        await self._save(context)
+        await self._save_last(context)
         with suppress(Error, TimeoutError):
             async with asyncio.timeout(PARTING_S):
                 await wrapper.context.close()
 
-    async def _save(self, context: Context) -> None:
+    async def save(self) -> None:
+        """Keeps the sessions that are kept, for another browser to begin with."""
+        for context in [each for each in self._contexts.values() if each.kept]:
+            await self._save(context)
+
+    async def _save_last(self, context: Context) -> None:
+        """As nobody does it later."""
+        for _ in range(PATIENCE):
+            if await self._save(context):
+                return
+            await asyncio.sleep(POLL_S)
+        logger.warning("What the browser made of a session lately is not kept: %s", context.name)
+
+    async def _save(self, context: Context) -> bool:
+        """False: another process is at the file, so not now."""
         wrapper = self._handler.context_wrappers.get(context.name)
         if wrapper is None or context.kept is None:
-            return
+            return True
+        context.saved = time.monotonic()
         try:
             async with asyncio.timeout(PARTING_S):
                 state = await wrapper.context.storage_state()
             newest = context.kept.save(state)
+        except Timeout:
+            return False
         except (Error, TimeoutError):
-            return  # it is gone; what was saved before stays
+            return True  # it is gone; what was saved before stays
         except StorageError as error:
             logger.error("%s", error)  # noqa: TRY400  the page is there nevertheless
-            return
-        context.saved = time.monotonic()
+            return True
         if not newest:
             self._retire(context)  # the next page begins with what another has kept
+        return True
 
 
 def _kill(processes: list[psutil.Process]) -> None:

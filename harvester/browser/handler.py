@@ -1,16 +1,22 @@
 """Download handler: shows pages in the browser."""
 
+import asyncio
+import time
+
 from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.http import Response
 
 from harvester.browser.pool import Pool
 from harvester.browser.wishes import LOST, rendering_of
+from harvester.ending import CHECK_S, Stopped, is_ending
 from harvester.exceptions import BrowserLost, NavigationError
 from harvester.sites import load_sites
 
 BROWSER = "browser"
 """Value of meta[HANDLER] of requests that are to be rendered."""
+ENDING_S = 3.0
+"""What pages that are under way may still take when the run is ending."""
 MOST_LOST = 3
 """Browsers that may end under a page by chance; after so many it is held to be the page's doing."""
 
@@ -21,6 +27,7 @@ class BrowserDownloadHandler:
     lazy = True
 
     def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
         self._pool = Pool.of(crawler)
 
     @classmethod
@@ -28,6 +35,21 @@ class BrowserDownloadHandler:
         return cls(crawler)
 
     async def download_request(self, request: Request) -> Response:
+        page = asyncio.ensure_future(self._render(request))
+        until = float("inf")
+        try:
+            while not page.done() and time.monotonic() < until:
+                await asyncio.wait([page], timeout=CHECK_S)
+                if until == float("inf") and is_ending(self._crawler):
+                    until = time.monotonic() + ENDING_S
+        finally:
+            page.cancel()
+        await asyncio.wait([page])
+        if page.cancelled():
+            raise Stopped("the crawl is being stopped")
+        return page.result()
+
+    async def _render(self, request: Request) -> Response:
         site = load_sites().of(request.url)
         try:
             return await self._pool.render(request, site, rendering_of(request, site))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from harvester.config import Config
 from harvester.exceptions import StorageError
@@ -15,8 +15,6 @@ State = dict[str, Any]
 """As Playwright's storage_state: `cookies` and `origins`."""
 Guard = Callable[[State, Callable[[], bool]], bool]
 """Has a state written by the function that it is given, and gives its result, or False without calling it."""
-PATIENCE_S = 1.0
-"""How long another process may be at the file."""
 
 
 def path_of(config: Config, name: str) -> Path:
@@ -44,23 +42,26 @@ class Kept:
         return self._state
 
     def save(self, state: State) -> bool:
-        """Keeps it, with mode 0600 from the first byte on. Raises StorageError.
+        """Keeps it, with mode 0600 from the first byte on.
 
-        False: another has kept a newer one, which is to be loaded; or the session has ended.
+        False: another has kept a newer one, which is to be loaded; or the session has ended. Raises Timeout while
+        another process is at the file, and StorageError.
         """
         if state == self._state:
-            return True
+            return self._mark() == self._seen
         return self._guard(state, lambda: self._write(state)) if self._guard else self._write(state)
 
     def _write(self, state: State) -> bool:
         file = KeptFile(self._path)
         try:
-            with FileLock(file.lock_path, timeout=PATIENCE_S, thread_local=False):
+            with FileLock(file.lock_path, timeout=0, thread_local=False):
                 if self._mark() != self._seen:
                     return False
                 file.write(json.dumps(state), synced=False)
                 self._seen, self._state = self._mark(), state
-        except OSError as error:  # a Timeout is one
+        except Timeout:
+            raise
+        except OSError as error:
             raise StorageError(f"The browser's session cannot be kept in {self._path}: {error}.") from None
         return True
 

@@ -1,5 +1,6 @@
 """scrapy-playwright's download handler, with fewer words to the driver for each page."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ from scrapy.responsetypes import responsetypes
 from scrapy_playwright.handler import BrowserContextWrapper, ScrapyPlaywrightDownloadHandler
 from scrapy_playwright.provider import PlaywrightBrowserProvider
 
-from harvester.browser.visit import HOP, Visit
+from harvester.browser.visit import HOP, Visit, close
 from harvester.browser.wishes import CAPTURED, LED, SIGN_IN
 from harvester.exceptions import NavigationError
 
@@ -57,6 +58,10 @@ class PageHandler(ScrapyPlaywrightDownloadHandler):  # type: ignore[misc]
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.visits: dict[Page, Visit] = {}
+        self._making = 0
+        self._unknown: set[Page] = set()
+        """Those that have appeared: each a page that is being made, or a window that a page has opened."""
+        self._closing: set[asyncio.Task[None]] = set()
 
     async def close_without_browser(self) -> None:
         """As `close`, when the browser has died: nobody would answer."""
@@ -70,8 +75,13 @@ class PageHandler(ScrapyPlaywrightDownloadHandler):  # type: ignore[misc]
         asked = Request(
             request.url, meta={"playwright_context": context, "playwright_context_kwargs": options}, dont_filter=True
         )
-        page = await self._create_page(asked, self._crawler.spider)
-        self.visits[page] = visit
+        self._making += 1
+        try:
+            page = await self._create_page(asked, self._crawler.spider)
+            self.visits[page] = visit
+        finally:
+            self._making -= 1
+            self._close_windows()
         await visit.open(page)
         answer = await page.goto(request.url)
         if answer is None:
@@ -88,12 +98,30 @@ class PageHandler(ScrapyPlaywrightDownloadHandler):  # type: ignore[misc]
     async def _create_browser_context(self, *arguments: Any, **options: Any) -> BrowserContextWrapper:
         wrapper = await super()._create_browser_context(*arguments, **options)
         await wrapper.context.route("**", self._route)  # before it has pages: one that is being made may miss it
+        wrapper.context.on("page", self._on_page)
         return wrapper
+
+    def _on_page(self, page: Page) -> None:
+        self._unknown.add(page)
+        self._close_windows()
+
+    def _close_windows(self) -> None:
+        """As soon as no page is being made, so that windows can be told from pages. Their openers may be gone."""
+        if self._making:
+            return
+        for page in self._unknown - self.visits.keys():
+            task = asyncio.ensure_future(close(page))
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+        self._unknown.clear()
 
     async def _route(self, route: Route) -> None:
         try:
             visit = self.visits.get(route.request.frame.page)
-            if visit is None:  # of a window that a page opened
+        except Error:  # a window's first request is asked before there is a page
+            visit = None
+        try:
+            if visit is None:
                 await route.abort()
             else:
                 await visit.route(route)

@@ -134,7 +134,12 @@ class Pool:
 
     async def _replace(self, reason: str) -> None:
         try:
-            self._install(await self._start(), reason)
+            fresh = await self._start()
+            try:
+                if self._current is not None:
+                    await self._current.save()
+            finally:
+                self._install(fresh, reason)
         except Exception as error:  # noqa: BLE001  the old one goes on, and the next page tries again
             if not self._closed:
                 logger.warning("The browser should be replaced, and cannot be: %s", error)

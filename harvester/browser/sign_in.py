@@ -12,6 +12,7 @@ from harvester.browser.wishes import RENDER, RENDERING, SIGN_IN
 from harvester.config import load_config
 from harvester.ending import Stopped
 from harvester.exceptions import FetchError, HarvesterError, UsageError
+from harvester.proxies.budget import BudgetSpent
 from harvester.sessions.cookies import Jar
 from harvester.sessions.credentials import Credentials
 from harvester.sessions.logins import IDENTITY, LOGIN, LOGIN_SITE, refuse_secrets
@@ -50,7 +51,7 @@ class SignIn:
         assert self._crawler.engine
         try:
             response = await self._crawler.engine.download_async(Request(address, meta=meta, dont_filter=True))
-        except (Stopped, LoginFailed):
+        except (Stopped, LoginFailed, BudgetSpent):
             raise
         except (FetchError, IgnoreRequest) as error:
             raise LoginFailed(credentials.hide(str(error))) from None

@@ -4,6 +4,7 @@ import asyncio
 import os
 import random
 from collections.abc import Callable
+from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 from playwright.async_api import Error, Page
@@ -144,9 +145,17 @@ class Steps:
     async def _scroll_until_captured(self, page: Page, glob: str) -> None:
         loop = asyncio.get_running_loop()
         seen, answered_at, busy_at = -1, 0.0, 0.0
+        read: set[Response] = set()
+        goes_on: dict[tuple[str, str], bool] = {}
+        """By path and cursor: a page looks for what is new beside, which ends no list that goes on."""
         while True:
-            everything, wanted = self._captured("*"), self._captured(glob)
-            if wanted and _ends_list(wanted[-1]):
+            everything = self._captured("*")
+            for answer in self._captured(glob):
+                if answer.status < 400 and answer not in read:
+                    read.add(answer)
+                    asked = _asked(answer)
+                    goes_on[asked] = goes_on.get(asked, False) or not _ends_list(answer)
+            if not all(goes_on.values()):
                 return
             now = loop.time()
             if len(everything) != seen:
@@ -185,10 +194,14 @@ class Steps:
             await asyncio.sleep(random.uniform(0.4, 1.5))
 
 
+def _asked(answer: Response) -> tuple[str, str]:
+    """The path of the request, and its cursor."""
+    parts = urlsplit(answer.url)
+    return parts.path, parse_qs(parts.query).get("cursor", [""])[0]
+
+
 def _ends_list(answer: Response) -> bool:
     """Whether it is the last page of a list, or a thing that is none."""
-    if answer.status >= 400:
-        return False
     try:
         told = msgspec.json.decode(answer.body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -7,6 +7,7 @@ from contextlib import suppress
 from fnmatch import translate
 from functools import lru_cache
 from typing import Any
+from urllib.parse import urlsplit
 
 from playwright.async_api import CDPSession, Error, Page, Route
 from playwright.async_api import Request as PageRequest
@@ -103,7 +104,7 @@ class Visit:
     async def route(self, route: Route) -> None:
         """Sends a request of the page, or does not. Its own first one goes as the crawl's request says."""
         request = route.request
-        if request.is_navigation_request() and request.url == self._url and not self._sent:
+        if not self._sent and self.page and request.is_navigation_request() and request.frame == self.page.main_frame:
             self._sent = True
             if self._method == "GET":
                 await route.continue_()
@@ -136,7 +137,7 @@ class Visit:
         def on_paused(event: dict[str, Any]) -> None:
             nonlocal first
             asked = event["request"]
-            first = first or (event["networkId"] if asked["url"] == self._url else "")
+            first = first or event.get("networkId", "")
             changes: dict[str, Any] = {}
             if event.get("networkId") == first and not self._is_strange(asked["url"]):
                 added = {name.lower() for name in self._headers}
@@ -294,7 +295,7 @@ def headers_of(headers: Mapping[str, str]) -> Headers:
 
 
 def _host(url: str) -> str:
-    return url.split("/", 3)[2] if url.count("/") > 2 else url
+    return urlsplit(url).netloc
 
 
 @lru_cache(maxsize=1000)

@@ -125,11 +125,20 @@ async def drop(config: Config, spider: str) -> int:
         return await frontier.drop()
 
 
-async def set_breaker(config: Config, spider: str, site: str, state: str, who: str) -> tuple[int, Change | None]:
-    """Opens, closes or holds the breaker of a site: how many requests are parked then, and what has changed."""
+async def set_breaker(
+    config: Config, spider: str, site: str, state: str, who: str, tier: str = ""
+) -> tuple[int, Change | None]:
+    """Opens, closes or holds the breaker of a site, or of one of its tiers of proxies.
+
+    How many requests are parked then, and what has changed. Raises UsageError when the tier has no breaker there.
+    """
+    entry = load_sites().named(site)
+    tiers = entry.proxying.tiers
+    if tier and (tier not in tiers or len(tiers) == 1):
+        raise UsageError(f"{site} has no breaker for the tier {tier!r}; its tiers are {', '.join(tiers)}.")
     async with _frontier(config, spider) as frontier:
-        rules = load_sites().named(site).breaking.rules()
-        parked, change = await frontier.set_breaker(site, rules, state, who)
+        name = f"{site}\0{tier}" if tier else site
+        parked, change = await frontier.set_breaker(name, entry.breaking.rules(), state, who)
         if change:
             await write_down(config, spider, change)
             await frontier.told(change)

@@ -25,7 +25,7 @@ from harvester.sites import load_sites
 TIER = "harvester_proxy_tier"
 """Key in Request.meta: the tier of proxies by which it leaves, or left."""
 TIER_PROBE = "harvester_tier_probe"
-"""Key in Request.meta: the trial in which it finds out whether that tier is of use again."""
+"""Key in Request.meta: the trial in which it finds out whether that tier is of use again, until its outcome is told."""
 
 
 class Parked(Stopped):
@@ -74,7 +74,7 @@ class BreakerMiddleware:
         if LEASE in request.meta:
             site = load_sites().of(request.url)
             policy = policy_of(site, verdict.outcome)
-            probes = request.meta.get(PROBE, 0), request.meta.get(TIER_PROBE, 0)
+            probes = request.meta.get(PROBE, 0), request.meta.pop(TIER_PROBE, 0)
             self.breakers.add_try(site, verdict, policy, probes[0], request.meta.get(TIER, ""), probes[1])
 
     def _on_item(self, item: Any, response: Response | None) -> None:

@@ -5,11 +5,13 @@ no middleware comes between. So it is never in a queue, a retry or a redirect, n
 """
 
 import logging
+import random
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from time import monotonic
 from typing import Self
 from weakref import WeakKeyDictionary, finalize
 
@@ -41,12 +43,14 @@ from harvester.sites import Registry, Site, load_sites
 logger = logging.getLogger(__name__)
 
 _LEAST = "harvester_proxy_least"
-"""Key in Request.meta: the tier by which its next try leaves at least."""
+"""Key in Request.meta: the tier that it climbed to, by which it leaves at least."""
 _ROTATED = "harvester_proxy_rotated"
 _WAYS = {Step.OTHER: NextTry.FREE, Step.STOP: NextTry.NONE}
 _STUCK_BY = {"chain": CHAIN, "account": IDENTITY}
 LEAST_WAIT_S = 1.0
-"""Before a request that found no proxy, or no budget, looks for one again."""
+"""Before a request that found no proxy looks for one again."""
+TAKEN_S = 10.0
+"""Before a worker asks again for what others have taken of a budget. A request waits up to half as much longer."""
 _HEADERS = 200
 """Bytes of an answer's head beside its headers, and of a request's, that are paid for too."""
 
@@ -81,6 +85,8 @@ class ProxyMiddleware:
         self._refused: set[str] = set()
         self._shards: defaultdict[str, int] = defaultdict(int)
         self._journeys: WeakKeyDictionary[Request, Journey] = WeakKeyDictionary()
+        self._taken_until: dict[tuple[str, ...], float] = {}
+        """By site, least tier and tiers passed over, on the monotonic clock, until when others have what is left."""
         self._said: set[tuple[str, ...]] = set()
         listened: list[tuple[Callable[..., None], object]] = [
             (self._put_on, signals.request_reached_downloader),
@@ -102,15 +108,14 @@ class ProxyMiddleware:
 
     async def process_request(self, request: Request) -> Request | None:
         site = self._sites.of(request.url)
-        left_by = request.meta.pop(TIER, None)
-        request.meta.pop(TIER_PROBE, None)
-        before = request.meta.pop(_LEAST, left_by)
         if not site.proxying.is_proxied:
+            for name in (TIER, TIER_PROBE, _LEAST):
+                request.meta.pop(name, None)
             return None
-        while not isinstance(journey := await self._way_of(request, site, before), Journey):
+        while not isinstance(journey := await self._way_of(request, site), Journey):
             wait_s, reason = journey
             if LEASE in request.meta:
-                return _later(request, wait_s, reason, before)
+                return _later(request, wait_s, reason)
             await pause(self._crawler, wait_s)
         tier = journey.ticket.tier
         request.meta[TIER] = tier.value
@@ -135,7 +140,7 @@ class ProxyMiddleware:
         if isinstance(exception, BudgetSpent):  # maybe for robots.txt or a login, without which it cannot be sent
             if LEASE not in request.meta:
                 return None
-            return _later(request, exception.seconds, exception.verdict.reason, request.meta.get(_LEAST))
+            return _later(request, exception.seconds, exception.verdict.reason)
         journey = self._journeys.get(request)
         if journey and journey.proxy:
             self._note(request, journey, proxy_fault(0, {}, exception))
@@ -167,17 +172,26 @@ class ProxyMiddleware:
 
     # Which way ---------------------------------------------------------------------------------------------
 
-    async def _way_of(self, request: Request, site: Site, least: Tier | None) -> Journey | tuple[float, str]:
+    async def _way_of(self, request: Request, site: Site) -> Journey | tuple[float, str]:
         """Of the request, or for how many seconds it waits for one, and why. Raises BudgetSpent."""
-        ticket = await self._take(request, site, least)
+        least = request.meta.get(_LEAST)
+        passed = self._passed(request, site)
+        question = (site.name, least or "", *passed)
+        taken_s = self._taken_until.get(question, 0.0) - monotonic()
+        ticket = await self._take(request, site, least, passed) if taken_s <= 0 else None
         if isinstance(ticket, PassedOver):
-            return self._without_tier(site, least)
+            return self._without_tier(site, _allowed(site, least))
         if isinstance(ticket, Spent):
+            cheaper = [tier for tier in _allowed(site, least, before=ticket.tier) if tier in passed]
+            if cheaper and LEASE in request.meta:
+                return self._without_tier(site, cheaper, ticket.seconds)
             if ticket.is_final:
-                if least is not None:
-                    request.meta[_LEAST] = least
                 raise self._without_budget(site, ticket)
-            return LEAST_WAIT_S, f"what is left of the budget of {site.name} for proxies is taken by others"
+            ticket, taken_s = None, TAKEN_S
+            self._taken_until[question] = monotonic() + taken_s
+        if ticket is None:
+            reason = f"what is left of the budget of {site.name} for proxies is taken by others"
+            return taken_s + random.uniform(0, TAKEN_S / 2), reason
         journey, may_pass = None, False
         try:
             may_pass = await self._may_pass(request, ticket)
@@ -188,17 +202,25 @@ class ProxyMiddleware:
         if journey:
             return journey
         if not may_pass:
-            return await self._way_of(request, site, least)  # past that tier
+            return await self._way_of(request, site)  # past that tier
         return self._without_proxy(site, ticket.tier), f"no {ticket.tier} proxy of {site.name} is of use now"
 
-    async def _take(self, request: Request, site: Site, least: Tier | None) -> Ticket | Spent | PassedOver:
-        """By the tiers whose breaker is not open; what is not of the frontier goes by any when all are."""
-        passed = []
-        if self._breaker and len(site.proxying.tiers) > 1:
-            told = self._breaker.breakers
-            passed = [tier for tier in site.proxying.tiers if told.passes_over(site.name, tier)]
+    def _passed(self, request: Request, site: Site) -> list[Tier]:
+        """The tiers that it goes past. What is not of the frontier is no probe, and goes past half open ones too."""
+        tiers = site.proxying.tiers
+        if self._breaker is None or len(tiers) == 1:
+            return []
+        told = self._breaker.breakers
+        if LEASE not in request.meta:
+            return [tier for tier in tiers if told.is_shut(site.name, tier)]
+        return [tier for tier in tiers if told.passes_over(site.name, tier, _trial(request, tier))]
+
+    async def _take(
+        self, request: Request, site: Site, least: Tier | None, passed: list[Tier]
+    ) -> Ticket | Spent | PassedOver:
+        """What is not of the frontier goes by tiers whose breaker is open rather than not at all."""
         ticket = await self._budgets.take(site, least, passed)
-        if isinstance(ticket, PassedOver) and LEASE not in request.meta:
+        if passed and not isinstance(ticket, Ticket) and LEASE not in request.meta:
             ticket = await self._budgets.take(site, least)
         return ticket
 
@@ -207,9 +229,12 @@ class ProxyMiddleware:
         if self._breaker is None or LEASE not in request.meta or len(ticket.site.proxying.tiers) == 1:
             return True
         try:
-            trial = await self._breaker.breakers.may_pass(ticket.site.name, ticket.tier)
-        except (HarvesterError, RedisError):  # the frontier has ended the run for it, or will
+            known = _trial(request, ticket.tier)
+            trial = await self._breaker.breakers.may_pass(ticket.site.name, ticket.tier, known)
+        except (HarvesterError, RedisError) as error:
+            self._budgets.give_up(error)
             raise Stopped("the frontier cannot be asked") from None
+        request.meta.pop(TIER_PROBE, None)
         if trial:
             request.meta[TIER_PROBE] = trial
         return trial is not None
@@ -278,14 +303,18 @@ class ProxyMiddleware:
         end(self._crawler, error.finish_reason, error.exit_code)
         return Stopped("the crawl is being stopped")
 
-    def _without_tier(self, site: Site, least: Tier | None) -> tuple[float, str]:
-        """For how long a request waits that no tier is left for, and why."""
-        tiers = site.proxying.tiers
-        allowed = tiers[tiers.index(least) :] if least in tiers else tiers
+    def _without_tier(self, site: Site, tiers: Sequence[Tier], unpaid_s: float | None = None) -> tuple[float, str]:
+        """For how long a request waits that these tiers are left for, all passed over, and why.
+
+        `unpaid_s`: so long no dearer one can be paid.
+        """
         assert self._breaker
-        wait_s = self._breaker.breakers.wait_s(site.name, allowed)
+        wait_s = self._breaker.breakers.wait_s(site.name, tiers)
         self._crawler.stats.inc_value(f"harvester/proxies/passed_over/{site.name}")
-        return wait_s, f"the breakers of all tiers of {site.name} are open: {', '.join(allowed)}"
+        if unpaid_s is None:
+            return wait_s, f"the breakers of all tiers of {site.name} are open: {', '.join(tiers)}"
+        reason = f"breakers of {site.name} are open, and the budget for a dearer tier is spent: {', '.join(tiers)}"
+        return min(wait_s, unpaid_s), reason
 
     def _without_budget(self, site: Site, spent: Spent) -> BudgetSpent:
         """Says so, once."""
@@ -387,11 +416,20 @@ def _dearer(ticket: Ticket) -> Tier | None:
     return tiers[after] if after < len(tiers) else None
 
 
-def _later(request: Request, seconds: float, reason: str, tier: str | None) -> Request:
+def _allowed(site: Site, least: Tier | None, before: Tier | None = None) -> Sequence[Tier]:
+    """The tiers that a request may use; with `before` those that are cheaper than it."""
+    tiers = site.proxying.tiers
+    return tiers[tiers.index(least) if least in tiers else 0 : tiers.index(before) if before else None]
+
+
+def _trial(request: Request, tier: Tier) -> int:
+    """The trial in which it is a probe of the tier, if it is one: it left by it, and nothing is known yet."""
+    return int(request.meta.get(TIER_PROBE, 0)) if request.meta.get(TIER) == tier else 0
+
+
+def _later(request: Request, seconds: float, reason: str) -> Request:
     """The request, to wait in the frontier; this was no try."""
     again = request.replace(dont_filter=True)
     again.meta[NOT_BEFORE] = time.time() + seconds
     again.meta[WHY] = (Outcome.PROXY, reason, False)
-    if tier is not None:
-        again.meta[_LEAST] = tier
     return again

@@ -35,6 +35,8 @@ USAGE = "harvester_usage"
 """Key in the meta of an answer: the fields of its items.Usage, if anything was said."""
 MOST_ORIGINS = 2_000
 """Whose files are kept."""
+UNPAID_S = 60.0
+"""How long files count as saying nothing that were not asked for, since no proxy could be paid."""
 _HEADERS = frozenset({b"Content-Usage", b"X-Robots-Tag", b"Tdm-Reservation"})
 
 
@@ -44,6 +46,8 @@ class _Known(NamedTuple):
     files: SiteFiles
     until: float
     """Monotonic time at which they must be read again."""
+    unpaid: BudgetSpent | None = None
+    """Why they were not asked for, if there was no money for a proxy."""
 
 
 class UsageMiddleware:
@@ -65,9 +69,11 @@ class UsageMiddleware:
         meta.pop(USAGE, None)  # of the page whose meta it may have copied
         if not self._reads_files(request):
             return
-        files = await self._files(request.url)
+        known = await self._known(request.url)
         if load_sites().of(request.url).politeness.honour_opt_outs == "skip":
-            usage = usage_of(files.signals(request.url))
+            if known.unpaid:
+                raise known.unpaid.at(known.unpaid.seconds)
+            usage = usage_of(known.files.signals(request.url))
             if usage and refuses(usage):
                 raise self._refusal(request, usage)
 
@@ -81,7 +87,7 @@ class UsageMiddleware:
         if isinstance(response, HtmlResponse):
             signals += html_signals(response.body, self._token)
         if self._reads_files(request):
-            signals += (await self._files(response.url)).signals(response.url)
+            signals += (await self._known(response.url)).files.signals(response.url)
         if signals:
             usage = usage_of(signals)
             assert usage
@@ -104,31 +110,33 @@ class UsageMiddleware:
             return True
         return self._registered and _wants(load_sites().of(request.url).politeness)
 
-    async def _files(self, url: str) -> SiteFiles:
+    async def _known(self, url: str) -> _Known:
         origin = origin_of(url)
         known = self._origins.get(origin)
         if known is None or (known.done() and (known.cancelled() or known.exception() or _is_old(known.result()))):
             if len(self._origins) >= MOST_ORIGINS:
                 del self._origins[next(iter(self._origins))]
             known = self._origins[origin] = asyncio.create_task(self._read(origin))
-        return (await asyncio.shield(known)).files
+        return await asyncio.shield(known)
 
     async def _read(self, origin: str) -> _Known:
         robots = self._crawler.get_downloader_middleware(RobotsMiddleware)
-        tdmrep, kept_s = await self._fetch(origin, "/.well-known/tdmrep.json")
-        ai_txt, ai_kept_s = await self._fetch(origin, "/ai.txt")
+        tdmrep = ai_txt = unpaid = None
+        try:
+            tdmrep, kept_s = await self._fetch(origin, "/.well-known/tdmrep.json")
+            ai_txt, ai_kept_s = await self._fetch(origin, "/ai.txt")
+        except BudgetSpent as spent:
+            unpaid, kept_s, ai_kept_s = spent, UNPAID_S, UNPAID_S
         files = SiteFiles(await robots.robots(origin) if robots else None, tdmrep, ai_txt, self._token)
-        return _Known(files, monotonic() + min(kept_s, ai_kept_s))
+        return _Known(files, monotonic() + min(kept_s, ai_kept_s), unpaid)
 
     async def _fetch(self, origin: str, path: str) -> tuple[bytes | None, float]:
         """The file, None when there is none, and for how many seconds that counts."""
         assert self._crawler.engine
         try:
             response = await self._crawler.engine.download_async(site_file(origin, path))
-        except Stopped:
+        except (Stopped, BudgetSpent):
             raise
-        except BudgetSpent:
-            return None, 0.0  # asked again with the next page; that waits for the same reason
         except Exception:  # noqa: BLE001  whatever it is, nothing is known
             return None, SHORTEST_KEPT_S
         if response.status != 200:

@@ -43,7 +43,7 @@ class Ticket:
     site: Site
     tier: Tier
     climbed: bool
-    """Whether it left by this tier before, or a cheaper one was of no use to it."""
+    """Whether it goes by this tier because the one before was of no use to it."""
     probe: bool
     """Whether it tries a tier cheaper than the one that is known to work."""
     day: int
@@ -56,6 +56,8 @@ class Ticket:
 class Spent:
     """Nothing may be spent any more today."""
 
+    tier: Tier
+    """That cannot be paid."""
     what: str
     """`requests`, `megabytes` or `usd`."""
     seconds: float
@@ -114,14 +116,16 @@ class Budgets:
         try:
             answer = await self._run("take", site, first, *limits, UNKNOWN_BYTES, again_s, *tiers)
         except (HarvesterError, RedisError) as error:
-            self._give_up(error)
+            self.give_up(error)
             raise Stopped("the crawl is being stopped") from None
         index, probe, taken, day, left, spent, under_way = answer
         if index == -2:
             return PassedOver()
         if index < 0:
-            return Spent(spent.decode() if isinstance(spent, bytes) else spent, float(left), is_final=not under_way)
-        return Ticket(site, proxying.tiers[index], first > 0, bool(probe), day, taken)
+            what = spent.decode() if isinstance(spent, bytes) else spent
+            return Spent(proxying.tiers[taken], what, float(left), is_final=not under_way)
+        tier = proxying.tiers[index]
+        return Ticket(site, tier, tier == least, bool(probe), day, taken)
 
     def settle(self, ticket: Ticket, received: int | None) -> None:
         """The request has come to its end; `received` bytes, None: it never left."""
@@ -153,13 +157,14 @@ class Budgets:
             try:
                 await telling
             except (HarvesterError, RedisError) as error:
-                self._give_up(error)
+                self.give_up(error)
 
         task = asyncio.ensure_future(tell())
         self._telling.add(task)
         task.add_done_callback(self._telling.discard)
 
-    def _give_up(self, error: HarvesterError | RedisError) -> None:
+    def give_up(self, error: HarvesterError | RedisError) -> None:
+        """Ends the run: Redis does not say what must be known."""
         if not is_ending(self._crawler):
             error = error if isinstance(error, HarvesterError) else unavailable(error)
             logger.error("%s", error)

@@ -41,6 +41,7 @@ class Keep(Protocol):
         """Has what pages made of an identity's storage_state written to its file, by `write`, and gives its result.
 
         False, and nothing is written, when the session of this generation has ended, or another login has replaced it.
+        Raises filelock.Timeout while another process is at the file.
         """
 
 

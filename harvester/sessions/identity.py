@@ -218,9 +218,12 @@ class Identity:
     def keep_storage(self, generation: str, state: dict[str, Any], write: Callable[[], bool]) -> bool:
         """What pages made of its storage_state: has `write` write it, gives its result, and takes the cookies over.
 
-        False, and nothing is written, when the session of this generation has ended or was replaced.
+        False, and nothing is written, when the session of this generation has ended or was replaced. Raises Timeout
+        while another process is at it.
         """
-        with suppress(Timeout), self._lock():
+        if self.session is None or self.session.generation != generation:
+            return False
+        with self._lock():
             self.look()
             if self.session is None or not self.session.generation == self._state.generation == generation:
                 return False
@@ -228,10 +231,13 @@ class Identity:
                 return False
             self.session.jar.take_over(state["cookies"])
             self._unsaved_since = self._unsaved_since or time.time()
-            if not self._table.serial:  # else another process may be at the rest of it, and `end` does it
+            if not self._table.serial:
                 self._save()
+            elif not self.in_use:  # else `end` does it
+                with suppress(Timeout), self._turns:  # another process may be at the rest of it
+                    self.look()
+                    self._save()
             return True
-        return True  # another process is at it; this one tries again later
 
     def _lock(self) -> FileLock:
         return FileLock(self._file.kept.lock_path, timeout=0, thread_local=False)

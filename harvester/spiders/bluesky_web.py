@@ -4,7 +4,7 @@ A page is scrolled to the end of its list. It begins at the top: where an API's 
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
@@ -95,23 +95,29 @@ class WebChains(Chains):
         call = LISTS[step.chain]
         answers = answers_to(response, call, actor=step.account.did)
         _last(answers, f"{call} of {step.account.did}")
-        yield from self._read_all(step, response, [self.read_graph(step, answer) for answer in answers])
+        yield from self._read_all(step, response, answers, self.read_graph)
 
     def read_feed_page(self, step: Step, response: Response) -> Iterator[Output]:
         answers = answers_to(response, FEED, actor=step.account.did, filter=FILTER)
         _last(answers, f"{FEED} of {step.account.did} with replies, which some clients show to who is signed in only")
-        yield from self._read_all(step, response, [self.read_feed(step, answer) for answer in answers])
+        yield from self._read_all(step, response, answers, self.read_feed)
 
-    def _read_all(self, step: Step, response: Response, read: list[Iterator[Output]]) -> Iterator[Output]:
-        """What was read of all answers. The list is done when one of them says that no more of it is wanted."""
-        done = False
-        for outputs in read:
-            for output in outputs:
+    def _read_all(
+        self,
+        step: Step,
+        response: Response,
+        answers: list[Response],
+        read: Callable[[Step, Response], Iterator[Output]],
+    ) -> Iterator[Output]:
+        """What is read of all answers. The list is done when they lead without a gap from its top to its end."""
+        told: dict[str, set[str]] = {}
+        for answer in answers:
+            for output in read(step, answer):
                 if isinstance(output, Progress):
-                    done = done or output.cursor is None
+                    told.setdefault(_parameter(answer, "cursor"), set()).add(output.cursor or "")
                 else:
                     yield output
-        if done:
+        if leads_to_end(told):
             yield step.done(None)
         else:
             verdict = Verdict(Outcome.NAVIGATION_FAILED, "the page did not come to the end of the list")
@@ -157,6 +163,23 @@ def answers_to(response: Response, call: str, **parameters: str) -> list[Respons
         for answer in found:
             answer.meta[USAGE] = usage
     return found
+
+
+def leads_to_end(told: Mapping[str, set[str]]) -> bool:
+    """Whether a list was read from its top to its end. `told`: cursor asked with -> cursors given; empty: none.
+
+    Where one answer goes on and another to the same cursor does not, the list goes on: clients look for what is new by
+    a limit of their own.
+    """
+    seen, waiting = set[str](), {""}
+    while waiting:
+        at = waiting.pop()
+        seen.add(at)
+        given = told.get(at, set())
+        if given == {""}:
+            return True
+        waiting |= given - seen - {""}
+    return False
 
 
 def _last(answers: list[Response], wanted: str) -> Response:

@@ -10,6 +10,7 @@ from pymongo import MongoClient
 
 from harvester.exceptions import UsageError
 from harvester.spiders.bluesky import BlueskySpider
+from harvester.spiders.bluesky_web import leads_to_end
 from tests.bluesky.conftest import Records
 from tests.crash.harvest import Harvest, documents, fates, stored
 from tests.crash.nothing_lost import differences
@@ -82,6 +83,7 @@ def wanted(site: Sandbox) -> dict[str, str]:
 def test_a_harvest_by_a_browser_equals_one_by_the_api(
     make: Make, small: Sandbox, mongodb: Records, by_api: Ended
 ) -> None:
+    small.fault("drop_field", "limit=1(&|$)", field="cursor")  # what is asked beside ends no list
     command = make()
     assert command.run() == 0, command.said[-3000:]
     assert differences(ended(mongodb), by_api) == []
@@ -129,16 +131,41 @@ def test_when_the_service_refuses_the_run_ends_and_the_next_reads_on(
     assert [row["state"] for row in mongodb.crawls.find()] == ["finished"]
 
 
+@pytest.mark.parametrize(
+    ("told", "whole"),
+    [
+        ({"": {"a"}, "a": {"b"}, "b": {""}}, True),
+        ({"": {"a"}, "b": {""}}, False),  # the answer to "a" was not captured
+        ({"a": {""}}, False),
+        ({"": {"a", ""}}, False),
+        ({"": {"a", "1"}, "a": {""}}, True),
+        ({"": {"a"}, "a": {"a"}}, False),
+        ({}, False),
+    ],
+)
+def test_a_list_is_done_only_when_its_answers_lead_from_its_top_to_its_end(
+    told: dict[str, set[str]], whole: bool
+) -> None:
+    assert leads_to_end(told) is whole
+
+
 def test_a_list_that_was_cut_short_is_not_done_and_is_read_by_the_next_run(
     make: Make, small: Sandbox, mongodb: Records, by_api: Ended
 ) -> None:
     hub = small.did(0)
-    limited = small.fault("rate_limit", "getProfile", seconds=6, times=1)
-    cut = small.fault("reset", "getFollowers.*cursor=")
+    limited = small.fault("rate_limit", "getProfile", seconds=3, times=1)
+    held = small.fault("hang", "getFollowers.*cursor=")
+    struck = lambda: {fault["id"]: fault["struck"] for fault in small.faults()}  # noqa: E731
     command = make(seeds=hub, direction="followers", collect="graph,profiles")
-    assert command.run() != 0, command.said[-3000:]
+    command.start()
+    assert command.running_until(lambda: struck()[held] > 0), command.said[-3000:]
     [fault] = [fault for fault in small.faults() if fault["id"] == limited]
     assert (fault["struck"], fault["breaches"]) == (1, []), "it waited as long as the page was told to wait"
+    command.end(signal.SIGINT, seconds=50)
+    assert fates(mongodb)["accounts"][hub][0] != "failed", "a page that is given up says nothing of its account"
+    small.clear_faults(held)
+    cut = small.fault("reset", "getFollowers.*cursor=")
+    assert command.run() != 0, command.said[-3000:]
     reason = "followers: navigation_failed: the page did not come to the end of the list"
     assert fates(mongodb)["accounts"] == {hub: ("failed", reason)}
     followers = {key for key, row in by_api["follows"].items() if row["subject_did"] == hub}

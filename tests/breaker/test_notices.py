@@ -138,6 +138,25 @@ async def test_an_alert_that_a_lost_worker_did_not_send_is_sent_by_another(
     assert len(sink.posts) == 1
 
 
+async def test_an_alert_is_sent_once_when_mongodb_does_not_hear_that_it_was(
+    house: House, sink: HttpSink, mongodb: Database[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notices, "SENDING_S", 0)
+    worker, loop, send = house.workers[0], asyncio.get_running_loop(), notices.send
+
+    def send_and_lose_mongodb(config: Config, change: Change, event: dict[str, Any]) -> None:
+        send(config, change, event)
+        database, worker._database = worker._database, None
+        assert database is not None
+        asyncio.run_coroutine_threadsafe(database.client.close(), loop).result()
+
+    monkeypatch.setattr(notices, "send", send_and_lose_mongodb)
+    await house.tell(OPENED, workers=1)
+    assert len(sink.posts) == 1
+    assert mongodb["events"].count_documents({"alerted_at": {"$ne": None}}) == 1
+    assert worker._sent == set()
+
+
 def test_the_alert_of_a_tier_says_that_its_requests_go_by_others() -> None:
     change = OPENED._replace(tier="datacenter", left=0)
     text = notices.alert_of(change, notices.document("inputs", change)).text()

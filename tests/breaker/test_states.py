@@ -463,6 +463,33 @@ async def test_lost_probes_of_a_tier_are_followed_by_others(frontier: Frontier, 
     assert await worker.state("datacenter") == "half_open"
 
 
+async def test_probes_of_a_tier_that_answer_late_count_on(frontier: Frontier, workers: list[Worker]) -> None:
+    frontier = Frontier(frontier._redis, frontier.spider, lease_timeout_s=0.2)
+    worker = Worker(frontier, "worker-3")
+    worker.site = workers[0].site
+    await asyncio.sleep(0.15)
+    await worker.exchange()
+    assert [await frontier.take_probe("s\0datacenter") for _ in range(3)] == [1, 1, 0]
+    worker.see(Outcome.OK, tier="datacenter", tier_probe=1)
+    async with asyncio.timeout(20):
+        while not await frontier.take_probe("s\0datacenter"):
+            await asyncio.sleep(0.05)
+            await worker.exchange()
+    assert await frontier.take_probe("s\0datacenter") == 0, "one has answered"
+    worker.see(Outcome.OK, tier="datacenter", tier_probe=1)
+    await worker.exchange()
+    assert await worker.state("datacenter") == "closed"
+
+
+async def test_what_is_a_probe_already_goes_by_the_tier_while_its_trial_lasts(workers: list[Worker]) -> None:
+    await asyncio.sleep(0.15)
+    breakers = workers[0].breakers
+    await workers[0].exchange()
+    assert [await breakers.may_pass("s", "datacenter") for _ in range(3)] == [1, 1, None]
+    assert [breakers.passes_over("s", "datacenter", trial) for trial in (0, 1, 2)] == [True, False, True]
+    assert [await breakers.may_pass("s", "datacenter", trial) for trial in (0, 1, 2)] == [None, 1, None]
+
+
 async def test_what_no_dearer_tier_mends_closes_no_tier(workers: list[Worker]) -> None:
     """A request that is challenged goes by no other tier."""
     worker = workers[0]

@@ -1,22 +1,31 @@
-"""Ends browsers in the midst of things. `python -m tests.browser.ending <url>` prints what is left of each, as JSON."""
+"""Ends browsers in the midst of things. `python -m tests.browser.ending <url>` prints what is left of each, as JSON.
+
+What is left are processes, windows and tasks that live on, and of a session what was lost.
+"""
 
 import asyncio
 import json
+import logging
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import psutil
+from filelock import FileLock
 from scrapy import Request, Spider
 from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.settings import Settings
 
+from harvester.browser import browser as browsers
 from harvester.browser import pool as pools
+from harvester.browser.kept import Kept, State, path_of
 from harvester.browser.pool import Pool
 from harvester.config import load_config
 from harvester.exceptions import BrowserLost
 from harvester.sites import load_sites
+from harvester.sites.rendering import Rendering
 from tests.browser.killing import drivers, until
 
 ME = psutil.Process()
@@ -31,29 +40,40 @@ class Ending(Spider):
 
     async def start(self) -> AsyncIterator[Any]:
         """Nothing is asked by the crawl itself."""
-        ways: list[Callable[[Pool], Awaitable[object]]] = [
+        ways: list[Callable[[Pool], Awaitable[list[str] | None]]] = [
             self.page_cancelled_while_a_browser_starts,
             self.closed_while_a_browser_starts,
             self.closed_while_a_browser_is_replaced,
             self.browser_dies_while_it_is_replaced,
             self.end_of_the_handler_fails,
             self.driver_dies_and_chromium_hangs,
+            self.pages_open_windows,
+            self.session_goes_from_browser_to_browser,
+            self.sessions_cannot_be_kept,
         ]
         for way in ways:
             pool = Pool(self.crawler, load_config())
-            await way(pool)
+            self.left[way.__name__] = [*(await way(pool) or ())]
             await pool.close()
             _, alive = await asyncio.to_thread(psutil.wait_procs, ME.children(recursive=True), 5)
-            self.left[way.__name__] = [" ".join(each.cmdline())[:80] for each in alive]
+            self.left[way.__name__] += [" ".join(each.cmdline())[:80] for each in alive]
             for each in alive:
                 each.kill()
         return
         yield
 
-    def render(self, pool: Pool, path: str = "list/1") -> "asyncio.Task[Any]":
+    def render(self, pool: Pool, path: str = "list/1", **rendering: Any) -> "asyncio.Task[Any]":
         request = Request(f"{self.url}/{path}")
         site = load_sites().of(self.url)
-        return asyncio.ensure_future(pool.render(request, site, site.rendering))
+        return asyncio.ensure_future(
+            pool.render(request, site, Rendering.model_validate(site.rendering.model_dump() | rendering))
+        )
+
+    async def token(self, pool: Pool) -> str:
+        """The one that a page got for the one that the page before it got."""
+        steps = [{"wait_for": "#told"}]
+        page = await self.render(pool, "renewing/1", session="county", steps=steps)
+        return str(page.text.partition('<p id="told">')[2].partition("</p>")[0])
 
     async def page_cancelled_while_a_browser_starts(self, pool: Pool) -> None:
         page = self.render(pool)
@@ -102,9 +122,91 @@ class Ending(Spider):
         driver.kill()
         await until(lambda: pool._current is None or pool._current.is_lost)
 
+    async def pages_open_windows(self, pool: Pool) -> list[str]:
+        before = asyncio.all_tasks()
+        await asyncio.gather(*(self.render(pool, f"opens/{number}") for number in range(3)))
+        assert pool._current
+        left: list[str] = []
+        with suppress(TimeoutError):
+            async with asyncio.timeout(10):
+                while left := [*await self.windows(pool), *map(str, routes() - before)]:
+                    await asyncio.sleep(0.05)
+        return left
+
+    async def windows(self, pool: Pool) -> list[str]:
+        assert pool._current
+        targets = (await pool._current._cdp.send("Target.getTargets"))["targetInfos"]
+        return [target["url"] for target in targets if target["type"] == "page" and target.get("browserContextId")]
+
+    async def session_goes_from_browser_to_browser(self, pool: Pool) -> list[str]:
+        tokens = [await self.token(pool), await self.token(pool)]
+        assert pool._current
+        [context] = pool._current._contexts.values()
+        context.born -= browsers.CONTEXT_AGE_S + 1
+        tokens += [await self.token(pool), await self.token(pool)]
+        await pool._replace("age")
+        tokens += [await self.token(pool), await self.token(pool)]
+        path = path_of(load_config(), "county")
+        with FileLock(f"{path}.lock", thread_local=False), saves() as tried:
+            closing = asyncio.ensure_future(pool.close())
+            await until(lambda: bool(tried))
+        await closing
+        told = [f"a token was lost: {tokens}"] if tokens != [f"t{number}" for number in range(1, 7)] else []
+        return told + (["the last one is not kept"] if '"t6"' not in path.read_text() else [])
+
+    async def sessions_cannot_be_kept(self, pool: Pool) -> list[str]:
+        Path(f"{path_of(load_config(), 'oak')}.lock").mkdir()
+        left = []
+        with saves() as tried:
+            for _ in range(3):
+                await self.render(pool, session="oak")
+        if len(tried) > 1:
+            left.append(f"it was tried {len(tried)} times to keep it")
+        await self.render(pool, session="elm")
+        await self.render(pool, "stray", session="elm")
+        with FileLock(f"{path_of(load_config(), 'elm')}.lock", thread_local=False), warnings() as told:
+            await pool.close()
+        return left if any("is not kept" in each for each in told) else [*left, "nothing was told of it"]
+
+
+def routes() -> set[asyncio.Task[Any]]:
+    """Tasks that wait for a request to be sent or refused."""
+    return {task for task in asyncio.all_tasks() if "route" in repr(task.get_coro())}
+
+
+@contextmanager
+def saves() -> Iterator[list[str]]:
+    """Grows with each try to keep a session."""
+    tried: list[str] = []
+    save = Kept.save
+
+    def watched(kept: Kept, state: State) -> bool:
+        tried.append(str(kept))
+        return save(kept, state)
+
+    Kept.save = watched  # type: ignore[method-assign]
+    try:
+        yield tried
+    finally:
+        Kept.save = save  # type: ignore[method-assign]
+
+
+@contextmanager
+def warnings() -> Iterator[list[str]]:
+    """Grows with each warning of a browser."""
+    told: list[str] = []
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: told.append(record.getMessage())  # type: ignore[method-assign]
+    browsers.logger.addHandler(handler)
+    try:
+        yield told
+    finally:
+        browsers.logger.removeHandler(handler)
+
 
 def main() -> None:
     pools.WATCH_S = 0.2
+    browsers.PATIENCE = 5
     settings = Settings()
     settings.setmodule("harvester.settings")
     settings.setdict({"ITEM_PIPELINES": {}, "SPIDER_MIDDLEWARES": {}, "EXTENSIONS": {}}, "cmdline")

@@ -132,10 +132,14 @@ class JavaScriptSite:
     def _renewing(self, request: web.BaseRequest, number: str) -> web.Response:
         """A web client that has its token replaced each time; its cookie is replaced with it."""
         return _page(
-            "<script>fetch('/renew/' + localStorage.getItem('token')).then(r => r.json()).then(d => {"
+            "<script>fetch('/renew/' + (localStorage.getItem('token') || 't0')).then(r => r.json()).then(d => {"
             " if (d.token) localStorage.setItem('token', d.token);"
             " document.body.insertAdjacentHTML('beforeend', '<p id=told>' + d.token + '</p>') })</script>"
         )
+
+    def _opens(self, request: web.BaseRequest, number: str) -> web.Response:
+        """A page that opens windows, of its site, of another, and of none."""
+        return _page(f"<script>for (const url of ['/list/1', '{self.elsewhere}', '']) window.open(url)</script>")
 
     def _renew(self, request: web.BaseRequest, number: str) -> web.Response:
         if number != f"t{self.token}":

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psutil
 import pytest
 
@@ -94,20 +95,23 @@ async def test_nothing_is_left_of_a_crawl_that_is_stopped_or_killed(tmp_path: Pa
     async with JavaScriptSite() as site:
         for sign in (signal.SIGTERM, signal.SIGKILL):
             site.asked.clear()
-            process = await start(Plan(lists(site, 500)), tmp_path)
-            await until(lambda: sum(site.asked.values()) > 8)
+            never = {"render": True, "rendering": {"steps": [{"wait_for": "#no", "timeout_s": 200}], "timeout_s": 250}}
+            process = await start(Plan([Wish(f"{site.url}/never", never), *lists(site, 500)]), tmp_path)
+            await until(lambda: sum(site.asked.values()) > 8 and site.asked["/never"] > 0)
             left = [*drivers(process.pid), *chromiums(process.pid)]
             assert len(left) >= 2
             process.send_signal(sign)
-            await asyncio.wait_for(process.communicate(), 60)
+            out, _ = await asyncio.wait_for(process.communicate(), 60)
             _, alive = await asyncio.to_thread(psutil.wait_procs, left, 20)
             assert alive == []
             if sign is signal.SIGTERM:
                 assert "Traceback" not in (tmp_path / "log").read_text()
+                assert msgspec.json.decode(out, type=Crawled).of(f"{site.url}/never").kind == "Stopped"
 
 
-async def test_no_browser_is_left_however_its_pool_is_ended(tmp_path: Path) -> None:
-    async with JavaScriptSite() as site:
+async def test_no_browser_window_or_session_is_left_or_lost_however_its_pool_is_ended(tmp_path: Path) -> None:
+    async with JavaScriptSite() as site, JavaScriptSite() as other:
+        site.elsewhere = f"{other.url.replace('127.0.0.1', 'localhost')}/stray"
         environment = os.environ | {"PYTHONPATH": str(ROOT), "HARVESTER_ALLOW_PRIVATE_HOSTS": "true"}
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "tests.browser.ending", site.url, cwd=tmp_path, env=environment, stdout=-1, stderr=-1
@@ -120,5 +124,5 @@ async def test_no_browser_is_left_however_its_pool_is_ended(tmp_path: Path) -> N
                 await process.wait()
     assert process.returncode == 0, log.decode()[-5000:]
     left = json.loads(out)
-    assert len(left) == 6, log.decode()[-5000:]
+    assert len(left) == 9, log.decode()[-5000:]
     assert {way: alive for way, alive in left.items() if alive} == {}, log.decode()[-5000:]

@@ -153,10 +153,11 @@ async def test_what_a_request_carries_stays_with_its_site_when_a_redirect_leaves
     async with JavaScriptSite() as site, JavaScriptSite() as other:
         site.elsewhere = f"{other.url}/list/1"
         headers = {"Authorization": "Bearer t1", "X-Key": "k2"}
-        wishes = [Wish(f"{site.url}/{path}", {"render": True}, headers) for path in ("leads-away", "moved/5")]
+        paths = ("leads-away", "moved/5", "list/6#/in", "a/../list/7", "list/8?")
+        wishes = [Wish(f"{site.url}/{path}", {"render": True}, headers) for path in paths]
         done = await crawl(Plan(wishes), tmp_path)
-    assert [each.outcome for each in done.results] == ["ok", "ok"], done.log[-3000:]
-    for path in ("/leads-away", "/moved/5", "/list/5"):
+    assert [each.outcome for each in done.results] == ["ok"] * len(paths), done.log[-3000:]
+    for path in ("/leads-away", "/moved/5", "/list/5", "/list/6", "/list/7", "/list/8"):
         told = {name.title(): value for name, value in site.headers[path].items()}
         assert (told["Authorization"], told["X-Key"]) == ("Bearer t1", "k2"), path
     for path in ("/data/5", "/script"):
@@ -193,16 +194,18 @@ async def test_a_login_is_kept_for_the_next_run_and_readable_by_nobody_else(tmp_
 async def test_what_another_process_has_kept_meanwhile_is_not_overwritten_and_used_from_then_on(tmp_path: Path) -> None:
     kept = tmp_path / ".harvester" / "sessions" / "browser-county.json"
     async with JavaScriptSite() as site:
-        wishes = [wish(f"{site.url}/{path}", session="county") for path in ("held/1", "door")]
-        process = await start(Plan(wishes, one_by_one=True), tmp_path)
+        wishes = [wish(f"{site.url}/{path}", session="county") for path in ("list/1", "held/1", "door")]
+        patches = {"harvester.browser.browser.SAVE_S": 0.0}
+        process = await start(Plan(wishes, patches=patches, one_by_one=True), tmp_path)
         await until(lambda: site.asked["/held/1"] > 0)
-        kept.parent.mkdir(parents=True, mode=0o700)
         newest = json.dumps({"cookies": [{"name": "key", "value": "k9", "url": site.url}], "origins": []})
-        kept.touch(0o600)
-        kept.write_text(newest)
+        own = kept.read_text()
+        kept.with_suffix(".another").write_text(newest)
+        kept.with_suffix(".another").replace(kept)
         site.release.set()
         done = await end(process, tmp_path)
-    assert [each.outcome for each in done.results] == ["ok", "ok"], done.log[-3000:]
+    assert "k9" not in own
+    assert [each.outcome for each in done.results] == ["ok", "ok", "ok"], done.log[-3000:]
     assert "welcome back" in done.of(f"{site.url}/door").text
     assert "k9" in kept.read_text()
 

@@ -157,6 +157,8 @@ def test_a_person_leaves_a_site_alone_and_asks_it_again(
     assert run("close", "plain", "x.test").out == "The breaker of x.test is closed; 0 of its requests are parked.\n"
     assert run("close", "plain", "x.test").out == "The breaker of x.test was closed; 0 of its requests are parked.\n"
     assert with_frontier(redis_url, Frontier.status).ready == 1
+    refused = run("hold", "plain", "x.test", "--tier", "isp")
+    assert (refused.code, "has no breaker for the tier 'isp'; its tiers are none." in refused.err) == (2, True)
     events = list(mongodb["events"].find({"spider": "plain"}).sort("at", 1))
     assert [(event["from"], event["to"]) for event in events] == [
         ("closed", "held"),

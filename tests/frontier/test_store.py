@@ -185,6 +185,7 @@ async def test_a_retry_spends_an_attempt_and_a_redirect_does_not(frontier: Front
     assert (retried.payload, retried.attempts) == (b"again", 1)
     (redirected,) = (await frontier.exchange(ONE, [again("1", attempt=False)], wanted=1)).leased
     assert redirected.attempts == 1
+    await frontier.exchange(ONE, [again("1", attempt=False)], wanted=1)  # it waits once more for the same reason
     fate = await frontier.look_up(1)
     assert fate is not None
     assert [(event.event, event.outcome, event.reason) for event in fate.history] == [

@@ -10,6 +10,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from filelock import FileLock, Timeout
 from pydantic import SecretStr
 from scrapy import Request
 from scrapy.http import HtmlResponse, Response
@@ -235,7 +236,7 @@ async def test_session_of_another_process_is_taken_over(county: County, made: Ma
 
 
 async def test_what_a_browser_made_of_a_session_is_kept_unless_it_ended_or_another_login_replaced_it(
-    county: County, made: Made
+    county: County, made: Made, tmp_path: Path
 ) -> None:
     cookie = {"name": "rolling", "value": "r1", "domain": "127.0.0.1", "path": "/"}
     written: list[str] = []
@@ -258,6 +259,18 @@ async def test_what_a_browser_made_of_a_session_is_kept_unless_it_ended_or_anoth
     assert not second.jar.has("rolling")
     assert written == [first.generation]
     assert keep(one, second.generation), "it has taken over the newer one"
+    with FileLock(tmp_path / "sessions" / "county.COUNTY.json.lock", thread_local=False), pytest.raises(Timeout):
+        keep(one, second.generation)
+    cookie["name"] = "last"
+    serial = partial(made, FORM, "serial = true")
+    alone = serial()
+    session = await alone.ready()
+    assert alone.begin("c", time.time())
+    assert keep(alone, session.generation)
+    assert not (await serial().ready()).jar.has("last"), "the request under way keeps it"
+    alone.give_back()
+    assert keep(alone, session.generation)
+    assert (await serial().ready()).jar.has("last")
 
 
 async def test_keeping_cookies_forgets_nothing_that_another_process_has_written(county: County, made: Made) -> None:

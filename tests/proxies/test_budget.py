@@ -133,6 +133,10 @@ async def test_a_tier_that_is_passed_over_is_replaced_by_the_next_that_the_reque
     site, worker = site_of(name, "none datacenter residential"), join()
     ticket = await worker.take(site, least, passed)
     assert (ticket.tier if isinstance(ticket, Ticket) else None) == leaves_by
+    if isinstance(ticket, Ticket):
+        assert ticket.climbed == (ticket.tier is least), (
+            "the site is not known to need what another was passed over for"
+        )
 
 
 async def test_the_cheaper_tiers_are_used_again_while_the_one_that_works_is_passed_over(join: Join, name: str) -> None:
@@ -203,6 +207,23 @@ async def test_the_tier_that_works_is_remembered_by_all_and_the_cheaper_ones_are
     assert (await taken(first, site)).tier is Tier.DATACENTER
     await taken(first, site, Tier.RESIDENTIAL)  # what climbed does not come down
     assert (await taken(first, site)).tier is Tier.DATACENTER
+
+
+async def test_a_cheaper_tier_that_cannot_be_paid_is_tried_when_it_can_be(
+    join: Join, name: str, redis_url: str
+) -> None:
+    site, worker = site_of(name, "datacenter residential", budget={"requests": 1}), join()
+    ticket = await taken(worker, site, DEAR)
+    worker.works(ticket)
+    await told(worker)
+    await pass_the_hour(redis_url, name)
+    spent = await worker.take(site, None)
+    assert isinstance(spent, Spent)
+    assert spent.tier is CHEAP
+    worker.settle(ticket, None)
+    await told(worker)
+    probe = await taken(worker, site)
+    assert (probe.tier, probe.probe) == (CHEAP, True)
 
 
 async def pass_the_hour(redis_url: str, name: str) -> None:

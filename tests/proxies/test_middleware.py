@@ -15,21 +15,34 @@ from scrapy.exceptions import NotConfigured
 from scrapy.utils.test import get_crawler
 
 from harvester.breaker.breakers import Breakers
+from harvester.browser.sign_in import SignIn
 from harvester.config import Config
 from harvester.ending import Stopped
 from harvester.exceptions import ServiceError
 from harvester.frontier.entries import Shut
-from harvester.frontier.leases import LEASE, NOT_BEFORE
-from harvester.middlewares.breaker import TIER
-from harvester.middlewares.proxy import ProxyMiddleware
+from harvester.frontier.leases import LEASE, NOT_BEFORE, WHY
+from harvester.middlewares.breaker import TIER, TIER_PROBE
+from harvester.middlewares.proxy import _LEAST, ProxyMiddleware
 from harvester.proxies.budget import BudgetSpent
 from harvester.proxies.spec import Tier
+from harvester.sessions.credentials import Credentials
 from harvester.sites import Registry, Site
 from harvester.sites.proxying import Proxying
 
 URL = "https://site.test/page"
-_NOTHING_ELSE = SimpleNamespace(middleware=SimpleNamespace(middlewares=()))
-"""No other middleware."""
+
+
+class Engine:
+    """With no other middleware."""
+
+    running, _slot = True, None
+    downloader = SimpleNamespace(middleware=SimpleNamespace(middlewares=()))
+
+    def __init__(self) -> None:
+        self.ended: list[str] = []
+
+    async def close_spider_async(self, *, reason: str) -> None:
+        self.ended.append(reason)
 
 
 @pytest.fixture
@@ -39,7 +52,7 @@ async def make(redis_url: str, tmp_path: Path) -> AsyncIterator[Callable[..., Pr
 
     def new(name: str, **proxying: Any) -> ProxyMiddleware:
         crawler = get_crawler(Spider)
-        crawler.engine = cast(Any, SimpleNamespace(running=True, _slot=None, downloader=_NOTHING_ELSE))
+        crawler.engine = cast(Any, Engine())
         crawler.spider = Spider("prober")
         config = Config(
             redis_url=SecretStr(redis_url), proxies_file=tmp_path / "list", zyte_api_key=SecretStr("api-key")
@@ -86,15 +99,20 @@ async def test_a_request_that_leaves_the_site_leaves_its_proxy(make: Callable[..
 
 
 async def test_what_was_taken_for_a_request_that_never_left_is_given_back(
-    make: Callable[..., ProxyMiddleware], name: str
+    make: Callable[..., ProxyMiddleware], name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The throttle sends a request back to the frontier without a word to the other middlewares."""
     middleware = make(name, tiers=["residential"], vendor="list", budget={"requests": 1})
     request = Request(URL)
     await middleware.process_request(request)
-    later = await middleware.process_request(Request(URL, meta={LEASE: "1"}))
-    assert later is not None
-    assert later.meta[NOT_BEFORE] < time.time() + 60, "it is not spent yet"
+    for _ in range(2):
+        later = await middleware.process_request(Request(URL, meta={LEASE: "1"}))
+        assert later is not None
+        assert time.time() + 9 < later.meta[NOT_BEFORE] < time.time() + 16, "it is not spent yet"
+        assert "taken by others" in later.meta[WHY][1]
+        monkeypatch.setattr(middleware._budgets, "take", no_redis)  # it is known
+    monkeypatch.undo()
+    middleware._taken_until.clear()  # ten seconds later
     del request
     gc.collect()
     while middleware._budgets._telling:
@@ -114,6 +132,86 @@ async def test_what_was_taken_for_a_request_that_never_left_is_given_back(
     assert later.meta[NOT_BEFORE] == pytest.approx(time.time() + spent.value.seconds, abs=10)
 
 
+async def no_redis(*_: Any) -> Any:
+    raise AssertionError("Redis is asked")
+
+
+def shut(middleware: ProxyMiddleware, *answers: int, **tiers: Shut) -> Breakers:
+    """Breakers of tiers of its site, and what Redis answers who would be a probe."""
+    left = list(answers)
+
+    async def ask(breaker: str) -> int:
+        return left.pop(0)
+
+    (site,) = middleware._sites
+    breakers = Breakers()
+    breakers.ask_redis = ask
+    breakers._shut = {f"{site.name}\0{tier}": breaker for tier, breaker in tiers.items()}
+    vars(middleware)["_breaker"] = SimpleNamespace(breakers=breakers)
+    return breakers
+
+
+async def test_a_tier_that_costs_nothing_is_waited_for_when_no_dearer_one_can_be_paid(
+    make: Callable[..., ProxyMiddleware], name: str
+) -> None:
+    middleware = make(name, tiers=["none", "residential"], vendor="list", budget={"requests": 0})
+    breakers = shut(middleware, 0, none=Shut("open", 1, time.time() + 60))
+    for wait_s in (60, 5):  # open; half open, and its probes are out
+        later = await middleware.process_request(Request(URL, meta={LEASE: "1"}))
+        assert later is not None
+        assert later.meta[NOT_BEFORE] == pytest.approx(time.time() + wait_s, abs=3)
+        robots = Request(URL)
+        assert (await sent(middleware, robots))[0] == {TIER: "none"}
+        breakers._shut = {f"{name}\0none": Shut("half_open", 2, None)}
+    breakers._shut = {}
+    assert await middleware.process_request(Request(URL, meta={LEASE: "1"})) is None
+    with pytest.raises(BudgetSpent):  # of what climbed
+        await middleware.process_request(Request(URL, meta={LEASE: "1", _LEAST: "residential"}))
+
+
+async def test_a_request_that_went_past_a_tier_comes_back_to_it_and_one_that_climbed_does_not(
+    make: Callable[..., ProxyMiddleware], name: str
+) -> None:
+    middleware = make(name, tiers=["none", "residential"], vendor="list")
+    breakers = shut(middleware, none=Shut("open", 1, time.time() + 60))
+    request = Request(URL, meta={LEASE: "1"})
+    assert (await sent(middleware, request))[0][TIER] == "residential"
+    breakers._shut = {}
+    climbed = request.replace(meta={**request.meta, _LEAST: "residential"})
+    for each, tier in ((request, "none"), (climbed, "residential")):
+        for _ in range(2):  # then where it is redirected to
+            each = each.replace(url=f"{URL}/on")
+            assert (await sent(middleware, each))[0][TIER] == tier
+            assert middleware._journeys[each].ticket.climbed == (tier == "residential")
+
+
+async def test_a_probe_of_a_tier_stays_one_where_it_is_redirected_to(
+    make: Callable[..., ProxyMiddleware], name: str
+) -> None:
+    middleware = make(name, tiers=["none", "residential"], vendor="list")
+    shut(middleware, 4, 0, none=Shut("half_open", 4, None))
+    probe = Request(URL, meta={LEASE: "1"})
+    assert (await sent(middleware, probe))[0] == {LEASE: "1", TIER: "none", TIER_PROBE: 4}
+    other = Request(URL, meta={LEASE: "2"})
+    assert (await sent(middleware, other))[0][TIER] == "residential"
+    onward = probe.replace(url=f"{URL}/on")
+    assert (await sent(middleware, onward))[0] == {LEASE: "1", TIER: "none", TIER_PROBE: 4}
+
+
+async def test_a_login_by_a_browser_that_cannot_be_paid_has_not_failed() -> None:
+    class Broke(Engine):
+        async def download_async(self, request: Request) -> None:
+            raise BudgetSpent("the day's budget is spent", 60.0)
+
+    crawler = get_crawler(Spider)
+    crawler.engine = cast(Any, Broke())
+    table = {"kind": "browser", "browser": {"steps": [{"open": URL}], "success": {"text": "Sign out"}}}
+    table["credentials"] = ["A"]
+    site = Site.model_validate({"name": "site", "hosts": ["site.test"], "identities": table})
+    with pytest.raises(BudgetSpent):
+        await SignIn(crawler)(site, Credentials("a", "ann", SecretStr("w")), proxy_session="", storage_state=None)
+
+
 async def test_a_request_is_given_back_when_redis_does_not_say_whether_it_may_be_a_probe(
     make: Callable[..., ProxyMiddleware], name: str
 ) -> None:
@@ -128,9 +226,12 @@ async def test_a_request_is_given_back_when_redis_does_not_say_whether_it_may_be
     vars(middleware)["_breaker"] = SimpleNamespace(breakers=breakers)
     with pytest.raises(Stopped):
         await middleware.process_request(Request(URL, meta={LEASE: "1"}))
+    engine: Any = middleware._crawler.engine
+    await asyncio.sleep(0)
+    assert engine.ended == ["service_error"]
     request = Request(URL)  # robots.txt, a login: no probe
     assert await middleware.process_request(request) is None
-    assert request.meta == {TIER: "none"}
+    assert request.meta == {TIER: "residential"}
 
 
 async def test_it_is_off_when_no_site_has_proxies(make: Callable[..., ProxyMiddleware], name: str) -> None:

@@ -23,6 +23,7 @@ from tests.proxies.setting import SECRETS, USERS, entry, line, nothing_shown
 Configured = Callable[[str, str], None]
 PAGES = [f"/page/{number}" for number in range(40)]
 ALL = '["none", "datacenter", "residential"]'
+SOON = {"harvester.middlewares.proxy.TAKEN_S": 0.2}
 
 
 @pytest.fixture
@@ -110,15 +111,15 @@ async def test_requests_go_past_a_tier_whose_breaker_is_open(
 async def test_a_few_requests_go_by_a_tier_that_is_half_open_and_close_its_breaker(
     servers: AsyncExitStack, configured: Configured, name: str, tmp_path: Path
 ) -> None:
-    site, cheap, dear = Site(), Proxy("cheap", delay_s=1.0), Proxy("dear")
+    redirects = {path: Answer(302, b"", {"Location": f"/at{path}"}) for path in PAGES}
+    site, cheap, dear = Site(redirects), Proxy("cheap", delay_s=1.0), Proxy("dear")
     await start(servers, site, cheap, dear)
     tiers = '["datacenter", "residential"]'
     configured(entry(name, site, tiers=tiers), line(cheap, "datacenter") + line(dear, "residential"))
     await leave_alone(name, "datacenter", seconds=0.01)
-    urls = [site.url + path for path in PAGES]
-    crawled = await crawl(tmp_path, Plan(name, urls))
-    assert crawled.outcomes == dict.fromkeys(urls, "200")
-    assert len(cheap.pages()) >= 3
+    crawled = await crawl(tmp_path, Plan(name, [site.url + path for path in PAGES]))
+    assert crawled.outcomes == dict.fromkeys((f"{site.url}/at{path}" for path in PAGES), "200")
+    assert len(cheap.pages()) >= 6, "a probe stays one where it is redirected to"
     at_once = [asked for asked in cheap.asked if asked.at < cheap.asked[0].at + 1]
     assert len(at_once) <= 3, "no more before one was answered"
     assert (await status_of(name)).breakers == {}
@@ -171,7 +172,10 @@ async def test_workers_together_stay_within_the_budget_and_nothing_goes_round_it
     await start(servers, site, dear)
     budget = "{requests = 25, megabytes = 100}"
     configured(entry(name, site, tiers='["residential"]', budget=budget), line(dear, "residential"))
-    plans = [Plan(f"{name}{number}", [f"{site.url}/{number}{path}" for path in PAGES], leased=False) for number in "ab"]
+    plans = [
+        Plan(f"{name}{number}", [f"{site.url}/{number}{path}" for path in PAGES], leased=False, patches=SOON)
+        for number in "ab"
+    ]
     both = await asyncio.gather(*(crawl(tmp_path, plan) for plan in plans))
     assert len(dear.pages()) == 25
     assert sum(len(crawled.ended("200")) for crawled in both) == 25
@@ -191,7 +195,7 @@ async def test_requests_that_wait_carry_no_credentials_into_redis(
     await start(servers, site, cheap, dear)
     entries = entry(name, site, tiers='["datacenter", "residential"]', budget="{requests = 10}")
     configured(entries, line(cheap, "datacenter") + line(dear, "residential"))
-    plan = Plan(name, [site.url + path for path in PAGES], until=f"harvester/proxies/spent/{name}")
+    plan = Plan(name, [site.url + path for path in PAGES], until=f"harvester/proxies/spent/{name}", patches=SOON)
     crawled = await crawl(tmp_path, plan)
     assert cheap.pages()
     assert len(cheap.pages()) + len(dear.pages()) == 10

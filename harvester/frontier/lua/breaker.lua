@@ -340,7 +340,7 @@ local function wake_breakers(patience)
             if b.state == 'open' then
                 change(name, b, 'half_open', again)
             else
-                b.granted, b.good, b.blank, b.due = 0, 0, 0, again
+                b.granted, b.due = b.good + b.blank, again -- those that answered count on
                 shut[name], changed[name] = again, true
                 redis.call('ZADD', P .. 'shut', again, name)
             end

@@ -153,7 +153,12 @@ function apply.again(op)
             entry[ATTEMPTS] = entry[ATTEMPTS] + 1
             count_all('retried', 1)
         end
-        remember(entry, attempt and 'retry' or 'redirect', outcome, reason)
+        local history = entry[HISTORY] or {}
+        local event = history[#history]
+        local waits_on = event and event[2] == 'redirect' and event[3] == outcome and event[4] == reason
+        if attempt or not waits_on then
+            remember(entry, attempt and 'retry' or 'redirect', outcome, reason)
+        end
         store(id, entry)
         bodies[id] = string.sub(payloads, first, last)
         place(id, entry, delay)

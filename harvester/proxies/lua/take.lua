@@ -4,7 +4,8 @@
 -- yet; seconds until a cheaper tier is tried again; then of each tier: name, usd a request (-1: it costs nothing and is
 -- not counted), usd a byte, whether it is passed over (1).
 -- Answer: index of the tier (from 0; -1: the budget is spent; -2: all tiers are passed over), whether it is a probe,
--- bytes taken, the day, seconds to its end, what is spent, and whether some of that is for requests under way.
+-- bytes taken (budget spent: index of the tier that cannot be paid), the day, seconds to its end, what is spent, and
+-- whether some of that is for requests under way.
 local UNDER_WAY = 300 -- seconds after which a request that took something is under way no more: its worker died
 local key = KEYS[1]
 local time = tonumber(redis.call("TIME")[1])
@@ -38,7 +39,6 @@ local left = (day + 1) * 86400 - time
 local is_time = index > 0 and index == works and least < works and time >= tonumber(known.again_at or 0)
 if is_time and not tiers[works].passed then
     index, probe = works - 1, 1
-    redis.call("HSET", key, "again_at", time + tonumber(ARGV[6]))
 elseif tiers[index + 1].passed then
     local other = index + 1
     while other < #tiers and tiers[other + 1].passed do other = other + 1 end
@@ -52,8 +52,13 @@ elseif tiers[index + 1].passed then
     index = other
 end
 
+local function probing()
+    if probe == 1 then redis.call("HSET", key, "again_at", time + tonumber(ARGV[6])) end
+end
+
 local tier = tiers[index + 1]
 if tier.a_request < 0 then
+    probing()
     return { index, probe, 0, day, left, "", 0 }
 end
 local requests, bytes, usd = tonumber(known.requests or 0), tonumber(known.bytes or 0), tonumber(known.usd or 0)
@@ -67,8 +72,9 @@ if most[2] >= 0 and bytes + size > most[2] then spent = "megabytes" end
 if most[3] >= 0 and usd + price > most[3] + 1e-9 then spent = "usd" end
 if spent ~= "" then
     local under_way = tonumber(known.under_way or 0) > 0 and time < tonumber(known.taken_at) + UNDER_WAY
-    return { -1, probe, 0, day, left, spent, under_way and 1 or 0 }
+    return { -1, probe, index, day, left, spent, under_way and 1 or 0 }
 end
+probing()
 redis.call("HINCRBY", key, "under_way", 1)
 redis.call("HSET", key, "taken_at", time)
 redis.call("HINCRBY", key, "requests", 1)
