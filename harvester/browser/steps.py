@@ -4,6 +4,7 @@ import asyncio
 import os
 import random
 from collections.abc import Callable
+from math import inf
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
@@ -146,16 +147,17 @@ class Steps:
         loop = asyncio.get_running_loop()
         seen, answered_at, busy_at = -1, 0.0, 0.0
         read: set[Response] = set()
-        goes_on: dict[tuple[str, str], bool] = {}
-        """By path and cursor: a page looks for what is new beside, which ends no list that goes on."""
+        told: dict[tuple[str, str], tuple[float, bool]] = {}
+        """By path and cursor, the greatest limit, and whether that answer ends the list."""
         while True:
             everything = self._captured("*")
             for answer in self._captured(glob):
                 if answer.status < 400 and answer not in read:
                     read.add(answer)
-                    asked = _asked(answer)
-                    goes_on[asked] = goes_on.get(asked, False) or not _ends_list(answer)
-            if not all(goes_on.values()):
+                    path, cursor, limit = _asked(answer)
+                    if limit >= told.get((path, cursor), (0, False))[0]:  # with less, it looks for what is new beside
+                        told[path, cursor] = limit, _ends_list(answer)
+            if any(is_last for _, is_last in told.values()):
                 return
             now = loop.time()
             if len(everything) != seen:
@@ -194,10 +196,12 @@ class Steps:
             await asyncio.sleep(random.uniform(0.4, 1.5))
 
 
-def _asked(answer: Response) -> tuple[str, str]:
-    """The path of the request, and its cursor."""
+def _asked(answer: Response) -> tuple[str, str, float]:
+    """The path of the request, its cursor, and its limit."""
     parts = urlsplit(answer.url)
-    return parts.path, parse_qs(parts.query).get("cursor", [""])[0]
+    told = parse_qs(parts.query)
+    limit = told.get("limit", [""])[0]
+    return parts.path, told.get("cursor", [""])[0], int(limit) if limit.isdecimal() else inf
 
 
 def _ends_list(answer: Response) -> bool:

@@ -4,7 +4,7 @@ A page is scrolled to the end of its list. It begins at the top: where an API's 
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
@@ -40,6 +40,8 @@ TAB_S = 5.0
 """How long a tab may not be there when the profile is."""
 LONG_S = 300.0
 """What a list may take."""
+API_LIMIT = 50
+"""Rows of an answer where a request does not say how many."""
 
 _is_special = re.compile(r"[^A-Za-z0-9._-]")
 
@@ -110,11 +112,11 @@ class WebChains(Chains):
         read: Callable[[Step, Response], Iterator[Output]],
     ) -> Iterator[Output]:
         """What is read of all answers. The list is done when they lead without a gap from its top to its end."""
-        told: dict[str, set[str]] = {}
+        told: list[tuple[str, int, str]] = []
         for answer in answers:
             for output in read(step, answer):
                 if isinstance(output, Progress):
-                    told.setdefault(_parameter(answer, "cursor"), set()).add(output.cursor or "")
+                    told.append((_parameter(answer, "cursor"), _limit(answer), output.cursor or ""))
                 else:
                     yield output
         if leads_to_end(told):
@@ -165,20 +167,18 @@ def answers_to(response: Response, call: str, **parameters: str) -> list[Respons
     return found
 
 
-def leads_to_end(told: Mapping[str, set[str]]) -> bool:
-    """Whether a list was read from its top to its end. `told`: cursor asked with -> cursors given; empty: none.
+def leads_to_end(told: list[tuple[str, int, str]]) -> bool:
+    """Whether a list was read from its top to its end. `told`: cursor and limit asked with, cursor given; empty: none.
 
-    Where one answer goes on and another to the same cursor does not, the list goes on: clients look for what is new by
-    a limit of their own.
+    Of the answers to one cursor the last with the greatest limit counts: clients look for what is new by a small one.
     """
-    seen, waiting = set[str](), {""}
-    while waiting:
-        at = waiting.pop()
+    given = {asked: further for asked, _, further in sorted(told, key=lambda each: each[1])}
+    at, seen = "", set[str]()
+    while at in given and at not in seen:
         seen.add(at)
-        given = told.get(at, set())
-        if given == {""}:
+        at = given[at]
+        if not at:
             return True
-        waiting |= given - seen - {""}
     return False
 
 
@@ -196,6 +196,11 @@ def _all_of(glob: str, timeout_s: float) -> dict[str, Any]:
 def _glob(call: str, name: str = "", value: str = "") -> str:
     """Addresses of a call, in which a parameter may be escaped in any way."""
     return f"*/xrpc/{call}[?]*" + (f"{name}={_is_special.sub('*', value)}*" if name else "")
+
+
+def _limit(answer: Response) -> int:
+    limit = _parameter(answer, "limit")
+    return int(limit) if limit.isdecimal() else API_LIMIT
 
 
 def _parameter(answer: Response, name: str) -> str:

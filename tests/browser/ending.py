@@ -129,7 +129,7 @@ class Ending(Spider):
         left: list[str] = []
         with suppress(TimeoutError):
             async with asyncio.timeout(10):
-                while left := [*await self.windows(pool), *map(str, routes() - before)]:
+                while left := [*await self.windows(pool), *map(str, routes() - before)]:  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
         return left
 
@@ -155,7 +155,7 @@ class Ending(Spider):
         return told + (["the last one is not kept"] if '"t6"' not in path.read_text() else [])
 
     async def sessions_cannot_be_kept(self, pool: Pool) -> list[str]:
-        Path(f"{path_of(load_config(), 'oak')}.lock").mkdir()
+        Path(f"{path_of(load_config(), 'oak')}.lock").mkdir()  # noqa: ASYNC240
         left = []
         with saves() as tried:
             for _ in range(3):
@@ -184,7 +184,7 @@ def saves() -> Iterator[list[str]]:
         tried.append(str(kept))
         return save(kept, state)
 
-    Kept.save = watched  # type: ignore[method-assign]
+    Kept.save = watched  # type: ignore[assignment, method-assign]
     try:
         yield tried
     finally:

@@ -138,6 +138,21 @@ def test_status_is_readable(run: Run, filled: dict[str, str]) -> None:
     assert any(line.startswith("x.test ") for line in lines)
 
 
+def test_a_person_leaves_a_tier_of_a_site_alone_and_asks_it_again(
+    run: Run, redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = '[tiered]\nhosts = ["t.test"]\n[tiered.proxying]\ntiers = ["none", "datacenter"]\nvendor = "list"\n'
+    (tmp_path / "sites.toml").write_text(entry)
+    monkeypatch.setenv("HARVESTER_SITES_DIR", str(tmp_path))
+    for word, state in (("hold", "held"), ("open", "open"), ("close", "closed")):
+        said = run(word, "plain", "tiered", "--tier", "none").out
+        assert said == f"The breaker of tiered without a proxy is {state}.\n"
+        breakers = with_frontier(redis_url, Frontier.status).breakers
+        assert {name: each.state for name, each in breakers.items() if name.startswith("tiered")} == (
+            {} if state == "closed" else {"tiered\0none": state}
+        )
+
+
 def test_a_person_leaves_a_site_alone_and_asks_it_again(
     run: Run, filled: dict[str, str], redis_url: str, mongodb: Database[dict[str, Any]]
 ) -> None:

@@ -21,11 +21,14 @@ from harvester.ending import Stopped
 from harvester.exceptions import ServiceError
 from harvester.frontier.entries import Shut
 from harvester.frontier.leases import LEASE, NOT_BEFORE, WHY
-from harvester.middlewares.breaker import TIER, TIER_PROBE
+from harvester.frontier.scheduler import Scheduler
+from harvester.middlewares.breaker import TIER, TIER_PROBE, BreakerMiddleware
 from harvester.middlewares.proxy import _LEAST, ProxyMiddleware
+from harvester.outcomes import Outcome, Verdict
 from harvester.proxies.budget import BudgetSpent
 from harvester.proxies.spec import Tier
 from harvester.sessions.credentials import Credentials
+from harvester.signals import outcome_told
 from harvester.sites import Registry, Site
 from harvester.sites.proxying import Proxying
 
@@ -189,13 +192,20 @@ async def test_a_probe_of_a_tier_stays_one_where_it_is_redirected_to(
     make: Callable[..., ProxyMiddleware], name: str
 ) -> None:
     middleware = make(name, tiers=["none", "residential"], vendor="list")
-    shut(middleware, 4, 0, none=Shut("half_open", 4, None))
+    breakers = shut(middleware, 4, 0, none=Shut("half_open", 4, None))
     probe = Request(URL, meta={LEASE: "1"})
     assert (await sent(middleware, probe))[0] == {LEASE: "1", TIER: "none", TIER_PROBE: 4}
     other = Request(URL, meta={LEASE: "2"})
     assert (await sent(middleware, other))[0][TIER] == "residential"
     onward = probe.replace(url=f"{URL}/on")
     assert (await sent(middleware, onward))[0] == {LEASE: "1", TIER: "none", TIER_PROBE: 4}
+    crawler: Any = get_crawler(Spider, {"SCHEDULER": Scheduler})
+    crawler.engine = SimpleNamespace(scheduler=Scheduler(crawler, middleware._config))
+    crawler.engine.scheduler._traffic = SimpleNamespace(breakers=breakers)
+    kept = BreakerMiddleware(crawler)
+    crawler.signals.send_catch_log(outcome_told, request=onward, verdict=Verdict(Outcome.TIMEOUT, ""), response=None)
+    assert kept.breakers is breakers
+    assert TIER_PROBE not in onward.meta, "its next try is none"
 
 
 async def test_a_login_by_a_browser_that_cannot_be_paid_has_not_failed() -> None:
