@@ -18,6 +18,9 @@ from harvester.browser.visit import HOP, Visit, close
 from harvester.browser.wishes import CAPTURED, LED, SIGN_IN
 from harvester.exceptions import NavigationError
 
+_NO_WINDOWS = "window.open = () => null"
+"""As where windows are blocked: of one whose opener goes meanwhile Playwright may tell nothing. Others are closed."""
+
 
 class Driver(PlaywrightBrowserProvider):  # type: ignore[misc]
     """Playwright's driver, whose process is known from its beginning on: also when it does not answer."""
@@ -99,6 +102,7 @@ class PageHandler(ScrapyPlaywrightDownloadHandler):  # type: ignore[misc]
         wrapper = await super()._create_browser_context(*arguments, **options)
         await wrapper.context.route("**", self._route)  # before it has pages: one that is being made may miss it
         wrapper.context.on("page", self._on_page)
+        await wrapper.context.add_init_script(_NO_WINDOWS)
         return wrapper
 
     def _on_page(self, page: Page) -> None:

@@ -157,11 +157,10 @@ def test_a_list_that_was_cut_short_is_not_done_and_is_read_by_the_next_run(
     hub = small.did(0)
     limited = small.fault("rate_limit", "getProfile", seconds=3, times=1)
     held = small.fault("hang", "getFollowers.*cursor=")
-    struck = lambda: {fault["id"]: fault["struck"] for fault in small.faults()}  # noqa: E731
     command = make(seeds=hub, direction="followers", collect="graph,profiles")
     command.start()
-    assert command.running_until(lambda: struck()[held] > 0), command.said[-3000:]
-    [fault] = [fault for fault in small.faults() if fault["id"] == limited]
+    assert command.running_until(lambda: fault_of(small, held)["struck"] > 0), command.said[-3000:]
+    fault = fault_of(small, limited)
     assert (fault["struck"], fault["breaches"]) == (1, []), "it waited as long as the page was told to wait"
     command.end(signal.SIGINT, seconds=50)
     assert fates(mongodb)["accounts"][hub][0] != "failed", "a page that is given up says nothing of its account"
@@ -176,6 +175,11 @@ def test_a_list_that_was_cut_short_is_not_done_and_is_read_by_the_next_run(
     assert command.run() == 0, command.said[-3000:]
     assert stored(mongodb)["follows"].keys() == followers
     assert fates(mongodb)["accounts"] == {hub: ("profile_collected", "")}
+
+
+def fault_of(site: Sandbox, number: int) -> dict[str, Any]:
+    """What a fault has done."""
+    return next(fault for fault in site.faults() if fault["id"] == number)
 
 
 def test_it_signs_in_on_a_page_once_and_the_next_run_goes_on_with_what_the_page_has_kept(

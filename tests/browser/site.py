@@ -139,7 +139,10 @@ class JavaScriptSite:
 
     def _opens(self, request: web.BaseRequest, number: str) -> web.Response:
         """A page that opens windows, of its site, of another, and of none."""
-        return _page(f"<script>for (const url of ['/list/1', '{self.elsewhere}', '']) window.open(url)</script>")
+        return _page(
+            f"<script>for (const url of ['/list/1', '{self.elsewhere}', '']) window.open(url)</script>"
+            "<a href=/list/2 target=_blank>more</a><script>document.querySelector('a').click()</script>"
+        )
 
     def _renew(self, request: web.BaseRequest, number: str) -> web.Response:
         if number != f"t{self.token}":
