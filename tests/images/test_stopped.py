@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,16 +11,9 @@ from harvester.config import Config
 from tests.images.conftest import Run
 from tests.images.samples import GOOD, encoded, noise
 from tests.images.server import Site
-from tests.images.test_crawl import ALICE, post, whole_jpegs
+from tests.images.test_crawl import ALICE, post, wait_until, whole_jpegs
 
 Crawl = Callable[..., Run]
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 @pytest.mark.parametrize("stored", [1, 50])

@@ -128,7 +128,7 @@ async def test_a_silence_told_to_one_worker_is_kept_by_all(tmp_path: Path, redis
     with Redis.from_url(redis_url) as redis:
         async with Site() as door, Refusing(door, 0.05) as site, Workers(tmp_path, **limits) as workers:
             for name in ("a", "b"):
-                await workers.add(name, {door: 1, site: 30})
+                await workers.add(name, {door: 1, site: 60})
             crawled = await workers.end_all()
     for name in ("a", "b"):
         later = [at for at in times(site, name) if at > site.said_at]
