@@ -18,7 +18,7 @@ LONE_BLOCK_S = 1.0
 """The same for one that is alone."""
 GRACE_S = 0.25
 """How late a turn may be used; after it, it is lost. Event loops that are late themselves have longer."""
-ON_THE_WAY_S = 0.5
+ON_THE_WAY_S = 1.0
 """By how much the ways of two requests to the host may differ, where it counts those of a window."""
 BEAT_S = 1.0
 """How often a worker that has places is heard of at least, and learns its share."""

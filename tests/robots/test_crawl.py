@@ -79,7 +79,12 @@ class Ran:
             urls = [site.url + path for site in self.sites.values() for path in (PAGE, PRIVATE)]
             urls += [self.sites["rules"].url + path for path in MANY]
             urls += [f"{self.sites['slow'].url}/page/{number}" for number in range(3)]
-            self.crawled: Crawled = await ask(folder, *urls, sites_dir=str(folder / "sites"))
+            self.crawled: Crawled = await ask(
+                folder,
+                *urls,
+                patches={"harvester.middlewares.throttle.UNSTATED_WAIT_S": 0.1},
+                sites_dir=str(folder / "sites"),
+            )
 
     def result(self, site: str, path: str) -> Result:
         (result,) = self.crawled.of(self.sites[site].url + path)

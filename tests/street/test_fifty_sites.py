@@ -78,7 +78,9 @@ def crawl(folder: Path, pages: int, mongodb: Mapping[str, str], longest_s: float
         return Crawled(street.plans, street.counts(), logs, watch.openings, status, dead, said)
 
 
-@pytest.mark.parametrize("pages", [40, pytest.param(400, marks=[pytest.mark.soak, pytest.mark.timeout(1800)])])
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("pages", [40, 400])
 def test_fifty_sites_are_each_crawled_as_they_allow_and_no_slower_for_the_others(
     tmp_path: Path, mongodb: Database[dict[str, Any]], mongodb_uri: str, pages: int
 ) -> None:
