@@ -12,6 +12,7 @@ import pytest
 from pydantic import SecretStr
 from pymongo import MongoClient
 from pymongo.database import Database
+from redis import Redis
 
 from harvester import services
 from harvester.config import Config, load_config
@@ -58,6 +59,17 @@ def mongodb_uri(_servers: Config) -> str:
 def redis_url(_servers: Config) -> str:
     """Address of a real Valkey."""
     return services.redis_url(_servers)
+
+
+@pytest.fixture
+def own_redis(redis_url: str) -> Iterator[str]:
+    """Address of an empty database of this test's own."""
+    number = 1 + uuid4().int % 15
+    url = f"{redis_url.rpartition('/')[0]}/{number}" if redis_url.count("/") > 2 else f"{redis_url}/{number}"
+    with Redis.from_url(url) as redis:
+        redis.flushdb()
+        yield url
+        redis.flushdb()
 
 
 @pytest.fixture

@@ -6,10 +6,7 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import Any
-from uuid import uuid4
 
-import pytest
 from redis import Redis
 from redis.asyncio import Redis as AsyncRedis
 
@@ -20,17 +17,6 @@ from tests.identities.test_chains import END, heard
 from tests.sandbox.process import ROOT
 
 LONGEST_S = 100
-
-
-@pytest.fixture
-def own_redis(redis_url: str) -> Any:
-    """A database of this test's own."""
-    number = 1 + uuid4().int % 15
-    url = f"{redis_url.rpartition('/')[0]}/{number}" if redis_url.count("/") > 2 else f"{redis_url}/{number}"
-    with Redis.from_url(url) as redis:
-        redis.flushdb()
-        yield url
-        redis.flushdb()
 
 
 async def start(site: JavaScriptSite, paths: list[str], folder: Path, redis_url: str) -> asyncio.subprocess.Process:

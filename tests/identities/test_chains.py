@@ -9,7 +9,6 @@ import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from redis import Redis
@@ -70,17 +69,6 @@ class Chains:
     async def run(self, chains: int, workers: int = 1) -> list[tuple[str, dict[str, Any]]]:
         processes = [await self.start(chains) for _ in range(workers)]
         return list(await asyncio.gather(*[self.end(process) for process in processes]))
-
-
-@pytest.fixture
-def own_redis(redis_url: str) -> Any:
-    """A database of this test's own."""
-    number = 1 + uuid4().int % 15
-    url = f"{redis_url.rpartition('/')[0]}/{number}" if redis_url.count("/") > 2 else f"{redis_url}/{number}"
-    with Redis.from_url(url) as redis:
-        redis.flushdb()
-        yield url
-        redis.flushdb()
 
 
 def assert_one_at_a_time(jars: dict[str, list[Seen]]) -> None:
