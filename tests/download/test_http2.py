@@ -43,7 +43,7 @@ async def test_a_site_that_wants_http2_is_asked_by_it_and_no_other_is(street: St
     old, plain, other = (street.url(name, "/page/1") for name in ("old", "plain", "unregistered"))
     crawled = await asked(street, tmp_path, *pages, old, plain, other)
     assert [result.status for page in [*pages, old, plain] for result in crawled.of(page)] == [200] * 32
-    assert crawled.of(other)[0].outcome == "network"  # it got HTTP/1.1, which it does not speak
+    assert crawled.of(other)[0].outcome == "invalid"  # it got HTTP/1.1, and answered in HTTP/2
     assert len(street.log("modern")) == 31  # with robots.txt
     assert len(street.log("unregistered")) == 0
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import aiohttp
+from multidict import CIMultiDict, CIMultiDictProxy
 from playwright.async_api import Error as BrowserError
 from playwright.async_api import TimeoutError as BrowserTimeoutError
 from scrapy import Request
@@ -686,6 +687,13 @@ def refused_by_proxy() -> BaseException:
     return caused(DownloadConnectionRefusedError(str(cause)), cause)
 
 
+def unreadable() -> BaseException:
+    """What aiohttp's handler makes of an answer that is not HTTP."""
+    info = aiohttp.RequestInfo(URL(SITE), "GET", CIMultiDictProxy(CIMultiDict()), URL(SITE))
+    cause = aiohttp.ClientResponseError(info, (), status=400, message="Bad status line")
+    return caused(DownloadFailedError(str(cause)), cause)
+
+
 def named(package: str, name: str, message: str) -> BaseException:
     """An exception of a package that need not be installed."""
     made: type[Exception] = type(name, (Exception,), {"__module__": f"{package}.errors"})
@@ -749,6 +757,7 @@ FAILURES = [
     Failure(O.NETWORK, "data-loss", ResponseDataLossError()),
     Failure(O.NETWORK, "payload-cut-short", DownloadFailedError("Response payload is not completed: <x>")),
     Failure(O.INVALID, "unknown-exception", ValueError("Response payload is not completed")),
+    Failure(O.INVALID, "unreadable", unreadable()),
     Failure(O.NETWORK, "network", DownloadFailedError("Server disconnected")),
     Failure(O.NETWORK, "network", ConnectionResetError("reset by peer")),
     Failure(O.NETWORK, "network", OSError(113, "No route to host")),
