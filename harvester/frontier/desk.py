@@ -216,6 +216,7 @@ class _Entry(msgspec.Struct, array_like=True):
     history: list[tuple[int, str, str, str]] = []
     outcome: str = ""
     reason: str = ""
+    targets: list[str] = []
 
     def events(self) -> list[Event]:
         return [Event(at_ms / 1000, event, outcome, reason) for at_ms, event, outcome, reason in self.history]

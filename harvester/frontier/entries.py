@@ -56,6 +56,8 @@ class Again(NamedTuple):
     not_before: float = 0.0
     attempt: bool = True
     """Whether an attempt was spent. False for redirects."""
+    target: int | None = None
+    """The fingerprint of a redirect's target, which is fetched once. None: it may have been fetched before."""
 
 
 class Release(NamedTuple):

@@ -15,3 +15,8 @@ def entry_id(fingerprint: int, job: str = "", token: str = "") -> str:
     """Id of a request; with a token that of one that is queued whatever was seen."""
     number = f"{job}:{fingerprint}" if job else str(fingerprint)
     return f"{number}#{token}" if token else number
+
+
+def is_filtered(name: str) -> bool:
+    """Whether the request of that id was queued because it was not seen before."""
+    return "#" not in name.rpartition(":")[2]

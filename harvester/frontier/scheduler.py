@@ -30,6 +30,7 @@ from harvester.exceptions import HarvesterError
 from harvester.frontier.codec import UnserialisableRequestError, decode, encode
 from harvester.frontier.connection import RedisPatience, connect
 from harvester.frontier.entries import Again, Dead, Done, Operation, Push, Release, Stranded, Told
+from harvester.frontier.keys import is_filtered
 from harvester.frontier.leases import LEASE, NOT_BEFORE, PARKED, PROBE, WHY, Lease, WatchedErrback, fresh
 from harvester.frontier.store import Frontier
 from harvester.frontier.traffic import Traffic
@@ -193,7 +194,11 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         self._encoded[request] = encode(request, self.spider)
 
     def _successor(self, request: Request, lease: str) -> Again:
-        """The same work as another request: a retry says why in its meta, a redirect does not."""
+        """The same work as another request: a retry says why in its meta, a redirect does not.
+
+        A redirect is filtered as the request was. Middlewares send a filtered request again with dont_filter, of which
+        a later redirect of it knows nothing.
+        """
         if isinstance(request.errback, WatchedErrback):
             request.errback = request.errback.errback
         forget_answer(request)
@@ -201,7 +206,11 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         meta.pop(LEASE)
         meta.pop(PROBE, None)
         not_before = meta.pop(NOT_BEFORE, 0.0)
-        outcome, reason, attempt = meta.pop(WHY, ("redirected", "", False))
+        filtered = is_filtered(lease)
+        target = self._number(request) if filtered and WHY not in meta and not request.dont_filter else None
+        request.dont_filter = not filtered
+        came_from = meta.get("redirect_urls") or [""]
+        outcome, reason, attempt = meta.pop(WHY, ("redirected", came_from[-1] and f"by {came_from[-1]}", False))
         return Again(
             lease,
             encode(request, self.spider),
@@ -212,6 +221,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             reason,
             not_before,
             attempt,
+            target,
         )
 
     def _end_if_stranded(self, stranded: list[Stranded]) -> None:

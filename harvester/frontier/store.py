@@ -164,7 +164,8 @@ def _wire(operations: Sequence[Operation]) -> tuple[bytes, bytes]:
             payloads.append(op.payload)
             first, last = last + 1, last + len(op.payload)
             why = (op.outcome, _bounded(op.reason), _delay_ms(op.not_before), op.attempt)
-            rows.append(("again", op.id, first, last, op.url, op.site, op.priority, *why))
+            target = () if op.target is None else (str(op.target), op.target & LOW_BITS)
+            rows.append(("again", op.id, first, last, op.url, op.site, op.priority, *why, *target))
         elif isinstance(op, (Release, Told)):
             rows.append(("release" if isinstance(op, Release) else "told", op.id))
         else:

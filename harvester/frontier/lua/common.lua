@@ -1,11 +1,13 @@
 -- What all scripts of the frontier share; it is put in front of each. KEYS[1] is the prefix of all keys of a spider.
 --
--- An entry is {job, site, priority, seq, attempts, deliveries, token, url, queued at, history, outcome, reason}.
+-- An entry is {job, site, priority, seq, attempts, deliveries, token, url, queued at, history, outcome, reason, targets}.
+-- Outcome and reason are those of a dead letter; targets are the fingerprints to which it was redirected, each in the
+-- hash `targets` too (its id there -> the id of the entry).
 -- Where a request is follows from which set holds its id; its entry changes only when it is sent on its way again.
 
 local P = KEYS[1]
-local JOB, SITE, PRIORITY, SEQ, ATTEMPTS, DELIVERIES, TOKEN, URL, QUEUED, HISTORY, OUTCOME, REASON =
-    1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12
+local JOB, SITE, PRIORITY, SEQ, ATTEMPTS, DELIVERIES, TOKEN, URL, QUEUED, HISTORY, OUTCOME, REASON, TARGETS =
+    1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13
 local MOST_HISTORY = 10
 local MOST_PRIORITY = 4095
 local ARRIVALS = 2 ^ 40
@@ -23,7 +25,7 @@ end
 
 -- What is to be written is gathered in tables, and written by flush: a command for each member would cost the most.
 local entries = {} -- id -> entry, false when there is none
-local stored, bodies, removed = {}, {}, {}
+local stored, bodies, removed, left_targets = {}, {}, {}, {}
 local readied, waits, graves, unleased, held = {}, {}, {}, {}, {}
 local totals, by_job = {}, {}
 
@@ -50,7 +52,31 @@ local function store(id, entry)
     stored[id] = true
 end
 
+-- The id under which a request of that fingerprint is queued.
+local function id_of(job, fingerprint)
+    return job == '' and fingerprint or job .. ':' .. fingerprint
+end
+
+local function is_dead(entry)
+    return (entry[OUTCOME] or '') ~= ''
+end
+
+-- The entry is no dead letter (any more).
+local function absolve(entry)
+    local none = entry[TARGETS] and '' -- an array has no holes
+    entry[OUTCOME], entry[REASON] = none, none
+end
+
+local function leave_targets(entry)
+    for _, fingerprint in ipairs(entry[TARGETS] or {}) do
+        left_targets[#left_targets + 1] = id_of(entry[JOB], fingerprint)
+    end
+end
+
 local function remove(id)
+    if entries[id] then
+        leave_targets(entries[id])
+    end
     entries[id] = false
     stored[id], bodies[id] = nil, nil
     removed[#removed + 1] = id
@@ -123,12 +149,16 @@ local function load_shut()
     return shut
 end
 
+local function is_shut(site)
+    return load_shut()[site] ~= nil
+end
+
 local function make_ready(id, entry)
     local job, site = entry[JOB], line_of(entry)
     local key = job .. '\0' .. site
     local here = readied[key]
     if not here then
-        here = { job = job, site = site, parked = load_shut()[entry[SITE]] ~= nil }
+        here = { job = job, site = site, parked = is_shut(entry[SITE]) }
         readied[key] = here
     end
     local priority = math.max(-MOST_PRIORITY, math.min(MOST_PRIORITY, entry[PRIORITY]))
@@ -190,6 +220,7 @@ end
 local function flush()
     in_chunks('HDEL', P .. 'entries', removed)
     in_chunks('HDEL', P .. 'payloads', removed)
+    in_chunks('HDEL', P .. 'targets', left_targets)
     in_chunks('HSET', P .. 'entries', pairs_of(stored, function(id)
         return cmsgpack.pack(entries[id])
     end))
@@ -210,7 +241,8 @@ local function flush()
             enter(P .. 'jobs', members.job)
         end
     end
-    stored, bodies, removed, unleased, waits, graves, readied = {}, {}, {}, {}, {}, {}, {}
+    stored, bodies, removed, left_targets = {}, {}, {}, {}
+    unleased, waits, graves, readied = {}, {}, {}, {}
 end
 
 -- Job and line of each key of parked requests; only those of a site when one is given.
@@ -244,7 +276,7 @@ local function raise(id, entry)
     redis.call('ZREM', P .. 'dead', id)
     count(entry[JOB], 'dead', -1)
     count_all('dead:' .. entry[OUTCOME], -1)
-    entry[OUTCOME], entry[REASON] = nil, nil
+    absolve(entry)
     entry[ATTEMPTS], entry[DELIVERIES] = 0, 0
 end
 

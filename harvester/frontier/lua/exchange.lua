@@ -36,8 +36,9 @@ function apply.push(op)
     local before = load(id)
     if not before then
         count(job, 'queued', 1)
-    elseif before[OUTCOME] then
+    elseif is_dead(before) then
         raise(id, before)
+        leave_targets(before)
     else -- it is here still, though its fingerprint was forgotten
         duplicates = duplicates + 1
         return
@@ -77,7 +78,11 @@ function apply.skip(op)
     local entry = ended(id)
     if entry then
         remove(id)
-        redis.call('HSET', P .. 'skipped', id, cmsgpack.pack({ now, outcome, reason, entry[URL] }))
+        local said = cmsgpack.pack({ now, outcome, reason, entry[URL] })
+        redis.call('HSET', P .. 'skipped', id, said)
+        for _, fingerprint in ipairs(entry[TARGETS] or {}) do
+            redis.call('HSET', P .. 'skipped', id_of(entry[JOB], fingerprint), said)
+        end
         count(entry[JOB], 'skipped', 1)
         count_all('skipped:' .. outcome, 1)
     end
@@ -144,24 +149,115 @@ function apply.told(op)
     redis.call('ZREM', P .. 'untold', op[2])
 end
 
+-- Where redirects lead. The target of one is looked up among the seen and remembered. When another request was there
+-- before and ended well, this one is done; while that one is under way, it waits to see; when that one failed, it
+-- goes there itself: many pages that lead to one login page or one page of a refusal are no copies of it.
+local LEAST_LOOK, MOST_LOOK = 2000, 60000 -- how long until it looks again
+
+-- True when the target is the request's own, or nobody's: then it is its own from now on.
+local function owns(id, entry, fingerprint, low)
+    local target = id_of(entry[JOB], fingerprint)
+    if target == id then
+        return true
+    end
+    for _, known in ipairs(entry[TARGETS] or {}) do
+        if known == fingerprint then
+            return true
+        end
+    end
+    if not see(scope_of(entry[JOB]), fingerprint, low) then
+        return false
+    end
+    entry[HISTORY] = entry[HISTORY] or {}
+    entry[TARGETS] = entry[TARGETS] or {}
+    table.insert(entry[TARGETS], fingerprint)
+    absolve(entry)
+    redis.call('HSET', P .. 'targets', target, id)
+    return true
+end
+
+local function owner_of(target)
+    return load(target) and target or redis.call('HGET', P .. 'targets', target)
+end
+
+-- What becomes of a request that leads to what another asked for: 'done', 'looks' (later) or 'goes'.
+local function fate_of(id, entry, target)
+    local owner = owner_of(target)
+    local there = owner and load(owner)
+    if not there then
+        return redis.call('HEXISTS', P .. 'skipped', target) == 1 and 'goes' or 'done'
+    elseif is_dead(there) or is_shut(entry[SITE]) then
+        return 'goes'
+    end
+    for _ = 1, 10 do
+        local onwards = redis.call('HGET', P .. 'follows', owner)
+        owner = onwards and owner_of(onwards)
+        if not owner then
+            return 'looks'
+        elseif owner == id then
+            break
+        end
+    end
+    return 'goes' -- in a circle
+end
+
+local function end_redirected(id, entry)
+    remove(id)
+    duplicates = duplicates + 1
+    count(entry[JOB], 'done', 1)
+    count_all('done:redirected', 1)
+end
+
 function apply.again(op)
-    local _, id, first, last, url, site, priority, outcome, reason, delay, attempt = unpack(op)
+    local _, id, first, last, url, site, priority, outcome, reason, delay, attempt, fingerprint, low = unpack(op)
     local entry = ended(id)
-    if entry then
-        entry[SITE], entry[PRIORITY], entry[URL] = site, priority, url
-        if attempt then
-            entry[ATTEMPTS] = entry[ATTEMPTS] + 1
-            count_all('retried', 1)
+    if not entry then
+        return
+    end
+    entry[SITE], entry[PRIORITY], entry[URL] = site, priority, url
+    if fingerprint and not owns(id, entry, fingerprint, low) then
+        local target = id_of(entry[JOB], fingerprint)
+        local fate = fate_of(id, entry, target)
+        if fate == 'done' then
+            end_redirected(id, entry)
+            return
+        elseif fate == 'looks' then
+            redis.call('HSET', P .. 'follows', id, target)
+            delay = math.max(delay, LEAST_LOOK)
         end
-        local history = entry[HISTORY] or {}
-        local event = history[#history]
-        local waits_on = event and event[2] == 'redirect' and event[3] == outcome and event[4] == reason
-        if attempt or not waits_on then
-            remember(entry, attempt and 'retry' or 'redirect', outcome, reason)
-        end
-        store(id, entry)
-        bodies[id] = string.sub(payloads, first, last)
-        place(id, entry, delay)
+    end
+    if attempt then
+        entry[ATTEMPTS] = entry[ATTEMPTS] + 1
+        count_all('retried', 1)
+    end
+    local history = entry[HISTORY] or {}
+    local event = history[#history]
+    local waits_on = event and event[2] == 'redirect' and event[3] == outcome and event[4] == reason
+    if attempt or not waits_on then
+        remember(entry, attempt and 'retry' or 'redirect', outcome, reason)
+    end
+    store(id, entry)
+    bodies[id] = string.sub(payloads, first, last)
+    place(id, entry, delay)
+end
+
+-- The time of a request that waited has come.
+local function come_due(id, entry, target)
+    local fate = target and fate_of(id, entry, target)
+    count(entry[JOB], 'waiting', -1)
+    if fate == 'looks' then
+        local history = entry[HISTORY]
+        local since = now - history[#history][1]
+        place(id, entry, math.max(LEAST_LOOK, math.min(MOST_LOOK, since)))
+        return
+    end
+    if target then
+        redis.call('HDEL', P .. 'follows', id)
+    end
+    if fate == 'done' then
+        end_redirected(id, entry)
+    else
+        make_ready(id, entry)
     end
 end
 
@@ -382,22 +478,22 @@ end
 for _, op in ipairs(operations) do
     apply[op[1]](op)
 end
-count_all('duplicates', duplicates)
 count_all('exchanges', 1)
 
 local due = redis.call('ZRANGEBYSCORE', P .. 'waiting', '-inf', now, 'LIMIT', 0, MOST_DUE)
 preload(due)
-for _, id in ipairs(due) do
-    make_ready(id, entries[id])
-    count(entries[id][JOB], 'waiting', -1)
-end
 in_chunks('ZREM', P .. 'waiting', due)
+local followed = #due > 0 and redis.call('HMGET', P .. 'follows', unpack(due))
+for i, id in ipairs(due) do
+    come_due(id, entries[id], followed[i])
+end
 flush()
 
 local leased, found = {}, ''
 if wanted > 0 then
     leased, found = lease()
 end
+count_all('duplicates', duplicates)
 redis.call('HSET', P .. 'counts', 'number', number, 'seq', seq, 'beat', now, 'since', steady_since)
 save_breakers()
 finish()

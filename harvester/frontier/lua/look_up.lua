@@ -4,6 +4,11 @@
 
 local id, job, fingerprint, number = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local packed = redis.call('HGET', P .. 'entries', id)
+if not packed then -- perhaps another was redirected to it
+    local owner = redis.call('HGET', P .. 'targets', id)
+    packed = owner and redis.call('HGET', P .. 'entries', owner)
+    id = packed and owner or id
+end
 if packed then
     local entry = cmsgpack.unpack(packed)
     for _, set in ipairs({ 'dead', 'waiting' }) do
