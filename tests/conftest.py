@@ -1,7 +1,6 @@
 """Fixtures that all rooms share: real servers, a database for each test, an environment without surprises."""
 
 import os
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,6 +18,7 @@ from harvester.config import Config, load_config
 from harvester.services.servers import SERVERS
 from harvester.services.state import State, running_in
 from harvester.sites import load_sites
+from tests import ports
 
 Config.model_config["env_file"] = None
 for _name in list(os.environ):
@@ -97,6 +97,4 @@ def config(tmp_path: Path, mongodb: Database[dict[str, Any]], mongodb_uri: str) 
 @pytest.fixture
 def free_port() -> int:
     """A loopback port on which nothing listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    return ports.free_port()

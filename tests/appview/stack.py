@@ -14,7 +14,6 @@ import platform
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -24,6 +23,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+from tests.ports import free_port
 
 HERE = Path(__file__).resolve().parent
 PROJECT = HERE.parents[1]
@@ -268,14 +269,6 @@ def stop(process: subprocess.Popen[bytes], request: signal.Signals | None = None
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-
-
-def free_port() -> int:
-    """A port of loopback that nobody listens on at the moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def say(message: str) -> None:

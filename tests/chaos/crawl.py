@@ -17,7 +17,8 @@ from tests.chaos.killing import Killed, Killing, Plan, Servers
 from tests.chaos.records import Document, TreeItem, documents
 from tests.chaos.servers import Valkey
 from tests.chaos.workers import Worker, Workers
-from tests.crash.mongod import Mongod, free_port
+from tests.crash.mongod import Mongod
+from tests.ports import free_port
 from tests.sandbox.tree import Tree
 from tests.sandbox.tree_process import TreeSite
 

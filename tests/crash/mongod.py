@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import time
 from pathlib import Path
@@ -65,10 +64,3 @@ class Mongod:
 
     def client(self) -> MongoClient[dict[str, Any]]:
         return MongoClient(self.uri, tz_aware=True)
-
-
-def free_port() -> int:
-    """A loopback port on which nothing listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -11,8 +11,9 @@ import pytest
 
 from tests.bad_input.command import Answer
 from tests.crash.harvest import Harvest, documents, fates, stored
-from tests.crash.mongod import Mongod, free_port
+from tests.crash.mongod import Mongod
 from tests.crash.nothing_lost import differences
+from tests.ports import free_port
 from tests.sandbox.process import Sandbox
 
 pytestmark = pytest.mark.timeout(600)

@@ -1,7 +1,6 @@
 """One Scrapyd for all tests of this folder, a site, and the database of the jobs' records."""
 
 import os
-import socket
 import subprocess
 import sys
 import sysconfig
@@ -17,6 +16,7 @@ from pymongo.database import Database
 
 from harvester.egg import SOURCES
 from tests.deploy.scrapyd import PASSWORD, USER, Scrapyd
+from tests.ports import free_port
 from tests.sandbox.process import ROOT, Sandbox
 
 Records = Database[dict[str, Any]]
@@ -74,10 +74,7 @@ def variables(
 @pytest.fixture(scope="package")
 def empty_scrapyd(tmp_path_factory: pytest.TempPathFactory, variables: dict[str, str]) -> Iterator[Scrapyd]:
     """A Scrapyd to which nothing is deployed before the tests do so."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
-    scrapyd = Scrapyd(tmp_path_factory.mktemp("scrapyd"), port, variables)
+    scrapyd = Scrapyd(tmp_path_factory.mktemp("scrapyd"), free_port(), variables)
     scrapyd.start()
     yield scrapyd
     scrapyd.stop()

@@ -11,12 +11,13 @@ from pathlib import Path
 
 from harvester.services.binaries import find_binary
 from harvester.services.servers import Redis
+from tests.ports import free_port
 
 
 @contextlib.contextmanager
 def valkey(folder: Path, *options: str, port: int = 0, sentinel: bool = False) -> Iterator[int]:
     """Port of a server that runs meanwhile. Options as on its command line, without the port."""
-    port = port or free_ports(1)[0]
+    port = port or free_port()
     command = [find_binary(Redis())]
     if sentinel:
         (folder / "sentinel.conf").write_text("")
@@ -70,15 +71,3 @@ def _await_port(port: int, process: subprocess.Popen[bytes]) -> None:
             return
         time.sleep(0.02)
     raise AssertionError(f"nothing listens on port {port}")
-
-
-def free_ports(count: int, below: int = 65_536) -> list[int]:
-    """Ports on which nothing listens. A cluster node needs one that has another 10,000 above it."""
-    ports: list[int] = []
-    while len(ports) < count:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = int(probe.getsockname()[1])
-        if port < below and port not in ports:
-            ports.append(port)
-    return ports

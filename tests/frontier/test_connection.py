@@ -23,7 +23,8 @@ from harvester.frontier.entries import Done
 from harvester.frontier.store import Frontier
 from harvester.mongodb import MongoPatience
 from tests.frontier.pushes import push
-from tests.frontier.servers import free_ports, tls_in_front, valkey
+from tests.frontier.servers import tls_in_front, valkey
+from tests.ports import free_port
 
 
 def _config(url: str) -> Config:
@@ -92,7 +93,7 @@ async def test_tls_works_and_a_certificate_that_nobody_signed_is_refused(tmp_pat
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[int]:
     """Port of a cluster's only node, which has all slots."""
-    (port,) = free_ports(1, below=50_000)
+    port = free_port()
     with valkey(tmp_path, "--cluster-enabled", "yes", "--requirepass", "secret", port=port):
         with SyncRedis(port=port, password="secret") as redis:
             redis.execute_command("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
@@ -114,7 +115,7 @@ async def test_a_cluster_works_and_is_recognised(cluster: int) -> None:
 @pytest.fixture
 def watched(tmp_path: Path) -> Iterator[tuple[int, int, int]]:
     """Ports of a Sentinel, of the primary that it watches, and of its replica."""
-    (replica,) = free_ports(1)
+    replica = free_port()
     with (
         valkey(tmp_path) as primary,
         valkey(tmp_path, "--replicaof", "127.0.0.1", str(primary), port=replica),
@@ -132,7 +133,7 @@ def watched(tmp_path: Path) -> Iterator[tuple[int, int, int]]:
 
 async def test_a_server_behind_a_sentinel_works_also_after_a_failover(watched: tuple[int, int, int]) -> None:
     sentinel, primary, replica = watched
-    nobody = free_ports(1)[0]
+    nobody = free_port()
     url = f"redis+sentinel://127.0.0.1:{nobody},127.0.0.1:{sentinel}/crawl/0"
     await _assert_works(url)
     with pytest.raises(ServiceError, match=r"redis\+sentinel://"):
@@ -154,7 +155,7 @@ async def test_a_server_behind_a_sentinel_works_also_after_a_failover(watched: t
 
 
 async def test_a_worker_goes_on_when_redis_was_killed_and_is_started_again(tmp_path: Path) -> None:
-    (port,) = free_ports(1)
+    port = free_port()
     config, durable = _config(f"redis://127.0.0.1:{port}/0"), ("--appendonly", "yes")
     redis, crawler = connect(config), _crawler()
     frontier, patiently = Frontier(redis, "spider"), RedisPatience(crawler, config)

@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from harvester.config import Config
 from tests.images.samples import GOOD, REFUSED
 from tests.images.server import Site, serving
+from tests.ports import free_port
 
 
 class Run:
@@ -77,7 +77,7 @@ class Run:
 def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """A real S3 server; yields the variables that lead to it."""
     folder = tmp_path_factory.mktemp("s3")
-    port = _six_free_ports()
+    port = free_port(6)
     keys = {
         "AWS_ACCESS_KEY_ID": "tests",
         "AWS_SECRET_ACCESS_KEY": "tests-secret",
@@ -119,21 +119,6 @@ def _s3_client(variables: dict[str, str]) -> Iterator[Any]:
         yield client
     finally:
         client.close()
-
-
-def _six_free_ports() -> int:
-    """The first of some ports in a row that are free, as are those 10,000 above, which the server takes too."""
-    while True:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            first = probe.getsockname()[1] % 30_000 + 20_000
-        if all(_is_free(first + n) and _is_free(first + 10_000 + n) for n in range(6)):
-            return int(first)
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        return bool(probe.connect_ex(("127.0.0.1", port)))
 
 
 @pytest.fixture

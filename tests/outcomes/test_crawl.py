@@ -3,7 +3,6 @@
 import asyncio
 import gzip
 import json
-import socket
 import tracemalloc
 import zlib
 from pathlib import Path
@@ -21,6 +20,7 @@ from harvester.middlewares.outcome import OutcomeMiddleware
 from harvester.outcomes import POLICIES, Outcome, RequestFailed, Verdict
 from harvester.signals import outcome_told
 from tests.crawling import Answer, Crawled, Plan, Result, Site, crawl
+from tests.ports import free_port
 
 HTML = Answer(body=b"<!DOCTYPE html><html><body>Hello</body></html>", kind="text/html; charset=utf-8")
 
@@ -118,9 +118,7 @@ class Ran:
         answers["/bad"] = [Answer(418, b"")]
         self.busy = Site({"/always": [failure(429, "RateLimitExceeded")], "/now": [failure(429)] * 5 + [Answer()]})
         self.later, self.forbidding = HangsUpLater(), Forbidding()
-        with socket.socket() as nobody:
-            nobody.bind(("127.0.0.1", 0))
-            self.nobody = f"http://127.0.0.1:{nobody.getsockname()[1]}/x"
+        self.nobody = f"http://127.0.0.1:{free_port()}/x"
 
     async def run(self, folder: Path) -> None:
         async with self.site, self.busy, self.later, self.forbidding:

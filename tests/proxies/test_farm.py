@@ -4,7 +4,6 @@ One crawl of several sites: what one of them does to its proxies is nothing to a
 """
 
 import asyncio
-import socket
 from base64 import b64decode
 from collections import Counter
 from contextlib import AsyncExitStack
@@ -14,6 +13,7 @@ from uuid import uuid4
 import pytest
 
 from harvester.middlewares.identities import CHAIN
+from tests.ports import free_port
 from tests.proxies.crawl import Crawled, Plan, crawl
 from tests.proxies.farm import Answer, Asked, Proxy, Site, Streams, send
 from tests.proxies.setting import BLOCK, USER, USERS, WORD, entry, line, nothing_shown
@@ -121,11 +121,8 @@ class Ran:
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory, redis_url: str) -> Ran:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
     ran = Ran(tmp_path_factory.mktemp("farm"))
-    asyncio.run(ran.run(redis_url, port))
+    asyncio.run(ran.run(redis_url, free_port()))
     return ran
 
 

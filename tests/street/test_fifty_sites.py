@@ -13,7 +13,7 @@ from pymongo.database import Database
 
 from harvester.frontier.entries import DeadLetter, Status
 from tests.chaos.servers import Valkey
-from tests.crash.mongod import free_port
+from tests.ports import free_port
 from tests.sandbox.street_house import Seen
 from tests.sandbox.street_plan import HousePlan, whole_street
 from tests.sandbox.street_process import Street

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from tests.crash.mongod import free_port
 from tests.crawling import Answer, Crawled, Plan, Site, crawl, until
+from tests.ports import free_port
 from tests.throttle.workers import SETTINGS, Valkey, Workers, most_within, times
 
 AT_ONCE, PER_SECOND = 3, 20
