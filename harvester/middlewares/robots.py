@@ -156,22 +156,24 @@ class RobotsMiddleware:
                     return self._later(request, origin, max(PATIENCE_S, monotonic() - origin.asked_at))
                 asking.result()
                 await pause(self._crawler, 0.0)
-            elif origin.robots is not None:
+                if monotonic() < origin.until:
+                    break
+            if origin.robots is not None:
                 return None  # the last one that could be read counts meanwhile
-            elif origin.unpaid is not None:
+            if origin.unpaid is not None:
                 raise origin.unpaid.at(origin.retry_at - monotonic())
-            else:
-                assert origin.failure
-                waits = request.meta.get(_WAITS, 0) if leased else pauses
-                if waits >= (MOST_WAITS if leased else MOST_PAUSES):
-                    raise RequestFailed(origin.failure, waits + 1)
-                wait = max(0.0, origin.retry_at - monotonic())
-                if leased:
-                    again = self._later(request, origin, wait * random.uniform(1.0, 1.2))
-                    again.meta[_WAITS] = waits + 1
-                    return again
-                pauses += 1
-                await pause(self._crawler, wait)
+            assert origin.failure
+            # Each failure counts, also one after which it is time for the next by now.
+            waits = request.meta.get(_WAITS, 0) if leased else pauses
+            if waits >= (MOST_WAITS if leased else MOST_PAUSES):
+                raise RequestFailed(origin.failure, waits + 1)
+            wait = max(0.0, origin.retry_at - monotonic())
+            if leased:
+                again = self._later(request, origin, wait * random.uniform(1.0, 1.2))
+                again.meta[_WAITS] = waits + 1
+                return again
+            pauses += 1
+            await pause(self._crawler, wait)
         return None
 
     def _later(self, request: Request, origin: _Origin, seconds: float) -> Request:

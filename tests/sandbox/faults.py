@@ -270,8 +270,9 @@ async def _drip(fault: Fault, request: web.BaseRequest, answer: Answer) -> web.S
     await response.prepare(request)
     size = -(-len(answer.body) // fault.params.get("pieces", 10)) or 1
     for start in range(0, len(answer.body), size):
+        if start:  # and none after the last, for then the client goes on before the request is in the journal
+            await asyncio.sleep(fault.params.get("seconds", 0.2))
         await response.write(answer.body[start : start + size])
-        await asyncio.sleep(fault.params.get("seconds", 0.2))
     return response
 
 

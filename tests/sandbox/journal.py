@@ -39,12 +39,6 @@ class Journal:
         self.counts[f"{endpoint} {entry.status}"] += 1
         self.entries.append(entry)
 
-    def clear(self) -> None:
-        self.entries.clear()
-        self.counts.clear()
-        self.most_in_flight.clear()
-        self.total = 0
-
     def report(self, last: int | None = None) -> dict[str, Any]:
         entries = list(self.entries)
         return {

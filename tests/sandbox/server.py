@@ -96,7 +96,8 @@ class Site:
         if path.startswith("/_control/"):
             return await self._control(request, path)
         endpoint = endpoint_of(path)
-        began = self.journal.begin(endpoint)
+        journal = self.journal  # a request whose client has left may outlast it: it is none of the next one's
+        began = journal.begin(endpoint)
         status = 0
         try:
             response = await self._respond(request, raw, path, query)
@@ -104,7 +105,7 @@ class Site:
             return response
         finally:
             authorized = "authorization" in request.headers
-            self.journal.end(endpoint, Entry(began, request.method, raw, status, _actor(query), authorized))
+            journal.end(endpoint, Entry(began, request.method, raw, status, _actor(query), authorized))
 
     async def _respond(self, request: web.BaseRequest, raw: str, path: str, query: str) -> web.StreamResponse:
         fault = self.faults.pick(unquote(raw)) if self.faults.active else None
@@ -185,7 +186,7 @@ class Site:
             return [fault.report() for fault in self.faults.active]
         if name == "log":
             if request.method == "DELETE":
-                self.journal.clear()
+                self.journal = Journal(self.options.log_size)
             last = request.query.get("last")
             return self.journal.report(None if last is None else int(last)) | {
                 "faults": [fault.report() for fault in self.faults.active]
