@@ -1,12 +1,14 @@
-"""Addresses found in data: which of them may be asked without leading into a private network."""
+"""Which addresses can be asked at all, and which of them may be: none that leads into a private network."""
 
 import ipaddress
 import re
 import socket
 import unicodedata
+from collections.abc import Sequence
 from functools import lru_cache
 from urllib.parse import urlsplit
 
+from scrapy.exceptions import IgnoreRequest
 from yarl import URL
 
 from harvester.config import Config
@@ -18,7 +20,9 @@ MOST_SHOWN = 80
 _is_host = re.compile(r"[a-z0-9_.:-]+", re.IGNORECASE).fullmatch
 _has_odd_character = re.compile(r"[\s\\\x00-\x1f\x7f]").search
 _PRIVATE_SUFFIXES = (".localhost", ".local", ".localdomain", ".internal", ".home.arpa", ".intranet", ".lan")
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_NAT64 = (ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("64:ff9b:1::/48"))
+_COMPATIBLE = ipaddress.ip_network("::/96")
+_SITE_LOCAL = ipaddress.ip_network("fec0::/10")
 
 
 def host_of(url: str) -> str:
@@ -49,35 +53,67 @@ def fault_of(netloc: str) -> str | None:
     return None if _is_host(name) else f"the host name {name[:MOST_SHOWN]!r} holds a character that none can have"
 
 
-def refuse_private(url: str, config: Config) -> str | None:
-    """Why `url` must not be asked, or None when it may be.
-
-    Refused are schemes other than http and https, addresses that libraries read in different ways, and (unless
-    `allow_private_hosts`) this machine and private networks. A public name that resolves to a private address
-    is not seen here: nothing is looked up.
-    """
+def unusable(url: str) -> str | None:
+    """Why `url` is nothing that can be asked over http or https, or None when it can be."""
     if _has_odd_character(url):
         return "the address holds white space, a backslash or a control character"
     try:
         parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
     except ValueError as error:
-        return f"not an address: {error}"
+        return f"not an address: {error}"[: 2 * MOST_SHOWN]
     if parts.scheme not in ("http", "https"):
-        return f"only http and https are asked, not {parts.scheme or 'an address without a scheme'}"
+        return f"only http and https are asked, not {parts.scheme[:MOST_SHOWN] or 'an address without a scheme'}"
+    return fault_of(parts.netloc)
+
+
+def refuse_private(url: str, config: Config) -> str | None:
+    """Why `url` must not be asked, or None when it may be.
+
+    Refused are what is unusable, and (unless the settings permit it) this machine and private networks, as far as the
+    name tells. Where a public name leads is seen when a connection is made: see `permitted`.
+    """
+    if fault := unusable(url):
+        return fault
+    parts = urlsplit(url)
     # As resolvers do, so that full-width digits and ideographic full stops cannot hide an address.
-    host = unicodedata.normalize("NFKC", host or "").replace("。", ".").rstrip(".")
+    host = unicodedata.normalize("NFKC", parts.hostname or "").replace("。", ".").rstrip(".").lower()
+    port = parts.port or (443 if parts.scheme == "https" else 80)
     if not host:
         return "the address names no host"
-    if not config.allow_private_hosts and _is_private(host.lower()):
-        return f"{host} is this machine or in a private network (HARVESTER_ALLOW_PRIVATE_HOSTS permits it)"
-    return None
+    return _refusal(host, host) if _is_private(host) and not _is_own(host, port, config) else None
 
 
+def permitted(host: str, port: int, addresses: Sequence[str], config: Config) -> list[str]:
+    """The addresses of a host to which a connection may be made. Raises IgnoreRequest when none may be asked."""
+    if _is_own(host.rstrip(".").lower(), port, config):
+        return list(addresses)
+    public = [address for address in addresses if not _is_private(address)]
+    if addresses and not public:
+        raise IgnoreRequest(_refusal(host[:MOST_SHOWN], addresses[0]))
+    return public
+
+
+def _refusal(host: str, address: str) -> str:
+    where = host if host == address else f"{host} leads to {address}, which"
+    return f"{where} is this machine or in a private network (HARVESTER_PRIVATE_HOSTS permits a host)"
+
+
+def _is_own(host: str, port: int, config: Config) -> bool:
+    """Whether the settings say that a host may be in a private network."""
+    shown = f"[{host}]" if ":" in host else host
+    return config.allow_private_hosts or not {shown, f"{shown}:{port}"}.isdisjoint(_named(config.private_hosts))
+
+
+@lru_cache(maxsize=16)
+def _named(hosts: str) -> frozenset[str]:
+    return frozenset(host.strip().lower() for host in hosts.split(","))
+
+
+@lru_cache(maxsize=4096)
 def _is_private(host: str) -> bool:
     address = _literal(host)
     if address is not None:
-        return any(not a.is_global or a.is_multicast for a in (address, *_embedded(address)))
+        return any(not a.is_global or a.is_multicast or a in _SITE_LOCAL for a in (address, *_embedded(address)))
     if host.isascii() and not _is_host(host):
         return True  # percent-encoded or otherwise disguised
     return "." not in host or host.endswith(_PRIVATE_SUFFIXES)
@@ -100,6 +136,6 @@ def _embedded(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> list[ip
     if isinstance(address, ipaddress.IPv4Address):
         return []
     found = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
-    if address in _NAT64:
+    if address in _COMPATIBLE or any(address in network for network in _NAT64):
         found.append(ipaddress.IPv4Address(address.packed[-4:]))
     return [embedded for embedded in found if embedded is not None]

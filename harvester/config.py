@@ -26,6 +26,8 @@ _is_of_credentials = re.compile(rf"{PREFIX}SESSION_\w+_(?:USER|PASSWORD)").fullm
 """See sessions/credentials.py."""
 _is_of_kubernetes = re.compile(rf"{PREFIX}\w*_(?:SERVICE_HOST|SERVICE_PORT\w*|PORT(?:_\d+_(?:TCP|UDP)\w*)?)").fullmatch
 """It tells each container of each service, `harvester-redis` too."""
+_HOSTS = r"^\s*(?:[^\s,/@]+(?:\s*,\s*[^\s,/@]+)*)?\s*$"
+"""Names or addresses with or without a port, between commas."""
 TOLD = "_HARVESTER_TOLD"
 """A variable that is set for processes whose starter has warned of variables that are not read."""
 
@@ -75,7 +77,9 @@ class Config(BaseSettings):
     plc_url: str = Field("https://plc.directory", pattern=r"^https?://[^/\s]+")
     """The directory of did:plc documents."""
     allow_private_hosts: bool = False
-    """Whether addresses found in data may lead to this machine or a private network."""
+    """Whether any request may lead to this machine or a private network."""
+    private_hosts: str = Field("", pattern=_HOSTS)
+    """Hosts of your own that may be asked although they are there: `intranet.example,127.0.0.1:8080`."""
 
     # Proxies, for sites whose entry names them
     proxies_file: Path | None = None

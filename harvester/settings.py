@@ -42,7 +42,11 @@ REDIRECT_MAX_TIMES = 5  # default 20
 TWISTED_REACTOR = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
 ASYNCIO_EVENT_LOOP = None if sys.platform == "win32" else "uvloop.Loop"  # default None: slower
 _HANDLER = "harvester.download.handler.DispatchingHandler"
-DOWNLOAD_HANDLERS = {"http": _HANDLER, "https": _HANDLER}  # default: Twisted's, at about twice the CPU of aiohttp's
+DOWNLOAD_HANDLERS = {
+    "http": _HANDLER,  # default: Twisted's, at about twice the CPU of aiohttp's
+    "https": _HANDLER,
+    **dict.fromkeys(("data", "file", "ftp", "s3")),  # default: read, for whatever page leads to them
+}
 HTTPX_HTTP2_ENABLED = True  # default False; the handler of sites that want HTTP/2
 CONCURRENT_ITEMS = 2  # default 100: tasks started for every response; records travel in batches
 WARN_ON_GENERATOR_RETURN_VALUE = False  # default True: reads a callback's source again for every answer

@@ -24,6 +24,7 @@ Config.model_config["env_file"] = None
 for _name in list(os.environ):
     if _name.startswith("HARVESTER_") or _name in ("MONGODB_URI", "REDIS_URL"):
         del os.environ[_name]  # here, not in a fixture: harvester.settings reads them when it is imported
+os.environ["HARVESTER_ALLOW_PRIVATE_HOSTS"] = "true"  # the servers of the tests are on loopback
 
 
 @pytest.fixture(autouse=True)

@@ -8,6 +8,7 @@ import asyncio
 import importlib
 import json
 import os
+import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -23,6 +24,7 @@ from scrapy.http import Response
 from scrapy.settings import Settings
 from twisted.python.failure import Failure
 
+from harvester.download import dns
 from harvester.outcomes import verdict_of
 from tests.sandbox.process import ROOT
 
@@ -122,6 +124,8 @@ class Plan(msgspec.Struct):
     settings: dict[str, Any] = {}
     patches: dict[str, Any] = {}
     """Module and constant (`harvester.middlewares.throttle.WINDOW_S`) -> its value."""
+    names: dict[str, str] = {}
+    """Host names of the test's own -> the address they have. Of others, the system is asked."""
 
 
 class Result(msgspec.Struct):
@@ -151,6 +155,7 @@ async def start(plan: Plan, folder: Path, **variables: str) -> asyncio.subproces
     """A crawl under way, with HARVESTER_* variables."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("HARVESTER_")}
     environment = own | {"PYTHONPATH": str(ROOT), "SCRAPY_SETTINGS_MODULE": "harvester.settings"}
+    environment |= {"HARVESTER_ALLOW_PRIVATE_HOSTS": "true"}
     environment |= {f"HARVESTER_{name.upper()}": value for name, value in variables.items()}
     command = [sys.executable, "-m", "tests.crawling", msgspec.json.encode(plan).decode()]
     pipe = asyncio.subprocess.PIPE
@@ -206,12 +211,23 @@ class Asker(Spider):
         self.results.append(Result(url, 0, type(error).__name__, outcome, tries, str(error)))
 
 
+def know(names: Mapping[str, str]) -> None:
+    """Has these names looked up as the test says."""
+    ask_system = dns.ask_system
+
+    def look_up(host: str, family: socket.AddressFamily) -> list[dns.Address]:
+        return [(socket.AF_INET, names[host])] if host in names else ask_system(host, family)
+
+    dns.ask_system = look_up
+
+
 def main() -> None:
     plan = msgspec.json.decode(sys.argv[1], type=Plan)
     for name, value in plan.patches.items():
         module, _, constant = name.rpartition(".")
         assert hasattr(importlib.import_module(module), constant)
         setattr(importlib.import_module(module), constant, value)
+    know(plan.names)
     settings = Settings()
     settings.setmodule("harvester.settings")
     settings.setdict({"ITEM_PIPELINES": {}, "SPIDER_MIDDLEWARES": {}, "LOG_LEVEL": "DEBUG"} | plan.settings, "cmdline")

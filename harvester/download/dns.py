@@ -8,8 +8,10 @@ from functools import partial
 from threading import Thread
 from time import monotonic
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from aiohttp.abc import AbstractResolver, ResolveResult
+from scrapy.crawler import Crawler
 from scrapy.statscollectors import StatsCollector
 
 KNOWN_S = 60.0
@@ -59,16 +61,23 @@ _Hear = Callable[[list[Address], Exception | None], _Known]
 
 
 class CachingResolver(AbstractResolver):
-    """aiohttp's resolver of one download handler."""
+    """aiohttp's resolver of a crawl."""
 
-    def __init__(self, stats: StatsCollector, look_up: LookUp = ask_system) -> None:
+    def __init__(self, stats: StatsCollector, look_up: LookUp | None = None) -> None:
         self._stats = stats
-        self._look_up = look_up
+        self._look_up = look_up or ask_system
         self._known: dict[_Key, _Known] = {}
         self._awaited: dict[_Key, asyncio.Task[_Known]] = {}
         self._places = asyncio.Semaphore(AT_ONCE)
         self._slow: set[_Key] = set()
         """Look-ups that gave their place to others. Some are awaited by nobody any more."""
+
+    @classmethod
+    def of(cls, crawler: Crawler) -> "CachingResolver":
+        """The one of a crawl."""
+        if crawler not in _resolvers:
+            _resolvers[crawler] = cls(crawler.stats)
+        return _resolvers[crawler]
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
@@ -128,6 +137,9 @@ class CachingResolver(AbstractResolver):
         while len(self._known) > MOST_NAMES:
             del self._known[next(iter(self._known))]
         return known
+
+
+_resolvers: WeakKeyDictionary[Crawler, CachingResolver] = WeakKeyDictionary()
 
 
 def _failed(number: int | None, said: str) -> _Known:

@@ -1,35 +1,48 @@
 """The download handler of nearly all requests: Scrapy's on aiohttp, which looks up names and reads heads as we do."""
 
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
 from aiohttp import ClientResponse, TCPConnector
+from aiohttp.abc import ResolveResult
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.http_exceptions import LineTooLong
+from aiohttp.tracing import Trace
 from scrapy import Request
-from scrapy.core.downloader.handlers._aiohttp import AiohttpDownloadHandler
+from scrapy.core.downloader.handlers._aiohttp import AiohttpDownloadHandler, _ClientResponse
 from scrapy.crawler import Crawler
 from scrapy.http import Headers
 
+from harvester.addresses import permitted
+from harvester.config import load_config
 from harvester.download.dns import CachingResolver
 from harvester.download.head import MOST_HEAD, end_of_head, normalized, status_of
 
 MOST_HEADERS = 10_000
 """Lines of a head; its size is bounded too."""
 
+_to_proxy: ContextVar[bool] = ContextVar("_to_proxy")
+"""Whether the request that is being sent goes through a proxy: then it is the proxy that is looked up."""
+
 
 class Http1DownloadHandler(AiohttpDownloadHandler):
-    """Speaks HTTP/1.1, through a proxy when the request names one."""
+    """Speaks HTTP/1.1, through a proxy when the request names one. Connects to no private address unless permitted."""
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
+        self._config = load_config()
         connector = self._session.connector
         assert isinstance(connector, TCPConnector)
-        connector._resolver = CachingResolver(crawler.stats)  # Scrapy's handler takes no resolver
+        connector._resolver = CachingResolver.of(crawler)  # Scrapy's handler takes no resolver
         connector._use_dns_cache = False  # aiohttp's, of ten seconds, that knows of no failures
         connector._factory = partial(LenientResponseHandler, loop=connector._loop)  # type: ignore[assignment]
         self._session._max_line_size = self._session._max_field_size = MOST_HEAD
         self._session._max_headers = MOST_HEADERS
+        self._resolve = connector._resolve_host
+        connector._resolve_host = self._resolve_permitted  # type: ignore[method-assign]  # literal addresses, too
 
     @staticmethod
     def _extract_headers(response: ClientResponse) -> Headers:
@@ -39,6 +52,22 @@ class Http1DownloadHandler(AiohttpDownloadHandler):
     @staticmethod
     def _request_headers(request: Request) -> Headers:
         return sendable(AiohttpDownloadHandler._request_headers(request))
+
+    @asynccontextmanager
+    async def _make_request(self, request: Request, timeout: float) -> AsyncIterator[_ClientResponse]:
+        _to_proxy.set(bool(request.meta.get("proxy")))
+        async with super()._make_request(request, timeout) as response:
+            yield response
+
+    async def _resolve_permitted(
+        self, host: str, port: int, traces: Sequence[Trace] | None = None
+    ) -> list[ResolveResult]:
+        """What aiohttp connects to: exactly these addresses, so that a name cannot change its mind in between."""
+        found = await self._resolve(host, port, traces=traces)
+        if _to_proxy.get():
+            return found  # the user's own
+        good = permitted(host, port, [each["host"] for each in found], self._config)
+        return [each for each in found if each["host"] in good]
 
 
 def sendable(headers: Headers) -> Headers:

@@ -5,11 +5,20 @@ HTTP/1.1 only, and has failures of its own; this one fails with the same excepti
 """
 
 import logging
+import socket
+from collections.abc import Iterable
 from typing import Any
 
+import httpx2
+from httpcore2 import AnyIOBackend, AsyncNetworkBackend, AsyncNetworkStream, ConnectError, ConnectTimeout
 from scrapy import Request
 from scrapy.core.downloader.handlers._httpx import HttpxDownloadHandler
+from scrapy.crawler import Crawler
 from scrapy.http import Headers
+
+from harvester.addresses import permitted
+from harvester.config import Config, load_config
+from harvester.download.dns import CachingResolver
 
 for _name in ("httpx2", "httpcore2", "hpack"):
     logging.getLogger(_name).setLevel(logging.WARNING)  # below it, every request with its headers
@@ -17,6 +26,17 @@ for _name in ("httpx2", "httpcore2", "hpack"):
 
 class Http2DownloadHandler(HttpxDownloadHandler):
     """Speaks HTTP/2 with servers that do, over TLS; else HTTP/1.1. Reads HTTPX_HTTP2_ENABLED."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._backend = PermittedBackend(CachingResolver.of(crawler), load_config())
+        super().__init__(crawler)
+
+    def _make_client(self, proxy_url: str | None = None) -> httpx2.AsyncClient:
+        client = super()._make_client(proxy_url)
+        if proxy_url is None:  # else it connects to the proxy, which is the user's own
+            transport: Any = client._transport
+            transport._pool._network_backend = self._backend  # httpx2 takes no backend
+        return client
 
     @staticmethod
     def _extract_headers(response: Any) -> Headers:
@@ -26,6 +46,38 @@ class Http2DownloadHandler(HttpxDownloadHandler):
     @staticmethod
     def _request_headers(request: Request) -> Headers:
         return _HeadersOfBytes(HttpxDownloadHandler._request_headers(request))
+
+
+class PermittedBackend(AsyncNetworkBackend):
+    """Looks names up as all other requests do, and connects to no private address unless permitted."""
+
+    def __init__(self, resolver: CachingResolver, config: Config) -> None:
+        self._resolver = resolver
+        self._config = config
+        self._backend = AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> AsyncNetworkStream:
+        try:
+            found = await self._resolver.resolve(host, port, socket.AF_UNSPEC)
+        except OSError as error:
+            raise ConnectError(str(error)) from error
+        failure: Exception = ConnectError(f"{host} has no address")
+        for address in permitted(host, port, [each["host"] for each in found], self._config):
+            try:
+                return await self._backend.connect_tcp(address, port, timeout, local_address, socket_options)
+            except (ConnectError, ConnectTimeout) as error:
+                failure = error
+        raise failure
+
+    async def sleep(self, seconds: float) -> None:
+        await self._backend.sleep(seconds)
 
 
 class _HeadersOfBytes(Headers):

@@ -58,6 +58,8 @@ DONT_OBEY = "dont_obey_robotstxt"
 _WAITS = "harvester_robots_waits"
 _UNREADABLE = {407: Outcome.PROXY, 408: Outcome.TIMEOUT, 429: Outcome.RATE_LIMITED}
 """Statuses below 500 that do not say that there are no rules."""
+_FINAL = (Outcome.POLICY_DENIED,)
+"""Waiting helps none of these: the host is in a private network, and nothing is asked of it."""
 
 
 def site_file(origin: str, path: str) -> Request:
@@ -165,7 +167,7 @@ class RobotsMiddleware:
             assert origin.failure
             # Each failure counts, also one after which it is time for the next by now.
             waits = request.meta.get(_WAITS, 0) if leased else pauses
-            if waits >= (MOST_WAITS if leased else MOST_PAUSES):
+            if origin.failure.outcome in _FINAL or waits >= (MOST_WAITS if leased else MOST_PAUSES):
                 raise RequestFailed(origin.failure, waits + 1)
             wait = max(0.0, origin.retry_at - monotonic())
             if leased:

@@ -84,9 +84,7 @@ class SitemapSpider(HarvesterSpider, ABC):
 
     def _sitemap(self, entry: Entry, site: str, level: int) -> Request | None:
         """It may lie on another host, as those of many sites do, but not in a private network."""
-        is_elsewhere = load_sites().of(entry.url).name != site
-        refused = is_elsewhere and refuse_private(entry.url, self.config)
-        if level > MOST_LEVELS or refused or not is_address(entry.url):
+        if level > MOST_LEVELS or refuse_private(entry.url, self.config) or not is_address(entry.url):
             self.crawler.stats.inc_value("harvester/sitemaps/elsewhere")
             return None
         most = self.settings.getint("DOWNLOAD_MAXSIZE")

@@ -112,6 +112,7 @@ class Told(NamedTuple):
 def harvest(kinds: Mapping[str, Kind], history: str, private: str, place: Place, site: Sandbox) -> Told:
     """One crawl with all these kinds and a good account, and once more without them."""
     place.variables["HARVESTER_ALLOW_PRIVATE_HOSTS"] = private
+    place.variables["HARVESTER_PRIVATE_HOSTS"] = site.url.removeprefix("http://")
     faults = [
         site.fault(kind.fault, f"{kind.call}.*{site.did(kind.account)}", **kind.wishes) for kind in kinds.values()
     ]

@@ -153,9 +153,12 @@ class Private(NamedTuple):
 
 def private_server(place: Place, site: Sandbox) -> Private:
     """The DID documents of the site lead to 127.0.0.1."""
+    service = site.url.replace("127.0.0.1", "localhost")  # the user's own
     place.variables["HARVESTER_ALLOW_PRIVATE_HOSTS"] = "false"
+    place.variables["HARVESTER_PRIVATE_HOSTS"] = service.removeprefix("http://")
+    place.variables["HARVESTER_PLC_URL"] = service
     did, began = site.did(30), time.time()
-    answer = place.crawl(site, seeds=did)
+    answer = place.crawl(site, seeds=did, service=service)
     asked = [entry["path"] for entry in site.log()["requests"] if entry["actor"] == did and entry["time"] >= began]
     return Private(answer, place.posts_of(did), asked)
 

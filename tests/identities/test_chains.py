@@ -34,6 +34,7 @@ class Chains:
         self._county = county
         self._folder = folder
         own = {name: value for name, value in os.environ.items() if not name.startswith("HARVESTER_")}
+        own["HARVESTER_ALLOW_PRIVATE_HOSTS"] = "true"
         self._environment = own | {"PYTHONPATH": str(ROOT), "SCRAPY_SETTINGS_MODULE": "tests.identities.settings"}
         self._environment |= {"REDIS_URL": redis_url, "HARVESTER_LEASE_SECONDS": "2", "HARVESTER_MIN_RECORDS": "0"}
         self._environment |= {f"HARVESTER_{name.upper()}": value for name, value in variables.items()}

@@ -1,4 +1,4 @@
-"""Which addresses found in data may be asked."""
+"""Which addresses may be asked."""
 
 import pytest
 from scrapy import Request
@@ -43,12 +43,20 @@ PRIVATE = [
     "http://[fd00::1]/a",
     "http://[::ffff:127.0.0.1]/a",
     "http://[64:ff9b::7f00:1]/a",
+    "http://[64:ff9b:1::7f00:1]/a",
+    "http://[::7f00:1]/a",
+    "http://[2001:0:4136:e378:8000:63bf:3fff:fdd2]/a",
+    "http://[fec0::1]/a",
+    "http://127.0.0.1./a",
+    "http://0x7f.1/a",
+    "http://ann@127.0.0.1/a",
+    "http://example.org@127.0.0.1/a",
     "http://[2002:7f00:1::]/a",
     "http://１２７.０.０.１/a",
     "http://127。0。0。1/a",
-    "http://%31%32%37.0.0.1/a",
 ]
 UNUSABLE = [
+    "http://%31%32%37.0.0.1/a",
     "",
     "ftp://example.com/a",
     "file:///etc/passwd",
@@ -72,7 +80,7 @@ def test_public_addresses_may_be_asked(url: str) -> None:
 
 @pytest.mark.parametrize("url", PRIVATE)
 def test_private_addresses_are_refused_in_every_spelling(url: str) -> None:
-    assert "HARVESTER_ALLOW_PRIVATE_HOSTS" in (refuse_private(url, STRICT) or "")
+    assert "HARVESTER_PRIVATE_HOSTS" in (refuse_private(url, STRICT) or "")
 
 
 @pytest.mark.parametrize("url", PRIVATE)
@@ -86,14 +94,12 @@ def test_what_is_no_web_address_is_refused_always(url: str, config: Config) -> N
     assert refuse_private(url, config)
 
 
-def test_a_redirect_of_a_picture_to_a_private_address_is_refused() -> None:
-    middleware = AddressMiddleware(STRICT)
-    picture = Request("https://example.com/a.jpg", meta={"harvester_media": True})
+@pytest.mark.parametrize("url", ["http://127.0.0.1:2583/", "http://[::1]:80/", "http://db.intranet.example.lan/x"])
+def test_a_host_that_the_settings_name_may_be_asked_and_its_neighbours_may_not(url: str) -> None:
+    own = Config(allow_private_hosts=False, private_hosts="127.0.0.1:2583, [::1], DB.intranet.example.lan")
+    middleware = AddressMiddleware(own)
 
-    middleware.process_request(picture)
-    with pytest.raises(IgnoreRequest, match="private"):
-        middleware.process_request(picture.replace(url="http://169.254.169.254/"))
-
-
-def test_requests_that_are_not_for_pictures_are_let_alone() -> None:
-    AddressMiddleware(STRICT).process_request(Request("http://127.0.0.1:2583/xrpc/x"))
+    middleware.process_request(Request(url))
+    for neighbour in ("http://127.0.0.1:2584/", "http://127.0.0.2:2583/", "http://[::2]/", "http://lan/"):
+        with pytest.raises(IgnoreRequest, match="private"):
+            middleware.process_request(Request(neighbour))

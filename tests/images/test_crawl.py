@@ -153,9 +153,10 @@ def test_no_address_of_a_record_leads_out_of_its_accounts_folder(
 
 
 def test_private_hosts_are_not_asked_for_pictures(crawl: Crawl, site: Site) -> None:
+    port = site.server_address[1]
     run = crawl(
-        [[post("bafy1", f"{site.origin}/plain.jpg"), post("bafy2", "http://localhost/a.jpg")]],
-        {"HARVESTER_ALLOW_PRIVATE_HOSTS": "false"},
+        [[post("bafy1", f"http://localhost:{port}/plain.jpg"), post("bafy2", "http://localhost/a.jpg")]],
+        {"HARVESTER_ALLOW_PRIVATE_HOSTS": "false", "HARVESTER_PRIVATE_HOSTS": f"127.0.0.1:{port}"},  # for the page
     ).end()
 
     assert run.images == {"failed/address_refused": 2}

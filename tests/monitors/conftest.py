@@ -76,6 +76,7 @@ class Toy:
         own = {name: value for name, value in os.environ.items() if not name.startswith("HARVESTER_")}
         self.environment = {
             **own,
+            "HARVESTER_ALLOW_PRIVATE_HOSTS": "true",
             "HARVESTER_MONGODB_URI": config.mongodb_uri.get_secret_value(),
             "HARVESTER_DATABASE": config.database,
             "HARVESTER_DATA_DIR": str(config.data_dir),

@@ -76,6 +76,7 @@ class Ran:
             ]
             self._register(folder)
             own = {name: value for name, value in os.environ.items() if not name.startswith("HARVESTER_")}
+            own["HARVESTER_ALLOW_PRIVATE_HOSTS"] = "true"
             environment = own | {
                 "PYTHONPATH": str(ROOT),
                 "SCRAPY_SETTINGS_MODULE": "harvester.settings",
