@@ -60,6 +60,15 @@ class NavigationError(FetchError):
     """A browser did not come to the page, or could not do a step on it. Raised by rooms of harvester.browser."""
 
 
+class LocalFault(FetchError):
+    """This machine could not ask. Raised by the download handler; the outcome is then local, and counts for nothing."""
+
+    def __init__(self, reason: str, *, counts: bool = False) -> None:
+        super().__init__(reason)
+        self.counts = counts
+        """Whether it counts for the request: the machine is well for others, so that it must not wait for ever."""
+
+
 class BrowserLost(HarvesterError):
     """The browser ended under a page, which is to be rendered by the next one. Raised by harvester.browser."""
 

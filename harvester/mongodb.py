@@ -12,6 +12,7 @@ from pymongo.errors import BulkWriteError, ConnectionFailure, OperationFailure, 
 
 from harvester import services
 from harvester.config import Config
+from harvester.download.descriptors import SMALL, allowed
 from harvester.exceptions import ServiceError, StorageError, UsageError
 from harvester.patience import Patience
 
@@ -22,6 +23,8 @@ OPTIONS: dict[str, Any] = {
     "appname": "harvester",
 }
 """Journalled: without waiting for the journal a killed server was seen to lose confirmed writes."""
+FEW_CONNECTIONS = 8
+"""Of a process that may open few files."""
 _REFUSED = (13, 18)
 """Unauthorized, AuthenticationFailed."""
 _UNKNOWN_TO_A_STANDALONE = 20
@@ -34,8 +37,9 @@ _REMEDY = "Check HARVESTER_MONGODB_URI and that the server runs, or unset it: ha
 
 def connect(config: Config) -> AsyncDatabase[dict[str, Any]]:
     """The database, for use on an event loop. Starts the private server when none is configured."""
+    options = OPTIONS | {"maxPoolSize": FEW_CONNECTIONS} if allowed() < SMALL else OPTIONS
     with _address_is_checked():
-        client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(services.mongodb_uri(config), **OPTIONS)
+        client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(services.mongodb_uri(config), **options)
     return client[config.database]
 
 

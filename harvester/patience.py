@@ -41,6 +41,36 @@ _outages: WeakKeyDictionary[Crawler, defaultdict[str, _Outage]] = WeakKeyDiction
 """By the server's name. The engine pauses while any of them has operations that wait."""
 
 
+def hold(crawler: Crawler, server: str) -> bool:
+    """Has the engine pause while something is waited for. Returns whether it is the first to wait for that."""
+    outage = _outages.setdefault(crawler, defaultdict(_Outage))[server]
+    outage.waiting += 1
+    if outage.waiting > 1:
+        return False
+    crawler.stats.set_value(f"harvester/waiting_for/{server.lower()}", 1)
+    if crawler.engine:
+        crawler.engine.pause()
+    return True
+
+
+def let_go(crawler: Crawler, server: str) -> str:
+    """It is waited for no more. Returns what to say of it, if anything."""
+    outages = _outages[crawler]
+    outages[server].waiting -= 1
+    if outages[server].waiting:
+        return ""
+    crawler.stats.set_value(f"harvester/waiting_for/{server.lower()}", 0)
+    engine = crawler.engine
+    if engine is None:
+        return ""
+    goes_on = not any(outage.waiting for outage in outages.values())
+    if goes_on:
+        engine.unpause()
+    if not engine.running:
+        return ""
+    return f"{server} is back{'; the crawl goes on' if goes_on else ''}"
+
+
 class Patience(ABC):
     """Makes an outage of a server a pause: operations are tried until it is back."""
 
@@ -52,8 +82,7 @@ class Patience(ABC):
     def __init__(self, crawler: Crawler, config: Config) -> None:
         self._crawler = crawler
         self._config = config
-        self._all = _outages.setdefault(crawler, defaultdict(_Outage))
-        self._outage = self._all[self.SERVER]
+        self._outage = _outages.setdefault(crawler, defaultdict(_Outage))[self.SERVER]
 
     async def __call__(self, operation: Callable[[], Awaitable[T]]) -> T:
         """The operation's result. Raises what `refusal` and `surrender` give, and errors that do not pass."""
@@ -77,7 +106,7 @@ class Patience(ABC):
                         self._outage.given_up = self.surrender(error, reached=self._outage.reached)
                         raise self._outage.given_up from None
                     await asyncio.sleep(min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(attempt, 8)))
-                    with contextlib.suppress(ServiceError):
+                    with contextlib.suppress(ServiceError, OSError, RuntimeError):  # no file or thread is left for it
                         await asyncio.to_thread(self.start_private, self._config)
                 else:
                     self._outage.reached = True
@@ -113,23 +142,9 @@ class Patience(ABC):
         """What to end with when the crawl is told to stop during the outage; `reached`: whether it ever answered."""
 
     def _pause(self, error: Exception) -> None:
-        self._outage.waiting += 1
-        if self._outage.waiting == 1:
+        if hold(self._crawler, self.SERVER):
             logger.warning("%s; the crawl pauses until it is back: %s", self.condition(error), self.said(error))
-            self._crawler.stats.set_value(f"harvester/waiting_for/{self.SERVER.lower()}", 1)
-            if self._crawler.engine:
-                self._crawler.engine.pause()
 
     def _resume(self) -> None:
-        self._outage.waiting -= 1
-        if self._outage.waiting:
-            return
-        self._crawler.stats.set_value(f"harvester/waiting_for/{self.SERVER.lower()}", 0)
-        engine = self._crawler.engine
-        if engine is None:
-            return
-        goes_on = not any(outage.waiting for outage in self._all.values())
-        if goes_on:
-            engine.unpause()
-        if engine.running:
-            logger.info("%s is back%s", self.SERVER, "; the crawl goes on" if goes_on else "")
+        if said := let_go(self._crawler, self.SERVER):
+            logger.info("%s", said)

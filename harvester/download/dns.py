@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import errno
+import os
 import socket
 from collections.abc import Callable
 from functools import partial
@@ -45,6 +47,9 @@ def ask_system(host: str, family: socket.AddressFamily) -> list[Address]:
         found = socket.getaddrinfo(host, None, family, socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
     except ValueError:
         raise socket.gaierror(socket.EAI_NONAME, "this cannot be a name") from None
+    except socket.gaierror:
+        os.close(os.open(os.devnull, os.O_RDONLY))  # with too many files open the system knows no name, and says so
+        raise
     return [(family, str(address[0])) for family, _, _, _, address in found]
 
 
@@ -52,7 +57,7 @@ class _Known(NamedTuple):
     """What a look-up came to."""
 
     addresses: list[Address]
-    error: tuple[int | None, str] | None
+    error: OSError | None
     until: float
     """On the monotonic clock."""
 
@@ -91,7 +96,7 @@ class CachingResolver(AbstractResolver):
                 task = self._awaited[key] = asyncio.create_task(self._learn(key))
             known = await asyncio.shield(task)  # who gives up does not take it from the others
         if known.error:
-            raise socket.gaierror(*known.error)
+            raise type(known.error)(*known.error.args)
         return [
             ResolveResult(hostname=host, host=address, port=port, family=kind, proto=0, flags=_NUMERIC)
             for kind, address in known.addresses
@@ -114,7 +119,8 @@ class CachingResolver(AbstractResolver):
                 if not silent or (await asyncio.wait(silent, timeout=LONGEST_S - SLOW_S))[0]:
                     return heard.result()
             self._stats.inc_value("harvester/dns/failures")
-            return self._remember(key, _failed(socket.EAI_AGAIN, f"no answer in {LONGEST_S:g} seconds"))
+            late = socket.gaierror(socket.EAI_AGAIN, f"no answer in {LONGEST_S:g} seconds")
+            return self._remember(key, _failed(late))
         finally:
             del self._awaited[key]
 
@@ -128,8 +134,8 @@ class CachingResolver(AbstractResolver):
             return self._remember(key, _Known(addresses, None, monotonic() + KNOWN_S))
         if key in self._awaited:  # else it was counted when it was given up
             self._stats.inc_value("harvester/dns/failures")
-        number, said = (error.errno, error.strerror) if isinstance(error, OSError) else (None, None)
-        return self._remember(key, _failed(number, said or str(error)))
+        failure = error if isinstance(error, OSError) else socket.gaierror(socket.EAI_FAIL, str(error))
+        return self._remember(key, _failed(failure))
 
     def _remember(self, key: _Key, known: _Known) -> _Known:
         self._known.pop(key, None)
@@ -142,8 +148,16 @@ class CachingResolver(AbstractResolver):
 _resolvers: WeakKeyDictionary[Crawler, CachingResolver] = WeakKeyDictionary()
 
 
-def _failed(number: int | None, said: str) -> _Known:
-    return _Known([], (number, said), monotonic() + (ABSENT_S if number in _ABSENT else FAILED_S))
+async def knows(host: str, seconds: float) -> bool:
+    """Whether the system has an address for the name, asked anew."""
+    asked = _in_thread(partial(ask_system, host, socket.AF_UNSPEC), lambda found, _: _Known(found, None, 0.0))
+    done, _ = await asyncio.wait([asked], timeout=seconds)
+    return bool(done and asked.result().addresses)
+
+
+def _failed(error: OSError) -> _Known:
+    absent = isinstance(error, socket.gaierror) and error.errno in _ABSENT
+    return _Known([], error, monotonic() + (ABSENT_S if absent else FAILED_S))
 
 
 def _in_thread(look_up: Callable[[], list[Address]], hear: _Hear) -> "asyncio.Future[_Known]":
@@ -165,5 +179,5 @@ def _in_thread(look_up: Callable[[], list[Address]], hear: _Hear) -> "asyncio.Fu
     try:
         Thread(target=run, name="dns", daemon=True).start()
     except RuntimeError as full:
-        tell([], socket.gaierror(socket.EAI_AGAIN, f"it cannot be asked for: {full}"))
+        tell([], OSError(errno.ENOMEM, f"it cannot be asked for: {full}"))
     return heard

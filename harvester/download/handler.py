@@ -1,5 +1,7 @@
 """Scrapy's one download handler for http and https: it lets the right one speak for each request."""
 
+import asyncio
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Self
 
 from scrapy import Request
@@ -8,6 +10,9 @@ from scrapy.crawler import Crawler
 from scrapy.http import Response
 from scrapy.utils.misc import build_from_crawler, load_object
 
+from harvester.download.descriptors import connections, raise_limit
+from harvester.download.here import here_of
+from harvester.ending import Stopped
 from harvester.sites import load_sites
 
 HANDLER = "harvester_handler"
@@ -20,19 +25,41 @@ HANDLERS = {
 
 
 class DispatchingHandler:
-    """Starts each handler with the first request for it."""
+    """Starts each handler with the first request for it, and tells faults of this machine from those of sites."""
 
     lazy = True
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self._handlers: dict[str, DownloadHandlerProtocol] = {}
+        self._here = here_of(crawler)
+        raise_limit()
+        wanted = crawler.settings.getint("CONCURRENT_REQUESTS")
+        places = connections(wanted)
+        self._places: AbstractAsyncContextManager[None] = nullcontext()
+        if places < wanted:
+            self._places = asyncio.Semaphore(places)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         return cls(crawler)
 
     async def download_request(self, request: Request) -> Response:
+        async with self._places:  # here no timeout runs yet
+            self._here.asks(request)
+            try:
+                response = await self._speak(request)
+            except Stopped:
+                raise
+            except Exception as error:
+                fault = await self._here.failed(request, error)
+                if fault is None:
+                    raise
+                raise fault from None
+        self._here.answered(request, response)
+        return response
+
+    async def _speak(self, request: Request) -> Response:
         name = request.meta.get(HANDLER) or _by_site(request.url)
         handler = self._handlers.get(name)
         if handler is None:
@@ -40,6 +67,7 @@ class DispatchingHandler:
         return await handler.download_request(request)
 
     async def close(self) -> None:
+        self._here.close()
         for handler in self._handlers.values():
             await handler.close()
 

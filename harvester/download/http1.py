@@ -18,6 +18,7 @@ from scrapy.http import Headers
 
 from harvester.addresses import permitted
 from harvester.config import load_config
+from harvester.download.descriptors import SMALL, allowed
 from harvester.download.dns import CachingResolver
 from harvester.download.head import MOST_HEAD, end_of_head, normalized, status_of
 
@@ -37,6 +38,7 @@ class Http1DownloadHandler(AiohttpDownloadHandler):
         connector = self._session.connector
         assert isinstance(connector, TCPConnector)
         connector._resolver = CachingResolver.of(crawler)  # Scrapy's handler takes no resolver
+        connector._force_close = allowed() < SMALL  # connections that wait for another request hold files
         connector._use_dns_cache = False  # aiohttp's, of ten seconds, that knows of no failures
         connector._factory = partial(LenientResponseHandler, loop=connector._loop)  # type: ignore[assignment]
         self._session._max_line_size = self._session._max_field_size = MOST_HEAD

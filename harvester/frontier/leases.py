@@ -28,7 +28,9 @@ PROBE = "harvester_probe"
 """Key in Request.meta: the trial in which it finds out whether its site must still be left alone."""
 PARKED = "harvester_parked"
 """Key in Request.meta: it was not sent, since its site is left alone, and goes back as it came."""
-_OURS = (LEASE, NOT_BEFORE, TRIES, WHY, PROBE, PARKED)
+LOCAL_TRIES = "harvester_local_tries"
+"""Key in Request.meta: how often it failed for a fault of this machine that others did not have."""
+_OURS = (LEASE, NOT_BEFORE, TRIES, WHY, PROBE, PARKED, LOCAL_TRIES)
 
 
 @dataclass(slots=True)

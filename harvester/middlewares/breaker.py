@@ -18,7 +18,7 @@ from harvester.ending import Stopped
 from harvester.frontier.leases import LEASE, PARKED, PROBE
 from harvester.frontier.scheduler import Scheduler
 from harvester.items import Batch, Record
-from harvester.outcomes import Verdict, policy_of
+from harvester.outcomes import Outcome, Verdict, policy_of
 from harvester.signals import outcome_told
 from harvester.sites import load_sites
 
@@ -71,7 +71,7 @@ class BreakerMiddleware:
         return again
 
     def _on_outcome(self, request: Request, verdict: Verdict) -> None:
-        if LEASE in request.meta:
+        if LEASE in request.meta and verdict.outcome is not Outcome.LOCAL:
             site = load_sites().of(request.url)
             policy = policy_of(site, verdict.outcome)
             probes = request.meta.get(PROBE, 0), request.meta.pop(TIER_PROBE, 0)

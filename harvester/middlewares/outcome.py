@@ -13,7 +13,8 @@ from scrapy.statscollectors import StatsCollector
 from harvester.addresses import host_of
 from harvester.browser.wishes import captured_of, rendering_of
 from harvester.ending import Stopped, pause
-from harvester.frontier.leases import LEASE, NOT_BEFORE, TRIES, WHY
+from harvester.exceptions import LocalFault
+from harvester.frontier.leases import LEASE, LOCAL_TRIES, NOT_BEFORE, TRIES, WHY
 from harvester.outcomes import (
     OK,
     Outcome,
@@ -70,6 +71,8 @@ class OutcomeMiddleware:
             self.tell(request, exception.verdict, None)
             return None
         verdict = _known(request) or classify_exception(exception)
+        if verdict.outcome is Outcome.LOCAL:
+            self._excuse(request, exception, verdict)
         self.tell(request, verdict, None)
         return await self._follow(request, verdict)
 
@@ -83,6 +86,14 @@ class OutcomeMiddleware:
         self._crawler.signals.send_catch_log(outcome_told, request=request, verdict=verdict, response=response)
         if not request.meta.get(MEDIA) and request.meta.get(NEXT_TRY) != NextTry.FREE:
             count(self._stats, verdict, request.url)
+
+    def _excuse(self, request: Request, exception: Exception, verdict: Verdict) -> None:
+        """A fault of this machine is no try, until the machine was often enough well for others."""
+        counts = exception.counts if isinstance(exception, LocalFault) else True
+        tries = request.meta.get(LOCAL_TRIES, 0) + counts
+        request.meta[LOCAL_TRIES] = tries
+        most = policy_of(load_sites().of(request.url), verdict.outcome).retries
+        request.meta[NEXT_TRY] = NextTry.NONE.value if tries > most else NextTry.FREE.value
 
     # What a callback says of its page; only requests of the frontier are tried again for it ------------------
 

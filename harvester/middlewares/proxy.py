@@ -24,7 +24,7 @@ from scrapy.http import Response
 from harvester.config import Config, load_config
 from harvester.dashboard.words import duration
 from harvester.ending import Stopped, end, pause
-from harvester.exceptions import HarvesterError, ProxyError
+from harvester.exceptions import HarvesterError, LocalFault, ProxyError
 from harvester.frontier.leases import LEASE, NOT_BEFORE, TRIES, WHY
 from harvester.middlewares.breaker import TIER, TIER_PROBE, BreakerMiddleware
 from harvester.middlewares.identities import CHAIN
@@ -142,7 +142,7 @@ class ProxyMiddleware:
                 return None
             return _later(request, exception.seconds, exception.verdict.reason)
         journey = self._journeys.get(request)
-        if journey and journey.proxy:
+        if journey and journey.proxy and not isinstance(exception, LocalFault):
             self._note(request, journey, proxy_fault(0, {}, exception))
         return None
 

@@ -1,6 +1,8 @@
 """Tells the outcome of an answer, of an exception, and of what a callback said of a page."""
 
+import errno
 import re
+import socket
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -61,7 +63,7 @@ def _verdict(answer: Answer, outcome: Outcome, reason: str, rule: str, *, known:
 def classify_exception(error: BaseException) -> Verdict:
     """The outcome of a request that got no answer."""
     said = without_secrets(_ssl.sub(" ", str(error)).strip())[:MOST_REASON] or type(error).__name__
-    classes = set(_classes(error))
+    classes = {*_classes(error), *_numbers(error)}
     for rule in common_rules().failures:
         if (groups := rule.match(classes, said)) is not None:
             return Verdict(rule.outcome, rule.reason.format(said=said, **groups), rule.known, rule.name)
@@ -76,6 +78,21 @@ def _classes(error: BaseException) -> Iterator[str]:
             return
         yield from (f"{each.__module__.partition('.')[0]}.{each.__name__}" for each in type(cause).__mro__)
         cause = cause.__cause__ if type(cause).__module__.startswith("scrapy.") else None
+
+
+def _numbers(error: BaseException) -> Iterator[str]:
+    """Names of the system's errors that led to it: `errno.EMFILE`."""
+    left = [error]
+    for _ in range(_MOST_CAUSES * 2):
+        if not left:
+            return
+        cause = left.pop()
+        if isinstance(cause, OSError) and not isinstance(cause, socket.gaierror):
+            yield f"errno.{errno.errorcode.get(cause.errno or 0, '')}"
+        if isinstance(cause, BaseExceptionGroup):
+            left += cause.exceptions[:1]
+        if cause.__cause__ is not None:
+            left.append(cause.__cause__)
 
 
 def classify_page(response: Response, error: Exception) -> Verdict:

@@ -28,6 +28,8 @@ class Outcome(StrEnum):
     SESSION_EXPIRED = "session_expired"
     TOO_MANY = "too_many"
     INVALID = "invalid"
+    LOCAL = "local"
+    """A fault of the machine that this program runs on. Such a try is none: it says nothing of the site."""
 
 
 MOST_TOLD = 120

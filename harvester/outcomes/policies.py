@@ -64,6 +64,8 @@ POLICIES: Mapping[Outcome, Policy] = {
     Outcome.SESSION_EXPIRED: Policy(0, later=True, session=True),
     Outcome.TOO_MANY: Policy(0),
     Outcome.INVALID: Policy(0),
+    # Uncounted tries, until the machine is well; the number bounds those that fail while it is well for others.
+    Outcome.LOCAL: Policy(5, backoff_s=1.0, later=True),
 }
 
 

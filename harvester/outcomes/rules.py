@@ -165,7 +165,10 @@ class FailureRule(RuleBase):
 
     reason: str = "{said}"
     error: tuple[str, ...] = Field(min_length=1)
-    """Classes, as the package's name and their own: `scrapy.DownloadTimeoutError`. Subclasses count."""
+    """Classes, as the package's name and their own: `scrapy.DownloadTimeoutError`. Subclasses count.
+
+    Also the system's errors: `errno.EMFILE`.
+    """
     text: tuple[Words, ...] = ()
     """Words in what it says."""
     pattern: Expression | None = None

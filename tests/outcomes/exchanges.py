@@ -3,7 +3,9 @@
 Every rule of outcomes/rules.toml, every condition of it and every entry of a condition is needed by one of them.
 """
 
+import errno
 import json
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -28,7 +30,7 @@ from scrapy.http import Response
 from twisted.internet import error as twisted
 from yarl import URL
 
-from harvester.exceptions import AddressError, DecodingError, NavigationError, RedirectError
+from harvester.exceptions import AddressError, DecodingError, LocalFault, NavigationError, RedirectError
 from harvester.outcomes import Outcome
 from harvester.outcomes.answer import EXPECTS, Answer
 
@@ -702,7 +704,37 @@ def named(package: str, name: str, message: str) -> BaseException:
 
 CONNECT = "Could not open CONNECT tunnel with proxy proxy.example:8080 [{'status': %d, 'reason': b'%s'}]"
 
+
+def of_the_system(number: int) -> BaseException:
+    """What aiohttp's handler makes of an error of the system as it connects."""
+    key = aiohttp.client_reqrep.ConnectionKey("county.example", 443, True, True, None, None, None)
+    cause = aiohttp.ClientConnectorError(key, OSError(number, os.strerror(number)))
+    return caused(DownloadConnectionRefusedError(str(cause)), cause)
+
+
+def of_the_system_by_http2(number: int) -> BaseException:
+    """What httpx makes of it, on several addresses."""
+    tried = caused(OSError("All connection attempts failed"), ExceptionGroup("", [OSError(number, "")]))
+    return caused(DownloadConnectionRefusedError("x"), caused(ConnectionError("x"), tried))
+
+
+LOCAL = {
+    "too-many-files": (errno.EMFILE, errno.ENFILE),
+    "no-memory": (errno.ENOMEM, errno.ENOBUFS),
+    "no-ports": (errno.EADDRNOTAVAIL,),
+    "not-allowed": (errno.EACCES, errno.EPERM),
+    "no-network": (errno.ENETUNREACH, errno.ENETDOWN),
+}
+
 FAILURES = [
+    *(Failure(O.LOCAL, rule, of_the_system(number)) for rule, numbers in LOCAL.items() for number in numbers),
+    *(Failure(O.LOCAL, rule, of_the_system_by_http2(numbers[0])) for rule, numbers in LOCAL.items()),
+    Failure(O.LOCAL, "local-fault", LocalFault("none of 3 unrelated hosts can be reached")),
+    Failure(O.LOCAL, "no-memory", MemoryError()),
+    Failure(O.LOCAL, "no-threads", RuntimeError("can't start new thread")),
+    Failure(O.INVALID, "unknown-exception", RuntimeError("of another kind")),
+    Failure(O.INVALID, "unknown-exception", ValueError("can't start new thread")),
+    Failure(O.NETWORK, "no-connection", of_the_system(errno.ECONNREFUSED)),
     Failure(O.DNS, "tunnel-dns", TunnelError(CONNECT % (502, "dns_error"))),
     Failure(O.DNS, "tunnel-dns", through_proxy("Could not resolve host")),
     Failure(O.PROXY, "tunnel", TunnelError(CONNECT % (407, "Proxy Authentication Required"))),
@@ -720,7 +752,9 @@ FAILURES = [
             (O.DNS, "browser-dns", "NS_ERROR_UNKNOWN_HOST"),
             (O.NETWORK, "browser-network", "net::ERR_CONNECTION_REFUSED net::ERR_CONNECTION_RESET"),
             (O.NETWORK, "browser-network", "net::ERR_CONNECTION_CLOSED net::ERR_ADDRESS_UNREACHABLE"),
-            (O.NETWORK, "browser-network", "net::ERR_INTERNET_DISCONNECTED net::ERR_NETWORK_CHANGED"),
+            (O.LOCAL, "browser-local", "net::ERR_INTERNET_DISCONNECTED net::ERR_NETWORK_CHANGED"),
+            (O.LOCAL, "browser-local", "net::ERR_NETWORK_IO_SUSPENDED net::ERR_INSUFFICIENT_RESOURCES"),
+            (O.LOCAL, "browser-local", "net::ERR_OUT_OF_MEMORY"),
             (O.NETWORK, "browser-network", "net::ERR_EMPTY_RESPONSE net::ERR_CONTENT_LENGTH_MISMATCH"),
             (O.NETWORK, "browser-network", "net::ERR_INCOMPLETE_CHUNKED_ENCODING net::ERR_SOCKET_NOT_CONNECTED"),
             (O.NETWORK, "browser-network", "net::ERR_SSL_PROTOCOL_ERROR net::ERR_CERT_DATE_INVALID"),
@@ -781,5 +815,6 @@ FAILURES = [
         for words in ("dns_error", "net::ERR_NAME_NOT_RESOLVED", "net::ERR_TIMED_OUT", "net::ERR_EMPTY_RESPONSE")
     ),
     Failure(O.INVALID, "unknown-exception", ValueError("net::ERR_TOO_MANY_REDIRECTS")),
+    Failure(O.INVALID, "unknown-exception", ValueError("net::ERR_OUT_OF_MEMORY")),
     Failure(O.INVALID, "unknown-exception", KeyError("x")),
 ]

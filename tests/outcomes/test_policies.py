@@ -32,6 +32,7 @@ PASSING = {
     O.LAYOUT_CHANGED,
     O.NAVIGATION_FAILED,
     O.SESSION_EXPIRED,
+    O.LOCAL,
 }
 """Outcomes that speak of the moment or of us, not of the thing asked for."""
 

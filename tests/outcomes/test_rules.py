@@ -9,7 +9,7 @@ from scrapy.http import Response
 
 from harvester.outcomes import OK, Outcome, classify, classify_exception
 from harvester.outcomes.answer import LIKE_200
-from harvester.outcomes.classifier import UNKNOWN_EXCEPTION, UNKNOWN_STATUS, _classes, judge
+from harvester.outcomes.classifier import UNKNOWN_EXCEPTION, UNKNOWN_STATUS, _classes, _numbers, judge
 from harvester.outcomes.rules import FailureRule, Rule, RuleBase, RuleBook, common_book, common_rules
 from tests.outcomes.exchanges import API, EXCHANGES, FAILURES, JSON, PDS, SITE, SOCRATA, Exchange, Failure
 
@@ -102,7 +102,10 @@ def test_every_part_of_a_rule_on_failures_is_needed(index: int) -> None:
     ]
 
     def differs(mutant: FailureRule) -> bool:
-        return any((mutant.match(set(_classes(error)), str(error)) is not None) != told for error, told in asked)
+        return any(
+            (mutant.match({*_classes(error), *_numbers(error)}, str(error)) is not None) != told
+            for error, told in asked
+        )
 
     assert not differs(rule)
     conditions = ["error", "text", "pattern"]

@@ -1,0 +1,293 @@
+"""Is it the site, or is it us? Tells faults of this machine from those of sites, and pauses the crawl while it has one.
+
+Some errors of the system can have no other cause: no file, memory or port is left. Where connections fail, hosts that
+have answered before are looked at: when of several unrelated ones none can be reached either, it is us.
+"""
+
+import asyncio
+import ipaddress
+import logging
+import os
+import time
+from functools import lru_cache
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.http import Response
+from scrapy.utils.httpobj import urlparse_cached
+from tldextract import TLDExtract
+
+from harvester import patience
+from harvester.download import dns
+from harvester.download.descriptors import allowed
+from harvester.ending import Stopped, pause
+from harvester.exceptions import LocalFault
+from harvester.frontier.leases import LOCAL_TRIES
+from harvester.outcomes import Outcome, classify_exception
+
+logger = logging.getLogger(__name__)
+
+UNRELATED = 3
+"""Hosts of as many registered domains fail before it is us; fewer can tell nothing."""
+FIRST_PAUSE_S = 1.0
+"""Doubled for each further one, until the machine was well for WELL_S."""
+MOST_PAUSE_S = 60.0
+WELL_S = 30.0
+TRUST_S = 0.25
+"""How long what was found out about the network counts, so that many failures lead to few looks at others."""
+RECENT_S = 60.0
+"""How long a host that never answered is known to have failed."""
+REACH_S = 2.0
+"""A host that takes longer to accept a connection is not reached."""
+MOST_PEERS = 64
+MOST_DOUBTS = 3
+"""Local tries of a request in a run that nobody ever answered; then its own outcome counts."""
+FREE_FILES = 8
+"""Files that can be opened again when the machine is well."""
+SICK = "this machine"
+"""What the crawl waits for."""
+_CONNECTIONS = (Outcome.NETWORK, Outcome.DNS, Outcome.TIMEOUT)
+_ONE_WAY = ("no-network", "not-allowed", "no-ports")
+"""Rules of faults that may be about the way to one host only."""
+_ADVICE = {
+    "too-many-files": "raise `ulimit -n` ({files} now) or lower CONCURRENT_REQUESTS",
+    "no-memory": "give it memory, or lower CONCURRENT_REQUESTS",
+    "no-threads": "raise `ulimit -u`, or the limit of processes of its container",
+    "no-ports": "raise the range of local ports, or lower CONCURRENT_REQUESTS",
+    "not-allowed": "look at the rules of its firewall",
+}
+_NETWORK_ADVICE = "look at its network, name servers and firewall"
+
+_domains = TLDExtract(suffix_list_urls=(), include_psl_private_domains=True, cache_dir=None)
+
+
+class _Peer:
+    """A host that was asked, and how that went. Times are monotonic; 0: never."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self.host, self.port = host, port
+        self.address = ""
+        """From where it answered."""
+        self.answered_at = self.failed_at = 0.0
+
+
+class _Fault(NamedTuple):
+    rule: str
+    outcome: Outcome
+
+
+class Here:
+    """What one crawler knows of its machine."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._factor = crawler.settings.getfloat("HARVESTER_BACKOFF_FACTOR", 1.0)
+        self._peers: dict[str, _Peer] = {}
+        """By registered domain; the one that was asked last is the last."""
+        self._answered_at = self._began_at = 0.0
+        self._ended_at = -WELL_S
+        self._pause_s = FIRST_PAUSE_S
+        self._looking = asyncio.Lock()
+        self._found = {True: (True, -TRUST_S), False: (True, -TRUST_S)}
+        """Whether names can be looked up (True), and connections made; and when that was found out."""
+        self._recovering: asyncio.Task[None] | None = None
+        self.until = 0.0
+        """When the machine is looked at again, in seconds of the epoch."""
+        self.reason = ""
+        """What it lacks."""
+
+    @property
+    def is_sick(self) -> bool:
+        return self._recovering is not None
+
+    def asks(self, request: Request) -> None:
+        """To be called before a request leaves. Raises LocalFault while the machine is not well."""
+        if self.is_sick:
+            raise LocalFault(self.reason)
+        self._peer(request)
+
+    def answered(self, request: Request, response: Response) -> None:
+        peer = self._peer(request)
+        peer.answered_at = self._answered_at = time.monotonic()
+        if response.ip_address is not None:
+            peer.address = str(response.ip_address)
+
+    async def failed(self, request: Request, error: Exception) -> LocalFault | None:
+        """The fault of this machine for which the request failed; None when it was none, or nobody can tell."""
+        verdict = classify_exception(error)
+        peer = self._peer(request)
+        if verdict.outcome is Outcome.LOCAL:
+            counts = verdict.rule != "too-many-files" and self._counts()
+            if verdict.rule in _ONE_WAY and await self._reaches(Outcome.NETWORK, self._known(peer)):
+                return LocalFault(verdict.reason, counts=True)
+            return self._begin(_Fault(verdict.rule, verdict.outcome), verdict.reason, counts)
+        if verdict.outcome not in _CONNECTIONS:
+            return None
+        peer.failed_at = time.monotonic()
+        if self.is_sick:
+            return LocalFault(self.reason)
+        known, silent = self._known(peer), self._silent(peer)
+        if 1 + len(known) + len(silent) < UNRELATED or await self._reaches(verdict.outcome, known):
+            return None
+        if not self._answered_at and request.meta.get(LOCAL_TRIES, 0) >= MOST_DOUBTS:
+            return None
+        names = ", ".join(each.host for each in (peer, *known, *silent)[:UNRELATED])
+        reason = f"no host can be reached from this machine, of unrelated ones: {names}"
+        return self._begin(_Fault("alone", verdict.outcome), reason, not self._answered_at)
+
+    def close(self) -> None:
+        if self._recovering:
+            self._recovering.cancel()
+
+    # The pause --------------------------------------------------------------------------------------------
+
+    def _counts(self) -> bool:
+        """Whether others are well, so that a request which is not must come to an end some day."""
+        return not self._answered_at or self._answered_at > self._began_at
+
+    def _begin(self, fault: _Fault, reason: str, counts: bool) -> LocalFault:
+        self._crawler.stats.inc_value(f"harvester/local/{fault.rule}")
+        if not self.is_sick:
+            now = time.monotonic()
+            if now - self._ended_at > WELL_S:
+                self._pause_s = FIRST_PAUSE_S
+            self._began_at, self.reason = now, reason
+            advice = _ADVICE.get(fault.rule, _NETWORK_ADVICE).format(files=allowed())
+            logger.warning("%s; the crawl pauses, and no site is blamed. To mend it: %s", _sentence(reason), advice)
+            patience.hold(self._crawler, SICK)
+            self._recovering = asyncio.create_task(self._recover(fault))
+        return LocalFault(reason, counts=counts)
+
+    async def _recover(self, fault: _Fault) -> None:
+        try:
+            while True:
+                self.until = time.time() + self._pause_s * self._factor
+                wait_s, self._pause_s = self._pause_s * self._factor, min(2 * self._pause_s, MOST_PAUSE_S)
+                await pause(self._crawler, wait_s)
+                if await self._is_well(fault):
+                    logger.info("This machine is tried again; the crawl goes on")
+                    break
+        except Stopped:
+            pass  # those who wait learn of it by themselves
+        finally:
+            self._recovering, self._ended_at = None, time.monotonic()
+            patience.let_go(self._crawler, SICK)
+
+    async def _is_well(self, fault: _Fault) -> bool:
+        """Where nothing but a request can tell, one is let go."""
+        if fault.rule == "too-many-files":
+            return _files_are_free()
+        if fault.rule == "alone":
+            known = self._known(None)
+            return not known or await self._reaches(fault.outcome, known)
+        return True
+
+    # Others -----------------------------------------------------------------------------------------------
+
+    def _peer(self, request: Request) -> _Peer:
+        """The host that the request is sent to: that of its proxy, if it has one."""
+        proxy = request.meta.get("proxy")
+        parts = urlparse_cached(Request(proxy) if proxy else request)
+        host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+        domain = domain_of(host)
+        peer = self._peers.pop(domain, None)
+        if peer is None or not peer.answered_at:
+            peer, before = _Peer(host, port), peer
+            peer.failed_at = before.failed_at if before else 0.0
+        self._peers[domain] = peer
+        while len(self._peers) > MOST_PEERS:
+            del self._peers[next(iter(self._peers))]
+        return peer
+
+    def _known(self, but: _Peer | None) -> list[_Peer]:
+        """Others that answered, the last first. That this machine answers itself says nothing of its network."""
+        others = [peer for peer in self._peers.values() if peer is not but and peer.answered_at]
+        if but is None or not _is_loopback(but.host):
+            others = [peer for peer in others if but is None or not _is_loopback(peer.address or peer.host)]
+        return sorted(others, key=lambda peer: -peer.answered_at)[:UNRELATED]
+
+    def _silent(self, but: _Peer) -> list[_Peer]:
+        """Others that failed lately, and never answered."""
+        since = time.monotonic() - RECENT_S
+        return [
+            each for each in self._peers.values() if each is not but and not each.answered_at and each.failed_at > since
+        ]
+
+    async def _reaches(self, outcome: Outcome, peers: list[_Peer]) -> bool:
+        """Whether names can be looked up (for the outcome dns) or connections made: tried with hosts that answered."""
+        by_name = outcome is Outcome.DNS
+        async with self._looking:
+            found, at = self._found[by_name]
+            if at > time.monotonic() - TRUST_S:
+                return found
+            found = False
+            for peer in peers:
+                if by_name:
+                    found = _literal(peer.host) is None and await dns.knows(peer.host, REACH_S)
+                else:
+                    found = await _connects(peer)
+                if found:
+                    break
+            self._found[by_name] = found, time.monotonic()
+            return found
+
+
+_all: WeakKeyDictionary[Crawler, Here] = WeakKeyDictionary()
+
+
+def here_of(crawler: Crawler) -> Here:
+    """What the crawler knows of its machine."""
+    if crawler not in _all:
+        _all[crawler] = Here(crawler)
+    return _all[crawler]
+
+
+@lru_cache(maxsize=10_000)
+def domain_of(host: str) -> str:
+    """Who is behind a host: its registered domain, or its address."""
+    if _literal(host) is not None:
+        return host
+    found = _domains(host)
+    return f"{found.domain}.{found.suffix}" if found.suffix else ".".join(host.split(".")[-2:])
+
+
+def _literal(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
+
+
+def _is_loopback(host: str) -> bool:
+    address = _literal(host)
+    return host == "localhost" if address is None else address.is_loopback
+
+
+async def _connects(peer: _Peer) -> bool:
+    """Only to the address that answered: another may lead to where nothing is to be asked."""
+    try:
+        async with asyncio.timeout(REACH_S):
+            _, writer = await asyncio.open_connection(peer.address or peer.host, peer.port)
+    except OSError:
+        return False
+    writer.close()
+    return True
+
+
+def _files_are_free() -> bool:
+    opened: list[int] = []
+    try:
+        for _ in range(FREE_FILES):
+            opened.append(os.open(os.devnull, os.O_RDONLY))
+    except OSError:
+        return False
+    finally:
+        for each in opened:
+            os.close(each)
+    return True
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
