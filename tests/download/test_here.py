@@ -211,7 +211,11 @@ class Worker:
         command = [sys.executable, "-m", "tests.frontier.crawl", *given]
         self._command = ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh", *command]
         self._environment = {**os.environ, "PYTHONPATH": str(ROOT), "SCRAPY_SETTINGS_MODULE": "harvester.settings"}
-        self._environment |= {"HARVESTER_REDIS_URL": redis_url, "HARVESTER_REQUESTS_PER_SECOND": "0"}
+        self._environment |= {
+            "HARVESTER_REDIS_URL": redis_url,
+            "HARVESTER_REQUESTS_PER_SECOND": "0",
+            "HARVESTER_ALLOW_PRIVATE_HOSTS": "yes",
+        }
         self._log = folder / "log"
 
     @property
