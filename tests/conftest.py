@@ -47,7 +47,7 @@ def _servers() -> Iterator[Config]:
         for name in SERVERS:
             supervisor = running_in(state_dir / name, State.read(state_dir / name).supervisor_pid)
             if supervisor:
-                supervisor.wait(60)
+                supervisor.wait(240)
 
 
 @pytest.fixture(scope="session")

@@ -60,6 +60,8 @@ class Site:
         self.answers = answers or {}
         self.arrivals: list[Arrival] = []
         self.at_once = self.most_at_once = 0
+        self.robots_at = 0.0
+        """When robots.txt was asked for last. It is not among the arrivals."""
         self.url = self.name = ""
 
     async def __aenter__(self) -> Self:
@@ -95,6 +97,7 @@ class Site:
         head = await reader.readuntil(b"\r\n\r\n")
         path = head.split(b" ", 2)[1].decode()
         if path == "/robots.txt":
+            self.robots_at = time.monotonic()
             answer = Answer(404, b"", kind="text/plain")
         else:
             number = self.count(path)

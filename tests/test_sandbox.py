@@ -23,7 +23,7 @@ from tests.sandbox.posts import BIG_ROOT, DEEP_REPLIES, DEEP_ROOT, POPULAR, Post
 from tests.sandbox.process import ROOT, Sandbox
 
 ACCOUNTS = 240
-PATIENCE_S = 60
+PATIENCE_S = 240
 """Who waits longer waits in vain."""
 
 

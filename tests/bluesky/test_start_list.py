@@ -20,10 +20,10 @@ from tests.chaos.servers import Valkey
 from tests.crash.harvest import Harvest
 from tests.sandbox.process import Sandbox
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(1800)
 
 LIST, PREFIX = start_list_of("bluesky"), prefix_of("bluesky")
-SECONDS = 120
+SECONDS = 240
 
 Serve = Callable[..., Harvest]
 

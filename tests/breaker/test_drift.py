@@ -37,7 +37,7 @@ async def _records(worker: Worker, number: int, owner: str | None, probe: bool =
 
 async def _probe(worker: Worker) -> None:
     """Leases what is let out, as soon as it is."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(240):
         leased: list[Leased] = []
         while not leased:
             await asyncio.sleep(0.02)

@@ -23,7 +23,7 @@ from twisted.python.failure import Failure
 from harvester.outcomes import verdict_of
 from tests.sandbox.process import ROOT
 
-LONGEST_S = 100
+LONGEST_S = 240
 """A crawl that takes longer hangs."""
 
 

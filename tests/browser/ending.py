@@ -128,7 +128,7 @@ class Ending(Spider):
         assert pool._current
         left: list[str] = []
         with suppress(TimeoutError):
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(240):
                 while left := [*await self.windows(pool), *map(str, routes() - before)]:  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
         return left

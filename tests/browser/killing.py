@@ -34,7 +34,7 @@ def memory(pid: int) -> int:
     return used
 
 
-async def until(condition: Callable[[], bool], longest_s: float = 60.0) -> None:
+async def until(condition: Callable[[], bool], longest_s: float = 240.0) -> None:
     """Waits for something to become true."""
     async with asyncio.timeout(longest_s):
         while not condition():  # noqa: ASYNC110

@@ -16,7 +16,7 @@ from tests.browser.site import JavaScriptSite
 from tests.identities.test_chains import END, heard
 from tests.sandbox.process import ROOT
 
-LONGEST_S = 100
+LONGEST_S = 240
 
 
 async def start(site: JavaScriptSite, paths: list[str], folder: Path, redis_url: str) -> asyncio.subprocess.Process:

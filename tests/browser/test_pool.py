@@ -101,7 +101,7 @@ async def test_nothing_is_left_of_a_crawl_that_is_stopped_or_killed(tmp_path: Pa
             left = [*drivers(process.pid), *chromiums(process.pid)]
             assert len(left) >= 2
             process.send_signal(sign)
-            out, _ = await asyncio.wait_for(process.communicate(), 60)
+            out, _ = await asyncio.wait_for(process.communicate(), 240)
             _, alive = await asyncio.to_thread(psutil.wait_procs, left, 20)
             assert alive == []
             if sign is signal.SIGTERM:
@@ -117,7 +117,7 @@ async def test_no_browser_window_or_session_is_left_or_lost_however_its_pool_is_
             sys.executable, "-m", "tests.browser.ending", site.url, cwd=tmp_path, env=environment, stdout=-1, stderr=-1
         )
         try:
-            out, log = await asyncio.wait_for(process.communicate(), 90)
+            out, log = await asyncio.wait_for(process.communicate(), 240)
         finally:
             if process.returncode is None:
                 process.kill()

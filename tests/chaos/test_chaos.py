@@ -16,7 +16,7 @@ ENTRIES = ("/page/", "/missing/", "/check/")
 @pytest.mark.parametrize(
     "plan",
     [
-        pytest.param(SHORT, id="short", marks=pytest.mark.timeout(600)),
+        pytest.param(SHORT, id="short", marks=pytest.mark.timeout(1800)),
         pytest.param(LONG, id="long", marks=[pytest.mark.chaos, pytest.mark.timeout(3600)]),
     ],
 )

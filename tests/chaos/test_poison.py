@@ -13,7 +13,7 @@ POISON = 50
 DELIVERIES = 2
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_a_request_that_keeps_killing_workers_is_a_dead_letter_and_no_other_is(tmp_path: Path) -> None:
     plan = Plan(pages=150, workers=1, worker_kills=0)
     limits = {"HARVESTER_LEASE_SECONDS": "2", "HARVESTER_MAX_DELIVERIES": str(DELIVERIES)}

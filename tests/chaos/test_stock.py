@@ -10,7 +10,7 @@ from tests.chaos.killing import Plan
 STOCK = "tests.chaos.stock_settings"
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("kills", [0, 3])
 def test_scrapy_redis_finds_all_unless_a_worker_is_killed(tmp_path: Path, kills: int) -> None:
     plan = Plan(pages=400, workers=2, worker_kills=kills)

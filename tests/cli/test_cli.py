@@ -16,7 +16,7 @@ HARVESTER = str(Path(sys.executable).with_name("harvester"))
 
 def harvester(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [HARVESTER, *arguments], env={**os.environ, **environment}, capture_output=True, text=True, timeout=60
+        [HARVESTER, *arguments], env={**os.environ, **environment}, capture_output=True, text=True, timeout=240
     )
 
 
@@ -109,7 +109,7 @@ def test_a_setting_of_harvester_that_is_given_to_scrapy_is_named() -> None:
     scrapy = str(Path(sys.executable).with_name("scrapy"))
     command = [scrapy, "crawl", "bluesky", "-a", "help", "-s", "HARVESTER_REQUESTS_PER_SECOND=1"]
     environment = os.environ | {"SCRAPY_SETTINGS_MODULE": "harvester.settings"}
-    answer = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    answer = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240)
     assert answer.returncode == 0
     (said,) = answer.stderr.splitlines()
     assert said.startswith("HARVESTER_REQUESTS_PER_SECOND is no setting of Scrapy and is not read from there")

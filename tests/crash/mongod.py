@@ -13,7 +13,7 @@ from pymongo import MongoClient
 from harvester.services.binaries import find_binary
 from harvester.services.servers import MongoDB, Server
 
-READY_SECONDS = 60
+READY_SECONDS = 240
 
 
 class Mongod:
@@ -60,7 +60,7 @@ class Mongod:
         process, self._process = self._process, None
         if process is not None:
             process.send_signal(number)
-            process.wait(60)
+            process.wait(240)
 
     def client(self) -> MongoClient[dict[str, Any]]:
         return MongoClient(self.uri, tz_aware=True)

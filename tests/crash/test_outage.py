@@ -16,7 +16,7 @@ from tests.crash.nothing_lost import differences
 from tests.ports import free_port
 from tests.sandbox.process import Sandbox
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(1800)
 
 PAUSED = "MongoDB cannot be reached; the crawl pauses until it is back"
 BACK = "MongoDB is back; the crawl goes on"

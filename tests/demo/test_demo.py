@@ -13,7 +13,7 @@ from tests.dashboard.harvest import fill
 from tests.demo.__main__ import ROOT
 from tests.demo.queries import QUERIES, answer
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(1800)
 
 STEPS = (
     "=== 1. A local copy of Bluesky answers at http://127.0.0.1:",

@@ -102,7 +102,7 @@ def run_deploy(scrapyd: Scrapyd, root: Path, *options: str, **variables: str) ->
         env={**os.environ, **login, "PYTHONPATH": str(root), **variables},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=240,
     )
 
 

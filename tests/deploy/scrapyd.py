@@ -19,7 +19,7 @@ import psutil
 from tests.sandbox.process import ROOT
 
 USER, PASSWORD = "operator", "sesame: open"
-PATIENCE_SECONDS = 120
+PATIENCE_SECONDS = 240
 BARE_PYTHON = os.path.realpath(sys.executable)
 """Without the packages of the environment that the tests run in."""
 
@@ -126,6 +126,6 @@ class Scrapyd:
         login = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
         request = urllib.request.Request(f"{self.url}/{call}", data, {"Authorization": f"Basic {login}"})
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(request, timeout=60) as response:
+        with opener.open(request, timeout=240) as response:
             answer: dict[str, Any] = json.loads(response.read())
         return answer

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="containers run 
 
 def enter(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [str(ENTRYPOINT), *command], env={**os.environ, **variables}, capture_output=True, text=True, timeout=60
+        [str(ENTRYPOINT), *command], env={**os.environ, **variables}, capture_output=True, text=True, timeout=240
     )
 
 

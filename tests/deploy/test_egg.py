@@ -67,7 +67,7 @@ def _run(egg: Path, dependencies: Path, script: str, *arguments: str) -> str:
         env={"PYTHONPATH": f"{egg}{os.pathsep}{dependencies}", "PATH": ""},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
     )
     assert ran.returncode == 0, ran.stderr
     return ran.stdout

@@ -64,7 +64,7 @@ async def tls_in_front(plain: int, certificate: Path, key: Path) -> AsyncIterato
 
 
 def _await_port(port: int, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 240
     while time.monotonic() < deadline:
         assert process.poll() is None, f"the server ended with {process.returncode}; see its log"
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):

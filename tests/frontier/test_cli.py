@@ -386,7 +386,7 @@ def refuse(question: str, abort: bool) -> None:
 def test_shells_complete_commands_of_the_frontier() -> None:
     words = {"COMP_WORDS": "harvester frontier re", "COMP_CWORD": "2", "_HARVESTER_COMPLETE": "complete_bash"}
     command = [str(Path(sys.executable).with_name("harvester"))]
-    completed = subprocess.run(command, env={**os.environ, **words}, capture_output=True, text=True, timeout=60)
+    completed = subprocess.run(command, env={**os.environ, **words}, capture_output=True, text=True, timeout=240)
     assert completed.stdout.split() == ["replay"]
 
 

@@ -112,7 +112,7 @@ async def test_what_becomes_ready_while_its_site_is_left_alone_is_parked(frontie
     await MOVES["its site held"](frontier)
     if move != "pushed for now":
         await MOVES[move](frontier)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(240):
         while _state(fate := await frontier.look_up(1)) != "parked":
             assert move == "pushed for now"
             await frontier.exchange(TWO, [], wanted=1)

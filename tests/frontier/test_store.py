@@ -242,7 +242,7 @@ async def test_a_full_redis_still_takes_what_makes_room(redis: Redis, frontier: 
 
 
 async def _until_leased(frontier: Frontier) -> Exchange:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(240):
         while True:
             told = await frontier.exchange(ONE, [], wanted=5)
             if told.leased:

@@ -23,7 +23,7 @@ from tests.sandbox.process import ROOT
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and locks of files")
 
-LONGEST_S = 120
+LONGEST_S = 240
 
 
 class Chains:

@@ -111,7 +111,7 @@ async def test_serial_jar_whose_session_ended_waits_for_no_chain(tmp_path: Path)
     first = await pool.take(Wish("a"))
     pool.leave(first)
     first.identity.expire(first.session.generation)
-    second = await asyncio.wait_for(pool.take(Wish("b")), 30)
+    second = await asyncio.wait_for(pool.take(Wish("b")), 240)
     assert second.mark != first.mark
 
 

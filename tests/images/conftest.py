@@ -45,7 +45,7 @@ class Run:
         """Waits for the end; sends a signal first when one is given."""
         if by:
             self.process.send_signal(by)
-        self.process.wait(120)
+        self.process.wait(240)
         print(self.log[-4000:])  # shown when the test fails
         return self
 
@@ -92,7 +92,7 @@ def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, st
         server = subprocess.Popen(command, env=os.environ | keys, cwd=folder, stdout=log, stderr=log)
     variables = keys | {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}"}
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 240
         while True:
             with contextlib.suppress(ClientError, BotoCoreError), _s3_client(variables) as client:
                 client.create_bucket(Bucket="ready")
@@ -103,7 +103,7 @@ def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, st
         yield variables
     finally:
         server.terminate()
-        server.wait(30)
+        server.wait(240)
 
 
 @contextmanager

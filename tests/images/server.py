@@ -53,7 +53,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         if self.path.startswith("/gated/"):
-            self.server.open_gate.wait(60)
+            self.server.open_gate.wait(240)
         if self.path.startswith("/status/"):
             self._send(int(self.path.split("/")[2]), b"no")
         elif self.path.startswith("/moved/"):

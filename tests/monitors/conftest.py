@@ -100,7 +100,7 @@ class Toy:
     def run(self, stats: dict[str, Any], **scenario: Any) -> str:
         """The log of a whole run."""
         with self.start(stats, **scenario) as process:
-            log, _ = process.communicate(timeout=120)
+            log, _ = process.communicate(timeout=240)
         assert process.returncode == 0, log
         return log
 

@@ -105,7 +105,7 @@ async def test_a_run_says_again_and_again_that_it_is_alive_and_how_far_it_has_co
     assert first["state"] == "running"
     assert crawler.stats
     crawler.stats.set_value("harvester/records/stored/post", 5)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(240):
         while not (later := await database.runs.find_one({"_id": kept.run_id, "counts.post": 5})):
             pass
     assert later["heartbeat_at"] > first["heartbeat_at"]

@@ -95,7 +95,7 @@ def test_a_run_ended_by_hand_is_not_judged(
         wait_for(tmp_path / "go.ready", process)
         process.send_signal(signal.SIGINT)
         (tmp_path / "go").touch()
-        log, _ = process.communicate(timeout=120)
+        log, _ = process.communicate(timeout=240)
     run = last_run()
     assert (run["state"], run["verdict"], run["finish_reason"]) == (
         "interrupted",
@@ -207,7 +207,7 @@ def own_mongod(tmp_path: Path, free_port: int) -> Iterator[tuple[subprocess.Pope
     command += ["--bind_ip", "127.0.0.1", "--nounixsocket", "--quiet", "--wiredTigerCacheSizeGB", "0.25"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     uri = f"mongodb://127.0.0.1:{free_port}/?directConnection=true"
-    with MongoClient[dict[str, Any]](uri, serverSelectionTimeoutMS=60_000) as client:
+    with MongoClient[dict[str, Any]](uri, serverSelectionTimeoutMS=240_000) as client:
         client.admin.command("ping")
     yield process, uri
     process.kill()
@@ -229,7 +229,7 @@ def test_a_run_ends_without_mongodb_and_says_so(
         wait_for(tmp_path / "go.ready", process)
         mongod.send_signal(ill)
         (tmp_path / "go").touch()
-        log, _ = process.communicate(timeout=120)
+        log, _ = process.communicate(timeout=240)
     assert process.returncode == 0
     assert "could not be written to MongoDB" in log
     assert "Traceback" not in log

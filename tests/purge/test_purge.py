@@ -258,7 +258,7 @@ def test_a_purge_that_was_killed_is_completed_by_doing_it_again(
     harvest.store(mongodb, config, with_alice=True, times=10)
     command = [*COMMAND, "--account", "alice.example", "--yes"]
     killed = subprocess.Popen(command, env=os.environ | _environment(config), stdout=subprocess.DEVNULL)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while not moment(mongodb, config) and killed.poll() is None:
         assert time.monotonic() < deadline
     killed.send_signal(signal.SIGKILL)

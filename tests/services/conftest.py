@@ -37,7 +37,7 @@ class User:
 
     def leave(self) -> None:
         """It ends as programs do."""
-        self.process.communicate(timeout=60)
+        self.process.communicate(timeout=240)
 
     def kill(self) -> None:
         self.process.kill()
@@ -79,9 +79,9 @@ def place(tmp_path: Path) -> Iterator[Place]:
         supervisor = running_in(folder, State.read(folder).supervisor_pid)
         if supervisor:
             supervisor.terminate()
-            supervisor.wait(60)
+            supervisor.wait(240)
 
 
 def ended(*processes: psutil.Process) -> bool:
     """Waits until the processes have ended; False when one has not after a minute."""
-    return not psutil.wait_procs(processes, timeout=60)[1]
+    return not psutil.wait_procs(processes, timeout=240)[1]

@@ -146,7 +146,7 @@ def test_a_server_that_outlived_its_supervisor_is_replaced(place: Place, free_po
         orphan = subprocess.Popen(redis.command(find_binary(redis), data, free_port), cwd=data, stdout=log)
     State(server_pid=orphan.pid).write(folder)
     assert place.user("valkey").ask("join").startswith("redis://127.0.0.1:")
-    orphan.wait(60)
+    orphan.wait(240)
     assert place.server("valkey").pid != orphan.pid
 
 

@@ -66,7 +66,7 @@ class Pds:
 
     async def called(self, name: str) -> None:
         """Wait until a method has been called."""
-        async with asyncio.timeout(30), self._came:
+        async with asyncio.timeout(240), self._came:
             await self._came.wait_for(lambda: self.count(name) > 0)
 
     def expire(self) -> None:

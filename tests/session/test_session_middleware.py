@@ -56,7 +56,7 @@ async def start(pds: Pds, folder: Path, *targets: str, **variables: str) -> asyn
 
 async def end(process: asyncio.subprocess.Process) -> Crawled:
     try:
-        out, log = await asyncio.wait_for(process.communicate(), 60)
+        out, log = await asyncio.wait_for(process.communicate(), 240)
     finally:
         if process.returncode is None:
             process.kill()

@@ -182,7 +182,7 @@ async def scrapy(folder: Path, *arguments: str, stdin: bytes = b"", **variables:
         stderr=asyncio.subprocess.STDOUT,
     )
     try:
-        out, _ = await asyncio.wait_for(process.communicate(stdin), 60)
+        out, _ = await asyncio.wait_for(process.communicate(stdin), 240)
     finally:
         if process.returncode is None:
             process.kill()

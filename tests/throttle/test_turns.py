@@ -92,6 +92,12 @@ def counting(worker: SharedTurns, monkeypatch: pytest.MonkeyPatch) -> Counter[st
     return trips
 
 
+def lose_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No turn is too late and no lease ends, however slow this process is."""
+    for name in ("GRACE_S", "BEAT_S", "PLACE_LEASE_S"):
+        monkeypatch.setattr(hosts, name, 600)
+
+
 @pytest.mark.parametrize(("workers", "at_once"), [(2, 1), (3, 4), (6, 2)])
 async def test_places_are_never_more_than_allowed_however_workers_come_and_go(
     join: Join, host: str, workers: int, at_once: int
@@ -112,11 +118,10 @@ async def test_places_are_never_more_than_allowed_however_workers_come_and_go(
 
 @pytest.mark.parametrize(("workers", "per_second"), [(1, 100), (3, 100), (4, 10)])
 async def test_turns_of_all_workers_are_spaced(join: Join, host: str, workers: int, per_second: int) -> None:
-    asked = Asked(host)
+    asked, began = Asked(host), monotonic()
     each = 3 * per_second // workers
     await asyncio.gather(*(asked.requests(join(per_second, 16), each) for _ in range(workers)))
-    assert most_within(asked.times, 1.0) <= 1.25 * per_second + workers
-    assert asked.times[-1] - asked.times[0] >= (len(asked.times) - 1) / per_second - 0.5
+    assert all(at >= began + number / per_second for number, at in enumerate(asked.times))
 
 
 async def test_no_window_wherever_it_begins_holds_more_than_allowed(join: Join, host: str) -> None:
@@ -141,24 +146,24 @@ async def test_turns_that_were_not_used_leave_room_in_the_window(join: Join, hos
 
 
 async def test_the_slowest_pace_that_a_worker_knows_of_is_that_of_all(join: Join, host: str) -> None:
-    asked = Asked(host)
+    asked, began = Asked(host), monotonic()
     quick, slow = join(per_second=200, at_once=16), join(per_second=10, at_once=16)
     await slow.take(host)
     await asyncio.gather(asked.requests(quick, 15), asked.requests(slow, 15))
     slow.leave(host)
-    assert most_within(asked.times, 1.0) <= 1.25 * 10 + 2
+    assert all(at >= began + number / 10 for number, at in enumerate(asked.times, 1))
 
 
 async def test_a_pace_is_forgotten_with_the_worker_that_knew_of_it(
-    join: Join, host: str, monkeypatch: pytest.MonkeyPatch
+    join: Join, host: str, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hosts, "PLACE_LEASE_S", 1.0)
     quick, slow = join(per_second=50, at_once=16), join(per_second=1, at_once=16)
     await Asked(host).requests(slow, 1)
     await slow.close()
-    asked = Asked(host)
-    await asked.requests(quick, 60)
-    assert most_within(asked.times, 1.0) > 10
+    await Asked(host).requests(quick, 60)
+    with Redis.from_url(redis_url) as redis:
+        assert redis.hget(f"harvester:{{{host}}}:turns", "pace") == b"20000"
 
 
 async def test_a_silence_is_told_once(host: str) -> None:
@@ -211,6 +216,7 @@ async def test_one_worker_alone_asks_redis_less_often_than_the_host(
     join: Join, host: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At the rate that is configured when nothing else is."""
+    lose_nothing(monkeypatch)
     worker = join(per_second=8)
     trips = counting(worker, monkeypatch)
     await Asked(host).requests(worker, 40)
@@ -239,13 +245,14 @@ async def test_a_turn_given_before_a_silence_is_not_used_in_it(join: Join, host:
     await worker.take(host)
     turn = asyncio.create_task(worker.take(host))
     await until(lambda: not worker._hosts[host].waiting and not turn.done())
-    worker.silence(host, 1)
     began = monotonic()
+    worker.silence(host, 1)
     await turn
     assert monotonic() - began >= 1
 
 
 async def test_questions_of_one_moment_travel_together(join: Join, host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "CHECK_S", 3600)  # no beat, however long the connection takes
     worker = join()
     trips = counting(worker, monkeypatch)
     names = [f"{number}.{host}" for number in range(50)]
@@ -254,6 +261,7 @@ async def test_questions_of_one_moment_travel_together(join: Join, host: str, mo
 
 
 async def test_turns_at_high_rates_come_in_blocks(join: Join, host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    lose_nothing(monkeypatch)
     worker = join(per_second=500, at_once=64)
     trips = counting(worker, monkeypatch)
     await Asked(host).requests(worker, 500)
@@ -300,7 +308,7 @@ async def test_a_request_that_is_given_up_gives_its_place_back(
     worker.leave(host)
     await asyncio.wait([given_up])
     assert given_up.cancelled()
-    await asyncio.wait_for(worker.take(host), 30)
+    await asyncio.wait_for(worker.take(host), 240)
 
 
 async def test_hosts_that_are_asked_no_more_are_forgotten(join: Join, host: str, redis_url: str) -> None:

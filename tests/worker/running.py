@@ -14,7 +14,7 @@ import psutil
 from harvester.config import Config
 from tests.sandbox.process import ROOT
 
-SECONDS = 120
+SECONDS = 240
 """After which something that should happen counts as missing."""
 
 

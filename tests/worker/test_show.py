@@ -21,7 +21,7 @@ def test_a_terminal_shows_a_row_for_each_worker(workers: Workers) -> None:
         terminal.process.send_signal(signal.SIGTERM)
         terminal.read_until(lambda: len(re.findall(r"^ +\d +\d+ +ended ", terminal.shown, re.MULTILINE)) == 2)
         terminal.read_to_end()
-        assert terminal.process.wait(60) == 130
+        assert terminal.process.wait(240) == 130
     assert re.search(r"^\S+ \S+ \[worker 2\] \[scrapy.core.engine\] INFO: Spider opened$", terminal.text, re.MULTILINE)
     assert terminal.text.count("worker  ") == 1, "the table is torn"
     assert not terminal.screen.cursor.hidden
@@ -32,4 +32,4 @@ def test_workers_drain_when_their_terminal_is_closed(workers: Workers) -> None:
         terminal.read_until(lambda: re.search(r" running ", terminal.shown) is not None)
         terminal.hang_up()
         terminal.process.send_signal(signal.SIGHUP)
-        assert terminal.process.wait(60) == 130
+        assert terminal.process.wait(240) == 130

@@ -99,7 +99,7 @@ def test_a_fault_that_passes_is_outlived(workers: Workers) -> None:
     workers.start(manner="exits", code=4, unless="mended", pages=3)
     workers.wait_for(lambda: "cannot be written); it is started again" in workers.said, "the first end")
     (workers.folder / "mended").touch()
-    assert workers.process.wait(120) == 0
+    assert workers.process.wait(240) == 0
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the broken pipe tells them, at their next report")
