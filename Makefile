@@ -18,7 +18,7 @@ demo: $(SYNCED) ## Harvest a local copy of Bluesky, and show what came of it
 	@$(RUN) python -m tests.demo
 
 test: lint types ## Run all checks and tests, but for appview, soak and chaos
-	@echo "The folders of tests run side by side; each shows what it said when it has ended. It takes about a quarter of an hour."
+	@echo "The folders of tests run side by side; each shows what it said when it has ended. It takes about ten minutes on two cores."
 	@$(RUN) $(MAKE) --no-print-directory -j6 -k -Oline test-rest $(ALONE)
 
 # Side by side, since much of what they do is waiting. Those that take longest begin first; the short ones run as one.

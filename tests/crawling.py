@@ -26,7 +26,7 @@ from twisted.python.failure import Failure
 
 from harvester.download import dns
 from harvester.outcomes import verdict_of
-from tests.sandbox.process import ROOT
+from tests.root import ROOT
 
 LONGEST_S = 240
 """A crawl that takes longer hangs."""

@@ -16,11 +16,12 @@ import libipld
 import pytest
 from PIL import Image
 
+from tests.root import ROOT
 from tests.sandbox.car import layer
 from tests.sandbox.ids import raw_cid
 from tests.sandbox.network import HIDDEN, Network
 from tests.sandbox.posts import BIG_ROOT, DEEP_REPLIES, DEEP_ROOT, POPULAR, Post, Repost
-from tests.sandbox.process import ROOT, Sandbox
+from tests.sandbox.process import Sandbox
 
 ACCOUNTS = 240
 PATIENCE_S = 240

@@ -14,7 +14,8 @@ import pytest
 from pymongo.database import Database
 
 from tests.crash.harvest import Harvest
-from tests.sandbox.process import ROOT, Sandbox
+from tests.root import ROOT
+from tests.sandbox.process import Sandbox
 
 PROGRAMS = Path(sys.executable).parent
 SECONDS = 240

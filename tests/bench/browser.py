@@ -20,7 +20,7 @@ from harvester.config import Config
 from harvester.sites.rendering import Rendering
 from tests.browser.crawl import Plan, Wish, end, start
 from tests.browser.site import ITEMS
-from tests.sandbox.process import ROOT
+from tests.root import ROOT
 
 AT_ONCE = 4
 LONGEST_S = 3600.0

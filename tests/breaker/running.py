@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.sandbox.process import ROOT
+from tests.root import ROOT
 
 LONGEST_S = 240
 """For a step of a test, and a crawl of a few thousand pages."""

@@ -14,7 +14,7 @@ from harvester.frontier.store import Frontier
 from tests.browser.killing import chromiums, until
 from tests.browser.site import JavaScriptSite
 from tests.identities.test_chains import END, heard
-from tests.sandbox.process import ROOT
+from tests.root import ROOT
 
 LONGEST_S = 240
 

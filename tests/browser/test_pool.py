@@ -15,7 +15,7 @@ import pytest
 from tests.browser.crawl import Crawled, Plan, Wish, end, start
 from tests.browser.killing import chromiums, drivers, until
 from tests.browser.site import ITEMS, JavaScriptSite
-from tests.sandbox.process import ROOT
+from tests.root import ROOT
 
 POOL = "harvester.browser.pool"
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.sandbox.process import ROOT
+from tests.root import ROOT
 from tests.sandbox.tree_process import Progress, TreeSite
 
 MOST_FAILURES = 12

@@ -12,7 +12,8 @@ from typing import Any
 from pymongo.database import Database
 
 from harvester.items import RECORDS
-from tests.sandbox.process import ROOT, Sandbox
+from tests.root import ROOT
+from tests.sandbox.process import Sandbox
 
 Document = dict[str, Any]
 RUN_SECONDS = 1800

@@ -17,7 +17,8 @@ from pymongo.database import Database
 from harvester.egg import SOURCES
 from tests.deploy.scrapyd import PASSWORD, USER, Scrapyd
 from tests.ports import free_port
-from tests.sandbox.process import ROOT, Sandbox
+from tests.root import ROOT
+from tests.sandbox.process import Sandbox
 
 Records = Database[dict[str, Any]]
 Answer = subprocess.CompletedProcess[str]

@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 
 import psutil
 
-from tests.sandbox.process import ROOT
+from tests.root import ROOT
 
 USER, PASSWORD = "operator", "sesame: open"
 PATIENCE_SECONDS = 240

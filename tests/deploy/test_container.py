@@ -11,7 +11,8 @@ import pytest
 from tests.deploy.conftest import Records
 from tests.deploy.jobs import run_of, schedule_slow
 from tests.deploy.scrapyd import PASSWORD, Scrapyd
-from tests.sandbox.process import ROOT, Sandbox
+from tests.root import ROOT
+from tests.sandbox.process import Sandbox
 
 ENTRYPOINT = ROOT / "deploy" / "docker" / "entrypoint"
 SHOW = "import os; print(os.environ.get('HARVESTER_MONGODB_URI'), os.environ.get('HARVESTER_MONGODB_URI_FILE'))"

@@ -14,7 +14,7 @@ from harvester.deploy import deploy
 from harvester.exceptions import DeployError, ServiceError, UsageError
 from tests.deploy.conftest import Answer, run_deploy
 from tests.deploy.scrapyd import PASSWORD, USER, Scrapyd
-from tests.sandbox.process import ROOT
+from tests.root import ROOT
 
 
 def files_of(root: Path) -> set[Path]:

@@ -15,7 +15,7 @@ from harvester import __version__
 from harvester.egg import build_egg
 from harvester.exceptions import UsageError
 from tests.deploy.scrapyd import BARE_PYTHON
-from tests.sandbox.process import ROOT
+from tests.root import ROOT
 
 PACKAGE = ROOT / "harvester"
 MAY_ASK_FOR_ITS_FILE = {

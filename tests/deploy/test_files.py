@@ -13,7 +13,7 @@ import yaml  # type: ignore[import-untyped]
 
 from harvester import __version__
 from harvester.config import Config
-from tests.sandbox.process import ROOT
+from tests.root import ROOT
 
 DEPLOY = ROOT / "deploy"
 COMPOSE_FILE = DEPLOY / "compose.yaml"

@@ -20,7 +20,7 @@ from scrapy.settings import Settings
 from twisted.python.failure import Failure
 
 from tests.crawling import LONGEST_S
-from tests.sandbox.process import ROOT
+from tests.root import ROOT
 
 
 class Fates(Spider):

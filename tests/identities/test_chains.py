@@ -19,7 +19,7 @@ from tests.crawling import until
 from tests.identities.county import County, Seen
 from tests.identities.entries import AGREE, ANN, FORM, enter
 from tests.identities.spiders import DETAILS, OTHERS
-from tests.sandbox.process import ROOT
+from tests.root import ROOT
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and locks of files")
 

@@ -14,7 +14,7 @@ from tests import crawling
 from tests.crawling import Crawled, Plan, crawl
 from tests.identities.county import County
 from tests.identities.entries import ANN, BOB, FORM, NOWHERE, TOKEN, enter
-from tests.sandbox.process import ROOT
+from tests.root import ROOT
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="file modes and signals")
 

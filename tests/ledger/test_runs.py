@@ -20,7 +20,7 @@ from pymongo.database import Database
 from harvester.frontier.changes import Ended, Progress, RootsFound, SeedEnded
 from harvester.frontier.ledger import CrawlLedger
 from tests.ledger.conftest import LAST_DEPTH, LEASE_SECONDS, Killed, Runs, collected, found, opened
-from tests.sandbox.process import ROOT
+from tests.root import ROOT
 
 Document = dict[str, Any]
 

@@ -22,7 +22,7 @@ from harvester.exceptions import PageFailed, ParseError
 from harvester.outcomes import Verdict, verdict_of
 from harvester.signals import outcome_told
 from tests.crawling import LONGEST_S
-from tests.sandbox.process import ROOT
+from tests.root import ROOT
 
 
 class Judging(Spider):

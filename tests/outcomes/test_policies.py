@@ -12,7 +12,7 @@ from harvester.sites import Site, load_sites
 from harvester.sites.judging import PolicyChange
 from tests.outcomes.exchanges import Exchange, page
 from tests.outcomes.table import table
-from tests.sandbox.process import ROOT
+from tests.root import ROOT
 
 DOCUMENT = (ROOT / "docs" / "outcomes.md").read_text("utf-8")
 

@@ -21,7 +21,7 @@ from twisted.python.failure import Failure
 
 from harvester.outcomes import verdict_of
 from tests.crawling import LONGEST_S
-from tests.sandbox.process import ROOT
+from tests.root import ROOT
 
 
 class Plan(msgspec.Struct):

@@ -6,17 +6,15 @@ import sys
 import urllib.request
 from collections.abc import Mapping
 from functools import cached_property
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tests.root import ROOT
 from tests.sandbox.network import Network, special
 from tests.sandbox.posts import Posts
 from tests.sandbox.records import Records
 from tests.sandbox.server import build_world
 from tests.sandbox.truth import Truth, truth
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 class Sandbox:

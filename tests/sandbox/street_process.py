@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import msgspec
 
-from tests.sandbox.process import ROOT
+from tests.root import ROOT
 from tests.sandbox.street_house import Seen
 from tests.sandbox.street_plan import HousePlan
 

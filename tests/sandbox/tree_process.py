@@ -7,7 +7,7 @@ import urllib.request
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from tests.sandbox.process import ROOT
+from tests.root import ROOT
 from tests.sandbox.tree import Tree
 
 

@@ -22,7 +22,8 @@ from harvester.exceptions import SessionError, StorageError, UsageError
 from harvester.sessions.bluesky import HEARTBEAT_S, MOST_RENEWALS, Login
 from harvester.sessions.bluesky_file import Session
 from harvester.sessions.kept import Pause
-from tests.sandbox.process import ROOT, Sandbox
+from tests.root import ROOT
+from tests.sandbox.process import Sandbox
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="file modes and signals")
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.sandbox.process import ROOT
+from tests.root import ROOT
 from tests.session.pds import HANDLE, PASSWORD, Pds
 
 PROFILE = "/xrpc/app.bsky.actor.getProfile"

@@ -13,7 +13,7 @@ from harvester.exceptions import UsageError
 from harvester.spiders.bluesky import BlueskySpider
 from harvester.spiders.bluesky_arguments import BlueskyArguments
 from tests.crawling import Site
-from tests.sandbox.process import ROOT
+from tests.root import ROOT
 
 
 def parsed(**given: Any) -> BlueskyArguments:

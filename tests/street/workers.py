@@ -11,7 +11,7 @@ from typing import Self
 
 import msgspec
 
-from tests.sandbox.process import ROOT
+from tests.root import ROOT
 from tests.sandbox.street_process import Street
 from tests.street.spiders import Inputs
 

@@ -11,7 +11,7 @@ import pytest
 
 from harvester.settings import DOWNLOADER_MIDDLEWARES
 from tests.crawling import Answer, Plan, Site, crawl, until
-from tests.sandbox.process import ROOT
+from tests.root import ROOT
 from tests.throttle.workers import SETTINGS, Workers, most_within, times
 
 QUICK = {"concurrent_per_host": "4", "requests_per_second": "50"}

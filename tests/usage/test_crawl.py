@@ -12,7 +12,7 @@ import pytest
 
 from tests.crawling import LONGEST_S
 from tests.robots.site import Reply, WebSite
-from tests.sandbox.process import ROOT
+from tests.root import ROOT
 
 HTML = "text/html; charset=utf-8"
 NO_AI = Reply(body=b'<html><head><meta name="robots" content="noai"></head>', kind=HTML)

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 
 from harvester.config import Config
-from tests.sandbox.process import ROOT
+from tests.root import ROOT
 
 SECONDS = 240
 """After which something that should happen counts as missing."""
