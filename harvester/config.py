@@ -93,7 +93,11 @@ class Config(BaseSettings):
     zyte_api_key: SecretStr | None = None
     """Key of Zyte API, for its proxy mode."""
 
-    # Bounds on what is downloaded
+    # Bounds on what is asked for and downloaded
+    max_url_bytes: int = Field(8192, ge=256)
+    """Bytes of an address. A longer one is not asked for; a page that links to it is kept."""
+    max_request_kb: int = Field(512, ge=16)
+    """Kilobytes of a request as it waits in the frontier: address, headers, body, meta."""
     max_response_mb: int = Field(32, ge=1)
     """Megabytes of an answer."""
     max_repository_mb: int = Field(512, ge=1)

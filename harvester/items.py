@@ -381,11 +381,15 @@ RECORDS: tuple[type[Record], ...] = (Profile, Follow, Post, Repost, Like, Thread
 """Every record type."""
 
 
+LINK = "link"
+"""Kind of a reject that would have been no record, but a request."""
+
+
 class Reject(NamedTuple):
     """Part of an answer that could not become a record, or a record that breaks a rule across its fields."""
 
     kind: str
-    """KIND of the record it would have been."""
+    """KIND of the record it would have been, or LINK."""
     reason: str
     key: str
     """Natural key as far as it is known, else empty."""

@@ -78,7 +78,8 @@ def _line(level: int, message: str, **args: str) -> LogFormatterResult:
 
 
 def _address(request: Request) -> str:
-    return without_userinfo(request.url)
+    url = without_userinfo(request.url[: 2 * _LONGEST_MESSAGE])
+    return url if len(url) <= _LONGEST_MESSAGE else url[:_LONGEST_MESSAGE] + "..."
 
 
 def _item(item: Any) -> str:
@@ -87,7 +88,7 @@ def _item(item: Any) -> str:
     if not records:
         return f"an item of type {type(item).__name__}"
     kinds = sorted({record.KIND for record in records})
-    source = without_userinfo(records[0].provenance.url)
+    source = without_userinfo(records[0].provenance.url[:_LONGEST_MESSAGE])
     return f"{counted(len(records), 'record')} ({', '.join(kinds)}) from {source}"
 
 
@@ -109,7 +110,7 @@ def _place(traceback: TracebackType | None) -> str:
 
 def _text(exception: BaseException | None) -> str:
     """On one line, without passwords, not too long."""
-    text = " ".join(without_userinfo(str(exception)).split())
+    text = " ".join(without_userinfo(str(exception)[: 4 * _LONGEST_MESSAGE]).split())
     return text if len(text) <= _LONGEST_MESSAGE else text[:_LONGEST_MESSAGE] + " ..."
 
 

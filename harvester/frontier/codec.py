@@ -18,11 +18,19 @@ from harvester.exceptions import HarvesterError
 _SCALARS = frozenset({str, int, float, bool, bytes, type(None), datetime})
 _TUPLE = 1
 """MessagePack extension type of a tuple."""
+MOST_SHOWN = 200
+"""Characters of an address in a message."""
+MOST_FAULT = 500
+"""Characters of what is wrong with a request."""
 _SMALLEST, _LARGEST = -(2**63), 2**64 - 1
 
 
 class UnserialisableRequestError(HarvesterError):
     """A request that cannot be kept in the frontier. Raised to the callback that yielded it."""
+
+
+class TooLargeError(UnserialisableRequestError):
+    """A request that is larger than may be kept. It is refused, and what yielded it goes on."""
 
 
 class _Wire(Struct, omit_defaults=True, gc=False):
@@ -54,10 +62,12 @@ _decoder = msgspec.msgpack.Decoder(_Wire, ext_hook=_load_extension)
 _values = msgspec.msgpack.Decoder(ext_hook=_load_extension)
 
 
-def encode(request: Request, spider: Spider) -> bytes:
+def encode(request: Request, spider: Spider, *, most_url: int = 2**31, most_bytes: int = 2**31) -> bytes:
     """The request as bytes. Raises UnserialisableRequestError that names what cannot be kept."""
+    if len(request.url) > most_url:
+        raise TooLargeError(f"its address has {len(request.url):,} bytes; HARVESTER_MAX_URL_BYTES allows {most_url:,}")
     try:
-        return _encoder.encode(
+        encoded = _encoder.encode(
             _Wire(
                 request.url,
                 None if request.method == "GET" else request.method,
@@ -75,7 +85,15 @@ def encode(request: Request, spider: Spider) -> bytes:
             )
         )
     except _UnknownError as error:
-        raise UnserialisableRequestError(f"{request} cannot be kept in the frontier: {error}") from None
+        shown = request.url[:MOST_SHOWN]
+        raise UnserialisableRequestError(
+            f"<{request.method} {shown}> cannot be kept in the frontier: {str(error)[:MOST_FAULT]}"
+        ) from None
+    if len(encoded) > most_bytes:
+        raise TooLargeError(
+            f"with its body and meta it has {len(encoded):,} bytes; HARVESTER_MAX_REQUEST_KB allows {most_bytes:,}"
+        )
+    return encoded
 
 
 def decode(data: bytes, spider: Spider) -> Request:

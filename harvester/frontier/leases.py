@@ -31,6 +31,8 @@ PARKED = "harvester_parked"
 LOCAL_TRIES = "harvester_local_tries"
 """Key in Request.meta: how often it failed for a fault of this machine that others did not have."""
 _OURS = (LEASE, NOT_BEFORE, TRIES, WHY, PROBE, PARKED, LOCAL_TRIES)
+MOST_REASON = 1000
+"""Characters of an exception's text that a dead letter keeps."""
 
 
 @dataclass(slots=True)
@@ -72,7 +74,7 @@ class Lease:
         if isinstance(error, CloseSpider):
             self.given_back = True
         else:
-            self.error = f"{type(error).__name__}: {error}{_place_of(error)}"
+            self.error = f"{type(error).__name__}: {str(error)[:MOST_REASON]}{_place_of(error)}"
 
 
 class WatchedErrback:

@@ -27,7 +27,7 @@ from harvester.browser.wishes import forget_answer
 from harvester.config import Config, load_config
 from harvester.ending import end
 from harvester.exceptions import HarvesterError
-from harvester.frontier.codec import UnserialisableRequestError, decode, encode
+from harvester.frontier.codec import MOST_SHOWN, TooLargeError, UnserialisableRequestError, decode, encode
 from harvester.frontier.connection import RedisPatience, connect
 from harvester.frontier.entries import Again, Dead, Done, Operation, Push, Release, Stranded, Told
 from harvester.frontier.keys import is_filtered
@@ -122,14 +122,19 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             end(self._crawler, "program_error", exit_code=1)
 
     def enqueue_request(self, request: Request) -> bool:
-        """Never waits. Raises UnserialisableRequestError."""
+        """Never waits. False: it is too large. Raises UnserialisableRequestError."""
         lease = self._leases.get(request.meta.get(LEASE, ""))
         if lease is None or lease.moved:
             fresh(request)
+            try:
+                payload = self._encoded.pop(request, b"") or self._encode(request)
+            except TooLargeError as error:
+                self.note_too_large(request, error)
+                return False
             self._traffic.push(
                 Push(
                     self._number(request),
-                    self._encoded.pop(request, b"") or encode(request, self.spider),
+                    payload,
                     secrets.token_hex(8),
                     request.url,
                     request.priority,
@@ -189,11 +194,22 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         await self._traffic.room()
 
     def prepare(self, request: Request) -> None:
-        """To be called with a request that a callback yields. Raises UnserialisableRequestError."""
+        """To be called with a request that a callback yields. Raises TooLargeError, UnserialisableRequestError."""
         fresh(request)
-        self._encoded[request] = encode(request, self.spider)
+        self._encoded[request] = self._encode(request)
 
-    def _successor(self, request: Request, lease: str) -> Again:
+    def note_too_large(self, request: Request, error: TooLargeError) -> None:
+        """Counts a request that is refused; the log names the first."""
+        stats = self._crawler.stats
+        stats.inc_value("harvester/frontier/too_large")
+        if stats.get_value("harvester/frontier/too_large") == 1:
+            logger.warning("%.200s is not asked for: %s. Its like are only counted", request.url, error)
+
+    def _encode(self, request: Request) -> bytes:
+        config = self._config
+        return encode(request, self.spider, most_url=config.max_url_bytes, most_bytes=config.max_request_kb * 1024)
+
+    def _successor(self, request: Request, lease: str) -> Again | Dead:
         """The same work as another request: a retry says why in its meta, a redirect does not.
 
         A redirect is filtered as the request was. Middlewares send a filtered request again with dont_filter, of which
@@ -210,10 +226,16 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         target = self._number(request) if filtered and WHY not in meta and not request.dont_filter else None
         request.dont_filter = not filtered
         came_from = meta.get("redirect_urls") or [""]
-        outcome, reason, attempt = meta.pop(WHY, ("redirected", came_from[-1] and f"by {came_from[-1]}", False))
+        outcome, reason, attempt = meta.pop(
+            WHY, ("redirected", came_from[-1] and f"by {came_from[-1][:MOST_SHOWN]}", False)
+        )
+        try:
+            payload = self._encode(request)
+        except TooLargeError as error:
+            return Dead(lease, Outcome.INVALID, str(error))
         return Again(
             lease,
-            encode(request, self.spider),
+            payload,
             request.url,
             load_sites().of(request.url).name,
             request.priority,

@@ -8,13 +8,14 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable
+from itertools import islice
 from time import monotonic, time
 from typing import Any
 
 from scrapy.statscollectors import StatsCollector
 
 from harvester.breaker.breakers import Breakers
-from harvester.frontier.entries import Change, Done, Exchange, Leased, Operation, Release, Stranded
+from harvester.frontier.entries import Again, Change, Done, Exchange, Leased, Operation, Push, Release, Stranded
 from harvester.frontier.store import Frontier
 
 PREFETCH = 128
@@ -25,6 +26,10 @@ MOST_OPERATIONS = 500
 """In one exchange."""
 MOST_WAITING = 2000
 """Operations that wait to go out; whoever yields more requests waits too."""
+MOST_WAITING_BYTES = 16 * 1024 * 1024
+"""Of their payloads, likewise."""
+MOST_EXCHANGE_BYTES = 8 * 1024 * 1024
+"""Of the payloads in one exchange, unless a single one is larger: Redis takes no message of 512 MB."""
 LINGER_S = 0.02
 """How long an operation waits for others to travel with."""
 PLENTY = 32
@@ -58,6 +63,7 @@ class Traffic:
         self._on_change = on_change
         self._on_breakers = on_breakers
         self._outgoing: deque[Operation] = deque()
+        self._outgoing_bytes = 0
         self._oldest_at = 0.0
         """When the first of the outgoing operations was told."""
         self._ready: deque[Leased] = deque()
@@ -110,13 +116,14 @@ class Traffic:
     def push(self, operation: Operation) -> None:
         """Has a new request, or a lease's new state, told in its turn."""
         self._outgoing.append(operation)
+        self._outgoing_bytes += _size(operation)
         waiting = len(self._outgoing)
         if waiting == 1:
             self._oldest_at = monotonic()
             self.empty_since = None
         if waiting in (1, BATCH):
             self._wake.set()
-        if waiting >= MOST_WAITING:
+        if self._is_full():
             self._room.clear()
 
     def finish(self, operation: Operation, lease: str, afterwards: Callable[[], None] | None = None) -> None:
@@ -191,18 +198,18 @@ class Traffic:
         return due
 
     async def _exchange(self) -> None:
-        operations = [self._outgoing[index] for index in range(min(len(self._outgoing), MOST_OPERATIONS))]
+        operations = self._next_operations()
         wanted = 0 if self._closing else PREFETCH - len(self._ready)
         reports = self.breakers.take()
         told: Exchange = await self._patiently(
             lambda: self._frontier.exchange(self._worker, operations, wanted, PER_SITE, reports)
         )
         for _ in operations:
-            self._outgoing.popleft()
+            self._outgoing_bytes -= _size(self._outgoing.popleft())
         if self._afterwards:
             self._call_afterwards(operations)
         self._oldest_at = monotonic()
-        if len(self._outgoing) < MOST_WAITING:
+        if not self._is_full():
             self._room.set()
         self._ready.extend(told.leased)
         self._held.update(leased.id for leased in told.leased)
@@ -217,6 +224,20 @@ class Traffic:
         empty = not (told.ready or told.parked or told.waiting or told.leased_total or self._outgoing)
         self.empty_since = (self.empty_since or monotonic()) if empty else None
         self._count(told)
+
+    def _next_operations(self) -> list[Operation]:
+        """As many as may travel together."""
+        operations: list[Operation] = []
+        size = 0
+        for operation in islice(self._outgoing, MOST_OPERATIONS):
+            size += _size(operation)
+            if operations and size > MOST_EXCHANGE_BYTES:
+                break
+            operations.append(operation)
+        return operations
+
+    def _is_full(self) -> bool:
+        return len(self._outgoing) >= MOST_WAITING or self._outgoing_bytes >= MOST_WAITING_BYTES
 
     def _give_back_parked(self) -> None:
         """Requests that were held ready for a site that is left alone now."""
@@ -242,3 +263,8 @@ class Traffic:
         redelivered = sum(1 for leased in told.leased if leased.deliveries)
         if redelivered:
             self._stats.inc_value("harvester/frontier/redelivered", redelivered)
+
+
+def _size(operation: Operation) -> int:
+    """Of what it carries, in bytes."""
+    return len(operation.payload) if isinstance(operation, (Push, Again)) else 0

@@ -22,6 +22,8 @@ class AddressMiddleware:
         return cls(load_config())
 
     def process_request(self, request: Request) -> None:
+        if (length := len(request.url)) > (most := self._config.max_url_bytes):
+            raise AddressError(f"the address has {length:,} bytes; HARVESTER_MAX_URL_BYTES allows {most:,}")
         if fault := unusable(request.url):
             raise AddressError(fault)
         if refusal := refuse_private(request.url, self._config):

@@ -11,16 +11,24 @@ from scrapy.http import Response
 from scrapy.utils.misc import load_object
 
 from harvester.exceptions import PageFailed, ParseError
+from harvester.frontier.codec import TooLargeError
 from harvester.frontier.leases import Lease
 from harvester.frontier.scheduler import Scheduler
+from harvester.items import LINK, Batch, Reject
 from harvester.middlewares.outcome import OutcomeMiddleware
 from harvester.outcomes import Outcome, Verdict
+
+MOST_WRITTEN = 100
+"""Requests of a page that are too large and are written to the rejects. Further ones are only counted."""
+MOST_KEPT = 1000
+"""Characters of their addresses."""
 
 
 class LeaseMiddleware:
     """Nearest the engine: a callback counts as exhausted when all that it yielded has passed the other middlewares.
 
-    A callback that yields faster than the frontier takes waits here, so that memory stays flat.
+    A callback that yields faster than the frontier takes waits here, so that memory stays flat. A request that is too
+    large costs only itself: it is rejected, and the rest of the page goes its way.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -40,10 +48,18 @@ class LeaseMiddleware:
 
     async def process_spider_output(self, response: Response, result: AsyncIterator[Any]) -> AsyncIterator[Any]:
         lease = self._scheduler.lease_of(response.request)
+        refused = 0
         try:
             async for output in result:
                 if isinstance(output, Request):
-                    self._scheduler.prepare(output)
+                    try:
+                        self._scheduler.prepare(output)
+                    except TooLargeError as error:
+                        refused += 1
+                        self._scheduler.note_too_large(output, error)
+                        if refused <= MOST_WRITTEN:
+                            yield _rejected(output, error, response)
+                        continue
                     await self._scheduler.room()
                 yield output
         except Exception as error:
@@ -85,3 +101,8 @@ class LeaseMiddleware:
         scheduler = self._crawler.engine.scheduler
         assert isinstance(scheduler, Scheduler)
         return scheduler
+
+
+def _rejected(request: Request, error: TooLargeError, response: Response) -> Batch:
+    url = request.url[:MOST_KEPT]
+    return Batch([], [], (Reject(LINK, str(error), url, b"", response.url[:MOST_KEPT]),))

@@ -13,6 +13,7 @@ from spidermon.decorators import monitors
 
 from harvester.config import load_config
 from harvester.dashboard.words import counted
+from harvester.items import LINK
 from harvester.monitors.alerts import SendAlerts
 from harvester.monitors.history import history_of
 from harvester.monitors.judgement import Judgement
@@ -209,7 +210,7 @@ class ErrorRatioMonitor(RunMonitor):
 @monitors.name("Reject ratio")
 class RejectRatioMonitor(RunMonitor):
     def runTest(self) -> None:
-        rejected, parsed = sum(self.summary.rejected.values()), sum(self.summary.parsed.values())
+        rejected, parsed = _of_records(self.summary.rejected), _of_records(self.summary.parsed)
         most = self.config.max_reject_ratio
         self.note = f"{rejected:,} of {parsed:,} records were rejected."
         if rejected > parsed * most:
@@ -281,3 +282,8 @@ class RunMonitors(MonitorSuite):  # type: ignore[misc]
 def _most(counts: dict[str, int]) -> str:
     """The three most frequent, each with its count."""
     return ", ".join(f"{name} ({count:,})" for name, count in sorted(counts.items(), key=lambda x: -x[1])[:3])
+
+
+def _of_records(counts: dict[str, int]) -> int:
+    """All of them: a link that is refused was no record."""
+    return sum(count for kind, count in counts.items() if kind != LINK)

@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from resource import RUSAGE_SELF, getrusage
 from typing import Any, NamedTuple
 
 from scrapy import Request, Spider
@@ -19,8 +20,14 @@ from scrapy.http import Response
 from scrapy.settings import Settings
 from twisted.python.failure import Failure
 
+from harvester.items import Batch
 from tests.crawling import LONGEST_S
 from tests.root import ROOT
+
+TOO_LARGE = 150
+"""Links of one page that are too long."""
+FLOOD = (10_000, 50_000, 1_000_000) if os.environ.get("WHOLE_FLOOD") else (10_000, 50_000)
+"""Links of one page; memory is looked at after each number of them."""
 
 
 class Fates(Spider):
@@ -68,6 +75,23 @@ class Fates(Spider):
     def on_unserialisable_meta(self, response: Response) -> Iterator[Any]:
         yield self.ask("/never", meta={"page": {"seen": {1, 2}}})
 
+    def on_too_large(self, response: Response) -> Iterator[Any]:
+        """Among what may be asked for: an address, a meta and a body that are too large."""
+        yield self.ask("/linked?from=too-large")
+        for number in range(TOO_LARGE):
+            yield self.ask(f"/never?{number}" + "x" * 10_000)
+        yield self.ask("/never", meta={"page": "x" * 1_000_000})
+        yield self.ask("/never", method="POST", body="x" * 1_000_000)
+        yield self.ask("/linked?from=after-too-large")
+
+    def on_flood(self, response: Response) -> Iterator[Any]:
+        """Links without end, and what the process has taken at most by then, in kB."""
+        for number in range(FLOOD[-1]):
+            yield self.ask(f"/never?{number}")
+            if number + 1 in FLOOD:
+                self.crawler.stats.set_value(f"peak/{number + 1}", getrusage(RUSAGE_SELF).ru_maxrss)
+        raise CloseSpider("enough")
+
     def on_closes(self, response: Response) -> Iterator[Any]:
         yield from self.parse(response)
         if self.crawler.settings.getbool("CLOSING"):
@@ -85,6 +109,8 @@ class Pipeline:
     """Drops and fails as the address says."""
 
     def process_item(self, item: Any) -> Any:
+        if isinstance(item, Batch):  # of rejects
+            return item
         if item["url"] == "/item-dropped":
             raise DropItem("unwanted")
         if item["url"] == "/item-fails":
@@ -145,7 +171,8 @@ def main() -> None:
     items: list[str] = []
 
     def collect(item: Any) -> None:
-        items.append(item["url"])
+        if not isinstance(item, Batch):
+            items.append(item["url"])
 
     from scrapy import signals
 
