@@ -26,7 +26,7 @@ from tests.root import ROOT
 
 TOO_LARGE = 150
 """Links of one page that are too long."""
-FLOOD = (10_000, 50_000, 1_000_000) if os.environ.get("WHOLE_FLOOD") else (10_000, 50_000)
+FLOOD = (5_000, 25_000, 1_000_000) if os.environ.get("WHOLE_FLOOD") else (5_000, 25_000)
 """Links of one page; memory is looked at after each number of them."""
 
 
