@@ -17,7 +17,7 @@ from harvester.frontier.start_list import DeadEntry
 MOST_CHARACTERS = 200
 """Of a malformed entry."""
 MOST_ROWS = 20
-"""Sites and jobs that are listed, those with the most requests."""
+"""Sites and jobs that are listed, those with the most requests; breakers, too."""
 
 
 def print_status(reading: Reading) -> None:
@@ -48,8 +48,10 @@ def print_status(reading: Reading) -> None:
         console.print(_workers(status))
     if status.breakers:
         console.print()
-        for name, breaker in status.breakers.items():
+        for name, breaker in list(status.breakers.items())[:MOST_ROWS]:
             console.print(_breaker(name, breaker))
+        if len(status.breakers) > MOST_ROWS:
+            console.print(f"and {len(status.breakers) - MOST_ROWS:,} more breakers that are not closed: see --json")
     for title, places in (("job", status.jobs), ("site", status.sites)):
         if places.keys() - {""}:
             console.print()
@@ -59,7 +61,11 @@ def print_status(reading: Reading) -> None:
 def _sites(status: Status) -> str:
     """Whose requests are parked."""
     parked = {name: counts["parked"] for name, counts in status.sites.items() if counts["parked"]}
-    return f"since their sites are left alone: {_parts(parked)}" if parked else ""
+    if not parked:
+        return ""
+    largest = dict(sorted(parked.items(), key=lambda site: (-site[1], site[0]))[:MOST_ROWS])
+    others = f", and of {len(parked) - MOST_ROWS:,} more" if len(parked) > MOST_ROWS else ""
+    return f"since their sites are left alone: {_parts(largest)}{others}"
 
 
 def _breaker(name: str, breaker: BreakerStatus) -> str:

@@ -20,6 +20,8 @@ from harvester.sites import Site
 
 SUSPICIOUS = 5
 """Failures of a site in a row after which no request goes out before Redis knows of them."""
+MOST_REPORTED = 100
+"""Sites of one report, so that Redis is not kept from others for long when all fail at once."""
 ASK_AGAIN_S = 1.0
 """How long a worker asks for no probe of a tier when none was left."""
 HALF_OPEN_S = 5.0
@@ -98,21 +100,31 @@ class Breakers:
         """What is to be told with the next exchange."""
         if not self._observed:
             return None
-        rows = [observed.row(name, site.breaking.rules()) for name, (site, observed) in self._observed.items()]
-        self._observed = {}
-        self.urgent_since = None
+        names = list(islice(self._observed, MOST_REPORTED))
+        rows = []
+        for name in names:
+            site, observed = self._observed.pop(name)
+            rows.append(observed.row(name, site.breaking.rules()))
+        if not self._observed:
+            self.urgent_since = None
         return Reports(next(self._numbers), rows)
 
     def hear(self, told: Exchange) -> bool:
         """Takes in the answer to it. Returns whether more sites are left alone than before."""
-        known = self._shut
-        if told.shut is not None:
-            self._shut = told.shut
+        if told.anew:
+            self._shut = {}
+        more = False
+        for name, shut in told.shut.items():
+            if shut.state == "closed":
+                self._shut.pop(name, None)
+            else:
+                more = more or name not in self._shut
+                self._shut[name] = shut
         if self.urgent_since is None:
             self._untold.clear()
         self._answer.set()
         self._answer = asyncio.Event()
-        return not self._shut.keys() <= known.keys()
+        return more
 
     def end(self) -> None:
         """There will be no more answers."""

@@ -30,9 +30,9 @@ class Desk:
         self.prefix = prefix_of(spider)
 
     async def status(self) -> Status:
-        """Everything at one moment."""
-        *tables, places, due_ms, seen, memory = msgspec.msgpack.decode(await self._run("status"))
-        counts, workers, jobs, sites, breakers = map(dict, tables)  # an empty table of Lua comes as a list
+        """Everything at one moment, but for the breakers, which are read after it: there may be very many."""
+        *tables, lines, places, due_ms, seen, memory = msgspec.msgpack.decode(await self._run("status"))
+        counts, workers, jobs = map(dict, tables)  # an empty table of Lua comes as a list
         ready, parked, waiting, leased, dead, entries, payloads = places
         queued, done, skipped = (counts.get(name, 0) for name in ("queued", "done", "skipped"))
         found = {"ready": ready, "parked": parked, "waiting": waiting, "leased": leased, "dead": dead}
@@ -51,12 +51,23 @@ class Desk:
             **{name: counts.get(name, 0) for name in ("redelivered", "retried", "duplicates", "exchanges")},
             memory_bytes=memory,
             jobs={job: {name: numbers.get(name, 0) for name in PLACES} for job, numbers in jobs.items()},
-            sites=sites,
-            breakers={name: _breaker_status(each) for name, each in sorted(breakers.items())},
+            sites=_by_site(*lines),
+            breakers=dict(sorted([pair async for pair in self._shut_breakers()])),
             balanced=queued == done + skipped + here
             and entries == payloads == here
             and all(counts.get(name, 0) == number for name, number in found.items()),
         )
+
+    async def _shut_breakers(self) -> AsyncIterator[tuple[str, BreakerStatus]]:
+        for first in count(0, CHUNK):
+            names = await self._redis.zrange(self.prefix + "shut", first, first + CHUNK - 1)
+            if not names:
+                return
+            for name, packed in zip(names, await self._redis.hmget(self.prefix + "breakers", names), strict=True):
+                if packed:
+                    breaker = _breaker_status(msgspec.msgpack.decode(packed))
+                    if breaker.state != "closed":  # meanwhile
+                        yield name.decode(), breaker
 
     async def dead(self, outcome: str | None = None, most: int = 100) -> list[DeadLetter]:
         """Dead letters, the latest first."""
@@ -176,9 +187,11 @@ class Desk:
         history = entry.events()
         last = history[-1] if history else Event(entry.queued_ms / 1000, "", "", "")
         if state == "parked":
-            breaker = _breaker_status(msgspec.msgpack.decode(found[4]))
-            at = max(breaker.opened, last.at)
-            reason = f"its site is left alone ({breaker.state}, because of {breaker.cause})"
+            reason = "its site is left alone"
+            if found[4]:
+                breaker = _breaker_status(msgspec.msgpack.decode(found[4]))
+                at = max(breaker.opened, last.at)
+                reason += f" ({breaker.state}, because of {breaker.cause})"
             last = last._replace(reason=reason)
         return Fate(
             state=state,
@@ -285,6 +298,17 @@ def change_of(event: dict[str, Any]) -> Change:
         left=event["left"],
         alone_s=(at - event["opened"]) / 1000 if event["opened"] and event["from"] != "closed" else 0.0,
     )
+
+
+def _by_site(*lines: Sequence[Any]) -> dict[str, dict[str, int]]:
+    """The counts of sites. Of each place the lines and how many are in them, one after the other."""
+    sites: dict[str, dict[str, int]] = {}
+    for place, flat in zip(("ready", "parked", "leased"), lines, strict=True):
+        for line, number in zip(flat[::2], flat[1::2], strict=True):
+            if number or place == "parked":
+                site = sites.setdefault(line.removeprefix("\1"), {"ready": 0, "parked": 0, "leased": 0})
+                site[place] += number
+    return sites
 
 
 def _by_outcome(counts: dict[str, int], place: str) -> dict[str, int]:

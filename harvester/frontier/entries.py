@@ -137,25 +137,33 @@ class Change(NamedTuple):
 
 
 class Shut(NamedTuple):
-    """A breaker that is not closed, as workers know it."""
+    """A breaker as workers know it."""
 
     state: str
-    """open, half_open or held."""
+    """closed, open, half_open or held."""
     trial: int
     """How often it was half open."""
     until: float | None
     """When it may change by itself, in epoch seconds of this machine's clock."""
 
 
-class Stranded(NamedTuple):
-    """Parked requests of a site, when nothing else is left."""
+class ParkedSite(NamedTuple):
+    """Parked requests of a site."""
 
     site: str
     parked: int
     state: str
     """Of the site's breaker."""
+
+
+class Stranded(NamedTuple):
+    """Parked requests, when nothing else is left."""
+
+    parked: int
+    sites: list[ParkedSite]
+    """Some of them."""
     alone_s: float
-    """For how long the site has been left alone."""
+    """All that nobody holds have been left alone for so long at least."""
 
 
 class Exchange(NamedTuple):
@@ -178,10 +186,12 @@ class Exchange(NamedTuple):
     """Leases of this worker as Redis has them. When its own number differs, it should `reconcile`."""
     now: float
     """The time at Redis, in epoch seconds."""
-    shut: dict[str, Shut] | None
-    """Breakers that are not closed. None: as the worker was told before."""
-    stranded: list[Stranded]
-    """Empty while anything is left that is not parked."""
+    shut: dict[str, Shut]
+    """Breakers that have changed since the worker was told of them; those that are closed, too. More may follow."""
+    anew: bool
+    """Whether what the worker knew of breakers before is to be forgotten."""
+    stranded: Stranded | None
+    """None while anything is left that is not parked."""
     changes: list[Change]
     """Changes of breakers that this worker has to tell people of."""
 

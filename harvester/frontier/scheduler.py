@@ -246,13 +246,15 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             target,
         )
 
-    def _end_if_stranded(self, stranded: list[Stranded]) -> None:
+    def _end_if_stranded(self, stranded: Stranded) -> None:
         """Ends the run when all that is left is parked, and not for a short time."""
         most_s = self._config.parked_seconds
         if self._config.idle_seconds < 0 or most_s < 0:
             return
-        if all(each.state == "held" or each.alone_s >= most_s for each in stranded):
-            said = ", ".join(f"{each.parked:,} of {each.site} ({each.state})" for each in stranded)
+        if stranded.alone_s >= most_s:
+            said = ", ".join(f"{each.parked:,} of {each.site} ({each.state})" for each in stranded.sites)
+            others = stranded.parked - sum(each.parked for each in stranded.sites)
+            said += f", {others:,} of others" if others else ""
             logger.error("Nothing is left but parked requests: %s. The same command continues the crawl", said)
             end(self._crawler, "parked", exit_code=7)
 

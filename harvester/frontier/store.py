@@ -22,6 +22,7 @@ from harvester.frontier.entries import (
     Exchange,
     Leased,
     Operation,
+    ParkedSite,
     Push,
     Release,
     Reports,
@@ -54,7 +55,7 @@ class Frontier(Desk):
         self._heard: dict[str, int] = {}
         """The number of the last answer that each worker got. Leases given later are unknown to it."""
         self._shut: defaultdict[str, int] = defaultdict(int)
-        """The version of the list of sites that are left alone that each worker knows."""
+        """The version of the breakers that each worker knows."""
         self._held: defaultdict[str, set[str]] = defaultdict(set)
         """Ids that each worker was told to hold, and has not ended."""
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -90,7 +91,7 @@ class Frontier(Desk):
             if answer[-2] != len(known):  # a Redis that was killed may have lost its last second
                 await self._in_chunks("give_back", worker, CHUNK, msgspec.msgpack.encode(list(known)))
             now_ms, accepted, duplicates, stale, ready, waiting, leased_total, parked, due_ms = answer[1:10]
-            self._shut[worker], shut, stranded, changes, held, _ = answer[10:]
+            self._shut[worker], shut, anew, stranded, alone_ms, changes, held, _ = answer[10:]
         return Exchange(
             leased=leases,
             accepted=accepted,
@@ -103,10 +104,9 @@ class Frontier(Desk):
             next_due=time.time() + (due_ms - now_ms) / 1000 if due_ms else None,
             held=held,
             now=now_ms / 1000,
-            shut=None
-            if shut is False
-            else {name: _shut(state, trial, end_ms, now_ms) for name, state, trial, end_ms in shut},
-            stranded=[Stranded(site, number, state, ms / 1000) for site, number, state, ms in stranded],
+            shut={name: _shut(state, trial, end_ms, now_ms) for name, state, trial, end_ms in shut},
+            anew=anew,
+            stranded=Stranded(parked, [ParkedSite(*each) for each in stranded], alone_ms / 1000) if stranded else None,
             changes=[change_of(each) for each in changes],
         )
 

@@ -152,9 +152,9 @@ class Traffic:
         """Whether nothing is left to do, for any worker."""
         return self.empty_since is not None and not self._outgoing and not self._held
 
-    def stranded(self) -> list[Stranded]:
-        """Parked requests by site, when nothing else is left to do for any worker."""
-        return [] if self._last is None or self._outgoing or self._held else self._last.stranded
+    def stranded(self) -> Stranded | None:
+        """Parked requests, when nothing else is left to do for any worker."""
+        return None if self._last is None or self._outgoing or self._held else self._last.stranded
 
     # The frontier's side ----------------------------------------------------------------------------------
 

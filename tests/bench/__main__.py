@@ -1,11 +1,12 @@
 """`make bench`: harvester beside plain Scrapy and beside stock scrapy-redis.
 
-    python -m tests.bench [posts] [frontier] [seen] [middlewares]
+    python -m tests.bench [posts] [frontier] [seen] [middlewares] [parked]
 
 posts        pages for each second of CPU, over the same local pages of 100 posts
 frontier     see frontier.py
 seen         see seen.py; a tenth of the number that `make seen` adds
 middlewares  see middlewares.py
+parked       see parked.py
 
 CPU time is the crawling process's own, user and system, from its first request to its last record; servers run in
 processes of their own. Exit code 1 when harvester misses a target.
@@ -24,7 +25,7 @@ import pymongo
 
 from harvester import services
 from harvester.config import Config
-from tests.bench import frontier, middlewares, seen
+from tests.bench import frontier, middlewares, parked, seen
 from tests.bench.pages import did_of
 
 ACCOUNTS, PAGES, ROUNDS = 20, 30, 3
@@ -108,7 +109,13 @@ def some_seen() -> int:
     return seen.main(seen.COUNT // 10)
 
 
-MEASUREMENTS = {"posts": posts, "frontier": frontier.main, "seen": some_seen, "middlewares": middlewares.main}
+MEASUREMENTS = {
+    "posts": posts,
+    "frontier": frontier.main,
+    "seen": some_seen,
+    "middlewares": middlewares.main,
+    "parked": parked.main,
+}
 
 
 if __name__ == "__main__":

@@ -4,18 +4,23 @@
 -- requests are parked. half_open: a few of them, the probes, are let out. held: a person wants the site left alone.
 -- Its name is that of the site, or site \0 tier for a tier of proxies there; then nothing is parked, requests go past it,
 -- and workers ask for its probes (breaker_probe.lua). Each time that it is half open is a trial with a number; only its
--- own probes decide it. All breakers are in the hash `breakers`; `shut` has those that are not closed, `probing` the
--- half open ones of sites.
+-- own probes decide it. All breakers are in the hash `breakers`; `shut` has those that are not closed, with the time at
+-- which they may change, `alone` since when they are not (0: held), `probing` the half open ones of sites, `probed` those
+-- of them that may give probes. `changes` has the version that each came with: a worker asks for what is newer than what
+-- it knows. All sites of a crawl may be left alone, so a script is about some of them, however many there are.
 -- Each change is kept in `events` until a worker has told people of it; `untold` says when one was last given to a worker.
+-- `risen` has the dead letters that openings bring back.
 
 local WINDOW, LEAST, RATIO, REFUSALS, FAILURES, OPEN, MOST_OPEN, PROBES, SAMPLE = 1, 2, 3, 4, 5, 6, 7, 8, 9 -- of rules
 local BUCKETS = 10 -- of a window
 local MOST_DIED = 200 -- dead letters that an opening brings back
 local USUAL = 20 -- samples that make up what is usual
+local MOST_WOKEN = 50 -- breakers whose time has come, of one script
+local MOST_RISEN = 200 -- dead letters that one script brings back
+local TELLING = 60000 -- how long a worker may take to tell people of an event
 local FORGOTTEN = 24 * 3600 * 1000 -- a closed breaker that was not heard of for so long says nothing any more
 
 local breakers, changed = {}, {}
-local opened = {} -- dead letters of the breakers that were opened
 local made = {} -- ids of the events of this script
 
 local function breaker_of(name)
@@ -28,22 +33,6 @@ local function breaker_of(name)
         breakers[name] = b
     end
     return breakers[name]
-end
-
-local function found_or_made(name, rules)
-    local b = breaker_of(name)
-    if not b then
-        b = { state = 'closed', since = now, opens = 0, trial = 0, granted = 0, good = 0, blank = 0, cause = '', said = '' }
-        b.window, b.died, b.bad, b.kinds, b.drift = {}, {}, {}, {}, { 0, 0, 0, 0, 0 }
-        b.refusals, b.failures, b.rules = 0, 0, rules
-        breakers[name] = b
-    end
-    if b.rules[WINDOW] ~= rules[WINDOW] then
-        b.window = {}
-    end
-    b.rules = rules
-    changed[name] = true
-    return b
 end
 
 local function save_breakers()
@@ -93,6 +82,41 @@ local function count_leased(site)
     return number
 end
 
+local function index_parked()
+    for _, each in ipairs(parked_lines()) do
+        redis.call('SADD', P .. 'parked:' .. site_of_line(each.line), each.key)
+    end
+end
+
+-- Begins to keep what an earlier version of this program did not.
+local function keep_indexes()
+    if redis.call('HSETNX', P .. 'counts', 'indexed', 1) == 0 then
+        return
+    end
+    index_parked()
+    for number, name in ipairs(redis.call('ZRANGE', P .. 'shut', 0, -1)) do
+        local packed = redis.call('HGET', P .. 'breakers', name)
+        local b = packed and cmsgpack.unpack(packed)
+        if not tier_of(name) then
+            redis.call('ZADD', P .. 'alone', b and b.state ~= 'held' and b.opened or 0, name)
+        end
+        redis.call('ZADD', P .. 'changes', 'NX', number, name)
+        if b and b.state == 'half_open' and not tier_of(name) then
+            redis.call('SADD', P .. 'probed', name)
+        end
+    end
+end
+
+local function version()
+    local last = redis.call('ZRANGE', P .. 'changes', -1, -1, 'WITHSCORES')
+    return tonumber(last[2] or 0)
+end
+
+-- The version is a time, so that one which a killed Redis has forgotten does not come again for another change.
+local function tell_workers(name)
+    redis.call('ZADD', P .. 'changes', math.max(now, version() + 1), name)
+end
+
 -- Takes the lines of a site out of the rounds.
 local function park(site)
     for _, job in ipairs(redis.call('ZRANGE', P .. 'jobs', 0, -1)) do
@@ -101,7 +125,7 @@ local function park(site)
                 local key = job .. '\0' .. line
                 local number = redis.call('ZCARD', P .. 'ready:' .. key)
                 if number > 0 then
-                    redis.call('SADD', P .. 'parked', key)
+                    add_parked(site, key)
                     count(job, 'ready', -number)
                     count(job, 'parked', number)
                 end
@@ -112,7 +136,7 @@ end
 
 local function unpark(site)
     for _, each in ipairs(parked_lines(site)) do
-        redis.call('SREM', P .. 'parked', each.key)
+        leave_parked(site, each.key)
         local number = redis.call('ZCARD', P .. 'ready:' .. each.key)
         if number > 0 then
             enter(P .. 'sites:' .. each.job, each.line)
@@ -123,16 +147,47 @@ local function unpark(site)
     end
 end
 
+-- Of a site that is left alone nobody knows why: Redis has lost its breaker.
+local function ask_again(name)
+    shut[name] = false
+    for _, key in ipairs({ 'shut', 'alone' }) do
+        redis.call('ZREM', P .. key, name)
+    end
+    for _, key in ipairs({ 'probing', 'probed' }) do
+        redis.call('SREM', P .. key, name)
+    end
+    tell_workers(name)
+    unpark(name)
+end
+
+local function found_or_made(name, rules)
+    local b = breaker_of(name)
+    if not b then
+        if is_shut(name) then
+            ask_again(name)
+        end
+        b = { state = 'closed', since = now, opens = 0, trial = 0, granted = 0, good = 0, blank = 0, cause = '', said = '' }
+        b.window, b.died, b.bad, b.kinds, b.drift = {}, {}, {}, {}, { 0, 0, 0, 0, 0 }
+        b.refusals, b.failures, b.rules = 0, 0, rules
+        breakers[name] = b
+    end
+    if b.rules[WINDOW] ~= rules[WINDOW] then
+        b.window = {}
+    end
+    b.rules = rules
+    changed[name] = true
+    return b
+end
+
 -- Changes the state, and what is parked with it. `due`: when it may change by itself; nil: it does not.
 local function change(name, b, to, due, by)
     flush()
     local tried, failed, outcomes = in_window(b)
     local from, tier = b.state, tier_of(name)
     local site = tier and string.sub(name, 1, -#tier - 2) or name
-    load_shut()
     if from == 'closed' then
         b.opened = now
-        shut[name] = due or math.huge
+        shut[name] = true
         if not tier then
             park(site)
         end
@@ -140,17 +195,22 @@ local function change(name, b, to, due, by)
     local left = tier and 0 or count_parked(site) + count_leased(site)
     if to == 'closed' then
         b.closed, b.window, b.died, b.refusals, b.failures = now, {}, {}, 0, 0
-        shut[name] = nil
+        shut[name] = false
         redis.call('ZREM', P .. 'shut', name)
+        redis.call('ZREM', P .. 'alone', name)
         if not tier then
             unpark(site)
         end
     else
-        shut[name] = due or math.huge
         redis.call('ZADD', P .. 'shut', due or '+inf', name)
+        if not tier then
+            redis.call('ZADD', P .. 'alone', to == 'held' and 0 or b.opened or now, name)
+        end
     end
-    redis.call(to == 'half_open' and not tier and 'SADD' or 'SREM', P .. 'probing', name)
-    redis.call('HINCRBY', P .. 'counts', 'shut', 1)
+    local probing = to == 'half_open' and not tier and 'SADD' or 'SREM'
+    redis.call(probing, P .. 'probing', name)
+    redis.call(probing, P .. 'probed', name)
+    tell_workers(name)
     b.state, b.since, b.due = to, now, due
     if to == 'half_open' then
         b.trial = b.trial + 1
@@ -163,7 +223,7 @@ local function change(name, b, to, due, by)
         tried = tried, failed = failed, outcomes = outcomes, row = math.max(b.refusals, b.failures), said = b.said,
         left = left, window = b.rules[WINDOW], opened = b.opened or 0, lost = b.lost or {}, drift = b.drift,
     }))
-    redis.call('ZADD', P .. 'untold', now, id)
+    redis.call('ZADD', P .. 'untold', now - TELLING, id) -- the next that asks may tell of it
     made[#made + 1] = id
 end
 
@@ -175,7 +235,7 @@ local function open(name, b, cause, by)
     change(name, b, 'open', now + math.min(b.rules[OPEN] * 2 ^ math.min(b.opens - 1, 30), b.rules[MOST_OPEN]), by)
     for _, each in ipairs(died) do
         if each[2] > now - b.rules[WINDOW] then
-            opened[#opened + 1] = each[1]
+            redis.call('RPUSH', P .. 'risen', each[1])
         end
     end
     b.died = {}
@@ -333,16 +393,22 @@ end
 
 -- Lets those out whose time has come. `patience`: how long probes may take before others are sent.
 local function wake_breakers(patience)
-    for name, due in pairs(load_shut()) do
-        if due <= now then
-            local b = breaker_of(name)
+    for _, name in ipairs(redis.call('ZRANGEBYSCORE', P .. 'shut', '-inf', now, 'LIMIT', 0, MOST_WOKEN)) do
+        local b = breaker_of(name)
+        if not b or b.state == 'closed' then
+            ask_again(name)
+        else
             local again = now + math.max(patience, b.rules[OPEN])
             if b.state == 'open' then
                 change(name, b, 'half_open', again)
             else
                 b.granted, b.due = b.good + b.blank, again -- those that answered count on
-                shut[name], changed[name] = again, true
+                changed[name] = true
                 redis.call('ZADD', P .. 'shut', again, name)
+                if not tier_of(name) then
+                    redis.call('SADD', P .. 'probing', name)
+                    redis.call('SADD', P .. 'probed', name)
+                end
             end
         end
     end
@@ -353,6 +419,7 @@ local function forget_breakers()
         local b = breaker_of(name)
         if not changed[name] and b.state == 'closed' and now - (b.heard or b.since) > FORGOTTEN then
             redis.call('HDEL', P .. 'breakers', name)
+            redis.call('ZREM', P .. 'changes', name)
         end
     end
 end

@@ -134,23 +134,30 @@ local function line_of(entry)
     return entry[DELIVERIES] >= 2 and SUSPECTS .. entry[SITE] or entry[SITE]
 end
 
--- Sites that are left alone -> when that may change; the lines of their requests stand in no round: they are parked.
--- In it are also tiers of proxies at a site (site \0 tier), for which nothing is parked.
-local shut
-
-local function load_shut()
-    if not shut then
-        shut = {}
-        local rows = redis.call('ZRANGE', P .. 'shut', 0, -1, 'WITHSCORES')
-        for i = 1, #rows, 2 do
-            shut[rows[i]] = tonumber(rows[i + 1])
-        end
-    end
-    return shut
-end
+-- Sites that are left alone; the lines of their requests stand in no round: they are parked. There may be very many of
+-- them, so a script looks at those that it is about. In `shut` are also tiers of proxies at a site (site \0 tier), for
+-- which nothing is parked.
+local shut = {}
 
 local function is_shut(site)
-    return load_shut()[site] ~= nil
+    if shut[site] == nil then
+        shut[site] = redis.call('ZSCORE', P .. 'shut', site) ~= false
+    end
+    return shut[site]
+end
+
+-- A line (job \0 line) of a site that is left alone. Beside all in `parked`, those of each site are in a set of its own.
+local function add_parked(site, key)
+    redis.call('SADD', P .. 'parked', key)
+    redis.call('SADD', P .. 'parked:' .. site, key)
+    if redis.call('SISMEMBER', P .. 'probing', site) == 1 then
+        redis.call('SADD', P .. 'probed', site)
+    end
+end
+
+local function leave_parked(site, key)
+    redis.call('SREM', P .. 'parked', key)
+    redis.call('SREM', P .. 'parked:' .. site, key)
 end
 
 local function make_ready(id, entry)
@@ -158,7 +165,7 @@ local function make_ready(id, entry)
     local key = job .. '\0' .. site
     local here = readied[key]
     if not here then
-        here = { job = job, site = site, parked = is_shut(entry[SITE]) }
+        here = { job = job, site = site, parked = is_shut(entry[SITE]) and entry[SITE] }
         readied[key] = here
     end
     local priority = math.max(-MOST_PRIORITY, math.min(MOST_PRIORITY, entry[PRIORITY]))
@@ -235,7 +242,7 @@ local function flush()
     for key, members in pairs(readied) do
         in_chunks('ZADD', P .. 'ready:' .. key, members)
         if members.parked then
-            redis.call('SADD', P .. 'parked', key)
+            add_parked(members.parked, key)
         else
             enter(P .. 'sites:' .. members.job, members.site)
             enter(P .. 'jobs', members.job)
@@ -245,15 +252,16 @@ local function flush()
     unleased, waits, graves, readied = {}, {}, {}, {}
 end
 
--- Job and line of each key of parked requests; only those of a site when one is given.
+local function site_of_line(line)
+    return string.sub(line, 1, 1) == SUSPECTS and string.sub(line, 2) or line
+end
+
+-- Job and line of each key of parked requests: those of a site, or all.
 local function parked_lines(site)
     local lines = {}
-    for _, key in ipairs(redis.call('SMEMBERS', P .. 'parked')) do
+    for _, key in ipairs(redis.call('SMEMBERS', P .. (site and 'parked:' .. site or 'parked'))) do
         local zero = string.find(key, '\0', 1, true)
-        local line = string.sub(key, zero + 1)
-        if not site or line == site or line == SUSPECTS .. site then
-            lines[#lines + 1] = { key = key, job = string.sub(key, 1, zero - 1), line = line }
-        end
+        lines[#lines + 1] = { key = key, job = string.sub(key, 1, zero - 1), line = string.sub(key, zero + 1) }
     end
     return lines
 end

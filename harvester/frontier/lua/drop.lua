@@ -9,7 +9,7 @@ for _, job in ipairs(redis.call('ZRANGE', P .. 'jobs', 0, -1)) do
     redis.call('UNLINK', P .. 'sites:' .. job)
 end
 for _, parked in ipairs(parked_lines()) do
-    redis.call('UNLINK', P .. 'ready:' .. parked.key)
+    redis.call('UNLINK', P .. 'ready:' .. parked.key, P .. 'parked:' .. site_of_line(parked.line))
 end
 for _, worker in ipairs(redis.call('ZRANGE', P .. 'workers', 0, -1)) do
     redis.call('UNLINK', P .. 'leases:' .. worker, P .. 'held:' .. worker)
@@ -17,7 +17,7 @@ end
 for _, job in ipairs(redis.call('SMEMBERS', P .. 'scopes')) do
     redis.call('HDEL', P .. 'job:' .. job, 'queued', 'ready', 'parked', 'waiting', 'leased', 'done', 'skipped', 'dead')
 end
-local others = { 'entries', 'payloads', 'waiting', 'dead', 'skipped', 'jobs', 'workers', 'counts', 'parked' }
+local others = { 'entries', 'payloads', 'waiting', 'dead', 'skipped', 'jobs', 'workers', 'counts', 'parked', 'targets', 'follows' }
 for _, name in ipairs(others) do
     redis.call('UNLINK', P .. name)
 end

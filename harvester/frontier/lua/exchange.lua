@@ -1,7 +1,7 @@
 -- One round trip of a worker: its operations, its heartbeat, requests that are due, new leases.
 -- ARGV: worker, number of its last answer, leases wanted, most leases of a site, lease timeout in ms,
--- most deliveries, operations (msgpack), payloads, what it saw of sites (msgpack; may be empty), the version of `shut`
--- that it knows. An operation says which bytes of the payloads are its own.
+-- most deliveries, operations (msgpack), payloads, what it saw of sites (msgpack; may be empty), the version of the
+-- breakers that it knows. An operation says which bytes of the payloads are its own.
 
 local worker, known, wanted, per_site = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local timeout, max_deliveries = tonumber(ARGV[5]), tonumber(ARGV[6])
@@ -10,8 +10,11 @@ local reports, known_shut = ARGV[9], tonumber(ARGV[10])
 local leases = P .. 'leases:' .. worker
 local MOST_DUE = 500
 local MOST_PARKED = 5 -- times that a failed request is parked instead of given up
-local MOST_EVENTS = 10
-local TELLING = 60000 -- how long a worker may take to tell people of an event
+local MOST_EVENTS = 20
+local MOST_CHANGED = 200 -- breakers of which one answer tells
+local MOST_PROBED = 50 -- sites that give probes
+local MOST_NAMED = 20 -- lines of sites, when nothing else is left
+local MOST_LOOKED_AT = 100
 
 local accepted, duplicates, stale = 0, 0, 0
 local state = redis.call('HMGET', P .. 'counts', 'number', 'seq', 'beat', 'since')
@@ -130,7 +133,7 @@ end
 
 -- What died of that for which a breaker was then opened.
 local function raise_opened()
-    for _, id in ipairs(opened) do
+    for _, id in ipairs(redis.call('LPOP', P .. 'risen', MOST_RISEN) or {}) do
         if redis.call('ZSCORE', P .. 'dead', id) then
             local entry = load(id)
             local outcome, reason, deliveries = entry[OUTCOME], entry[REASON], entry[DELIVERIES]
@@ -370,13 +373,16 @@ local function take_from_job(job, n)
     return got, redis.call('EXISTS', sites) == 1
 end
 
--- A few requests of each site that is half open.
+-- A few requests of each of some sites that are half open; the others' turn comes with the next exchange. They are half
+-- of the leases at most, so that sites which answer are asked meanwhile.
 local probes = {}
 local function take_probes()
-    for _, name in ipairs(redis.call('SMEMBERS', P .. 'probing')) do
+    local room = math.ceil(wanted / 2)
+    for _, name in ipairs(redis.call('SPOP', P .. 'probed', math.min(MOST_PROBED, room))) do
         local b = breaker_of(name)
-        for _, each in ipairs(parked_lines(name)) do
-            local most = math.min(b.rules[PROBES] - b.granted, wanted - #ids)
+        local lines = b and b.state == 'half_open' and parked_lines(name) or {}
+        for _, each in ipairs(lines) do
+            local most = math.min(b.rules[PROBES] - b.granted, room - #ids)
             if most > 0 then
                 local popped = redis.call('ZPOPMIN', P .. 'ready:' .. each.key, most)
                 local got = #popped / 2
@@ -385,7 +391,7 @@ local function take_probes()
                     probes[popped[i]] = b.trial
                 end
                 if got < most then
-                    redis.call('SREM', P .. 'parked', each.key)
+                    leave_parked(name, each.key)
                 end
                 held_of(worker, each.line, got)
                 count(each.job, 'parked', -got)
@@ -393,6 +399,9 @@ local function take_probes()
                 b.granted = b.granted + got
                 changed[name] = true
             end
+        end
+        if #lines > 0 and #ids >= room and b.granted < b.rules[PROBES] then
+            redis.call('SADD', P .. 'probed', name)
         end
     end
 end
@@ -431,6 +440,7 @@ if not growing then
 end
 
 redis.call('ZADD', P .. 'workers', now, worker)
+keep_indexes()
 local steady_since = state[4] or now
 if not state[3] or now - state[3] > timeout / 2 then
     steady_since = now
@@ -453,10 +463,10 @@ if reports ~= '' then
         for _, row in ipairs(rows) do
             hear(row)
         end
-        raise_opened()
         forget_breakers()
     end
 end
+raise_opened()
 wake_breakers(timeout)
 
 local named, ending = {}, {}
@@ -500,34 +510,53 @@ finish()
 
 -- Events that nobody told people of: a worker is given each again when it did not say in time that it did.
 local events = {}
-local untold = redis.call('ZRANGEBYSCORE', P .. 'untold', '-inf', now - TELLING, 'LIMIT', 0, MOST_EVENTS)
-for _, id in ipairs(made) do
-    untold[#untold + 1] = id
-end
-for _, id in ipairs(untold) do
-    events[#events + 1] = cmsgpack.unpack(redis.call('HGET', P .. 'events', id))
-    redis.call('ZADD', P .. 'untold', now, id)
-end
-
-local now_there = redis.call('HMGET', P .. 'counts', 'ready', 'waiting', 'leased', 'parked', 'shut')
-local next_due = redis.call('ZRANGE', P .. 'waiting', 0, 0, 'WITHSCORES')
-local ready, waiting, leased_total = tonumber(now_there[1] or 0), tonumber(now_there[2] or 0), tonumber(now_there[3] or 0)
-local parked, version = tonumber(now_there[4] or 0), tonumber(now_there[5] or 0)
-local states = false -- of the sites that are left alone, when the worker does not know them
-if version ~= known_shut then
-    states = {}
-    for name in pairs(load_shut()) do
-        local b = breaker_of(name)
-        states[#states + 1] = { name, b.state, b.trial, b.due or 0 }
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', P .. 'untold', '-inf', now - TELLING, 'LIMIT', 0, MOST_EVENTS)) do
+    local event = redis.call('HGET', P .. 'events', id)
+    if event then
+        events[#events + 1] = cmsgpack.unpack(event)
+        redis.call('ZADD', P .. 'untold', now, id)
+    else -- lost: nobody can tell of it
+        redis.call('ZREM', P .. 'untold', id)
     end
 end
-local stranded = {} -- when nothing else is left: of each site how many are parked, its state, since when it is left alone
+
+local now_there = redis.call('HMGET', P .. 'counts', 'ready', 'waiting', 'leased', 'parked')
+local next_due = redis.call('ZRANGE', P .. 'waiting', 0, 0, 'WITHSCORES')
+local ready, waiting, leased_total = tonumber(now_there[1] or 0), tonumber(now_there[2] or 0), tonumber(now_there[3] or 0)
+local parked = tonumber(now_there[4] or 0)
+local latest = version()
+local anew = known_shut > latest -- Redis has forgotten what it told
+if anew then
+    known_shut = 0
+end
+local changes = {} -- of breakers since the version that the worker knows; more come with the next answer
+local rows = redis.call('ZRANGEBYSCORE', P .. 'changes', '(' .. known_shut, '+inf', 'WITHSCORES', 'LIMIT', 0, MOST_CHANGED)
+for i = 1, #rows, 2 do
+    local b = breaker_of(rows[i])
+    changes[#changes + 1] = { rows[i], b and b.state or 'closed', b and b.trial or 0, b and b.due or 0 }
+end
+known_shut = tonumber(rows[#rows] or known_shut)
+
+-- When nothing else is left: some of the sites, of each how many are parked and its breaker's state; and for how long
+-- all that are not held have been left alone, at least.
+local stranded, alone = {}, 0
 if parked > 0 and ready + waiting + leased_total == 0 then
-    for name in pairs(load_shut()) do
-        local number_parked = count_parked(name)
-        if number_parked > 0 then
+    local named_sites = {}
+    for _, key in ipairs(redis.call('SRANDMEMBER', P .. 'parked', MOST_NAMED)) do
+        local name = site_of_line(string.sub(key, string.find(key, '\0', 1, true) + 1))
+        if not named_sites[name] then
+            named_sites[name] = true
             local b = breaker_of(name)
-            stranded[#stranded + 1] = { name, number_parked, b.state, now - b.opened }
+            stranded[#stranded + 1] = { name, count_parked(name), b and b.state or 'open' }
+        end
+    end
+    alone = now -- all are held
+    local last = redis.call('ZREVRANGEBYSCORE', P .. 'alone', '+inf', '(0', 'WITHSCORES', 'LIMIT', 0, MOST_LOOKED_AT)
+    for i = 1, #last, 2 do
+        local is_parked = redis.call('EXISTS', P .. 'parked:' .. last[i]) == 1
+        if is_parked or i == 2 * MOST_LOOKED_AT - 1 then
+            alone = now - last[i + 1]
+            break
         end
     end
 end
@@ -543,9 +572,11 @@ return {
         leased_total,
         parked,
         tonumber(next_due[2] or 0),
-        version,
-        states,
+        known_shut,
+        changes,
+        anew,
         stranded,
+        alone,
         events,
         redis.call('ZCARD', leases),
         leased,

@@ -23,7 +23,7 @@ if packed then
             return { 'leased', string.format('%.0f', lease / 1000), worker, packed }
         end
     end
-    if load_shut()[entry[SITE]] then
+    if is_shut(entry[SITE]) then
         local breaker = redis.call('HGET', P .. 'breakers', entry[SITE]) or ''
         return { 'parked', '0', '', packed, breaker }
     end

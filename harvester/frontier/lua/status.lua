@@ -8,37 +8,36 @@ local function hash(key)
     return result
 end
 
-local SAMPLES = 20 -- shards of fingerprints that are weighed for all
+local SAMPLES = 20 -- of many keys of a kind, that are weighed for all
 local memory = 0
 local function weigh(key, times)
     local size = redis.pcall('MEMORY', 'USAGE', key)
     memory = memory + (type(size) == 'number' and size * (times or 1) or 0)
 end
 
-local sites, ready, parked = {}, 0, 0
-local function site_of(line)
-    local name = string.sub(line, 1, 1) == SUSPECTS and string.sub(line, 2) or line
-    sites[name] = sites[name] or { ready = 0, parked = 0, leased = 0 }
-    return sites[name]
+-- Of each line its site and how many are in it, one after the other: there may be very many.
+local lines, ready_lines, parked_lines, held_lines = {}, {}, {}, {}
+local function count_line(key, line, counts)
+    local number = redis.call('ZCARD', key)
+    lines[#lines + 1] = key
+    counts[#counts + 1] = line
+    counts[#counts + 1] = number
+    return number
 end
-for _, each in ipairs(parked_lines()) do
-    local number = redis.call('ZCARD', P .. 'ready:' .. each.key)
-    weigh(P .. 'ready:' .. each.key)
-    local site = site_of(each.line)
-    site.parked = site.parked + number
-    parked = parked + number
+local ready, parked = 0, 0
+for _, key in ipairs(redis.call('SMEMBERS', P .. 'parked')) do
+    local line = string.sub(key, string.find(key, '\0', 1, true) + 1)
+    parked = parked + count_line(P .. 'ready:' .. key, line, parked_lines)
 end
 for _, job in ipairs(redis.call('ZRANGE', P .. 'jobs', 0, -1)) do
-    for _, name in ipairs(redis.call('ZRANGE', P .. 'sites:' .. job, 0, -1)) do
-        local key = P .. 'ready:' .. job .. '\0' .. name
-        local number = redis.call('ZCARD', key)
-        weigh(key)
-        if number > 0 then
-            local site = site_of(name)
-            site.ready = site.ready + number
-            ready = ready + number
-        end
+    for _, line in ipairs(redis.call('ZRANGE', P .. 'sites:' .. job, 0, -1)) do
+        ready = ready + count_line(P .. 'ready:' .. job .. '\0' .. line, line, ready_lines)
     end
+end
+
+local weighed = math.min(#lines, SAMPLES)
+for i = 1, weighed do
+    weigh(lines[math.ceil(i * #lines / weighed)], #lines / weighed)
 end
 
 local workers, leased = {}, 0
@@ -49,9 +48,9 @@ for i = 1, #beats, 2 do
     local oldest = redis.call('ZRANGE', P .. 'leases:' .. worker, 0, 0, 'WITHSCORES')
     workers[worker] = { number, oldest[2] and math.max(0, now - oldest[2] / 1000) or 0, now - beats[i + 1] }
     leased = leased + number
-    for name, of_site in pairs(hash(P .. 'held:' .. worker)) do
-        local site = site_of(name)
-        site.leased = site.leased + of_site
+    for line, of_line in pairs(hash(P .. 'held:' .. worker)) do
+        held_lines[#held_lines + 1] = line
+        held_lines[#held_lines + 1] = of_line
     end
 end
 
@@ -70,17 +69,12 @@ for _, name in ipairs({ 'entries', 'payloads', 'waiting', 'dead', 'skipped', 'br
     weigh(P .. name)
 end
 local waiting, dead = redis.call('ZCARD', P .. 'waiting'), redis.call('ZCARD', P .. 'dead')
-local breakers = {}
-for name in pairs(load_shut()) do
-    breakers[name] = cmsgpack.unpack(redis.call('HGET', P .. 'breakers', name))
-end
 local next_due = redis.call('ZRANGE', P .. 'waiting', 0, 0, 'WITHSCORES')
 return cmsgpack.pack({
     hash(P .. 'counts'),
     workers,
     jobs,
-    sites,
-    breakers,
+    { ready_lines, parked_lines, held_lines },
     { ready, parked, waiting, leased, dead, redis.call('HLEN', P .. 'entries'), redis.call('HLEN', P .. 'payloads') },
     tonumber(next_due[2] or 0),
     seen,

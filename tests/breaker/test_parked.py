@@ -1,0 +1,178 @@
+"""What an exchange costs does not depend on how many sites are left alone, and all of them come back."""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from uuid import uuid4
+
+import pytest
+from redis.asyncio import Redis
+
+from harvester.breaker.breakers import Breakers
+from harvester.frontier.entries import Again, Done, Exchange, Leased, Operation, Release
+from harvester.frontier.store import Frontier
+from harvester.outcomes import Outcome, Verdict, policy_of
+from harvester.sites import Site
+from harvester.sites.breaking import Breaking
+from tests.breaker.worker import QUICK
+from tests.frontier.pushes import push
+
+LONG = QUICK.model_copy(update={"open_seconds": 600.0, "most_open_seconds": 600.0})
+FEW, MANY = 200, 2000
+
+
+class Crowd:
+    """A worker at many sites, with one request or more of each in the frontier."""
+
+    def __init__(self, frontier: Frontier, sites: int, breaking: Breaking = LONG, name: str = "worker-1") -> None:
+        self.frontier = frontier
+        self.name = name
+        self.sites = [Site(name=f"s{n}", hosts=(f"s{n}",), breaking=breaking) for n in range(sites)]
+        self.breakers = Breakers()
+
+    def see(self, site: Site, outcome: Outcome, times: int = 1, probe: int = 0) -> None:
+        for _ in range(times):
+            self.breakers.add_try(site, Verdict(outcome, f"it was {outcome}"), policy_of(site, outcome), probe)
+
+    async def exchange(self, operations: Sequence[Operation] = (), wanted: int = 0) -> Exchange:
+        told = await self.frontier.exchange(self.name, operations, wanted, 1000, self.breakers.take())
+        self.breakers.hear(told)
+        return told
+
+    async def until_told(self) -> None:
+        """Exchanges until it has told what it saw, and knows of all changes."""
+        while (await self.exchange()).shut or self.breakers.urgent_since is not None:
+            pass
+
+    async def are_left_alone(self, each: int = 1) -> None:
+        """One site after the other refuses."""
+        for first in range(0, len(self.sites), 250):
+            rows = range(first, min(first + 250, len(self.sites)))
+            await self.exchange([push(n * each + i, site=f"s{n}") for n in rows for i in range(each)])
+        for site in self.sites:
+            self.see(site, Outcome.BLOCKED, 5)
+        await self.until_told()
+
+    async def make_due(self) -> None:
+        """The time for which the sites are left alone is over."""
+        names = await self.frontier._redis.zrange(self.frontier.prefix + "shut", 0, -1)
+        await self.frontier._redis.zadd(self.frontier.prefix + "shut", dict.fromkeys(names, 1), xx=True)
+
+
+@asynccontextmanager
+async def _frontier(redis: Redis) -> AsyncIterator[Frontier]:
+    frontier = Frontier(redis, f"test-{uuid4().hex[:12]}")
+    yield frontier
+    await frontier.drop()
+
+
+async def _calls(redis: Redis) -> Counter[str]:
+    stats = await redis.info("commandstats")
+    return Counter({name: row["calls"] for name, row in stats.items() if name != "cmdstat_info"})
+
+
+async def _costs(redis: Redis, sites: int) -> dict[str, Counter[str]]:
+    """The commands of exchanges of several kinds while so many sites are left alone."""
+    async with _frontier(redis) as frontier:
+        crowd = Crowd(frontier, sites)
+        await crowd.are_left_alone(each=2)
+        costs: dict[str, Counter[str]] = {}
+
+        async def measure(kind: str, operations: Sequence[Operation] = (), wanted: int = 0) -> list[Leased]:
+            before = await _calls(redis)
+            told = await crowd.exchange(operations, wanted)
+            costs[kind] = await _calls(redis) - before
+            return told.leased
+
+        await measure("nothing else is left")
+        await crowd.exchange([push(-n, site="fine") for n in range(1, 10)])
+        held = await measure("leases", wanted=5)
+        again = Again(held[0].id, b"", "", "s3", 0, "timeout", "slow")
+        await measure("ends of leases", [again, Done(held[1].id), Release(held[2].id)], wanted=1)
+        crowd.see(crowd.sites[7], Outcome.BLOCKED)
+        await measure("a report")
+        await crowd.make_due()
+        await measure("many may be tried again", wanted=20)
+        assert (await frontier.status()).balanced
+        return costs
+
+
+async def test_an_exchange_costs_the_same_however_many_sites_are_left_alone(redis: Redis) -> None:
+    few, many = await _costs(redis, FEW), await _costs(redis, MANY)
+    random = 2  # breakers that a report looks at, whether they may be forgotten
+    assert few["a report"].total() == pytest.approx(many["a report"].total(), abs=random)
+    del few["a report"], many["a report"]
+    assert few == many
+
+
+async def test_all_sites_of_a_crawl_are_left_alone_and_come_back(frontier: Frontier) -> None:
+    """As in an outage of the worker's own; what happens to each is spread over exchanges."""
+    crowd, other = Crowd(frontier, 700), Crowd(frontier, 0, name="worker-2")
+    await crowd.are_left_alone(each=3)
+    status = await frontier.status()
+    assert (status.parked, status.ready, len(status.breakers)) == (2100, 0, 700)
+    assert {breaker.state for breaker in status.breakers.values()} == {"open"}
+    await other.until_told()
+    assert other.breakers._shut.keys() == crowd.breakers._shut.keys() == status.breakers.keys()
+    await crowd.make_due()
+    count = 0
+    while await frontier._redis.zcard(frontier.prefix + "shut"):
+        leased = (await crowd.exchange(wanted=128)).leased
+        count += len(leased)
+        done: list[Operation] = []
+        for lease in leased:
+            crowd.see(crowd.sites[int(lease.site[1:])], Outcome.OK, probe=lease.probe)
+            done.append(Done(lease.id))
+        await crowd.exchange(done)
+    await crowd.until_told()
+    await other.until_told()
+    status = await frontier.status()
+    assert (status.breakers, status.parked, status.ready, status.done) == ({}, 0, 2100 - count, count)
+    assert status.balanced
+    assert crowd.breakers._shut == other.breakers._shut == {}
+
+
+async def test_a_frontier_of_an_earlier_version_goes_on(frontier: Frontier) -> None:
+    """Its parked requests come back, its workers hear of its breakers."""
+    redis, prefix = frontier._redis, frontier.prefix
+    crowd = Crowd(frontier, 3)
+    await crowd.are_left_alone(each=2)
+    await frontier.set_breaker("s2", LONG.rules(), "held", "a person")
+    await redis.delete(
+        *(prefix + name for name in ("alone", "changes", "probed", "parked:s0", "parked:s1", "parked:s2"))
+    )
+    await redis.hdel(prefix + "counts", "indexed")
+    newcomer = Crowd(Frontier(redis, frontier.spider), 0, name="worker-2")
+    told = await newcomer.exchange()
+    assert set(newcomer.breakers._shut) == {"s0", "s1", "s2"}
+    assert told.stranded is not None
+    assert {(each.site, each.parked, each.state) for each in told.stranded.sites} == {
+        ("s0", 2, "open"),
+        ("s1", 2, "open"),
+        ("s2", 2, "held"),
+    }
+    assert told.stranded.alone_s < 600
+    await crowd.make_due()
+    assert {lease.site for lease in (await newcomer.exchange(wanted=9)).leased} >= {"s0", "s1"}
+    await frontier.set_breaker("s2", LONG.rules(), "closed", "a person")
+    assert (await frontier.status()).sites["s2"] == {"ready": 2, "parked": 0, "leased": 0}
+
+
+async def test_a_worker_that_knows_more_than_redis_begins_anew(frontier: Frontier) -> None:
+    crowd = Crowd(frontier, 3)
+    await crowd.are_left_alone()
+    await frontier._redis.delete(frontier.prefix + "changes")
+    await crowd.exchange()
+    assert crowd.breakers._shut == {}
+
+
+async def test_sites_whose_breakers_are_lost_are_asked_again(frontier: Frontier) -> None:
+    crowd = Crowd(frontier, 3)
+    await crowd.are_left_alone()
+    await frontier._redis.delete(frontier.prefix + "breakers")
+    crowd.see(crowd.sites[0], Outcome.OK)
+    await crowd.make_due()
+    await crowd.until_told()
+    status = await frontier.status()
+    assert (status.ready, status.parked, status.balanced) == (3, 0, True)
+    assert crowd.breakers._shut == {}
