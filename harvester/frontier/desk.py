@@ -131,8 +131,7 @@ class Desk:
 
     async def told(self, change: Change) -> None:
         """People know of the change."""
-        await self._redis.hdel(self.prefix + "events", change.id)
-        await self._redis.zrem(self.prefix + "untold", change.id)
+        await self._run("told", change.id)
 
     async def addresses(self, job: str = "") -> AsyncIterator[tuple[int, str]]:
         """Fingerprint and URL of every request of the job that is in the frontier or was skipped, and was filtered."""
