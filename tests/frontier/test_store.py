@@ -11,6 +11,7 @@ from redis.exceptions import ConnectionError
 
 from harvester.frontier.entries import Again, Dead, Done, Exchange, Operation, Release, Skip
 from harvester.frontier.store import Frontier
+from tests.breaker.worker import QUICK
 from tests.frontier.pushes import push
 
 ONE, TWO = "worker-1", "worker-2"
@@ -217,6 +218,27 @@ async def test_a_slow_site_cannot_fill_a_worker(frontier: Frontier) -> None:
     assert {leased.site for leased in told.leased} == {"b"}
     told = await frontier.exchange(TWO, [], wanted=3, per_site=5)
     assert {leased.site for leased in told.leased} == {"slow"}
+
+
+async def test_an_answer_is_bounded_in_bytes(frontier: Frontier) -> None:
+    large, huge = bytes(3 * 2**20), bytes(9 * 2**20)
+    for number in range(6):
+        await frontier.exchange(ONE, [push(number, payload=huge if number == 3 else large, site="ab"[number % 2])])
+    leased = [(await frontier.exchange(ONE, [], wanted=6)).leased for _ in range(4)]
+    assert [len(each) for each in leased] == [2, 2, 1, 1], "one that is larger than the bound travels alone"
+    assert {lease.id for each in leased for lease in each} == set("012345")
+    status = await frontier.status()
+    assert (status.leased, status.ready, status.balanced) == (6, 0, True)
+
+
+async def test_probes_that_do_not_fit_into_an_answer_stay_probes(frontier: Frontier) -> None:
+    await frontier.set_breaker("s", QUICK.rules(), "open", "a person")
+    for number in range(4):
+        await frontier.exchange(ONE, [push(number, payload=bytes(5 * 2**20), site="s")])
+    await frontier._redis.zadd(frontier.prefix + "shut", {"s": 1})
+    leased = [(await frontier.exchange(ONE, [], wanted=6)).leased for _ in range(3)]
+    assert [[lease.probe for lease in each] for each in leased] == [[1], [1], []]
+    assert (await frontier.status()).balanced
 
 
 async def test_the_scripts_are_sent_again_when_redis_has_forgotten_them(frontier: Frontier, redis: Redis) -> None:

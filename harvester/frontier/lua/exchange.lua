@@ -12,6 +12,7 @@ local MOST_DUE = 500
 local MOST_PARKED = 5 -- times that a failed request is parked instead of given up
 local MOST_EVENTS = 20
 local MOST_CHANGED = 200 -- breakers of which one answer tells
+local MOST_LEASED_BYTES = 8 * 1024 * 1024 -- payloads of one answer; at least one goes
 local MOST_PROBED = 50 -- sites that give probes
 local MOST_NAMED = 20 -- lines of sites, when nothing else is left
 local MOST_LOOKED_AT = 100
@@ -406,12 +407,34 @@ local function take_probes()
     end
 end
 
+-- Puts those back whose payloads do not fit into the answer.
+local function put_back_what_is_too_much()
+    local size, kept = 0, {}
+    for i, id in ipairs(ids) do
+        size = size + redis.call('HSTRLEN', P .. 'payloads', id)
+        local entry = i > 1 and size > MOST_LEASED_BYTES and entries[id]
+        if entry then
+            held_of(worker, line_of(entry), -1)
+            count(entry[JOB], 'leased', -1)
+            make_ready(id, entry)
+            if probes[id] then
+                local b = breaker_of(entry[SITE])
+                b.granted, probes[id] = b.granted - 1, nil
+            end
+        else
+            kept[#kept + 1] = id
+        end
+    end
+    ids = kept
+end
+
 local function lease()
     take_probes()
     if #ids < wanted then
         deal(P .. 'jobs', wanted - #ids, take_from_job)
     end
     preload(ids)
+    put_back_what_is_too_much()
     local leased, found, scored = {}, {}, {}
     for first = 1, #ids, CHUNK do
         local last = math.min(#ids, first + CHUNK - 1)
