@@ -75,10 +75,10 @@ class Crawl(NamedTuple):
 
 
 @contextmanager
-def crawl(pages: int, folder: Path, settings: str, poison: int = -1, **more_variables: str) -> Iterator[Crawl]:
-    """One that has not begun, of the tree with so many pages, with workers that have these settings."""
+def crawl(pages: int | Tree, folder: Path, settings: str, poison: int = -1, **more_variables: str) -> Iterator[Crawl]:
+    """One that has not begun, of the tree (with so many pages), with workers that have these settings."""
     with (
-        TreeSite(Tree(pages)) as site,
+        TreeSite(Tree(pages) if isinstance(pages, int) else pages) as site,
         Valkey(folder / "valkey", free_port()) as valkey,
         Mongod(folder / "mongodb", free_port()) as mongod,
     ):

@@ -37,9 +37,7 @@ class Servers(NamedTuple):
 class Killed(NamedTuple):
     """What struck."""
 
-    workers: int
-    redis: int
-    mongodb: int
+    times: dict[str, int]
     in_flight: int
     """Requests that the killed workers held, all in all."""
 
@@ -63,11 +61,16 @@ class Killing:
         self._pending, self._held_by = pending, held_by
         self._dice = random.Random(plan.seed)
         self._rounds = 0
+        self._in_flight = 0
+        self._strikes: dict[str, Callable[[], None]] = {
+            "worker": self._kill_worker,
+            "redis": lambda: self._kill_server(self._servers.redis),
+            "mongodb": lambda: self._kill_server(self._servers.mongodb),
+        }
 
     def run(self) -> Killed:
         """Until the crawl has ended by itself."""
-        struck = dict.fromkeys(("worker", "redis", "mongodb"), 0)
-        in_flight = 0
+        struck = dict.fromkeys(self._strikes, 0)
         self._workers.start()
         self.reaches(10)
         self._fill()
@@ -75,16 +78,18 @@ class Killing:
             if not self.reaches(threshold):
                 break
             struck[victim] += 1
-            if victim == "worker":
-                in_flight += self._kill_worker()
-            else:
-                self._kill_server(self._servers.redis if victim == "redis" else self._servers.mongodb)
+            self._strikes[victim]()
         self.finish()
-        return Killed(struck["worker"], struck["redis"], struck["mongodb"], in_flight)
+        return Killed(struck, self._in_flight)
+
+    def victims(self) -> Iterator[str]:
+        """The name of each strike, in any order."""
+        plan = self._plan
+        yield from ["worker"] * plan.worker_kills + ["redis"] * plan.redis_kills + ["mongodb"] * plan.mongodb_kills
 
     def _moments(self) -> Iterator[tuple[int, str]]:
         plan, dice = self._plan, self._dice
-        victims = ["worker"] * plan.worker_kills + ["redis"] * plan.redis_kills + ["mongodb"] * plan.mongodb_kills
+        victims = list(self.victims())
         dice.shuffle(victims)
         thresholds = sorted(dice.randrange(plan.pages // 20, plan.pages * 9 // 10) for _ in victims)
         yield from zip(thresholds, victims, strict=True)
@@ -122,18 +127,21 @@ class Killing:
             self._fill()
         return bool(self._workers.alive)
 
-    def _fill(self) -> None:
-        while len(self._workers.alive) < self._plan.workers:
+    def _fill(self, beyond: Worker | None = None) -> None:
+        """Starts workers until there are enough, that one not counted."""
+        while sum(worker is not beyond for worker in self._workers.alive) < self._plan.workers:
             self._workers.start()
 
-    def _kill_worker(self) -> int:
-        """How many requests it held."""
+    def _one_at_work(self) -> Worker:
         worker = self._workers.at_work(self._site.progress(), self._dice)
         assert worker, "it has ended just now"
+        return worker
+
+    def _kill_worker(self) -> None:
+        worker = self._one_at_work()
         self._workers.kill(worker)
-        held = self._held_by(worker)
+        self._in_flight += self._held_by(worker)
         self._workers.start()
-        return held
 
     def _kill_server(self, server: Mongod) -> None:
         server.end(signal.SIGKILL)

@@ -58,8 +58,10 @@ class TreeSpider(HarvesterSpider):
             yield self._record(self.provenance(response), *item)
 
     def failed(self, failure: Failure) -> Iterator[Any]:
-        """An address at which nothing is, is a record too."""
+        """An address at which nothing is, is a record too; one that is broken is a dead letter."""
         request: Request = failure.request  # type: ignore[attr-defined]
+        if "/broken/" in request.url:
+            return
         assert verdict_of(failure.value).outcome == "not_found", failure.value  # type: ignore[arg-type]
         provenance = Provenance(request.url, datetime.now(UTC), self.name, self.crawl_id)
         yield self._record(provenance, request.meta["page"], "missing", 404, "")

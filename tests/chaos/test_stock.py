@@ -17,6 +17,6 @@ def test_scrapy_redis_finds_all_unless_a_worker_is_killed(tmp_path: Path, kills:
     with crawl(plan.pages, tmp_path, STOCK) as stock:
         killed = stock.disturbed_on_stock(plan)
         expected, found = stock.expected(), stock.stored()
-        print(f"{killed.workers} kills: {len(expected) - len(found)} of {len(expected)} records lost")
-        assert (killed.workers == 0) == (kills == 0)
+        print(f"{killed.times['worker']} kills: {len(expected) - len(found)} of {len(expected)} records lost")
+        assert (killed.times["worker"] == 0) == (kills == 0)
         assert (found == expected) == (kills == 0), stock.workers.said

@@ -11,6 +11,8 @@ from typing import NamedTuple
 from tests.root import ROOT
 from tests.sandbox.tree_process import Progress, TreeSite
 
+FEW_DESCRIPTORS = 64
+"""The limit of open files of a poor worker."""
 MOST_FAILURES = 12
 """Workers that end with an error, as they do when they are started while a server is down."""
 
@@ -49,9 +51,13 @@ class Workers:
             **variables,
         }
         self._started = 0
+        self._expected: dict[str, set[int]] = {}
+        """The exit codes that a worker may have, after what struck it."""
         self.failures: list[int] = []
-        """Exit codes of workers that ended with an error."""
+        """Exit codes of workers that ended with an error that nobody expected."""
         self.alive: list[Worker] = []
+        self.poor_each = 0
+        """Each n-th worker may open few files; 0: none."""
 
     def __enter__(self) -> "Workers":
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -66,6 +72,8 @@ class Workers:
         self._started += 1
         agent = f"{self._name}-{self._started}"
         command = [*self._command, "-s", f"USER_AGENT={agent}"]
+        if self.poor_each and self._started % self.poor_each == 0:
+            command = ["sh", "-c", f'ulimit -n {FEW_DESCRIPTORS}; exec "$@"', "sh", *command]
         with self._log.open("ab") as log:
             process = subprocess.Popen(
                 command, cwd=self._folder, env=self._environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
@@ -73,12 +81,16 @@ class Workers:
         self.alive.append(Worker(agent, process))
         return self.alive[-1]
 
+    def expect(self, worker: Worker, codes: set[int]) -> None:
+        """Says with which exit codes it may end from now on; it is not replaced then."""
+        self._expected[worker.agent] = self._expected.get(worker.agent, {0}) | codes
+
     def tend(self) -> None:
         """Forgets those that have ended; one that ended with an error is replaced."""
         for worker in list(self.alive):
             if (code := worker.process.poll()) is not None:
                 self.alive.remove(worker)
-                if code:
+                if code not in self._expected.get(worker.agent, {0}):
                     self.failures.append(code)
                     assert len(self.failures) <= MOST_FAILURES, f"workers end with {self.failures}:\n{self.said}"
                     self.start()

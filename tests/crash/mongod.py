@@ -27,6 +27,8 @@ class Mongod:
         self._port = port
         self._options = options
         self._process: subprocess.Popen[bytes] | None = None
+        self.environment: dict[str, str] = {}
+        """Variables of its next start."""
         self.uri = self.server.uri(port)
 
     def __enter__(self) -> Self:
@@ -44,7 +46,8 @@ class Mongod:
         self._data.mkdir(parents=True, exist_ok=True)
         command = [*server.command(find_binary(server), self._data, self._port), *self._options]
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            variables = os.environ | self.environment
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=variables)
         deadline = time.monotonic() + READY_SECONDS
         while not server.answers(self._port):
             assert self._process.poll() is None, self._log.read_text()[-2000:]

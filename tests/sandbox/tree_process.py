@@ -28,7 +28,8 @@ class TreeSite:
         self.url = ""
 
     def __enter__(self) -> Self:
-        command = [sys.executable, "-m", "tests.sandbox.tree_site", str(self.tree.pages), str(self.tree.seed)]
+        kind, numbers = type(self.tree).__name__.lower(), map(str, self.tree)
+        command = [sys.executable, "-m", "tests.sandbox.tree_site", kind, *numbers]
         self._process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self._process.stdout
         line = self._process.stdout.readline()

@@ -1,4 +1,5 @@
-"""The tree as a site: `python -m tests.sandbox.tree_site <pages> <seed>` prints its port, and ends with its parent.
+"""The tree or the web as a site: `python -m tests.sandbox.tree_site <tree | web> <pages> <seed>` prints its port, and
+ends with its parent.
 
 It is asyncio's bare protocol, since it shares the machine with the crawlers that are tested. `/_control/progress`
 tells how many pages were answered and how many requests each User-Agent sent; `/_control/log` how often each path
@@ -19,8 +20,16 @@ import uvloop
 from PIL import Image
 
 from tests.sandbox.tree import Item, Tree
+from tests.sandbox.web import Web
 
-_REASONS = {200: b"OK", 301: b"Moved Permanently", 302: b"Found", 404: b"Not Found", 503: b"Service Unavailable"}
+_REASONS = {
+    200: b"OK",
+    301: b"Moved Permanently",
+    302: b"Found",
+    404: b"Not Found",
+    500: b"Error",
+    503: b"Service Unavailable",
+}
 _encode = msgspec.json.encode
 
 
@@ -30,6 +39,7 @@ class Site:
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
         self._refused: Counter[int] = Counter()
+        self._hung_up: Counter[int] = Counter()
         self._log: Counter[str] = Counter()
         self._agents: Counter[str] = Counter()
         self._pages = 0
@@ -38,13 +48,15 @@ class Site:
         self._rooms: dict[str, Callable[[int], bytes]] = {
             "page": self._page,
             "moved": self._moved,
+            "twice": lambda number: _answer(302, b"", b"text/plain", b"Location: /moved/%d\r\n" % number),
+            "broken": lambda number: _answer(500, b"{}"),
             "missing": lambda number: _answer(404, b"{}"),
             "check": lambda number: _answer(200, _encode({"items": [self._tree.checked(number)]})),
             "picture": lambda number: _answer(200, self._png, b"image/png"),
         }
 
     def answer(self, path: str, agent: str) -> bytes:
-        """The whole answer to a request."""
+        """The whole answer to a request; empty: the connection is closed without one."""
         if path == "/_control/progress":
             return _answer(200, _encode({"pages": self._pages, "agents": self._agents}))
         if path == "/_control/log":
@@ -56,6 +68,12 @@ class Site:
         self._agents[agent] += 1
         return self._rooms[room](int(number)) if room == "page" else self._counted(path, self._rooms[room](int(number)))
 
+    def delay_s(self, path: str) -> float:
+        """How long the answer to it takes."""
+        _, room, number = (*path.split("/", 2), "", "")[:3]
+        slow = isinstance(self._tree, Web) and room == "page" and number.isdecimal()
+        return self._tree.delay_s(int(number)) if slow else 0.0  # type: ignore[attr-defined]
+
     def _counted(self, path: str, answer: bytes) -> bytes:
         self._log[path] += 1
         return answer
@@ -64,6 +82,9 @@ class Site:
         tree = self._tree
         if number >= tree.pages:
             return _answer(404, b"{}")
+        if isinstance(tree, Web) and self._hung_up[number] < tree.hang_ups(number):
+            self._hung_up[number] += 1
+            return b""
         if self._refused[number] < tree.refusals(number):
             self._refused[number] += 1
             return _answer(503, b'{"error":"Busy","message":"in a moment"}')
@@ -97,7 +118,18 @@ class Connection(asyncio.Protocol):
         self._received += data
         while b"\r\n\r\n" in self._received:
             head, _, self._received = self._received.partition(b"\r\n\r\n")
-            self._transport.write(self._site.answer(head.split(b" ", 2)[1].decode(), _agent(head)))
+            path = head.split(b" ", 2)[1].decode()
+            answer = self._site.answer(path, _agent(head))
+            if delay_s := self._site.delay_s(path):
+                asyncio.get_running_loop().call_later(delay_s, self._send, answer)
+            else:
+                self._send(answer)
+
+    def _send(self, answer: bytes) -> None:
+        if not answer:
+            self._transport.close()
+        elif not self._transport.is_closing():
+            self._transport.write(answer)
 
 
 def _agent(head: bytes) -> str:
@@ -130,4 +162,5 @@ def _end_with_parent() -> None:
 
 if __name__ == "__main__":
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    uvloop.run(_serve(Tree(int(sys.argv[1]), int(sys.argv[2]))))
+    kind, pages, seed = sys.argv[1:]
+    uvloop.run(_serve((Web if kind == "web" else Tree)(int(pages), int(seed))))
