@@ -105,7 +105,8 @@ class Storming(Killing):
 
     def _set_clock_back(self) -> None:
         """By an hour, for the rest of the crawl: libfaketime under the Redis that is started anew."""
-        library = str(next(Path("/usr/lib").glob(f"*/{FAKETIME}")))
+        library = next((str(path) for path in Path("/usr/lib").glob(f"*/{FAKETIME}")), "")
+        assert library, "install libfaketime, as make chaos does"
         self._servers.redis.environment = {
             "LD_PRELOAD": library,
             "FAKETIME": f"-{HOUR_S}s",
