@@ -28,7 +28,7 @@ class Web(Tree):
 
     def broken(self, page: int) -> str:
         """An address that it links to, and that answers 500 for good; or ""."""
-        return f"/broken/{page}" if self.holds("broken", page, 1) else ""
+        return f"/broken/{page}" if self.holds("broken", page, 4) else ""
 
     def links(self, page: int) -> list[str]:
         """Those of the tree, some at random, some of them twice, and a broken one."""
