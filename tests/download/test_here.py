@@ -27,7 +27,7 @@ from harvester.exceptions import LocalFault
 from harvester.frontier.leases import LOCAL_TRIES
 from harvester.frontier.store import Frontier
 from tests.crawling import LONGEST_S, Answer, Site, until
-from tests.sandbox.process import ROOT
+from tests.root import ROOT
 
 REFUSED = DownloadConnectionRefusedError("refused")
 UNKNOWN = CannotResolveHostError("Temporary failure in name resolution")
