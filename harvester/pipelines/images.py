@@ -55,10 +55,10 @@ class RecordImagesPipeline(ImagesPipeline):
         super().__init__(store_uri, crawler=crawler)
         self._config = load_config()
         self._most_bytes = self._config.max_image_mb * 1024 * 1024
-        self._most_pixels = self._config.max_image_megapixels * 1_000_000
+        self._bounds = self._config.max_image_megapixels * 1_000_000, self._config.max_image_memory_mb * 1024 * 1024
         self._patiently = MongoPatience(crawler, self._config)
         self._places = asyncio.Semaphore(MOST_AT_ONCE)
-        self._decoder = ThreadPoolExecutor(1, "pictures")  # one at a time: a large picture takes 400 MB
+        self._decoder = ThreadPoolExecutor(1, "pictures")  # one at a time: a large picture takes 200 MB
         self._fetching: dict[str, asyncio.Task[bytes]] = {}
         self._refusals: Counter[str] = Counter()
         self._failure: StorageError | None = None
@@ -177,7 +177,7 @@ class RecordImagesPipeline(ImagesPipeline):
             if self._refusals[host] >= MOST_REFUSALS:
                 raise PictureError("host_left_alone", f"{MOST_REFUSALS} refusals in a row")
             body = await self._download(url, host)
-            return await asyncio.get_running_loop().run_in_executor(self._decoder, to_jpeg, body, self._most_pixels)
+            return await asyncio.get_running_loop().run_in_executor(self._decoder, to_jpeg, body, *self._bounds)
 
     async def _download(self, url: str, host: str) -> bytes:
         meta = {MEDIA: True, "download_maxsize": self._most_bytes}

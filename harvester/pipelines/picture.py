@@ -3,7 +3,8 @@
 import warnings
 from io import BytesIO
 
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageOps, PngImagePlugin, UnidentifiedImageError
+from PIL.JpegImagePlugin import JpegImageFile
 
 from harvester.exceptions import HarvesterError
 
@@ -13,7 +14,11 @@ _ORIENTATION = 0x0112
 _LARGEST_SIDE = 65_500
 """Pixels; what the JPEG encoder takes."""
 _QUALITY = 90
+_START_OF_SCAN = b"\xff\xda"
+MOST_MEMORY = 200 * 1024 * 1024
+"""Bytes that reading a picture may take, beside its file."""
 
+PngImagePlugin.MAX_TEXT_MEMORY = 4 * 1024 * 1024  # default 64 MiB, of compressed comments; they are not kept
 warnings.filterwarnings("error", category=Image.DecompressionBombWarning)  # refused, not a line in the log
 
 
@@ -25,7 +30,7 @@ class PictureError(HarvesterError):
         self.reason = reason
 
 
-def to_jpeg(body: bytes, most_pixels: int) -> bytes:
+def to_jpeg(body: bytes, most_pixels: int, most_memory: int = MOST_MEMORY) -> bytes:
     """A JPEG without transparency, turned as its EXIF says. JPEGs that need no change come back as they are.
 
     Raises PictureError: empty, not_an_image, unsupported_format, too_many_pixels, truncated, damaged.
@@ -35,7 +40,7 @@ def to_jpeg(body: bytes, most_pixels: int) -> bytes:
     Image.MAX_IMAGE_PIXELS = most_pixels
     try:
         with Image.open(BytesIO(body), formats=_FORMATS) as image:
-            _check_size(image, most_pixels)
+            _check_size(image, body, most_pixels, most_memory)
             return body if _is_plain_jpeg(image) else _converted(image)
     except PictureError:
         raise
@@ -43,37 +48,58 @@ def to_jpeg(body: bytes, most_pixels: int) -> bytes:
         raise _refusal(body, error) from None
 
 
-def _check_size(image: Image.Image, most_pixels: int) -> None:
+def _check_size(image: Image.Image, body: bytes, most_pixels: int, most_memory: int) -> None:
     """From the header: nothing is decoded yet."""
     width, height = image.size
     if width * height > most_pixels or max(width, height) > _LARGEST_SIDE:
         raise PictureError("too_many_pixels", f"{width} x {height}")
+    if (needed := width * height * _bytes_a_pixel(image, body)) > most_memory:
+        raise PictureError("too_many_pixels", f"{width} x {height}, which take {needed >> 20} MB to read")
+
+
+def _bytes_a_pixel(image: Image.Image, body: bytes) -> int:
+    """How much memory the picture takes at most while it is made a JPEG. Measured, see tests/images/test_picture.py."""
+    if isinstance(image, JpegImageFile):
+        coefficients = 0 if _is_of_one_scan(image, body) else 2 * image.layers
+        return coefficients + (1 if _stays(image) else 9)
+    return 17 if image.format == "WEBP" else 9 if image.mode in ("RGB", "RGBA") else 13
+
+
+def _is_of_one_scan(image: JpegImageFile, body: bytes) -> bool:
+    """Else the decoder keeps all that came before the last. The file was read to the data of its first scan."""
+    assert image.fp
+    marker = image.fp.tell() - 8 - 2 * image.layers
+    return "progressive" not in image.info and body[marker : marker + 2] == _START_OF_SCAN
 
 
 def _is_plain_jpeg(image: Image.Image) -> bool:
     """Whether the picture can be kept as it came. Decodes it, so that a damaged one is found out."""
-    if image.format not in ("JPEG", "MPO") or image.mode not in ("RGB", "L"):
-        return False
-    if image.getexif().get(_ORIENTATION, 1) in range(2, 9):
+    if not isinstance(image, JpegImageFile) or not _stays(image):
         return False
     image.draft(None, (image.width // 8 or 1, image.height // 8 or 1))  # an eighth: the same bytes, less work
     image.load()
     return True
 
 
+def _stays(image: JpegImageFile) -> bool:
+    return image.mode in ("RGB", "L") and image.getexif().get(_ORIENTATION, 1) not in range(2, 9)
+
+
 def _converted(image: Image.Image) -> bytes:
-    turned = ImageOps.exif_transpose(image)
-    if turned.mode.startswith("I;16"):
-        turned = turned.point(lambda value: value / 256).convert("L")
-    if turned.has_transparency_data:
-        turned = turned.convert("RGBA")
-        flat = Image.new("RGB", turned.size, "white")
-        flat.paste(turned, mask=turned.getchannel("A"))
-    else:
-        flat = turned.convert("RGB")
-    flat.info = {}  # comments and XMP would be written out again
+    """Holds two copies at most, but for what the decoder holds itself."""
+    ImageOps.exif_transpose(image, in_place=True)
+    if image.mode.startswith("I;16"):
+        image = image.point(lambda value: value / 256).convert("L")
+    if image.has_transparency_data:
+        image = image if image.mode == "RGBA" else image.convert("RGBA")
+        flat = Image.new("RGB", image.size, "white")
+        flat.paste(image, mask=image)
+        image = flat
+    elif image.mode != "RGB":
+        image = image.convert("RGB")
+    image.info = {}  # comments and XMP would be written out again
     buffer = BytesIO()
-    flat.save(buffer, "JPEG", quality=_QUALITY)
+    image.save(buffer, "JPEG", quality=_QUALITY)
     return buffer.getvalue()
 
 

@@ -1,5 +1,8 @@
 """What is made of the bytes of a picture, whatever they are."""
 
+import pickle
+import subprocess
+import sys
 from io import BytesIO
 
 import pytest
@@ -94,3 +97,88 @@ def test_the_bound_on_pixels_is_exact() -> None:
 def test_no_beginning_of_a_picture_passes_for_the_picture(cut: int) -> None:
     with pytest.raises(PictureError):
         to_jpeg(JPEG[:cut], MOST_PIXELS)
+
+
+def flat(name: str) -> bytes:
+    """A picture of one colour, whose file is small. `name` says its kind and what is odd about it."""
+    kind, mode, *odd = name.split()
+    options: dict[str, object] = {"lossless": True} if kind == "WEBP" else {}
+    if "progressive" in odd:
+        options |= {"progressive": True, "subsampling": 0}
+    if "turned" in odd:
+        options["exif"] = turned = Image.Exif()
+        turned[0x0112] = 6
+    if "transparent" in odd:
+        options["transparency"] = 0
+    return encoded(Image.new(mode, FLAT), kind, **options)
+
+
+FLAT = (2000, 2000)
+MEASURED = """
+JPEG RGB
+JPEG RGB progressive
+JPEG L progressive
+JPEG RGB turned
+JPEG RGB progressive turned
+JPEG CMYK
+JPEG CMYK progressive
+PNG L
+PNG RGB
+PNG RGB turned
+PNG RGBA
+PNG LA
+PNG I;16
+PNG 1
+PNG P transparent
+GIF P transparent
+WEBP RGB
+WEBP RGBA
+""".strip().splitlines()
+MEASURE = """
+import pickle, sys
+from harvester.pipelines.picture import to_jpeg, _bytes_a_pixel
+from PIL import Image
+import pickle
+import subprocess
+import sys
+from io import BytesIO
+
+def peak():
+    return next(int(line.split()[1]) * 1024 for line in open("/proc/self/status") if line.startswith("VmHWM"))
+
+def reset():
+    open("/proc/self/clear_refs", "w").write("5")
+
+pictures = pickle.loads(sys.stdin.buffer.read())
+for small in pictures.values():
+    to_jpeg(small[1], 10**8)
+for name, (body, _) in pictures.items():
+    reset()
+    before = peak()
+    to_jpeg(body, 10**8)
+    pixels = 2000 * 2000
+    with Image.open(BytesIO(body)) as image:
+        print(name, (peak() - before) / pixels, _bytes_a_pixel(image, body), sep="|")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak of memory is read from /proc")
+def test_no_picture_takes_more_memory_than_is_said_of_its_kind() -> None:
+    """In a process of its own: what a picture is said to take decides whether it is read at all."""
+    pictures = {name: (flat(name), GOOD["plain.png"]) for name in MEASURED}
+    told = subprocess.run(
+        [sys.executable, "-c", MEASURE], input=pickle.dumps(pictures), capture_output=True, check=True, timeout=120
+    )
+    lines = [line.split("|") for line in told.stdout.decode().splitlines()]
+    assert len(lines) == len(MEASURED)
+    beyond = [line for line in lines if float(line[1]) > float(line[2]) + 0.5]
+    assert not beyond, lines
+
+
+@pytest.mark.parametrize("name", ["WEBP RGBA", "PNG LA", "JPEG CMYK progressive"])
+def test_a_picture_that_takes_too_much_memory_is_refused_before_it_is_read(name: str) -> None:
+    body = flat(name)
+    assert len(body) < 200_000
+    to_jpeg(body, MOST_PIXELS)
+    with pytest.raises(PictureError, match=r"too_many_pixels: 2000 x 2000, which take \d\d MB to read"):
+        to_jpeg(body, MOST_PIXELS, most_memory=40_000_000)
