@@ -44,6 +44,8 @@ class Config(BaseSettings):
     """The MongoDB that holds records and ledger. None: a private one under the state folder."""
     redis_url: SecretStr | None = Field(None, validation_alias=AliasChoices("HARVESTER_REDIS_URL", "REDIS_URL"))
     """A Redis or Valkey. None: a private one under the state folder."""
+    redis_may_forget: bool = False
+    """Whether a Redis may be used that keeps no log (`appendonly no`): when it ends, what is to be fetched is lost."""
     database: str = Field("harvester", pattern=r"^[A-Za-z0-9_-]{1,38}$")
     """MongoDB database of the records and of the ledger."""
 

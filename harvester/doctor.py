@@ -27,6 +27,7 @@ from harvester import services
 from harvester.browser.chromium import installed
 from harvester.config import Config, misspelt
 from harvester.exceptions import ServiceError
+from harvester.frontier.connection import forgets, problem_of
 
 SERVER_TIMEOUT_SECONDS = 5
 SITE_TIMEOUT_SECONDS = 15
@@ -131,13 +132,19 @@ def redis(config: Config) -> Finding:
         url = services.redis_url(config)
         timeout = SERVER_TIMEOUT_SECONDS
         with Redis.from_url(url, socket_connect_timeout=timeout, socket_timeout=timeout) as client:
-            info = client.info("server")
+            info = client.info()
     except ServiceError as error:
         return Finding(Level.WARN, "Redis", str(error), "only work that several processes share needs it")
     except (RedisError, ValueError) as error:
         text = f"cannot be used: {error}"
         return Finding(Level.FAIL, "Redis", text, "check REDIS_URL and that the server runs, or unset it")
     version = f"Valkey {info['valkey_version']}" if "valkey_version" in info else info["redis_version"]
+    if problem := problem_of(info, config, clustered=False):
+        said, _, remedy = problem.partition(": ")
+        return Finding(Level.FAIL, "Redis", f"{version} ({whose}): {said}", remedy)
+    if forgets(info):
+        said = f"{version} ({whose}), which keeps no log: when it ends, what is to be fetched is lost"
+        return Finding(Level.WARN, "Redis", said, "set `appendonly yes`")
     return Finding(Level.OK, "Redis", f"{version} ({whose})")
 
 

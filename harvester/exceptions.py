@@ -48,6 +48,17 @@ class DeployError(HarvesterError):
     exit_code = 8
 
 
+class FrontierLost(HarvesterError):
+    """Redis has forgotten requests that were to be fetched. Raised by the frontier; the job cannot be whole then."""
+
+    exit_code = 9
+
+    def __init__(self, said: str, *, heals: bool = False) -> None:
+        super().__init__(said)
+        self.heals = heals
+        """Whether the same command, run once more, makes it good."""
+
+
 class ParseError(HarvesterError):
     """An answer is not what its address promises. Raised by parsers; the outcome is then layout_changed."""
 

@@ -99,6 +99,7 @@ ITEM_PIPELINES = {
     "harvester.pipelines.mongo.MongoPipeline": 500,
 }
 EXTENSIONS = {
+    "harvester.frontier.record.FrontierRecord": 450,
     "harvester.monitors.extension.RunMonitoring": 500,  # Spidermon; judges when the engine has stopped
     "harvester.monitors.history.RunHistory": 550,  # after it: writes the verdict down
     "harvester.dashboard.live.LiveView": 600,

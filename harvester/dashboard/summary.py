@@ -19,6 +19,7 @@ ENDINGS = {
     "blocked": "given up, because the site refuses us",
     "unreachable": "given up, because the site does not answer",
     "unusable": "given up, because the site does not answer as the Bluesky API does",
+    "frontier_lost": "given up, because Redis forgot what was to be fetched; see the log for what to do",
     "storage_error": "given up, because records could not be kept",
     "service_error": "given up, because a server that is needed is not there",
     "session_error": "given up, because there is no login",
@@ -87,7 +88,7 @@ def summarise(stats: Stats, places: Places, command: str) -> Summary:
         collected=list(_collected(progress, stats)),
         missing=list(_missing(progress, stats)),
         places=list(_places(progress, stats, places)),
-        command=None if complete or reason == "usage_error" else command,
+        command=None if complete or reason in ("usage_error", "frontier_lost") else command,
     )
 
 

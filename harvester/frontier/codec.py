@@ -122,6 +122,15 @@ def decode(data: bytes, spider: Spider) -> Request:
     return request
 
 
+def address_of(data: bytes) -> tuple[str, int]:
+    """URL and priority of the request that was encoded."""
+    try:
+        wire = _decoder.decode(data)
+    except (msgspec.DecodeError, ValueError):
+        return "", 0
+    return wire.u, wire.p
+
+
 class _UnknownError(Exception):
     """What cannot be kept, and where it stands."""
 

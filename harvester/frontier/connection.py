@@ -206,7 +206,7 @@ async def _examine(config: Config) -> None:
             about: dict[str, Any] = await redis.info(target_nodes=redis.get_random_node())
         else:
             about = await redis.info()
-        if problem := _problem_of(about, clustered=isinstance(redis, RedisCluster)):
+        if problem := problem_of(about, config, clustered=isinstance(redis, RedisCluster)):
             raise ServiceError(problem)
         await redis.eval("return cmsgpack.pack(redis.call('TIME'))", 1, "harvester")
     finally:
@@ -214,7 +214,7 @@ async def _examine(config: Config) -> None:
             await redis.aclose()
 
 
-def _problem_of(about: dict[str, Any], *, clustered: bool) -> str:
+def problem_of(about: dict[str, Any], config: Config, *, clustered: bool) -> str:
     """Why requests would not be safe on a server that says this about itself; empty when they are."""
     mode = about.get("redis_mode") or about.get("server_mode")
     policy = str(about.get("maxmemory_policy", ""))
@@ -229,7 +229,17 @@ def _problem_of(about: dict[str, Any], *, clustered: bool) -> str:
             f"Redis throws keys away when it is full (maxmemory-policy {policy}), and requests would be lost with"
             " them: set maxmemory-policy to noeviction. A full Redis then makes workers wait."
         )
+    if forgets(about) and not config.redis_may_forget:
+        return (
+            "Redis keeps no log of what it is told (appendonly no), and loses what is to be fetched when it ends: set"
+            " `appendonly yes`, or HARVESTER_REDIS_MAY_FORGET=yes if that may be or the server keeps it otherwise."
+        )
     return ""
+
+
+def forgets(about: dict[str, Any]) -> bool:
+    """Whether a server that says this about itself forgets when it ends. Snapshots are minutes old."""
+    return not about.get("aof_enabled")
 
 
 class RedisPatience(Patience):

@@ -16,7 +16,7 @@ from harvester.frontier.keys import entry_id, prefix_of
 CHUNK = 1000
 """Requests, fingerprints or shards that one script handles, so that Redis is not kept from workers for long."""
 LOW_BITS = 0xFFFFFFFF
-PLACES = ("queued", "ready", "parked", "waiting", "leased", "done", "skipped", "dead", "seen")
+PLACES = ("queued", "ready", "parked", "waiting", "leased", "done", "skipped", "dead", "lost", "seen")
 
 T = TypeVar("T")
 
@@ -34,13 +34,14 @@ class Desk:
         *tables, lines, places, due_ms, seen, memory = msgspec.msgpack.decode(await self._run("status"))
         counts, workers, jobs = map(dict, tables)  # an empty table of Lua comes as a list
         ready, parked, waiting, leased, dead, entries, payloads = places
-        queued, done, skipped = (counts.get(name, 0) for name in ("queued", "done", "skipped"))
+        queued, done, skipped, lost = (counts.get(name, 0) for name in ("queued", "done", "skipped", "lost"))
         found = {"ready": ready, "parked": parked, "waiting": waiting, "leased": leased, "dead": dead}
         here = sum(found.values())
         return Status(
             queued=queued,
             done=done,
             skipped=skipped,
+            lost=lost,
             **found,
             next_due=due_ms / 1000 if due_ms else None,
             workers={name: WorkerStatus(n, age / 1000, ms / 1000) for name, (n, age, ms) in workers.items()},
@@ -53,7 +54,7 @@ class Desk:
             jobs={job: {name: numbers.get(name, 0) for name in PLACES} for job, numbers in jobs.items()},
             sites=_by_site(*lines),
             breakers=dict(sorted([pair async for pair in self._shut_breakers()])),
-            balanced=queued == done + skipped + here
+            balanced=queued == done + skipped + lost + here
             and entries == payloads == here
             and all(counts.get(name, 0) == number for name, number in found.items()),
         )
@@ -122,6 +123,10 @@ class Desk:
             number, more = await self._run("forget_all", job, CHUNK)
             total += number
         return total
+
+    async def begin_anew(self) -> None:
+        """What was lost is not waited for any more."""
+        await self._run("begin_anew")
 
     async def set_breaker(self, name: str, rules: Sequence[float], state: str, who: str) -> tuple[int, Change | None]:
         """A person opens, closes or holds a breaker. How many requests are parked then, and what has changed."""

@@ -18,6 +18,8 @@ class Push(NamedTuple):
     """False: queued though its fingerprint was seen (dont_filter)."""
     not_before: float = 0.0
     """Epoch seconds of this machine's clock. 0: ready at once."""
+    rooted: bool = True
+    """Whether it follows from no leased request, whose lease would bring it again if Redis lost it."""
 
 
 class Done(NamedTuple):
@@ -89,6 +91,20 @@ class Leased(NamedTuple):
     site: str
     probe: int = 0
     """The trial in which it finds out whether its site must still be left alone; 0: it is no probe."""
+
+
+class Held(NamedTuple):
+    """A request that a worker has, and a Redis that forgot has not."""
+
+    id: str
+    payload: bytes
+    token: str
+    url: str
+    priority: int
+    job: str
+    site: str
+    attempts: int = 0
+    deliveries: int = 0
 
 
 class Reports(NamedTuple):
@@ -194,6 +210,12 @@ class Exchange(NamedTuple):
     """None while anything is left that is not parked."""
     changes: list[Change]
     """Changes of breakers that this worker has to tell people of."""
+    lost: int = 0
+    """Requests that Redis lost, since the frontier was last begun anew."""
+    damaged: bool = False
+    """Whether keys are missing, so that what is counted is not what is there."""
+    went_back_s: float = 0.0
+    """By how much the clock of Redis's host was set back since the last exchange of any worker."""
 
 
 class Event(NamedTuple):
@@ -284,6 +306,8 @@ class Status(NamedTuple):
     done: int
     skipped: int
     dead: int
+    lost: int
+    """By a Redis that forgot a part of what it held."""
     workers: dict[str, WorkerStatus]
     done_by_outcome: dict[str, int]
     dead_by_outcome: dict[str, int]
@@ -295,7 +319,7 @@ class Status(NamedTuple):
     exchanges: int
     memory_bytes: int
     jobs: dict[str, dict[str, int]]
-    """Job to its counts: queued, ready, parked, waiting, leased, done, skipped, dead, seen."""
+    """Job to its counts: queued, ready, parked, waiting, leased, done, skipped, dead, lost, seen."""
     sites: dict[str, dict[str, int]]
     """Site to its counts: ready, parked, leased."""
     breakers: dict[str, BreakerStatus]

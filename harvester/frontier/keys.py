@@ -1,5 +1,7 @@
 """Names of a spider's keys in Redis and of the entries in its frontier."""
 
+import re
+
 
 def prefix_of(spider: str) -> str:
     """Of all keys of the spider. The braces put them in the cluster slot of its start list."""
@@ -20,3 +22,10 @@ def entry_id(fingerprint: int, job: str = "", token: str = "") -> str:
 def is_filtered(name: str) -> bool:
     """Whether the request of that id was queued because it was not seen before."""
     return "#" not in name.rpartition(":")[2]
+
+
+def parts_of(entry: str) -> tuple[int, str]:
+    """Fingerprint and token of the request that has this id."""
+    found = re.search(r"(?:^|:)(-?\d+)(?:#([^#:]*))?$", entry)
+    assert found, entry
+    return int(found[1]), found[2] or ""

@@ -18,7 +18,7 @@ from harvester import mongodb
 from harvester.breaker.notices import write_down
 from harvester.config import Config
 from harvester.exceptions import UsageError
-from harvester.frontier import connection
+from harvester.frontier import connection, record
 from harvester.frontier.entries import Change, DeadLetter, Fate, Status
 from harvester.frontier.seen import fingerprint
 from harvester.frontier.start_list import DeadEntry, StartList
@@ -114,15 +114,21 @@ async def forget_matching(config: Config, spider: str, pattern: str, job: str = 
 
 
 async def forget_all(config: Config, spider: str, job: str = "") -> int:
-    """Forgets all pages. Returns how many there were."""
+    """Forgets all pages, and that Redis ever lost requests. Returns how many pages there were."""
     async with _frontier(config, spider) as frontier:
-        return await frontier.forget_all(job)
+        await frontier.put_back()
+        await frontier.begin_anew()
+        forgotten = await frontier.forget_all(job)
+    await record.forget(config, spider)
+    return forgotten
 
 
 async def drop(config: Config, spider: str) -> int:
     """Removes the whole frontier, its memory of pages included. Returns how many requests it held."""
     async with _frontier(config, spider) as frontier:
-        return await frontier.drop()
+        dropped = await frontier.drop()
+    await record.forget(config, spider)
+    return dropped
 
 
 async def set_breaker(

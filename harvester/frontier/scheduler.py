@@ -26,12 +26,13 @@ from harvester.breaker.notices import Notices
 from harvester.browser.wishes import forget_answer
 from harvester.config import Config, load_config
 from harvester.ending import end
-from harvester.exceptions import HarvesterError
+from harvester.exceptions import FrontierLost, HarvesterError
 from harvester.frontier.codec import MOST_SHOWN, TooLargeError, UnserialisableRequestError, decode, encode
 from harvester.frontier.connection import RedisPatience, connect
 from harvester.frontier.entries import Again, Dead, Done, Operation, Push, Release, Stranded, Told
 from harvester.frontier.keys import is_filtered
 from harvester.frontier.leases import LEASE, NOT_BEFORE, PARKED, PROBE, WHY, Lease, WatchedErrback, fresh
+from harvester.frontier.record import FrontierRecord
 from harvester.frontier.store import Frontier
 from harvester.frontier.traffic import Traffic
 from harvester.outcomes import Outcome
@@ -73,6 +74,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         assert self._crawler.request_fingerprinter
         self._fingerprint = self._crawler.request_fingerprinter.fingerprint
         self._redis = connect(config)
+        self._record = self._crawler.get_extension(FrontierRecord)
         self._traffic = Traffic(
             Frontier(
                 self._redis,
@@ -84,6 +86,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             RedisPatience(self._crawler, config),
             self._crawler.stats,
             lease_seconds=config.lease_seconds,
+            record=self._record,
             on_change=self._call_engine,
             on_breakers=lambda changes: self._notices.tell(changes),
         )
@@ -111,15 +114,26 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             self._on_silence(error)
         finally:
             await self._redis.aclose()
+            if self._record:
+                await self._record.close()
 
     def _on_silence(self, error: BaseException) -> None:
         """The frontier cannot be spoken to any more. What was not told is leased until it times out, and done again."""
-        if isinstance(error, HarvesterError):
+        if isinstance(error, FrontierLost):
+            logger.error("%s", error)
+            self._crawler.signals.connect(self._tell_loss, signals.spider_closed)
+            end(self._crawler, error.finish_reason, error.exit_code)
+        elif isinstance(error, HarvesterError):
             logger.error("%s", error)
             end(self._crawler, "frontier_error", error.exit_code)
         else:
             logger.error("The conversation with the frontier broke off", exc_info=error)
             end(self._crawler, "program_error", exit_code=1)
+
+    def _tell_loss(self) -> None:
+        """Also of a run that was being ended for another reason, as finished perhaps."""
+        self._crawler.stats.set_value("finish_reason", "frontier_lost")
+        self._crawler.stats.set_value("harvester/exit_code", FrontierLost.exit_code)
 
     def enqueue_request(self, request: Request) -> bool:
         """Never waits. False: it is too large. Raises UnserialisableRequestError."""
@@ -127,7 +141,8 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         if lease is None or lease.moved:
             fresh(request)
             try:
-                payload = self._encoded.pop(request, b"") or self._encode(request)
+                encoded = self._encoded.pop(request, b"")
+                payload = encoded or self._encode(request)
             except TooLargeError as error:
                 self.note_too_large(request, error)
                 return False
@@ -141,6 +156,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
                     str(request.meta.get(JOB, "")),
                     load_sites().of(request.url).name,
                     not request.dont_filter,
+                    rooted=not encoded,
                 )
             )
         else:

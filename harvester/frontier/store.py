@@ -7,6 +7,8 @@ and do is in `desk`.
 """
 
 import asyncio
+import logging
+import secrets
 import time
 from collections import defaultdict
 from collections.abc import Collection, Sequence
@@ -15,11 +17,13 @@ from typing import Any
 import msgspec
 from redis.asyncio import Redis, RedisCluster
 
+from harvester.exceptions import FrontierLost
 from harvester.frontier.desk import Desk, change_of
 from harvester.frontier.entries import (
     Again,
     Done,
     Exchange,
+    Held,
     Leased,
     Operation,
     ParkedSite,
@@ -31,10 +35,12 @@ from harvester.frontier.entries import (
     Stranded,
     Told,
 )
-from harvester.frontier.keys import entry_id
+from harvester.frontier.keys import entry_id, parts_of
 from harvester.frontier.seen import token_fingerprint
 
 __all__ = ["Exchange", "Frontier"]
+
+logger = logging.getLogger(__name__)
 
 CHUNK = 1000
 """Leases that one script takes back, so that Redis is not kept from others for long."""
@@ -59,6 +65,10 @@ class Frontier(Desk):
         self._held: defaultdict[str, set[str]] = defaultdict(set)
         """Ids that each worker was told to hold, and has not ended."""
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._rooted: defaultdict[str, int] = defaultdict(int)
+        """The number of the last answer to requests of each worker that follow from no leased one."""
+        self.epoch = ""
+        """Known since the first exchange. A frontier that Redis forgot has another one afterwards, or none."""
 
     async def exchange(
         self,
@@ -75,23 +85,35 @@ class Frontier(Desk):
         All of it happens, or nothing. When no answer came, send the same again: what was applied is not applied
         twice, and leases in an answer that was lost are given back first. A worker's first exchange through this
         object takes leases that are left under its name for those of a process that died.
+
+        Raises FrontierLost, with nothing applied, when Redis has forgotten what no lease brings again.
         """
         seen = msgspec.msgpack.encode(reports) if reports else b""
         told = (self._lease_timeout_ms, self._max_deliveries, *_wire(operations), seen)
         async with self._turns[worker]:
-            heard = self._heard.get(worker, 0)
-            self._heard[worker] = heard or 1  # once sent, it is no longer a stranger whose leases died with it
-            head, payloads = await self._run("exchange", worker, heard, wanted, per_site, *told, self._shut[worker])
-            answer = msgspec.msgpack.decode(head)
+            while True:
+                heard = self._heard.get(worker, 0)
+                self._heard[worker] = heard or 1  # once sent, it is no longer a stranger whose leases died with it
+                known = (self._shut[worker], self.epoch, _new_epoch())
+                head, payloads = await self._run("exchange", worker, heard, wanted, per_site, *told, *known)
+                answer = msgspec.msgpack.decode(head)
+                if answer[0] == "forgot":
+                    raise FrontierLost("Redis has forgotten the frontier, or somebody has dropped it")
+                if answer[0] != "back":
+                    break
+                self._go_back(worker, answer[1])
             self._heard[worker] = answer[0]
+            if any(isinstance(each, Push) and each.rooted for each in operations):
+                self._rooted[worker] = answer[0]
             leases = _leases(answer[-1], payloads)
-            known = self._held[worker]
-            known.difference_update(each.id for each in operations if not isinstance(each, (Push, Told)))
-            known.update(lease.id for lease in leases)
-            if answer[-2] != len(known):  # a Redis that was killed may have lost its last second
-                await self._in_chunks("give_back", worker, CHUNK, msgspec.msgpack.encode(list(known)))
+            mine = self._held[worker]
+            mine.difference_update(each.id for each in operations if not isinstance(each, (Push, Told)))
+            mine.update(lease.id for lease in leases)
+            if answer[-2] != len(mine):  # a Redis that was killed may have lost its last second
+                await self._in_chunks("give_back", worker, CHUNK, msgspec.msgpack.encode(list(mine)))
             now_ms, accepted, duplicates, stale, ready, waiting, leased_total, parked, due_ms = answer[1:10]
-            self._shut[worker], shut, anew, stranded, alone_ms, changes, held, _ = answer[10:]
+            self._shut[worker], shut, anew, stranded, alone_ms, changes, *rest, held, _ = answer[10:]
+            self.epoch, lost, damaged, went_back = rest
         return Exchange(
             leased=leases,
             accepted=accepted,
@@ -108,6 +130,9 @@ class Frontier(Desk):
             anew=anew,
             stranded=Stranded(parked, [ParkedSite(*each) for each in stranded], alone_ms / 1000) if stranded else None,
             changes=[change_of(each) for each in changes],
+            lost=lost,
+            damaged=damaged,
+            went_back_s=went_back / 1000,
         )
 
     async def take_probe(self, breaker: str) -> int:
@@ -118,9 +143,16 @@ class Frontier(Desk):
         """Takes the leases of silent workers back; returns how many.
 
         Only when Redis was heard by any worker for a whole lease timeout without a gap: after an outage every
-        worker looks silent.
+        worker looks silent. Raises FrontierLost when keys of the frontier are missing.
         """
-        return await self._in_chunks("reap", worker, self._lease_timeout_ms, self._max_deliveries, CHUNK)
+        total, more, damaged = 0, 1, 0
+        while more:
+            arguments = (worker, self._lease_timeout_ms, self._max_deliveries, CHUNK)
+            number, more, damaged = await self._run("reap", *arguments)
+            total += number
+        if damaged:
+            raise FrontierLost("Redis has forgotten a part of the frontier")
+        return total
 
     async def reconcile(self, worker: str, held: Collection[str]) -> int:
         """Gives back the leases that the worker does not know of, unspent; returns how many."""
@@ -135,12 +167,54 @@ class Frontier(Desk):
             self._held.pop(worker, None)
             self._shut.pop(worker, None)
 
+    async def put_back(self, requests: Sequence[Held] = ()) -> int:
+        """After Redis forgot: mends what is left, and queues those of the requests that are not there; how many.
+
+        Any number of workers may do it, each with what it has, and again when no answer came.
+        """
+        total = 0
+        for first in range(0, max(1, len(requests)), CHUNK):
+            rows: list[tuple[Any, ...]] = []
+            at = 1
+            for each in requests[first : first + CHUNK]:
+                number, token = parts_of(each.id)
+                if token:
+                    number = token_fingerprint(number, token)
+                place = (at, at + len(each.payload) - 1)
+                at += len(each.payload)
+                rows.append((each.id, str(number), number & LOW_BITS, *place, *each[2:]))
+            payloads = b"".join(each.payload for each in requests[first : first + CHUNK])
+            missing, epoch = await self._run("put_back", _new_epoch(), msgspec.msgpack.encode(rows), payloads)
+            total += missing
+            self.epoch = epoch.decode()
+        return total
+
+    async def drop(self) -> int:
+        dropped = await super().drop()
+        self.epoch = ""
+        self._heard.clear()
+        return dropped
+
+    def _go_back(self, worker: str, number: int) -> None:
+        """Redis knows only of its answers to the worker up to this one. What was done since is leased or ready there.
+
+        So it is done again, and nothing is missing but requests that follow from none. Raises FrontierLost for them.
+        """
+        self._heard[worker] = max(1, number)
+        if self._rooted[worker] > number:
+            raise FrontierLost("Redis has gone back to an earlier state", heals=True)
+        logger.warning("Redis has gone back to an earlier state; what it forgot is done again")
+
     async def _in_chunks(self, name: str, *arguments: str | bytes | float) -> int:
         total, more = 0, 1
         while more:
             number, more = await self._run(name, *arguments)
             total += number
         return total
+
+
+def _new_epoch() -> str:
+    return f"epoch-{secrets.token_hex(8)}"
 
 
 def _wire(operations: Sequence[Operation]) -> tuple[bytes, bytes]:

@@ -6,8 +6,10 @@ the frontier before the page counts as done. The reactor never waits for Redis.
 
 import asyncio
 import contextlib
+import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from datetime import datetime, timedelta
 from itertools import islice
 from time import monotonic, time
 from typing import Any
@@ -15,8 +17,26 @@ from typing import Any
 from scrapy.statscollectors import StatsCollector
 
 from harvester.breaker.breakers import Breakers
-from harvester.frontier.entries import Again, Change, Done, Exchange, Leased, Operation, Push, Release, Stranded
+from harvester.exceptions import FrontierLost
+from harvester.frontier.codec import address_of
+from harvester.frontier.entries import (
+    Again,
+    Change,
+    Done,
+    Exchange,
+    Held,
+    Leased,
+    Operation,
+    Push,
+    Release,
+    Stranded,
+    Told,
+)
+from harvester.frontier.keys import entry_id
+from harvester.frontier.record import FrontierRecord
 from harvester.frontier.store import Frontier
+
+logger = logging.getLogger(__name__)
 
 PREFETCH = 128
 """Requests held ready for the engine."""
@@ -52,6 +72,7 @@ class Traffic:
         stats: StatsCollector,
         *,
         lease_seconds: float,
+        record: FrontierRecord | None,
         on_change: Callable[[], None],
         on_breakers: Callable[[list[Change]], None],
     ) -> None:
@@ -60,6 +81,8 @@ class Traffic:
         self._patiently = patiently
         self._stats = stats
         self._heartbeat_s = lease_seconds / 3
+        self._record = record
+        self._recording: asyncio.Task[None] | None = None
         self._on_change = on_change
         self._on_breakers = on_breakers
         self._outgoing: deque[Operation] = deque()
@@ -67,8 +90,10 @@ class Traffic:
         self._oldest_at = 0.0
         """When the first of the outgoing operations was told."""
         self._ready: deque[Leased] = deque()
-        self._held: set[str] = set()
-        """Ids of all that is leased to this worker, ready or being worked on."""
+        self._held: dict[str, Leased] = {}
+        """All that is leased to this worker, ready or being worked on, by id."""
+        self._ending: dict[str, Leased] = {}
+        """Leases whose end was not told yet."""
         self._afterwards: dict[str, Callable[[], None]] = {}
         """By lease, what is to be called when its end was told."""
         self._last: Exchange | None = None
@@ -109,12 +134,18 @@ class Traffic:
         if self._task:
             await asyncio.wait([self._task])
         if not self._failed:
+            try:
+                await self._write_end()
+            except FrontierLost as error:
+                raise await self._put_back(error) from None
             await self._patiently(lambda: self._frontier.leave(self._worker))
 
     # The scheduler's side ---------------------------------------------------------------------------------
 
     def push(self, operation: Operation) -> None:
         """Has a new request, or a lease's new state, told in its turn."""
+        if self._failed:
+            return
         self._outgoing.append(operation)
         self._outgoing_bytes += _size(operation)
         waiting = len(self._outgoing)
@@ -128,7 +159,8 @@ class Traffic:
 
     def finish(self, operation: Operation, lease: str, afterwards: Callable[[], None] | None = None) -> None:
         """Has the end of a lease told in its turn. `afterwards` is called when that is safe, if it ended well."""
-        self._held.discard(lease)
+        if leased := self._held.pop(lease, None):
+            self._ending[lease] = leased
         if afterwards and operation == Done(lease):
             self._afterwards[lease] = afterwards
         self.push(operation)
@@ -159,6 +191,15 @@ class Traffic:
     # The frontier's side ----------------------------------------------------------------------------------
 
     async def _run(self) -> None:
+        try:
+            await self._exchange(joining=True)
+            if self._record:
+                await self._record.check(self._frontier.epoch)
+            await self._converse()
+        except FrontierLost as error:
+            raise await self._put_back(error) from None
+
+    async def _converse(self) -> None:
         reaped_at = monotonic()
         while not self._closing or self._outgoing:
             if not self._closing:
@@ -197,22 +238,24 @@ class Traffic:
                 due = min(due, max(monotonic() + self._last.next_due - time(), self._last_at + LINGER_S))
         return due
 
-    async def _exchange(self) -> None:
-        operations = self._next_operations()
-        wanted = 0 if self._closing else PREFETCH - len(self._ready)
+    async def _exchange(self, joining: bool = False) -> None:
+        operations = [] if joining else self._next_operations()
+        wanted = 0 if self._closing or joining else PREFETCH - len(self._ready)
         reports = self.breakers.take()
         told: Exchange = await self._patiently(
             lambda: self._frontier.exchange(self._worker, operations, wanted, PER_SITE, reports)
         )
-        for _ in operations:
+        for operation in operations:
             self._outgoing_bytes -= _size(self._outgoing.popleft())
+            if not isinstance(operation, (Push, Told)):
+                self._ending.pop(operation.id, None)
         if self._afterwards:
             self._call_afterwards(operations)
         self._oldest_at = monotonic()
         if not self._is_full():
             self._room.set()
         self._ready.extend(told.leased)
-        self._held.update(leased.id for leased in told.leased)
+        self._held.update((leased.id, leased) for leased in told.leased)
         if self.breakers.hear(told):
             self._give_back_parked()
         if told.changes:
@@ -220,10 +263,59 @@ class Traffic:
         begun = self._last is None and told.ready + told.parked + told.waiting > 0
         self.shared = self.shared or begun or told.leased_total > told.held
         self._last, self._last_at = told, monotonic()
-        self._more = bool(wanted) and len(told.leased) == wanted
+        self._more = joining or (bool(wanted) and len(told.leased) == wanted)
         empty = not (told.ready or told.parked or told.waiting or told.leased_total or self._outgoing)
         self.empty_since = (self.empty_since or monotonic()) if empty else None
         self._count(told)
+        if not empty and self._record and not self._recording:
+            self._recording = asyncio.create_task(self._record.begin(self._frontier.epoch))
+        if told.went_back_s >= 1:
+            logger.warning(
+                "The clock of Redis's host was set back by %.0f seconds; the frontier counts time on", told.went_back_s
+            )
+        if told.lost or told.damaged:
+            lost = f"{told.lost:,} requests" if told.lost else "a part"
+            raise FrontierLost(f"Redis has forgotten {lost} of the frontier")
+
+    async def _write_end(self) -> None:
+        """Leaves word in MongoDB whether the frontier has work. Work that came meanwhile is not missed."""
+        if self._record is None or self._last is None:
+            return
+        if self._recording:
+            await self._recording
+        starts = await self._record.starts()
+        await self._exchange()
+        last = self._last
+        left = last.ready + last.parked + last.waiting + last.leased_total
+        await self._record.end(self._frontier.epoch, starts, left)
+
+    async def _put_back(self, error: FrontierLost) -> FrontierLost:
+        """Gives Redis all requests that this worker has; what is to be said of the rest."""
+        mine = list(self._mine())
+        number = await self._patiently(lambda: self._frontier.put_back(mine))
+        await self._patiently(lambda: self._frontier.leave(self._worker))
+        self._stats.inc_value("harvester/frontier/put_back", number)
+        self._stats.set_value("harvester/frontier/lost", 1)
+        return FrontierLost(_said_of_loss(error, self._frontier.spider, self._last, self._last_at, number))
+
+    def _mine(self) -> Iterator[Held]:
+        yield from map(_held, self._held.values())
+        for operation in self._outgoing:
+            if isinstance(operation, Push):
+                name = entry_id(operation.fingerprint, operation.job, "" if operation.filtered else operation.token)
+                where = (operation.job, operation.site)
+                yield Held(name, operation.payload, operation.token, operation.url, operation.priority, *where)
+            elif not isinstance(operation, (Done, Told)) and (leased := self._ending.get(operation.id)):
+                again = _held(leased)
+                if isinstance(operation, Again):
+                    again = again._replace(
+                        payload=operation.payload,
+                        url=operation.url,
+                        priority=operation.priority,
+                        site=operation.site,
+                        attempts=again.attempts + operation.attempt,
+                    )
+                yield again
 
     def _next_operations(self) -> list[Operation]:
         """As many as may travel together."""
@@ -268,3 +360,27 @@ class Traffic:
 def _size(operation: Operation) -> int:
     """Of what it carries, in bytes."""
     return len(operation.payload) if isinstance(operation, (Push, Again)) else 0
+
+
+def _held(leased: Leased) -> Held:
+    url, priority = address_of(leased.payload)
+    where = (leased.job, leased.site, leased.attempts, leased.deliveries)
+    return Held(leased.id, leased.payload, "", url, priority, *where)
+
+
+def _said_of_loss(error: FrontierLost, spider: str, last: Exchange | None, last_at: float, number: int) -> str:
+    """For the person at the terminal: what was lost, what was saved, what to do."""
+    said = [f"{error}."]
+    if last:
+        when = datetime.now() - timedelta(seconds=monotonic() - last_at)
+        before = last.ready + last.parked + last.waiting + last.leased_total
+        said.append(f"When it last answered as before, at {when:%H:%M:%S}, it held {before:,} requests to be fetched.")
+    said.append(f"This worker had {number:,} that were missing, and put them back.")
+    if error.heals:
+        said.append("The same command asks once more for what it begins with, and continues.")
+    else:
+        said.append(
+            "The others are lost, and those that they would have led to:"
+            f" begin anew with `harvester frontier forget {spider} --all`, then the same command."
+        )
+    return " ".join(said)

@@ -85,6 +85,8 @@ class RunMonitor(Monitor):  # type: ignore[misc]
 class FinishReasonMonitor(RunMonitor):
     def runTest(self) -> None:
         reason = self.summary.finish_reason
+        if reason == "frontier_lost":
+            self.fail("Redis forgot requests that were to be fetched. The end of the log says what to do.")
         if reason != "finished":
             self.fail(
                 f"The run ended early, with the reason '{reason}', so its harvest is incomplete. "

@@ -14,13 +14,14 @@ WORDS = {
     5: "the login was refused, or cannot be kept",
     6: "its work is done, and its monitors failed",
     7: "the service refuses, cannot be reached, or is none",
+    9: "Redis forgot what was to be fetched",
     130: "it was stopped, or reached a limit",
 }
 
 FAULT = 1
 USAGE = 2
 STOPPED = 130
-_FROM_GOOD_TO_BAD = (0, STOPPED, 6, 7, 3, 4, 5, 2, 1)
+_FROM_GOOD_TO_BAD = (0, STOPPED, 6, 7, 3, 4, 9, 5, 2, 1)
 
 
 class Next(StrEnum):
@@ -36,7 +37,7 @@ class Next(StrEnum):
 
 def next_step(code: int, drained: bool) -> Next:
     """A code below 0 is a signal, as in subprocess. `drained`: it was told to end, because it grew too large."""
-    if code in (0, 6, 7) or (code == STOPPED and not drained):
+    if code in (0, 6, 7, 9) or (code == STOPPED and not drained):
         return Next.DONE
     return Next.STOP if code in (2, 5) else Next.AGAIN
 

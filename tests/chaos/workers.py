@@ -37,11 +37,11 @@ class Workers:
         name: str = "tree-worker",
     ) -> None:
         self._name = name
-        self._folder = folder
+        self.folder = folder
         self._log = folder / "log"
-        self._command = [sys.executable, "-m", "scrapy", "crawl", "tree", "-a", f"url={site.url}"]
-        self._command += ["-a", f"poison={poison}"]
-        self._environment = {
+        self.command = [sys.executable, "-m", "scrapy", "crawl", "tree", "-a", f"url={site.url}"]
+        self.command += ["-a", f"poison={poison}"]
+        self.environment = {
             **os.environ,
             "PYTHONPATH": str(ROOT),
             "SCRAPY_SETTINGS_MODULE": settings,
@@ -60,7 +60,7 @@ class Workers:
         """Each n-th worker may open few files; 0: none."""
 
     def __enter__(self) -> "Workers":
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -71,12 +71,12 @@ class Workers:
     def start(self) -> Worker:
         self._started += 1
         agent = f"{self._name}-{self._started}"
-        command = [*self._command, "-s", f"USER_AGENT={agent}"]
+        command = [*self.command, "-s", f"USER_AGENT={agent}"]
         if self.poor_each and self._started % self.poor_each == 0:
             command = ["sh", "-c", f'ulimit -n {FEW_DESCRIPTORS}; exec "$@"', "sh", *command]
         with self._log.open("ab") as log:
             process = subprocess.Popen(
-                command, cwd=self._folder, env=self._environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                command, cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
         self.alive.append(Worker(agent, process))
         return self.alive[-1]

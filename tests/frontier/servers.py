@@ -23,7 +23,7 @@ def valkey(folder: Path, *options: str, port: int = 0, sentinel: bool = False) -
         (folder / "sentinel.conf").write_text("")
         command += [str(folder / "sentinel.conf"), "--sentinel"]
     else:
-        command += ["--save", "", "--appendonly", "no"]
+        command += ["--save", "", "--appendonly", "yes"]
     command += ["--bind", "127.0.0.1", "--dir", str(folder), "--port", str(port)]
     with (folder / f"valkey-{port}.log").open("ab") as log:
         process = subprocess.Popen([*command, *options], stdout=log, stderr=log)

@@ -16,6 +16,7 @@ from redis.asyncio import Redis, RedisCluster
 from redis.exceptions import BusyLoadingError, ConnectionError, OutOfMemoryError, ReadOnlyError, ResponseError
 from scrapy.crawler import Crawler
 
+from harvester import doctor
 from harvester.config import Config
 from harvester.exceptions import ServiceError, UsageError
 from harvester.frontier.connection import RedisPatience, check, client_of, connect
@@ -208,6 +209,17 @@ def test_a_server_that_throws_keys_away_is_refused(tmp_path: Path) -> None:
     options = ("--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
     with valkey(tmp_path, *options) as port, pytest.raises(ServiceError, match="set maxmemory-policy to noeviction"):
         check(_config(f"redis://127.0.0.1:{port}"))
+
+
+@pytest.mark.parametrize("kept", [("--save", ""), ("--save", "60", "1")], ids=["nothing", "snapshots"])
+def test_a_server_that_keeps_no_log_is_refused_unless_it_may_forget(tmp_path: Path, kept: tuple[str, ...]) -> None:
+    with valkey(tmp_path, "--appendonly", "no", *kept) as port:
+        config = _config(f"redis://127.0.0.1:{port}")
+        with pytest.raises(ServiceError, match=r"set `appendonly yes`, or HARVESTER_REDIS_MAY_FORGET=yes"):
+            check(config)
+        check(config.model_copy(update={"redis_may_forget": True}))
+        assert doctor.redis(config).level is doctor.Level.FAIL
+        assert doctor.redis(config.model_copy(update={"redis_may_forget": True})).level is doctor.Level.WARN
 
 
 def _crawler(*, closing: bool = False) -> Crawler:

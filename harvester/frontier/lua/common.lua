@@ -12,10 +12,30 @@ local MOST_HISTORY = 10
 local MOST_PRIORITY = 4095
 local ARRIVALS = 2 ^ 40
 local SUSPECTS = '\1' -- in front of a site
+local ANSWERED = 24 * 3600 * 1000 -- how long it is known which answer a worker got last
 local CHUNK = 1000 -- arguments of one command; Lua's stack holds 8000
 
+-- `now` never goes back, whatever is done to the host's clock: by how much that was set back is kept in `clock` beside the
+-- last time, and paid back when it is set forward again. `wall` is the host's own time, for people to read.
+local LEAP = 60000 -- between two times that are told; a longer gap may be a clock that is set right
 local clock = redis.call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local wall = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local now, offset, went_back
+do
+    local kept = redis.call('HMGET', P .. 'clock', 'last', 'offset')
+    local last = tonumber(kept[1] or wall)
+    offset = tonumber(kept[2] or 0)
+    if wall + offset - last > LEAP then
+        offset = math.max(0, last - wall)
+    end
+    went_back = math.max(0, last - wall - offset)
+    offset = offset + went_back
+    now = wall + offset
+end
+
+local function keep_time()
+    redis.call('HSET', P .. 'clock', 'last', now, 'offset', offset)
+end
 
 local function in_chunks(command, key, values)
     for first = 1, #values, CHUNK do
@@ -87,7 +107,7 @@ local function remember(entry, event, outcome, reason)
     if #history >= MOST_HISTORY then
         table.remove(history, 1)
     end
-    history[#history + 1] = { now, event, outcome, reason }
+    history[#history + 1] = { wall, event, outcome, reason }
     entry[HISTORY] = history
 end
 
@@ -196,6 +216,28 @@ local function held_of(worker, site, by)
     return number + by
 end
 
+-- What Redis has thrown away is counted where it was found missing: `lost` then stands in the place of the request.
+local function lose(id, place)
+    local job = string.match(id, '^(.*):%-?%d+') or '' -- see entry_id in keys.py
+    count(job, place, -1)
+    count(job, 'lost', 1)
+    remove(id)
+end
+
+-- Of these ids those whose requests are there.
+local function found(ids, place)
+    preload(ids)
+    local there = {}
+    for _, id in ipairs(ids) do
+        if entries[id] then
+            there[#there + 1] = id
+        else
+            lose(id, place)
+        end
+    end
+    return there
+end
+
 -- Ends a lease that the worker holds.
 local function unlease(worker, id, entry)
     local ids = unleased[worker]
@@ -204,14 +246,20 @@ local function unlease(worker, id, entry)
         unleased[worker] = ids
     end
     ids[#ids + 1] = id
-    held_of(worker, line_of(entry), -1)
-    count(entry[JOB], 'leased', -1)
+    if entry then
+        held_of(worker, line_of(entry), -1)
+        count(entry[JOB], 'leased', -1)
+    else
+        lose(id, 'leased')
+    end
 end
 
 local function give_back(worker, id)
     local entry = load(id)
     unlease(worker, id, entry)
-    make_ready(id, entry)
+    if entry then
+        make_ready(id, entry)
+    end
 end
 
 local function pairs_of(ids, value_of)
@@ -270,7 +318,7 @@ local function bury(id, entry, outcome, reason)
     remember(entry, 'dead', outcome, reason)
     entry[OUTCOME], entry[REASON] = outcome, reason
     store(id, entry)
-    graves[#graves + 1] = now
+    graves[#graves + 1] = wall
     graves[#graves + 1] = id
     count(entry[JOB], 'dead', 1)
     count_all('dead:' .. outcome, 1)
@@ -292,6 +340,9 @@ end
 local function redeliver(worker, id, max_deliveries)
     local entry = load(id)
     unlease(worker, id, entry)
+    if not entry then
+        return
+    end
     entry[DELIVERIES] = entry[DELIVERIES] + 1
     if entry[DELIVERIES] > max_deliveries then
         bury(id, entry, 'worker_lost', entry[DELIVERIES] .. ' workers ended while they held it, the last was ' .. worker)
@@ -380,6 +431,24 @@ local function see(scope, fingerprint, number)
         split(scope)
     end
     return true
+end
+
+-- Whether what is counted is not what is there: somebody has deleted keys, or Redis has thrown them away.
+local function is_damaged()
+    local counted = redis.call('HMGET', P .. 'counts', 'ready', 'parked', 'waiting', 'leased', 'dead')
+    local there = redis.call('HLEN', P .. 'entries')
+    local all, leased = 0, 0
+    for i = 1, #counted do
+        counted[i] = tonumber(counted[i] or 0)
+        all = all + counted[i]
+    end
+    for _, worker in ipairs(redis.call('ZRANGE', P .. 'workers', 0, -1)) do
+        leased = leased + redis.call('ZCARD', P .. 'leases:' .. worker)
+    end
+    return all ~= there or redis.call('HLEN', P .. 'payloads') ~= there
+        or redis.call('ZCARD', P .. 'waiting') ~= counted[3] or leased ~= counted[4]
+        or redis.call('ZCARD', P .. 'dead') ~= counted[5]
+        or (counted[1] > 0 and redis.call('EXISTS', P .. 'jobs') == 0)
 end
 
 -- Writes counts, and all else; the last thing that a script does.

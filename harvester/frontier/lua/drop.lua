@@ -15,9 +15,12 @@ for _, worker in ipairs(redis.call('ZRANGE', P .. 'workers', 0, -1)) do
     redis.call('UNLINK', P .. 'leases:' .. worker, P .. 'held:' .. worker)
 end
 for _, job in ipairs(redis.call('SMEMBERS', P .. 'scopes')) do
-    redis.call('HDEL', P .. 'job:' .. job, 'queued', 'ready', 'parked', 'waiting', 'leased', 'done', 'skipped', 'dead')
+    redis.call('HDEL', P .. 'job:' .. job, 'queued', 'ready', 'parked', 'waiting', 'leased', 'done', 'skipped', 'dead', 'lost')
 end
-local others = { 'entries', 'payloads', 'waiting', 'dead', 'skipped', 'jobs', 'workers', 'counts', 'parked', 'targets', 'follows' }
+local others = {
+    'entries', 'payloads', 'waiting', 'dead', 'skipped', 'skipped:order', 'jobs', 'workers', 'counts', 'parked', 'targets',
+    'follows',
+}
 for _, name in ipairs(others) do
     redis.call('UNLINK', P .. name)
 end

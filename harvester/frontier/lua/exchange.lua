@@ -1,12 +1,18 @@
 -- One round trip of a worker: its operations, its heartbeat, requests that are due, new leases.
 -- ARGV: worker, number of its last answer, leases wanted, most leases of a site, lease timeout in ms,
 -- most deliveries, operations (msgpack), payloads, what it saw of sites (msgpack; may be empty), the version of the
--- breakers that it knows. An operation says which bytes of the payloads are its own.
+-- breakers that it knows, the epoch that it knows (empty: none yet), a token for a new one. An operation says which bytes of the
+-- payloads are its own.
+--
+-- An epoch is what a Redis that forgets forgets too. One that is gone, or is another one, is answered with 'forgot', and
+-- one that no more knows of its last answer to the worker with 'back' and the number of that which it knows: nothing
+-- is applied then.
 
 local worker, known, wanted, per_site = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local timeout, max_deliveries = tonumber(ARGV[5]), tonumber(ARGV[6])
 local operations, payloads = cmsgpack.unpack(ARGV[7]), ARGV[8]
 local reports, known_shut = ARGV[9], tonumber(ARGV[10])
+local known_epoch, new_epoch = ARGV[11], ARGV[12]
 local leases = P .. 'leases:' .. worker
 local MOST_DUE = 500
 local MOST_PARKED = 5 -- times that a failed request is parked instead of given up
@@ -16,10 +22,20 @@ local MOST_LEASED_BYTES = 8 * 1024 * 1024 -- payloads of one answer; at least on
 local MOST_PROBED = 50 -- sites that give probes
 local MOST_NAMED = 20 -- lines of sites, when nothing else is left
 local MOST_LOOKED_AT = 100
+local MOST_SKIPPED = 100000 -- of which it is known why; the others are counted only
 
 local accepted, duplicates, stale = 0, 0, 0
-local state = redis.call('HMGET', P .. 'counts', 'number', 'seq', 'beat', 'since')
-local number = math.max(clock[1] * 1000000 + clock[2], (state[1] or 0) + 1, known + 1)
+local state = redis.call('HMGET', P .. 'counts', 'number', 'seq', 'beat', 'since', 'epoch')
+local epoch = state[5]
+if known_epoch ~= '' and epoch ~= known_epoch then
+    return { cmsgpack.pack({ 'forgot' }), '' }
+end
+local answered = tonumber(redis.call('ZSCORE', P .. 'answered', worker) or 0)
+local number = math.max(now * 1000, (state[1] or 0) + 1, known + 1)
+-- Of a worker that was reaped long ago the answers are not known any more.
+if known > 1 and answered < known and (answered > 0 or number - known < ANSWERED * 1000) then
+    return { cmsgpack.pack({ 'back', answered }), '' }
+end
 local seq = tonumber(state[2] or 0)
 
 local apply = {}
@@ -36,7 +52,7 @@ function apply.push(op)
         return
     end
     seq = seq + 1
-    local entry = { job, site, priority, seq, 0, 0, token, url, now }
+    local entry = { job, site, priority, seq, 0, 0, token, url, wall }
     local before = load(id)
     if not before then
         count(job, 'queued', 1)
@@ -64,7 +80,7 @@ local function ended(id)
     mine[id] = nil
     local entry = load(id)
     unlease(worker, id, entry)
-    return entry
+    return entry or nil
 end
 
 function apply.done(op)
@@ -77,15 +93,22 @@ function apply.done(op)
     end
 end
 
+local function note_skipped(id, said)
+    redis.call('HSET', P .. 'skipped', id, said)
+    if redis.call('RPUSH', P .. 'skipped:order', id) > MOST_SKIPPED then
+        redis.call('HDEL', P .. 'skipped', redis.call('LPOP', P .. 'skipped:order'))
+    end
+end
+
 function apply.skip(op)
     local _, id, outcome, reason = unpack(op)
     local entry = ended(id)
     if entry then
         remove(id)
-        local said = cmsgpack.pack({ now, outcome, reason, entry[URL] })
-        redis.call('HSET', P .. 'skipped', id, said)
+        local said = cmsgpack.pack({ wall, outcome, reason, entry[URL] })
+        note_skipped(id, said)
         for _, fingerprint in ipairs(entry[TARGETS] or {}) do
-            redis.call('HSET', P .. 'skipped', id_of(entry[JOB], fingerprint), said)
+            note_skipped(id_of(entry[JOB], fingerprint), said)
         end
         count(entry[JOB], 'skipped', 1)
         count_all('skipped:' .. outcome, 1)
@@ -135,8 +158,8 @@ end
 -- What died of that for which a breaker was then opened.
 local function raise_opened()
     for _, id in ipairs(redis.call('LPOP', P .. 'risen', MOST_RISEN) or {}) do
-        if redis.call('ZSCORE', P .. 'dead', id) then
-            local entry = load(id)
+        local entry = redis.call('ZSCORE', P .. 'dead', id) and load(id)
+        if entry then
             local outcome, reason, deliveries = entry[OUTCOME], entry[REASON], entry[DELIVERIES]
             raise(id, entry)
             entry[DELIVERIES] = deliveries
@@ -251,7 +274,7 @@ local function come_due(id, entry, target)
     count(entry[JOB], 'waiting', -1)
     if fate == 'looks' then
         local history = entry[HISTORY]
-        local since = now - history[#history][1]
+        local since = wall - history[#history][1]
         place(id, entry, math.max(LEAST_LOOK, math.min(MOST_LOOK, since)))
         return
     end
@@ -435,21 +458,25 @@ local function lease()
     end
     preload(ids)
     put_back_what_is_too_much()
-    local leased, found, scored = {}, {}, {}
+    local leased, payload, scored = {}, {}, {}
     for first = 1, #ids, CHUNK do
         local last = math.min(#ids, first + CHUNK - 1)
         for i, body in ipairs(redis.call('HMGET', P .. 'payloads', unpack(ids, first, last))) do
             local id = ids[first + i - 1]
             local entry = entries[id]
-            leased[#leased + 1] = { id, #body, entry[ATTEMPTS], entry[DELIVERIES], entry[JOB], entry[SITE],
-                probes[id] or 0 }
-            found[#found + 1] = body
-            scored[#scored + 1] = number
-            scored[#scored + 1] = id
+            if body and entry then
+                leased[#leased + 1] = { id, #body, entry[ATTEMPTS], entry[DELIVERIES], entry[JOB], entry[SITE],
+                    probes[id] or 0 }
+                payload[#payload + 1] = body
+                scored[#scored + 1] = number
+                scored[#scored + 1] = id
+            else
+                lose(id, 'leased')
+            end
         end
     end
     in_chunks('ZADD', leases, scored)
-    return leased, table.concat(found)
+    return leased, table.concat(payload)
 end
 
 -- First a command that a full Redis lets through: it refuses a script only at its first write,
@@ -514,95 +541,111 @@ end
 count_all('exchanges', 1)
 
 local due = redis.call('ZRANGEBYSCORE', P .. 'waiting', '-inf', now, 'LIMIT', 0, MOST_DUE)
-preload(due)
+found(due, 'waiting')
 in_chunks('ZREM', P .. 'waiting', due)
 local followed = #due > 0 and redis.call('HMGET', P .. 'follows', unpack(due))
 for i, id in ipairs(due) do
-    come_due(id, entries[id], followed[i])
+    if entries[id] then
+        come_due(id, entries[id], followed[i])
+    end
 end
 flush()
 
-local leased, found = {}, ''
+local leased, leased_payloads = {}, ''
 if wanted > 0 then
-    leased, found = lease()
+    leased, leased_payloads = lease()
 end
 count_all('duplicates', duplicates)
-redis.call('HSET', P .. 'counts', 'number', number, 'seq', seq, 'beat', now, 'since', steady_since)
+epoch = epoch or new_epoch
+redis.call('HSET', P .. 'counts', 'number', number, 'seq', seq, 'beat', now, 'since', steady_since, 'epoch', epoch)
+redis.call('ZADD', P .. 'answered', number, worker)
+keep_time()
 save_breakers()
 finish()
 
--- Events that nobody told people of: a worker is given each again when it did not say in time that it did.
-local events = {}
-for _, id in ipairs(redis.call('ZRANGEBYSCORE', P .. 'untold', '-inf', now - TELLING, 'LIMIT', 0, MOST_EVENTS)) do
-    local event = redis.call('HGET', P .. 'events', id)
-    if event then
-        events[#events + 1] = cmsgpack.unpack(event)
-        redis.call('ZADD', P .. 'untold', now, id)
-    else -- lost: nobody can tell of it
-        redis.call('ZREM', P .. 'untold', id)
-    end
-end
-
-local now_there = redis.call('HMGET', P .. 'counts', 'ready', 'waiting', 'leased', 'parked')
-local next_due = redis.call('ZRANGE', P .. 'waiting', 0, 0, 'WITHSCORES')
-local ready, waiting, leased_total = tonumber(now_there[1] or 0), tonumber(now_there[2] or 0), tonumber(now_there[3] or 0)
-local parked = tonumber(now_there[4] or 0)
-local latest = version()
-local anew = known_shut > latest -- Redis has forgotten what it told
-if anew then
-    known_shut = 0
-end
-local changes = {} -- of breakers since the version that the worker knows; more come with the next answer
-local rows = redis.call('ZRANGEBYSCORE', P .. 'changes', '(' .. known_shut, '+inf', 'WITHSCORES', 'LIMIT', 0, MOST_CHANGED)
-for i = 1, #rows, 2 do
-    local b = breaker_of(rows[i])
-    changes[#changes + 1] = { rows[i], b and b.state or 'closed', b and b.trial or 0, b and b.due or 0 }
-end
-known_shut = tonumber(rows[#rows] or known_shut)
-
--- When nothing else is left: some of the sites, of each how many are parked and its breaker's state; and for how long
--- all that are not held have been left alone, at least.
-local stranded, alone = {}, 0
-if parked > 0 and ready + waiting + leased_total == 0 then
-    local named_sites = {}
-    for _, key in ipairs(redis.call('SRANDMEMBER', P .. 'parked', MOST_NAMED)) do
-        local name = site_of_line(string.sub(key, string.find(key, '\0', 1, true) + 1))
-        if not named_sites[name] then
-            named_sites[name] = true
-            local b = breaker_of(name)
-            stranded[#stranded + 1] = { name, count_parked(name), b and b.state or 'open' }
+-- A function of its own, since a script has at most 200 local variables.
+local function answer()
+    -- Events that nobody told people of: a worker is given each again when it did not say in time that it did.
+    local events = {}
+    for _, id in ipairs(redis.call('ZRANGEBYSCORE', P .. 'untold', '-inf', now - TELLING, 'LIMIT', 0, MOST_EVENTS)) do
+        local event = redis.call('HGET', P .. 'events', id)
+        if event then
+            events[#events + 1] = cmsgpack.unpack(event)
+            redis.call('ZADD', P .. 'untold', now, id)
+        else -- lost: nobody can tell of it
+            redis.call('ZREM', P .. 'untold', id)
         end
     end
-    alone = now -- all are held
-    local last = redis.call('ZREVRANGEBYSCORE', P .. 'alone', '+inf', '(0', 'WITHSCORES', 'LIMIT', 0, MOST_LOOKED_AT)
-    for i = 1, #last, 2 do
-        local is_parked = redis.call('EXISTS', P .. 'parked:' .. last[i]) == 1
-        if is_parked or i == 2 * MOST_LOOKED_AT - 1 then
-            alone = now - last[i + 1]
-            break
+
+    local now_there = redis.call('HMGET', P .. 'counts', 'ready', 'waiting', 'leased', 'parked', 'lost')
+    local next_due = redis.call('ZRANGE', P .. 'waiting', 0, 0, 'WITHSCORES')
+    local ready, waiting, leased_total = tonumber(now_there[1] or 0), tonumber(now_there[2] or 0), tonumber(now_there[3] or 0)
+    local parked = tonumber(now_there[4] or 0)
+    local latest = version()
+    local anew = known_shut > latest -- Redis has forgotten what it told
+    if anew then
+        known_shut = 0
+    end
+    local changes = {} -- of breakers since the version that the worker knows; more come with the next answer
+    local rows = redis.call('ZRANGEBYSCORE', P .. 'changes', '(' .. known_shut, '+inf', 'WITHSCORES', 'LIMIT', 0, MOST_CHANGED)
+    for i = 1, #rows, 2 do
+        local b = breaker_of(rows[i])
+        changes[#changes + 1] = { rows[i], b and b.state or 'closed', b and b.trial or 0, b and b.due or 0 }
+    end
+    known_shut = tonumber(rows[#rows] or known_shut)
+
+    -- When nothing else is left: some of the sites, of each how many are parked and its breaker's state; and for how long
+    -- all that are not held have been left alone, at least.
+    local stranded, alone = {}, 0
+    if parked > 0 and ready + waiting + leased_total == 0 then
+        local named_sites = {}
+        for _, key in ipairs(redis.call('SRANDMEMBER', P .. 'parked', MOST_NAMED)) do
+            local name = site_of_line(string.sub(key, string.find(key, '\0', 1, true) + 1))
+            if not named_sites[name] then
+                named_sites[name] = true
+                local b = breaker_of(name)
+                stranded[#stranded + 1] = { name, count_parked(name), b and b.state or 'open' }
+            end
+        end
+        alone = now -- all are held
+        local last = redis.call('ZREVRANGEBYSCORE', P .. 'alone', '+inf', '(0', 'WITHSCORES', 'LIMIT', 0, MOST_LOOKED_AT)
+        for i = 1, #last, 2 do
+            local is_parked = redis.call('EXISTS', P .. 'parked:' .. last[i]) == 1
+            if is_parked or i == 2 * MOST_LOOKED_AT - 1 then
+                alone = now - last[i + 1]
+                break
+            end
         end
     end
+    -- Looked at when there is time: when nothing was found for it.
+    local damaged = wanted > 0 and #leased == 0 and is_damaged()
+    return {
+        cmsgpack.pack({
+            number,
+            now,
+            accepted,
+            duplicates,
+            stale,
+            ready,
+            waiting,
+            leased_total,
+            parked,
+            tonumber(next_due[2] or 0),
+            known_shut,
+            changes,
+            anew,
+            stranded,
+            alone,
+            events,
+            epoch,
+            tonumber(now_there[5] or 0),
+            damaged,
+            went_back,
+            redis.call('ZCARD', leases),
+            leased,
+        }),
+        leased_payloads,
+    }
 end
-return {
-    cmsgpack.pack({
-        number,
-        now,
-        accepted,
-        duplicates,
-        stale,
-        ready,
-        waiting,
-        leased_total,
-        parked,
-        tonumber(next_due[2] or 0),
-        known_shut,
-        changes,
-        anew,
-        stranded,
-        alone,
-        events,
-        redis.call('ZCARD', leases),
-        leased,
-    }),
-    found,
-}
+
+return answer()

@@ -14,7 +14,7 @@ if packed then
     for _, set in ipairs({ 'dead', 'waiting' }) do
         local time = redis.call('ZSCORE', P .. set, id)
         if time then
-            return { set, time, '', packed }
+            return { set, set == 'waiting' and string.format('%.0f', time - offset) or time, '', packed }
         end
     end
     for _, worker in ipairs(redis.call('ZRANGE', P .. 'workers', 0, -1)) do

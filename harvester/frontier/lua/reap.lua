@@ -1,9 +1,9 @@
--- Takes the leases of silent workers back. Returns how many, and whether more are left.
+-- Takes the leases of silent workers back. Returns how many, whether more are left, and whether keys are missing.
 -- ARGV: the worker that asks, lease timeout in ms, most deliveries, how many at most.
 
 local asking, timeout, max_deliveries, most = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 if not steady(timeout) then
-    return { 0, 0 }
+    return { 0, 0, is_damaged() and 1 or 0 }
 end
 local taken = 0
 for _, worker in ipairs(redis.call('ZRANGEBYSCORE', P .. 'workers', '-inf', now - timeout)) do
@@ -22,4 +22,5 @@ for _, worker in ipairs(redis.call('ZRANGEBYSCORE', P .. 'workers', '-inf', now 
     end
 end
 finish()
-return { taken, taken == most and 1 or 0 }
+redis.call('ZREMRANGEBYSCORE', P .. 'answered', '-inf', (now - ANSWERED) * 1000)
+return { taken, taken == most and 1 or 0, is_damaged() and 1 or 0 }

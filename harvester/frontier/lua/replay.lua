@@ -2,8 +2,8 @@
 
 local replayed = 0
 for _, id in ipairs(cmsgpack.unpack(ARGV[1])) do
-    if redis.call('ZSCORE', P .. 'dead', id) then
-        local entry = load(id)
+    local entry = redis.call('ZSCORE', P .. 'dead', id) and load(id)
+    if entry then
         local outcome, reason = entry[OUTCOME], entry[REASON]
         raise(id, entry)
         remember(entry, 'replayed', outcome, reason)

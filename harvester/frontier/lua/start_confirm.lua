@@ -3,5 +3,5 @@
 
 redis.call('DEL', P .. 'start:taken:' .. ARGV[1])
 for i = 2, #ARGV do
-    redis.call('ZADD', P .. 'start:dead', now, ARGV[i])
+    redis.call('ZADD', P .. 'start:dead', wall, ARGV[i])
 end

@@ -9,6 +9,7 @@ local function taken_by(name)
     return P .. 'start:taken:' .. name
 end
 
+keep_time()
 redis.call('ZADD', WORKERS, now, worker)
 for _, silent in ipairs(redis.call('ZRANGEBYSCORE', WORKERS, '-inf', now - lease)) do
     while redis.call('LMOVE', taken_by(silent), LIST, 'RIGHT', 'LEFT') do end

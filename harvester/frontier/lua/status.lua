@@ -3,7 +3,7 @@
 local function hash(key)
     local flat, result = redis.call('HGETALL', key), {}
     for i = 1, #flat, 2 do
-        result[flat[i]] = tonumber(flat[i + 1])
+        result[flat[i]] = tonumber(flat[i + 1]) -- none of the epoch
     end
     return result
 end
@@ -76,7 +76,7 @@ return cmsgpack.pack({
     jobs,
     { ready_lines, parked_lines, held_lines },
     { ready, parked, waiting, leased, dead, redis.call('HLEN', P .. 'entries'), redis.call('HLEN', P .. 'payloads') },
-    tonumber(next_due[2] or 0),
+    math.max(0, tonumber(next_due[2] or 0) - offset),
     seen,
     math.floor(memory),
 })

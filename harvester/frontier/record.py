@@ -1,0 +1,111 @@
+"""What MongoDB knows of a spider's frontier in Redis: its epoch, and whether it was left with work in it.
+
+So a run that starts after Redis forgot everything, when no worker was there to notice, is not taken for a new one.
+Collection `frontiers`, one document for each spider: `_id`, `epoch`, `unfinished`, `since`, `starts`, `left`.
+"""
+
+import logging
+from datetime import UTC, datetime
+from typing import Any, Self
+
+from pymongo.asynchronous.database import AsyncDatabase
+from pymongo.errors import DuplicateKeyError, PyMongoError
+from scrapy.crawler import Crawler
+
+from harvester import mongodb
+from harvester.config import Config, load_config
+from harvester.exceptions import FrontierLost, HarvesterError
+from harvester.mongodb import MongoPatience
+
+logger = logging.getLogger(__name__)
+
+Document = dict[str, Any]
+COLLECTION = "frontiers"
+
+
+class FrontierRecord:
+    """The document of this crawler's spider, as an extension. The scheduler asks it."""
+
+    def __init__(self, crawler: Crawler, config: Config) -> None:
+        self._crawler = crawler
+        self._config = config
+        self._patiently = MongoPatience(crawler, config)
+        self._connected: AsyncDatabase[Document] | None = None
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler, load_config())
+
+    async def check(self, epoch: str) -> None:
+        """Raises FrontierLost when the frontier that was left unfinished is not the one of this epoch."""
+        known = await self._patiently(lambda: self._documents.find_one({"_id": self._spider}))
+        if known and known["unfinished"] and known["epoch"] != epoch:
+            left = f" with {known['left']:,} requests" if known.get("left") else ""
+            raise FrontierLost(f"Redis has forgotten the frontier that was left unfinished{left} ({_said(known)})")
+
+    async def begin(self, epoch: str) -> None:
+        """There is work in the frontier."""
+        mine = {"_id": self._spider, "$or": [{"unfinished": False}, {"epoch": epoch}]}
+        change = {
+            "$set": {"epoch": epoch, "unfinished": True, "since": datetime.now(UTC)},
+            "$inc": {"starts": 1},
+            "$unset": {"left": ""},
+        }
+        try:
+            await self._patiently(lambda: self._documents.update_one(mine, change, upsert=True))
+        except DuplicateKeyError:
+            pass  # it is lost, and its workers say so
+        except (PyMongoError, HarvesterError) as error:
+            logger.warning("It could not be written to MongoDB that the frontier has work: %s", error)
+
+    async def starts(self) -> int:
+        """How often there was work since the first time."""
+        known = await self._try(self._documents.find_one({"_id": self._spider}))
+        return int(known["starts"]) if known else 0
+
+    async def end(self, epoch: str, starts: int, left: int) -> None:
+        """A worker leaves so much behind. With nothing, the frontier is finished, unless work came to it since."""
+        mine: Document = {"_id": self._spider, "epoch": epoch, "unfinished": True}
+        if left:
+            await self._try(self._documents.update_one(mine, {"$set": {"left": left, "since": datetime.now(UTC)}}))
+        else:
+            mine["starts"] = starts
+            await self._try(self._documents.update_one(mine, {"$set": {"unfinished": False}, "$unset": {"left": ""}}))
+
+    async def close(self) -> None:
+        """To be called last."""
+        if self._connected is not None:
+            await self._connected.client.close()
+
+    async def _try(self, asking: Any) -> Any:
+        """Without patience: the run is being ended."""
+        try:
+            return await asking
+        except PyMongoError as error:
+            logger.warning("How the frontier was left could not be written to MongoDB: %s", error)
+
+    @property
+    def _documents(self) -> Any:
+        if self._connected is None:
+            self._connected = mongodb.connect(self._config)
+        return self._connected[COLLECTION]
+
+    @property
+    def _spider(self) -> str:
+        assert self._crawler.spider
+        return self._crawler.spider.name
+
+
+async def forget(config: Config, spider: str) -> None:
+    """The frontier is begun anew: it is no loss any more that the one before is gone. Raises ServiceError."""
+    database = mongodb.connect(config)
+    try:
+        await database[COLLECTION].delete_one({"_id": spider})
+    except PyMongoError as error:
+        raise mongodb.unavailable(error) from None
+    finally:
+        await database.client.close()
+
+
+def _said(known: Document) -> str:
+    return f"{known['since']:%Y-%m-%d %H:%M:%S} UTC"
