@@ -18,6 +18,7 @@ from pymongo.database import Database
 from harvester.config import Config
 from harvester.items import RECORDS, Follow, Post, Profile
 from harvester.pipelines.image_store import open_store
+from harvester.private import make_closed
 from harvester.purge import QUOTES
 from harvester.scrub import PURGED, scrub
 from harvester.staging import SUFFIX, read_segment, rewrite_segment
@@ -59,6 +60,7 @@ def take_back(database: Database[Document], config: Config, spider: str, crawl: 
     for did in pictured:
         if not database[Post.COLLECTION].count_documents({"did": did}, limit=1):
             open_store(config.images_location).remove(did)
+    make_closed(config.data_dir)
     with FileLock(config.data_dir / ".taking-back.lock"):  # processes that share a crawl and a folder end together
         for segment in _segments(database, config.data_dir, spider, crawl):
             if any(without(line, dids, crawl) != line for line in read_segment(segment)):

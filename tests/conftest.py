@@ -65,8 +65,7 @@ def redis_url(_servers: Config) -> str:
 @pytest.fixture
 def own_redis(redis_url: str) -> Iterator[str]:
     """Address of an empty database of this test's own."""
-    number = 1 + uuid4().int % 15
-    url = f"{redis_url.rpartition('/')[0]}/{number}" if redis_url.count("/") > 2 else f"{redis_url}/{number}"
+    url = f"{redis_url.removesuffix('0')}{1 + uuid4().int % 15}"
     with Redis.from_url(url) as redis:
         redis.flushdb()
         yield url

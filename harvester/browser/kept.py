@@ -54,7 +54,7 @@ class Kept:
     def _write(self, state: State) -> bool:
         file = KeptFile(self._path)
         try:
-            with FileLock(file.lock_path, timeout=0, thread_local=False):
+            with FileLock(file.lock_path, timeout=0, mode=0o600, thread_local=False):
                 if self._mark() != self._seen:
                     return False
                 file.write(json.dumps(state), synced=False)

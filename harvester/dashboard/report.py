@@ -20,6 +20,7 @@ from harvester.dashboard.timeline import Timeline
 from harvester.dashboard.words import spaced
 from harvester.exceptions import StorageError, UsageError
 from harvester.mongodb import connect_sync, unavailable
+from harvester.private import make_closed
 
 WIDTH, HEIGHT = 1000, 720
 """Of the graph, in units of its drawing."""
@@ -63,7 +64,7 @@ def write_report(config: Config, crawl: str = "", out: Path | None = None) -> Pa
         raise UsageError(f"There are no records {scope}in the database {config.database}.")
     path = out or config.data_dir / "reports" / f"{crawl or config.database}.html"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_closed(path.parent)
         path.write_text(render(figures, Path(config.images_location)), "utf-8")
     except OSError as error:
         raise StorageError(f"The report cannot be written to {path}: {error.strerror}") from None

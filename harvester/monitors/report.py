@@ -16,6 +16,7 @@ from harvester.config import Config, load_config
 from harvester.dashboard.words import duration, spaced, typed_command
 from harvester.monitors.history import Earlier, history_of
 from harvester.monitors.judgement import Judgement
+from harvester.private import make_closed
 
 logger = logging.getLogger(__name__)
 
@@ -88,7 +89,7 @@ def _coverage(run: dict[str, Any], earlier: list[dict[str, Any]]) -> list[FieldC
 
 def _write(path: Path, text: str) -> None:
     """Writes all of the file or nothing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_closed(path.parent)
     partial = path.with_suffix(".tmp")
     try:
         partial.write_text(text, "utf-8")

@@ -20,6 +20,7 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from harvester.exceptions import StorageError, UsageError
+from harvester.private import make_closed
 
 _is_path = re.compile(
     r"did:[a-z]+:[A-Za-z0-9._:%-]{1,200}/(?:pfp|banner|posts/[a-z0-9]{1,200}_[0-9]{1,4})\.jpg"
@@ -114,7 +115,9 @@ class LocalStore(FSFilesStore):
 
     def _mkdir(self, dirname: Path, domain: MediaPipeline.SpiderInfo | None = None) -> None:
         """Remembers nothing: Scrapy's keeps the name of every folder of every account."""
-        dirname.mkdir(parents=True, exist_ok=True)
+        if not dirname.exists():
+            make_closed(Path(self.basedir))
+            dirname.mkdir(parents=True, exist_ok=True)
 
     def pictures_of(self, did: str) -> list[str]:
         """Paths of an account's pictures."""

@@ -15,6 +15,7 @@ from harvester.ending import end
 from harvester.exceptions import StorageError
 from harvester.items import Batch, Provenance, Record
 from harvester.pipelines.base import BatchPipeline
+from harvester.private import make_closed
 from harvester.staging import SegmentWriter, recover
 
 logger = logging.getLogger(__name__)
@@ -36,7 +37,7 @@ class SegmentPipeline(BatchPipeline):
 
     async def open_spider(self) -> None:
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            make_closed(self._folder)
             recover(self._folder)
         except OSError as error:
             failure = StorageError(f"{self._folder} cannot be made: {error.strerror or error}. {_REMEDY}")

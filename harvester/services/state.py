@@ -1,25 +1,31 @@
-"""What a supervisor leaves for others to read: a file that says who runs where, and the server's log."""
+"""What a private server's folder holds: who runs where, the secret, the sockets, and the server's log."""
 
 import contextlib
 import json
 import os
+import secrets
 import shutil
+import socket
+import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import psutil
+
+from harvester.private import is_closed, open_closed
 
 LOG_LIMIT_BYTES = 8 * 1024 * 1024
 """A log that has grown beyond becomes `server.log.1`, in place of the one before."""
 
 
 class State(NamedTuple):
-    """Contents of `state.json` in the server's folder. A pid of 0: none."""
+    """Contents of `state.json` in the server's folder. A pid of 0: none. A port of 0: a socket in `sockets`."""
 
     supervisor_pid: int = 0
     supervisor_port: int = 0
     server_pid: int = 0
     server_port: int = 0
+    sockets: str = ""
 
     @classmethod
     def read(cls, folder: Path) -> Self:
@@ -33,8 +39,75 @@ class State(NamedTuple):
     def write(self, folder: Path) -> None:
         """Replaces the file as a whole."""
         draft = folder / "state.json.new"
-        draft.write_text(json.dumps(self._asdict()))
+        with os.fdopen(open_closed(draft, os.O_WRONLY | os.O_TRUNC), "w") as file:
+            file.write(json.dumps(self._asdict()))
         draft.replace(folder / "state.json")
+
+
+def secret_path(folder: Path) -> Path:
+    """The file of the secret that the server and its supervisor ask for."""
+    return folder / "secret"
+
+
+def make_secret(folder: Path) -> None:
+    """Makes the secret unless there is one that only this user can have read."""
+    path = secret_path(folder)
+    with contextlib.suppress(FileNotFoundError):
+        if is_closed(path) and path.stat().st_size:
+            return
+    draft = path.with_name("secret.new")
+    draft.unlink(missing_ok=True)
+    with os.fdopen(open_closed(draft, os.O_WRONLY | os.O_EXCL), "w") as file:
+        file.write(secrets.token_hex(32))  # letters and digits, which need no escapes anywhere
+    draft.replace(path)
+
+
+def read_secret(folder: Path) -> str:
+    """Raises OSError when there is none."""
+    return secret_path(folder).read_text().strip()
+
+
+SERVER_SOCKET, SUPERVISOR_SOCKET = "server.sock", "supervisor.sock"
+
+
+def sockets_folder(folder: Path) -> Path | None:
+    """A folder closed to others that can hold the sockets; None where the platform has no Unix sockets.
+
+    The server's own; when its path is too long for a socket, or its file system has none, a short one, which is
+    kept for the next time.
+    """
+    if not has_unix_sockets():
+        return None
+    if _holds_sockets(folder):
+        return folder
+    if (before := State.read(folder).sockets) and _holds_sockets(Path(before)):
+        return Path(before)
+    for base in (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir()):
+        with contextlib.suppress(OSError):
+            short = Path(tempfile.mkdtemp(prefix="harvester-", dir=base or None))  # 0700
+            if _holds_sockets(short):
+                return short
+            short.rmdir()
+    return None
+
+
+def has_unix_sockets() -> bool:
+    """Whether servers and clients can talk through a file here."""
+    return os.name == "posix"
+
+
+def _holds_sockets(folder: Path) -> bool:
+    trial = folder / "supervisor.try!"  # as long as the longest name
+    try:
+        found = folder.lstat()
+        if found.st_uid != os.geteuid() or found.st_mode & 0o077:
+            return False
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.bind(str(trial))
+        trial.unlink()
+    except OSError:
+        return False
+    return True
 
 
 def running_in(folder: Path, pid: int) -> psutil.Process | None:

@@ -1,12 +1,14 @@
 """The process that owns a private server: starts it, again when it has died, stops it after its last user.
 
-    python -m harvester.services.supervisor mongodb <folder> <binary>
+    python -m harvester.services.supervisor mongodb <folder> <binary> <folder of sockets, or nothing>
 
-A user connects and sends a line. It gets a line of JSON as soon as the server is ready, {"uri": ...}, or
-turns out not to start, {"error": ...}. It counts as a user until its connection is closed.
+A user connects and sends a line with the secret. It gets a line of JSON as soon as the server is ready,
+{"uri": ...}, or turns out not to start, {"error": ...}. It counts as a user until its connection is closed. Whoever
+sends anything else is no user, and is hung up on.
 """
 
 import contextlib
+import hmac
 import json
 import os
 import selectors
@@ -20,9 +22,21 @@ from time import monotonic, sleep
 
 import psutil
 
+from harvester.private import close_folder
 from harvester.services.binaries import describe_exit
-from harvester.services.servers import SERVERS, Server
-from harvester.services.state import State, bound_log, last_log_lines, log_path, log_size, running_in
+from harvester.services.servers import LOOPBACK, SERVERS, Access, Server
+from harvester.services.state import (
+    SERVER_SOCKET,
+    SUPERVISOR_SOCKET,
+    State,
+    bound_log,
+    last_log_lines,
+    log_path,
+    log_size,
+    read_secret,
+    running_in,
+    secret_path,
+)
 
 GRACE_SECONDS = 2.0
 """How long the server goes on without users: one command often follows another."""
@@ -37,10 +51,12 @@ START_ATTEMPTS = 3
 class Supervisor:
     """Single-threaded, because on Linux the server dies with the thread that started it."""
 
-    def __init__(self, server: Server, folder: Path, binary: str) -> None:
+    def __init__(self, server: Server, folder: Path, binary: str, sockets: Path | None) -> None:
         self.server = server
         self.folder = folder
         self.binary = binary
+        self.sockets = sockets
+        self.secret = read_secret(folder)
         self.users: set[socket.socket] = set()
         self.waiting: set[socket.socket] = set()
         """Users that have asked for the address."""
@@ -51,7 +67,7 @@ class Supervisor:
     def run(self) -> None:
         """Returns when the last user has left, or when the server cannot be started."""
         with (
-            socket.create_server(("127.0.0.1", 0)) as self.listener,
+            self._listen() as self.listener,
             selectors.DefaultSelector() as self.selector,
         ):
             self.listener.setblocking(False)
@@ -65,6 +81,13 @@ class Supervisor:
                 self.listener.close()  # whoever comes now starts a supervisor of its own
                 signal.signal(signal.SIGTERM, signal.SIG_IGN)
                 self._stop()
+
+    def _listen(self) -> socket.socket:
+        if self.sockets is None:
+            return socket.create_server((LOOPBACK, 0))
+        path = self.sockets / SUPERVISOR_SOCKET
+        path.unlink(missing_ok=True)
+        return socket.create_server(str(path), family=socket.AF_UNIX)
 
     def _serve(self) -> None:
         until = monotonic() + FIRST_USER_SECONDS
@@ -83,15 +106,15 @@ class Supervisor:
     def _welcome(self) -> None:
         with contextlib.suppress(OSError):  # already gone
             user, _ = self.listener.accept()
-            self.users.add(user)
             self.selector.register(user, selectors.EVENT_READ)
 
     def _hear(self, user: socket.socket) -> None:
         try:
-            question = user.recv(100)
+            said = user.recv(200)
         except OSError:
-            question = b""
-        if question:
+            said = b""
+        if hmac.compare_digest(said, f"{self.secret}\n".encode()):
+            self.users.add(user)
             self.waiting.add(user)
             return
         self.selector.unregister(user)
@@ -102,7 +125,7 @@ class Supervisor:
     def _answer(self) -> None:
         if not self.ready and not self.error:
             return
-        answer = {"error": self.error} if self.error else {"uri": self.server.uri(self.port)}
+        answer = {"error": self.error} if self.error else {"uri": self.server.uri(self.access)}
         for user in self.waiting:
             with contextlib.suppress(OSError):  # it has ended; its connection says so next
                 user.sendall(json.dumps(answer).encode() + b"\n")
@@ -111,12 +134,12 @@ class Supervisor:
     def _look_after_server(self) -> None:
         code = self.process.poll()
         if code is None:
-            self.ready = self.ready or self.server.answers(self.port)
+            self.ready = self.ready or self.server.answers(self.access)
         elif self.ready:
             print(f"supervisor: {self.binary} ended ({describe_exit(code)}); it is started again", flush=True)
             self.attempts = 0
-            self._start(self.port)
-        elif not _is_free(self.port) and self.attempts < START_ATTEMPTS:
+            self._start(self.access.port)
+        elif self.sockets is None and not _is_free(self.access.port) and self.attempts < START_ATTEMPTS:
             self._start(0)
         else:
             self.error = (
@@ -126,16 +149,25 @@ class Supervisor:
             )
 
     def _start(self, port: int) -> None:
-        """Starts the server on that port, or on another one when it is taken or 0."""
+        """Starts the server; where there are no sockets on that port, or on another one when it is taken or 0."""
         self.ready = False
         self.attempts += 1
-        self.port = port if port and _is_free(port) else _free_port()
+        self.access = self._access(port)
         self.log_offset = log_size(self.folder)
         data = self.folder / "data"
-        data.mkdir(exist_ok=True)
-        command = self.server.command(self.binary, data, self.port)
-        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, cwd=data, preexec_fn=_die_with_parent())
-        State(os.getpid(), self.listener.getsockname()[1], self.process.pid, self.port).write(self.folder)
+        close_folder(data)
+        command = [*self.server.command(self.binary, data), *self.server.options(self.access)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, cwd=data, preexec_fn=_die_with_parent())
+        with contextlib.suppress(OSError), self.process.stdin as stdin:  # type: ignore[union-attr]
+            stdin.write(self.server.stdin(self.access).encode())  # OSError: it has ended, which is noticed next
+        listening = 0 if self.sockets else self.listener.getsockname()[1]
+        State(os.getpid(), listening, self.process.pid, self.access.port, str(self.sockets or "")).write(self.folder)
+
+    def _access(self, port: int) -> Access:
+        if self.sockets:
+            return Access(secret_path(self.folder), self.secret, self.sockets / SERVER_SOCKET)
+        free = port if port and _is_free(port) else _free_port()
+        return Access(secret_path(self.folder), self.secret, None, free)
 
     def _stop(self) -> None:
         self.process.terminate()
@@ -176,7 +208,7 @@ def _is_free(port: int) -> bool:
         if os.name == "posix":  # elsewhere the option would share the port with whoever listens
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind(("127.0.0.1", port))
+            probe.bind((LOOPBACK, port))
         except OSError:
             return False
         return True
@@ -184,15 +216,16 @@ def _is_free(port: int) -> bool:
 
 def _free_port() -> int:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind((LOOPBACK, 0))
         return int(probe.getsockname()[1])
 
 
 def main() -> None:
     """Entry point of the process."""
-    name, folder, binary = sys.argv[1:]
+    name, folder, binary, sockets = sys.argv[1:]
+    os.umask(0o077)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # the machine shuts down
-    Supervisor(SERVERS[name], Path(folder), binary).run()
+    Supervisor(SERVERS[name], Path(folder), binary, Path(sockets) if sockets else None).run()
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from pydantic import SecretStr
 
 from harvester.config import Config
 from harvester.exceptions import UsageError
-from harvester.sessions.kept import OTHERS
+from harvester.private import OTHERS
 
 FILE = "credentials.env"
 """In the state folder, with lines as in `.env`."""

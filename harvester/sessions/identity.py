@@ -53,7 +53,7 @@ class Identity:
         self._pause = pause
         self._count = count
         self._file = StateFile(file)
-        self._turns = FileLock(file.with_suffix(".turn.lock"), timeout=0, thread_local=False)
+        self._turns = FileLock(file.with_suffix(".turn.lock"), timeout=0, mode=0o600, thread_local=False)
         self._state = self._file.read()
         self.health = Health(*self._state.health)
         self._fetch: Fetch = partial(fetch, proxy_session=self._state.proxy_session)
@@ -240,7 +240,7 @@ class Identity:
             return True
 
     def _lock(self) -> FileLock:
-        return FileLock(self._file.kept.lock_path, timeout=0, thread_local=False)
+        return FileLock(self._file.kept.lock_path, timeout=0, mode=0o600, thread_local=False)
 
     def _save(self) -> None:
         if self.session is not None:

@@ -9,14 +9,13 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from harvester.exceptions import StorageError
+from harvester.private import OTHERS, make_closed
 
 logger = logging.getLogger(__name__)
 
 Pause = Callable[[float, str], Awaitable[None]]
 """Waits so many seconds for a host, or for another process when the host is empty; may raise to give up."""
 
-OTHERS = 0o077
-"""What a file's mode must not let anyone but its owner do."""
 POLL_S = 0.1
 """How often one looks whether another process has let go of a lock."""
 
@@ -28,7 +27,7 @@ class KeptFile:
         self.path = path
         self.lock_path = Path(f"{path}.lock")
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_closed(path.parent)
             close_to_others(path.parent, 0o700)
         except OSError as error:
             raise StorageError(f"Login sessions cannot be kept in {path.parent}: {error}") from None
@@ -61,7 +60,7 @@ class KeptFile:
     @asynccontextmanager
     async def alone(self, pause: Pause, waiting_for: str) -> AsyncIterator[None]:
         """One process at a time. The lock of a process that was killed is free."""
-        lock = FileLock(self.lock_path, timeout=0, thread_local=False)
+        lock = FileLock(self.lock_path, timeout=0, mode=0o600, thread_local=False)
         told = False
         while not lock.is_locked:
             try:

@@ -12,18 +12,17 @@ from typing import Any
 
 import redis
 
-from harvester import services
-from harvester.config import Config
+from tests.chaos.servers import Valkey
+from tests.crash.mongod import free_port
 
 ROOT = Path(__file__).parents[2]
 
 
 @contextmanager
 def own_redis() -> Iterator[str]:
-    """Address of a private Redis with nothing in it, set up as harvester's private one is."""
-    with TemporaryDirectory(prefix="harvester-bench-") as folder:
-        yield services.redis_url(Config(state_dir=Path(folder).resolve()))
-        services.leave()
+    """Address of a Redis with nothing in it, set up as harvester's private one is, on a port that a proxy can reach."""
+    with TemporaryDirectory(prefix="harvester-bench-") as folder, Valkey(Path(folder), free_port()) as server:
+        yield server.uri
 
 
 @contextmanager

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 from uuid import uuid4
 
 import pytest
@@ -29,7 +28,7 @@ Serve = Callable[..., Harvest]
 
 
 def own(redis_url: str) -> str:
-    return urlsplit(redis_url)._replace(path="/15").geturl()
+    return f"{redis_url.removesuffix('0')}15"
 
 
 @pytest.fixture

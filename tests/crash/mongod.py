@@ -20,6 +20,8 @@ class Mongod:
     """`with Mongod(folder, port) as server: ...server.uri...`; it can be killed and started again on its port."""
 
     server: ClassVar[Server] = MongoDB()
+    address: ClassVar[str] = "mongodb://127.0.0.1:{port}/?directConnection=true"
+    loopback: ClassVar[tuple[str, ...]] = ("--bind_ip", "127.0.0.1")
 
     def __init__(self, folder: Path, port: int, *options: str) -> None:
         self._data = folder / "db"
@@ -29,7 +31,7 @@ class Mongod:
         self._process: subprocess.Popen[bytes] | None = None
         self.environment: dict[str, str] = {}
         """Variables of its next start."""
-        self.uri = self.server.uri(port)
+        self.uri = self.address.format(port=port)
 
     def __enter__(self) -> Self:
         self.start()
@@ -44,15 +46,24 @@ class Mongod:
         """Returns when it answers; after a kill it recovers first."""
         server = self.server
         self._data.mkdir(parents=True, exist_ok=True)
-        command = [*server.command(find_binary(server), self._data, self._port), *self._options]
+        command = [*server.command(find_binary(server), self._data), *self.loopback, "--port", str(self._port)]
+        command += self._options
         with self._log.open("ab") as log:
             variables = os.environ | self.environment
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=variables)
         deadline = time.monotonic() + READY_SECONDS
-        while not server.answers(self._port):
+        while not self.answers():
             assert self._process.poll() is None, self._log.read_text()[-2000:]
             assert time.monotonic() < deadline
             time.sleep(0.05)
+
+    def answers(self) -> bool:
+        """Whether it is ready: it listens only after recovery is complete."""
+        try:
+            socket.create_connection(("127.0.0.1", self._port), timeout=1).close()
+        except OSError:
+            return False
+        return True
 
     def send(self, number: signal.Signals) -> None:
         assert self._process

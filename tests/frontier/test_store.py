@@ -3,10 +3,9 @@
 import asyncio
 import time
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
-from redis.asyncio import Redis
+from redis.asyncio import ConnectionPool, Redis
 from redis.exceptions import ConnectionError
 
 from harvester.frontier.entries import Again, Dead, Done, Exchange, Operation, Release, Skip
@@ -85,7 +84,8 @@ class Deaf(Redis):
 
 
 async def test_leases_in_a_lost_answer_come_with_the_next(frontier: Frontier, redis_url: str) -> None:
-    async with Deaf(port=urlsplit(redis_url).port or 0) as redis:
+    redis = Deaf(connection_pool=ConnectionPool.from_url(redis_url))
+    async with redis:
         deaf = Frontier(redis, frontier.spider)
         told = await deaf.exchange(ONE, [push(n) for n in range(10)], wanted=2)
         redis.deaf = True

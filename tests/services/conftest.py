@@ -14,12 +14,13 @@ from harvester.services.state import State, running_in
 class User:
     """A process that uses a private server."""
 
-    def __init__(self, name: str, state_dir: Path) -> None:
+    def __init__(self, name: str, state_dir: Path, umask: int) -> None:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.services.user", name, str(state_dir)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            umask=umask,
         )
 
     def say(self, command: str) -> None:
@@ -51,8 +52,8 @@ class Place:
         self.state_dir = state_dir
         self.users: list[User] = []
 
-    def user(self, name: str) -> User:
-        self.users.append(User(name, self.state_dir))
+    def user(self, name: str, umask: int = -1) -> User:
+        self.users.append(User(name, self.state_dir, umask))
         return self.users[-1]
 
     def server(self, name: str) -> psutil.Process:
@@ -67,19 +68,23 @@ class Place:
         assert process
         return process
 
+    def close(self) -> None:
+        """Ends all that runs in it."""
+        while self.users:
+            self.users.pop().kill()
+        for folder in self.state_dir.glob("*/"):
+            supervisor = running_in(folder, State.read(folder).supervisor_pid)
+            if supervisor:
+                supervisor.terminate()
+                supervisor.wait(240)
+
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
     """An empty state_dir, in which nothing runs any more when the test is over."""
     place = Place(tmp_path.resolve() / "state")
     yield place
-    for user in place.users:
-        user.kill()
-    for folder in place.state_dir.glob("*/"):
-        supervisor = running_in(folder, State.read(folder).supervisor_pid)
-        if supervisor:
-            supervisor.terminate()
-            supervisor.wait(240)
+    place.close()
 
 
 def ended(*processes: psutil.Process) -> bool:

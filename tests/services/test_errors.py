@@ -101,7 +101,7 @@ def test_after_an_error_the_next_call_tries_again(place: Place) -> None:
     user = place.user("valkey")
     assert user.ask("join").startswith("ServiceError")
     data.unlink()
-    assert user.ask("join").startswith("redis://")
+    assert user.ask("join").startswith("unix://")
 
 
 def test_the_log_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
+from tests.chaos.servers import Valkey
 from tests.crawling import Answer, Crawled, Plan, Site, crawl, until
 from tests.ports import free_port
-from tests.throttle.workers import SETTINGS, Valkey, Workers, times
+from tests.throttle.workers import SETTINGS, Workers, times
 
 AT_ONCE, PER_SECOND = 3, 20
 QUICK, SLOW = 80, 24
@@ -196,7 +197,7 @@ async def test_a_redis_that_refuses_the_login_ends_the_run(tmp_path: Path, redis
     """Nobody is asked meanwhile."""
     async with Site() as site:
         plan = Plan([f"{site.url}/{number}" for number in range(3)], settings=SETTINGS)
-        crawled = await crawl(plan, tmp_path, redis_url=redis_url.replace("//", "//nobody:wrong@"))
+        crawled = await crawl(plan, tmp_path, redis_url=redis_url.replace("//:", "//nobody:wrong"))
     assert crawled.stats["finish_reason"] == "service_error"
     assert crawled.stats["harvester/exit_code"] == 3
     assert "Redis refuses harvester" in crawled.log

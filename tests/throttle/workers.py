@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harvester.services import servers
-from tests.crash.mongod import Mongod
 from tests.crawling import Crawled, Plan, Site, end, start
 
 SETTINGS: dict[str, Any] = {
@@ -15,12 +13,6 @@ SETTINGS: dict[str, Any] = {
     "CONCURRENT_REQUESTS": 200,
     "SCHEDULER": "scrapy.core.scheduler.Scheduler",  # what one asks for is not shared; how fast is
 }
-
-
-class Valkey(Mongod):
-    """A Valkey of the test's own, to be killed."""
-
-    server = servers.Redis()
 
 
 class Workers:

@@ -1,0 +1,61 @@
+"""Folders and files that are closed to the other users of the machine, whatever the umask says."""
+
+import os
+import stat
+from pathlib import Path
+
+OTHERS = 0o077
+"""What a mode must not let anyone but the owner do."""
+
+
+def make_closed(folder: Path) -> None:
+    """Makes the folder, and those above it that are missing, for their owner only. One that is there stays as it is."""
+    for each in reversed((folder, *folder.parents)):
+        if not each.exists():
+            each.mkdir(mode=0o700, exist_ok=True)
+    folder.mkdir(exist_ok=True)  # says what is wrong when it is a file
+
+
+def forbid_writing(folder: Path) -> None:
+    """Takes from others the right to put something else into the place of what is in this folder.
+
+    Not in a folder like /tmp, whose sticky bit says the same.
+    """
+    found = folder.stat()
+    if os.name == "posix" and found.st_uid == os.geteuid() and found.st_mode & 0o022 and not found.st_mode & 0o1000:
+        folder.chmod(stat.S_IMODE(found.st_mode) & ~0o022)
+
+
+def close_folder(folder: Path) -> None:
+    """Makes the folder unless it is there, and closes it to others.
+
+    Raises PermissionError when somebody else may have put it there, or when it cannot be closed.
+    """
+    make_closed(folder)
+    if os.name != "posix":
+        return  # the access list of the folder above decides
+    found = folder.lstat()
+    if stat.S_ISLNK(found.st_mode):
+        raise PermissionError(f"{folder} is a link, and what harvester keeps there is not followed through links")
+    if found.st_uid != os.geteuid():
+        raise PermissionError(f"{folder} belongs to another user (uid {found.st_uid})")
+    if found.st_mode & OTHERS:
+        folder.chmod(0o700)
+        if folder.stat().st_mode & OTHERS:
+            raise PermissionError(f"{folder} cannot be closed to other users, because its file system has no modes")
+
+
+def is_closed(path: Path) -> bool:
+    """Whether it is a file of this user that nobody else may read or write."""
+    found = path.lstat()
+    if os.name != "posix":
+        return stat.S_ISREG(found.st_mode)
+    return stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & OTHERS
+
+
+def open_closed(path: Path, flags: int) -> int:
+    """A descriptor of the file, which is made for its owner only."""
+    descriptor = os.open(path, flags | os.O_CREAT, 0o600)
+    if os.name == "posix":
+        os.fchmod(descriptor, 0o600)
+    return descriptor
