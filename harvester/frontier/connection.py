@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from redis.asyncio import Redis, RedisCluster, Sentinel
 from redis.asyncio.cluster import ClusterNode
-from redis.asyncio.connection import Connection, SSLConnection, parse_url
+from redis.asyncio.connection import Connection, SSLConnection, UnixDomainSocketConnection, parse_url
 from redis.asyncio.retry import Retry
 from redis.backoff import ConstantBackoff
 from redis.exceptions import (
@@ -119,6 +119,17 @@ class _CancellableMixin:
             self.socket_timeout = timeout
 
 
+class _UnixConnection(UnixDomainSocketConnection):
+    """Logs in once it is connected, as the other kinds do.
+
+    redis-py's logs in while it connects, and makes a ConnectionError of every refusal, which looks like an outage.
+    """
+
+    async def _connect(self) -> None:
+        async with asyncio.timeout(self.socket_connect_timeout):
+            self._reader, self._writer = await asyncio.open_unix_connection(path=self.path)
+
+
 def _cancellable(kind: Any) -> Any:
     """The same kind of connection, with which tasks can be cancelled."""
     return type(kind.__name__, (_CancellableMixin, kind), {})
@@ -131,7 +142,8 @@ def _single(url: str) -> Redis:
     client = Redis.from_url(url, **{name: value for name, value in OPTIONS.items() if name not in options})
     pool = client.connection_pool
     pool.connection_class(**pool.connection_kwargs)  # so that unknown options are noticed now
-    pool.connection_class = _cancellable(pool.connection_class)
+    unix = pool.connection_class is UnixDomainSocketConnection
+    pool.connection_class = _cancellable(_UnixConnection if unix else pool.connection_class)
     return client
 
 

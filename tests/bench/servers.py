@@ -13,7 +13,7 @@ from typing import Any
 import redis
 
 from tests.chaos.servers import Valkey
-from tests.crash.mongod import free_port
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 
