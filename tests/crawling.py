@@ -26,6 +26,7 @@ from twisted.python.failure import Failure
 
 from harvester.download import dns
 from harvester.outcomes import verdict_of
+from tests.forking import Forked, fork
 from tests.root import ROOT
 
 LONGEST_S = 240
@@ -154,18 +155,16 @@ class Crawled(msgspec.Struct):
         return [result for result in self.results if result.url == url]
 
 
-async def start(plan: Plan, folder: Path, **variables: str) -> asyncio.subprocess.Process:
+async def start(plan: Plan, folder: Path, **variables: str) -> Forked:
     """A crawl under way, with HARVESTER_* variables."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("HARVESTER_")}
     environment = own | {"PYTHONPATH": str(ROOT), "SCRAPY_SETTINGS_MODULE": "harvester.settings"}
     environment |= {"HARVESTER_ALLOW_PRIVATE_HOSTS": "true"}
     environment |= {f"HARVESTER_{name.upper()}": value for name, value in variables.items()}
-    command = [sys.executable, "-m", "tests.crawling", msgspec.json.encode(plan).decode()]
-    pipe = asyncio.subprocess.PIPE
-    return await asyncio.create_subprocess_exec(*command, cwd=folder, env=environment, stdout=pipe, stderr=pipe)
+    return await fork("tests.crawling", msgspec.json.encode(plan).decode(), cwd=folder, env=environment)
 
 
-async def end(process: asyncio.subprocess.Process) -> Crawled:
+async def end(process: Forked) -> Crawled:
     """What it came to. Fails when it does not end."""
     try:
         out, log = await asyncio.wait_for(process.communicate(), LONGEST_S)

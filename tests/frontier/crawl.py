@@ -22,6 +22,7 @@ from twisted.python.failure import Failure
 
 from harvester.items import Batch
 from tests.crawling import LONGEST_S
+from tests.forking import fork
 from tests.root import ROOT
 
 TOO_LARGE = 150
@@ -135,10 +136,9 @@ class Crawled(NamedTuple):
 
 async def crawl(folder: Path, spider: str, site: str, *paths: str, **settings: Any) -> Crawled:
     """A whole crawl. HARVESTER_* variables are those of this process."""
-    command = [sys.executable, "-m", "tests.frontier.crawl", spider, site, " ".join(paths), json.dumps(settings)]
+    arguments = [spider, site, " ".join(paths), json.dumps(settings)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "SCRAPY_SETTINGS_MODULE": "harvester.settings"}
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(*command, cwd=folder, env=environment, stdout=pipe, stderr=pipe)
+    process = await fork("tests.frontier.crawl", *arguments, cwd=folder, env=environment)
     try:
         out, log = await asyncio.wait_for(process.communicate(), LONGEST_S)
     finally:

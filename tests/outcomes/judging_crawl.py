@@ -22,6 +22,7 @@ from harvester.exceptions import PageFailed, ParseError
 from harvester.outcomes import Verdict, verdict_of
 from harvester.signals import outcome_told
 from tests.crawling import LONGEST_S
+from tests.forking import fork
 from tests.root import ROOT
 
 
@@ -87,10 +88,9 @@ class Judged(NamedTuple):
 
 async def crawl(folder: Path, spider: str, site: str, *paths: str) -> Judged:
     """A whole crawl. HARVESTER_* variables are those of this process."""
-    command = [sys.executable, "-m", "tests.outcomes.judging_crawl", spider, site, " ".join(paths)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "SCRAPY_SETTINGS_MODULE": "harvester.settings"}
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(*command, cwd=folder, env=environment, stdout=pipe, stderr=pipe)
+    arguments = [spider, site, " ".join(paths)]
+    process = await fork("tests.outcomes.judging_crawl", *arguments, cwd=folder, env=environment)
     try:
         out, log = await asyncio.wait_for(process.communicate(), LONGEST_S)
     finally:

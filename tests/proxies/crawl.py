@@ -21,6 +21,7 @@ from twisted.python.failure import Failure
 
 from harvester.outcomes import verdict_of
 from tests.crawling import LONGEST_S
+from tests.forking import fork
 from tests.root import ROOT
 
 
@@ -55,11 +56,9 @@ class Crawled(msgspec.Struct):
 
 async def crawl(folder: Path, plan: Plan, **variables: str) -> Crawled:
     """A whole crawl, with HARVESTER_* variables beside those of this process."""
-    command = [sys.executable, "-m", "tests.proxies.crawl", msgspec.json.encode(plan).decode()]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "SCRAPY_SETTINGS_MODULE": "harvester.settings"}
     environment |= {f"HARVESTER_{name.upper()}": value for name, value in variables.items()}
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(*command, cwd=folder, env=environment, stdout=pipe, stderr=pipe)
+    process = await fork("tests.proxies.crawl", msgspec.json.encode(plan).decode(), cwd=folder, env=environment)
     try:
         out, log = await asyncio.wait_for(process.communicate(), LONGEST_S)
     finally:

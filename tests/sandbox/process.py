@@ -9,7 +9,7 @@ from functools import cached_property
 from types import TracebackType
 from typing import Any, Self
 
-from tests.root import ROOT
+from tests.root import ROOT as ROOT
 from tests.sandbox.network import Network, special
 from tests.sandbox.posts import Posts
 from tests.sandbox.records import Records

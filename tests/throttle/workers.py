@@ -1,12 +1,12 @@
 """Several workers, each a process of its own, that ask the same hosts through one Redis."""
 
-import asyncio
 import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tests.crawling import Crawled, Plan, Site, end, start
+from tests.forking import Forked
 
 SETTINGS: dict[str, Any] = {
     "ROBOTSTXT_OBEY": False,
@@ -21,7 +21,7 @@ class Workers:
     def __init__(self, folder: Path, **limits: str) -> None:
         self._folder = folder
         self._limits = limits
-        self._processes: dict[str, asyncio.subprocess.Process] = {}
+        self._processes: dict[str, Forked] = {}
 
     async def __aenter__(self) -> "Workers":
         return self
