@@ -32,7 +32,7 @@ class Forked:
     def __init__(self, pid: int, told: asyncio.StreamReader, out: asyncio.StreamReader, log: asyncio.StreamReader):
         self.pid = pid
         self.returncode: int | None = None
-        self._streams = out, log
+        self.stdout, self.stderr = out, log
         self._end = asyncio.ensure_future(self._ended(told))
 
     async def _ended(self, told: asyncio.StreamReader) -> int:
@@ -44,7 +44,7 @@ class Forked:
 
     async def communicate(self) -> tuple[bytes, bytes]:
         """What it wrote to stdout and stderr, when it has ended."""
-        out, log = await asyncio.gather(*(stream.read() for stream in self._streams))
+        out, log = await asyncio.gather(self.stdout.read(), self.stderr.read())
         await self.wait()
         return out, log
 
