@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from redis.asyncio import ConnectionPool, Redis
@@ -84,7 +84,7 @@ class Deaf(Redis):
 
 
 async def test_leases_in_a_lost_answer_come_with_the_next(frontier: Frontier, redis_url: str) -> None:
-    async with Deaf.from_pool(ConnectionPool.from_url(redis_url)) as redis:
+    async with cast("Deaf", Deaf.from_pool(ConnectionPool.from_url(redis_url))) as redis:
         deaf = Frontier(redis, frontier.spider)
         told = await deaf.exchange(ONE, [push(n) for n in range(10)], wanted=2)
         redis.deaf = True
