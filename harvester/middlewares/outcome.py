@@ -33,6 +33,11 @@ logger = logging.getLogger(__name__)
 MEDIA = "harvester_media"
 """Key in Request.meta: this request is for a picture. Pictures are counted by their pipeline."""
 
+MOST_HOSTS = 5_000
+"""Hosts whose failures are counted apart, and that are remembered to have answered."""
+OTHERS = "others"
+"""What further hosts are counted as."""
+
 
 class OutcomeMiddleware:
     """Callbacks see answers with outcome ok; errbacks see a RequestFailed; retries happen in between.
@@ -51,7 +56,7 @@ class OutcomeMiddleware:
         return cls(crawler)
 
     async def process_response(self, request: Request, response: Response) -> Response | Request:
-        self._answered.add(host_of(request.url))
+        self._note_answer(request)
         if request.meta.get("dont_retry"):  # for those who read statuses themselves
             return response
         verdict = _known(request) or _judged(request, response)
@@ -78,8 +83,13 @@ class OutcomeMiddleware:
 
     async def answer_failed(self, request: Request, error: Exception) -> Request | None:
         """What follows from an answer of which another middleware could make nothing."""
-        self._answered.add(host_of(request.url))
+        self._note_answer(request)
         return await self.process_exception(request, error)
+
+    def _note_answer(self, request: Request) -> None:
+        if len(self._answered) >= MOST_HOSTS:
+            self._answered.clear()
+        self._answered.add(host_of(request.url))
 
     def tell(self, request: Request, verdict: Verdict, response: Response | None) -> None:
         """Tells the outcome of a try to all who judge by it, and counts it, unless one of them says that it is none."""
@@ -181,7 +191,7 @@ def count(stats: StatsCollector, verdict: Verdict, url: str) -> None:
     stats.inc_value(f"harvester/outcomes/{outcome}")
     if outcome is Outcome.OK:
         return
-    host = host_of(url)
+    host = _counted(stats, outcome, host_of(url))
     if policy_of(load_sites().of(url), outcome).error:
         stats.inc_value(f"harvester/errors/{outcome}/{host}")
         stats.set_value(f"harvester/said/{outcome}/{host}", verdict.reason[:200])
@@ -191,3 +201,12 @@ def count(stats: StatsCollector, verdict: Verdict, url: str) -> None:
         stats.inc_value(kind)
         if stats.get_value(kind) == 1:
             logger.warning("No rule knows this failure of %s: %s", host, verdict.told())
+
+
+def _counted(stats: StatsCollector, outcome: Outcome, host: str) -> str:
+    """The host by which a failure is counted: a page may name hosts without end."""
+    if stats.get_value(f"harvester/errors/{outcome}/{host}") is None:
+        if stats.get_value("harvester/failing_hosts", 0) >= MOST_HOSTS:
+            return OTHERS
+        stats.inc_value("harvester/failing_hosts")
+    return host

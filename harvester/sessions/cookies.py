@@ -7,6 +7,8 @@ from scrapy import Request
 from scrapy.http import Response
 from scrapy.http.cookies import CookieJar
 
+MOST_COOKIES, MOST_BYTES = 180, 4096
+"""Cookies of a session, and bytes of one with its attributes; browsers keep as many of a site."""
 LOCAL = ".local"
 """What http.cookiejar puts behind hosts without a dot."""
 
@@ -24,9 +26,13 @@ class Jar:
 
     def take_in(self, response: Response, request: Request) -> bool:
         """What the answer sets. Whether it sets anything."""
-        if not response.headers.getlist("Set-Cookie"):
+        set_by_it = [each for each in response.headers.getlist("Set-Cookie") if len(each) <= MOST_BYTES]
+        if not set_by_it:
             return False
+        response = response.replace(headers={"Set-Cookie": set_by_it})
         self._jar.extract_cookies(response, request)
+        for cookie in list(self._jar)[: max(0, len(self._jar) - MOST_COOKIES)]:
+            self._jar.clear(cookie.domain, cookie.path, cookie.name)
         return True
 
     def take_over(self, cookies: list[dict[str, Any]]) -> None:

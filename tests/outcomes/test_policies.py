@@ -4,9 +4,12 @@ import ast
 from pathlib import Path
 
 import pytest
+from scrapy.statscollectors import MemoryStatsCollector
+from scrapy.utils.test import get_crawler
 
 from harvester.exceptions import UsageError
-from harvester.outcomes import POLICIES, Outcome, Policy, classify, policy_of
+from harvester.middlewares.outcome import count
+from harvester.outcomes import POLICIES, Outcome, Policy, Verdict, classify, policy_of
 from harvester.outcomes.rules import Rule, RuleBase
 from harvester.sites import Site, load_sites
 from harvester.sites.judging import PolicyChange
@@ -166,3 +169,17 @@ def test_document_names_every_condition_of_a_rule_and_every_field_of_a_policy() 
     conditions = set(Rule.model_fields) - set(RuleBase.model_fields)
     assert [name for name in conditions if f"| `{name}` |" not in DOCUMENT] == []
     assert [name for name in Policy._fields if f"`{name}`" not in DOCUMENT] == []
+
+
+def test_a_page_that_names_hosts_without_end_fills_no_memory_with_their_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("harvester.middlewares.outcome.MOST_HOSTS", 10)
+    stats = MemoryStatsCollector(get_crawler())
+    for number in range(100):
+        for _ in range(2):
+            count(stats, Verdict(Outcome.DNS, "no such host"), f"http://h{number}.invalid/")
+    counted = {name: value for name, value in stats.get_stats().items() if name.startswith("harvester/errors/")}
+    assert len(counted) == 11
+    assert sum(counted.values()) == 200
+    assert counted["harvester/errors/dns/others"] == 180
