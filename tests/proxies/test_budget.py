@@ -176,6 +176,17 @@ async def test_the_next_day_has_a_budget_of_its_own(join: Join, name: str, redis
     assert isinstance(await worker.take(site, None), Spent)
 
 
+async def test_a_clock_that_is_set_back_over_midnight_gives_no_second_budget(
+    join: Join, name: str, redis_url: str
+) -> None:
+    """For the script it is the same when the day that Redis has written down is tomorrow."""
+    site, worker = site_of(name, budget={"requests": 1}), join()
+    await taken(worker, site)
+    async with Redis.from_url(redis_url) as redis:
+        await redis.hincrby(f"harvester:{{{name}}}:proxies", "day", 1)
+    assert isinstance(await worker.take(site, None), Spent)
+
+
 async def test_requests_without_a_proxy_cost_nothing(join: Join, name: str) -> None:
     site, worker = site_of(name, "none datacenter", budget={"requests": 0}), join()
     assert {(await taken(worker, site)).tier for _ in range(5)} == {Tier.NONE}

@@ -16,8 +16,8 @@ local ANSWERED = 24 * 3600 * 1000 -- how long it is known which answer a worker 
 local CHUNK = 1000 -- arguments of one command; Lua's stack holds 8000
 
 -- `now` never goes back, whatever is done to the host's clock: by how much that was set back is kept in `clock` beside the
--- last time, and paid back when it is set forward again. `wall` is the host's own time, for people to read.
-local LEAP = 60000 -- between two times that are told; a longer gap may be a clock that is set right
+-- last time, and forgotten when it is set forward by as much. `wall` is the host's own time, for people to read.
+local LEAP = 60000 -- time passes by itself between two exchanges
 local clock = redis.call('TIME')
 local wall = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local now, offset, went_back
@@ -25,11 +25,10 @@ do
     local kept = redis.call('HMGET', P .. 'clock', 'last', 'offset')
     local last = tonumber(kept[1] or wall)
     offset = tonumber(kept[2] or 0)
-    if wall + offset - last > LEAP then
+    went_back = math.max(0, last - wall - offset)
+    if went_back > 0 or wall + offset - last > math.max(LEAP, 0.9 * offset) then
         offset = math.max(0, last - wall)
     end
-    went_back = math.max(0, last - wall - offset)
-    offset = offset + went_back
     now = wall + offset
 end
 
@@ -470,6 +469,9 @@ local function finish()
     add_to(P .. 'counts', totals)
     for job, counts in pairs(by_job) do
         redis.call('SADD', P .. 'scopes', job)
+        if job ~= '' then
+            redis.call('ZADD', P .. 'touched', now, job)
+        end
         add_to(P .. 'job:' .. job, counts)
     end
     for job, scope in pairs(scopes) do

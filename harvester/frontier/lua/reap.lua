@@ -1,6 +1,34 @@
 -- Takes the leases of silent workers back. Returns how many, whether more are left, and whether keys are missing.
 -- ARGV: the worker that asks, lease timeout in ms, most deliveries, how many at most.
 
+local JOB_KEPT = 30 * 24 * 3600 * 1000 -- after the last change of a job in which nothing is left, dead letters neither
+local MOST_SHARDS = 200
+
+-- Its counts, and what it has seen: some of it at a time. Those of the whole frontier stay.
+local function forget_job(job)
+    local left = 0
+    for _, number in ipairs(redis.call('HMGET', P .. 'job:' .. job, 'ready', 'parked', 'waiting', 'leased', 'dead')) do
+        left = left + (number or 0)
+    end
+    if left > 0 then
+        redis.call('ZADD', P .. 'touched', now, job)
+        return
+    end
+    local scope = scope_of(job)
+    local last = scope.size + scope.split - 1
+    local first = math.max(0, last - MOST_SHARDS + 1)
+    for shard = first, last do
+        redis.call('UNLINK', scope.key .. shard)
+    end
+    if first > 0 then
+        redis.call('HSET', P .. 'job:' .. job, 'size', first, 'split', 0, 'seen', 0)
+        return
+    end
+    redis.call('UNLINK', P .. 'job:' .. job)
+    redis.call('SREM', P .. 'scopes', job)
+    redis.call('ZREM', P .. 'touched', job)
+end
+
 local asking, timeout, max_deliveries, most = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 if not steady(timeout) then
     return { 0, 0, is_damaged() and 1 or 0 }
@@ -22,5 +50,8 @@ for _, worker in ipairs(redis.call('ZRANGEBYSCORE', P .. 'workers', '-inf', now 
     end
 end
 finish()
+for _, job in ipairs(redis.call('ZRANGEBYSCORE', P .. 'touched', '-inf', now - JOB_KEPT, 'LIMIT', 0, 1)) do
+    forget_job(job)
+end
 redis.call('ZREMRANGEBYSCORE', P .. 'answered', '-inf', (now - ANSWERED) * 1000)
 return { taken, taken == most and 1 or 0, is_damaged() and 1 or 0 }

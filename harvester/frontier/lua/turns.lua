@@ -1,7 +1,7 @@
 -- One worker's exchange about one host: it says what it has and wants; it is told what it may do.
 -- Times are microseconds of this server's clock; the answers are durations, so that no other clock matters.
 --
--- KEYS  1 turns: last_at, silent_until, settled_at, pace, pace_until   2 places: worker -> "granted demand heard_at"
+-- KEYS  1 turns: last_at, silent_until, settled_at, pace, pace_until, seen_at, offset   2 places: worker -> "granted demand heard_at"
 --       3 window: until when each of the last turns may be used, as many as a window has
 -- ARGV  1 worker  2 its interval between turns  3 turns wanted  4 how far ahead a turn may lie
 --       5 places of all workers  6 places it holds  7 requests under way  8 places it could use
@@ -11,6 +11,7 @@
 -- Gives until the first turn, its mark in the window, how many turns, the time between them, until it is worth asking again,
 -- until the silence ends, places granted, places to come down to, whether other workers lack places, or there are none
 local ROTATION = 2000000  -- how long those keep the places that cannot be divided evenly
+local LEAP = 60000000  -- time passes by itself between two questions
 local ALONE = 5  -- times as far ahead may a turn lie that nobody else could want
 
 local worker, channel, host = ARGV[1], ARGV[16], ARGV[17]
@@ -21,8 +22,14 @@ local most, window, late = tonumber(ARGV[12]), tonumber(ARGV[13]), tonumber(ARGV
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local state = redis.call('HMGET', KEYS[1], 'last_at', 'silent_until', 'settled_at', 'pace', 'pace_until')
--- No turn is given further ahead than this; a clock that was set back must not stop the host for long.
+local fields = { 'last_at', 'silent_until', 'settled_at', 'pace', 'pace_until', 'seen_at', 'offset' }
+local state = redis.call('HMGET', KEYS[1], unpack(fields))
+-- A clock that was set back goes on from where it was; what it lacks is forgotten when it is set forward by as much.
+local seen_at, offset = tonumber(state[6] or now), tonumber(state[7] or 0)
+local ahead_of_last = now + offset - seen_at
+if ahead_of_last < 0 or ahead_of_last > math.max(LEAP, 0.9 * offset) then offset = math.max(0, seen_at - now) end
+now = now + offset
+-- No turn is given further ahead than this.
 local last_at = math.min(tonumber(state[1] or 0), now + ALONE * ahead)
 local silent_until = tonumber(state[2] or 0)
 local settled_at = math.min(tonumber(state[3] or 0), now + lease)
@@ -114,7 +121,8 @@ if wanted > 0 and granted > under_way and silent_until <= now then
 end
 redis.call('HSET', KEYS[1], 'last_at', string.format('%.0f', last_at),
   'silent_until', string.format('%.0f', silent_until), 'settled_at', string.format('%.0f', settled_at),
-  'pace', string.format('%.0f', pace), 'pace_until', string.format('%.0f', pace_until))
+  'pace', string.format('%.0f', pace), 'pace_until', string.format('%.0f', pace_until),
+  'seen_at', string.format('%.0f', now), 'offset', string.format('%.0f', offset))
 local last = math.max(last_at + pace, silent_until, settled_at) - now
 redis.call('PEXPIRE', KEYS[1], math.ceil(math.max(0, last) / 1000) + 60000)
 return {start, mark, count, pace, again, math.max(0, silent_until - now), granted, fair, unmet > 0 and 1 or 0,

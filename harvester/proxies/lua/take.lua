@@ -13,6 +13,9 @@ local day = math.floor(time / 86400)
 local known = {}
 local flat = redis.call("HGETALL", key)
 for at = 1, #flat, 2 do known[flat[at]] = flat[at + 1] end
+if known.day and tonumber(known.day) > day then
+    day = tonumber(known.day) -- the clock was set back: a day has one budget
+end
 if tonumber(known.day) ~= day then
     redis.call("HDEL", key, "requests", "bytes", "usd", "measured", "samples", "under_way")
     redis.call("HSET", key, "day", day)
@@ -36,7 +39,9 @@ for at = 1, #tiers do
 end
 local index, probe = math.max(least, works), 0
 local left = (day + 1) * 86400 - time
-local is_time = index > 0 and index == works and least < works and time >= tonumber(known.again_at or 0)
+-- Of a clock that was set back, not later than it would be from now.
+local again_at = math.min(tonumber(known.again_at or 0), time + tonumber(ARGV[6]))
+local is_time = index > 0 and index == works and least < works and time >= again_at
 if is_time and not tiers[works].passed then
     index, probe = works - 1, 1
 elseif tiers[index + 1].passed then
@@ -71,7 +76,7 @@ if most[1] >= 0 and requests + 1 > most[1] then spent = "requests" end
 if most[2] >= 0 and bytes + size > most[2] then spent = "megabytes" end
 if most[3] >= 0 and usd + price > most[3] + 1e-9 then spent = "usd" end
 if spent ~= "" then
-    local under_way = tonumber(known.under_way or 0) > 0 and time < tonumber(known.taken_at) + UNDER_WAY
+    local under_way = tonumber(known.under_way or 0) > 0 and math.abs(time - tonumber(known.taken_at)) < UNDER_WAY
     return { -1, probe, index, day, left, spent, under_way and 1 or 0 }
 end
 probing()
