@@ -28,6 +28,8 @@ ENDINGS = {
 }
 """Finish reasons in words. Empty: the process ended without closing the crawl."""
 
+AT_ITS_END = "at its end, but some requests of it were given up"
+"""The ending of a crawl that leaves dead letters."""
 INCOMPLETE = "at its end, but some of it failed for a passing reason"
 """The ending of a crawl that has finished and would try something again."""
 
@@ -48,6 +50,7 @@ class Places:
     """Address of MongoDB without password, or what else it is."""
     staging: str
     images: str
+    spider: str = ""
 
     @classmethod
     def of(cls, config: Config, spider: str) -> "Places":
@@ -57,6 +60,7 @@ class Places:
             server=without_userinfo(uri.get_secret_value()) if uri else f"a private server in {config.state_dir}",
             staging=str(config.data_dir / "staging" / spider),
             images=config.images_location,
+            spider=spider,
         )
 
 
@@ -80,13 +84,16 @@ def summarise(stats: Stats, places: Places, command: str) -> Summary:
     progress = Progress.of(stats, now=float("inf"))
     complete = reason == "finished" and stats.get("harvester/crawl_finished", True)
     ending = INCOMPLETE if reason == "finished" and not complete else ENDINGS.get(reason, f"ended: {spaced(reason)}")
+    dead = below(stats, "harvester/frontier/dead")
+    if complete and dead:
+        ending = AT_ITS_END
     verdict = str(stats.get("harvester/verdict", "not judged"))
-    mood = "unfinished" if reason in ("", "shutdown") else "bad"
+    mood = "unfinished" if reason in ("", "shutdown") or (complete and verdict == "passed") else "bad"
     return Summary(
         title=f"{progress.crawl or 'The crawl'} is {ending}; {_verdict(stats, verdict)}. {_pace(stats, progress)}.",
-        mood="good" if reason == "finished" and verdict == "passed" else mood,
+        mood="good" if reason == "finished" and verdict == "passed" and not dead else mood,
         collected=list(_collected(progress, stats)),
-        missing=list(_missing(progress, stats)),
+        missing=[*_dead_letters(dead, places.spider), *_missing(progress, stats)],
         places=list(_places(progress, stats, places)),
         command=None if complete or reason in ("usage_error", "frontier_lost") else command,
     )
@@ -141,9 +148,12 @@ def _missing(progress: Progress, stats: Stats) -> Iterator[_Row]:
     if stats.get("harvester/seeds/rejected"):
         yield "seeds rejected", f"{stats['harvester/seeds/rejected']:,}"
     yield from _consent(stats)
-    reject_reasons = two_below(stats, "harvester/records/rejected")
-    for kind, count in below(stats, "harvester/records/rejected").items():
-        yield f"{KINDS.get(kind, kind)} rejected", _why(count, reject_reasons.get(kind, {}))
+    for event in ("rejected", "dropped"):
+        reasons = two_below(stats, f"harvester/records/{event}")
+        for kind, count in below(stats, f"harvester/records/{event}").items():
+            yield f"{KINDS.get(kind, kind)} {event}", _why(count, reasons.get(kind, {}))
+    if put_back := stats.get("harvester/frontier/put_back"):
+        yield "pages put back", f"{put_back:,} whose records were not all stored when the run ended"
     if progress.images_failed:
         yield "images failed", _why(progress.images_failed, below(stats, "harvester/images/failed"))
     errors = {
@@ -159,6 +169,13 @@ def _missing(progress: Progress, stats: Stats) -> Iterator[_Row]:
             "unclassified",
             f"{counted(stats['harvester/unclassified'], 'failure')} that no rule knew; see the log",
         )
+
+
+def _dead_letters(dead: Mapping[str, int], spider: str) -> Iterator[_Row]:
+    """What the frontier has given up, in this run or before."""
+    if dead:
+        see = f"see `harvester frontier dead {spider}`; `harvester frontier replay {spider} --all` tries again"
+        yield "dead letters", f"{_why(sum(dead.values()), dead)}; {see}"
 
 
 def _consent(stats: Stats) -> Iterator[_Row]:

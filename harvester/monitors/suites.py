@@ -93,7 +93,9 @@ class FinishReasonMonitor(RunMonitor):
                 "Mend the cause (see the end of its log), then start it again with the same arguments: "
                 "it continues where it stopped."
             )
-        self.note = "All that was queued has been worked off."
+        dead = sum(self.summary.dead.values())
+        given_up = f", but for {counted(dead, 'dead letter')} (`harvester frontier dead`)" if dead else ""
+        self.note = f"All that was queued has been worked off{given_up}."
 
 
 @monitors.name("Refusals")

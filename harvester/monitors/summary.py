@@ -55,6 +55,8 @@ class RunSummary:
     errors: list[HostErrors]
     """The most frequent first."""
     unclassified: int
+    dead: dict[str, int]
+    """Outcome -> requests that the frontier has given up."""
     coverage: dict[str, dict[str, float]]
     """Kind -> field -> share (0 to 1) of the stored records that had it."""
     accounts: dict[str, int]
@@ -80,6 +82,7 @@ class RunSummary:
             outcomes=_counts(stats, "harvester/outcomes/"),
             errors=sorted(errors, key=lambda error: -error.times),
             unclassified=int(stats.get("harvester/unclassified", 0)),
+            dead=_counts(stats, "harvester/frontier/dead/"),
             coverage=_coverage(stats, stored),
             accounts=_counts(stats, "harvester/accounts/"),
             account_failures=_below(stats, "harvester/accounts/reasons/failed/"),

@@ -1,6 +1,7 @@
 """The end of a run in words, from made-up stats."""
 
 import io
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -48,6 +49,21 @@ def test_a_good_run_says_so_and_asks_for_nothing() -> None:
     assert summary.command is None
     assert rows(summary)["new records"] == "80,200 follows, 12 list items"
     assert rows(summary)["MongoDB"] == "database harvester, mongodb://db.example:27017: follows, list_items"
+
+
+def test_a_run_that_leaves_dead_letters_is_not_called_complete_and_says_how_to_see_them() -> None:
+    dead = {"harvester/frontier/dead/blocked": 9, "harvester/frontier/dead/not_stored": 3}
+    stats = FINISHED | dead | {"harvester/records/dropped/item": 2, "harvester/records/dropped/item/seen_before": 2}
+    summary = summarise(stats, replace(PLACES, spider="feeds"), COMMAND)
+    assert summary.title.startswith("bluesky-3f9a1c-1 is at its end, but some requests of it were given up; all")
+    assert "complete" not in printed(summary)
+    assert summary.mood == "unfinished"
+    found = rows(summary)
+    assert found["dead letters"] == (
+        "12: 9 blocked, 3 not stored; see `harvester frontier dead feeds`; "
+        "`harvester frontier replay feeds --all` tries again"
+    )
+    assert found["item dropped"] == "2: 2 seen before"
 
 
 def test_all_that_is_missing_is_listed_with_its_reason() -> None:
