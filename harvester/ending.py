@@ -14,7 +14,7 @@ _endings: WeakKeyDictionary[Crawler, asyncio.Task[None]] = WeakKeyDictionary()
 
 
 class Stopped(IgnoreRequest):
-    """A request given up because the run is ending. Nothing follows from it: its work stays queued."""
+    """A request, or an item, given up because the run is ending. Nothing follows from it: its work stays queued."""
 
 
 def end(crawler: Crawler, reason: str, exit_code: int) -> None:
@@ -30,7 +30,9 @@ def is_ending(crawler: Crawler) -> bool:
     """Whether the run is being ended, by a signal or for a reason of its own."""
     engine = crawler.engine
     # `running` stays True while a spider is closed for a reason of its own; only the slot knows of that.
-    return engine is None or not engine.running or (engine._slot is not None and engine._slot.closing is not None)
+    if crawler in _endings or engine is None:
+        return True
+    return not engine.running or (engine._slot is not None and engine._slot.closing is not None)
 
 
 async def pause(crawler: Crawler, seconds: float) -> None:

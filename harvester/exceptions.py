@@ -84,6 +84,10 @@ class BrowserLost(HarvesterError):
     """The browser ended under a page, which is to be rendered by the next one. Raised by harvester.browser."""
 
 
+class NotStoredError(FetchError):
+    """Records of a page were neither stored nor rejected. Made by the scheduler; the outcome is then not_stored."""
+
+
 class AddressError(FetchError):
     """No server can be at an address. Raised by the address middleware; the outcome is then invalid."""
 

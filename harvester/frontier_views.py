@@ -30,7 +30,7 @@ def print_status(reading: Reading) -> None:
         ("leased", status.leased, ""),
         ("dead", status.dead, _parts(status.dead_by_outcome)),
         ("skipped", status.skipped, _parts(status.skipped_by_outcome)),
-        ("done", status.done, _parts(status.done_by_outcome)),
+        ("done", status.done, _done(status)),
         ("queued", status.queued, "in all" if status.balanced else "which is not what is found above: report this"),
         ("seen", status.seen, f"pages; {counted(status.duplicates, 'request')} for them came again"),
         ("redelivered", status.redelivered, f"after their worker was lost; {status.retried:,} retried"),
@@ -56,6 +56,12 @@ def print_status(reading: Reading) -> None:
         if places.keys() - {""}:
             console.print()
             console.print(_places(title, places))
+
+
+def _done(status: Status) -> str:
+    """With what outcomes, and how many records were not stored."""
+    rejected = f"; {counted(status.rejected, 'record')} rejected, see data/rejects" if status.rejected else ""
+    return _parts(status.done_by_outcome) + rejected
 
 
 def _sites(status: Status) -> str:

@@ -12,6 +12,7 @@ from scrapy.logformatter import LogFormatter, LogFormatterResult
 from twisted.python.failure import Failure
 
 from harvester.dashboard.words import counted, without_userinfo
+from harvester.ending import Stopped
 from harvester.exceptions import HarvesterError
 from harvester.items import Batch, Record
 
@@ -60,6 +61,8 @@ class QuietLogFormatter(LogFormatter):
     def item_error(
         self, item: Any, exception: BaseException, response: Response | Failure | None, spider: Spider
     ) -> LogFormatterResult:
+        if isinstance(exception, Stopped):
+            return _line(logging.DEBUG, "Put back %(what)s: %(why)s", what=_item(item), why=_text(exception))
         return _line(logging.ERROR, "Could not keep %(what)s: %(why)s", what=_item(item), why=_error(exception))
 
     def spider_error(

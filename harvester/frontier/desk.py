@@ -16,7 +16,7 @@ from harvester.frontier.keys import entry_id, prefix_of
 CHUNK = 1000
 """Requests, fingerprints or shards that one script handles, so that Redis is not kept from workers for long."""
 LOW_BITS = 0xFFFFFFFF
-PLACES = ("queued", "ready", "parked", "waiting", "leased", "done", "skipped", "dead", "lost", "seen")
+PLACES = ("queued", "ready", "parked", "waiting", "leased", "done", "skipped", "dead", "lost", "seen", "rejected")
 
 T = TypeVar("T")
 
@@ -49,7 +49,7 @@ class Desk:
             dead_by_outcome=_by_outcome(counts, "dead"),
             skipped_by_outcome=_by_outcome(counts, "skipped"),
             seen=seen,
-            **{name: counts.get(name, 0) for name in ("redelivered", "retried", "duplicates", "exchanges")},
+            **{name: counts.get(name, 0) for name in ("rejected", "redelivered", "retried", "duplicates", "exchanges")},
             memory_bytes=memory,
             jobs={job: {name: numbers.get(name, 0) for name in PLACES} for job, numbers in jobs.items()},
             sites=_by_site(*lines),
@@ -69,6 +69,11 @@ class Desk:
                     breaker = _breaker_status(msgspec.msgpack.decode(packed))
                     if breaker.state != "closed":  # meanwhile
                         yield name.decode(), breaker
+
+    async def dead_by_outcome(self) -> dict[str, int]:
+        """How many dead letters there are."""
+        counts = await self._redis.hgetall(self.prefix + "counts")
+        return _by_outcome({name.decode(): int(n) for name, n in counts.items() if name.startswith(b"dead:")}, "dead")
 
     async def dead(self, outcome: str | None = None, most: int = 100) -> list[DeadLetter]:
         """Dead letters, the latest first."""

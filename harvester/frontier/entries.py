@@ -27,6 +27,8 @@ class Done(NamedTuple):
 
     id: str
     outcome: str = "ok"
+    rejected: int = 0
+    """Records of the page that were rejected with a written reason; the others are stored."""
 
 
 class Skip(NamedTuple):
@@ -313,13 +315,15 @@ class Status(NamedTuple):
     dead_by_outcome: dict[str, int]
     skipped_by_outcome: dict[str, int]
     seen: int
+    rejected: int
+    """Records of what is done that were rejected, with a written reason."""
     redelivered: int
     retried: int
     duplicates: int
     exchanges: int
     memory_bytes: int
     jobs: dict[str, dict[str, int]]
-    """Job to its counts: queued, ready, parked, waiting, leased, done, skipped, dead, lost, seen."""
+    """Job to its counts: queued, ready, parked, waiting, leased, done, skipped, dead, lost, seen, rejected."""
     sites: dict[str, dict[str, int]]
     """Site to its counts: ready, parked, leased."""
     breakers: dict[str, BreakerStatus]

@@ -1,6 +1,7 @@
 """A lease in this worker's hands: what happened to its request, and the one fate that follows from it."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from inspect import isawaitable
 from typing import Any
@@ -11,9 +12,10 @@ from twisted.python.failure import Failure
 
 from harvester.browser.wishes import forget_answer
 from harvester.ending import Stopped
-from harvester.exceptions import FetchError, HarvesterError
+from harvester.exceptions import FetchError, HarvesterError, NotStoredError
 from harvester.frontier.entries import Dead, Done, Operation, Release, Skip
 from harvester.outcomes import Outcome, Verdict, policy_of, verdict_of
+from harvester.receipts import Receipt
 from harvester.sites import load_sites
 
 LEASE = "harvester_lease"
@@ -53,6 +55,25 @@ class Lease:
     """Whether the run ends before the work is done."""
     afterwards: Callable[[], None] | None = None
     """Called when the frontier has heard that the work is done, with outcome ok, and has all that followed from it."""
+    records: int = 0
+    """That its callback or errback yielded."""
+    unsettled: int = 0
+    """Of these, such as are neither stored nor rejected."""
+    rejected: int = 0
+    """Of these, such as were rejected with a written reason."""
+
+    @contextmanager
+    def handling(self, item: Any) -> Iterator[None]:
+        """While the pipelines handle an item that its callback or errback yielded."""
+        receipt = Receipt(item)
+        self.records += receipt.total
+        self.unsettled += receipt.total
+        try:
+            with receipt.under_way():
+                yield
+        finally:
+            self.unsettled -= receipt.total - len(receipt.open)
+            self.rejected += receipt.rejected
 
     def fate(self) -> Operation:
         """What the frontier is told when nothing more will happen to the request here."""
@@ -62,27 +83,35 @@ class Lease:
             return Dead(self.id, Outcome.INVALID, self.error)
         if self.verdict is not None:
             if not policy_of(load_sites().named(self.site), self.verdict.outcome).dead:
-                return Done(self.id, self.verdict.outcome)
+                return Done(self.id, self.verdict.outcome, self.rejected)
             end = Skip if self.verdict.outcome is Outcome.POLICY_DENIED else Dead
             return end(self.id, self.verdict.outcome, self.verdict.told())
         if self.exhausted:
-            return Done(self.id)
+            return Done(self.id, rejected=self.rejected)
         return Dead(self.id, Outcome.INVALID, "it ended without an answer and without an error")
 
     def failed_by(self, error: BaseException) -> None:
         """Notes an exception of a callback, an errback or an item pipeline."""
-        if isinstance(error, CloseSpider):
+        if isinstance(error, (CloseSpider, Stopped)):
             self.given_back = True
         else:
             self.error = f"{type(error).__name__}: {str(error)[:MOST_REASON]}{_place_of(error)}"
+
+    def not_stored(self) -> NotStoredError:
+        """What is wrong with its records, in words."""
+        return NotStoredError(f"{self.unsettled:,} of {self.records:,} records were neither stored nor rejected")
 
 
 class WatchedErrback:
     """Stands before the errback of a leased request: sees each failure, also when there is no errback."""
 
-    def __init__(self, lease: Lease, errback: Callable[[Failure], Any] | None) -> None:
+    def __init__(
+        self, lease: Lease, errback: Callable[[Failure], Any] | None, prepare: Callable[[Request], None]
+    ) -> None:
         self.lease = lease
         self.errback = errback
+        self._prepare = prepare
+        """Called with each request that the errback yields."""
 
     def __call__(self, failure: Failure) -> Any:
         error = failure.value
@@ -96,7 +125,7 @@ class WatchedErrback:
         if self.errback is None:
             failure.raiseException()
         try:
-            output = self.errback(failure)
+            output = self._prepared(self.errback(failure))
         except BaseException as raised:
             self._raised(raised, error)
             raise
@@ -104,12 +133,17 @@ class WatchedErrback:
             return self._watch_async(output, error)
         if isinstance(output, Iterable) and not isinstance(output, (dict, str, bytes)):
             return self._watch(output, error)
-        return fresh(output) if isinstance(output, Request) else output
+        return output
+
+    def _prepared(self, output: Any) -> Any:
+        if isinstance(output, Request):
+            self._prepare(output)
+        return output
 
     def _watch(self, outputs: Iterable[Any], error: BaseException) -> Iterator[Any]:
         try:
             for output in outputs:
-                yield fresh(output) if isinstance(output, Request) else output
+                yield self._prepared(output)
         except BaseException as raised:
             self._raised(raised, error)
             raise
@@ -118,10 +152,10 @@ class WatchedErrback:
         try:
             if isawaitable(output):
                 for each in await output or ():
-                    yield fresh(each) if isinstance(each, Request) else each
+                    yield self._prepared(each)
             else:
                 async for each in output:
-                    yield fresh(each) if isinstance(each, Request) else each
+                    yield self._prepared(each)
         except BaseException as raised:
             self._raised(raised, error)
             raise

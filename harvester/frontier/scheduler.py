@@ -9,9 +9,10 @@ import logging
 import os
 import secrets
 import socket
+from contextlib import suppress
 from itertools import count
 from time import monotonic
-from typing import Any, Self
+from typing import Self
 from weakref import WeakKeyDictionary
 
 from scrapy import Request, Spider, signals
@@ -19,23 +20,24 @@ from scrapy.crawler import Crawler
 from scrapy.utils.defer import deferred_from_coro
 from scrapy_redis.scheduler import Scheduler as ScrapyRedisScheduler
 from twisted.internet.defer import Deferred
-from twisted.python.failure import Failure
 
 from harvester.breaker.breakers import Breakers
 from harvester.breaker.notices import Notices
 from harvester.browser.wishes import forget_answer
 from harvester.config import Config, load_config
-from harvester.ending import end
+from harvester.ending import end, is_ending
 from harvester.exceptions import FrontierLost, HarvesterError
 from harvester.frontier.codec import MOST_SHOWN, TooLargeError, UnserialisableRequestError, decode, encode
+from harvester.frontier.confirmations import Confirmations
 from harvester.frontier.connection import RedisPatience, connect
-from harvester.frontier.entries import Again, Dead, Done, Operation, Push, Release, Stranded, Told
+from harvester.frontier.entries import Again, Dead, Done, Operation, Push, Release, Skip, Stranded, Told
 from harvester.frontier.keys import is_filtered
 from harvester.frontier.leases import LEASE, NOT_BEFORE, PARKED, PROBE, WHY, Lease, WatchedErrback, fresh
 from harvester.frontier.record import FrontierRecord
 from harvester.frontier.store import Frontier
 from harvester.frontier.traffic import Traffic
-from harvester.outcomes import Outcome
+from harvester.middlewares.outcome import OutcomeMiddleware
+from harvester.outcomes import Outcome, Verdict, classify_exception
 from harvester.sites import load_sites
 
 logger = logging.getLogger(__name__)
@@ -92,7 +94,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         )
         self._notices = Notices(config, self.spider.name, lambda event: self._traffic.push(Told(event)))
         self._watch_engine()
-        self._crawler.signals.connect(self._on_item_error, signals.item_error)
+        Confirmations(self._crawler, self.lease_of).watch()
         self._traffic.start(self._on_silence)
 
     def close(self, reason: str) -> "Deferred[None]":
@@ -110,6 +112,8 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         try:
             await self._notices.close()
             await self._traffic.close()
+            for outcome, number in (await self._traffic.dead()).items():
+                stats.set_value(f"harvester/frontier/dead/{outcome}", number)
         except HarvesterError as error:
             self._on_silence(error)
         finally:
@@ -178,7 +182,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             if leased.probe:
                 request.meta[PROBE] = leased.probe
             self._leases[delivery] = lease
-            request.errback = WatchedErrback(lease, request.errback)
+            request.errback = WatchedErrback(lease, request.errback, self._prepare_follow_up)
             return request
         return None
 
@@ -213,6 +217,11 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         """To be called with a request that a callback yields. Raises TooLargeError, UnserialisableRequestError."""
         fresh(request)
         self._encoded[request] = self._encode(request)
+
+    def _prepare_follow_up(self, request: Request) -> None:
+        """The same for one that an errback yields."""
+        with suppress(TooLargeError):  # refused, and counted, when it is queued
+            self.prepare(request)
 
     def note_too_large(self, request: Request, error: TooLargeError) -> None:
         """Counts a request that is refused; the log names the first."""
@@ -294,24 +303,31 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         lease = self._leases.pop(request.meta.get(LEASE, ""), None)
         if lease is not None and not lease.moved:
             fate = lease.fate()
+            if lease.unsettled and isinstance(fate, (Done, Skip)):
+                fate = self._not_stored(request, lease, again=isinstance(fate, Done))
+            if lease.unsettled and isinstance(fate, Release):
+                self._crawler.stats.inc_value("harvester/frontier/put_back")
             self._tell_breakers(request, fate)
             self._traffic.finish(fate, lease.id, lease.afterwards)
+
+    def _not_stored(self, request: Request, lease: Lease, *, again: bool) -> Operation:
+        """What the frontier is told of a page with records that nobody confirmed: never that it is done."""
+        if is_ending(self._crawler):
+            return Release(lease.id)
+        error = lease.not_stored()
+        outcomes = self._crawler.get_downloader_middleware(OutcomeMiddleware)
+        follows = outcomes.not_stored(request, error) if outcomes and again else classify_exception(error)
+        if isinstance(follows, Verdict):
+            return Dead(lease.id, follows.outcome, follows.told())
+        try:
+            return self._successor(follows, lease.id)
+        except UnserialisableRequestError as problem:
+            return Dead(lease.id, Outcome.NOT_STORED, f"{error}; it cannot be tried again: {problem}")
 
     def _tell_breakers(self, request: Request, fate: Operation) -> None:
         if isinstance(fate, (Done, Dead)) and fate.outcome in _PAGES:
             probe = request.meta.get(PROBE, 0)
             self._traffic.breakers.add_page(load_sites().of(request.url), fate.outcome, probe)
-
-    def _on_item_error(self, item: Any, response: Any, failure: Failure) -> None:
-        lease = self.lease_of(getattr(response, "request", None))
-        error = failure.value
-        assert error
-        if isinstance(error, HarvesterError):  # nothing can be kept any more
-            end(self._crawler, "storage_error", error.exit_code)
-            if lease:
-                lease.given_back = True
-        elif lease:
-            lease.failed_by(error)
 
     def _call_engine(self) -> None:
         """Has the engine look for work: it asks by itself only every five seconds."""

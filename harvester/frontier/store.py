@@ -233,7 +233,7 @@ def _wire(operations: Sequence[Operation]) -> tuple[bytes, bytes]:
             what = ("push", name, str(number), number & LOW_BITS, first, last, op.token, op.url)
             rows.append((*what, op.priority, op.job, op.site, _delay_ms(op.not_before), op.filtered))
         elif isinstance(op, Done):
-            rows.append(("done", op.id, op.outcome))
+            rows.append(("done", op.id, op.outcome, op.rejected))
         elif isinstance(op, Again):
             payloads.append(op.payload)
             first, last = last + 1, last + len(op.payload)

@@ -35,6 +35,7 @@ from harvester.frontier.entries import (
 from harvester.frontier.keys import entry_id
 from harvester.frontier.record import FrontierRecord
 from harvester.frontier.store import Frontier
+from harvester.outcomes import Outcome
 
 logger = logging.getLogger(__name__)
 
@@ -140,6 +141,10 @@ class Traffic:
                 raise await self._put_back(error) from None
             await self._patiently(lambda: self._frontier.leave(self._worker))
 
+    async def dead(self) -> dict[str, int]:
+        """The dead letters that are left, by outcome."""
+        return {} if self._failed else await self._patiently(self._frontier.dead_by_outcome)
+
     # The scheduler's side ---------------------------------------------------------------------------------
 
     def push(self, operation: Operation) -> None:
@@ -161,7 +166,7 @@ class Traffic:
         """Has the end of a lease told in its turn. `afterwards` is called when that is safe, if it ended well."""
         if leased := self._held.pop(lease, None):
             self._ending[lease] = leased
-        if afterwards and operation == Done(lease):
+        if afterwards and isinstance(operation, Done) and operation.outcome == Outcome.OK:
             self._afterwards[lease] = afterwards
         self.push(operation)
         if len(self._held) == PLENTY:

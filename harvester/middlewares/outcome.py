@@ -13,7 +13,7 @@ from scrapy.statscollectors import StatsCollector
 from harvester.addresses import host_of
 from harvester.browser.wishes import captured_of, rendering_of
 from harvester.ending import Stopped, pause
-from harvester.exceptions import LocalFault
+from harvester.exceptions import LocalFault, NotStoredError
 from harvester.frontier.leases import LEASE, LOCAL_TRIES, NOT_BEFORE, TRIES, WHY
 from harvester.outcomes import (
     OK,
@@ -119,6 +119,12 @@ class OutcomeMiddleware:
         assert request
         verdict = classify_page(response, error)
         self.tell(request, verdict, response)
+        return self._again(request, verdict) or verdict
+
+    def not_stored(self, request: Request, error: NotStoredError) -> Request | Verdict:
+        """The page was read and its records were lost on their way: what follows. Its try was told of before."""
+        verdict = classify_exception(error)
+        count(self._stats, verdict, request.url)
         return self._again(request, verdict) or verdict
 
     # What follows from an outcome ---------------------------------------------------------------------------

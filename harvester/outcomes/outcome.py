@@ -27,6 +27,7 @@ class Outcome(StrEnum):
     NAVIGATION_FAILED = "navigation_failed"
     SESSION_EXPIRED = "session_expired"
     TOO_MANY = "too_many"
+    NOT_STORED = "not_stored"
     INVALID = "invalid"
     LOCAL = "local"
     """A fault of the machine that this program runs on. Such a try is none: it says nothing of the site."""

@@ -63,6 +63,8 @@ POLICIES: Mapping[Outcome, Policy] = {
     Outcome.NAVIGATION_FAILED: Policy(2, backoff_s=1.0, later=True, breaker=True),
     Outcome.SESSION_EXPIRED: Policy(0, later=True, session=True),
     Outcome.TOO_MANY: Policy(0),
+    # The page came; its records did not reach MongoDB and were not rejected either.
+    Outcome.NOT_STORED: Policy(2, backoff_s=2.0, later=True),
     Outcome.INVALID: Policy(0),
     # Uncounted tries, until the machine is well; the number bounds those that fail while it is well for others.
     Outcome.LOCAL: Policy(5, backoff_s=1.0, later=True),

@@ -19,6 +19,7 @@ from harvester.items import Batch, Embed, Follow, Post, Profile, Record, Reject
 from harvester.mongodb import MongoPatience, connect, connect_sync
 from harvester.opt_outs import REFUSING, take_back
 from harvester.pipelines.base import BatchPipeline
+from harvester.receipts import parts_of, settle
 from harvester.scrub import PURGED, leads_to, scrub
 
 logger = logging.getLogger(__name__)
@@ -68,7 +69,12 @@ class ConsentPipeline(BatchPipeline):
 
     async def process_batch(self, batch: Batch) -> Batch:
         kept = [kept for record in batch.records if (kept := self.process_record(record)) is not None]
-        return batch._replace(records=kept, rejects=tuple(filter(self._is_allowed, batch.rejects)))
+        rejects = tuple(filter(self._is_allowed, batch.rejects))
+        if len(kept) < len(batch.records) or len(rejects) < len(batch.rejects):
+            left = batch._replace(records=kept, rejects=rejects)
+            settle(parts_of(batch) - parts_of(left))
+            return left
+        return batch._replace(records=kept)
 
     def process_record(self, record: Record) -> Record | None:
         if self._purged:
@@ -104,7 +110,10 @@ class ConsentPipeline(BatchPipeline):
         dids = self._purged.intersection(_quoted(embed))
         if not dids:
             return post
-        raw = msgspec.json.decode(post.raw)
+        try:
+            raw = msgspec.json.decode(post.raw)
+        except (ValueError, RecursionError):  # it has none, or none that could be read again
+            raw = None
         for did in dids:
             raw, _ = scrub(raw, did)
         self.stats.inc_value("harvester/consent/purged/quote")
@@ -112,7 +121,7 @@ class ConsentPipeline(BatchPipeline):
             post,
             embed=_emptied(embed, dids),
             media_urls=tuple(url for url in post.media_urls if not any(leads_to(url, did) for did in dids)),
-            raw=msgspec.json.encode(raw),
+            raw=b"" if raw is None else msgspec.json.encode(raw),
         )
 
     async def read_purged(self) -> None:

@@ -17,14 +17,14 @@ from urllib.parse import urlsplit
 import msgspec
 from scrapy import Request
 from scrapy.crawler import Crawler
-from scrapy.exceptions import DownloadCancelledError, DropItem, NotConfigured
+from scrapy.exceptions import DownloadCancelledError, NotConfigured
 from scrapy.http.request import NO_CALLBACK
 from scrapy.pipelines.images import ImagesPipeline
 from scrapy.utils.defer import ensure_awaitable
 
 from harvester.addresses import refuse_private
 from harvester.config import load_config
-from harvester.ending import end, is_ending
+from harvester.ending import Stopped, end, is_ending
 from harvester.exceptions import StorageError
 from harvester.items import Batch, Media, Profile, Record
 from harvester.middlewares.outcome import MEDIA
@@ -91,7 +91,7 @@ class RecordImagesPipeline(ImagesPipeline):
         return item
 
     async def _process_batch(self, batch: Batch) -> Batch:
-        """Raises StorageError when pictures cannot be written, DropItem when the crawl is being stopped."""
+        """Raises StorageError when pictures cannot be written, Stopped when the crawl is being stopped."""
         wanted = [(index, media) for index, record in enumerate(batch.records) for media in record.media()]
         if not wanted or not _wants_pictures(self.crawler.spider):
             return batch
@@ -114,7 +114,7 @@ class RecordImagesPipeline(ImagesPipeline):
         if self._failure:
             raise self._failure
         if interrupted:
-            raise DropItem("the crawl is being stopped; their pictures are fetched when it is continued")
+            raise Stopped("the crawl is being stopped; their pictures are fetched when it is continued")
         records = list(batch.records)
         for index in {index for index, _ in wanted}:
             records[index] = _with_pictures(records[index], stored[index], known)

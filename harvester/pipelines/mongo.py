@@ -5,7 +5,6 @@ those that are there already are updated: three times faster than upserts, since
 """
 
 import asyncio
-import logging
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
@@ -18,35 +17,43 @@ from scrapy.crawler import Crawler
 
 from harvester.config import load_config
 from harvester.exceptions import StorageError
-from harvester.items import RECORDS, Batch, Record
+from harvester.items import RECORDS, Batch, Record, Reject
 from harvester.mongodb import MongoPatience, connect
 from harvester.pipelines.base import BatchPipeline
-
-logger = logging.getLogger(__name__)
+from harvester.pipelines.rejects import rejects_of
+from harvester.receipts import part_of, settle
 
 MOST_RECORDS = 2000
 """Written together."""
 DUPLICATE_KEY = 11000
+OF_THE_DOCUMENT = frozenset({2, 9, 14, 15, 22, 28, 40, 52, 53, 54, 55, 56, 57, 10334, 16755, 17280, 17419, 17420})
+"""Codes by which MongoDB refuses one document of many: its values, names, size, nesting or keys."""
 MOST_BYTES = 16 * 1024 * 1024
 """Of one document."""
-MOST_LEVELS = 150
-"""Of one document; MongoDB allows 200, and counts those of the command around it."""
+MOST_LEVELS = 180
+"""Of one document."""
 _UNSTORABLE = (BSONError, OverflowError, UnicodeEncodeError, RecursionError)
 """What encoding a document as BSON may raise."""
 _KEPT = {"media_paths", "media_sources"}
 """Fields of which a newer observation erases nothing: the pictures are still stored."""
 
 Document = dict[str, Any]
+_Row = tuple[Record, Document]
+Refused = dict[int, tuple[Record, str]]
+"""By the record's identity in memory: those that MongoDB cannot hold, and why."""
 
 
 class MongoPipeline(BatchPipeline):
-    """Passes a batch on when MongoDB has confirmed its records and the ledger has made its changes."""
+    """Passes a batch on when MongoDB has confirmed its records and the ledger has made its changes.
+
+    A record that MongoDB cannot hold is rejected.
+    """
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
         self._config = load_config()
         self._patiently = MongoPatience(crawler, self._config)
-        self._waiting: list[tuple[Batch, asyncio.Future[None]]] = []
+        self._waiting: list[tuple[Batch, asyncio.Future[Refused]]] = []
         self._writer: asyncio.Task[None] | None = None
 
     async def open_spider(self) -> None:
@@ -62,11 +69,13 @@ class MongoPipeline(BatchPipeline):
                 await self._database[kind.COLLECTION].create_index([(name, 1) for name in fields])
 
     async def process_batch(self, batch: Batch) -> Batch:
-        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        written: asyncio.Future[Refused] = asyncio.get_running_loop().create_future()
         self._waiting.append((batch, written))
         if self._writer is None or self._writer.done():
             self._writer = asyncio.create_task(self._write_all())
-        await written
+        refused = await written
+        ours = sum(id(record) in refused for record in batch.records) if refused else 0
+        settle(map(part_of, batch.records), rejected=ours)
         return batch
 
     async def _write_all(self) -> None:
@@ -76,65 +85,97 @@ class MongoPipeline(BatchPipeline):
                 taken.append(self._waiting.pop(0))
                 size += len(taken[-1][0].records)
             try:
-                await self._write([batch for batch, _ in taken])
+                refused = await self._write([batch for batch, _ in taken])
             except Exception as error:  # noqa: BLE001  handed to each batch that was in the write
                 for _, written in taken:
-                    written.set_exception(error)
+                    if not written.done():  # else its page was given up meanwhile
+                        written.set_exception(error)
             else:
                 for _, written in taken:
-                    written.set_result(None)
+                    if not written.done():
+                        written.set_result(refused)
 
-    async def _write(self, batches: list[Batch]) -> None:
+    async def _write(self, batches: list[Batch]) -> Refused:
         by_kind: dict[type[Record], list[Record]] = defaultdict(list)
         for batch in batches:
             for record in batch.records:
                 by_kind[type(record)].append(record)
-        await asyncio.gather(*(self._store(kind, records) for kind, records in by_kind.items()))
+        refused: Refused = {}
+        await asyncio.gather(*(self._store(kind, records, refused) for kind, records in by_kind.items()))
+        if refused:
+            rejects_of(self.crawler).keep([_reject(record, reason) for record, reason in refused.values()])
         changes = [change for batch in batches for change in batch.ledger]
         if changes:
             await self.crawler.spider.ledger.confirm(changes)  # type: ignore[union-attr]
+        return refused
 
-    async def _store(self, kind: type[Record], records: list[Record]) -> None:
+    async def _store(self, kind: type[Record], records: list[Record], refused: Refused) -> None:
+        """Stores what MongoDB can hold. `refused` is told of the others."""
+        rows: list[_Row] = []
+        for record in records:
+            try:
+                rows.append((record, record.to_document()))
+            except (*_UNSTORABLE, TypeError, ValueError) as error:
+                refused[id(record)] = record, str(error)
+        known = await self._insert(kind, rows, refused) if rows else 0
+        stored = sum(id(record) not in refused for record, _ in rows)
+        self.stats.inc_value(f"harvester/records/stored/{kind.KIND}", stored)
+        if known:
+            self.stats.inc_value(f"harvester/records/known/{kind.KIND}", known)
+
+    async def _insert(self, kind: type[Record], rows: list[_Row], refused: Refused) -> int:
+        """How many were known before."""
         collection = self._database[kind.COLLECTION]
-        documents = [record.to_document() for record in records]
         known = 0
+
+        def refuse(failures: list[dict[str, Any]], among: list[_Row]) -> None:
+            for failure in failures:
+                record = among[failure["index"]][0]
+                refused[id(record)] = record, str(failure["errmsg"])
 
         async def write() -> None:
             nonlocal known
             try:
-                await collection.insert_many(documents, ordered=False)
+                await collection.insert_many([document for _, document in rows], ordered=False)
             except BulkWriteError as error:
-                failures = error.details["writeErrors"]
-                if not failures or any(failure["code"] != DUPLICATE_KEY for failure in failures):
-                    raise
-                known = len(failures)
-                await collection.bulk_write(
-                    [newer(kind, documents[failure["index"]]) for failure in failures], ordered=False
-                )
+                failures = _of_documents(error, DUPLICATE_KEY)
+                refuse([each for each in failures if each["code"] != DUPLICATE_KEY], rows)
+                again = [rows[each["index"]] for each in failures if each["code"] == DUPLICATE_KEY]
+                known = len(again)
+                if again:
+                    try:
+                        await collection.bulk_write([newer(kind, document) for _, document in again], ordered=False)
+                    except BulkWriteError as error:
+                        refuse(_of_documents(error), again)
 
         try:
             await self._patiently(write)
         except (*_UNSTORABLE, OperationFailure) as error:
-            storable = list(self._storable(kind, documents))
-            if isinstance(error, OperationFailure) and len(storable) == len(documents):
+            reasons = {id(record): reason for record, document in rows if (reason := unstorable(document))}
+            if not reasons and isinstance(error, OperationFailure):
                 raise StorageError(f"MongoDB cannot store {kind.COLLECTION}: {error}") from error
-            documents = storable
-            if documents:
-                await self._patiently(write)
-        self.stats.inc_value(f"harvester/records/stored/{kind.KIND}", len(documents))
-        if known:
-            self.stats.inc_value(f"harvester/records/known/{kind.KIND}", known)
+            if not reasons and len(rows) == 1:
+                reasons = {id(rows[0][0]): str(error)}
+            refused.update({id(record): (record, reasons[id(record)]) for record, _ in rows if id(record) in reasons})
+            left = [row for row in rows if id(row[0]) not in reasons]
+            if reasons:
+                return await self._insert(kind, left, refused) if left else 0
+            return sum([await self._insert(kind, [row], refused) for row in rows])  # the driver does not say which
+        return known
 
-    def _storable(self, kind: type[Record], documents: Iterable[Document]) -> Iterable[Document]:
-        """Those that MongoDB can hold; the others are counted and named in the log."""
-        for document in documents:
-            reason = unstorable(document)
-            if reason is None:
-                yield document
-            else:
-                self.stats.inc_value(f"harvester/records/rejected/{kind.KIND}")
-                self.stats.inc_value(f"harvester/records/rejected/{kind.KIND}/not_storable")
-                logger.warning("%s %s cannot be stored: %s", kind.KIND, document["_id"], reason)
+
+def _of_documents(error: BulkWriteError, *more: int) -> list[dict[str, Any]]:
+    """The failures of a bulk write, if each is about its document; raises it again otherwise."""
+    failures: list[dict[str, Any]] = error.details["writeErrors"]
+    if not failures or error.details["writeConcernErrors"]:
+        raise error
+    if any(failure["code"] not in (*OF_THE_DOCUMENT, *more) for failure in failures):
+        raise error
+    return failures
+
+
+def _reject(record: Record, reason: str) -> Reject:
+    return Reject(record.KIND, f"MongoDB cannot hold it: {reason}", record.key, record.raw, record.provenance.url)
 
 
 def unstorable(document: Document) -> str | None:
@@ -153,7 +194,7 @@ def unstorable(document: Document) -> str | None:
 
 
 def _children(value: Any) -> Iterable[Any]:
-    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
 
 
 def newer(kind: type[Record], document: Document) -> UpdateOne:

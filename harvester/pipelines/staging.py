@@ -1,6 +1,5 @@
 """Item pipeline: the raw answer of each record goes to disk before the record goes to MongoDB."""
 
-import logging
 from collections import defaultdict
 from functools import lru_cache
 from pathlib import Path
@@ -8,91 +7,66 @@ from typing import Self
 
 import msgspec
 from scrapy.crawler import Crawler
-from scrapy.exceptions import CloseSpider, DropItem
+from scrapy.exceptions import CloseSpider
 
 from harvester.config import load_config
-from harvester.ending import end
 from harvester.exceptions import StorageError
-from harvester.items import Batch, Provenance, Record
+from harvester.items import Batch, Provenance, Record, Reject
 from harvester.pipelines.base import BatchPipeline
-from harvester.private import make_closed
-from harvester.staging import SegmentWriter, recover
+from harvester.pipelines.rejects import rejects_of
+from harvester.pipelines.segments import REASON, Segments
+from harvester.receipts import part_of, settle
 
-logger = logging.getLogger(__name__)
 _encode = msgspec.json.encode
-_REMEDY = "Make room and let it be written, or set HARVESTER_DATA_DIR to another folder."
 
 
-class SegmentPipeline(BatchPipeline):
-    """The base of pipelines that write segments below `folder`. What cannot be written ends the run.
+class StagingPipeline(BatchPipeline):
+    """Writes a line for each record: kind, key, did, url, fetched_at, crawl, and `raw` as it came. No redaction.
 
-    The stat `harvester/exit_code` is then that of StorageError, the finish reason `storage_error`.
+    A batch goes on when all its lines are with the operating system; a record without `raw` has no line. One of
+    which no line can be made is rejected.
     """
 
     def __init__(self, crawler: Crawler, folder: Path) -> None:
         super().__init__(crawler)
-        self._folder = folder
-        self._writer = SegmentWriter(folder)
-        self._failed = False
-
-    async def open_spider(self) -> None:
-        try:
-            make_closed(self._folder)
-            recover(self._folder)
-        except OSError as error:
-            failure = StorageError(f"{self._folder} cannot be made: {error.strerror or error}. {_REMEDY}")
-            raise self._stop(failure) from None
-        except StorageError as error:
-            raise self._stop(error) from None
-
-    async def close_spider(self) -> None:
-        try:
-            self._writer.close()
-        except StorageError as error:
-            self._stop(error)
-
-    def _stop(self, error: StorageError) -> CloseSpider:
-        logger.error("%s", error)
-        self.stats.set_value("harvester/exit_code", error.exit_code)
-        return CloseSpider("storage_error")
-
-    def write(self, kind: str, lines: list[bytes]) -> int:
-        """The compressed size in bytes.
-
-        Raises StorageError, has the spider closed, and takes nothing from then on: DropItem.
-        """
-        if self._failed:
-            raise DropItem("earlier ones could not be written; they are fetched again when the crawl is continued")
-        try:
-            return self._writer.write(kind, lines)
-        except StorageError as error:
-            self._failed = True
-            failure = StorageError(f"{error} {_REMEDY}")
-            end(self.crawler, self._stop(failure).reason, error.exit_code)
-            raise failure from None
-
-
-class StagingPipeline(SegmentPipeline):
-    """Writes a line for each record: kind, key, did, url, fetched_at, crawl, and `raw` as it came. No redaction.
-
-    A batch goes on when all its lines are with the operating system; a record without `raw` has no line.
-    """
+        self._segments = Segments(crawler, folder)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         assert crawler.spider
         return cls(crawler, load_config().data_dir / "staging" / crawler.spider.name)
 
+    async def open_spider(self) -> None:
+        try:
+            self._segments.open()
+        except StorageError:
+            raise CloseSpider(REASON) from None
+
+    async def close_spider(self) -> None:
+        self._segments.close()
+
     async def process_batch(self, batch: Batch) -> Batch:
         lines: dict[str, list[bytes]] = defaultdict(list)
+        bad: dict[int, Reject] = {}
         for record in batch.records:
             if record.raw:
-                lines[record.KIND].append(staged_line(record))
+                try:
+                    lines[record.KIND].append(staged_line(record))
+                except (ValueError, TypeError, RecursionError) as error:  # ValueError: of UTF-8, of JSON
+                    reason = f"it cannot be written as JSON: {error}"
+                    bad[id(record)] = Reject(record.KIND, reason, record.key, record.raw, record.provenance.url)
         for kind, of_kind in lines.items():
-            size = self.write(kind, of_kind)
+            size = self._segments.write(kind, of_kind)
             self.stats.inc_value("harvester/staging/bytes", size)
             self.stats.inc_value("harvester/staging/lines", len(of_kind))
-        return batch
+        return batch if not bad else self._without(batch, bad)
+
+    def _without(self, batch: Batch, bad: dict[int, Reject]) -> Batch:
+        kept = [record for record in batch.records if id(record) not in bad]
+        rejects_of(self.crawler).keep(list(bad.values()))
+        left_out = {part_of(record) for record in batch.records} - {part_of(record) for record in kept}
+        settle(left_out, rejected=len(bad))
+        return batch._replace(records=kept)
 
 
 def staged_line(record: Record) -> bytes:

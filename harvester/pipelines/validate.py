@@ -1,44 +1,44 @@
 """Item pipeline: rules across the fields of a record, and the counts that monitors judge by."""
 
-import logging
-import re
 from collections import Counter, defaultdict
-from datetime import UTC, datetime
 from functools import lru_cache
 from typing import NamedTuple, Self
 
-import msgspec
 from scrapy.crawler import Crawler
+from scrapy.exceptions import CloseSpider
 
-from harvester.config import load_config
+from harvester.exceptions import StorageError
 from harvester.items import Batch, Post, Record, Reject, Thread
-from harvester.pipelines.staging import SegmentPipeline
-
-logger = logging.getLogger(__name__)
-_encode = msgspec.json.encode
+from harvester.pipelines.base import BatchPipeline
+from harvester.pipelines.rejects import Rejects, rejects_of
+from harvester.pipelines.segments import REASON
+from harvester.receipts import part_of, settle
 
 MOST_TEXT_BYTES = 30_000
 """Ten times what Bluesky lets a post have."""
 WEB = ("https://", "http://")
 """What a web address starts with."""
 
-_varying = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\S*\d\S*|[^\w\s]""")
 
+class ValidatePipeline(BatchPipeline):
+    """Moves records that break a rule to the rejects; of records with the same key in a batch the last one stays."""
 
-class ValidatePipeline(SegmentPipeline):
-    """Moves records that break a rule to the rejects; of records with the same key in a batch the last one stays.
-
-    Rejects, those of the parser too, are written to disk: kind, key, reason, url, rejected_at, and `raw` as JSON or,
-    when it is none, as text. The log names each kind and reason once.
-    """
-
-    _named: frozenset[str] = frozenset()
-    """Stats of the kinds and reasons that the log has named."""
+    def __init__(self, crawler: Crawler, rejects: Rejects) -> None:
+        super().__init__(crawler)
+        self._rejects = rejects
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        assert crawler.spider
-        return cls(crawler, load_config().data_dir / "rejects" / crawler.spider.name)
+        return cls(crawler, rejects_of(crawler))
+
+    async def open_spider(self) -> None:
+        try:
+            self._rejects.open()
+        except StorageError:
+            raise CloseSpider(REASON) from None
+
+    async def close_spider(self) -> None:
+        self._rejects.close()
 
     async def process_batch(self, batch: Batch) -> Batch:
         parsed = Counter([record.KIND for record in batch.records])
@@ -50,7 +50,7 @@ class ValidatePipeline(SegmentPipeline):
             if reason := problem(record):
                 rejects.append(Reject(record.KIND, reason, record.key, record.raw, record.provenance.url))
                 continue
-            identity = record.KIND, record.key
+            identity = part_of(record)
             if identity in kept:
                 counts[f"records/repeated/{record.KIND}"] += 1
             kept[identity] = record
@@ -63,26 +63,12 @@ class ValidatePipeline(SegmentPipeline):
                 if count := len(values) - values.count(None) - values.count(""):
                     counts[stat] += count
         if rejects:
-            self._keep(rejects, counts)
+            self._rejects.keep(rejects)
+            of_records = {(reject.kind, reject.key) for reject in rejects}
+            settle((of_records - kept.keys()).union(batch.rejects), rejected=len(rejects))
         for stat, count in counts.items():
             self.stats.inc_value(f"harvester/{stat}", count)
         return batch._replace(records=list(kept.values()), rejects=())
-
-    def _keep(self, rejects: list[Reject], counts: Counter[str]) -> None:
-        lines: dict[str, list[bytes]] = defaultdict(list)
-        for reject in rejects:
-            lines[reject.kind].append(rejected_line(reject))
-            stat = f"records/rejected/{reject.kind}"
-            stat_of_reason = f"{stat}/{slug(reject)}"
-            counts[stat] += 1
-            counts[stat_of_reason] += 1
-            if stat_of_reason not in self._named:
-                self._named |= {stat_of_reason}
-                logger.warning(
-                    "Rejected a %s: %s (%s). Its like go to %s", reject.kind, reject.reason, reject.key, self._folder
-                )
-        for kind, of_kind in lines.items():
-            self.write(kind, of_kind)
 
 
 def problem(record: Record) -> str | None:
@@ -147,32 +133,3 @@ def _fields(kind: type[Record]) -> _Fields:
 
 def _size(text: str) -> int:
     return len(text.encode("utf-8", "replace"))
-
-
-def slug(reject: Reject) -> str:
-    """The reason as part of a stat's name: what varies from record to record left out."""
-    words = _varying.sub(" ", reject.reason.removeprefix(f"{reject.kind}: ")).lower().split()
-    return "_".join(words)[:60] or "unknown"
-
-
-def rejected_line(reject: Reject) -> bytes:
-    """One line of JSON, without newline."""
-    try:
-        msgspec.json.decode(reject.raw)
-        raw = msgspec.json.format(reject.raw, indent=-1)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raw = _encode(reject.raw.decode("utf-8", "replace"))
-    told = {
-        "kind": reject.kind,
-        "key": _writable(reject.key),
-        "reason": _writable(reject.reason),
-        "url": reject.url,
-        "rejected_at": datetime.now(UTC),
-        "raw": msgspec.Raw(raw),
-    }
-    return _encode(told)
-
-
-def _writable(text: str) -> str:
-    """Without surrogates, which no UTF-8 can hold."""
-    return text.encode("utf-8", "replace").decode()

@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 from pymongo.asynchronous.collection import AsyncCollection
@@ -16,6 +18,8 @@ from scrapy.crawler import Crawler
 from harvester.exceptions import StorageError
 from harvester.items import RECORDS, Batch, Record
 from harvester.pipelines.mongo import MongoPipeline
+from harvester.pipelines.rejects import rejects_of
+from harvester.staging import read_segment
 from tests.pipelines.records import ALICE, BOB, PAGE, crawler, follow, post, profile, stats
 
 Document = dict[str, Any]
@@ -35,9 +39,10 @@ class Notebook:
 
 
 @pytest.fixture
-def of(mongodb: Database[Document], mongodb_uri: str, monkeypatch: pytest.MonkeyPatch) -> Crawler:
+def of(mongodb: Database[Document], mongodb_uri: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Crawler:
     monkeypatch.setenv("HARVESTER_MONGODB_URI", mongodb_uri)
     monkeypatch.setenv("HARVESTER_DATABASE", mongodb.name)
+    monkeypatch.setenv("HARVESTER_DATA_DIR", str(tmp_path))
     made = crawler()
     made.spider.ledger = Notebook(mongodb)  # type: ignore[union-attr]
     return made
@@ -125,6 +130,13 @@ async def test_a_field_that_vanished_is_unset_and_stored_pictures_stay(
     assert document["media_sources"] == sources | {"avatar": "https://cdn.example/3"}
 
 
+def endless() -> Document:
+    """It contains itself."""
+    found: Document = {}
+    found["a"] = found
+    return found
+
+
 def nested(levels: int) -> Document:
     return {"a": nested(levels - 1)} if levels else {}
 
@@ -136,7 +148,12 @@ def nested(levels: int) -> Document:
         pytest.param({"description": "\ud800"}, id="surrogate"),
         pytest.param({"associated": {"a\0b": 1}}, id="null-in-name"),
         pytest.param({"associated": nested(300)}, id="nesting"),
+        pytest.param({"associated": nested(190)}, id="nesting-that-the-server-refuses"),
+        pytest.param({"associated": endless()}, id="endless-nesting"),
         pytest.param({"description": "x" * (16 * 1024 * 1024)}, id="size"),
+        pytest.param({"associated": {"n": {1: 2}}}, id="name-that-is-no-text"),
+        pytest.param({"associated": {"n": object()}}, id="unheard-of-type"),
+        pytest.param({"created_at": datetime.max.replace(tzinfo=timezone(timedelta(hours=-12)))}, id="date"),
     ],
 )
 @pytest.mark.parametrize("known", [False, True])
@@ -149,8 +166,27 @@ async def test_what_mongodb_cannot_hold_is_rejected_and_counted_and_the_rest_sto
     assert mongodb["profiles"].distinct("_id") == ([ALICE, BOB] if known else [BOB])
     assert mongodb["posts"].count_documents({}) == 1
     counts = stats(pipeline.crawler)
-    assert counts["records/rejected/profile"] == counts["records/rejected/profile/not_storable"] == 1
+    assert counts["records/rejected/profile"] == 1
     assert counts["records/stored/profile"] == 1 + known
+    rejects = rejects_of(pipeline.crawler)
+    rejects.close()
+    (reject,) = [msgspec.json.decode(line) for path in rejects.folder.rglob("*.zst") for line in read_segment(path)]
+    assert (reject["kind"], reject["key"], reject["raw"]) == ("profile", ALICE, {"handle": "a.example"})
+    assert reject["reason"].startswith("MongoDB cannot hold it: ")
+
+
+async def test_what_mongodb_refuses_of_an_update_is_rejected_and_the_rest_stored(
+    pipeline: MongoPipeline, mongodb: Database[Document]
+) -> None:
+    await store(pipeline, profile(ALICE), profile(BOB))
+    again = [seen(profile(did, handle="new.example"), 1) for did in (ALICE, BOB)]
+    again[0] = replace(again[0], media_paths={"": "a.jpg"})
+    await store(pipeline, *again)
+    assert {each["_id"]: each["handle"] for each in mongodb["profiles"].find()} == {
+        ALICE: "a.example",
+        BOB: "new.example",
+    }
+    assert stats(pipeline.crawler)["records/rejected/profile"] == 1
 
 
 async def test_a_batch_goes_on_when_it_is_stored_and_the_ledger_has_learnt_of_it(

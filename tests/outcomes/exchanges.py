@@ -30,7 +30,14 @@ from scrapy.http import Response
 from twisted.internet import error as twisted
 from yarl import URL
 
-from harvester.exceptions import AddressError, DecodingError, LocalFault, NavigationError, RedirectError
+from harvester.exceptions import (
+    AddressError,
+    DecodingError,
+    LocalFault,
+    NavigationError,
+    NotStoredError,
+    RedirectError,
+)
 from harvester.outcomes import Outcome
 from harvester.outcomes.answer import EXPECTS, Answer
 
@@ -766,6 +773,7 @@ FAILURES = [
         for said in words.split()
     ),
     Failure(O.TIMEOUT, "browser-timeout", BrowserTimeoutError("Page.goto: Timeout 30000ms exceeded.")),
+    Failure(O.NOT_STORED, "not-stored", NotStoredError("3 of 10 records were neither stored nor rejected")),
     Failure(O.NAVIGATION_FAILED, "navigation", NavigationError("no element matches #owner")),
     Failure(O.DNS, "dns", CannotResolveHostError("no-such-host.invalid")),
     Failure(O.DNS, "dns", twisted.DNSLookupError("no-such-host.invalid")),

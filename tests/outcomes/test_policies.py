@@ -36,6 +36,7 @@ PASSING = {
     O.NAVIGATION_FAILED,
     O.SESSION_EXPIRED,
     O.LOCAL,
+    O.NOT_STORED,
 }
 """Outcomes that speak of the moment or of us, not of the thing asked for."""
 

@@ -12,8 +12,8 @@ from scrapy.exceptions import CloseSpider
 
 from harvester.config import load_config
 from harvester.items import Batch, Record
+from harvester.pipelines.rejects import rejects_of
 from harvester.pipelines.staging import StagingPipeline
-from harvester.pipelines.validate import ValidatePipeline
 from harvester.staging import SegmentWriter, iter_records, read_segment
 from tests.pipelines.records import ALICE, BOB, PAGE, crawler, follow, post, profile, stats
 
@@ -78,8 +78,8 @@ async def test_the_next_run_completes_what_a_killed_one_left(tmp_path: Path) -> 
 def test_the_folders_are_those_of_the_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HARVESTER_DATA_DIR", str(tmp_path))
     load_config.cache_clear()
-    assert StagingPipeline.from_crawler(crawler())._folder == tmp_path / "staging" / "bluesky"
-    assert ValidatePipeline.from_crawler(crawler())._folder == tmp_path / "rejects" / "bluesky"
+    assert StagingPipeline.from_crawler(crawler())._segments.folder == tmp_path / "staging" / "bluesky"
+    assert rejects_of(crawler()).folder == tmp_path / "rejects" / "bluesky"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a limit of POSIX")

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from harvester.items import Batch, Facet, Like, ListItem, Record, Reject, Thread
-from harvester.pipelines.validate import MOST_TEXT_BYTES, ValidatePipeline, problem, slug
+from harvester.pipelines.rejects import Rejects, slug
+from harvester.pipelines.validate import MOST_TEXT_BYTES, ValidatePipeline, problem
 from harvester.staging import read_segment
 from tests.pipelines.records import ALICE, PAGE, crawler, follow, post, profile, stats
 
@@ -20,7 +21,7 @@ EDGE: dict[str, Any] = {"did": ALICE, "provenance": PAGE}
 async def _validated(folder: Path, batch: Batch) -> tuple[Batch, dict[str, Any], list[dict[str, Any]]]:
     """What goes on, the stats, and the rejects on disk."""
     runs = crawler()
-    pipeline = ValidatePipeline(runs, folder)
+    pipeline = ValidatePipeline(runs, Rejects(runs, folder))
     await pipeline.open_spider()
     passed = await pipeline.process_item(batch)
     await pipeline.close_spider()

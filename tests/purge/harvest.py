@@ -28,8 +28,8 @@ from harvester.items import (
     Thread,
 )
 from harvester.pipelines.image_store import LocalStore
+from harvester.pipelines.rejects import rejected_line
 from harvester.pipelines.staging import staged_line
-from harvester.pipelines.validate import rejected_line
 from harvester.staging import SUFFIX, SegmentWriter, read_segment
 
 ALICE = "did:plc:alice"

@@ -84,11 +84,12 @@ local function ended(id)
 end
 
 function apply.done(op)
-    local _, id, outcome = unpack(op)
+    local _, id, outcome, rejected = unpack(op)
     local entry = ended(id)
     if entry then
         remove(id)
         count(entry[JOB], 'done', 1)
+        count(entry[JOB], 'rejected', rejected)
         count_all('done:' .. outcome, 1)
     end
 end

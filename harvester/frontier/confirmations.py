@@ -1,0 +1,103 @@
+"""Which records of leased pages are safe: opens a receipt for each item and hears what became of it.
+
+Scrapy lets go of a request when its items are through the pipelines, whatever became of them there.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+from scrapy import Request, signals
+from scrapy.crawler import Crawler
+from scrapy.exceptions import CloseSpider, DropItem
+from scrapy.http import Response
+from twisted.python.failure import Failure
+
+from harvester.ending import Stopped, end, is_ending
+from harvester.exceptions import FetchError, HarvesterError, InvalidRecordError, PageFailed, ParseError
+from harvester.frontier.leases import Lease
+from harvester.pipelines.mongo import MongoPipeline
+from harvester.pipelines.rejects import rejects_of
+from harvester.receipts import OTHER, parts_of, receipt_under_way
+
+logger = logging.getLogger(__name__)
+
+_OF_THE_ITEM = (FetchError, InvalidRecordError, PageFailed, ParseError)
+"""Exceptions of this program that do not say that nothing can be kept any more."""
+
+
+class Confirmations:
+    """Watches the items of leased requests, from where Scrapy hands them to the pipelines."""
+
+    def __init__(self, crawler: Crawler, lease_of: Callable[[Request | None], Lease | None]) -> None:
+        self._crawler = crawler
+        self._lease_of = lease_of
+
+    def watch(self) -> None:
+        """To be called when the engine has its scraper."""
+        assert self._crawler.engine
+        scraper = self._crawler.engine.scraper
+        start_itemproc = scraper.start_itemproc_async
+
+        async def start_and_watch(item: Any, *, response: Response | Failure | None) -> None:
+            lease = self._lease_of(getattr(response, "request", None))
+            if lease is None:
+                await start_itemproc(item, response=response)
+                return
+            try:
+                with lease.handling(item):
+                    await start_itemproc(item, response=response)
+            except (Exception, asyncio.CancelledError) as error:  # would end the task that handles the next item, too
+                task = asyncio.current_task()
+                if task and task.cancelling():
+                    raise
+                logger.error("An item went astray in the pipelines: %r", error)  # noqa: TRY400
+                lease.failed_by(error)
+
+        scraper.start_itemproc_async = start_and_watch  # type: ignore[method-assign]
+        connect = self._crawler.signals.connect
+        connect(self._on_scraped, signals.item_scraped)
+        connect(self._on_dropped, signals.item_dropped)
+        connect(self._on_error, signals.item_error)
+
+    def _on_scraped(self, item: Any) -> None:
+        """It has passed all pipelines. Records count as stored only when MongoDB has them, if it is used."""
+        receipt = receipt_under_way()
+        if receipt is None or item is None:
+            return
+        receipt.settle({OTHER})
+        if not self._is_mongodb_used:
+            receipt.settle(parts_of(item))
+
+    def _on_dropped(self, item: Any, response: Response | Failure, exception: DropItem) -> None:
+        """What a pipeline drops is written down with its words, unless that may be because the run ends."""
+        receipt = receipt_under_way()
+        if receipt is None or not receipt.open or is_ending(self._crawler):
+            return
+        why = str(exception) or "an item pipeline dropped it and gave no reason"
+        url = response.request.url  # type: ignore[union-attr]
+        try:
+            dropped = rejects_of(self._crawler).keep_dropped(item, receipt.open, why, url)
+        except (HarvesterError, Stopped):
+            return  # the run ends for it, and the page goes back
+        receipt.settle(set(receipt.open), rejected=dropped)
+
+    def _on_error(self, response: Response | Failure | None, failure: Failure) -> None:
+        lease = self._lease_of(getattr(response, "request", None))
+        error = failure.value
+        assert error
+        if isinstance(error, HarvesterError) and not isinstance(error, _OF_THE_ITEM):  # nothing can be kept any more
+            end(self._crawler, "storage_error", error.exit_code)
+            if lease:
+                lease.given_back = True
+        elif lease:
+            lease.failed_by(error)
+            if isinstance(error, CloseSpider) and self._crawler.engine:  # Scrapy obeys it in callbacks only
+                closing = self._crawler.engine.close_spider_async(reason=error.reason or "cancelled")
+                self._closing = asyncio.ensure_future(closing)
+
+    @cached_property
+    def _is_mongodb_used(self) -> bool:
+        return self._crawler.get_item_pipeline(MongoPipeline) is not None

@@ -1,0 +1,68 @@
+"""Segments that pipelines write. What cannot be written ends the run, and goes back with the page it is from."""
+
+import logging
+from pathlib import Path
+
+from scrapy.crawler import Crawler
+
+from harvester.ending import Stopped, end
+from harvester.exceptions import StorageError
+from harvester.private import make_closed
+from harvester.staging import SegmentWriter, recover
+
+logger = logging.getLogger(__name__)
+
+REASON = "storage_error"
+"""Finish reason of a run that cannot write."""
+_REMEDY = "Make room and let it be written, or set HARVESTER_DATA_DIR to another folder."
+
+
+class Segments:
+    """Segments below `folder`. The stat `harvester/exit_code` becomes that of StorageError when one fails."""
+
+    def __init__(self, crawler: Crawler, folder: Path) -> None:
+        self.crawler = crawler
+        self.folder = folder
+        self._writer = SegmentWriter(folder)
+        self._is_open = self._failed = False
+
+    def open(self) -> None:
+        """Completes what killed runs left. Raises StorageError."""
+        self._is_open = True
+        try:
+            make_closed(self.folder)
+            recover(self.folder)
+        except OSError as error:
+            raise self._told(f"{self.folder} cannot be made: {error.strerror or error}.") from None
+        except StorageError as error:
+            raise self._told(str(error)) from None
+
+    def close(self) -> None:
+        """Gives the segments their names."""
+        try:
+            self._writer.close()
+        except StorageError as error:
+            self._told(str(error))
+
+    def write(self, kind: str, lines: list[bytes]) -> int:
+        """The compressed size in bytes.
+
+        Raises StorageError, has the run ended, and takes nothing from then on: Stopped.
+        """
+        if self._failed:
+            raise Stopped("earlier ones could not be written; they are fetched again when the crawl is continued")
+        try:
+            if not self._is_open:
+                self.open()
+            return self._writer.write(kind, lines)
+        except StorageError as error:
+            self._failed = True
+            failure = self._told(str(error))
+            end(self.crawler, REASON, error.exit_code)
+            raise failure from None
+
+    def _told(self, said: str) -> StorageError:
+        failure = StorageError(said if said.endswith(_REMEDY) else f"{said} {_REMEDY}")
+        logger.error("%s", failure)
+        self.crawler.stats.set_value("harvester/exit_code", failure.exit_code)
+        return failure
