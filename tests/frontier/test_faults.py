@@ -1,8 +1,7 @@
 """A connection that breaks between any two commands, and a key that is gone, leave nothing that nothing mends."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
-from urllib.parse import urlsplit
+from typing import Any, cast
 from uuid import uuid4
 
 import pytest
@@ -98,8 +97,8 @@ async def _a_day(frontier: Frontier, start: StartList) -> list[Callable[[], Awai
 
 @pytest.fixture
 async def fragile(redis_url: str) -> AsyncIterator[Fragile]:
-    async with Fragile(port=urlsplit(redis_url).port or 0) as redis:
-        yield redis
+    async with Fragile.from_url(redis_url) as client:
+        yield cast(Fragile, client)
 
 
 async def _finish(frontier: Frontier, worker: str) -> None:
