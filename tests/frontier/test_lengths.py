@@ -48,7 +48,10 @@ async def test_a_request_that_is_too_large_costs_only_itself(frontier: Frontier,
     assert (await frontier.status()).balanced
 
 
-@pytest.mark.parametrize("whole", [pytest.param("", id="short"), pytest.param("1", id="whole", marks=pytest.mark.soak)])
+@pytest.mark.parametrize(
+    "whole",
+    [pytest.param("", id="short"), pytest.param("1", id="whole", marks=[pytest.mark.soak, pytest.mark.timeout(2400)])],
+)
 async def test_a_page_of_any_number_of_links_takes_the_memory_of_a_few(
     frontier: Frontier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: str
 ) -> None:
