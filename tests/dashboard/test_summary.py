@@ -115,7 +115,7 @@ def test_many_reasons_are_cut_and_the_rest_is_counted() -> None:
 @pytest.mark.parametrize("reason", [*ENDINGS, "something_new"])
 def test_an_unfinished_run_says_why_and_how_to_continue(reason: str) -> None:
     summary = summarise(FINISHED | {"finish_reason": reason}, PLACES, COMMAND)
-    assert (summary.command is None) == (reason in ("finished", "usage_error"))
+    assert (summary.command is None) == (reason in ("finished", "usage_error", "frontier_lost"))
     assert "_" not in summary.title
     assert (summary.mood == "good") == (reason == "finished")
     assert ("To continue, run the same command again:\n  " + COMMAND in printed(summary)) == (
