@@ -31,6 +31,9 @@ SLOW_PAGES = 600
 LONGEST_S = 600
 """For one crawl."""
 DELAY_MS = 5.0
+PAIRS, PAIR_PAGES = 8, 8000
+"""Crawls by which harvester is slowed by the delay: one without and one with it, in turns first. Each takes about 20 s:
+what the machine does beside lasts for less, and a median of so many repeats where one of three short ones did not."""
 SITES, PER_SECOND, POLITE_PAGES = 20, 8, 2000
 """Of the polite crawl: sites, requests a second for each by default, pages."""
 SIDES = ("stock", "tuned", "harvester")
@@ -81,7 +84,7 @@ class Bench:
         self._proxy = Proxy(*stack.enter_context(module("tests.bench.proxy", port)))
         self._sites = {
             pages: stack.enter_context(module("tests.bench.links", str(pages), str(SITES)))[1]
-            for pages in (PAGES, SLOW_PAGES, POLITE_PAGES)
+            for pages in (PAGES, SLOW_PAGES, PAIR_PAGES, POLITE_PAGES)
         }
         self._folder = Path(stack.enter_context(TemporaryDirectory(prefix="harvester-bench-")))
         self._environment = os.environ | {
@@ -125,6 +128,7 @@ class Bench:
 def main(rounds: int = ROUNDS) -> int:
     near: dict[str, list[Crawl]] = {side: [] for side in SIDES}
     far: dict[str, list[Crawl]] = {side: [] for side in SIDES}
+    pairs: list[dict[float, Crawl]] = []
     with ExitStack() as stack:
         bench = Bench(stack, services.mongodb_uri(Config()))
         print(f"round trip to Redis: {bench.round_trip_ms(0):.2f} ms, delayed {bench.round_trip_ms(DELAY_MS):.2f} ms")
@@ -137,8 +141,13 @@ def main(rounds: int = ROUNDS) -> int:
                 for side in SIDES
             )
             print(f"round {number}, pages a second at 0 and {DELAY_MS:.0f} ms: {', '.join(said)}", flush=True)
+        for number in range(PAIRS):
+            delays = (0, DELAY_MS) if number % 2 else (DELAY_MS, 0)
+            pairs.append({delay: bench.crawl("harvester", delay, PAIR_PAGES) for delay in delays})
+            quick, slow = (pairs[-1][delay].pages_per_second for delay in (0, DELAY_MS))
+            print(f"pair {number + 1}, pages a second: harvester {quick:.0f} and {slow:.0f}", flush=True)
         polite = bench.crawl("harvester", 0, POLITE_PAGES, SITES, PER_SECOND)
-    failed = report(near, far)
+    failed = report(near, far, pairs)
     print(
         f"harvester politely, {SITES} sites at {PER_SECOND} requests a second each: "
         f"{polite.pages_per_second:.0f} pages a second, {polite.pages_per_cpu_second:.0f} for each second of CPU, "
@@ -147,7 +156,7 @@ def main(rounds: int = ROUNDS) -> int:
     return failed
 
 
-def report(near: dict[str, list[Crawl]], far: dict[str, list[Crawl]]) -> int:
+def report(near: dict[str, list[Crawl]], far: dict[str, list[Crawl]], pairs: list[dict[float, Crawl]]) -> int:
     """Prints the table; 1 when a target is missed."""
 
     def row(label: str, value: Callable[[str], float], form: str) -> None:
@@ -157,8 +166,10 @@ def report(near: dict[str, list[Crawl]], far: dict[str, list[Crawl]]) -> int:
         return lambda side: statistics.median(getattr(crawl, name) for crawl in of[side])
 
     def slower(side: str) -> float:
-        pairs = zip(near[side], far[side], strict=True)
-        return 1 - statistics.median(b.pages_per_second / a.pages_per_second for a, b in pairs)
+        both = list(zip(near[side], far[side], strict=True))
+        if side == "harvester":
+            both = [(pair[0], pair[DELAY_MS]) for pair in pairs]
+        return 1 - statistics.median(b.pages_per_second / a.pages_per_second for a, b in both)
 
     print(f"\nThe frontier beside stock scrapy-redis ({PAGES} small pages, median of {len(near['stock'])} rounds)")
     print(f"  {'':44}{'stock':>12}{'stock, tuned':>14}{'harvester':>12}")
@@ -175,7 +186,7 @@ def report(near: dict[str, list[Crawl]], far: dict[str, list[Crawl]]) -> int:
     )
     trips = max(crawl.round_trips_per_page for crawl in near["harvester"] + far["harvester"])
     print(f"  pages for each second of CPU, beside stock: {ratio:.2f} (at least {LEAST_CPU_RATIO} is wanted)")
-    print(f"  slower by {slower('harvester'):.1%} (at most {MOST_SLOWER:.0%} is wanted)")
+    print(f"  slower by {slower('harvester'):.1%} (median of {len(pairs)} pairs; at most {MOST_SLOWER:.0%} is wanted)")
     print(f"  at most {trips:.2f} round trips a page (at most {MOST_ROUND_TRIPS} is wanted)")
     return int(ratio < LEAST_CPU_RATIO or slower("harvester") > MOST_SLOWER or trips > MOST_ROUND_TRIPS)
 
