@@ -55,7 +55,7 @@ class Ran:
     async def run(self, folder: Path) -> None:
         async with self.quiet as quiet, self.asked as asked, self.skipped as skipped:
             quiet.replies["/sitemap.xml"] = [Reply(body=sitemap(quiet, *QUIET), kind="text/xml")]
-            robots = f"{ROBOTS}Sitemap: {asked.url}/sitemaps/index.xml\nSitemap: http://10.1.2.3/sitemap.xml\n"
+            robots = f"{ROBOTS}Sitemap: {asked.url}/sitemaps/index.xml\n"
             robots += "Sitemap: http://[::1/sitemap.xml\nSitemap: /sitemaps/second.txt\n"
             robots += f"Sitemap: {asked.url.removeprefix('http:')}/sitemaps/third.txt\n"
             asked.replies["/sitemaps/third.txt"] = [Reply(body=f"{asked.url}/left-out".encode(), kind="text/plain")]
@@ -171,4 +171,4 @@ def test_a_crawl_begins_with_the_sitemaps_that_robots_txt_names_and_stays_at_the
     assert ran.quiet.asked("/left-out") == []
     assert ran.stats["harvester/sitemaps/read"] == 6
     assert ran.stats["harvester/sitemaps/listed"] == len(QUIET) + len(ASKED) + len(SKIPPED) + 2
-    assert ran.stats["harvester/sitemaps/elsewhere"] == 3
+    assert ran.stats["harvester/sitemaps/elsewhere"] == 2
