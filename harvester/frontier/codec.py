@@ -1,7 +1,9 @@
 """Requests as bytes, without pickle: what comes back from Redis is data, never code.
 
-MessagePack of the request's attributes. Callbacks travel as names of the spider's methods. `meta` and `cb_kwargs` may
-hold what MessagePack knows and tuples; anything else is refused, with the place where it stands.
+MessagePack of the request's attributes. Callbacks travel as names of the spider's methods, of those that take an
+answer or a failure. `meta` and `cb_kwargs` may hold what MessagePack knows and tuples; anything else is refused, with
+the place where it stands. Marks that let a request past a check are put on by the process that fetches it, and do not
+travel.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,7 +15,12 @@ import msgspec
 from msgspec import Struct
 from scrapy import Request, Spider
 
+from harvester.browser.wishes import SIGN_IN, STORAGE_STATE
+from harvester.download.handler import HANDLER
 from harvester.exceptions import HarvesterError
+from harvester.frontier.callbacks import is_callback
+from harvester.sessions.logins import LOGIN, LOGIN_SITE
+from harvester.signals import SITE_FILE
 
 _SCALARS = frozenset({str, int, float, bool, bytes, type(None), datetime})
 _TUPLE = 1
@@ -23,6 +30,10 @@ MOST_SHOWN = 200
 MOST_FAULT = 500
 """Characters of what is wrong with a request."""
 _SMALLEST, _LARGEST = -(2**63), 2**64 - 1
+
+
+MARKS = frozenset({HANDLER, LOGIN, LOGIN_SITE, SIGN_IN, SITE_FILE, STORAGE_STATE})
+"""Keys of Request.meta that only the fetching process may set, for its logins, files of sessions and robots.txt."""
 
 
 class UnserialisableRequestError(HarvesterError):
@@ -41,12 +52,12 @@ class _Wire(Struct, omit_defaults=True, gc=False):
     h: list[tuple[bytes, list[bytes]]] = []
     b: bytes = b""
     c: Any = None
-    t: Any = {}
+    t: dict[Any, Any] = {}
     e: str | None = None
     p: int = 0
     d: bool = False
     f: list[str] = []
-    k: Any = {}
+    k: dict[str, Any] = {}
     cb: str | None = None
     eb: str | None = None
 
@@ -102,23 +113,30 @@ def decode(data: bytes, spider: Spider) -> Request:
         wire = _decoder.decode(data)
     except (msgspec.DecodeError, ValueError) as error:
         raise UnserialisableRequestError(f"A request in the frontier cannot be read: {error}.") from None
-    request = Request(
-        wire.u,
-        callback=_method(wire.cb, spider, wire.u),
-        errback=_method(wire.eb, spider, wire.u),
-        method=wire.m or "GET",
-        headers=wire.h,
-        body=wire.b,
-        cookies=wire.c,
-        meta={"verbatim_url": True},  # it was made safe before; to do it again takes half of the time
-        encoding=wire.e or "utf-8",
-        priority=wire.p,
-        dont_filter=wire.d,
-        flags=wire.f,
-        cb_kwargs=wire.k,
-    )
+    callback, errback = _method(wire.cb, spider, wire.u), _method(wire.eb, spider, wire.u)
+    try:
+        request = Request(
+            wire.u,
+            callback=callback,
+            errback=errback,
+            method=wire.m or "GET",
+            headers=wire.h,
+            body=wire.b,
+            cookies=wire.c,
+            meta={"verbatim_url": True},  # it was made safe before; to do it again takes half of the time
+            encoding=wire.e or "utf-8",
+            priority=wire.p,
+            dont_filter=wire.d,
+            flags=wire.f,
+            cb_kwargs=wire.k,
+        )
+    except (ValueError, TypeError, LookupError) as error:
+        raise UnserialisableRequestError(f"A request in the frontier is none: {error}.") from None
     request.meta.clear()
     request.meta.update(wire.t)
+    if not MARKS.isdisjoint(wire.t):
+        for mark in MARKS:
+            request.meta.pop(mark, None)
     return request
 
 
@@ -163,7 +181,11 @@ def _method_name(function: Callable[..., Any] | None, spider: Spider, role: str)
     if isinstance(function, MethodType) and function.__self__ is spider:
         name = function.__func__.__name__
         if getattr(spider, name, None) == function:
-            return name
+            if is_callback(type(spider), name):
+                return name
+            raise _UnknownError(
+                f"its {role}, {name}, does not say that it is one. Call its first argument `response`, or `failure`"
+            )
     raise _UnknownError(
         f"its {role}, {function!r}, is no method of the spider {spider.name}."
         " Give a method, and what it needs to know in cb_kwargs"
@@ -173,12 +195,12 @@ def _method_name(function: Callable[..., Any] | None, spider: Spider, role: str)
 def _method(name: str | None, spider: Spider, url: str) -> Callable[..., Any] | None:
     if name is None:
         return None
-    method = getattr(spider, name, None)
-    if not callable(method):
+    if not is_callback(type(spider), name):
         raise UnserialisableRequestError(
-            f"{url} in the frontier wants the method {name!r}, which {spider.name} has not. Was the spider changed?"
+            f"{url} in the frontier wants the method {name!r}, which {spider.name} has not as a callback."
+            " Was the spider changed?"
         )
-    return method  # type: ignore[no-any-return]
+    return getattr(spider, name)  # type: ignore[no-any-return]
 
 
 def _article(noun: str) -> str:

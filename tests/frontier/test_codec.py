@@ -7,10 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 from scrapy import FormRequest, Request, Spider
-from scrapy.http import JsonRequest
+from scrapy.http import JsonRequest, Response, TextResponse
 from scrapy.utils.request import fingerprint
+from twisted.python.failure import Failure
 
-from harvester.frontier.codec import UnserialisableRequestError, decode, encode
+from harvester.config import Config
+from harvester.frontier.codec import MARKS, UnserialisableRequestError, decode, encode
+from harvester.spiders.base import HarvesterSpider, SpiderArguments
 
 
 class Codec(Spider):
@@ -88,3 +91,64 @@ def test_a_method_that_is_gone_is_named() -> None:
 def test_bytes_that_are_no_request_are_refused(data: bytes) -> None:
     with pytest.raises(UnserialisableRequestError, match="cannot be read"):
         decode(data, SPIDER)
+
+
+class Rich(HarvesterSpider):
+    name = "rich"
+
+    def parse_item(self, response: Response, depth: int = 0) -> None: ...
+
+    def _private(self, page: TextResponse) -> None: ...
+
+    def went_wrong(self, failure: Failure) -> None: ...
+
+    def delete_all(self, name: str) -> None: ...
+
+    @property
+    def secret(self) -> str:
+        raise AssertionError("a name from Redis was evaluated")
+
+
+RICH = Rich(Config(), SpiderArguments())
+
+
+def forged(**fields: Any) -> bytes:
+    """What somebody who can write to Redis makes up."""
+    return msgspec.msgpack.encode({"u": URL, **fields})
+
+
+@pytest.mark.parametrize("name", ["parse_item", "_private", "went_wrong"])
+def test_methods_that_take_an_answer_or_a_failure_are_callbacks(name: str) -> None:
+    method = getattr(RICH, name)
+    assert decode(encode(Request(URL, method, errback=method), RICH), RICH).errback == method
+
+
+NO_CALLBACKS = ["", "__class__", "__init__", "_set_crawler", "close", "closed", "config", "crawler", "delete_all"]
+NO_CALLBACKS += ["from_crawler", "logger", "no such", "parse_arguments", "secret", "start", "update_settings"]
+
+
+@pytest.mark.parametrize("name", NO_CALLBACKS)
+@pytest.mark.parametrize("field", ["cb", "eb"])
+def test_nothing_else_of_a_spider_can_be_named_from_redis(name: str, field: str) -> None:
+    with pytest.raises(UnserialisableRequestError, match=f"wants the method '{name}', which rich has not"):
+        decode(forged(**{field: name}), RICH)
+
+
+def test_a_method_that_is_no_callback_is_refused_to_the_one_who_yields_it() -> None:
+    method: Any = RICH.delete_all
+    with pytest.raises(UnserialisableRequestError, match=r"delete_all, .* Call its first argument `response`"):
+        encode(Request(URL, method), RICH)
+
+
+def test_marks_that_let_a_request_past_a_check_do_not_come_out_of_redis() -> None:
+    marks = dict.fromkeys(MARKS, "/etc/passwd")
+    assert decode(forged(t={**marks, "depth": 3}), RICH).meta == {"depth": 3}
+
+
+FORGED = [{"u": "no address"}, {"t": "text"}, {"t": [1]}, {"k": {1: 2}}, {"h": [1]}, {"m": {}}, {"f": 7}, {"e": 5}]
+
+
+@pytest.mark.parametrize("fields", FORGED, ids=str)
+def test_what_is_forged_is_refused_and_no_other_error(fields: dict[str, Any]) -> None:
+    with pytest.raises(UnserialisableRequestError):
+        decode(forged(**fields), RICH)
