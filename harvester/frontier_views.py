@@ -35,6 +35,10 @@ def print_status(reading: Reading) -> None:
         ("seen", status.seen, f"pages; {counted(status.duplicates, 'request')} for them came again"),
         ("redelivered", status.redelivered, f"after their worker was lost; {status.retried:,} retried"),
     ]
+    if status.lost:
+        rows.insert(
+            7, ("lost", status.lost, "by a Redis that forgot them: begin anew with `harvester frontier forget`")
+        )
     table = _grid()
     for name, count, remark in rows:
         table.add_row(name, f"{count:,}", remark)

@@ -8,6 +8,7 @@ from redis.asyncio import Redis
 from harvester.exceptions import FrontierLost
 from harvester.frontier.entries import Dead, Done, Held, Push, Skip
 from harvester.frontier.store import Frontier
+from harvester.sites import load_sites
 from tests.frontier.pushes import push
 
 ONE, TWO = "worker-1", "worker-2"
@@ -169,3 +170,23 @@ async def test_each_deleted_key_is_noticed_and_what_is_left_is_one_whole(
     status = await frontier.status()
     assert (status.balanced, status.ready, status.leased, status.lost) == (True, 0, 0, 0)
     assert (told.lost, told.damaged) == (0, False)
+
+
+@pytest.mark.parametrize(
+    "part", ["held:worker-1", "scopes", "job:j", "clock", "breakers", "shut", "parked", "seen:j:0"]
+)
+async def test_a_deleted_key_of_another_kind_stops_nobody(frontier: Frontier, redis: Redis, part: str) -> None:
+    await frontier.exchange(ONE, [push(n, job="j", site="s") for n in range(6)], wanted=3)
+    rules = load_sites().named("other").breaking.rules()
+    await frontier.set_breaker("other", rules, "open", "a person")
+    await frontier.exchange(ONE, [push(n, site="other") for n in range(6, 9)])
+    assert await redis.delete(f"{frontier.prefix}{part}")
+    await frontier.exchange(ONE, [Done(f"j:{n}") for n in range(3)], wanted=9)
+    told = await frontier.exchange(TWO, [], wanted=9)
+    assert (await frontier.reap(TWO), told.stale) == (0, 0)
+    await frontier.set_breaker("other", rules, "closed", "a person")
+    await frontier.put_back()
+    await frontier.leave(ONE)
+    status = await frontier.status()
+    assert status.queued == 9
+    assert status.done == 3
