@@ -24,6 +24,7 @@ from scrapy.http import Response
 from harvester.browser.chromium import launch_options
 from harvester.browser.kept import Kept, State, path_of
 from harvester.browser.page_handler import Driver, PageHandler
+from harvester.browser.relay import Relay, through
 from harvester.browser.steps import is_gone
 from harvester.browser.visit import CRASHED, Visit, close
 from harvester.browser.wishes import SIGN_IN, STORAGE_STATE
@@ -85,6 +86,7 @@ class Browser:
         self._driver = Driver(self._handler.config)
         self._handler.browser_provider_cls = lambda _: self._driver
         self._handler.config.launch_options = launch_options(binary)
+        self._relay = None if config.allow_private_hosts else Relay(crawler, config)
         self._handler.config.max_pages_per_context = PAGES_A_CONTEXT * 2  # the pool bounds them
         self._handler.config.target_closed_max_retries = 0
         self._handler.config.restart_disconnected_browser = False
@@ -106,6 +108,8 @@ class Browser:
         """Raises BrowserLost when Chromium does not start."""
         try:
             async with asyncio.timeout(START_S):
+                if self._relay:
+                    self._handler.config.launch_options["args"] += through(await self._relay.start())
                 await self._handler._launch()
                 self._driver.on_close(self._lost.set)
                 await self._handler._maybe_launch_browser()
@@ -160,6 +164,7 @@ class Browser:
         if self.is_lost:
             await self.kill()
             await self._handler.close_without_browser()
+            await self._close_relay()
             return
         processes = await asyncio.to_thread(self.processes)
         unsaved = [each for each in [*self._contexts.values(), *self._retiring] if each.kept]
@@ -176,6 +181,11 @@ class Browser:
         finally:
             _kill(processes)
             self._lost.set()
+            await self._close_relay()
+
+    async def _close_relay(self) -> None:
+        if self._relay:
+            await self._relay.close()
 
     # Pages ------------------------------------------------------------------------------------------------
 
@@ -210,6 +220,8 @@ class Browser:
         except Error as error:
             if visit.broken:
                 raise visit.broken from None  # a cause would be judged, too
+            if self._relay and "net::ERR_SOCKS" in str(error) and (fault := self._relay.fault_of(visit.at)):
+                raise fault from None
             raise await self._what_happened(error) from error
         finally:
             context.at_once -= 1

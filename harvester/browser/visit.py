@@ -7,7 +7,6 @@ from contextlib import suppress
 from fnmatch import translate
 from functools import lru_cache
 from typing import Any
-from urllib.parse import urlsplit
 
 from playwright.async_api import CDPSession, Error, Page, Route
 from playwright.async_api import Request as PageRequest
@@ -63,13 +62,14 @@ class Visit:
         self, request: Request, rendering: Rendering, config: Config, most_bytes: int, stats: StatsCollector
     ) -> None:
         self._url = request.url
+        self.at = request.url
+        """The address that the page is at, or that it could not get to."""
         self._site = load_sites().of(request.url).name
         self._headers = _headers(request)
         self._method = request.method
         self._body = request.body
         self._sent = False
         self._is_login = SIGN_IN in request.meta
-        self._host = _host(request.url)
         self._rendering = rendering
         self._config = config
         self._most_bytes = most_bytes
@@ -121,7 +121,7 @@ class Visit:
         if self._blocker.refuses(request.url, request.resource_type):
             self._stats.inc_value("harvester/browser/blocked")
             return True
-        if _host(request.url) != self._host and refuse_private(request.url, self._config):
+        if refuse_private(request.url, self._config):
             self._stats.inc_value("harvester/browser/private")
             return True
         return False
@@ -181,13 +181,15 @@ class Visit:
 
     def _on_request(self, request: PageRequest) -> None:
         # Redirects pass Playwright's routes by: they are seen here, when they are sent.
-        if request.redirected_from is not None and _host(request.url) != self._host:
+        if request.redirected_from is not None:
             refusal = refuse_private(request.url, self._config)
             if refusal:
                 self._stats.inc_value("harvester/browser/private")
                 self._give_up(IgnoreRequest(f"a redirect leads to {refusal}"))
         if request.resource_type in _DATA:
             self._under_way.add(request)
+        elif request.is_navigation_request() and self._is_of_page(request):
+            self.at = request.url
 
     def _on_answered(self, request: PageRequest) -> None:
         self._under_way.discard(request)
@@ -207,11 +209,15 @@ class Visit:
             self._reading.add(task)
             task.add_done_callback(self._reading.discard)
 
-    def _on_document(self, response: PageResponse) -> None:
+    def _is_of_page(self, message: PageRequest | PageResponse) -> bool:
+        """Whether it is of the page itself, and of no frame in it."""
         try:
-            if self.page is None or response.frame != self.page.main_frame:
-                return
+            return self.page is not None and message.frame == self.page.main_frame
         except Error:
+            return False
+
+    def _on_document(self, response: PageResponse) -> None:
+        if not self._is_of_page(response):
             return
         length = response.headers.get("content-length", "")
         if length.isdecimal() and int(length) > self._most_bytes:
@@ -292,10 +298,6 @@ def _headers(request: Request) -> dict[str, str]:
 def headers_of(headers: Mapping[str, str]) -> Headers:
     """Those that are true of a body as the browser gives it."""
     return Headers({name: value for name, value in headers.items() if name not in HOP})
-
-
-def _host(url: str) -> str:
-    return urlsplit(url).netloc
 
 
 @lru_cache(maxsize=1000)

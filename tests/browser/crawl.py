@@ -22,6 +22,8 @@ from twisted.python.failure import Failure
 
 from harvester.outcomes import verdict_of
 from tests.root import ROOT
+from tests.crawling import know
+from tests.sandbox.process import ROOT
 
 LONGEST_S = 240
 """A crawl that takes longer hangs."""
@@ -42,6 +44,8 @@ class Plan(msgspec.Struct):
     settings: dict[str, Any] = {}
     patches: dict[str, Any] = {}
     """Module and constant (`harvester.browser.pool.PAGES_A_BROWSER`) -> its value."""
+    names: dict[str, str] = {}
+    """Host names of the test's own -> the address they have."""
     one_by_one: bool = False
     """Whether each waits for the answer to the one before."""
     quiet: bool = False
@@ -159,6 +163,7 @@ def main() -> None:
         module, _, constant = name.rpartition(".")
         assert hasattr(importlib.import_module(module), constant), name
         setattr(importlib.import_module(module), constant, value)
+    know(plan.names)
     settings = Settings()
     settings.setmodule("harvester.settings")
     settings.setdict({"ITEM_PIPELINES": {}, "SPIDER_MIDDLEWARES": {}} | plan.settings, "cmdline")

@@ -201,14 +201,17 @@ class JavaScriptSite:
         return _page("<p id=ready>at last</p>")
 
     def _leads_away(self, request: web.BaseRequest, number: str) -> web.Response:
-        return web.Response(status=302, headers={"Location": self.elsewhere})
+        return web.Response(status=302, headers={"Location": request.query_string or self.elsewhere})
 
     def _moved(self, request: web.BaseRequest, number: str) -> web.Response:
         return web.Response(status=302, headers={"Location": f"/list/{number}"})
 
     def _asks_away(self, request: web.BaseRequest, number: str) -> web.Response:
+        to = request.query_string or self.elsewhere
         return _page(
-            f"<script>fetch('{self.elsewhere}', {{mode: 'no-cors'}}).catch(() => 0)"
+            f"<link rel=preconnect href='{to}'><script>new WebSocket('{to}'.replace('http', 'ws'))</script>"
+            f"<iframe src='{to}'></iframe>"
+            f"<script>fetch('{to}', {{mode: 'no-cors'}}).catch(() => 0)"
             ".then(() => document.body.insertAdjacentHTML('beforeend', '<p id=ready>ready</p>'))</script>"
         )
 

@@ -135,18 +135,24 @@ async def test_what_goes_wrong_on_a_page_has_an_outcome_that_names_it(tmp_path: 
     assert "Traceback" not in done.log
 
 
-async def test_data_leads_no_page_into_a_private_network(tmp_path: Path) -> None:
+async def test_nothing_leads_a_page_into_a_private_network(tmp_path: Path, free_port: int) -> None:
+    """Neither an address nor a name: fetched by a script, by a redirect, by a WebSocket, or asked for as a page."""
     async with JavaScriptSite() as site, JavaScriptSite() as private:
-        site.elsewhere = f"{private.url}/data/1"
-        plan = Plan(
-            [wish(f"{site.url}/asks-away", steps=[{"wait_for": "#ready"}]), wish(f"{site.url}/leads-away")],
-            settings={"ROBOTSTXT_OBEY": False},
-        )
-        done = await crawl(plan, tmp_path, allow_private_hosts="false")
-    assert done.of(f"{site.url}/asks-away").outcome == "ok"
-    assert done.of(f"{site.url}/leads-away").outcome == "policy_denied"
-    assert private.asked["/data/1"] <= 1, "a redirect is seen when it is sent; what it brings is given up"
-    assert "item" not in "".join(result.text for result in done.results)
+        port = private.url.rpartition(":")[2]
+        inward = f"http://inward.example:{port}/data/1"
+        pages = [wish(f"{site.url}/asks-away?{to}", steps=[{"wait_for": "#ready"}]) for to in (inward, private.url)]
+        leads = [f"{site.url}/leads-away?{to}" for to in (inward, f"{private.url}/data/1")]
+        pages += [
+            wish(url)
+            for url in (*leads, inward, private.url, "http://nobody.invalid/", f"http://inward.example:{free_port}/")
+        ]
+        plan = Plan(pages, settings={"ROBOTSTXT_OBEY": False}, names={"inward.example": "127.0.0.1"})
+        own = f"{site.url.removeprefix('http://')},inward.example:{free_port}"
+        done = await crawl(plan, tmp_path, allow_private_hosts="false", private_hosts=own)
+    outcomes = [done.of(page.url).outcome for page in pages]
+    assert outcomes == [*["ok"] * 2, *["policy_denied"] * 4, "dns", "network"], done.results
+    assert private.asked == {}, "no connection is made"
+    assert done.stats["harvester/browser/private"] >= 4
 
 
 async def test_what_a_request_carries_stays_with_its_site_when_a_redirect_leaves_it(tmp_path: Path) -> None:

@@ -1,0 +1,144 @@
+"""Makes the browser's connections for it, so that none is made into a private network: a SOCKS5 proxy on loopback.
+
+Chromium looks names up by itself, and follows redirects, opens sockets and fetches ahead without asking anybody.
+What it is given instead of a connection of its own cannot be passed by.
+"""
+
+import asyncio
+import logging
+import socket
+import struct
+from collections.abc import Iterator
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from scrapy.crawler import Crawler
+from scrapy.exceptions import CannotResolveHostError, DownloadConnectionRefusedError, IgnoreRequest
+
+from harvester.addresses import permitted
+from harvester.config import Config
+from harvester.download.dns import CachingResolver
+
+logger = logging.getLogger(__name__)
+
+CONNECT_S = 20.0
+MOST_FAULTS = 1000
+"""Hosts of which it is remembered why they could not be connected to."""
+_HELLO, _REFUSED = b"\x05\x00", b"\x05\x04\x00\x01\x00\x00\x00\x00\x00\x00"
+_CONNECTED = b"\x05\x00\x00\x01\x00\x00\x00\x00\x00\x00"
+_CHUNK_BYTES = 65_536
+
+
+class Relay:
+    """From `start` to `close`."""
+
+    def __init__(self, crawler: Crawler, config: Config) -> None:
+        self._resolver = CachingResolver.of(crawler)
+        self._config = config
+        self._stats = crawler.stats
+        self._faults: dict[tuple[str, int], Exception] = {}
+        self._server: asyncio.Server | None = None
+        self._tunnels: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> str:
+        """Returns its address, as Chromium wants it."""
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        return f"socks5://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    async def close(self) -> None:
+        """Ends what is under way, too."""
+        if self._server is not None:
+            self._server.close()
+        for tunnel in self._tunnels:
+            tunnel.cancel()
+        if self._tunnels:
+            await asyncio.wait(self._tunnels)
+
+    def fault_of(self, url: str) -> Exception | None:
+        """Why a connection was not made, of which the browser says no more than that its proxy failed."""
+        parts = urlsplit(url)
+        return self._faults.get((parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)))
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task
+        self._tunnels.add(task)
+        task.add_done_callback(self._tunnels.discard)
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                host, port = await _asked(reader, writer)
+                there = await self._connect(host, port)
+            if there is None:
+                writer.write(_REFUSED)
+                await writer.drain()
+                return
+            writer.write(_CONNECTED)
+            try:
+                await asyncio.gather(_pump(reader, there[1]), _pump(there[0], writer))
+            finally:
+                there[1].close()
+        except (OSError, EOFError, TimeoutError, ValueError) as error:  # of one connection
+            logger.debug("A connection of the browser broke off: %r", error)
+        finally:
+            writer.close()
+
+    async def _connect(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
+        try:
+            return await self._connect_to_one(host, port)
+        except IgnoreRequest as error:
+            self._stats.inc_value("harvester/browser/private")
+            fault: Exception = error
+        except socket.gaierror as error:
+            fault = CannotResolveHostError(str(error))
+        except OSError as error:
+            fault = DownloadConnectionRefusedError(str(error))
+        self._faults[host, port] = fault
+        while len(self._faults) > MOST_FAULTS:
+            del self._faults[next(iter(self._faults))]
+        return None
+
+    async def _connect_to_one(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Of the host's addresses, the first that answers. Raises OSError, IgnoreRequest."""
+        try:
+            addresses = [str(ip_address(host))]
+        except ValueError:
+            addresses = [each["host"] for each in await self._resolver.resolve(host, port, socket.AF_UNSPEC)]
+        failure: OSError = socket.gaierror(socket.EAI_NONAME, f"{host} has no address")
+        for address in permitted(host, port, addresses, self._config):
+            try:
+                return await asyncio.open_connection(address, port)
+            except OSError as error:
+                failure = error
+        raise failure
+
+
+async def _asked(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[str, int]:
+    """The host and port that a connection is wanted to (RFC 1928). Raises ValueError, EOFError."""
+    _, methods = await reader.readexactly(2)
+    await reader.readexactly(methods)
+    writer.write(_HELLO)
+    version, command, _, kind = await reader.readexactly(4)
+    if (version, command) != (5, 1):
+        raise ValueError("no request for a connection")
+    if kind == 3:
+        host = (await reader.readexactly((await reader.readexactly(1))[0])).decode("ascii")
+    elif kind in (1, 4):
+        host = str(ip_address(await reader.readexactly(4 if kind == 1 else 16)))
+    else:
+        raise ValueError("no kind of address")
+    return host.lower(), struct.unpack("!H", await reader.readexactly(2))[0]
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(_CHUNK_BYTES):
+        writer.write(data)
+        await writer.drain()
+    if writer.can_write_eof():
+        writer.write_eof()
+
+
+def through(relay: str) -> Iterator[str]:
+    """Arguments that have Chromium make all its connections by the relay, those to this machine too."""
+    yield f"--proxy-server={relay}"
+    yield "--proxy-bypass-list=<-loopback>"
+    yield "--force-webrtc-ip-handling-policy=disable_non_proxied_udp"
