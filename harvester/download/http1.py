@@ -9,7 +9,7 @@ from typing import Any
 from aiohttp import ClientResponse, TCPConnector
 from aiohttp.abc import ResolveResult
 from aiohttp.client_proto import ResponseHandler
-from aiohttp.http_exceptions import LineTooLong
+from aiohttp.http_exceptions import BadHttpMessage, HttpProcessingError, LineTooLong
 from aiohttp.tracing import Trace
 from scrapy import Request
 from scrapy.core.downloader.handlers._aiohttp import AiohttpDownloadHandler, _ClientResponse
@@ -24,6 +24,9 @@ from harvester.download.head import MOST_HEAD, end_of_head, normalized, status_o
 
 MOST_HEADERS = 10_000
 """Lines of a head; its size is bounded too."""
+
+MOST_INTERIM = 20
+"""Answers 1xx before the answer; each costs as much as one."""
 
 _to_proxy: ContextVar[bool] = ContextVar("_to_proxy")
 """Whether the request that is being sent goes through a proxy: then it is the proxy that is looked up."""
@@ -86,9 +89,11 @@ class LenientResponseHandler(ResponseHandler):
 
     _head: bytearray | None = None
     """What has come of a head; None while a body comes."""
+    _interim = 0
 
     def set_response_params(self, **params: Any) -> None:
         self._head = bytearray()
+        self._interim = 0
         super().set_response_params(**params)
 
     def data_received(self, data: bytes) -> None:
@@ -98,21 +103,25 @@ class LenientResponseHandler(ResponseHandler):
             end = end_of_head(self._head, searched)
             if end is None:
                 if len(self._head) > MOST_HEAD:
-                    self._refuse(bytes(self._head))
+                    self._refuse(LineTooLong(bytes(self._head[:100]), MOST_HEAD))
                 return
             head, data = bytes(self._head[:end]), bytes(self._head[end:])
             self._head = None
             if end:
                 head = normalized(head)
                 if 100 <= status_of(head) < 200 and status_of(head) != 101:  # the head of the answer follows
+                    self._interim += 1
+                    if self._interim > MOST_INTERIM:
+                        self._refuse(BadHttpMessage(f"more than {MOST_INTERIM} interim answers"))
+                        return
                     super().data_received(head)
                     self._head = bytearray()
                     continue
             data = head + data  # without an end aiohttp says what is wrong with it
         super().data_received(data)
 
-    def _refuse(self, head: bytes) -> None:
-        """Of a head that has no end."""
+    def _refuse(self, error: HttpProcessingError) -> None:
+        """Of a head that has no end, or heads that have none."""
         if self.transport is not None:
             self.transport.close()
-        self.set_exception(LineTooLong(head[:100], MOST_HEAD))
+        self.set_exception(error)

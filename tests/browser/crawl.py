@@ -21,9 +21,8 @@ from scrapy.settings import Settings
 from twisted.python.failure import Failure
 
 from harvester.outcomes import verdict_of
-from tests.root import ROOT
 from tests.crawling import know
-from tests.sandbox.process import ROOT
+from tests.root import ROOT
 
 LONGEST_S = 240
 """A crawl that takes longer hangs."""

@@ -16,7 +16,7 @@ from harvester.frontier.store import Frontier
 from tests.hostile.behaviours import BEHAVIOURS
 from tests.hostile.site import HostileSite
 from tests.hostile.spiders import Trap
-from tests.sandbox.process import ROOT
+from tests.root import ROOT
 
 LONGEST_S = 240
 NAMES = {each.name for each in BEHAVIOURS}
