@@ -27,6 +27,9 @@ def worker_command(
     """Run a spider in several processes, start again those that die, and drain them on SIGTERM or Ctrl-C."""
     import asyncio
 
+    from harvester.interrupts import end_on_signals
+
+    end_on_signals()
     from harvester.spiders.known import load_spider  # imports inside commands keep shell completion quick
     from harvester.worker.show import display
     from harvester.worker.supervisor import Plan, Supervisor

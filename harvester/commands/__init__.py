@@ -3,8 +3,12 @@
 import asyncio
 import sys
 
+from harvester import interrupts
 from harvester.egg import check_imported
 from harvester.exceptions import UsageError
+
+if sys.argv[1:2] == ["crawl"]:  # other commands, like `scrapy shell`, have their own way with Ctrl-C
+    interrupts.end_on_signals()
 
 try:
     check_imported()

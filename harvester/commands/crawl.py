@@ -9,7 +9,7 @@ from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.exceptions import UsageError
 from scrapy.utils.misc import load_object
 
-from harvester import mongodb
+from harvester import interrupts, mongodb
 from harvester.config import load_config, names
 from harvester.exceptions import HarvesterError
 from harvester.frontier import connection
@@ -82,9 +82,12 @@ class Command(ScrapyCrawl):
         assert isinstance(process, AsyncCrawlerProcess)
         crawler = process.create_crawler(name)
         task = process.crawl(crawler, **opts.spargs)
+        interrupts.stop_when_open(process, crawler, task)
         process.start()
+        if not task.done() and not crawler.stats.get_value("start_time"):
+            interrupts.leave()  # a second signal while it opened
         stats = crawler.stats.get_stats()
         error = task.exception() if task.done() and not task.cancelled() else None
         if error and "harvester/exit_code" not in stats:
             raise error
-        return exit_code(stats, int(process.bootstrap_failed))
+        return exit_code(stats, int(process.bootstrap_failed) if task.done() else interrupts.INTERRUPTED)

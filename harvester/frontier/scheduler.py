@@ -107,7 +107,10 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
                 "Everything asked for was fetched before. To fetch it anew: harvester frontier forget %s --all",
                 self.spider.name,
             )
-        if self._traffic.shared and hasattr(self.spider, "resumed"):
+        idle = not stats.get_value("harvester/frontier/leased")
+        if idle:
+            logger.info("This worker found no work: nothing was asked for, or others have dealt with it")
+        if (self._traffic.shared or idle) and hasattr(self.spider, "resumed"):
             self.spider.resumed = True  # so its counts are those of a part
         try:
             await self._notices.close()

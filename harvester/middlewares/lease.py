@@ -1,5 +1,6 @@
 """Spider middleware: notes what became of a leased request, and checks the requests that a callback yields."""
 
+import logging
 from collections.abc import AsyncIterator, Iterable
 from functools import cached_property
 from typing import Any, Self
@@ -10,13 +11,20 @@ from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 from scrapy.utils.misc import load_object
 
+from harvester.ending import end
 from harvester.exceptions import PageFailed, ParseError
-from harvester.frontier.codec import TooLargeError
+from harvester.frontier.codec import TooLargeError, UnserialisableRequestError
 from harvester.frontier.leases import Lease
 from harvester.frontier.scheduler import Scheduler
 from harvester.items import LINK, Batch, Reject
 from harvester.middlewares.outcome import OutcomeMiddleware
 from harvester.outcomes import Outcome, Verdict
+from harvester.outcomes.evidence import without_secrets
+
+logger = logging.getLogger(__name__)
+
+MOST_SHOWN = 200
+"""Characters of an address."""
 
 MOST_WRITTEN = 100
 """Requests of a page that are too large and are written to the rejects. Further ones are only counted."""
@@ -43,6 +51,13 @@ class LeaseMiddleware:
     async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
         async for output in start:
             if isinstance(output, Request):
+                try:
+                    self._scheduler.prepare(output)
+                except UnserialisableRequestError as error:
+                    url = without_secrets(output.url)[:MOST_SHOWN]
+                    logger.error("The start request %s cannot be kept, so the run ends: %s", url, error)  # noqa: TRY400
+                    end(self._crawler, "program_error", error.exit_code)
+                    return
                 await self._scheduler.room()
             yield output
 

@@ -4,15 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from harvester.interrupts import INTERRUPTED
 from harvester.outcomes import POLICIES, Outcome
 
 INTERRUPTED_REASONS = frozenset(
     {"shutdown", "closespider_timeout", "closespider_itemcount", "closespider_pagecount", "usage_error"}
 )
 """Finish reasons of runs that are not judged: the person at the terminal ended them, or they were never begun."""
-
-INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells use it, and after a limit that was set for the run."""
 
 HARMLESS_OUTCOMES = frozenset(str(outcome) for outcome, policy in POLICIES.items() if not policy.error)
 """Outcomes that say something about what was looked for, and nothing bad about the way there."""

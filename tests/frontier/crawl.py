@@ -39,11 +39,11 @@ class Fates(Spider):
 
     async def start(self) -> AsyncIterator[Any]:
         for path in self.paths.split():
-            yield self.ask(path)
+            yield self.ask(path, callback=lambda _: None) if path == "/lambda" else self.ask(path)
 
     def ask(self, path: str, **attributes: Any) -> Request:
         name = path.split("/")[1].partition("?")[0].replace("-", "_")
-        callback = getattr(self, f"on_{name}", self.parse)
+        callback = attributes.pop("callback", getattr(self, f"on_{name}", self.parse))
         errback = getattr(self, f"{name}_failed", None)
         return Request(self.site + path, callback, errback=errback, **attributes)
 

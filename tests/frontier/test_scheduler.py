@@ -167,3 +167,14 @@ async def test_requests_wait_in_the_frontier_while_their_site_wants_to_be_left_a
     assert sorted(crawled.items) == sorted(paths)
     after = await frontier.status()
     assert (after.balanced, after.done, after.retried) == (True, len(paths), 1)
+
+
+async def test_a_start_request_that_cannot_be_kept_ends_the_run_at_once_and_is_named(
+    tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARVESTER_REDIS_URL", redis_url)
+    monkeypatch.setenv("HARVESTER_IDLE_SECONDS", "-1")
+    crawled = await crawl(tmp_path, f"test-{uuid4().hex[:12]}", "http://site.example", "/lambda", "/never")
+    assert (crawled.reason, crawled.stats["harvester/exit_code"]) == ("program_error", 1)
+    assert "The start request http://site.example/lambda cannot be kept, so the run ends: " in crawled.log
+    assert "Traceback" not in crawled.log

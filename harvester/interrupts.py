@@ -1,0 +1,59 @@
+"""Ctrl-C and SIGTERM before a crawl runs: one sentence and exit code 130, and no traceback.
+
+Scrapy hears of signals only once its loop runs, and stops only what is open by then.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from scrapy.crawler import AsyncCrawlerProcess, Crawler
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells use it, and after a limit that was set for the run."""
+LOOK_S = 0.05
+SAID = "Stopped before the crawl began: nothing was asked for."
+
+
+def end_on_signals() -> None:
+    """From now on a signal ends the process, until somebody else handles them. What is ignored stays so."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with contextlib.suppress(ValueError):  # not in the main thread
+            if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
+                signal.signal(number, _end)
+
+
+def stop_when_open(process: "AsyncCrawlerProcess", crawler: "Crawler", opening: "asyncio.Task[Any]") -> None:
+    """Has a crawl that is told to stop while it opens do so once it is open: it then ends all that it has begun.
+
+    A second signal stops the loop without that.
+    """
+    stop, asked = process.stop, []
+
+    async def stop_later() -> None:
+        asked.append(True)
+        while len(asked) == 1 and not opening.done() and not (crawler._engine and crawler._engine.running):  # noqa: ASYNC110
+            await asyncio.sleep(LOOK_S)
+        await stop()
+
+    process.stop = stop_later  # type: ignore[method-assign]
+
+
+def leave() -> NoReturn:
+    """Ends the process now. Private servers notice it, as they notice a kill."""
+    with contextlib.suppress(OSError, ValueError, RuntimeError):  # closed, or being written to just now
+        sys.stdout.flush()
+        sys.stderr.flush()
+    with contextlib.suppress(OSError):
+        os.write(2, f"{SAID}\n".encode())
+    os._exit(INTERRUPTED)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    """Raises nothing: what is raised in the midst of anything is not noticed in some places."""
+    leave()
