@@ -53,6 +53,8 @@ class LeaseMiddleware:
             if isinstance(output, Request):
                 try:
                     self._scheduler.prepare(output)
+                except TooLargeError:
+                    pass  # the scheduler refuses it, and the others go on
                 except UnserialisableRequestError as error:
                     url = without_secrets(output.url)[:MOST_SHOWN]
                     logger.error("The start request %s cannot be kept, so the run ends: %s", url, error)  # noqa: TRY400

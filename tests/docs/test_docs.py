@@ -9,9 +9,9 @@ import pytest
 
 from harvester import exceptions
 from harvester.config import Config
+from harvester.interrupts import INTERRUPTED
 from harvester.items import RECORDS
 from harvester.monitors.suites import EXIT_CODE, RunMonitors
-from harvester.monitors.summary import INTERRUPTED
 from tests.docs.tables import arguments, settings
 
 ROOT = Path(__file__).parents[2]
