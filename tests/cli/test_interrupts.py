@@ -92,39 +92,3 @@ def test_a_spider_that_opens_is_closed_as_it_should_be(
     assert crawl.returncode == 130, log
     assert "Closing spider (shutdown)" in log
     assert "Traceback" not in log
-
-
-def test_a_second_signal_ends_a_spider_that_does_not_open(tmp_path: Path, config: Config, redis_url: str) -> None:
-    assert config.mongodb_uri
-    variables = {
-        "SCRAPY_SETTINGS_MODULE": "tests.cli.starting",
-        "HARVESTER_MONGODB_URI": config.mongodb_uri.get_secret_value(),
-        "HARVESTER_REDIS_URL": redis_url,
-        "HARVESTER_DATABASE": config.database,
-    }
-    with started(tmp_path, "scrapy", "crawl", "manners", **variables) as crawl:
-        until((tmp_path / "opening").exists)
-        crawl.send_signal(signal.SIGTERM)
-        assert crawl.stderr
-        lines = [crawl.stderr.readline()]
-        while "Received SIGTERM, shutting down gracefully" not in lines[-1]:
-            lines.append(crawl.stderr.readline())
-            assert lines[-1]
-        crawl.send_signal(signal.SIGTERM)
-        _, log = crawl.communicate(timeout=SECONDS)
-    assert crawl.returncode == 130, log
-    assert SAID in log
-    assert "Traceback" not in log
-
-
-def test_workers_that_are_told_to_end_while_their_servers_are_asked_do(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        silent.settimeout(SECONDS)
-        uri = f"mongodb://127.0.0.1:{silent.getsockname()[1]}/?serverSelectionTimeoutMS=1000"
-        variables = {"HARVESTER_MONGODB_URI": uri, "SCRAPY_SETTINGS_MODULE": "tests.worker.settings"}
-        words = ("tests.worker.command", "worker", "manners")
-        with started(tmp_path, *words, **variables) as workers, silent.accept()[0]:
-            workers.send_signal(signal.SIGTERM)
-            _, log = workers.communicate(timeout=SECONDS)
-    assert workers.returncode == 130, log
-    assert "Traceback" not in log
