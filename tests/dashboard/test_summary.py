@@ -119,7 +119,7 @@ def test_an_unfinished_run_says_why_and_how_to_continue(reason: str) -> None:
     assert "_" not in summary.title
     assert (summary.mood == "good") == (reason == "finished")
     assert ("To continue, run the same command again:\n  " + COMMAND in printed(summary)) == (
-        reason not in ("finished", "usage_error")
+        reason not in ("finished", "usage_error", "frontier_lost")
     )
 
 
