@@ -16,6 +16,7 @@ from harvester.deploy_cli import deploy_command
 from harvester.exceptions import HarvesterError, UsageError
 from harvester.feed_cli import feed_command
 from harvester.frontier_cli import frontier
+from harvester.masking import mask
 from harvester.purge_cli import purge_command
 from harvester.worker_cli import worker_command
 
@@ -106,7 +107,7 @@ def main() -> None:
     try:
         app()
     except HarvesterError as error:
-        print(error, file=sys.stderr)
+        print(mask(str(error)), file=sys.stderr)
         sys.exit(error.exit_code)
     finally:
         _let_go_of_a_closed_terminal()

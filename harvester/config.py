@@ -9,16 +9,20 @@ from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from dotenv.parser import parse_stream
 from pydantic import AliasChoices, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from harvester.exceptions import UsageError
+from harvester.masking import mask, mask_log
 
 logger = logging.getLogger(__name__)
 
 PREFIX = "HARVESTER_"
+_is_address = re.compile(r"[\w+]+://(?:[^:/@]*:([^/@]*)@)?.*").fullmatch
+"""Its group is the password."""
 NEAR = 0.85
 """How much alike a variable and the setting must be that may have been meant, from 0 to 1."""
 
@@ -188,10 +192,23 @@ class Config(BaseSettings):
 def load_config() -> Config:
     """The configuration of this process. Raises UsageError that names each bad variable; warns of those not read."""
     config = read_config()
+    _hide_secrets(config)
     if TOLD not in os.environ:
         for said in misspelt(config):
             logger.warning("%s", said)
     return config
+
+
+def _hide_secrets(config: Config) -> None:
+    """No log line, reason or report of this process shows one, whoever says it."""
+    mask_log()
+    for field in Config.model_fields:
+        if not isinstance(held := getattr(config, field), SecretStr) or not (secret := held.get_secret_value()):
+            continue
+        found = _is_address(secret)
+        mask.add(*([unquote(found[1])] if found and found[1] else []), *([] if found else [secret]))
+        if field.startswith("alert_"):
+            mask.add_passing(*re.split(r"[/?&=]", secret))
 
 
 def read_config() -> Config:

@@ -15,6 +15,7 @@ from harvester.dashboard.words import counted, without_userinfo
 from harvester.ending import Stopped
 from harvester.exceptions import HarvesterError
 from harvester.items import Batch, Record
+from harvester.masking import mask
 
 _ROUTINE = ("scrapy.addons", "scrapy.crawler", "scrapy.middleware")
 """Loggers that list settings and components at every start; only their warnings are of use."""
@@ -81,7 +82,7 @@ def _line(level: int, message: str, **args: str) -> LogFormatterResult:
 
 
 def _address(request: Request) -> str:
-    url = without_userinfo(request.url[: 2 * _LONGEST_MESSAGE])
+    url = without_userinfo(mask(request.url, 2 * _LONGEST_MESSAGE))
     return url if len(url) <= _LONGEST_MESSAGE else url[:_LONGEST_MESSAGE] + "..."
 
 
@@ -91,7 +92,7 @@ def _item(item: Any) -> str:
     if not records:
         return f"an item of type {type(item).__name__}"
     kinds = sorted({record.KIND for record in records})
-    source = without_userinfo(records[0].provenance.url[:_LONGEST_MESSAGE])
+    source = without_userinfo(mask(records[0].provenance.url, _LONGEST_MESSAGE))
     return f"{counted(len(records), 'record')} ({', '.join(kinds)}) from {source}"
 
 
@@ -113,7 +114,7 @@ def _place(traceback: TracebackType | None) -> str:
 
 def _text(exception: BaseException | None) -> str:
     """On one line, without passwords, not too long."""
-    text = " ".join(without_userinfo(str(exception)[: 4 * _LONGEST_MESSAGE]).split())
+    text = " ".join(without_userinfo(mask(str(exception), 4 * _LONGEST_MESSAGE)).split())
     return text if len(text) <= _LONGEST_MESSAGE else text[:_LONGEST_MESSAGE] + " ..."
 
 

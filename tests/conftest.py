@@ -15,6 +15,7 @@ from redis import Redis
 
 from harvester import services
 from harvester.config import Config, load_config
+from harvester.masking import mask
 from harvester.services.servers import SERVERS
 from harvester.services.state import State, running_in
 from harvester.sites import load_sites
@@ -35,6 +36,7 @@ def _own_configuration(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     load_config.cache_clear()
     load_sites.cache_clear()
+    mask.forget()
 
 
 @pytest.fixture(scope="session")

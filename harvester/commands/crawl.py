@@ -14,6 +14,7 @@ from harvester.config import load_config, names
 from harvester.exceptions import HarvesterError
 from harvester.frontier import connection
 from harvester.frontier.scheduler import Scheduler
+from harvester.masking import mask
 from harvester.monitors.history import write_down_unopened
 from harvester.monitors.summary import exit_code
 from harvester.spiders.arguments import print_arguments
@@ -53,7 +54,7 @@ class Command(ScrapyCrawl):
                 connection.check(load_config())
             self.exitcode = self._crawl(args[0], opts)
         except HarvesterError as error:
-            print(error, file=sys.stderr)
+            print(mask(str(error)), file=sys.stderr)
             self.exitcode = error.exit_code
             write_down_unopened(self.settings, spider.name, opts.spargs, error)
         except Exception as error:

@@ -19,6 +19,7 @@ from harvester.browser.wishes import SIGN_IN, STORAGE_STATE
 from harvester.download.handler import HANDLER
 from harvester.exceptions import HarvesterError
 from harvester.frontier.callbacks import is_callback
+from harvester.masking import mask
 from harvester.sessions.logins import LOGIN, LOGIN_SITE
 from harvester.signals import SITE_FILE
 
@@ -96,7 +97,7 @@ def encode(request: Request, spider: Spider, *, most_url: int = 2**31, most_byte
             )
         )
     except _UnknownError as error:
-        shown = request.url[:MOST_SHOWN]
+        shown = mask(request.url, MOST_SHOWN)
         raise UnserialisableRequestError(
             f"<{request.method} {shown}> cannot be kept in the frontier: {str(error)[:MOST_FAULT]}"
         ) from None

@@ -14,6 +14,7 @@ from harvester.browser.wishes import forget_answer
 from harvester.ending import Stopped
 from harvester.exceptions import FetchError, HarvesterError, NotStoredError
 from harvester.frontier.entries import Dead, Done, Operation, Release, Skip
+from harvester.masking import mask
 from harvester.outcomes import Outcome, Verdict, policy_of, verdict_of
 from harvester.receipts import Receipt
 from harvester.sites import load_sites
@@ -95,7 +96,7 @@ class Lease:
         if isinstance(error, (CloseSpider, Stopped)):
             self.given_back = True
         else:
-            self.error = f"{type(error).__name__}: {str(error)[:MOST_REASON]}{_place_of(error)}"
+            self.error = f"{type(error).__name__}: {mask(str(error), MOST_REASON)}{_place_of(error)}"
 
     def not_stored(self) -> NotStoredError:
         """What is wrong with its records, in words."""

@@ -36,6 +36,7 @@ from harvester.frontier.leases import LEASE, NOT_BEFORE, PARKED, PROBE, WHY, Lea
 from harvester.frontier.record import FrontierRecord
 from harvester.frontier.store import Frontier
 from harvester.frontier.traffic import Traffic
+from harvester.masking import mask
 from harvester.middlewares.outcome import OutcomeMiddleware
 from harvester.outcomes import Outcome, Verdict, classify_exception
 from harvester.sites import load_sites
@@ -255,7 +256,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         request.dont_filter = not filtered
         came_from = meta.get("redirect_urls") or [""]
         outcome, reason, attempt = meta.pop(
-            WHY, ("redirected", came_from[-1] and f"by {came_from[-1][:MOST_SHOWN]}", False)
+            WHY, ("redirected", came_from[-1] and f"by {mask(came_from[-1], MOST_SHOWN)}", False)
         )
         try:
             payload = self._encode(request)

@@ -37,6 +37,7 @@ from harvester.frontier.entries import (
 )
 from harvester.frontier.keys import entry_id, parts_of
 from harvester.frontier.seen import token_fingerprint
+from harvester.masking import mask
 
 __all__ = ["Exchange", "Frontier"]
 
@@ -182,7 +183,7 @@ class Frontier(Desk):
                     number = token_fingerprint(number, token)
                 place = (at, at + len(each.payload) - 1)
                 at += len(each.payload)
-                rows.append((each.id, str(number), number & LOW_BITS, *place, *each[2:]))
+                rows.append((each.id, str(number), number & LOW_BITS, *place, each.token, mask(each.url), *each[4:]))
             payloads = b"".join(each.payload for each in requests[first : first + CHUNK])
             missing, epoch = await self._run("put_back", _new_epoch(), msgspec.msgpack.encode(rows), payloads)
             total += missing
@@ -230,7 +231,7 @@ def _wire(operations: Sequence[Operation]) -> tuple[bytes, bytes]:
                 number = token_fingerprint(number, op.token)
             payloads.append(op.payload)
             first, last = last + 1, last + len(op.payload)
-            what = ("push", name, str(number), number & LOW_BITS, first, last, op.token, op.url)
+            what = ("push", name, str(number), number & LOW_BITS, first, last, op.token, mask(op.url))
             rows.append((*what, op.priority, op.job, op.site, _delay_ms(op.not_before), op.filtered))
         elif isinstance(op, Done):
             rows.append(("done", op.id, op.outcome, op.rejected))
@@ -239,7 +240,7 @@ def _wire(operations: Sequence[Operation]) -> tuple[bytes, bytes]:
             first, last = last + 1, last + len(op.payload)
             why = (op.outcome, _bounded(op.reason), _delay_ms(op.not_before), op.attempt)
             target = () if op.target is None else (str(op.target), op.target & LOW_BITS)
-            rows.append(("again", op.id, first, last, op.url, op.site, op.priority, *why, *target))
+            rows.append(("again", op.id, first, last, mask(op.url), op.site, op.priority, *why, *target))
         elif isinstance(op, (Release, Told)):
             rows.append(("release" if isinstance(op, Release) else "told", op.id))
         else:
@@ -257,7 +258,7 @@ def _shut(state: str, trial: int, due_ms: float, now_ms: float) -> Shut:
 
 
 def _bounded(reason: str) -> str:
-    return reason[:MOST_REASON].encode("utf-8", "replace").decode()
+    return mask(reason, MOST_REASON).encode("utf-8", "replace").decode()
 
 
 def _leases(rows: list[tuple[str, int, int, int, str, str, int]], payloads: bytes) -> list[Leased]:

@@ -321,7 +321,11 @@ def _leads_to(pattern: str, response: Response) -> bool:
     location = response.headers.get("Location")
     if location is None or not 300 <= response.status < 400:
         return False
-    return re.search(pattern, urljoin(response.url, location.decode("latin-1"))) is not None
+    try:
+        address = urljoin(response.url, location.decode("latin-1"))
+    except ValueError:  # it is none, which the redirect middleware tells
+        return False
+    return re.search(pattern, address) is not None
 
 
 def _is_robots(request: Request) -> bool:

@@ -15,6 +15,7 @@ from harvester.browser.wishes import captured_of, rendering_of
 from harvester.ending import Stopped, pause
 from harvester.exceptions import LocalFault, NotStoredError
 from harvester.frontier.leases import LEASE, LOCAL_TRIES, NOT_BEFORE, TRIES, WHY
+from harvester.masking import mask
 from harvester.outcomes import (
     OK,
     Outcome,
@@ -176,7 +177,7 @@ async def failed_on_its_way_back(crawler: Crawler, request: Request, error: Exce
 def _known(request: Request) -> Verdict | None:
     """The verdict of a middleware that knows better."""
     known = request.meta.pop(KNOWN_VERDICT, None)
-    return Verdict(Outcome(known[0]), known[1], rule="middleware") if known else None
+    return Verdict(Outcome(known[0]), mask(known[1]), rule="middleware") if known else None
 
 
 def _judged(request: Request, response: Response) -> Verdict:

@@ -6,6 +6,7 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 
 from harvester.exceptions import RedirectError
+from harvester.masking import mask
 from harvester.middlewares.outcome import failed_on_its_way_back
 
 _STATUSES = (301, 302, 303, 307, 308)
@@ -17,7 +18,7 @@ class RedirectMiddleware(ScrapyRedirectMiddleware):
     """In place of Scrapy's, whose exceptions no middleware hears of: they come up on an answer's way back."""
 
     async def process_response(self, request: Request, response: Response) -> Request | Response:  # type: ignore[override]
-        where = (response.headers.get("Location") or b"").decode("utf-8", "replace")[:_MOST_SHOWN]
+        where = mask((response.headers.get("Location") or b"").decode("utf-8", "replace"), _MOST_SHOWN)
         try:
             follows = super().process_response(request, response)
         except IgnoreRequest:

@@ -22,6 +22,7 @@ from scrapy.settings import BaseSettings
 from harvester import mongodb
 from harvester.config import Config, load_config
 from harvester.exceptions import HarvesterError, ServiceError, UsageError
+from harvester.masking import mask
 from harvester.monitors.arguments import printable_arguments
 from harvester.monitors.judgement import Judgement
 from harvester.monitors.summary import RunSummary, exit_code
@@ -36,6 +37,9 @@ DATABASE_SECONDS = 5
 """How long one exchange with MongoDB may take: a run must end without it."""
 COMPARED_RUNS = 10
 """How many earlier runs a run is compared with."""
+
+_IN_WORDS = ("arguments", "errors", "failures", "stats")
+"""Fields of a run in which something may stand that a site said."""
 
 INDEXES = [
     IndexModel([("spider", ASCENDING), ("scope", ASCENDING), ("started_at", DESCENDING)]),
@@ -109,7 +113,7 @@ class RunHistory:
         stats = self.stats.get_stats()
         summary = RunSummary.from_stats(stats)
         finished_at = datetime.now(UTC) if summary.finish_reason else None
-        return {
+        document = {
             "_id": self.run_id,
             "spider": getattr(spider, "name", None),
             "crawl": getattr(spider, "crawl_id", None),
@@ -135,6 +139,7 @@ class RunHistory:
             "exit_code": exit_code(stats, 0) if summary.finish_reason else None,
             "report": stats.get("harvester/report"),
         }
+        return document | {name: mask.within(document[name]) for name in _IN_WORDS}
 
     async def _beat(self) -> None:
         while True:

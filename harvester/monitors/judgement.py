@@ -4,6 +4,8 @@ from typing import Any, Literal, NamedTuple
 
 from spidermon import settings as spidermon_settings
 
+from harvester.masking import mask
+
 STATUS = spidermon_settings.MONITOR.STATUS
 
 Verdict = Literal["passed", "failed", "not judged"]
@@ -50,10 +52,10 @@ class Judgement(NamedTuple):
 def _judged(item: Any) -> Judged:
     name = item.monitor.monitor_name
     if item.status == STATUS.FAILURE:
-        return Judged(name, "failed", item.reason)
+        return Judged(name, "failed", mask(item.reason))
     if item.status == STATUS.ERROR:
         last_line = item.error.strip().rpartition("\n")[2]
-        return Judged(name, "failed", f"The monitor itself broke: {last_line}. The log has the details.")
+        return Judged(name, "failed", f"The monitor itself broke: {mask(last_line)}. The log has the details.")
     if item.status == STATUS.SKIPPED:
         return Judged(name, "skipped", item.reason)
     return Judged(name, "passed", item.monitor.note)

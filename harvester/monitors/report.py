@@ -14,6 +14,7 @@ from spidermon import Action
 
 from harvester.config import Config, load_config
 from harvester.dashboard.words import duration, spaced, typed_command
+from harvester.masking import mask
 from harvester.monitors.history import Earlier, history_of
 from harvester.monitors.judgement import Judgement
 from harvester.private import make_closed
@@ -36,7 +37,7 @@ class WriteReport(Action):  # type: ignore[misc]
     def run_action(self) -> None:
         history = history_of(self.crawler)
         run = history.document()
-        html = render(run, Judgement.of(self.result), history.earlier, typed_command(sys.orig_argv, sys.argv[0]))
+        html = render(run, Judgement.of(self.result), history.earlier, mask(typed_command(sys.orig_argv, sys.argv[0])))
         path = self.config.data_dir.absolute() / "reports" / run["spider"] / f"{run['_id']}.html"
         try:
             _write(path, html)

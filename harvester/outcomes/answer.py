@@ -187,7 +187,7 @@ class Answer:
         """How it begins, for people."""
         if self.kind == "html":
             return excerpt(self.readable)
-        return excerpt(self.body[:2000].decode("utf-8", "replace")) if self.kind != "other" else ""
+        return excerpt(self.body[:MOST_MARKUP].decode("utf-8", "replace")) if self.kind != "other" else ""
 
 
 def header(response: Response, name: bytes) -> bytes:

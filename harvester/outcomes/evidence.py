@@ -1,8 +1,10 @@
-"""Text of an answer for people: tags, control characters and secrets taken out. Pure functions."""
+"""Text of an answer for people: tags, control characters and secrets taken out."""
 
 import re
 from collections.abc import Iterator
 from html import unescape
+
+from harvester.masking import mask
 
 MOST_EXCERPT = 300
 """Characters of an answer that a verdict keeps."""
@@ -43,9 +45,9 @@ def _shown(page: str) -> Iterator[str]:
 
 def excerpt(text: str) -> str:
     """How a text begins, without secrets and control characters."""
-    return without_secrets(_spaces.sub(" ", text[: 4 * MOST_EXCERPT]).strip())[:MOST_EXCERPT]
+    return without_secrets(_spaces.sub(" ", mask(text, 4 * MOST_EXCERPT)).strip())[:MOST_EXCERPT]
 
 
 def without_secrets(text: str) -> str:
-    """A text without passwords in addresses, tokens, and values of keys that are named as secrets."""
-    return _secrets.sub("***", _in_address.sub("//***@", text))
+    """A text without known secrets, passwords in addresses, tokens, and values of keys that are named as secrets."""
+    return _secrets.sub("***", _in_address.sub("//***@", mask(text)))

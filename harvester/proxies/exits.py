@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2s
 from uuid import UUID
 
+from harvester.masking import mask
 from harvester.proxies.spec import ProxySpec, Tier, Vendor
 
 
@@ -17,6 +18,9 @@ class Account:
     """As `http://pr.oxylabs.io:7777`."""
     user: str = field(default="", repr=False)
     password: str = field(default="", repr=False)
+
+    def __post_init__(self) -> None:
+        mask.add(self.user, self.password)
 
 
 @dataclass(frozen=True, slots=True)

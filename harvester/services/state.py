@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Self
 
 import psutil
 
+from harvester.masking import mask
 from harvester.private import is_closed, open_closed
 
 LOG_LIMIT_BYTES = 8 * 1024 * 1024
@@ -64,7 +65,9 @@ def make_secret(folder: Path) -> None:
 
 def read_secret(folder: Path) -> str:
     """Raises OSError when there is none."""
-    return secret_path(folder).read_text().strip()
+    secret = secret_path(folder).read_text().strip()
+    mask.add(secret)
+    return secret
 
 
 SERVER_SOCKET, SUPERVISOR_SOCKET = "server.sock", "supervisor.sock"

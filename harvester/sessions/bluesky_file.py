@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError
 
+from harvester.masking import mask
 from harvester.sessions.kept import KeptFile
 
 logger = logging.getLogger(__name__)
@@ -25,6 +26,9 @@ class Session(BaseModel):
     """Serves once."""
     renew_at: float
     """Unix time from which `access` is to be renewed."""
+
+    def model_post_init(self, context: object) -> None:
+        mask.add_passing(self.access.get_secret_value(), self.refresh.get_secret_value())
 
 
 class SessionFile:

@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 from scrapy.crawler import Crawler
 
 from harvester.exceptions import UsageError
+from harvester.masking import mask
 from harvester.sessions.cookies import Jar
 from harvester.sessions.credentials import Credentials
 from harvester.sessions.kept import KeptFile
@@ -77,6 +78,8 @@ class BrowserLogin:
             session = Session(Jar(state["cookies"]), {})
         except (KeyError, TypeError) as error:
             raise LoginFailed(f"the browser gave no storage_state: {error!r}") from None
+        for origin in state.get("origins") or ():
+            mask.add_passing(*(str(each.get("value", "")) for each in origin.get("localStorage") or ()))
         self._file.write(json.dumps(state))
         self._afresh = False
         return session

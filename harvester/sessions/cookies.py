@@ -7,6 +7,8 @@ from scrapy import Request
 from scrapy.http import Response
 from scrapy.http.cookies import CookieJar
 
+from harvester.masking import mask
+
 MOST_COOKIES, MOST_BYTES = 180, 4096
 """Cookies of a session, and bytes of one with its attributes; browsers keep as many of a site."""
 LOCAL = ".local"
@@ -31,6 +33,7 @@ class Jar:
             return False
         response = response.replace(headers={"Set-Cookie": set_by_it})
         self._jar.extract_cookies(response, request)
+        mask.add_passing(*(cookie.value or "" for cookie in self._jar))
         for cookie in list(self._jar)[: max(0, len(self._jar) - MOST_COOKIES)]:
             self._jar.clear(cookie.domain, cookie.path, cookie.name)
         return True
@@ -39,6 +42,7 @@ class Jar:
         """Those that a browser has now."""
         for cookie in cookies:
             self._jar.set_cookie(_cookie(cookie))
+        mask.add_passing(*(cookie.value or "" for cookie in self._jar))
 
     def has(self, name: str) -> bool:
         """Whether there is a cookie of this name, with a value."""

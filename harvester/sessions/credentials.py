@@ -8,6 +8,7 @@ from pydantic import SecretStr
 
 from harvester.config import Config
 from harvester.exceptions import UsageError
+from harvester.masking import mask
 from harvester.private import OTHERS
 
 FILE = "credentials.env"
@@ -21,6 +22,7 @@ class Credentials:
         self.name = name
         self._user = user
         self._password = password
+        mask.add(user, password.get_secret_value())
 
     def fill(self, template: str) -> str:
         """`{user}` and `{password}` replaced."""
@@ -28,7 +30,7 @@ class Credentials:
 
     def hide(self, text: str) -> str:
         """What a server says of a login, without what it repeats of the secrets."""
-        return text.replace(self._password.get_secret_value(), "***").replace(self._user, "***")
+        return mask(text).replace(self._password.get_secret_value(), "***").replace(self._user, "***")
 
     def secret(self) -> bytes:
         """Both as one."""

@@ -5,6 +5,7 @@ from urllib.parse import urlencode, urljoin, urlsplit, urlunsplit
 from scrapy import Request
 from scrapy.http import Response, TextResponse
 
+from harvester.masking import mask
 from harvester.sessions.cookies import Jar
 from harvester.sessions.credentials import Credentials
 from harvester.sessions.recipes import (
@@ -48,6 +49,7 @@ class FormLogin:
             raise LoginFailed(f"{self._form.page} has no form {self._form.css!r} (HTTP {page.status})")
         own = {name: fill(value, self._credentials) for name, value in self._form.fields.items()}
         values = [(name, value) for name, value in form.form_values() if name not in own]
+        mask.add_passing(*(value for _, value in values))
         body = urlencode([*values, *own.items()])
         address = urljoin(page.url, (form.action or "").strip() or page.url)
         if form.method == "GET":

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from harvester.masking import mask
 from harvester.sessions.cookies import Jar
 from harvester.sessions.kept import KeptFile
 
@@ -25,6 +26,7 @@ class Session:
         renew_at: float = 0.0,
         generation: str = "",
     ) -> None:
+        mask.add_passing(refresh_token, *(value.rpartition(" ")[2] for value in headers.values()))
         self.jar = jar
         self.headers = headers
         self.refresh_token = refresh_token

@@ -7,6 +7,7 @@ from typing import Any
 from scrapy import Request
 from scrapy.http import Response
 
+from harvester.masking import mask
 from harvester.sessions.cookies import Jar
 from harvester.sessions.credentials import Credentials
 from harvester.sessions.recipes import REFUSALS, Fetch, LoginFailed, LoginRefused, check_answered
@@ -65,6 +66,7 @@ class TokenLogin:
         token = at_path(told, call.token)
         if answer.status >= 300 or not isinstance(token, str) or not token:
             return None
+        mask.add_passing(token)
         life = at_path(told, call.expires_in) if call.expires_in else None
         renew_at = 0.0
         if isinstance(life, (int, float)) and life > 0:

@@ -4,13 +4,21 @@ import asyncio
 import json
 import re
 import time
+from base64 import b64encode
+from html import escape
 from types import TracebackType
 from typing import Any, NamedTuple, Self
+from urllib.parse import quote
 from uuid import uuid4
 
 from aiohttp import web
 
-USERS = {"ann": "correct-horse-1", "bob": "correct-horse-2", "cyd": "correct-horse-3"}
+USERS = {
+    "ann": "correct-horse-1",
+    "bob": "correct-horse-2",
+    "cyd": "correct-horse-3",
+    "o'neil@county": 'correct/horse & "4"',
+}
 FORM = """<html><body><form id="search"><input name="q"></form>
 <form id="main" method="post" action="./{action}">
 <input type="hidden" name="__VIEWSTATE" value="{state}"><input type="hidden" name="__EVENTVALIDATION" value="{state}e">
@@ -67,6 +75,9 @@ class County:
         """Where /away redirects to."""
         self.carried: list[str] = []
         """The headers of requests to /cookie."""
+        self.echoes: list[str] = []
+        """Paths of answers that repeat secrets."""
+        self.echoed: set[str] = set()
         self._states: set[str] = set()
         self._auth: dict[str, str] = {}
         """Cookie or token -> user."""
@@ -92,6 +103,7 @@ class County:
         route("GET", "/cookie", self._cookie)
         route("GET", "/away", self._away)
         route("GET", "/Open.aspx", self._open_form)
+        route("GET", "/echo/{how}", self._echo)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0, backlog=2000)
@@ -208,6 +220,29 @@ class County:
         """A form that sends what is filled in as a part of its address."""
         text = f'<form id="main" action="/Login.aspx">{LOGIN}</form>'
         return web.Response(text=text, content_type="text/html")
+
+    async def _echo(self, request: web.Request) -> web.Response:
+        """All that it knows of who asks, in many forms."""
+        given = [*request.cookies.values(), *request.headers.get("Authorization", "").split()[1:]]
+        user = next((self._auth[each] for each in given if each in self._auth), None)
+        if user is None:
+            return web.json_response({"error": "who are you?"}, status=401)
+        self.echoes.append(request.path)
+        self.echoed.update(known := [user, USERS[user], *given])
+        plain, percent = " ".join(known), quote(" ".join(known), safe="")
+        based = b64encode(f"{user}:{USERS[user]}".encode()).decode()
+        everything = f"{plain} {percent} {escape(plain)} {json.dumps(plain)} {based}"
+        match request.match_info["how"]:
+            case "away":
+                return web.Response(status=302, headers={"Location": f"/echo/refused?said={percent}"})
+            case "nowhere":
+                return web.Response(status=302, headers={"Location": f"http://[a/?said={percent}"})
+            case "json":
+                return web.json_response({"error": "BadRequest", "message": everything}, status=400)
+            case "read":
+                return web.Response(text=everything)
+        page = f"<html><title>{escape(plain)}</title><p>{everything}</p></html>"
+        return web.Response(status=403, text=page, content_type="text/html")
 
     async def _cookie(self, request: web.Request) -> web.Response:
         self.carried.append(str(request.headers).lower())

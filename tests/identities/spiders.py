@@ -1,5 +1,6 @@
 """The spider `chains`: searches whose results lie in a session, and their details; through the frontier."""
 
+import logging
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -9,6 +10,8 @@ from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from harvester.outcomes import verdict_of
+from harvester.sessions import health
+from harvester.settings import EXTENSIONS
 from harvester.spiders.base import HarvesterSpider, SpiderArguments
 
 DETAILS = 3
@@ -80,3 +83,30 @@ class ChainsSpider(HarvesterSpider):
             cb_kwargs={"query": query, "index": index},
             dont_filter=True,
         )
+
+
+class EchoesArguments(SpiderArguments):
+    """Which pages."""
+
+    urls: str = Field(description="Addresses, with spaces between")
+
+
+class EchoesSpider(HarvesterSpider):
+    """Asks for pages; its callback breaks on each, and says with what. The run is judged.
+
+    Domain: 127.0.0.1. Caveats: none. Arguments: `-a urls=...`.
+    """
+
+    name = "echoes"
+    Arguments = EchoesArguments
+    arguments: EchoesArguments
+    custom_settings = {"EXTENSIONS": EXTENSIONS, "HARVESTER_BACKOFF_FACTOR": 0.01}  # noqa: RUF012
+
+    async def start(self) -> AsyncIterator[Any]:
+        health.REST_S = 0.1  # a minute is long for a test
+        for url in self.arguments.urls.split():
+            yield Request(url, self.parse)
+
+    def parse(self, response: Response, **kwargs: Any) -> None:
+        logging.getLogger(__name__).warning("It says %s", response.text)
+        raise ValueError(response.text)
