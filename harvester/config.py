@@ -55,7 +55,7 @@ class Config(BaseSettings):
 
     # Workers
     lease_seconds: float = Field(30.0, ge=1)
-    """How long a worker may be silent before its requests go to others."""
+    """How long a worker may be silent before its requests go to others. No callback may block for longer."""
     max_deliveries: int = Field(5, ge=1)
     """How often a request is handed out again whose worker died, before it is a dead letter."""
     idle_seconds: float = Field(0.0, ge=-1)

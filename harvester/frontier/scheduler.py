@@ -36,6 +36,7 @@ from harvester.frontier.leases import LEASE, NOT_BEFORE, PARKED, PROBE, WHY, Lea
 from harvester.frontier.record import FrontierRecord
 from harvester.frontier.store import Frontier
 from harvester.frontier.traffic import Traffic
+from harvester.frontier.watchdog import Watchdog
 from harvester.masking import mask
 from harvester.middlewares.outcome import OutcomeMiddleware
 from harvester.outcomes import Outcome, Verdict, classify_exception
@@ -97,11 +98,14 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         self._watch_engine()
         Confirmations(self._crawler, self.lease_of).watch()
         self._traffic.start(self._on_silence)
+        self._watchdog = Watchdog(config, self.spider.name, self._worker, self.lease_of)
+        self._watchdog.start()
 
     def close(self, reason: str) -> "Deferred[None]":
         return deferred_from_coro(self._close())
 
     async def _close(self) -> None:
+        self._watchdog.end()
         stats = self._crawler.stats
         if stats.get_value("harvester/frontier/duplicates") and not stats.get_value("harvester/frontier/leased"):
             logger.info(

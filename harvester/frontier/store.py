@@ -155,6 +155,10 @@ class Frontier(Desk):
             raise FrontierLost("Redis has forgotten a part of the frontier")
         return total
 
+    async def note_blocked(self, worker: str, request: str, what: str) -> None:
+        """Says what blocks a worker now, and for which of its requests it runs. To be repeated while it does."""
+        await self._run("blocked", worker, request, what)
+
     async def reconcile(self, worker: str, held: Collection[str]) -> int:
         """Gives back the leases that the worker does not know of, unspent; returns how many."""
         async with self._turns[worker]:

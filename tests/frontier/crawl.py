@@ -8,6 +8,7 @@ import asyncio
 import json
 import os
 import sys
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
@@ -36,6 +37,7 @@ class Fates(Spider):
 
     site: str
     paths: str
+    resumed = False
 
     async def start(self) -> AsyncIterator[Any]:
         for path in self.paths.split():
@@ -92,6 +94,20 @@ class Fates(Spider):
             if number + 1 in FLOOD:
                 self.crawler.stats.set_value(f"peak/{number + 1}", getrusage(RUSAGE_SELF).ru_maxrss)
         raise CloseSpider("enough")
+
+    async def on_blocks(self, response: Response) -> AsyncIterator[Any]:
+        """Blocks the process once it works on another page too, until there is a file that says so."""
+        assert self.crawler.engine
+        tries = self.crawler.stats.get_value("blocks", 0) + 1
+        self.crawler.stats.inc_value("blocks")
+        while tries == 1 and len(self.crawler.engine.scheduler) < 2:  # type: ignore[arg-type]  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+        self.block(Path(f"released-{tries}"))
+        yield {"url": f"/blocks {tries}"}
+
+    def block(self, until: Path) -> None:
+        while not until.exists():
+            time.sleep(0.02)
 
     def on_closes(self, response: Response) -> Iterator[Any]:
         yield from self.parse(response)
@@ -179,6 +195,8 @@ def main() -> None:
     crawler.signals.connect(collect, signals.item_scraped)
     process.crawl(crawler, site=site, paths=paths)
     process.start()
+    assert isinstance(crawler.spider, Fates)
+    crawler.stats.set_value("resumed", crawler.spider.resumed)
     stats = {key: value for key, value in crawler.stats.get_stats().items() if isinstance(value, (str, int, float))}
     print(json.dumps([stats.get("finish_reason", ""), items, stats]))
 

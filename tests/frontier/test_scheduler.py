@@ -138,11 +138,12 @@ async def test_a_run_that_ends_early_gives_back_what_it_holds(frontier: Frontier
 
 async def test_a_crawl_that_is_all_done_ends_at_once_and_says_so(frontier: Frontier, tmp_path: Path) -> None:
     async with Page() as site:
-        await crawl(tmp_path, frontier.spider, site.url, "/fine", "/links")
+        first = await crawl(tmp_path, frontier.spider, site.url, "/fine", "/links")
         again = await crawl(tmp_path, frontier.spider, site.url, "/fine", "/links")
         assert site.count("/fine") == 1
     assert again.reason == "finished"
     assert again.items == []
+    assert (first.stats["resumed"], again.stats["resumed"]) == (False, True), "monitors do not judge it by its counts"
     assert f"harvester frontier forget {frontier.spider} --all" in again.log
 
 

@@ -79,6 +79,62 @@ async def test_a_request_that_keeps_killing_workers_becomes_a_dead_letter(quick:
     assert (await _lease(quick, ONE)).deliveries == 0
 
 
+async def test_a_callback_that_blocks_its_worker_is_told_as_that_and_no_other_request_is_blamed(
+    quick: Frontier, redis: Redis
+) -> None:
+    await quick.exchange(TWO, [push(n) for n in range(3)])
+    said = "its callback parse (shop.py:7) blocked for longer than its lease (2 s), in worker "
+    for death in range(3):
+        victim = f"victim-{death}"
+        await quick.exchange(victim, [], wanted=3)
+        await quick.note_blocked(victim, "never leased", "what")
+        assert await _reap_blocked(quick, victim, "1") == 3
+    (letter,) = await quick.dead()
+    assert (letter.id, letter.outcome, letter.deliveries) == ("1", "callback_blocked", 3)
+    assert letter.reason == said + "victim-2"
+    fate, other = await quick.look_up(1), await quick.look_up(0)
+    assert fate is not None
+    assert other is not None
+    assert [(event.event, event.outcome, event.reason) for event in fate.history[:2]] == [
+        ("redelivered", "callback_blocked", said + f"victim-{death}") for death in range(2)
+    ]
+    assert [(event.outcome, event.reason) for event in other.history] == [
+        ("worker_blocked", f"victim-{death}, by what another request led to") for death in range(3)
+    ]
+    told = await quick.exchange(TWO, [], wanted=3)
+    assert [(leased.id, leased.deliveries) for leased in told.leased] == [("0", 0), ("2", 0)]
+    status = await quick.status()
+    assert (status.dead, status.leased, status.redelivered, status.balanced) == (1, 2, 8, True)
+    assert not await redis.exists(quick.prefix + "blocked")
+
+
+async def test_a_worker_that_is_heard_after_its_callback_blocked_and_then_dies_was_lost(
+    quick: Frontier, redis: Redis
+) -> None:
+    await quick.exchange(ONE, [push(1)], wanted=1)
+    await quick.note_blocked(ONE, "1", "its callback parse")
+    assert await redis.hexists(quick.prefix + "blocked", ONE)
+    await quick.exchange(ONE, [])
+    assert not await redis.exists(quick.prefix + "blocked")
+    await quick.note_blocked(ONE, "1", "its callback parse")  # and it is killed before its lease has run out
+    await _reap(quick, TWO)
+    fate = await quick.look_up(1)
+    assert fate is not None
+    assert [event.outcome for event in fate.history] == ["worker_lost"]
+
+
+async def _reap_blocked(frontier: Frontier, worker: str, request: str) -> int:
+    """The worker is silent, and its watchdog says why as long as it holds the request."""
+    taken = 0
+    async with asyncio.timeout(240):
+        while not taken:
+            await frontier.exchange(TWO, [])
+            await frontier.note_blocked(worker, request, "its callback parse (shop.py:7)")
+            taken = await frontier.reap(TWO)
+            await asyncio.sleep(TIMEOUT_S / 20)
+    return taken
+
+
 async def test_after_an_outage_of_redis_nobody_is_taken_for_dead_at_once(quick: Frontier) -> None:
     await quick.exchange(ONE, [push(1), push(2)], wanted=1)
     await quick.exchange(TWO, [], wanted=1)

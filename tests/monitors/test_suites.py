@@ -43,6 +43,11 @@ def test_a_good_run_fails_no_monitor_and_each_says_what_it_saw() -> None:
     assert all(judged.message for judged in said.values())
 
 
+def test_a_worker_that_found_no_work_is_not_judged_by_its_counts() -> None:
+    assert "Record count" in failures({}, before({"post": 100}))
+    assert failures({}, before({"post": 100}), resumed=True) == {}
+
+
 @pytest.mark.parametrize("reason", ["shutdown", "closespider_itemcount"])
 def test_a_run_that_a_person_ended_is_not_judged(reason: str) -> None:
     assert {judged.status for judged in judge({"finish_reason": reason}).values()} == {"skipped"}

@@ -335,18 +335,30 @@ local function raise(id, entry)
     entry[ATTEMPTS], entry[DELIVERIES] = 0, 0
 end
 
--- The worker was lost with this lease.
-local function redeliver(worker, id, max_deliveries)
+-- The worker was lost with this lease. When something blocks it ({ id, words }), only the request for which that ran is
+-- to blame; a delivery of the others is not spent.
+local function redeliver(worker, id, max_deliveries, blocked)
     local entry = load(id)
     unlease(worker, id, entry)
     if not entry then
         return
     end
-    entry[DELIVERIES] = entry[DELIVERIES] + 1
+    local outcome, reason = 'worker_lost', worker
+    if blocked and blocked[1] == id then
+        outcome, reason = 'callback_blocked', blocked[2]
+    elseif blocked then
+        outcome, reason = 'worker_blocked', worker .. ', by what another request led to'
+    end
+    if outcome ~= 'worker_blocked' then
+        entry[DELIVERIES] = entry[DELIVERIES] + 1
+    end
     if entry[DELIVERIES] > max_deliveries then
-        bury(id, entry, 'worker_lost', entry[DELIVERIES] .. ' workers ended while they held it, the last was ' .. worker)
+        if outcome == 'worker_lost' then
+            reason = entry[DELIVERIES] .. ' workers ended while they held it, the last was ' .. worker
+        end
+        bury(id, entry, outcome, reason)
     else
-        remember(entry, 'redelivered', 'worker_lost', worker)
+        remember(entry, 'redelivered', outcome, reason)
         store(id, entry)
         make_ready(id, entry)
         count_all('redelivered', 1)

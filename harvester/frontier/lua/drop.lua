@@ -19,7 +19,7 @@ for _, job in ipairs(redis.call('SMEMBERS', P .. 'scopes')) do
 end
 local others = {
     'entries', 'payloads', 'waiting', 'dead', 'skipped', 'skipped:order', 'jobs', 'workers', 'counts', 'parked', 'targets',
-    'follows',
+    'follows', 'blocked',
 }
 for _, name in ipairs(others) do
     redis.call('UNLINK', P .. name)

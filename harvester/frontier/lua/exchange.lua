@@ -491,6 +491,7 @@ if not growing then
 end
 
 redis.call('ZADD', P .. 'workers', now, worker)
+redis.call('HDEL', P .. 'blocked', worker)
 keep_indexes()
 local steady_since = state[4] or now
 if not state[3] or now - state[3] > timeout / 2 then

@@ -23,6 +23,7 @@ end
 if leaves and #ids < most then
     redis.call('ZREM', P .. 'workers', worker)
     redis.call('HDEL', P .. 'reported', worker)
+    redis.call('HDEL', P .. 'blocked', worker)
 end
 finish()
 return { #ids, #ids == most and 1 or 0 }

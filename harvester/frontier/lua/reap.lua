@@ -29,6 +29,18 @@ local function forget_job(job)
     redis.call('ZREM', P .. 'touched', job)
 end
 
+-- What blocks a silent worker, if its watchdog said so until now. One that fell silent too has ended.
+local function blocked_by(worker, timeout)
+    local packed = redis.call('HGET', P .. 'blocked', worker)
+    if packed then
+        local id, what, at = unpack(cmsgpack.unpack(packed))
+        if now - at <= timeout / 2 then
+            local lease = string.format('%g s', timeout / 1000)
+            return { id, what .. ' blocked for longer than its lease (' .. lease .. '), in worker ' .. worker }
+        end
+    end
+end
+
 local asking, timeout, max_deliveries, most = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 if not steady(timeout) then
     return { 0, 0, is_damaged() and 1 or 0 }
@@ -37,15 +49,17 @@ local taken = 0
 for _, worker in ipairs(redis.call('ZRANGEBYSCORE', P .. 'workers', '-inf', now - timeout)) do
     if worker ~= asking and taken < most then
         local ids = redis.call('ZRANGE', P .. 'leases:' .. worker, 0, most - taken - 1)
+        local blocked = blocked_by(worker, timeout)
         preload(ids)
         for _, id in ipairs(ids) do
-            redeliver(worker, id, max_deliveries)
+            redeliver(worker, id, max_deliveries, blocked)
         end
         taken = taken + #ids
         flush()
         if redis.call('EXISTS', P .. 'leases:' .. worker) == 0 then
             redis.call('ZREM', P .. 'workers', worker)
             redis.call('HDEL', P .. 'reported', worker)
+            redis.call('HDEL', P .. 'blocked', worker)
         end
     end
 end

@@ -1,0 +1,154 @@
+"""Tells the frontier which callback blocks this worker: the worker cannot, since nothing else runs meanwhile.
+
+Its requests go to others when it was silent for as long as its lease. Without this word all would look as if the worker
+had died with them. The stack of the blocked thread says for which request it works.
+"""
+
+import asyncio
+import logging
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from time import monotonic
+from types import FrameType
+from typing import Any
+
+from redis.exceptions import RedisClusterException, RedisError
+from scrapy import Request
+from scrapy.http import Response
+from twisted.python.failure import Failure
+
+from harvester.config import Config
+from harvester.exceptions import HarvesterError
+from harvester.frontier.connection import connect
+from harvester.frontier.leases import Lease, WatchedErrback
+from harvester.frontier.store import Frontier
+
+logger = logging.getLogger(__name__)
+
+LOOKS = 12
+"""How often a lease the event loop is looked at."""
+STALLED = 3
+"""Looks in a row at which it has not turned. One is not enough: a process that was stopped wakes up with it."""
+LONGEST_S = 5.0
+"""For a word to Redis."""
+
+
+class Watchdog:
+    """A thread that looks whether the event loop turns."""
+
+    def __init__(
+        self, config: Config, spider: str, worker: str, lease_of: Callable[[Request | None], Lease | None]
+    ) -> None:
+        self._config = config
+        self._spider = spider
+        self._worker = worker
+        self._lease_of = lease_of
+        self._period_s = config.lease_seconds / LOOKS
+        self._ended = threading.Event()
+        self._beats = 0
+        self._beat_at = monotonic()
+        self._blocker = ""
+        """What was seen to block since the last beat."""
+
+    def start(self) -> None:
+        """To be called on the event loop's thread."""
+        self._thread = threading.get_ident()
+        self._loop = asyncio.get_running_loop()
+        self._beat()
+        threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
+
+    def end(self) -> None:
+        """Waits for nothing."""
+        self._ended.set()
+        self._timer.cancel()
+
+    def _beat(self) -> None:
+        silent_s, self._beat_at = monotonic() - self._beat_at, monotonic()
+        if silent_s > self._config.lease_seconds:
+            self._warn(silent_s)
+        self._blocker = ""
+        self._beats += 1
+        self._timer = self._loop.call_later(self._period_s / 2, self._beat)
+
+    def _warn(self, silent_s: float) -> None:
+        lease_s = self._config.lease_seconds
+        if self._blocker:
+            logger.warning(
+                "%s blocked this worker for %.0f s, longer than its lease of %g s: its requests go to others meanwhile."
+                " Use `await asyncio.to_thread(...)` there, or raise HARVESTER_LEASE_SECONDS",
+                self._blocker,
+                silent_s,
+                lease_s,
+            )
+        else:
+            logger.warning(
+                "This worker stood still for %.0f s, longer than its lease of %g s: its requests go to others."
+                " It was stopped, or something blocked it that cannot be seen, like a regular expression",
+                silent_s,
+                lease_s,
+            )
+
+    # The thread -------------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        beats, stalled = 0, 0
+        while not self._ended.wait(self._period_s):
+            if self._beats != beats:
+                beats, stalled = self._beats, 0
+                continue
+            stalled += 1
+            blocked = self._blocked() if stalled >= STALLED else None
+            if blocked and self._beats == beats:
+                request, what = blocked
+                self._blocker = f"{what[0].upper()}{what[1:]}"
+                with suppress(RedisError, RedisClusterException, HarvesterError, OSError):  # it is told again
+                    asyncio.run(self._tell(request, what))
+
+    async def _tell(self, request: str, what: str) -> None:
+        redis = connect(self._config)
+        try:
+            async with asyncio.timeout(LONGEST_S):
+                await Frontier(redis, self._spider).note_blocked(self._worker, request, what)
+        finally:
+            await redis.aclose()
+
+    def _blocked(self) -> tuple[str, str] | None:
+        """The lease that is worked on at this moment, and what runs for it, in words."""
+        frames = list(_outwards(sys._current_frames().get(self._thread)))
+        for frame in frames:
+            for request in _requests(frame):
+                if lease := self._lease_of(request):
+                    return lease.id, _what_runs(request, frames)
+        return None
+
+
+def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _requests(frame: FrameType) -> Iterator[Request]:
+    """Those that the function was called with, or with their answers or failures."""
+    local = frame.f_locals
+    for name in frame.f_code.co_varnames[: frame.f_code.co_argcount]:
+        value = local.get(name)
+        request = getattr(value, "request", None) if isinstance(value, (Response, Failure)) else value
+        if isinstance(request, Request):
+            yield request
+
+
+def _what_runs(request: Request, frames: list[FrameType]) -> str:
+    errback = request.errback.errback if isinstance(request.errback, WatchedErrback) else request.errback
+    for kind, function in (("callback", request.callback), ("errback", errback)):
+        code = getattr(function, "__code__", None)
+        for frame in frames:
+            if frame.f_code is code or (kind == "callback" and function is None and frame.f_code.co_name == "parse"):
+                return f"its {kind} {frame.f_code.co_name} ({_place(frame)})"
+    return f"what handled it ({_place(frames[0])})"
+
+
+def _place(frame: Any) -> str:
+    return f"{frame.f_code.co_filename.rpartition('/')[2]}:{frame.f_lineno}"
