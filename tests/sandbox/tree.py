@@ -96,6 +96,10 @@ class Tree(NamedTuple):
         """How many different addresses a whole crawl asks for, those with `dont_filter` left out."""
         return self.pages + sum(bool(self.missing(page)) for page in range(self.pages))
 
+    def moved(self) -> int:
+        """How many pages are reached through a redirect."""
+        return sum(self.address(page) != f"/page/{page}" for page in range(self.pages))
+
     def unfiltered(self) -> int:
         """How many addresses it asks for with `dont_filter`."""
         return sum(bool(self.check(page)) for page in range(self.pages))
