@@ -75,7 +75,7 @@ UNSPEAKABLE = {
     f"http://{'a.' * 124}invalid/": "has 255 characters",
     f"http://{'ü' * 64}.invalid/": "is no host",
     "http://a..invalid/": "has a part of 0 characters",
-    "http://a b.invalid/": "holds a character",
+    "http://a b.invalid/": "holds white space",
     "http://a%00b.invalid/": "holds a character",
     "http:///path": "names no host",
 }

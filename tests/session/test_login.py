@@ -373,7 +373,7 @@ def test_no_login_is_no_login(tmp_path: Path) -> None:
         ({"bluesky_app_password": SecretStr(" ")}, "one is missing"),
         ({"bluesky_pds": "bsky.social"}, "an address like https://bsky.social"),
         ({"bluesky_pds": "https://user:word@bsky.social"}, "an address like https://bsky.social"),
-        ({"bluesky_pds": "http://pds.example"}, "over https only"),
+        ({"bluesky_pds": "http://pds.example", "allow_private_hosts": False}, "over https only"),
     ],
 )
 def test_unusable_login_settings_are_refused(site: Sandbox, tmp_path: Path, fields: dict[str, Any], said: str) -> None:
