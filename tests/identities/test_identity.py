@@ -356,7 +356,7 @@ async def test_browser_login_keeps_what_playwright_can_read(county: County, tmp_
 
 def test_request_of_a_login_goes_nowhere_else_and_not_in_the_clear() -> None:
     crawler: Any = None
-    logins = Logins(crawler, Config())
+    logins = Logins(crawler, Config(allow_private_hosts=False))
     registry = Registry([Site(name="county", hosts=("county.example",)), Site(name="other", hosts=("other.example",))])
 
     def check(url: str) -> None:
