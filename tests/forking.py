@@ -1,29 +1,45 @@
 """Crawls in processes of their own that need not load Scrapy and all it needs first: they are forked from one that has.
 
-`await fork("tests.crawling", plan, ...)` does what `python -m tests.crawling plan` would do, in a tenth of the time.
-What is started as a person starts it (`harvester`, `scrapy`) is not forked, for then it is the start that is tested.
+`await fork("tests.crawling", plan, ...)` does what `python -m tests.crawling plan` would do, in a tenth of the time;
+`begin` does so for tests that do not await. The program may be a script, too, like that of the command `harvester`.
+What only a start from nothing shows (how it imports, what interrupts it, limits of the process) is not forked.
 """
 
 import asyncio
 import atexit
+import contextlib
+import gc
 import importlib
 import json
 import os
 import pkgutil
 import runpy
+import select
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryFile
 
+import scrapy.commands
+from PIL import Image
+from scrapy.settings import default_settings
+from scrapy.utils.misc import load_object
+
 from tests.root import ROOT
 
-LOADED = [f"harvester.{name}" for name in ("download", "frontier", "middlewares", "pipelines", "proxies", "sessions")]
-"""Packages whose modules are loaded before a fork. None of them reads the environment then, or starts a thread."""
+NOT_LOADED = ("harvester.settings", "harvester.commands")
+"""Before a fork: they read the environment, or begin with the crawl, when they are imported."""
+OTHERS = [
+    *("aiohttp.web", "ftfy", "http_sf", "httpx2", "jinja2", "lxml.html", "platformdirs", "playwright.async_api"),
+    *("pymongo.asynchronous.auth", "pymongo.synchronous.auth", "redis.asyncio", "rich.live", "spidermon.contrib"),
+    *("scrapy.cmdline", "scrapy.dupefilters", "scrapy.pqueues", "scrapy.squeues", "scrapy_playwright.handler"),
+    *("sqlite3", "typer", "uvloop"),
+]
+"""What harvester imports only when it is needed, and what Scrapy finds by name."""
 
 
 class Forked:
@@ -52,21 +68,86 @@ class Forked:
         if self.returncode is None:
             os.kill(self.pid, number)
 
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
 
 
-async def fork(module: str, *arguments: str, cwd: Path, env: Mapping[str, str]) -> Forked:
-    """Runs the module as the main one of a new process."""
-    (told, told_end), (out, out_end), (log, log_end) = os.pipe(), os.pipe(), os.pipe()
-    with TemporaryFile() as request:
-        request.write(json.dumps([module, arguments, str(cwd), dict(env)]).encode())
-        request.seek(0)
-        socket.send_fds(_parent(), [b"!"], [request.fileno(), told_end, out_end, log_end])
-    for end in (told_end, out_end, log_end):
-        os.close(end)
+async def fork(program: str, *arguments: str, cwd: Path, env: Mapping[str, str], log: int | None = None) -> Forked:
+    """Runs a module as the main one of a new process. What it writes to stderr goes to `log`, a file, or is read."""
+    (out, out_end), (read, log_end) = os.pipe(), os.pipe()
+    told = _ask([program, *arguments], cwd, env, (None, out_end, log_end if log is None else log))
+    os.close(out_end)
+    os.close(log_end)
     telling = await _reader(told)
-    return Forked(int(await telling.readline()), telling, await _reader(out), await _reader(log))
+    return Forked(int(await telling.readline()), telling, await _reader(out), await _reader(read))
+
+
+class Begun:
+    """A process, used like one of subprocess."""
+
+    def __init__(self, pid: int, told: int):
+        self.pid = pid
+        self.returncode: int | None = None
+        self._told = told
+
+    def poll(self) -> int | None:
+        """The exit code (that of a signal is negative), or None while it runs."""
+        return self._ended(0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        code = self._ended(timeout)
+        if code is None:
+            raise subprocess.TimeoutExpired(str(self.pid), timeout or 0)
+        return code
+
+    def _ended(self, timeout: float | None) -> int | None:
+        if self.returncode is None and select.select([self._told], [], [], timeout)[0]:
+            self.returncode = int(os.read(self._told, 16))
+            os.close(self._told)
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+def begin(
+    program: str,
+    *arguments: str,
+    cwd: Path,
+    env: Mapping[str, str],
+    files: Sequence[int | None] = (None, None, None),
+) -> Begun:
+    """The same for those who do not await. Its stdin, stdout and stderr are given as `files`; None: nothing."""
+    told = _ask([program, *arguments], cwd, env, files)
+    pid = b""
+    while not pid.endswith(b"\n"):
+        read = os.read(told, 1)
+        assert read, "the process that forks has ended"
+        pid += read
+    return Begun(int(pid), told)
+
+
+def _ask(command: list[str], cwd: Path, env: Mapping[str, str], files: Sequence[int | None]) -> int:
+    """What is told of the process is read here: its id, a line, and its exit code."""
+    told, told_end = os.pipe()
+    with TemporaryFile() as request, open(os.devnull, "r+b", 0) as nothing:
+        request.write(json.dumps([command, str(cwd), dict(env)]).encode())
+        request.seek(0)
+        given = [nothing.fileno() if file is None else file for file in files]
+        socket.send_fds(_parent(), [b"!"], [request.fileno(), told_end, *given])
+    os.close(told_end)
+    return told
 
 
 async def _reader(fd: int) -> asyncio.StreamReader:
@@ -86,6 +167,8 @@ def _parent() -> socket.socket:
         [sys.executable, "-m", "tests.forking", str(its.fileno())],
         cwd=ROOT,
         env=environment | {"PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
         pass_fds=[its.fileno()],
     )
     its.close()
@@ -100,12 +183,10 @@ def _parent() -> socket.socket:
 
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal; it ends when the tests do
-    for name in ("scrapy.crawler", *LOADED):
-        package = importlib.import_module(name)
-        for module in pkgutil.iter_modules(getattr(package, "__path__", []), f"{name}."):
-            importlib.import_module(module.name)
+    _load()
+    gc.freeze()  # so that a collection does not copy what all share
     asked = socket.socket(fileno=int(sys.argv[1]))
-    while fds := socket.recv_fds(asked, 1, 4)[1]:
+    while fds := socket.recv_fds(asked, 1, 5)[1]:
         if os.fork() == 0:
             asked.close()
             _begin(*fds)
@@ -116,6 +197,22 @@ def main() -> None:
             pass
 
 
+def _load() -> None:
+    """All that a crawl imports, in one process for all. Nothing of it reads the environment, or starts a thread."""
+    for name in OTHERS:
+        importlib.import_module(name)
+    for path in sorted((ROOT / "harvester").rglob("*.py")):
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        if not name.startswith(NOT_LOADED):
+            importlib.import_module(name)
+    for module in pkgutil.iter_modules(scrapy.commands.__path__, "scrapy.commands."):
+        importlib.import_module(module.name)
+    for component in (*default_settings.DOWNLOADER_MIDDLEWARES_BASE, *default_settings.EXTENSIONS_BASE):
+        load_object(component)
+    Image.init()
+    assert "twisted.internet.reactor" not in sys.modules
+
+
 def _reaped() -> bool:
     try:
         return os.waitpid(-1, os.WNOHANG)[0] != 0
@@ -123,28 +220,33 @@ def _reaped() -> bool:
         return False
 
 
-def _begin(request: int, told: int, out: int, log: int) -> None:
-    """Returns when the module has run, in a process whose end is told by this one."""
+def _begin(request: int, told: int, *files: int) -> None:
+    """Returns when the program has run, in a process whose end is told by this one."""
     pid = os.fork()
     if pid:
-        os.close(out)
-        os.close(log)
+        for fd in files:
+            os.close(fd)
         os.write(told, b"%d\n" % pid)
         os.write(told, b"%d" % os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
         os._exit(0)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.close(told)
-    for fd, number in ((out, 1), (log, 2)):
+    for number, fd in enumerate(files):
         os.dup2(fd, number)
         os.close(fd)
+    sys.stdin, sys.stdout = os.fdopen(0, closefd=False), os.fdopen(1, "w", closefd=False)
     with open(request, "rb") as file:
-        module, arguments, cwd, environment = json.load(file)
+        (program, *arguments), cwd, environment = json.load(file)
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(cwd)
-    sys.path[0] = cwd
-    sys.argv = [module, *arguments]
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    sys.argv = [program, *arguments]
+    if os.sep in program:
+        sys.path[0] = os.path.dirname(program)
+        runpy.run_path(program, run_name="__main__")
+    else:
+        sys.path[0] = cwd
+        runpy.run_module(program, run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":

@@ -8,12 +8,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, NamedTuple
 
 import pytest
 from pymongo.database import Database
 
 from tests.crash.harvest import Harvest
+from tests.forking import Begun, begin
 from tests.root import ROOT
 from tests.sandbox.process import Sandbox
 
@@ -55,17 +57,26 @@ class Place:
         self.variables = variables
 
     def run(self, *command: str, stdin: bytes = b"", prefix: Sequence[str] = ()) -> Answer:
-        """`scrapy ...` or `harvester ...`, with a terminal of 100 columns."""
-        ended = subprocess.run(
-            [*prefix, str(PROGRAMS / command[0]), *command[1:]],
-            cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100", **self.variables},
-            input=stdin,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=SECONDS,
-        )
-        return Answer(ended.returncode, ended.stdout.decode(errors="replace"))
+        """`scrapy ...` or `harvester ...`, with a terminal of 100 columns. Only what has a prefix loads anew."""
+        program = str(PROGRAMS / command[0])
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100", **self.variables}
+        with TemporaryFile() as given, TemporaryFile() as out:
+            given.write(stdin)
+            given.seek(0)
+            files = [given.fileno(), out.fileno(), out.fileno()]
+            process: Begun | subprocess.Popen[bytes]
+            if prefix:
+                words = [*prefix, program, *command[1:]]
+                process = subprocess.Popen(words, cwd=self.folder, env=environment, stdin=given, stdout=out, stderr=out)
+            else:
+                process = begin(program, *command[1:], cwd=self.folder, env=environment, files=files)
+            try:
+                code = process.wait(SECONDS)
+            finally:
+                process.kill()
+                process.wait()
+            out.seek(0)
+            return Answer(code, out.read().decode(errors="replace"))
 
     def crawl(
         self, site: Sandbox, *options: str, stdin: bytes = b"", prefix: Sequence[str] = (), **arguments: object
@@ -85,7 +96,7 @@ class Place:
 
 
 @contextmanager
-def begun(harvest: Harvest) -> Iterator["subprocess.Popen[bytes]"]:
+def begun(harvest: Harvest) -> Iterator[Begun]:
     """A harvest that runs meanwhile, and no longer."""
     process = harvest.start()
     try:

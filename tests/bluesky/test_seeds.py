@@ -1,6 +1,6 @@
 """Where a harvest begins: a file, standard input, and everything that names an account."""
 
-import subprocess
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -51,7 +51,12 @@ def test_a_file_of_seeds_may_name_accounts_in_every_way_and_hold_lines_that_are_
 def test_seeds_come_by_standard_input(harvest: Make, site: Sandbox, mongodb: Records) -> None:
     command = harvest(seeds="-", depth="0", collect="profiles")
     given = f"{site.handle(20)}\n{site.did(21)}\n".encode()
-    with command.start(stdin=subprocess.PIPE) as process:
-        process.communicate(given)
-    assert process.returncode == 0, command.said
+    read, write = os.pipe()
+    try:
+        os.write(write, given)
+        command.start(stdin=read)
+    finally:
+        os.close(read)
+        os.close(write)
+    assert command.wait() == 0, command.said
     assert {row["_id"] for row in mongodb.profiles.find()} == {site.did(20), site.did(21)}

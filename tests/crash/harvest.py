@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 from pymongo.database import Database
 
 from harvester.items import RECORDS
+from tests.forking import Begun, begin
 from tests.root import ROOT
 from tests.sandbox.process import Sandbox
 
@@ -42,7 +42,7 @@ class Harvest:
             "media": "no",
             "service": site.url,
         } | wishes
-        self.command = [sys.executable, "-m", "scrapy", "crawl", "bluesky"]
+        self.command = ["crawl", "bluesky"]
         self.command += [part for name, value in arguments.items() for part in ("-a", f"{name}={value}")]
         self._environment = {
             **os.environ,
@@ -55,13 +55,12 @@ class Harvest:
             "HARVESTER_PLC_URL": site.url,
             **variables,
         }
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: Begun | None = None
 
-    def start(self, stdin: int = subprocess.DEVNULL) -> "subprocess.Popen[bytes]":
+    def start(self, stdin: int | None = None) -> Begun:
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                self.command, cwd=self.folder, env=self._environment, stdin=stdin, stdout=log, stderr=log
-            )
+            files = [stdin, log.fileno(), log.fileno()]
+            self.process = begin("scrapy", *self.command, cwd=self.folder, env=self._environment, files=files)
         return self.process
 
     def run(self) -> int:

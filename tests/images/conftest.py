@@ -18,9 +18,11 @@ import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
 from harvester.config import Config
+from tests.forking import begin
 from tests.images.samples import GOOD, REFUSED
 from tests.images.server import Site, serving
 from tests.ports import free_port
+from tests.root import ROOT
 
 
 class Run:
@@ -30,16 +32,10 @@ class Run:
         self._path = folder / f"crawl-{uuid4().hex}.json"
         self._path.write_text(json.dumps(specification))
         self._log = self._path.with_suffix(".log")
-        command = [
-            sys.executable,
-            "-W",
-            "error::DeprecationWarning",
-            "-m",
-            "tests.images.crawl",
-            str(self._path),
-        ]
+        variables = os.environ | environment
         with self._log.open("wb") as log:
-            self.process = subprocess.Popen(command, env=os.environ | environment, stdout=log, stderr=log)
+            files = [None, log.fileno(), log.fileno()]
+            self.process = begin("tests.images.crawl", str(self._path), cwd=ROOT, env=variables, files=files)
 
     def end(self, by: signal.Signals | None = None) -> "Run":
         """Waits for the end; sends a signal first when one is given."""

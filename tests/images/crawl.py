@@ -9,6 +9,7 @@ The specification is a JSON file: {"page": address, "batches": [[record, ...], .
 import asyncio
 import json
 import sys
+import warnings
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -90,6 +91,7 @@ def _record(given: dict[str, Any]) -> Record:
 
 
 def main(path: Path) -> None:
+    warnings.simplefilter("error", DeprecationWarning)
     specification = json.loads(path.read_text())
     for outcome, policy in POLICIES.items():  # retries without waiting
         POLICIES[outcome] = policy._replace(backoff_s=0.0)  # type: ignore[index]
