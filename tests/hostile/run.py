@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import re
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +12,7 @@ from redis.asyncio import Redis
 
 from harvester.frontier.entries import DeadLetter, Status
 from harvester.frontier.store import Frontier
+from tests.forking import fork
 from tests.hostile.behaviours import BEHAVIOURS
 from tests.hostile.site import HostileSite
 from tests.hostile.spiders import Trap
@@ -49,9 +49,9 @@ async def run(
     environment = own | _variables(site, database.name, uri, redis_url)
     environment |= {"HOSTILE_PEAK": str(folder / "peak"), "HOSTILE_TOLD": str(folder / "told")}
     urls = " ".join(site.url(each.name) for each in BEHAVIOURS)
-    command = [sys.executable, "-m", "scrapy", "crawl", "hostile", "-a", f"urls={urls}"]
+    command = ["crawl", "hostile", "-a", f"urls={urls}"]
     with (folder / "log").open("wb") as log:
-        process = await asyncio.create_subprocess_exec(*command, cwd=place, env=environment, stdout=log, stderr=log)
+        process = await fork("scrapy", *command, cwd=place, env=environment, log=log.fileno())
         try:
             code = await asyncio.wait_for(process.wait(), LONGEST_S)
         finally:

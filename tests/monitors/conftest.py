@@ -2,20 +2,18 @@
 
 import json
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from pymongo.database import Database
 
 from harvester.config import Config
-
-ROOT = Path(__file__).parents[2]
+from tests.forking import Begun, begin
+from tests.root import ROOT
 
 
 class Posted(NamedTuple):
@@ -72,6 +70,7 @@ class Toy:
 
     def __init__(self, config: Config, environment: dict[str, str]) -> None:
         self.data_dir = config.data_dir
+        self.log = config.data_dir.with_name("log")
         assert config.mongodb_uri
         own = {name: value for name, value in os.environ.items() if not name.startswith("HARVESTER_")}
         self.environment = {
@@ -85,24 +84,30 @@ class Toy:
             **environment,
         }
 
-    def start(self, stats: dict[str, Any], **scenario: Any) -> subprocess.Popen[str]:
-        """A run under way."""
-        command = [sys.executable, "-m", "tests.monitors.toy", json.dumps({"stats": stats, **scenario})]
-        return subprocess.Popen(
-            command,
-            cwd=ROOT,
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+    @contextmanager
+    def start(self, stats: dict[str, Any], **scenario: Any) -> Iterator[Begun]:
+        """A run under way, and no longer than meanwhile."""
+        plan = json.dumps({"stats": stats, **scenario})
+        with self.log.open("wb") as log:
+            files = [None, log.fileno(), log.fileno()]
+            process = begin("tests.monitors.toy", plan, cwd=ROOT, env=self.environment, files=files)
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
 
     def run(self, stats: dict[str, Any], **scenario: Any) -> str:
         """The log of a whole run."""
         with self.start(stats, **scenario) as process:
-            log, _ = process.communicate(timeout=240)
-        assert process.returncode == 0, log
-        return log
+            code = process.wait(240)
+        assert code == 0, self.said
+        return self.said
+
+    @property
+    def said(self) -> str:
+        """The log of the last run."""
+        return self.log.read_text()
 
     def reports(self) -> list[str]:
         """The reports that were written, the oldest first."""

@@ -13,16 +13,17 @@ import pytest
 from pymongo import MongoClient
 from pymongo.database import Database
 
+from tests.forking import Begun
 from tests.monitors.conftest import HttpSink, Toy, harvest
 
 MakeToy = Callable[..., Toy]
 LastRun = Callable[[], dict[str, Any]]
 
 
-def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
+def wait_for(path: Path, process: Begun) -> None:
     """Returns when the file is there; fails when the process ended without it."""
     while not path.exists():
-        assert process.poll() is None, process.communicate()[0]
+        assert process.poll() is None
         time.sleep(0.02)
 
 
@@ -95,8 +96,8 @@ def test_a_run_ended_by_hand_is_not_judged(
         wait_for(tmp_path / "go.ready", process)
         process.send_signal(signal.SIGINT)
         (tmp_path / "go").touch()
-        log, _ = process.communicate(timeout=240)
-    run = last_run()
+        process.wait(240)
+    log, run = toy.said, last_run()
     assert (run["state"], run["verdict"], run["finish_reason"]) == (
         "interrupted",
         "not judged",
@@ -229,8 +230,8 @@ def test_a_run_ends_without_mongodb_and_says_so(
         wait_for(tmp_path / "go.ready", process)
         mongod.send_signal(ill)
         (tmp_path / "go").touch()
-        log, _ = process.communicate(timeout=240)
-    assert process.returncode == 0
+        assert process.wait(240) == 0, toy.said
+    log = toy.said
     assert "could not be written to MongoDB" in log
     assert "Traceback" not in log
     assert "Verdict of the monitors: failed" in log

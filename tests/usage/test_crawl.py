@@ -4,13 +4,13 @@ import asyncio
 import gzip
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.crawling import LONGEST_S
+from tests.forking import fork
 from tests.robots.site import Reply, WebSite
 from tests.root import ROOT
 
@@ -84,10 +84,7 @@ class Ran:
                 "HARVESTER_MAX_RESPONSE_MB": "1",
                 "HARVESTER_SITES_DIR": str(folder),
             }
-            command = [sys.executable, "-m", "tests.usage.crawl", quiet.url, asked.url, skipped.url]
-            process = await asyncio.create_subprocess_exec(
-                *command, cwd=folder, env=environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-            )
+            process = await fork("tests.usage.crawl", quiet.url, asked.url, skipped.url, cwd=folder, env=environment)
             try:
                 out, log = await asyncio.wait_for(process.communicate(), LONGEST_S)
             finally:
