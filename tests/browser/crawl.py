@@ -22,6 +22,7 @@ from twisted.python.failure import Failure
 
 from harvester.outcomes import verdict_of
 from tests.crawling import know
+from tests.forking import Forked, fork
 from tests.root import ROOT
 
 LONGEST_S = 240
@@ -78,21 +79,18 @@ class Crawled(msgspec.Struct):
         return result
 
 
-async def start(plan: Plan, folder: Path, **variables: str) -> asyncio.subprocess.Process:
+async def start(plan: Plan, folder: Path, **variables: str) -> Forked:
     """A crawl under way, with HARVESTER_* variables."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("HARVESTER_")}
     environment = own | {"PYTHONPATH": str(ROOT), "SCRAPY_SETTINGS_MODULE": "harvester.settings"}
     environment |= {"HARVESTER_ALLOW_PRIVATE_HOSTS": "true", "HARVESTER_REQUESTS_PER_SECOND": "0"}
     environment |= {f"HARVESTER_{name.upper()}": value for name, value in variables.items()}
     (folder / "plan.json").write_bytes(msgspec.json.encode(plan))
-    pipe = asyncio.subprocess.PIPE
     with (folder / "log").open("wb") as log:
-        return await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "tests.browser.crawl", cwd=folder, env=environment, stdout=pipe, stderr=log
-        )
+        return await fork("tests.browser.crawl", cwd=folder, env=environment, log=log.fileno())
 
 
-async def end(process: asyncio.subprocess.Process, folder: Path, longest_s: float = LONGEST_S) -> Crawled:
+async def end(process: Forked, folder: Path, longest_s: float = LONGEST_S) -> Crawled:
     """What it came to. Fails when it does not end."""
     try:
         out, _ = await asyncio.wait_for(process.communicate(), longest_s)

@@ -4,7 +4,6 @@ import ast
 import asyncio
 import os
 import re
-import sys
 from pathlib import Path
 
 from redis import Redis
@@ -13,13 +12,14 @@ from redis.asyncio import Redis as AsyncRedis
 from harvester.frontier.store import Frontier
 from tests.browser.killing import chromiums, until
 from tests.browser.site import JavaScriptSite
+from tests.forking import Forked, fork
 from tests.identities.test_chains import END, heard
 from tests.root import ROOT
 
 LONGEST_S = 240
 
 
-async def start(site: JavaScriptSite, paths: list[str], folder: Path, redis_url: str) -> asyncio.subprocess.Process:
+async def start(site: JavaScriptSite, paths: list[str], folder: Path, redis_url: str) -> Forked:
     """A crawl of the spider `rendered`, whose site has identities with a header."""
     (folder / "sites").mkdir()
     (folder / "sites" / "county.toml").write_text(
@@ -37,14 +37,7 @@ headers = {{ X-Token = "t-secret" }}
     own |= {"HARVESTER_SITES_DIR": str(folder / "sites"), "HARVESTER_REQUESTS_PER_SECOND": "0"}
     own |= {"HARVESTER_ALLOW_PRIVATE_HOSTS": "true", "HARVESTER_MIN_RECORDS": "0", "HARVESTER_LEASE_SECONDS": "30"}
     arguments = ["crawl", "rendered", "-a", f"url={site.url}", "-a", f"paths={','.join(paths)}"]
-    return await asyncio.create_subprocess_exec(
-        sys.executable,
-        *["-m", "scrapy", *arguments],
-        cwd=folder,
-        env=own,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
+    return await fork("scrapy", *arguments, cwd=folder, env=own)
 
 
 async def test_pages_of_the_frontier_whose_browser_died_or_that_are_tried_again_end_once(
@@ -62,7 +55,7 @@ async def test_pages_of_the_frontier_whose_browser_died_or_that_are_tried_again_
                 for chromium in chromiums(process.pid):
                     chromium.kill()
                 site.release.set()
-                out, _ = await asyncio.wait_for(process.communicate(), LONGEST_S)
+                _, out = await asyncio.wait_for(process.communicate(), LONGEST_S)
             finally:
                 if process.returncode is None:
                     process.kill()

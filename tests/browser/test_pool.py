@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import signal
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import pytest
 from tests.browser.crawl import Crawled, Plan, Wish, end, start
 from tests.browser.killing import chromiums, drivers, until
 from tests.browser.site import ITEMS, JavaScriptSite
+from tests.forking import fork
 from tests.root import ROOT
 
 POOL = "harvester.browser.pool"
@@ -113,9 +113,7 @@ async def test_no_browser_window_or_session_is_left_or_lost_however_its_pool_is_
     async with JavaScriptSite() as site, JavaScriptSite() as other:
         site.elsewhere = f"{other.url.replace('127.0.0.1', 'localhost')}/stray"
         environment = os.environ | {"PYTHONPATH": str(ROOT), "HARVESTER_ALLOW_PRIVATE_HOSTS": "true"}
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "tests.browser.ending", site.url, cwd=tmp_path, env=environment, stdout=-1, stderr=-1
-        )
+        process = await fork("tests.browser.ending", site.url, cwd=tmp_path, env=environment)
         try:
             out, log = await asyncio.wait_for(process.communicate(), 240)
         finally:
