@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.forking import Begun, begin
 from tests.root import ROOT
 from tests.sandbox.tree_process import Progress, TreeSite
 
@@ -21,7 +22,7 @@ class Worker(NamedTuple):
     """One process; the site knows it by its User-Agent."""
 
     agent: str
-    process: "subprocess.Popen[bytes]"
+    process: "Begun | subprocess.Popen[bytes]"
 
 
 class Workers:
@@ -39,7 +40,7 @@ class Workers:
         self._name = name
         self.folder = folder
         self._log = folder / "log"
-        self.command = [sys.executable, "-m", "scrapy", "crawl", "tree", "-a", f"url={site.url}"]
+        self.command = ["crawl", "tree", "-a", f"url={site.url}"]
         self.command += ["-a", f"poison={poison}"]
         self.environment = {
             **os.environ,
@@ -72,12 +73,22 @@ class Workers:
         self._started += 1
         agent = f"{self._name}-{self._started}"
         command = [*self.command, "-s", f"USER_AGENT={agent}"]
-        if self.poor_each and self._started % self.poor_each == 0:
-            command = ["sh", "-c", f'ulimit -n {FEW_DESCRIPTORS}; exec "$@"', "sh", *command]
+        poor = self.poor_each and self._started % self.poor_each == 0
+        process: Begun | subprocess.Popen[bytes]
         with self._log.open("ab") as log:
-            process = subprocess.Popen(
-                command, cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
+            if poor:
+                limit = ["sh", "-c", f'ulimit -n {FEW_DESCRIPTORS}; exec "$@"', "sh", sys.executable, "-m", "scrapy"]
+                process = subprocess.Popen(
+                    [*limit, *command],
+                    cwd=self.folder,
+                    env=self.environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                )
+            else:
+                files = [None, log.fileno(), log.fileno()]
+                process = begin("scrapy", *command, cwd=self.folder, env=self.environment, files=files)
         self.alive.append(Worker(agent, process))
         return self.alive[-1]
 

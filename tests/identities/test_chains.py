@@ -5,7 +5,6 @@ import asyncio
 import os
 import re
 import signal
-import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from redis.asyncio import Redis as AsyncRedis
 
 from harvester.frontier.store import Frontier
 from tests.crawling import until
+from tests.forking import Forked, fork
 from tests.identities.county import County, Seen
 from tests.identities.entries import AGREE, ANN, FORM, enter
 from tests.identities.spiders import DETAILS, OTHERS
@@ -39,27 +39,20 @@ class Chains:
         self._environment |= {"REDIS_URL": redis_url, "HARVESTER_LEASE_SECONDS": "2", "HARVESTER_MIN_RECORDS": "0"}
         self._environment |= {f"HARVESTER_{name.upper()}": value for name, value in variables.items()}
 
-    async def start(self, chains: int, other: str = "") -> asyncio.subprocess.Process:
+    async def start(self, chains: int, other: str = "") -> Forked:
         arguments = ["crawl", "chains", "-a", f"url={self._county.url}", "-a", f"chains={chains}"]
         arguments += ["-a", f"other={other}"] if other else []
-        return await asyncio.create_subprocess_exec(
-            sys.executable,
-            *["-m", "scrapy", *arguments],
-            cwd=self._folder,
-            env=self._environment,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-        )
+        return await fork("scrapy", *arguments, cwd=self._folder, env=self._environment)
 
-    async def end(self, process: asyncio.subprocess.Process) -> tuple[str, dict[str, Any]]:
+    async def end(self, process: Forked) -> tuple[str, dict[str, Any]]:
         """Its log and its stats."""
         try:
-            out, _ = await asyncio.wait_for(process.communicate(), LONGEST_S)
+            _, said = await asyncio.wait_for(process.communicate(), LONGEST_S)
         finally:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
-        log = out.decode()
+        log = said.decode()
         assert process.returncode == 0, log[-5000:]
         dumped = re.search(r"Dumping Scrapy stats:\n(\{.*?\})\n", log, re.DOTALL)
         assert dumped, log[-5000:]
@@ -162,10 +155,10 @@ async def test_refused_login_ends_the_run_and_leaves_its_work_queued_unspent(
     variables = enter(county, folder, FORM) | ANN | {"session_county_password": "wrong-horse"}
     async with County() as other:
         process = await Chains(county, folder, own_redis, variables).start(8, other=other.url)
-        out, _ = await asyncio.wait_for(process.communicate(), LONGEST_S)
+        _, log = await asyncio.wait_for(process.communicate(), LONGEST_S)
         assert other.count("/cookie") == OTHERS  # work for other sites is done before
-    assert process.returncode == 5, out.decode()[-3000:]
-    assert b"Correct HARVESTER_SESSION_COUNTY_USER and HARVESTER_SESSION_COUNTY_PASSWORD" in out
+    assert process.returncode == 5, log.decode()[-3000:]
+    assert b"Correct HARVESTER_SESSION_COUNTY_USER and HARVESTER_SESSION_COUNTY_PASSWORD" in log
     assert county.logins == [("ann", False)]
     assert county.count("/search") == 0
     async with AsyncRedis.from_url(own_redis) as redis:

@@ -4,13 +4,13 @@ import asyncio
 import json
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
+from tests.forking import Forked, fork
 from tests.root import ROOT
 from tests.session.pds import HANDLE, PASSWORD, Pds
 
@@ -39,7 +39,7 @@ async def pds() -> AsyncIterator[Pds]:
         yield server
 
 
-async def start(pds: Pds, folder: Path, *targets: str, **variables: str) -> asyncio.subprocess.Process:
+async def start(pds: Pds, folder: Path, *targets: str, **variables: str) -> Forked:
     environment = os.environ | {
         "PYTHONPATH": str(ROOT),
         "HARVESTER_STATE_DIR": str(folder / "state"),
@@ -49,12 +49,10 @@ async def start(pds: Pds, folder: Path, *targets: str, **variables: str) -> asyn
         "HARVESTER_BLUESKY_PDS": pds.url,
     }
     environment |= {f"HARVESTER_{name.upper()}": value for name, value in variables.items()}
-    command = [sys.executable, "-m", "tests.session.crawl", *targets]
-    pipe = asyncio.subprocess.PIPE
-    return await asyncio.create_subprocess_exec(*command, cwd=folder, env=environment, stdout=pipe, stderr=pipe)
+    return await fork("tests.session.crawl", *targets, cwd=folder, env=environment)
 
 
-async def end(process: asyncio.subprocess.Process) -> Crawled:
+async def end(process: Forked) -> Crawled:
     try:
         out, log = await asyncio.wait_for(process.communicate(), 240)
     finally:
