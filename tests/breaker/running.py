@@ -2,12 +2,12 @@
 
 import asyncio
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.forking import Forked, fork
 from tests.root import ROOT
 
 LONGEST_S = 240
@@ -20,7 +20,7 @@ class Crawl:
     def __init__(self, folder: Path, variables: Mapping[str, str], *arguments: str) -> None:
         self._log = folder / "log"
         self._folder = folder
-        self._command = ["-m", "scrapy", "crawl", "inputs"]
+        self._command = ["crawl", "inputs"]
         self._command += [word for argument in arguments for word in ("-a", argument)]
         self._environment = {
             **os.environ,
@@ -32,7 +32,7 @@ class Crawl:
             "NO_PROXY": "127.0.0.1",
             **variables,
         }
-        self.workers: list[asyncio.subprocess.Process] = []
+        self.workers: list[Forked] = []
 
     async def __aenter__(self) -> Self:
         return self
@@ -49,11 +49,9 @@ class Crawl:
         """Has workers that are started from now on crawl another site too."""
         self._command = [f"{word},{url}" if word.startswith("urls=") else word for word in self._command]
 
-    async def start(self) -> asyncio.subprocess.Process:
+    async def start(self) -> Forked:
         with self._log.open("ab") as log:
-            worker = await asyncio.create_subprocess_exec(
-                sys.executable, *self._command, cwd=self._folder, env=self._environment, stdout=log, stderr=log
-            )
+            worker = await fork("scrapy", *self._command, cwd=self._folder, env=self._environment, log=log.fileno())
         self.workers.append(worker)
         return worker
 

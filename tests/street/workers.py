@@ -1,8 +1,6 @@
 """The workers of a crawl of the street, each a process `scrapy crawl street`."""
 
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,6 +9,7 @@ from typing import Self
 
 import msgspec
 
+from tests.forking import Begun, begin
 from tests.root import ROOT
 from tests.sandbox.street_process import Street
 from tests.street.spiders import Inputs
@@ -25,7 +24,7 @@ class Workers:
         inputs = [Inputs(street.url(name), street.plans[name].pages) for name in names]
         file = folder / "inputs.json"
         file.write_bytes(msgspec.json.encode(inputs))
-        self._command = [sys.executable, "-m", "scrapy", "crawl", "street", "-a", f"sites={file}"]
+        self._command = ["crawl", "street", "-a", f"sites={file}"]
         self._environment = {
             **os.environ,
             "PYTHONPATH": str(ROOT),
@@ -35,7 +34,7 @@ class Workers:
             "HARVESTER_DATA_DIR": str(folder / "data"),
             **variables,
         }
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._processes: list[Begun] = []
 
     def __enter__(self) -> Self:
         return self
@@ -51,16 +50,9 @@ class Workers:
         """One more."""
         number = len(self._processes)
         with (self._folder / f"log-{number}").open("wb") as log:
-            self._processes.append(
-                subprocess.Popen(
-                    [*self._command, "-s", f"USER_AGENT=street-{number}"],
-                    cwd=self._folder,
-                    env=self._environment,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                )
-            )
+            files = [None, log.fileno(), log.fileno()]
+            command = [*self._command, "-s", f"USER_AGENT=street-{number}"]
+            self._processes.append(begin("scrapy", *command, cwd=self._folder, env=self._environment, files=files))
 
     @property
     def working(self) -> bool:
