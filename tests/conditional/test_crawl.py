@@ -1,8 +1,8 @@
 """Pages that did not change are not fetched again; and no page counts as unchanged whose records are not stored."""
 
 import asyncio
+import os
 import signal
-import sys
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from email.utils import format_datetime
@@ -21,6 +21,7 @@ from harvester.frontier.store import Frontier
 from harvester.middlewares.conditional import KEPT_S, MOST_LENGTH, validators_of
 from tests.conditional.site import NEW, OLD, Validating
 from tests.crawling import LONGEST_S
+from tests.forking import fork
 from tests.frontier.crawl import crawl
 from tests.robots.site import Reply
 
@@ -126,11 +127,11 @@ async def test_a_page_of_a_killed_worker_is_fetched_in_full_again(
     """Its callback was run to the end; what it led to was not in the frontier yet."""
     async with Validating({"/links": [Reply(headers={"ETag": '"a"'})]}) as site:
         registered(site, tmp_path, monkeypatch)
-        command = [sys.executable, "-m", "tests.conditional.killed", frontier.spider, site.url, "/links", "{}"]
+        plan = (frontier.spider, site.url, "/links", "{}")
         root = Path(__file__).parents[2]
         monkeypatch.setenv("PYTHONPATH", str(root))
         monkeypatch.setenv("SCRAPY_SETTINGS_MODULE", "harvester.settings")
-        process = await asyncio.create_subprocess_exec(*command, cwd=tmp_path)
+        process = await fork("tests.conditional.killed", *plan, cwd=tmp_path, env=os.environ)
         assert await asyncio.wait_for(process.wait(), LONGEST_S) == -signal.SIGKILL
         assert site.pages() == ["/links"]
         assert known.count_documents({}) == 0

@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import sys
-from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +20,7 @@ from scrapy.utils.request import fingerprint
 from harvester.frontier.store import Frontier
 from harvester.staging import read_segment
 from tests.crawling import LONGEST_S, Answer, Site, until
+from tests.forking import Forked, fork
 from tests.frontier.confirming import ENDING
 from tests.images.samples import GOOD
 from tests.root import ROOT
@@ -91,15 +91,12 @@ class House(NamedTuple):
     frontier: Frontier
     database: Database[dict[str, Any]]
 
-    async def start(self, site: Site, paths: list[str], **plan: Any) -> Process:
+    async def start(self, site: Site, paths: list[str], **plan: Any) -> Forked:
         arguments = (site.url, self.frontier.spider, " ".join(paths), json.dumps(plan))
-        command = [sys.executable, "-m", "tests.frontier.confirming", *arguments]
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "SCRAPY_SETTINGS_MODULE": "harvester.settings"}
-        return await asyncio.create_subprocess_exec(
-            *command, cwd=self.folder, env=environment, stdout=PIPE, stderr=PIPE
-        )
+        return await fork("tests.frontier.confirming", *arguments, cwd=self.folder, env=environment)
 
-    async def end(self, process: Process) -> Crawled:
+    async def end(self, process: Forked) -> Crawled:
         try:
             out, log = await asyncio.wait_for(process.communicate(), LONGEST_S)
         finally:
