@@ -241,6 +241,7 @@ def _begin(request: int, told: int, *files: int) -> None:
     os.environ.update(environment)
     os.chdir(cwd)
     sys.argv = [program, *arguments]
+    sys.orig_argv = [sys.executable, *([] if os.sep in program else ["-m"]), *sys.argv]
     if os.sep in program:
         sys.path[0] = os.path.dirname(program)
         runpy.run_path(program, run_name="__main__")
