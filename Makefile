@@ -18,14 +18,14 @@ demo: $(SYNCED) ## Harvest a local copy of Bluesky, and show what came of it
 	@$(RUN) python -m tests.demo
 
 test: lint ## Run all checks and tests, but for appview, soak and chaos
-	@echo "The folders of tests run side by side; each shows what it said when it has ended. It takes about ten minutes on two cores."
+	@echo "The folders of tests run side by side; each shows what it said when it has ended. It takes about a quarter of an hour on two cores."
 	@$(RUN) $(MAKE) --no-print-directory -j$(AT_ONCE) -k -Oline types test-rest $(ALONE)
 
 # Side by side, since much of what they do is waiting. Those that take longest begin first; the short ones run as one.
 AT_ONCE = $(shell expr 2 \* $$(getconf _NPROCESSORS_ONLN))
 QUICK = pytest -m "not appview and not soak and not chaos"
-ALONE = $(addprefix test-,browser bluesky bad_input identities crash throttle street images proxies worker chaos deploy \
-	frontier breaker monitors)
+ALONE = $(addprefix test-,bluesky throttle frontier worker bad_input browser identities crash chaos deploy breaker \
+	monitors images proxies street)
 
 .PHONY: $(ALONE)
 $(ALONE): test-%:
