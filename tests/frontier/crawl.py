@@ -96,13 +96,18 @@ class Fates(Spider):
         raise CloseSpider("enough")
 
     async def on_blocks(self, response: Response) -> AsyncIterator[Any]:
-        """Blocks the process once it works on another page too, until there is a file that says so."""
+        """Blocks the process once it works on another page too, until there is a file that says so.
+
+        The first try ends after the second has begun: else it might be what acknowledges the second's lease.
+        """
         assert self.crawler.engine
         tries = self.crawler.stats.get_value("blocks", 0) + 1
         self.crawler.stats.inc_value("blocks")
         while tries == 1 and len(self.crawler.engine.scheduler) < 2:  # type: ignore[arg-type]  # noqa: ASYNC110
             await asyncio.sleep(0.02)
         self.block(Path(f"released-{tries}"))
+        while tries == 1 and self.crawler.stats.get_value("blocks") < 2:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
         yield {"url": f"/blocks {tries}"}
 
     def block(self, until: Path) -> None:
