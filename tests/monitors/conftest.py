@@ -111,7 +111,8 @@ class Toy:
 
     def reports(self) -> list[str]:
         """The reports that were written, the oldest first."""
-        return [path.read_text("utf-8") for path in sorted((self.data_dir / "reports" / "toy").glob("*.html"))]
+        found = (self.data_dir / "reports" / "toy").glob("*.html")
+        return [path.read_text("utf-8") for path in sorted(found, key=lambda path: path.stat().st_mtime_ns)]
 
 
 @pytest.fixture
