@@ -166,15 +166,10 @@ async def start(plan: Plan, folder: Path, **variables: str) -> Forked:
 
 async def end(process: Forked) -> Crawled:
     """What it came to. Fails when it does not end."""
-    try:
-        out, log = await asyncio.wait_for(process.communicate(), LONGEST_S)
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    assert process.returncode == 0, log.decode()
+    out, log = await process.end(LONGEST_S)
+    assert process.returncode == 0, log
     crawled = msgspec.json.decode(out, type=Crawled)
-    crawled.log = log.decode()
+    crawled.log = log
     return crawled
 
 

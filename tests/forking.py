@@ -1,7 +1,8 @@
 """Crawls in processes of their own that need not load Scrapy and all it needs first: they are forked from one that has.
 
 `await fork("tests.crawling", plan, ...)` does what `python -m tests.crawling plan` would do, in a tenth of the time;
-`begin` does so for tests that do not await. The program may be a script, too, like that of the command `harvester`.
+`begin` and `run` do so for tests that do not await. The program may be a script, too, like that of the command
+`harvester`.
 What only a start from nothing shows (how it imports, what interrupts it, limits of the process) is not forked.
 """
 
@@ -9,7 +10,7 @@ import asyncio
 import atexit
 import contextlib
 import gc
-import importlib
+import importlib.util
 import json
 import os
 import pkgutil
@@ -23,6 +24,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryFile
+from typing import NamedTuple
 
 import scrapy.commands
 from PIL import Image
@@ -63,6 +65,16 @@ class Forked:
         out, log = await asyncio.gather(self.stdout.read(), self.stderr.read())
         await self.wait()
         return out, log
+
+    async def end(self, within_s: float) -> tuple[str, str]:
+        """What it wrote to stdout and stderr. Fails, and kills it, when it has not ended within so many seconds."""
+        try:
+            out, log = await asyncio.wait_for(self.communicate(), within_s)
+        finally:
+            if self.returncode is None:
+                self.kill()
+                await self.wait()
+        return out.decode(errors="replace"), log.decode(errors="replace")
 
     def send_signal(self, number: int) -> None:
         if self.returncode is None:
@@ -136,6 +148,34 @@ def begin(
         assert read, "the process that forks has ended"
         pid += read
     return Begun(int(pid), told)
+
+
+class Ran(NamedTuple):
+    """What a program did."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def run(
+    program: str, *arguments: str, cwd: Path, env: Mapping[str, str], stdin: bytes = b"", within_s: float = 240
+) -> Ran:
+    """To its end. Fails, and kills it, when that has not come within so many seconds."""
+    with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as log:
+        given.write(stdin)
+        given.seek(0)
+        process = begin(program, *arguments, cwd=cwd, env=env, files=[given.fileno(), out.fileno(), log.fileno()])
+        try:
+            code = process.wait(within_s)
+        finally:
+            process.kill()
+            process.wait()
+        said = []
+        for file in (out, log):
+            file.seek(0)
+            said.append(file.read().decode(errors="replace"))
+        return Ran(code, *said)
 
 
 def _ask(command: list[str], cwd: Path, env: Mapping[str, str], files: Sequence[int | None]) -> int:
@@ -234,19 +274,23 @@ def _begin(request: int, told: int, *files: int) -> None:
     for number, fd in enumerate(files):
         os.dup2(fd, number)
         os.close(fd)
-    sys.stdin, sys.stdout = os.fdopen(0, closefd=False), os.fdopen(1, "w", closefd=False)
     with open(request, "rb") as file:
         (program, *arguments), cwd, environment = json.load(file)
+    encoding = environment.get("PYTHONIOENCODING", "utf-8")
+    sys.stdin = os.fdopen(0, encoding=encoding, closefd=False)
+    sys.stdout = os.fdopen(1, "w", encoding=encoding, closefd=False)
+    sys.stderr = os.fdopen(2, "w", 1, encoding, "backslashreplace", closefd=False)
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(cwd)
-    sys.argv = [program, *arguments]
-    sys.orig_argv = [sys.executable, *([] if os.sep in program else ["-m"]), *sys.argv]
     if os.sep in program:
+        sys.argv, sys.orig_argv = [program, *arguments], [sys.executable, program, *arguments]
         sys.path[0] = os.path.dirname(program)
         runpy.run_path(program, run_name="__main__")
     else:
         sys.path[0] = cwd
+        sys.orig_argv = [sys.executable, "-m", program, *arguments]
+        sys.argv = [str(importlib.util.find_spec(program).origin), *arguments]  # type: ignore[union-attr]
         runpy.run_module(program, run_name="__main__", alter_sys=True)
 
 

@@ -8,14 +8,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any, NamedTuple
 
 import pytest
 from pymongo.database import Database
 
 from tests.crash.harvest import Harvest
-from tests.forking import Begun, begin
+from tests.forking import Begun, run
 from tests.root import ROOT
 from tests.sandbox.process import Sandbox
 
@@ -60,23 +59,14 @@ class Place:
         """`scrapy ...` or `harvester ...`, with a terminal of 100 columns. Only what has a prefix loads anew."""
         program = str(PROGRAMS / command[0])
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100", **self.variables}
-        with TemporaryFile() as given, TemporaryFile() as out:
-            given.write(stdin)
-            given.seek(0)
-            files = [given.fileno(), out.fileno(), out.fileno()]
-            process: Begun | subprocess.Popen[bytes]
-            if prefix:
-                words = [*prefix, program, *command[1:]]
-                process = subprocess.Popen(words, cwd=self.folder, env=environment, stdin=given, stdout=out, stderr=out)
-            else:
-                process = begin(program, *command[1:], cwd=self.folder, env=environment, files=files)
-            try:
-                code = process.wait(SECONDS)
-            finally:
-                process.kill()
-                process.wait()
-            out.seek(0)
-            return Answer(code, out.read().decode(errors="replace"))
+        if not prefix:
+            ran = run(program, *command[1:], cwd=self.folder, env=environment, stdin=stdin, within_s=SECONDS)
+            return Answer(ran.returncode, ran.stdout + ran.stderr)
+        words = [*prefix, program, *command[1:]]
+        loaded = subprocess.run(
+            words, cwd=self.folder, env=environment, input=stdin, capture_output=True, timeout=SECONDS
+        )
+        return Answer(loaded.returncode, (loaded.stdout + loaded.stderr).decode(errors="replace"))
 
     def crawl(
         self, site: Sandbox, *options: str, stdin: bytes = b"", prefix: Sequence[str] = (), **arguments: object

@@ -10,14 +10,13 @@ import pytest
 from harvester import __version__
 from harvester.config import Config, misspelt
 from harvester.spiders.bluesky_arguments import BlueskyArguments
+from tests.forking import Ran, run
 
 HARVESTER = str(Path(sys.executable).with_name("harvester"))
 
 
-def harvester(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [HARVESTER, *arguments], env={**os.environ, **environment}, capture_output=True, text=True, timeout=240
-    )
+def harvester(*arguments: str, **environment: str) -> Ran:
+    return run(HARVESTER, *arguments, cwd=Path.cwd(), env={**os.environ, **environment})
 
 
 def test_the_version_is_printed() -> None:
@@ -107,9 +106,9 @@ def test_a_line_of_the_settings_that_is_none_is_told_of_once(tmp_path: Path, mon
 
 def test_a_setting_of_harvester_that_is_given_to_scrapy_is_named() -> None:
     scrapy = str(Path(sys.executable).with_name("scrapy"))
-    command = [scrapy, "crawl", "bluesky", "-a", "help", "-s", "HARVESTER_REQUESTS_PER_SECOND=1"]
+    words = ["crawl", "bluesky", "-a", "help", "-s", "HARVESTER_REQUESTS_PER_SECOND=1"]
     environment = os.environ | {"SCRAPY_SETTINGS_MODULE": "harvester.settings"}
-    answer = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240)
+    answer = run(scrapy, *words, cwd=Path.cwd(), env=environment)
     assert answer.returncode == 0
     (said,) = answer.stderr.splitlines()
     assert said.startswith("HARVESTER_REQUESTS_PER_SECOND is no setting of Scrapy and is not read from there")

@@ -5,8 +5,6 @@ import re
 import select
 import signal
 import struct
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,12 +12,14 @@ from pathlib import Path
 import pyte
 import pytest
 
+from tests.forking import begin, run
+from tests.root import ROOT
+
 pty = pytest.importorskip("pty", reason="pseudo-terminals are POSIX")
 fcntl = pytest.importorskip("fcntl")
 termios = pytest.importorskip("termios")
 
-COMMAND = [sys.executable, "-m", "tests.dashboard.watched_crawl"]
-ROOT = Path(__file__).parents[2]
+COMMAND = ["tests.dashboard.watched_crawl"]
 LIMIT_SECONDS = 240
 
 
@@ -40,14 +40,8 @@ class Terminal:
         self._ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         inherited = {name: value for name, value in os.environ.items() if name not in ("CI", "NO_LIVE")}
-        self.process = subprocess.Popen(
-            [*command, *arguments],
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            env={**inherited, "TERM": "xterm-256color", **environ},
-            cwd=ROOT,
-        )
+        environment = {**inherited, "TERM": "xterm-256color", **environ}
+        self.process = begin(*command, *arguments, cwd=ROOT, env=environment, files=[theirs] * 3)
         os.close(theirs)
 
     def __enter__(self) -> "Terminal":
@@ -102,10 +96,8 @@ class Terminal:
 @pytest.fixture(scope="module")
 def written() -> str:
     """What a crawl without a terminal writes to stderr."""
-    ended = subprocess.run(
-        [*COMMAND, "30"], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_SECONDS, check=True
-    )
-    assert ended.stdout == ""
+    ended = run(*COMMAND, "30", cwd=ROOT, env=os.environ, within_s=LIMIT_SECONDS)
+    assert (ended.returncode, ended.stdout) == (0, ""), ended.stderr
     return ended.stderr
 
 

@@ -160,15 +160,10 @@ async def crawl(folder: Path, spider: str, site: str, *paths: str, **settings: A
     arguments = [spider, site, " ".join(paths), json.dumps(settings)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "SCRAPY_SETTINGS_MODULE": "harvester.settings"}
     process = await fork("tests.frontier.crawl", *arguments, cwd=folder, env=environment)
-    try:
-        out, log = await asyncio.wait_for(process.communicate(), LONGEST_S)
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    assert process.returncode == 0, log.decode()
+    out, log = await process.end(LONGEST_S)
+    assert process.returncode == 0, log
     reason, items, stats = json.loads(out)
-    return Crawled(reason, items, stats, log.decode())
+    return Crawled(reason, items, stats, log)
 
 
 def main() -> None:

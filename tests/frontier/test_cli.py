@@ -5,7 +5,6 @@ import json
 import os
 import re
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -23,6 +22,7 @@ from harvester.frontier.entries import Again, Dead, Done, Leased, Push, Skip
 from harvester.frontier.operations import fingerprint_of
 from harvester.frontier.start_list import StartList
 from harvester.frontier.store import Frontier
+from tests.forking import run as run_program
 from tests.ledger.conftest import Runs, found, kill, opened
 
 T = TypeVar("T")
@@ -385,8 +385,7 @@ def refuse(question: str, abort: bool) -> None:
 
 def test_shells_complete_commands_of_the_frontier() -> None:
     words = {"COMP_WORDS": "harvester frontier re", "COMP_CWORD": "2", "_HARVESTER_COMPLETE": "complete_bash"}
-    command = [str(Path(sys.executable).with_name("harvester"))]
-    completed = subprocess.run(command, env={**os.environ, **words}, capture_output=True, text=True, timeout=240)
+    completed = run_program(str(Path(sys.executable).with_name("harvester")), cwd=Path.cwd(), env=os.environ | words)
     assert completed.stdout.split() == ["replay"]
 
 

@@ -1,6 +1,5 @@
 """A page counts as done when each of its records is stored, or rejected with a written reason, and not before."""
 
-import asyncio
 import json
 import os
 import signal
@@ -97,14 +96,9 @@ class House(NamedTuple):
         return await fork("tests.frontier.confirming", *arguments, cwd=self.folder, env=environment)
 
     async def end(self, process: Forked) -> Crawled:
-        try:
-            out, log = await asyncio.wait_for(process.communicate(), LONGEST_S)
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-        assert process.returncode == 0, log.decode()
-        return Crawled(json.loads(out), log.decode())
+        out, log = await process.end(LONGEST_S)
+        assert process.returncode == 0, log
+        return Crawled(json.loads(out), log)
 
     async def crawl(self, site: Site, paths: list[str], **plan: Any) -> Crawled:
         return await self.end(await self.start(site, paths, **plan))

@@ -91,15 +91,10 @@ async def crawl(folder: Path, spider: str, site: str, *paths: str) -> Judged:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "SCRAPY_SETTINGS_MODULE": "harvester.settings"}
     arguments = [spider, site, " ".join(paths)]
     process = await fork("tests.outcomes.judging_crawl", *arguments, cwd=folder, env=environment)
-    try:
-        out, log = await asyncio.wait_for(process.communicate(), LONGEST_S)
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    assert process.returncode == 0, log.decode()
+    out, log = await process.end(LONGEST_S)
+    assert process.returncode == 0, log
     reason, told, items, stats = json.loads(out)
-    return Judged(reason, told, items, stats, log.decode())
+    return Judged(reason, told, items, stats, log)
 
 
 def main() -> None:

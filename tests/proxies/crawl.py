@@ -59,15 +59,10 @@ async def crawl(folder: Path, plan: Plan, **variables: str) -> Crawled:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "SCRAPY_SETTINGS_MODULE": "harvester.settings"}
     environment |= {f"HARVESTER_{name.upper()}": value for name, value in variables.items()}
     process = await fork("tests.proxies.crawl", msgspec.json.encode(plan).decode(), cwd=folder, env=environment)
-    try:
-        out, log = await asyncio.wait_for(process.communicate(), LONGEST_S)
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    assert out, log.decode()
+    out, log = await process.end(LONGEST_S)
+    assert out, log
     crawled = msgspec.json.decode(out, type=Crawled)
-    crawled.log, crawled.code = log.decode(), process.returncode or 0
+    crawled.log, crawled.code = log, process.returncode or 0
     return crawled
 
 

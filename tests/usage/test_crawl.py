@@ -85,15 +85,10 @@ class Ran:
                 "HARVESTER_SITES_DIR": str(folder),
             }
             process = await fork("tests.usage.crawl", quiet.url, asked.url, skipped.url, cwd=folder, env=environment)
-            try:
-                out, log = await asyncio.wait_for(process.communicate(), LONGEST_S)
-            finally:
-                if process.returncode is None:
-                    process.kill()
-                    await process.wait()
-            assert process.returncode == 0, log.decode()
+            out, log = await process.end(LONGEST_S)
+            assert process.returncode == 0, log
             told, self.stats = json.loads(out)
-            self.log = log.decode()
+            self.log = log
             self.told: dict[str, dict[str, Any]] = {}
             for name, site in (("quiet", quiet), ("asked", asked), ("skipped", skipped)):
                 self.told[name] = {

@@ -3,8 +3,6 @@
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +10,7 @@ from pathlib import Path
 import psutil
 
 from harvester.config import Config
+from tests.forking import Begun, begin
 from tests.root import ROOT
 
 SECONDS = 240
@@ -35,15 +34,14 @@ class Workers:
             "HARVESTER_STATE_DIR": str(config.state_dir),
             "HARVESTER_MAX_DELIVERIES": "1",
         }
-        self.process: subprocess.Popen[bytes]
+        self.process: Begun
 
     def start(self, *words: str, **arguments: object) -> None:
         given = [word for name, value in arguments.items() for word in ("-a", f"{name}={value}")]
-        command = [sys.executable, "-m", "tests.worker.command", "worker", "manners", *words, *given]
+        command = ["tests.worker.command", "worker", "manners", *words, *given]
         with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                command, cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
+            files = [None, log.fileno(), log.fileno()]
+            self.process = begin(*command, cwd=self.folder, env=self.environment, files=files)
 
     def run(self, *words: str, **arguments: object) -> int:
         """To its end; the exit code."""

@@ -2,12 +2,11 @@
 
 import re
 import signal
-import sys
 
 from tests.dashboard.test_live import Terminal
 from tests.worker.running import Workers
 
-COMMAND = [sys.executable, "-m", "tests.worker.command", "worker", "manners", "--processes"]
+COMMAND = ["tests.worker.command", "worker", "manners", "--processes"]
 
 
 def test_a_terminal_shows_a_row_for_each_worker(workers: Workers) -> None:
