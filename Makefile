@@ -18,21 +18,25 @@ demo: $(SYNCED) ## Harvest a local copy of Bluesky, and show what came of it
 	@$(RUN) python -m tests.demo
 
 test: lint ## Run all checks and tests, but for appview, soak and chaos
-	@echo "The folders of tests run side by side; each shows what it said when it has ended. It takes about a quarter of an hour on two cores."
-	@$(RUN) $(MAKE) --no-print-directory -j$(AT_ONCE) -k -Oline types test-rest $(ALONE)
+	@echo "The folders of tests run side by side; each shows what it said when it has ended. It takes about ten minutes on two cores."
+	@$(RUN) $(MAKE) --no-print-directory -j$(AT_ONCE) -k -Oline types test-rest test-commands $(ALONE)
 
 # Side by side, since much of what they do is waiting. Those that take longest begin first; the short ones run as one.
 AT_ONCE = $(shell expr 2 \* $$(getconf _NPROCESSORS_ONLN))
 QUICK = pytest -m "not appview and not soak and not chaos"
-ALONE = $(addprefix test-,bluesky throttle frontier worker bad_input browser identities crash chaos deploy breaker \
+ALONE = $(addprefix test-,browser bluesky worker crash bad_input frontier throttle identities deploy chaos breaker \
 	monitors images proxies street)
+COMMANDS = $(addprefix tests/,cli dashboard demo purge services session)
 
-.PHONY: $(ALONE)
+.PHONY: $(ALONE) test-commands
 $(ALONE): test-%:
 	@$(QUICK) tests/$*
 
+test-commands:
+	@$(QUICK) $(COMMANDS)
+
 test-rest:
-	@$(QUICK) tests $(patsubst test-%,--ignore=tests/%,$(ALONE))
+	@$(QUICK) tests $(addprefix --ignore=,$(COMMANDS) $(patsubst test-%,tests/%,$(ALONE)))
 
 lint: $(SYNCED) ## Check style and format
 	@$(RUN) ruff check .

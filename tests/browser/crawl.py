@@ -3,7 +3,6 @@
 `python -m tests.browser.crawl` with a Plan as JSON. It prints a Crawled as JSON.
 """
 
-import asyncio
 import importlib
 import json
 import os
@@ -92,12 +91,7 @@ async def start(plan: Plan, folder: Path, **variables: str) -> Forked:
 
 async def end(process: Forked, folder: Path, longest_s: float = LONGEST_S) -> Crawled:
     """What it came to. Fails when it does not end."""
-    try:
-        out, _ = await asyncio.wait_for(process.communicate(), longest_s)
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+    out, _ = await process.end(longest_s)
     log = (folder / "log").read_text(errors="replace")
     assert process.returncode == 0, log[-6000:]
     crawled = msgspec.json.decode(out, type=Crawled)

@@ -34,13 +34,13 @@ def assert_all_there(done: Crawled, count: int) -> None:
 
 async def test_all_pages_are_obtained_though_chromium_is_killed_and_replaced_on_the_way(tmp_path: Path) -> None:
     async with JavaScriptSite() as site:
-        plan = Plan(lists(site, 32), patches={f"{POOL}.PAGES_A_BROWSER": 5})
+        plan = Plan(lists(site, 20), patches={f"{POOL}.PAGES_A_BROWSER": 5})
         process = await start(plan, tmp_path)
-        await until(lambda: sum(site.asked[f"/data/{number}"] for number in range(32)) >= 8)
+        await until(lambda: sum(site.asked[f"/data/{number}"] for number in range(20)) >= 8)
         for chromium in chromiums(process.pid):
             chromium.kill()
         done = await end(process, tmp_path)
-    assert_all_there(done, 32)
+    assert_all_there(done, 20)
     assert done.stats["harvester/browser/replaced/lost"] >= 1
     assert done.stats["harvester/browser/replaced/pages"] >= 1
     assert done.stats["harvester/browser/started"] >= 3
@@ -101,7 +101,7 @@ async def test_nothing_is_left_of_a_crawl_that_is_stopped_or_killed(tmp_path: Pa
             left = [*drivers(process.pid), *chromiums(process.pid)]
             assert len(left) >= 2
             process.send_signal(sign)
-            out, _ = await asyncio.wait_for(process.communicate(), 240)
+            out, _ = await process.end(240)
             _, alive = await asyncio.to_thread(psutil.wait_procs, left, 20)
             assert alive == []
             if sign is signal.SIGTERM:
@@ -114,13 +114,8 @@ async def test_no_browser_window_or_session_is_left_or_lost_however_its_pool_is_
         site.elsewhere = f"{other.url.replace('127.0.0.1', 'localhost')}/stray"
         environment = os.environ | {"PYTHONPATH": str(ROOT), "HARVESTER_ALLOW_PRIVATE_HOSTS": "true"}
         process = await fork("tests.browser.ending", site.url, cwd=tmp_path, env=environment)
-        try:
-            out, log = await asyncio.wait_for(process.communicate(), 240)
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-    assert process.returncode == 0, log.decode()[-5000:]
+        out, log = await process.end(240)
+    assert process.returncode == 0, log[-5000:]
     left = json.loads(out)
-    assert len(left) == 9, log.decode()[-5000:]
-    assert {way: alive for way, alive in left.items() if alive} == {}, log.decode()[-5000:]
+    assert len(left) == 9, log[-5000:]
+    assert {way: alive for way, alive in left.items() if alive} == {}, log[-5000:]

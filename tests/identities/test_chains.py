@@ -46,13 +46,7 @@ class Chains:
 
     async def end(self, process: Forked) -> tuple[str, dict[str, Any]]:
         """Its log and its stats."""
-        try:
-            _, said = await asyncio.wait_for(process.communicate(), LONGEST_S)
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-        log = said.decode()
+        _, log = await process.end(LONGEST_S)
         assert process.returncode == 0, log[-5000:]
         dumped = re.search(r"Dumping Scrapy stats:\n(\{.*?\})\n", log, re.DOTALL)
         assert dumped, log[-5000:]
@@ -155,10 +149,10 @@ async def test_refused_login_ends_the_run_and_leaves_its_work_queued_unspent(
     variables = enter(county, folder, FORM) | ANN | {"session_county_password": "wrong-horse"}
     async with County() as other:
         process = await Chains(county, folder, own_redis, variables).start(8, other=other.url)
-        _, log = await asyncio.wait_for(process.communicate(), LONGEST_S)
+        _, log = await process.end(LONGEST_S)
         assert other.count("/cookie") == OTHERS  # work for other sites is done before
-    assert process.returncode == 5, log.decode()[-3000:]
-    assert b"Correct HARVESTER_SESSION_COUNTY_USER and HARVESTER_SESSION_COUNTY_PASSWORD" in log
+    assert process.returncode == 5, log[-3000:]
+    assert "Correct HARVESTER_SESSION_COUNTY_USER and HARVESTER_SESSION_COUNTY_PASSWORD" in log
     assert county.logins == [("ann", False)]
     assert county.count("/search") == 0
     async with AsyncRedis.from_url(own_redis) as redis:

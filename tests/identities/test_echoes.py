@@ -1,9 +1,7 @@
 """A site that repeats what it knows of who asks makes no secret known: neither in a log nor in what is kept."""
 
-import asyncio
 import json
 import os
-import sys
 from base64 import b64encode
 from html import escape
 from pathlib import Path
@@ -15,6 +13,7 @@ from bson import json_util
 from pymongo.database import Database
 from redis import Redis
 
+from tests.forking import fork
 from tests.identities.county import USERS, County
 from tests.identities.entries import FORM, TOKEN, enter
 from tests.identities.test_chains import LONGEST_S
@@ -51,20 +50,9 @@ async def test_echoed_secrets_reach_no_log_no_dead_letter_no_history_and_no_repo
         environment |= {"PYTHONPATH": str(ROOT), "SCRAPY_SETTINGS_MODULE": "tests.identities.settings"}
         environment |= {"REDIS_URL": own_redis, "MONGODB_URI": mongodb_uri}
         urls = " ".join(f"{each.url}/echo/{way}" for each in (county, other) for way in WAYS)
-        process = await asyncio.create_subprocess_exec(
-            *[sys.executable, "-m", "scrapy", "crawl", "echoes", "-a", f"urls={urls}"],
-            cwd=folder,
-            env=environment,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-        )
-        try:
-            out, _ = await asyncio.wait_for(process.communicate(), LONGEST_S)
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-        log = out.decode()
+        process = await fork("scrapy", "crawl", "echoes", "-a", f"urls={urls}", cwd=folder, env=environment)
+        out, said = await process.end(LONGEST_S)
+        log = out + said
         for each in (county, other):
             assert {path.rpartition("/")[2] for path in each.echoes} == set(WAYS), log[-5000:]
         secrets = county.echoed | other.echoed

@@ -1,6 +1,5 @@
 """What the session middleware promises, in real crawls."""
 
-import asyncio
 import json
 import os
 import signal
@@ -53,13 +52,9 @@ async def start(pds: Pds, folder: Path, *targets: str, **variables: str) -> Fork
 
 
 async def end(process: Forked) -> Crawled:
-    try:
-        out, log = await asyncio.wait_for(process.communicate(), 240)
-    finally:
-        if process.returncode is None:
-            process.kill()
-    assert process.returncode == 0, log.decode()
-    return Crawled(**json.loads(out), log=log.decode())
+    out, log = await process.end(240)
+    assert process.returncode == 0, log
+    return Crawled(**json.loads(out), log=log)
 
 
 async def crawl(pds: Pds, folder: Path, *targets: str, **variables: str) -> Crawled:
