@@ -31,7 +31,8 @@ MOST_SHOWN = 200
 MOST_FAULT = 500
 """Characters of what is wrong with a request."""
 _SMALLEST, _LARGEST = -(2**63), 2**64 - 1
-
+_UNREADABLE = (msgspec.DecodeError, ValueError, RecursionError)
+"""What decoding raises."""
 
 MARKS = frozenset({HANDLER, LOGIN, LOGIN_SITE, SIGN_IN, SITE_FILE, STORAGE_STATE})
 """Keys of Request.meta that only the fetching process may set, for its logins, files of sessions and robots.txt."""
@@ -96,7 +97,7 @@ def encode(request: Request, spider: Spider, *, most_url: int = 2**31, most_byte
                 _method_name(request.errback, spider, "errback"),
             )
         )
-    except _UnknownError as error:
+    except (_UnknownError, TypeError, ValueError, OverflowError, RecursionError) as error:
         shown = mask(request.url, MOST_SHOWN)
         raise UnserialisableRequestError(
             f"<{request.method} {shown}> cannot be kept in the frontier: {str(error)[:MOST_FAULT]}"
@@ -112,7 +113,7 @@ def decode(data: bytes, spider: Spider) -> Request:
     """The request that was encoded. Raises UnserialisableRequestError when this spider cannot run it."""
     try:
         wire = _decoder.decode(data)
-    except (msgspec.DecodeError, ValueError) as error:
+    except _UNREADABLE as error:
         raise UnserialisableRequestError(f"A request in the frontier cannot be read: {error}.") from None
     callback, errback = _method(wire.cb, spider, wire.u), _method(wire.eb, spider, wire.u)
     try:
@@ -145,7 +146,7 @@ def address_of(data: bytes) -> tuple[str, int]:
     """URL and priority of the request that was encoded."""
     try:
         wire = _decoder.decode(data)
-    except (msgspec.DecodeError, ValueError):
+    except _UNREADABLE:
         return "", 0
     return wire.u, wire.p
 

@@ -148,7 +148,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         self._crawler.stats.set_value("harvester/exit_code", FrontierLost.exit_code)
 
     def enqueue_request(self, request: Request) -> bool:
-        """Never waits. False: it is too large. Raises UnserialisableRequestError."""
+        """Never waits. False: it is too large. Raises UnserialisableRequestError for a new request."""
         lease = self._leases.get(request.meta.get(LEASE, ""))
         if lease is None or lease.moved:
             fresh(request)
@@ -264,8 +264,8 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         )
         try:
             payload = self._encode(request)
-        except TooLargeError as error:
-            return Dead(lease, Outcome.INVALID, str(error))
+        except UnserialisableRequestError as error:
+            return Dead(lease, Outcome.INVALID, f"{error}; it was to be asked for again ({outcome}: {reason})")
         return Again(
             lease,
             payload,
@@ -327,10 +327,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         follows = outcomes.not_stored(request, error) if outcomes and again else classify_exception(error)
         if isinstance(follows, Verdict):
             return Dead(lease.id, follows.outcome, follows.told())
-        try:
-            return self._successor(follows, lease.id)
-        except UnserialisableRequestError as problem:
-            return Dead(lease.id, Outcome.NOT_STORED, f"{error}; it cannot be tried again: {problem}")
+        return self._successor(follows, lease.id)
 
     def _tell_breakers(self, request: Request, fate: Operation) -> None:
         if isinstance(fate, (Done, Dead)) and fate.outcome in _PAGES:

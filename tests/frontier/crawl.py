@@ -21,6 +21,7 @@ from scrapy.http import Response
 from scrapy.settings import Settings
 from twisted.python.failure import Failure
 
+from harvester.exceptions import PageFailed
 from harvester.items import Batch
 from tests.crawling import LONGEST_S
 from tests.forking import fork
@@ -77,6 +78,10 @@ class Fates(Spider):
 
     def on_unserialisable_meta(self, response: Response) -> Iterator[Any]:
         yield self.ask("/never", meta={"page": {"seen": {1, 2}}})
+
+    def on_keeps_what_no_retry_can(self, response: Response) -> None:
+        response.meta["seen"] = {1, 2}
+        raise PageFailed("server_error", "try it again")
 
     def on_too_large(self, response: Response) -> Iterator[Any]:
         """Among what may be asked for: an address, a meta and a body that are too large."""

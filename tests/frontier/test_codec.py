@@ -61,6 +61,9 @@ def test_a_request_survives_the_frontier_whole(kind: str) -> None:
     assert fingerprint(back) == fingerprint(request)
 
 
+ENDLESS: list[Any] = []
+ENDLESS.append(ENDLESS)
+
 REFUSED: dict[str, tuple[Callable[[], Request], str]] = {
     "function": (lambda: Request(URL, print), "is no method of the spider codec"),
     "method of another": (lambda: Request(URL, Other().parse), "is no method of the spider codec"),
@@ -69,6 +72,10 @@ REFUSED: dict[str, tuple[Callable[[], Request], str]] = {
     "deep": (lambda: Request(URL, cb_kwargs={"a": [{"b": ({1},)}]}), "cb_kwargs['a'][0]['b'][0] is a set"),
     "large": (lambda: Request(URL, cb_kwargs={"a": -(2**64)}), "more than 64 bits"),
     "key": (lambda: Request(URL, meta={"a": {(1, 2): 3}}), "has the key (1, 2)"),
+    "half a character": (lambda: Request(URL, cb_kwargs={"name": "\ud800"}), "surrogates not allowed"),
+    "priority": (lambda: Request(URL, priority=2**64), "can't serialize ints"),
+    "flag": (lambda: Request(URL, flags=[object()]), "unsupported"),  # type: ignore[list-item]
+    "endless": (lambda: Request(URL, meta={"a": ENDLESS}), "recursion depth"),
 }
 
 
@@ -87,7 +94,10 @@ def test_a_method_that_is_gone_is_named() -> None:
         decode(data, Other())
 
 
-@pytest.mark.parametrize("data", [b"", b"\xff", b"\x80", msgspec.msgpack.encode({"u": 1}), b"cos\nsystem\n"])
+NESTED = b"\x82\xa1u\xa1u\xa1c" + b"\x91" * 100_000 + b"\x90"
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff", b"\x80", msgspec.msgpack.encode({"u": 1}), b"cos\nsystem\n", NESTED])
 def test_bytes_that_are_no_request_are_refused(data: bytes) -> None:
     with pytest.raises(UnserialisableRequestError, match="cannot be read"):
         decode(data, SPIDER)

@@ -59,6 +59,7 @@ FATES: dict[str, tuple[str, str, str]] = {
     "/raises-midway": ("dead", "invalid", "KeyError: 'owner' (crawl.py:"),
     "/unserialisable": ("dead", "invalid", "its callback"),
     "/unserialisable-meta": ("dead", "invalid", "meta['page']['seen'] is a set"),
+    "/keeps-what-no-retry-can": ("dead", "invalid", "meta['seen'] is a set"),
     "/item-dropped": ("done", "ok", ""),
     "/item-fails": ("dead", "invalid", "ValueError: no room for it (crawl.py:"),
     "/ignored": ("skipped", "policy_denied", "not on a Sunday"),
