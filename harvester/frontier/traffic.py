@@ -272,7 +272,9 @@ class Traffic:
         empty = not (told.ready or told.parked or told.waiting or told.leased_total or self._outgoing)
         self.empty_since = (self.empty_since or monotonic()) if empty else None
         self._count(told)
-        if not empty and self._record and not self._recording:
+        if empty and self._recording and self._recording.done():
+            self._recording = None  # another worker may write that it is finished
+        elif not empty and self._record and not self._recording:
             self._recording = asyncio.create_task(self._record.begin(self._frontier.epoch))
         if told.went_back_s >= 1:
             logger.warning(
