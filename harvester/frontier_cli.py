@@ -88,7 +88,7 @@ def forget_command(
     spider: Spider,
     url: Annotated[list[str] | None, typer.Option(help="Address of a page; may be repeated.")] = None,
     pattern: Annotated[str, typer.Option(help="Regular expression that is found in addresses.")] = "",
-    every: Annotated[bool, typer.Option("--all", help="All pages.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="All pages: of the job, or of all.")] = False,
     job: Job = "",
     yes: Yes = False,
 ) -> None:
@@ -105,7 +105,8 @@ def forget_command(
         number = asyncio.run(operations.forget_matching(config, spider, pattern, job))
     else:
         if not yes:
-            typer.confirm(f"Forget every page that {spider} has asked for?", abort=True)
+            of_job = f" for the job {job}" if job else ""
+            typer.confirm(f"Forget every page that {spider} has asked for{of_job}?", abort=True)
         number = asyncio.run(operations.forget_all(config, spider, job))
     print(f"{number:,} {'page is' if number == 1 else 'pages are'} forgotten and may be asked for again.")
 

@@ -121,6 +121,10 @@ class Desk:
             total += await self._run("forget", job, msgspec.msgpack.encode(rows))
         return total
 
+    async def jobs(self) -> list[str]:
+        """Names of the jobs, and the empty one of requests without a job."""
+        return [job.decode() for job in await self._redis.smembers(self.prefix + "scopes")]
+
     async def forget_all(self, job: str = "") -> int:
         """Forgets every fingerprint of the job; returns how many there were."""
         total, more = 0, 1

@@ -114,11 +114,13 @@ async def forget_matching(config: Config, spider: str, pattern: str, job: str = 
 
 
 async def forget_all(config: Config, spider: str, job: str = "") -> int:
-    """Forgets all pages, and that Redis ever lost requests. Returns how many pages there were."""
+    """Forgets the pages of the job; without one those of all, and that Redis ever lost requests. Returns how many."""
     async with _frontier(config, spider) as frontier:
+        if job:
+            return await frontier.forget_all(job)
         await frontier.put_back()
         await frontier.begin_anew()
-        forgotten = await frontier.forget_all(job)
+        forgotten = sum([await frontier.forget_all(each) for each in {"", *await frontier.jobs()}])
     await record.forget(config, spider)
     return forgotten
 

@@ -3,9 +3,12 @@
 from collections.abc import Awaitable, Callable
 
 import pytest
+from pydantic import SecretStr
 from redis.asyncio import Redis
 
+from harvester.config import Config
 from harvester.exceptions import FrontierLost
+from harvester.frontier import operations
 from harvester.frontier.entries import Dead, Done, Held, Push, Skip
 from harvester.frontier.store import Frontier
 from harvester.sites import load_sites
@@ -170,6 +173,20 @@ async def test_each_deleted_key_is_noticed_and_what_is_left_is_one_whole(
     status = await frontier.status()
     assert (status.balanced, status.ready, status.leased, status.lost) == (True, 0, 0, 0)
     assert (told.lost, told.damaged) == (0, False)
+
+
+async def test_what_was_lost_is_waited_for_until_all_jobs_are_begun_anew(
+    frontier: Frontier, redis: Redis, config: Config, redis_url: str
+) -> None:
+    ours, jobs = config.model_copy(update={"redis_url": SecretStr(redis_url)}), ("", "a", "b")
+    await frontier.exchange(ONE, [push(n, job=job) for job in jobs for n in range(3)])
+    await redis.delete(f"{frontier.prefix}entries")
+    await frontier.put_back()
+    assert await operations.forget_all(ours, frontier.spider, "a") == 3
+    assert (await frontier.exchange(ONE, [])).lost == 9
+    assert await operations.forget_all(ours, frontier.spider) == 6
+    told = await frontier.exchange(ONE, [push(n, job=job) for job in jobs for n in range(3)])
+    assert (told.lost, told.accepted) == (0, 9)
 
 
 @pytest.mark.parametrize(
