@@ -48,3 +48,19 @@ async def test_a_job_in_which_nothing_is_left_is_forgotten_after_a_month(frontie
     assert [key async for key in redis.scan_iter(match=f"{quick.prefix}*done*")] == []
     told = await quick.exchange(ONE, [push(0, job="done"), push(0, job="young")])
     assert (told.accepted, told.duplicates) == (1, 1), "a page of the old job may be asked for again"
+
+
+async def test_a_job_that_is_being_forgotten_can_be_forgotten_at_once(frontier: Frontier, redis: Any) -> None:
+    """It takes many steps, and it may be begun again in between."""
+    job = f"{frontier.prefix}job:large"
+    await frontier.exchange(ONE, [push(n, job="large") for n in range(9)], 9)
+    await frontier.exchange(ONE, [Done(f"large:{n}") for n in range(9)])
+    await redis.hset(job, mapping={"size": 1024, "split": 7})
+    await redis.zincrby(f"{frontier.prefix}touched", -DAYS_MS, "large")
+    await redis.hset(f"{frontier.prefix}counts", "since", 0)  # as if workers had been heard for long
+    await frontier.reap(ONE)
+    assert 0 < sum(map(int, await redis.hmget(job, "size", "split"))) < 1024
+    await frontier.exchange(ONE, [push(n, job="large") for n in range(9)], 9)
+    async with asyncio.timeout(60):
+        await frontier.forget_all("large")
+    assert await redis.hmget(job, "size", "split") == [b"1", b"0"]

@@ -444,6 +444,29 @@ local function see(scope, fingerprint, number)
     return true
 end
 
+-- Forgets the last shards of a job, so many at most: what they held maps to the shards below, which do not know it.
+-- Returns how many fingerprints, and whether shards are left.
+local function forget_shards(scope, most)
+    local forgotten, left = 0, true
+    for _ = 1, most do
+        local key = scope.key .. (scope.size + scope.split - 1)
+        forgotten = forgotten + redis.call('SCARD', key)
+        redis.call('UNLINK', key)
+        if scope.size == 1 and scope.split == 0 then
+            left = false
+            break
+        end
+        if scope.split == 0 then
+            scope.size = scope.size / 2
+            scope.split = scope.size
+        end
+        scope.split = scope.split - 1
+    end
+    scope.seen = left and math.max(0, scope.seen - forgotten) or 0
+    scope.changed = true
+    return forgotten, left
+end
+
 -- Whether what is counted is not what is there: somebody has deleted keys, or Redis has thrown them away.
 local function is_damaged()
     local counted = redis.call('HMGET', P .. 'counts', 'ready', 'parked', 'waiting', 'leased', 'dead')

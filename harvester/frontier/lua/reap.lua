@@ -14,19 +14,13 @@ local function forget_job(job)
         redis.call('ZADD', P .. 'touched', now, job)
         return
     end
-    local scope = scope_of(job)
-    local last = scope.size + scope.split - 1
-    local first = math.max(0, last - MOST_SHARDS + 1)
-    for shard = first, last do
-        redis.call('UNLINK', scope.key .. shard)
+    local _, more = forget_shards(scope_of(job), MOST_SHARDS)
+    if not more then
+        scopes[job] = nil
+        redis.call('UNLINK', P .. 'job:' .. job)
+        redis.call('SREM', P .. 'scopes', job)
+        redis.call('ZREM', P .. 'touched', job)
     end
-    if first > 0 then
-        redis.call('HSET', P .. 'job:' .. job, 'size', first, 'split', 0, 'seen', 0)
-        return
-    end
-    redis.call('UNLINK', P .. 'job:' .. job)
-    redis.call('SREM', P .. 'scopes', job)
-    redis.call('ZREM', P .. 'touched', job)
 end
 
 -- What blocks a silent worker, if its watchdog said so until now. One that fell silent too has ended.
@@ -63,9 +57,9 @@ for _, worker in ipairs(redis.call('ZRANGEBYSCORE', P .. 'workers', '-inf', now 
         end
     end
 end
-finish()
 for _, job in ipairs(redis.call('ZRANGEBYSCORE', P .. 'touched', '-inf', now - JOB_KEPT, 'LIMIT', 0, 1)) do
     forget_job(job)
 end
+finish()
 redis.call('ZREMRANGEBYSCORE', P .. 'answered', '-inf', (now - ANSWERED) * 1000)
 return { taken, taken == most and 1 or 0, is_damaged() and 1 or 0 }
