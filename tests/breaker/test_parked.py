@@ -176,3 +176,19 @@ async def test_sites_whose_breakers_are_lost_are_asked_again(frontier: Frontier)
     status = await frontier.status()
     assert (status.ready, status.parked, status.balanced) == (3, 0, True)
     assert crowd.breakers._shut == {}
+
+
+async def test_requests_of_a_job_with_any_name_are_parked_and_come_back(frontier: Frontier) -> None:
+    jobs, rules = ("a\0b", "a:1", "\1a", "\n{*}"), LONG.rules()
+    await frontier.exchange("worker-1", [push(n, job=job, site="s") for job in jobs for n in range(2)], wanted=1)
+    await frontier.set_breaker("s", rules, "open", "a person")
+    assert (await frontier.status()).sites["s"] == {"ready": 0, "parked": 7, "leased": 1}
+    await frontier.set_breaker("s", rules, "closed", "a person")
+    await frontier.leave("worker-1")
+    told = await frontier.exchange("worker-1", wanted=9, operations=())
+    await frontier.exchange("worker-1", [Done(lease.id) for lease in told.leased])
+    status = await frontier.status()
+    assert (status.done, status.balanced) == (8, True)
+    counts = {job: (each["done"], each["ready"], each["parked"]) for job, each in status.jobs.items()}
+    assert counts == dict.fromkeys(jobs, (2, 0, 0))
+    assert await frontier._redis.hgetall(frontier.prefix + "held:worker-1") == {}

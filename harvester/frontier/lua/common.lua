@@ -303,12 +303,17 @@ local function site_of_line(line)
     return string.sub(line, 1, 1) == SUSPECTS and string.sub(line, 2) or line
 end
 
+-- The key of a line is job \0 line. There may be zero bytes in the name of a job, and in that of a line is none.
+local function job_and_line(key)
+    return string.match(key, '^(.*)%z(.*)$')
+end
+
 -- Job and line of each key of parked requests: those of a site, or all.
 local function parked_lines(site)
     local lines = {}
     for _, key in ipairs(redis.call('SMEMBERS', P .. (site and 'parked:' .. site or 'parked'))) do
-        local zero = string.find(key, '\0', 1, true)
-        lines[#lines + 1] = { key = key, job = string.sub(key, 1, zero - 1), line = string.sub(key, zero + 1) }
+        local job, line = job_and_line(key)
+        lines[#lines + 1] = { key = key, job = job, line = line }
     end
     return lines
 end

@@ -602,7 +602,8 @@ local function answer()
     if parked > 0 and ready + waiting + leased_total == 0 then
         local named_sites = {}
         for _, key in ipairs(redis.call('SRANDMEMBER', P .. 'parked', MOST_NAMED)) do
-            local name = site_of_line(string.sub(key, string.find(key, '\0', 1, true) + 1))
+            local _, line = job_and_line(key)
+            local name = site_of_line(line)
             if not named_sites[name] then
                 named_sites[name] = true
                 local b = breaker_of(name)

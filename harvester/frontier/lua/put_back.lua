@@ -57,8 +57,7 @@ end
 
 local function sift_ready()
     for key in pairs(keys_below('ready:')) do
-        local zero = string.find(key, '\0', 1, true)
-        local job, line = string.sub(key, 1, zero - 1), string.sub(key, zero + 1)
+        local job, line = job_and_line(key)
         local site = site_of_line(line)
         local parked = is_shut(site)
         if #sift(P .. 'ready:' .. key, parked and 'parked' or 'ready') == 0 then

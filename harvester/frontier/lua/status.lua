@@ -26,7 +26,7 @@ local function count_line(key, line, counts)
 end
 local ready, parked = 0, 0
 for _, key in ipairs(redis.call('SMEMBERS', P .. 'parked')) do
-    local line = string.sub(key, string.find(key, '\0', 1, true) + 1)
+    local _, line = job_and_line(key)
     parked = parked + count_line(P .. 'ready:' .. key, line, parked_lines)
 end
 for _, job in ipairs(redis.call('ZRANGE', P .. 'jobs', 0, -1)) do
