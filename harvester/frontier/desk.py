@@ -162,9 +162,8 @@ class Desk:
 
         The start list stays, and what workers have taken of it.
         """
-        dropped: int = await self._run("drop")
-        for job in await self._redis.smembers(self.prefix + "scopes"):
-            await self.forget_all(job.decode())
+        dropped: int = await self._redis.hlen(self.prefix + "entries")
+        await self._redis.unlink(self.prefix + "counts")  # with the epoch: no worker's exchange is applied any more
         taken = tuple(f"{self.prefix}start:{name}".encode() for name in ("taken:", "workers"))
         found = self._redis.scan_iter(match=_literal(self.prefix) + "*", count=CHUNK)
         keys = [key async for key in found if not key.startswith(taken)]
