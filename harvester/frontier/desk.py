@@ -16,6 +16,8 @@ from harvester.frontier.keys import entry_id, prefix_of
 CHUNK = 1000
 """Requests, fingerprints or shards that one script handles, so that Redis is not kept from workers for long."""
 LOW_BITS = 0xFFFFFFFF
+MOVING = ("exchanges", "ready", "parked")
+"""Counts that change when requests do, between one look at the frontier and the next."""
 PLACES = ("queued", "ready", "parked", "waiting", "leased", "done", "skipped", "dead", "lost", "seen", "rejected")
 
 T = TypeVar("T")
@@ -30,13 +32,23 @@ class Desk:
         self.prefix = prefix_of(spider)
 
     async def status(self) -> Status:
-        """Everything at one moment, but for the breakers, which are read after it: there may be very many."""
+        """All counts at one moment; then, in parts, sites and breakers, since there may be very many."""
         *tables, lines, places, due_ms, seen, memory = msgspec.msgpack.decode(await self._run("status"))
         counts, workers, jobs = map(dict, tables)  # an empty table of Lua comes as a list
-        ready, parked, waiting, leased, dead, entries, payloads = places
+        waiting, leased, dead, entries, payloads = places
         queued, done, skipped, lost = (counts.get(name, 0) for name in ("queued", "done", "skipped", "lost"))
+        _, ready, parked = before = [counts.get(name, 0) for name in MOVING]
         found = {"ready": ready, "parked": parked, "waiting": waiting, "leased": leased, "dead": dead}
         here = sum(found.values())
+        parked_lines = await self._redis.smembers(self.prefix + "parked")
+        for place, keys in (("ready", await self._ready_lines()), ("parked", parked_lines)):
+            for chunk in _chunks(keys):
+                numbers, size = await self._run("lines", *chunk)
+                memory += size
+                lines += [(place, key.rpartition(b"\0")[2].decode(), n) for key, n in zip(chunk, numbers, strict=True)]
+        after = [int(number or 0) for number in await self._redis.hmget(self.prefix + "counts", MOVING)]
+        sites = _by_site(lines)
+        in_lines = [sum(site[place] for site in sites.values()) for place in ("ready", "parked")]
         return Status(
             queued=queued,
             done=done,
@@ -52,12 +64,18 @@ class Desk:
             **{name: counts.get(name, 0) for name in ("rejected", "redelivered", "retried", "duplicates", "exchanges")},
             memory_bytes=memory,
             jobs={job: {name: numbers.get(name, 0) for name in PLACES} for job, numbers in jobs.items()},
-            sites=_by_site(*lines),
+            sites=sites,
             breakers=dict(sorted([pair async for pair in self._shut_breakers()])),
             balanced=queued == done + skipped + lost + here
             and entries == payloads == here
-            and all(counts.get(name, 0) == number for name, number in found.items()),
+            and all(counts.get(name, 0) == number for name, number in found.items())
+            and (in_lines == [ready, parked] or after != before),
         )
+
+    async def _ready_lines(self) -> list[bytes]:
+        jobs = await self._redis.zrange(self.prefix + "jobs", 0, -1)
+        start = f"{self.prefix}sites:".encode()
+        return [job + b"\0" + line for job in jobs for line in await self._redis.zrange(start + job, 0, -1)]
 
     async def _shut_breakers(self) -> AsyncIterator[tuple[str, BreakerStatus]]:
         for first in count(0, CHUNK):
@@ -312,14 +330,13 @@ def change_of(event: dict[str, Any]) -> Change:
     )
 
 
-def _by_site(*lines: Sequence[Any]) -> dict[str, dict[str, int]]:
-    """The counts of sites. Of each place the lines and how many are in them, one after the other."""
+def _by_site(lines: Iterable[tuple[str, str, int]]) -> dict[str, dict[str, int]]:
+    """The counts of sites. Of each line its place, its name and how many are in it."""
     sites: dict[str, dict[str, int]] = {}
-    for place, flat in zip(("ready", "parked", "leased"), lines, strict=True):
-        for line, number in zip(flat[::2], flat[1::2], strict=True):
-            if number or place == "parked":
-                site = sites.setdefault(line.removeprefix("\1"), {"ready": 0, "parked": 0, "leased": 0})
-                site[place] += number
+    for place, line, number in lines:
+        if number or place == "parked":
+            site = sites.setdefault(line.removeprefix("\1"), {"ready": 0, "parked": 0, "leased": 0})
+            site[place] += number
     return sites
 
 

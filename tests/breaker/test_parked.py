@@ -9,6 +9,7 @@ import pytest
 from redis.asyncio import Redis
 
 from harvester.breaker.breakers import Breakers
+from harvester.frontier import desk
 from harvester.frontier.entries import Again, Done, Exchange, Leased, Operation, Release
 from harvester.frontier.store import Frontier
 from harvester.outcomes import Outcome, Verdict, policy_of
@@ -94,15 +95,34 @@ async def _costs(redis: Redis, sites: int) -> dict[str, Counter[str]]:
         await crowd.make_due()
         await measure("many may be tried again", wanted=20)
         assert (await frontier.status()).balanced
+        before = await _calls(redis)
+        await frontier._run("status")
+        after = await _calls(redis)
+        costs["status, before it looks at lines in parts"] = Counter({"ZCARD": (after - before)["cmdstat_zcard"]})
         return costs
 
 
-async def test_an_exchange_costs_the_same_however_many_sites_are_left_alone(redis: Redis) -> None:
+async def test_a_script_costs_the_same_however_many_sites_are_left_alone(redis: Redis) -> None:
     few, many = await _costs(redis, FEW), await _costs(redis, MANY)
     random = 2  # breakers that a report looks at, whether they may be forgotten
     assert few["a report"].total() == pytest.approx(many["a report"].total(), abs=random)
     del few["a report"], many["a report"]
     assert few == many
+
+
+async def test_status_reads_lines_in_parts_and_notices_a_request_that_is_in_none(
+    frontier: Frontier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(desk, "CHUNK", 3)
+    crowd = Crowd(frontier, 7)
+    await crowd.are_left_alone(each=2)
+    await crowd.exchange([push(-n, site=f"fine{n}") for n in range(1, 9)])
+    status = await frontier.status()
+    parked, ready = {"ready": 0, "parked": 2, "leased": 0}, {"ready": 1, "parked": 0, "leased": 0}
+    assert status.sites == {f"s{n}": parked for n in range(7)} | {f"fine{n}": ready for n in range(1, 9)}
+    assert (status.parked, status.ready, len(status.breakers), status.balanced) == (14, 8, 7, True)
+    await frontier._redis.zrem(f"{frontier.prefix}ready:\0fine1", "-1")
+    assert not (await frontier.status()).balanced
 
 
 async def test_all_sites_of_a_crawl_are_left_alone_and_come_back(frontier: Frontier) -> None:

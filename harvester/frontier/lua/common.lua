@@ -308,6 +308,11 @@ local function job_and_line(key)
     return string.match(key, '^(.*)%z(.*)$')
 end
 
+local function bytes_of(key)
+    local size = redis.pcall('MEMORY', 'USAGE', key)
+    return type(size) == 'number' and size or 0
+end
+
 -- Job and line of each key of parked requests: those of a site, or all.
 local function parked_lines(site)
     local lines = {}
