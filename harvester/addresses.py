@@ -17,12 +17,15 @@ MOST_NAME, MOST_LABEL = 253, 63
 """Characters of a host name, and of what stands between its dots (RFC 1035)."""
 MOST_SHOWN = 80
 
+_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
 _is_host = re.compile(r"[a-z0-9_.:-]+", re.IGNORECASE).fullmatch
 _has_odd_character = re.compile(r"[\s\\\x00-\x1f\x7f]").search
 _PRIVATE_SUFFIXES = (".localhost", ".local", ".localdomain", ".internal", ".home.arpa", ".intranet", ".lan")
-_NAT64 = (ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("64:ff9b:1::/48"))
-_COMPATIBLE = ipaddress.ip_network("::/96")
-_SITE_LOCAL = ipaddress.ip_network("fec0::/10")
+_ENDING_IN_IPV4 = tuple(map(ipaddress.IPv6Network, ("::/96", "::ffff:0:0:0/96", "64:ff9b::/96")))
+"""IPv4-compatible, SIIT and NAT64 addresses: their last four bytes are an IPv4 address."""
+_LOCAL = tuple(map(ipaddress.IPv6Network, ("fec0::/10", "64:ff9b:1::/48")))
+"""Site-local addresses, and those of NAT64 within a network (RFC 8215), which Python before 3.12.4 calls global."""
 
 
 def host_of(url: str) -> str:
@@ -113,13 +116,14 @@ def _named(hosts: str) -> frozenset[str]:
 def _is_private(host: str) -> bool:
     address = _literal(host)
     if address is not None:
-        return any(not a.is_global or a.is_multicast or a in _SITE_LOCAL for a in (address, *_embedded(address)))
+        addresses = (address, *_embedded(address))
+        return any(not a.is_global or a.is_multicast or _is_in(a, _LOCAL) for a in addresses)
     if host.isascii() and not _is_host(host):
         return True  # percent-encoded or otherwise disguised
     return "." not in host or host.endswith(_PRIVATE_SUFFIXES)
 
 
-def _literal(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+def _literal(host: str) -> _Address | None:
     """The IP address that `host` is, also in the short, octal and hexadecimal forms that resolvers accept."""
     try:
         return ipaddress.ip_address(host.partition("%")[0])
@@ -131,11 +135,15 @@ def _literal(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return None
 
 
-def _embedded(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> list[ipaddress.IPv4Address]:
+def _embedded(address: _Address) -> list[ipaddress.IPv4Address]:
     """IPv4 addresses that an IPv6 address leads to."""
     if isinstance(address, ipaddress.IPv4Address):
         return []
     found = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
-    if address in _COMPATIBLE or any(address in network for network in _NAT64):
+    if _is_in(address, _ENDING_IN_IPV4):
         found.append(ipaddress.IPv4Address(address.packed[-4:]))
     return [embedded for embedded in found if embedded is not None]
+
+
+def _is_in(address: _Address, networks: Sequence[ipaddress.IPv6Network]) -> bool:
+    return any(address in network for network in networks)
