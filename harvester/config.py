@@ -16,7 +16,7 @@ from pydantic import AliasChoices, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from harvester.exceptions import UsageError
-from harvester.masking import mask, mask_log
+from harvester.masking import is_telling, mask, mask_log
 
 logger = logging.getLogger(__name__)
 
@@ -208,7 +208,7 @@ def _hide_secrets(config: Config) -> None:
         found = _is_address(secret)
         mask.add(*([unquote(found[1])] if found and found[1] else []), *([] if found else [secret]))
         if field.startswith("alert_"):
-            mask.add_passing(*re.split(r"[/?&=]", secret))
+            mask.add(*filter(is_telling, re.split(r"[/?&=]", secret)))
 
 
 def read_config() -> Config:

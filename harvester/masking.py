@@ -31,6 +31,11 @@ _COMMON = frozenset({"user", "admin", "password", "passwd", "secret", "token", "
 """What masks nothing if it is a name or password, since it would mask what people must read."""
 
 
+def is_telling(value: str) -> bool:
+    """Whether it may be a secret: no word, no number, not short."""
+    return len(value) >= LEAST_INSIDE and not _is_plain(value)
+
+
 class Mask:
     """`mask.add(secret)`; `mask(text)`."""
 
@@ -51,7 +56,7 @@ class Mask:
     def add_passing(self, *values: str) -> None:
         """What sites give: tokens, cookies. Those that look like a word or a number, or are short, mask nothing."""
         bare = (value.strip().strip('"') for value in values if len(value) <= MOST)
-        self._take(self._passing, [value for value in bare if len(value) >= LEAST_INSIDE and not _is_plain(value)])
+        self._take(self._passing, [value for value in bare if is_telling(value)])
 
     def __call__(self, text: str, most: int | None = None) -> str:
         """The text without secrets, and not longer than `most`: it is cut after, so that no part of one is left."""

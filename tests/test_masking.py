@@ -143,6 +143,7 @@ def test_log_lines_and_tracebacks_hold_no_secret_of_the_settings(monkeypatch: py
     monkeypatch.setenv("HARVESTER_SMTP_PASSWORD", "of-the-post")
     monkeypatch.setenv("HARVESTER_ALERT_SLACK_WEBHOOK_URL", "https://hooks.slack.com/services/T0/B0/Zx81kLmN0p")
     load_config()
+    mask.add_passing(*(f"cookie-{number:04}-x" for number in range(MOST_PASSING + 10)))
     secrets = ["correct/horse", "correct%2Fhorse", "battery-staple", "of-the-post", "Zx81kLmN0p"]
     stream = StringIO()
     handler = logging.StreamHandler(stream)
