@@ -221,7 +221,7 @@ class Browser:
             if visit.broken:
                 raise visit.broken from None  # a cause would be judged, too
             if self._relay and "net::ERR_SOCKS" in str(error) and (fault := self._relay.fault_of(visit.at)):
-                raise fault from None
+                raise fault.with_traceback(None) from None
             raise await self._what_happened(error) from error
         finally:
             context.at_once -= 1

@@ -13,7 +13,7 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from scrapy.crawler import Crawler
-from scrapy.exceptions import CannotResolveHostError, DownloadConnectionRefusedError, IgnoreRequest
+from scrapy.exceptions import CannotResolveHostError, DownloadTimeoutError, IgnoreRequest
 
 from harvester.addresses import permitted
 from harvester.config import Config
@@ -65,9 +65,7 @@ class Relay:
         self._tunnels.add(task)
         task.add_done_callback(self._tunnels.discard)
         try:
-            async with asyncio.timeout(CONNECT_S):
-                host, port = await _asked(reader, writer)
-                there = await self._connect(host, port)
+            there = await self._connect(*await _asked(reader, writer))
             if there is None:
                 writer.write(_REFUSED)
                 await writer.drain()
@@ -77,21 +75,24 @@ class Relay:
                 await asyncio.gather(_pump(reader, there[1]), _pump(there[0], writer))
             finally:
                 there[1].close()
-        except (OSError, EOFError, TimeoutError, ValueError) as error:  # of one connection
+        except (OSError, EOFError, ValueError) as error:  # of one connection
             logger.debug("A connection of the browser broke off: %r", error)
         finally:
             writer.close()
 
     async def _connect(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
         try:
-            return await self._connect_to_one(host, port)
+            async with asyncio.timeout(CONNECT_S):
+                return await self._connect_to_one(host, port)
         except IgnoreRequest as error:
             self._stats.inc_value("harvester/browser/private")
             fault: Exception = error
         except socket.gaierror as error:
             fault = CannotResolveHostError(str(error))
-        except OSError as error:
-            fault = DownloadConnectionRefusedError(str(error))
+        except TimeoutError:
+            fault = DownloadTimeoutError(f"connecting took longer than {CONNECT_S:g} seconds")
+        except OSError as error:  # its number tells a fault of this machine
+            fault = error
         self._faults[host, port] = fault
         while len(self._faults) > MOST_FAULTS:
             del self._faults[next(iter(self._faults))]
