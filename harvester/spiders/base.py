@@ -8,12 +8,14 @@ from typing import Any, ClassVar, Self
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, ValidationError
-from scrapy import Spider
+from scrapy import Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider
 from scrapy.http import Response
+from twisted.python.failure import Failure
 
 from harvester.config import Config, load_config
+from harvester.ending import end, is_ending
 from harvester.exceptions import HarvesterError, UsageError
 from harvester.items import Provenance, Usage
 from harvester.middlewares.usage import USAGE
@@ -52,6 +54,7 @@ class HarvesterSpider(Spider):
         gc.freeze()  # what was imported by now stays: the garbage collector need not walk it again and again
         spider = cls(load_config(), cls.parse_arguments(kwargs))
         spider._set_crawler(crawler)
+        crawler.signals.connect(spider.on_start_error, signals.spider_error)
         return spider
 
     @classmethod
@@ -86,6 +89,11 @@ class HarvesterSpider(Spider):
         said = response.meta.get(USAGE)
         usage = Usage(*said) if said else None
         return Provenance(response.url, datetime.now(UTC), self.name, self.crawl_id, usage)
+
+    def on_start_error(self, response: Response | Failure | None) -> None:
+        """A fault of this program in `start`, to which no answer belongs: the run would end as if all was asked for."""
+        if response is None and not is_ending(self.crawler):
+            end(self.crawler, "program_error", exit_code=1)
 
     def stop(self, reason: str, message: str, exit_code: int) -> CloseSpider:
         """The exception that ends the run; the first says why, in the log and in the exit code."""

@@ -13,7 +13,7 @@ from scrapy.http import Response
 
 from harvester.spiders.base import HarvesterSpider, SpiderArguments
 
-Manner = Literal["works", "grows", "dies", "exits", "clings"]
+Manner = Literal["works", "grows", "dies", "exits", "breaks", "clings"]
 
 
 class MannersArguments(SpiderArguments):
@@ -35,8 +35,8 @@ class PlainSpider(HarvesterSpider):
 class MannersSpider(HarvesterSpider):
     """Fetches one page after the other, and behaves as told.
 
-    grows: 20 MB with every page. dies: by SIGKILL, before the first page. exits: with `code`, likewise. clings: its
-    pages never end, so that it cannot drain.
+    grows: 20 MB with every page. dies: by SIGKILL, before the first page. exits: with `code`, likewise. breaks:
+    by an exception of `start`, likewise. clings: its pages never end, so that it cannot drain.
     """
 
     name = "manners"
@@ -55,6 +55,8 @@ class MannersSpider(HarvesterSpider):
             os.kill(os.getpid(), signal.SIGKILL)
         if self.manner == "exits":
             raise self.stop("told", "I was told to end", self.arguments.code)
+        if self.manner == "breaks":
+            raise KeyError("a fault of the spider")
         fetched = 0
         while not self.arguments.pages or fetched < self.arguments.pages:
             fetched += 1

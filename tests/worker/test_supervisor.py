@@ -24,6 +24,12 @@ def test_a_killed_worker_is_started_again_and_the_others_are_left_alone(workers:
     workers.end()
 
 
+def test_a_fault_in_start_is_none_of_a_crawl_whose_work_is_done(workers: Workers) -> None:
+    assert workers.run(manner="breaks") == 1
+    assert "Spider closed (program_error)" in workers.said
+    assert "a fault of this program); it is started again" in workers.said
+
+
 def test_workers_whose_work_is_done_are_not_started_again(workers: Workers) -> None:
     workers.environment["HARVESTER_WEATHER"] = "fine"
     assert workers.run("--processes", "2", pages=3) == 0
