@@ -32,7 +32,7 @@ def worker_command(
     end_on_signals()
     from harvester.spiders.known import load_spider  # imports inside commands keep shell completion quick
     from harvester.worker.show import display
-    from harvester.worker.supervisor import Plan, Supervisor
+    from harvester.worker.supervisor import Plan, Supervisor, check_services
 
     arguments, settings = _pairs("-a", argument or []), _pairs("-s", setting or [])
     load_spider(spider, settings).parse_arguments(arguments)
@@ -43,6 +43,7 @@ def worker_command(
         command += [word for name, value in pairs.items() for word in (option, f"{name}={value}")]
     plan = Plan(command, processes, max_memory_mb * 1_000_000 if max_memory_mb else None, drain_seconds)
     config = load_config()
+    check_services(config)  # before the supervisor handles signals: until then one ends all of it at once
     with display() as shown:
         code = asyncio.run(Supervisor(config, plan, shown.show_line).run(shown))
     raise typer.Exit(code)

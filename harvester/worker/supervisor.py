@@ -41,6 +41,19 @@ class Plan(NamedTuple):
     drain_seconds: float
 
 
+def check_services(config: Config) -> None:
+    """Says once what each worker would say. Raises ServiceError and UsageError."""
+    _hold_services(config)
+    mongodb.check(config)
+    connection.check(config)
+
+
+def _hold_services(config: Config) -> None:
+    """Private servers stay as long as this process does, though all workers may be between two lives."""
+    services.mongodb_uri(config)
+    services.redis_url(config)
+
+
 class Supervisor:
     """Each worker has a task here, in which it lives, dies, waits, and lives again."""
 
@@ -58,7 +71,6 @@ class Supervisor:
     async def run(self, look: Look) -> int:
         """The exit code, when all workers have ended. `look` is called about once a second."""
         with _on_signals(self._asked_to_stop):
-            await asyncio.to_thread(self._check_services)
             watch = asyncio.create_task(self._watch(look))
             try:
                 await asyncio.gather(*map(self._keep, self.workers))
@@ -68,17 +80,6 @@ class Supervisor:
                     worker.kill()
         look(self.workers)
         return worst(self._codes)
-
-    def _check_services(self) -> None:
-        """Says once what each worker would say. Raises ServiceError and UsageError."""
-        self._hold_services()
-        mongodb.check(self.config)
-        connection.check(self.config)
-
-    def _hold_services(self) -> None:
-        """Private servers stay as long as this process does, though all workers may be between two lives."""
-        services.mongodb_uri(self.config)
-        services.redis_url(self.config)
 
     async def _keep(self, worker: WorkerProcess) -> None:
         deaths = 0
@@ -111,7 +112,7 @@ class Supervisor:
             async with asyncio.timeout(seconds):
                 await self._stopping.wait()
         with contextlib.suppress(ServiceError):  # the worker will say so itself
-            await asyncio.to_thread(self._hold_services)
+            await asyncio.to_thread(_hold_services, self.config)
 
     def _ended(self, worker: WorkerProcess, code: int) -> None:
         worker.state = "ended"

@@ -1,6 +1,7 @@
-"""harvester's settings with an extension whose spider opens slowly: it says so, and waits until it may go on."""
+"""harvester's settings, and a spider that opens slowly: it says so, and when it hears a signal, and waits to go on."""
 
 import asyncio
+import signal
 from pathlib import Path
 from typing import Self
 
@@ -9,7 +10,7 @@ from scrapy.crawler import Crawler
 
 from harvester.settings import *  # noqa: F403
 
-OPENING, GO = Path("opening"), Path("go")
+OPENING, HEARD, GO = Path("opening"), Path("heard"), Path("go")
 
 
 class SlowOpening:
@@ -22,8 +23,11 @@ class SlowOpening:
         return slow
 
     async def opened(self) -> None:
+        handler = signal.getsignal(signal.SIGINT)
         OPENING.touch()  # noqa: ASYNC240
-        while not GO.exists():  # noqa: ASYNC110, ASYNC240
+        while not GO.exists():  # noqa: ASYNC240
+            if signal.getsignal(signal.SIGINT) != handler:  # that of the second
+                HEARD.touch()  # noqa: ASYNC240
             await asyncio.sleep(0.01)
 
 

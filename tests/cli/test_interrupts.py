@@ -61,6 +61,23 @@ def test_a_crawl_that_asks_for_its_servers_ends_when_it_is_told_to(number: signa
     assert (crawl.returncode, out, log.splitlines()) == (130, "", [SAID])
 
 
+@pytest.mark.parametrize("number", SIGNALS)
+def test_workers_whose_servers_are_asked_for_are_not_begun(number: signal.Signals, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(SECONDS)
+        variables = {
+            "HARVESTER_MONGODB_URI": f"mongodb://127.0.0.1:{silent.getsockname()[1]}",
+            "HARVESTER_REDIS_URL": "redis://127.0.0.1:1",
+        }
+        with (
+            started(tmp_path, "tests.worker.command", "worker", "bluesky", **variables) as workers,
+            silent.accept()[0],
+        ):
+            workers.send_signal(number)
+            out, log = workers.communicate(timeout=SECONDS)
+    assert (workers.returncode, out, log.splitlines()) == (130, "", [SAID])
+
+
 def test_a_private_server_that_is_being_started_ends_with_the_crawl_that_wanted_it(tmp_path: Path) -> None:
     folder = tmp_path / "state" / "mongodb"
     variables = {"HARVESTER_STATE_DIR": str(tmp_path / "state")}
@@ -73,10 +90,9 @@ def test_a_private_server_that_is_being_started_ends_with_the_crawl_that_wanted_
     supervisor.wait(SECONDS)
 
 
-@pytest.mark.parametrize("number", SIGNALS)
-def test_a_spider_that_opens_is_closed_as_it_should_be(
-    number: signal.Signals, tmp_path: Path, config: Config, redis_url: str
-) -> None:
+@pytest.fixture
+def opening(tmp_path: Path, config: Config, redis_url: str) -> Iterator["subprocess.Popen[str]"]:
+    """A crawl whose spider opens until there is a file `go`."""
     assert config.mongodb_uri
     variables = {
         "SCRAPY_SETTINGS_MODULE": "tests.cli.starting",
@@ -86,9 +102,28 @@ def test_a_spider_that_opens_is_closed_as_it_should_be(
     }
     with started(tmp_path, "scrapy", "crawl", "manners", **variables) as crawl:
         until((tmp_path / "opening").exists)
-        crawl.send_signal(number)
-        (tmp_path / "go").touch()
-        _, log = crawl.communicate(timeout=SECONDS)
-    assert crawl.returncode == 130, log
+        yield crawl
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_spider_that_opens_is_closed_as_it_should_be(
+    number: signal.Signals, opening: "subprocess.Popen[str]", tmp_path: Path
+) -> None:
+    opening.send_signal(number)
+    (tmp_path / "go").touch()
+    _, log = opening.communicate(timeout=SECONDS)
+    assert opening.returncode == 130, log
     assert "Closing spider (shutdown)" in log
+    assert "Traceback" not in log
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_second_signal_ends_a_spider_that_opens_at_once(
+    number: signal.Signals, opening: "subprocess.Popen[str]", tmp_path: Path
+) -> None:
+    opening.send_signal(number)
+    until((tmp_path / "heard").exists)
+    opening.send_signal(number)
+    _, log = opening.communicate(timeout=SECONDS)
+    assert opening.returncode == 130, log
     assert "Traceback" not in log
