@@ -1,5 +1,7 @@
 """No name leads a request into a private network, whoever names it: what counts is the address that is connected to."""
 
+import json
+import os
 import socket
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,9 @@ from harvester.download import dns
 from harvester.download.http1 import Http1DownloadHandler
 from harvester.download.http2 import Http2DownloadHandler
 from tests.crawling import Answer, Crawled, Plan, Site, crawl
+from tests.forking import fork
+from tests.robots.site import Reply, WebSite
+from tests.root import ROOT
 from tests.sandbox.street_plan import HousePlan
 from tests.sandbox.street_process import Street
 
@@ -53,6 +58,35 @@ async def test_no_name_and_no_redirect_leads_a_crawl_inward(tmp_path: Path) -> N
     assert inner.arrivals == []
     assert done.stats.get("harvester/unclassified", 0) == 0
     assert "Traceback" not in done.log
+
+
+async def test_no_sitemap_leads_a_crawl_inward(tmp_path: Path) -> None:
+    """None that robots.txt names, none that a sitemap lists or redirects to, and no page of one."""
+    async with WebSite() as inner, WebSite() as own:
+        port = inner.name.rpartition(":")[2]
+        inward = [f"http://{host}:{port}" for host in ("127.0.0.1", "localhost", "[::ffff:7f00:1]", "2130706433")]
+        named = [*(f"{each}/named.xml" for each in inward), f"{own.url}/index.xml", f"{own.url}/away.xml"]
+        own.replies["/robots.txt"] = [Reply(body="".join(f"Sitemap: {each}\n" for each in named).encode())]
+        own.replies["/away.xml"] = [Reply(302, headers={"Location": f"{inward[0]}/away.xml"})]
+        listed = "".join(f"<sitemap><loc>{each}/listed.xml</loc></sitemap>" for each in [*inward, own.url])
+        own.replies["/index.xml"] = [Reply(body=f"<sitemapindex>{listed}</sitemapindex>".encode(), kind="text/xml")]
+        pages = "\n".join(f"{each}/page" for each in [*inward, own.url])
+        own.replies["/listed.xml"] = [Reply(body=pages.encode())]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("HARVESTER_")} | {
+            "PYTHONPATH": str(ROOT),
+            "SCRAPY_SETTINGS_MODULE": "harvester.settings",
+            "HARVESTER_ALLOW_PRIVATE_HOSTS": "no",
+            "HARVESTER_PRIVATE_HOSTS": own.name,
+            "HARVESTER_REQUESTS_PER_SECOND": "0",
+        }
+        process = await fork("tests.usage.crawl", own.url, cwd=tmp_path, env=environment)
+        out, log = await process.communicate()
+        assert process.returncode == 0, log.decode()
+    told, stats = json.loads(out)
+    assert inner.log == []
+    assert list(told) == [f"{own.url}/page"]
+    assert stats["harvester/sitemaps/elsewhere"] == 3 * len(inward)
+    assert stats["harvester/outcomes/policy_denied"] == 1, "the redirect"
 
 
 async def test_http2_is_refused_what_http1_is(tmp_path: Path) -> None:
