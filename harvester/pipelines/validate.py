@@ -37,9 +37,6 @@ class ValidatePipeline(BatchPipeline):
         except StorageError:
             raise CloseSpider(REASON) from None
 
-    async def close_spider(self) -> None:
-        self._rejects.close()
-
     async def process_batch(self, batch: Batch) -> Batch:
         parsed = Counter([record.KIND for record in batch.records])
         counts = Counter({f"records/parsed/{kind}": count for kind, count in parsed.items()})

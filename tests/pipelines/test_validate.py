@@ -21,10 +21,11 @@ EDGE: dict[str, Any] = {"did": ALICE, "provenance": PAGE}
 async def _validated(folder: Path, batch: Batch) -> tuple[Batch, dict[str, Any], list[dict[str, Any]]]:
     """What goes on, the stats, and the rejects on disk."""
     runs = crawler()
-    pipeline = ValidatePipeline(runs, Rejects(runs, folder))
+    rejects = Rejects(runs, folder)
+    pipeline = ValidatePipeline(runs, rejects)
     await pipeline.open_spider()
     passed = await pipeline.process_item(batch)
-    await pipeline.close_spider()
+    rejects.close()
     lines = [line for path in _segments(folder) for line in read_segment(path)]
     return passed, stats(runs), [msgspec.json.decode(line) for line in lines]
 
