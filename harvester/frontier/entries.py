@@ -201,7 +201,7 @@ class Exchange(NamedTuple):
     next_due: float | None
     """When the next waiting request becomes ready, in epoch seconds of this machine's clock."""
     held: int
-    """Leases of this worker as Redis has them. When its own number differs, it should `reconcile`."""
+    """Leases of this worker as Redis has them."""
     now: float
     """The time at Redis, in epoch seconds."""
     shut: dict[str, Shut]

@@ -60,7 +60,8 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         self._leases: dict[str, Lease] = {}
         """By delivery: a worker that was silent may get a request again that it still works on."""
         self._deliveries = count()
-        self._encoded: WeakKeyDictionary[Request, bytes] = WeakKeyDictionary()
+        self._prepared: WeakKeyDictionary[Request, tuple[bytes, bool]] = WeakKeyDictionary()
+        """Payloads, and whether the request is one that the spider begins with."""
         self._worker = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
 
     @classmethod
@@ -153,8 +154,8 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         if lease is None or lease.moved:
             fresh(request)
             try:
-                encoded = self._encoded.pop(request, b"")
-                payload = encoded or self._encode(request)
+                payload, rooted = self._prepared.pop(request, (b"", True))
+                payload = payload or self._encode(request)
             except TooLargeError as error:
                 self.note_too_large(request, error)
                 return False
@@ -168,7 +169,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
                     str(request.meta.get(JOB, "")),
                     load_sites().of(request.url).name,
                     not request.dont_filter,
-                    rooted=not encoded,
+                    rooted=rooted,
                 )
             )
         else:
@@ -221,10 +222,13 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         """Returns when the frontier keeps up with what is yielded."""
         await self._traffic.room()
 
-    def prepare(self, request: Request) -> None:
-        """To be called with a request that a callback yields. Raises TooLargeError, UnserialisableRequestError."""
+    def prepare(self, request: Request, *, rooted: bool = False) -> None:
+        """To be called with a request that a callback yields; `rooted`: one that the spider begins with.
+
+        Raises TooLargeError, UnserialisableRequestError.
+        """
         fresh(request)
-        self._encoded[request] = self._encode(request)
+        self._prepared[request] = self._encode(request), rooted
 
     def _prepare_follow_up(self, request: Request) -> None:
         """The same for one that an errback yields."""

@@ -52,7 +52,7 @@ class LeaseMiddleware:
         async for output in start:
             if isinstance(output, Request):
                 try:
-                    self._scheduler.prepare(output)
+                    self._scheduler.prepare(output, rooted=True)
                 except TooLargeError:
                     pass  # the scheduler refuses it, and the others go on
                 except UnserialisableRequestError as error:

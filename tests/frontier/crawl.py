@@ -22,6 +22,8 @@ from scrapy.settings import Settings
 from twisted.python.failure import Failure
 
 from harvester.exceptions import PageFailed
+from harvester.frontier.entries import Push
+from harvester.frontier.scheduler import Scheduler
 from harvester.items import Batch
 from tests.crawling import LONGEST_S
 from tests.forking import fork
@@ -153,6 +155,17 @@ class Ignoring:
             raise IgnoreRequest("not on a Sunday")
 
 
+class NotingScheduler(Scheduler):
+    """Counts new requests by whether they follow from a lease."""
+
+    def enqueue_request(self, request: Request) -> bool:
+        is_queued = super().enqueue_request(request)
+        told = self._traffic._outgoing[-1] if self._traffic._outgoing else None
+        if isinstance(told, Push):
+            self._crawler.stats.inc_value("rooted" if told.rooted else "followed")
+        return is_queued
+
+
 class Crawled(NamedTuple):
     reason: str
     items: list[str]
@@ -177,7 +190,7 @@ def main() -> None:
     settings.setmodule("harvester.settings")
     settings.setdict(
         {
-            "SCHEDULER": "harvester.frontier.scheduler.Scheduler",
+            "SCHEDULER": NotingScheduler,
             "SPIDER_MIDDLEWARES": {"harvester.middlewares.lease.LeaseMiddleware": 10},
             "ITEM_PIPELINES": {Pipeline: 100},
             "EXTENSIONS": {"scrapy.extensions.corestats.CoreStats": 0},

@@ -119,6 +119,13 @@ async def test_every_request_ends_in_one_fate_with_a_reason(frontier: Frontier, 
     assert "Traceback" not in crawled.log.replace("Traceback (most recent call last)", "", 6)
 
 
+async def test_what_a_spider_begins_with_is_told_from_what_follows(frontier: Frontier, tmp_path: Path) -> None:
+    """If Redis loses the latter it comes again with a lease; the former does with the next run alone."""
+    async with Page() as site:
+        crawled = await crawl(tmp_path, frontier.spider, site.url, "/fine", "/links")
+    assert (crawled.stats["rooted"], crawled.stats["followed"]) == (2, 3)
+
+
 async def test_a_run_that_ends_early_gives_back_what_it_holds(frontier: Frontier, tmp_path: Path) -> None:
     paths = ["/closes", *(f"/page/{number}" for number in range(300))]
     async with Page() as site:
