@@ -34,13 +34,13 @@ def assert_all_there(done: Crawled, count: int) -> None:
 
 async def test_all_pages_are_obtained_though_chromium_is_killed_and_replaced_on_the_way(tmp_path: Path) -> None:
     async with JavaScriptSite() as site:
-        plan = Plan(lists(site, 20), patches={f"{POOL}.PAGES_A_BROWSER": 5})
+        plan = Plan(lists(site, 32), patches={f"{POOL}.PAGES_A_BROWSER": 5})
         process = await start(plan, tmp_path)
-        await until(lambda: sum(site.asked[f"/data/{number}"] for number in range(20)) >= 8)
+        await until(lambda: sum(site.asked[f"/data/{number}"] for number in range(32)) >= 8)
         for chromium in chromiums(process.pid):
             chromium.kill()
         done = await end(process, tmp_path)
-    assert_all_there(done, 20)
+    assert_all_there(done, 32)
     assert done.stats["harvester/browser/replaced/lost"] >= 1
     assert done.stats["harvester/browser/replaced/pages"] >= 1
     assert done.stats["harvester/browser/started"] >= 3

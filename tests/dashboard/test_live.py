@@ -21,6 +21,8 @@ termios = pytest.importorskip("termios")
 
 COMMAND = ["tests.dashboard.watched_crawl"]
 LIMIT_SECONDS = 240
+NOT_OF_A_TERMINAL = ("CI", "NO_LIVE", "COLUMNS", "LINES")
+"""Variables of the tests' own process: these would say that nobody watches, or how large another terminal is."""
 
 
 class Terminal:
@@ -39,7 +41,7 @@ class Terminal:
         self.raw = b""
         self._ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-        inherited = {name: value for name, value in os.environ.items() if name not in ("CI", "NO_LIVE")}
+        inherited = {name: value for name, value in os.environ.items() if name not in NOT_OF_A_TERMINAL}
         environment = {**inherited, "TERM": "xterm-256color", **environ}
         self.process = begin(*command, *arguments, cwd=ROOT, env=environment, files=[theirs] * 3)
         os.close(theirs)
