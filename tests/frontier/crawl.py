@@ -21,6 +21,7 @@ from scrapy.http import Response
 from scrapy.settings import Settings
 from twisted.python.failure import Failure
 
+from harvester.config import load_config
 from harvester.exceptions import PageFailed
 from harvester.frontier.entries import Push
 from harvester.frontier.scheduler import Scheduler
@@ -118,7 +119,9 @@ class Fates(Spider):
         yield {"url": f"/blocks {tries}"}
 
     def block(self, until: Path) -> None:
-        while not until.exists():
+        """For longer than a lease, which counts from an exchange before, and until there is the file."""
+        end = time.monotonic() + 1.1 * load_config().lease_seconds
+        while time.monotonic() < end or not until.exists():
             time.sleep(0.02)
 
     def on_closes(self, response: Response) -> Iterator[Any]:
