@@ -46,13 +46,13 @@ class DispatchingHandler:
 
     async def download_request(self, request: Request) -> Response:
         async with self._places:  # here no timeout runs yet
-            self._here.asks(request)
+            left_at = self._here.asks(request)
             try:
                 response = await self._speak(request)
             except Stopped:
                 raise
             except Exception as error:
-                fault = await self._here.failed(request, error)
+                fault = await self._here.failed(request, error, left_at)
                 if fault is None:
                     raise
                 raise fault from None

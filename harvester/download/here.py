@@ -102,11 +102,15 @@ class Here:
     def is_sick(self) -> bool:
         return self._recovering is not None
 
-    def asks(self, request: Request) -> None:
-        """To be called before a request leaves. Raises LocalFault while the machine is not well."""
+    def asks(self, request: Request) -> float:
+        """To be called before a request leaves. Returns when it does (monotonic, in seconds).
+
+        Raises LocalFault while the machine is not well.
+        """
         if self.is_sick:
             raise LocalFault(self.reason)
         self._peer(request)
+        return time.monotonic()
 
     def answered(self, request: Request, response: Response) -> None:
         peer = self._peer(request)
@@ -114,8 +118,11 @@ class Here:
         if response.ip_address is not None:
             peer.address = str(response.ip_address)
 
-    async def failed(self, request: Request, error: Exception) -> LocalFault | None:
-        """The fault of this machine for which the request failed; None when it was none, or nobody can tell."""
+    async def failed(self, request: Request, error: Exception, left_at: float) -> LocalFault | None:
+        """The fault of this machine for which the request failed; None when it was none, or nobody can tell.
+
+        A request that left before the machine was well again failed for the machine, also if it is heard of later.
+        """
         verdict = classify_exception(error)
         peer = self._peer(request)
         if verdict.outcome is Outcome.LOCAL:
@@ -126,10 +133,15 @@ class Here:
         if verdict.outcome not in _CONNECTIONS:
             return None
         peer.failed_at = time.monotonic()
-        if self.is_sick:
+        if self._was_sick(left_at):
             return LocalFault(self.reason)
         known, silent = self._known(peer), self._silent(peer)
-        if 1 + len(known) + len(silent) < UNRELATED or await self._reaches(verdict.outcome, known):
+        if 1 + len(known) + len(silent) < UNRELATED:
+            return None
+        is_reached = await self._reaches(verdict.outcome, known)
+        if self._was_sick(left_at):
+            return LocalFault(self.reason)
+        if is_reached:
             return None
         if not self._answered_at and request.meta.get(LOCAL_TRIES, 0) >= MOST_DOUBTS:
             return None
@@ -142,6 +154,9 @@ class Here:
             self._recovering.cancel()
 
     # The pause --------------------------------------------------------------------------------------------
+
+    def _was_sick(self, left_at: float) -> bool:
+        return self.is_sick or left_at < self._ended_at
 
     def _counts(self) -> bool:
         """Whether others are well, so that a request which is not must come to an end some day."""

@@ -4,9 +4,11 @@ import asyncio
 import errno
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -88,6 +90,11 @@ def answered(ours: Here, *hosts: Host) -> None:
         ours.answered(request, Response(host.url, request=request))
 
 
+async def fail(ours: Here, request: Request, error: Exception) -> LocalFault | None:
+    """A request leaves and fails at once."""
+    return await ours.failed(request, error, time.monotonic())
+
+
 async def test_a_host_is_to_blame_while_another_can_be_reached_and_this_machine_when_none_can(
     crawler: Crawler, hosts: list[Host]
 ) -> None:
@@ -95,9 +102,9 @@ async def test_a_host_is_to_blame_while_another_can_be_reached_and_this_machine_
     answered(ours, *hosts)
     hosts[0].go()
     hosts[1].go()
-    assert await ours.failed(Request(hosts[0].url), REFUSED) is None
+    assert await fail(ours, Request(hosts[0].url), REFUSED) is None
     hosts[2].go()
-    fault = await ours.failed(Request(hosts[0].url), REFUSED)
+    fault = await fail(ours, Request(hosts[0].url), REFUSED)
     assert fault
     assert not fault.counts
     assert hosts[1].address in str(fault)
@@ -109,7 +116,23 @@ async def test_a_host_is_to_blame_while_another_can_be_reached_and_this_machine_
     await hosts[1].come()
     await until(lambda: not ours.is_sick)
     assert crawler.stats.get_value("harvester/waiting_for/this machine") == 0
-    assert await ours.failed(Request(hosts[0].url), REFUSED) is None
+    assert await fail(ours, Request(hosts[0].url), REFUSED) is None
+
+
+async def test_what_left_before_the_machine_was_well_again_and_fails_afterwards_blames_no_site(
+    crawler: Crawler, hosts: list[Host]
+) -> None:
+    ours = Here(crawler)
+    answered(ours, *hosts)
+    left_at = ours.asks(Request(hosts[0].url))
+    for host in hosts:
+        host.go()
+    assert await fail(ours, Request(hosts[0].url), REFUSED)
+    for host in hosts:
+        await host.come()
+    await until(lambda: not ours.is_sick)
+    assert await ours.failed(Request(hosts[0].url), REFUSED, left_at)
+    assert await fail(ours, Request(hosts[0].url), REFUSED) is None
 
 
 async def test_fewer_than_three_unrelated_hosts_can_tell_nothing(crawler: Crawler, hosts: list[Host]) -> None:
@@ -119,10 +142,10 @@ async def test_fewer_than_three_unrelated_hosts_can_tell_nothing(crawler: Crawle
         host.go()
     same = [Request(f"http://{name}.county.example:1/") for name in ("www", "api", "data")]
     for request in (Request(hosts[0].url), Request(hosts[1].url)):
-        assert await ours.failed(request, REFUSED) is None
+        assert await fail(ours, request, REFUSED) is None
     only = Here(crawler)
     for request in same:
-        assert await only.failed(request, REFUSED) is None
+        assert await fail(only, request, REFUSED) is None
     assert domain_of("www.county.co.uk") == domain_of("gis.county.co.uk") == "county.co.uk"
 
 
@@ -130,9 +153,9 @@ async def test_hosts_that_never_answered_are_blamed_after_some_tries(crawler: Cr
     """Else a crawl of nothing but dead hosts would never end."""
     ours = Here(crawler)
     requests = [Request(host.url) for host in hosts]
-    assert [await ours.failed(request, REFUSED) for request in requests[:2]] == [None, None]
+    assert [await fail(ours, request, REFUSED) for request in requests[:2]] == [None, None]
     tries = 0
-    while fault := await ours.failed(requests[2], REFUSED):
+    while fault := await fail(ours, requests[2], REFUSED):
         assert fault.counts
         tries += 1
         requests[2].meta[LOCAL_TRIES] = tries
@@ -156,9 +179,9 @@ async def test_name_servers_that_are_gone_are_a_fault_of_this_machine_and_a_name
         request = Request(f"http://{name}/")
         ours.answered(request, Response(request.url, request=request))
     absent = Request("http://absent.example.org/")
-    assert await ours.failed(absent, UNKNOWN) is None
+    assert await fail(ours, absent, UNKNOWN) is None
     known.clear()
-    assert await ours.failed(absent, UNKNOWN)
+    assert await fail(ours, absent, UNKNOWN)
     known.add("two.example")
     await until(lambda: not ours.is_sick)
 
@@ -166,7 +189,7 @@ async def test_name_servers_that_are_gone_are_a_fault_of_this_machine_and_a_name
 async def test_a_way_to_one_host_that_this_machine_lacks_pauses_nothing(crawler: Crawler, hosts: list[Host]) -> None:
     ours = Here(crawler)
     answered(ours, *hosts[1:])
-    fault = await ours.failed(Request(hosts[0].url), OSError(errno.ENETUNREACH, "Network is unreachable"))
+    fault = await fail(ours, Request(hosts[0].url), OSError(errno.ENETUNREACH, "Network is unreachable"))
     assert fault
     assert fault.counts
     assert not ours.is_sick
@@ -229,6 +252,9 @@ class Worker:
             )
         return self
 
+    def send(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
     async def end(self) -> tuple[str, list[str], dict[str, Any]]:
         """Finish reason, addresses of what was collected, stats."""
         out, _ = await asyncio.wait_for(self._process.communicate(), LONGEST_S)
@@ -273,9 +299,11 @@ async def test_a_crawl_whose_hosts_are_all_away_waits_and_blames_none(
             for host in hosts:
                 host.breaks.set()
             await until(lambda: "No host can be reached from this machine" in worker.log)
+            worker.send(signal.SIGSTOP)  # one that is back before the others would tell it to blame them
             for host in hosts:
                 host.is_back = True
                 await host.come()
+            worker.send(signal.SIGCONT)
             reason, items, stats = await worker.end()
     assert reason == "finished", worker.log
     assert sorted(items) == sorted(urls)
