@@ -16,7 +16,8 @@ from filelock import FileLock
 from pymongo.database import Database
 
 from harvester.config import Config
-from harvester.items import RECORDS, Follow, Post, Profile
+from harvester.items import RECORDS
+from harvester.items.bluesky import Follow, Post, Profile
 from harvester.pipelines.image_store import open_store
 from harvester.private import make_closed
 from harvester.purge import QUOTES

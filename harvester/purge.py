@@ -16,7 +16,8 @@ from pymongo.database import Database
 
 from harvester.config import Config
 from harvester.exceptions import StorageError, UsageError
-from harvester.items import RECORDS, Post, Profile, Record
+from harvester.items import RECORDS, Record
+from harvester.items.bluesky import Post, Profile
 from harvester.pipelines.image_store import open_store
 from harvester.scrub import PURGED, scrub
 from harvester.staging import OPEN, SUFFIX, read_segment, recover, rewrite_segment

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from harvester.items import Embed, Quote
+from harvester.items.bluesky import Embed, Quote
 from harvester.scrub import scrub
 from tests.pipelines.records import quote_of
 

@@ -10,7 +10,8 @@ from typing import NamedTuple
 from msgspec import Raw
 
 from harvester.exceptions import ParseError
-from harvester.items import AccountList, Follow, ListItem, Post, Profile, Provenance, Record, Reject, Repost
+from harvester.items import Provenance, Record, Reject
+from harvester.items.bluesky import AccountList, Follow, ListItem, Post, Profile, Repost
 from harvester.parsers import bluesky_parts as parts
 from harvester.parsers import bluesky_wire as wire
 from harvester.parsers.bluesky_parts import Parsed

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from harvester.items import Embed, External, Facet, Image, Quote, Video
+from harvester.items.bluesky import Embed, External, Facet, Image, Quote, Video
 from harvester.parsers.bluesky_wire import did_of
 from harvester.parsers.json_values import date_time, dictionary, integer, storable, string
 from harvester.parsers.refusals import refuses, without_refusing

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 from msgspec import Raw
 
 from harvester.exceptions import InvalidRecordError
-from harvester.items import AccountList, Label, Post, Profile, Provenance, Record, Reject, Repost
+from harvester.items import Provenance, Record, Reject
+from harvester.items.bluesky import AccountList, Label, Post, Profile, Repost
 from harvester.parsers import bluesky_wire as wire
 from harvester.parsers.bluesky_embeds import media_urls, parse_embed, parse_facets
 from harvester.parsers.json_values import date_time, dictionary, storable, string, strings

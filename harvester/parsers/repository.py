@@ -5,7 +5,8 @@ from datetime import datetime
 from typing import NamedTuple
 
 from harvester.exceptions import ParseError
-from harvester.items import Like, Provenance, Record, Reject, Repost
+from harvester.items import Provenance, Record, Reject
+from harvester.items.bluesky import Like, Repost
 from harvester.parsers import bluesky_parts as parts
 from harvester.parsers import bluesky_wire as wire
 from harvester.parsers.bluesky_parts import Parsed

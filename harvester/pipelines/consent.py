@@ -15,7 +15,8 @@ from scrapy.crawler import Crawler
 
 from harvester.config import Config, load_config
 from harvester.exceptions import HarvesterError, ServiceError, StorageError
-from harvester.items import Batch, Embed, Follow, Post, Profile, Record, Reject
+from harvester.items import Batch, Record, Reject
+from harvester.items.bluesky import Embed, Follow, Post, Profile
 from harvester.mongodb import MongoPatience, connect, connect_sync
 from harvester.opt_outs import REFUSING, take_back
 from harvester.pipelines.base import BatchPipeline

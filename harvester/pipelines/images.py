@@ -26,7 +26,8 @@ from harvester.addresses import refuse_private
 from harvester.config import load_config
 from harvester.ending import Stopped, end, is_ending
 from harvester.exceptions import StorageError
-from harvester.items import Batch, Media, Profile, Record
+from harvester.items import Batch, Media, Record
+from harvester.items.bluesky import Profile
 from harvester.middlewares.outcome import MEDIA
 from harvester.mongodb import MongoPatience, connect
 from harvester.outcomes import POLICIES, Outcome, Verdict, classify, classify_exception

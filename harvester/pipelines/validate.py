@@ -8,7 +8,8 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider
 
 from harvester.exceptions import StorageError
-from harvester.items import Batch, Post, Record, Reject, Thread
+from harvester.items import Batch, Record, Reject
+from harvester.items.bluesky import Post, Thread
 from harvester.pipelines.base import BatchPipeline
 from harvester.pipelines.rejects import Rejects, rejects_of
 from harvester.pipelines.segments import REASON

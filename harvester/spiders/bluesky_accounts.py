@@ -10,7 +10,7 @@ from scrapy.http import Response
 
 from harvester.addresses import refuse_private
 from harvester.frontier.changes import Account, Ended, ProfileCollected, SeedEnded
-from harvester.items import Profile
+from harvester.items.bluesky import Profile
 from harvester.opt_outs import BULK_DATASET
 from harvester.outcomes import POLICIES, Outcome, Verdict
 from harvester.parsers import bluesky as parse

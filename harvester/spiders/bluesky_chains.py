@@ -9,7 +9,8 @@ from scrapy import Request
 from scrapy.http import Response
 
 from harvester.frontier.changes import Account, ChainsFound, Change, Progress, RootsFound
-from harvester.items import AccountList, Like, Post, Record, Repost
+from harvester.items import Record
+from harvester.items.bluesky import AccountList, Like, Post, Repost
 from harvester.outcomes import BAD_CURSOR, POLICIES, Outcome, Verdict
 from harvester.parsers import bluesky as parse
 from harvester.parsers import repository

@@ -9,7 +9,8 @@ from scrapy import Request
 from scrapy.http import Response
 
 from harvester.frontier.changes import ThreadAnswer, ThreadEnded
-from harvester.items import Provenance, Thread
+from harvester.items import Provenance
+from harvester.items.bluesky import Thread
 from harvester.outcomes import POLICIES, Verdict
 from harvester.parsers import bluesky as parse
 from harvester.parsers.bluesky_wire import did_of

@@ -9,7 +9,8 @@ from typing import Any
 from PIL import Image, ImageDraw
 from pymongo.database import Database
 
-from harvester.items import Embed, External, Facet, Follow, Post, Profile, Provenance, Record, Thread
+from harvester.items import Provenance, Record
+from harvester.items.bluesky import Embed, External, Facet, Follow, Post, Profile, Thread
 
 CRAWL = "bluesky-made-up-1"
 TAGS = ("art", "openscience", "photography", "caturday", "夏休み", "climate", "gardening", "bluesky", "été")

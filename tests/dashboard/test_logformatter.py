@@ -10,7 +10,8 @@ from scrapy.utils.log import logformatter_adapter
 from twisted.python.failure import Failure
 
 from harvester.exceptions import StorageError
-from harvester.items import Batch, Follow, Profile, Provenance
+from harvester.items import Batch, Provenance
+from harvester.items.bluesky import Follow, Profile
 from harvester.logformatter import QuietLogFormatter, _is_news
 
 FORMATTER = QuietLogFormatter()

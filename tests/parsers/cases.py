@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from harvester.items import Like, Provenance, Record, Reject, Repost
+from harvester.items import Provenance, Record, Reject
+from harvester.items.bluesky import Like, Repost
 from harvester.parsers import bluesky as parse
 from harvester.parsers import repository
 from harvester.parsers.bluesky_parts import Parsed

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from harvester.exceptions import ParseError
-from harvester.items import Like, Repost
+from harvester.items.bluesky import Like, Repost
 from harvester.parsers import bluesky as parse
 from harvester.parsers import identity, repository
 from tests.parsers.cases import PROVENANCE

@@ -8,7 +8,7 @@ import bson
 import msgspec
 import pytest
 
-from harvester.items import Facet, Post
+from harvester.items.bluesky import Facet, Post
 from harvester.parsers.bluesky import parse_posts
 from harvester.parsers.bluesky_embeds import parse_embed, parse_facets
 from harvester.parsers.json_values import MOST_INT

@@ -9,7 +9,8 @@ from scrapy import Spider
 from scrapy.crawler import Crawler
 from scrapy.utils.test import get_crawler
 
-from harvester.items import Embed, Follow, Post, Profile, Provenance, Quote
+from harvester.items import Provenance
+from harvester.items.bluesky import Embed, Follow, Post, Profile, Quote
 
 PAGE = Provenance(
     "https://api.example/page?cursor=1", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), "bluesky", "bluesky-1"

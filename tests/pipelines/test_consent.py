@@ -8,7 +8,8 @@ import pytest
 from pymongo.database import Database
 
 from harvester.config import Config
-from harvester.items import Batch, Embed, Image, Like, ListItem, Profile, Record, Reject, Repost
+from harvester.items import Batch, Record, Reject
+from harvester.items.bluesky import Embed, Image, Like, ListItem, Profile, Repost
 from harvester.pipelines import consent
 from harvester.pipelines.consent import ConsentPipeline
 from tests.pipelines.records import ALICE, BOB, CAROL, PAGE, crawler, follow, post, profile, quote_of, stats

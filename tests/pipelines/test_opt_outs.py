@@ -10,7 +10,8 @@ import pytest
 from pymongo.database import Database
 
 from harvester.config import Config
-from harvester.items import Embed, Provenance, Record
+from harvester.items import Provenance, Record
+from harvester.items.bluesky import Embed
 from harvester.opt_outs import take_back, without
 from harvester.pipelines.image_store import LocalStore, account_folder
 from harvester.pipelines.staging import staged_line

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from harvester.items import Batch, Facet, Like, ListItem, Record, Reject, Thread
+from harvester.items import Batch, Record, Reject
+from harvester.items.bluesky import Facet, Like, ListItem, Thread
 from harvester.pipelines.rejects import Rejects, slug
 from harvester.pipelines.validate import MOST_TEXT_BYTES, ValidatePipeline, problem
 from harvester.staging import read_segment

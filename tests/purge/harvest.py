@@ -11,7 +11,8 @@ from typing import Any
 from pymongo.database import Database
 
 from harvester.config import Config
-from harvester.items import (
+from harvester.items import Provenance, Record, Reject
+from harvester.items.bluesky import (
     AccountList,
     Embed,
     Follow,
@@ -20,10 +21,7 @@ from harvester.items import (
     ListItem,
     Post,
     Profile,
-    Provenance,
     Quote,
-    Record,
-    Reject,
     Repost,
     Thread,
 )

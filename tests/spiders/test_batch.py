@@ -9,7 +9,8 @@ from scrapy import Request
 from scrapy.http import Response
 
 from harvester.frontier.changes import Ended, SeedEnded
-from harvester.items import Batch, Follow, Reject
+from harvester.items import Batch, Reject
+from harvester.items.bluesky import Follow
 from harvester.middlewares.batch import BatchMiddleware
 from tests.parsers.cases import PROVENANCE
 

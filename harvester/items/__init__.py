@@ -1,0 +1,6 @@
+"""The records: `base` is what all have in common; each family has a module of its own."""
+
+from harvester.items.base import LINK, Batch, Media, Provenance, Record, Reject, Usage
+from harvester.items.bluesky import RECORDS
+
+__all__ = ["LINK", "RECORDS", "Batch", "Media", "Provenance", "Record", "Reject", "Usage"]
