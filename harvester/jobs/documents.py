@@ -1,0 +1,253 @@
+"""The documents of the collections `jobs` and `job_items`, their ids and their indexes."""
+
+import hashlib
+from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Struct, field
+from pymongo import ASCENDING, DESCENDING, IndexModel
+
+Document = dict[str, Any]
+
+JOBS = "jobs"
+"""Name of the collection of jobs."""
+ITEMS = "job_items"
+"""Name of the collection of their items."""
+MOST_KEY_BYTES = 500
+"""Of a key in an item's id. A longer one is replaced there by its hash."""
+MOST_INPUT_BYTES = 64 * 1024
+"""Of an item's input, as JSON."""
+MOST_ATTEMPTS_SHOWN = 10
+"""Attempts that an item's history keeps, the latest."""
+
+
+class JobState(StrEnum):
+    """Of a job. A standing job is never finished."""
+
+    OPEN = "open"
+    PAUSED = "paused"
+    CANCELLED = "cancelled"
+    FINISHED = "finished"
+
+
+class State(StrEnum):
+    """Of an item: waiting -> active -> done, failed or skipped; or waiting again, for its next attempt."""
+
+    WAITING = "waiting"
+    ACTIVE = "active"
+    DONE = "done"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+UNFINISHED = (State.WAITING, State.ACTIVE)
+"""States from which an item still goes on by itself."""
+
+
+class Said(Struct, frozen=True):
+    """What a callback said of an item in one attempt: it goes before what came of the attempt's requests."""
+
+    attempt: int
+    state: State
+    """done, failed or skipped."""
+    outcome: str
+    reason: str = ""
+
+
+class EndedAttempt(Struct, frozen=True):
+    """A line in the history of an item."""
+
+    attempt: int
+    at: datetime
+    state: State
+    """Into which the item came by it."""
+    outcome: str
+    reason: str = ""
+    requests: int = 0
+    records: int = 0
+
+
+class Item(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A job item as MongoDB holds it. What is not known yet is absent there. Times in UTC."""
+
+    id: str = field(name="_id")
+    """See `item_id`."""
+    job: str
+    kind: str
+    """What it is: account, thread, parcel, feed."""
+    key: str
+    """Its natural key: the same kind and key is added to a job once."""
+    input: dict[str, Any] = {}
+    """What the spider needs to begin with it."""
+    line: int | None = None
+    """Of the input that it came from."""
+    depth: int = 0
+    """Steps from what the job began with. The nearest are fed first."""
+    priority: int = 0
+    """The larger is fed first, among those of one depth."""
+    site: str = ""
+    """Name of the site it is fetched from, as far as that is known before."""
+    state: State = State.WAITING
+    stage: str = ""
+    """How far it has come, in the spider's own word."""
+    attempts: int = 0
+    """How often it was fed: the number of its latest attempt. It never goes down."""
+    failures: int = 0
+    """Failed attempts since somebody asked for it last, held against the job's `attempts`."""
+    outcome: str = ""
+    """Of its latest attempt, while none is under way."""
+    reason: str = ""
+    said: Said | None = None
+    history: tuple[EndedAttempt, ...] = ()
+    due_at: datetime | None = None
+    """Before then it is not fed. None: it is due."""
+    fed_at: datetime | None = None
+    fed_depth: int | None = None
+    """Its depth when it was fed last."""
+    feeder: str = ""
+    """Who feeds it, while it is active."""
+    number: int | None = None
+    """From 1 to the job's limit of its kind; no two items of a kind have the same."""
+    counts: dict[str, int] = {}
+    """Sums over its ended attempts: requests, records, rejected."""
+    created_at: datetime
+    updated_at: datetime
+
+
+class RetryPolicy(NamedTuple):
+    """What a job says of attempts that fail."""
+
+    attempts: int = 3
+    """Failures after which an item is failed."""
+    backoff_s: float = 600.0
+    """Before the attempt after the first failure; doubled for each further one. A standing job's interval, too."""
+    standing: bool = False
+    """Whether its items are fetched again and again."""
+    cancelled: bool = False
+    """Whether nothing of it is to be fed any more."""
+
+
+class Counted(Struct, frozen=True):
+    """So many items of a job have these in common."""
+
+    kind: str
+    state: State
+    stage: str
+    outcome: str
+    items: int
+
+
+class Job(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What somebody asked for. Times in UTC."""
+
+    id: str = field(name="_id")
+    """See `job_id`."""
+    spider: str
+    scope: str
+    """Hash of the arguments. One job of a scope is unfinished at a time."""
+    number: int
+    """Of the job among those of its scope, from 1."""
+    arguments: dict[str, Any] = {}
+    """As the spider's model takes them."""
+    state: JobState = JobState.OPEN
+    standing: bool = False
+    priority: int = 0
+    """Jobs with a larger one are fed first."""
+    limits: dict[str, int] = {}
+    """Kind -> the most items of it that are ever fed."""
+    attempts: int = RetryPolicy().attempts
+    backoff_s: float = RetryPolicy().backoff_s
+    name: str = ""
+    idempotency_key: str | None = None
+    created_at: datetime
+    started_at: datetime | None = None
+    """When an item of it was fed first."""
+    ended_at: datetime | None = None
+    fed: int = 0
+    """How often items were added. Whoever finishes the job compares it, so that none is missed."""
+    counts: tuple[Counted, ...] = ()
+    """As they were at `counted_at`."""
+    counted_at: datetime | None = None
+    pause_reason: str = ""
+
+    @property
+    def policy(self) -> RetryPolicy:
+        """What follows when an attempt at one of its items fails."""
+        return RetryPolicy(self.attempts, self.backoff_s, self.standing, self.state is JobState.CANCELLED)
+
+
+class JobItem(NamedTuple):
+    """One attempt at an item, as the spider is given it."""
+
+    id: str
+    job: str
+    kind: str
+    key: str
+    input: Mapping[str, Any]
+    depth: int
+    attempt: int
+    stage: str
+    """That an earlier attempt has reached; empty in the beginning."""
+
+
+def job_id(spider: str, scope: str, number: int) -> str:
+    """Of the `number`th job of this scope."""
+    return f"{spider}-{scope[:8]}-{number}"
+
+
+def item_id(job: str, kind: str, key: str) -> str:
+    """The same for the same item of a job, whoever adds it."""
+    encoded = key.encode()
+    short = key if len(encoded) <= MOST_KEY_BYTES else hashlib.sha256(encoded).hexdigest()
+    return f"{job}:{kind}:{short}"
+
+
+def read_job(document: Mapping[str, Any]) -> Job:
+    """From MongoDB. The client must be one with tz_aware=True."""
+    return msgspec.convert(document, Job)
+
+
+def read_item(document: Mapping[str, Any]) -> Item:
+    """From MongoDB. The client must be one with tz_aware=True."""
+    return msgspec.convert(document, Item)
+
+
+def to_document(of: Struct) -> Document:
+    """For MongoDB, without what is as it would be by default."""
+    document: Document = msgspec.to_builtins(of, builtin_types=(datetime,))
+    return document
+
+
+JOB_INDEXES = (
+    IndexModel([("spider", ASCENDING), ("scope", ASCENDING), ("number", DESCENDING)]),
+    IndexModel([("spider", ASCENDING), ("state", ASCENDING)]),
+    IndexModel(
+        [("idempotency_key", ASCENDING)],
+        unique=True,
+        partialFilterExpression={"idempotency_key": {"$exists": True}},
+    ),
+)
+
+ITEM_INDEXES = (
+    IndexModel(
+        [
+            ("job", ASCENDING),
+            ("state", ASCENDING),
+            ("due_at", ASCENDING),
+            ("depth", ASCENDING),
+            ("priority", DESCENDING),
+            ("_id", ASCENDING),
+            ("site", ASCENDING),  # so that items of sites that are left alone are passed over unread
+        ]
+    ),
+    IndexModel([("job", ASCENDING), ("kind", ASCENDING), ("key", ASCENDING)]),
+    IndexModel([("job", ASCENDING), ("outcome", ASCENDING)]),
+    IndexModel(
+        [("job", ASCENDING), ("kind", ASCENDING), ("number", ASCENDING)],
+        unique=True,
+        partialFilterExpression={"number": {"$exists": True}},
+    ),
+)

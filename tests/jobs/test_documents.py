@@ -1,0 +1,61 @@
+"""Ids and documents of jobs and items."""
+
+from datetime import UTC, datetime
+
+from msgspec.structs import replace
+
+from harvester.jobs.documents import (
+    MOST_KEY_BYTES,
+    Counted,
+    EndedAttempt,
+    Item,
+    Job,
+    JobState,
+    RetryPolicy,
+    Said,
+    State,
+    item_id,
+    job_id,
+    read_item,
+    read_job,
+    to_document,
+)
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def test_an_item_has_the_same_id_whoever_adds_it_and_a_long_key_stays_whole_in_the_item() -> None:
+    assert item_id("flat-0123abcd-1", "page", "a:b") == "flat-0123abcd-1:page:a:b"
+    just, long = "é" * (MOST_KEY_BYTES // 2), "é" * (MOST_KEY_BYTES // 2) + "x"
+    assert item_id("job", "page", just).endswith(just)
+    assert len(item_id("job", "page", long)) == len("job:page:") + 64
+    assert item_id("job", "page", long) == item_id("job", "page", long) != item_id("job", "page", long + "x")
+    assert job_id("flat", "0123456789abcdef", 3) == "flat-01234567-3"
+
+
+def test_documents_say_only_what_is_known_and_are_read_back_as_they_were() -> None:
+    new = Item(id="i", job="j", kind="page", key="k", created_at=AT, updated_at=AT)
+    assert to_document(new) == {"_id": "i", "job": "j", "kind": "page", "key": "k", "created_at": AT, "updated_at": AT}
+    worked_on = replace(
+        new,
+        input={"url": "https://example.com/"},
+        line=3,
+        state=State.ACTIVE,
+        said=Said(2, State.DONE, "ok"),
+        history=(EndedAttempt(1, AT, State.WAITING, "timeout", "late", 1, 2),),
+        due_at=AT,
+        number=7,
+        counts={"requests": 1},
+    )
+    job = Job(id="j", spider="flat", scope="s", number=1, created_at=AT)
+    cancelled = replace(
+        job,
+        state=JobState.CANCELLED,
+        attempts=5,
+        counts=(Counted("page", State.DONE, "", "ok", 2),),
+        limits={"page": 3},
+    )
+    assert [read_item(to_document(each)) for each in (new, worked_on)] == [new, worked_on]
+    assert [read_job(to_document(each)) for each in (job, cancelled)] == [job, cancelled]
+    assert job.policy == RetryPolicy()
+    assert cancelled.policy == RetryPolicy(attempts=5, cancelled=True)
