@@ -2,5 +2,6 @@
 
 from harvester.items.base import LINK, Batch, Media, Provenance, Record, Reject, Usage
 from harvester.items.bluesky import RECORDS
+from harvester.items.found import Found, Said, Stage
 
-__all__ = ["LINK", "RECORDS", "Batch", "Media", "Provenance", "Record", "Reject", "Usage"]
+__all__ = ["LINK", "RECORDS", "Batch", "Found", "Media", "Provenance", "Record", "Reject", "Said", "Stage", "Usage"]

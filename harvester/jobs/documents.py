@@ -18,8 +18,6 @@ ITEMS = "job_items"
 """Name of the collection of their items."""
 MOST_KEY_BYTES = 500
 """Of a key in an item's id. A longer one is replaced there by its hash."""
-MOST_INPUT_BYTES = 64 * 1024
-"""Of an item's input, as JSON."""
 MOST_ATTEMPTS_SHOWN = 10
 """Attempts that an item's history keeps, the latest."""
 
@@ -70,7 +68,7 @@ class EndedAttempt(Struct, frozen=True):
     records: int = 0
 
 
-class Item(Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Item(Struct, frozen=True, kw_only=True):
     """A job item as MongoDB holds it. What is not known yet is absent there. Times in UTC."""
 
     id: str = field(name="_id")
@@ -140,7 +138,7 @@ class Counted(Struct, frozen=True):
     items: int
 
 
-class Job(Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Job(Struct, frozen=True, kw_only=True):
     """What somebody asked for. Times in UTC."""
 
     id: str = field(name="_id")
@@ -205,6 +203,9 @@ def item_id(job: str, kind: str, key: str) -> str:
     return f"{job}:{kind}:{short}"
 
 
+_ABSENT: tuple[Any, ...] = (None, "", (), [], {})
+
+
 def read_job(document: Mapping[str, Any]) -> Job:
     """From MongoDB. The client must be one with tz_aware=True."""
     return msgspec.convert(document, Job)
@@ -215,10 +216,10 @@ def read_item(document: Mapping[str, Any]) -> Item:
     return msgspec.convert(document, Item)
 
 
-def to_document(of: Struct) -> Document:
-    """For MongoDB, without what is as it would be by default."""
+def to_document(of: Job | Item) -> Document:
+    """For MongoDB, without what is not known. Numbers are always there, so that they can be sorted and compared."""
     document: Document = msgspec.to_builtins(of, builtin_types=(datetime,))
-    return document
+    return {name: value for name, value in document.items() if value not in _ABSENT}
 
 
 JOB_INDEXES = (

@@ -35,7 +35,9 @@ def test_an_item_has_the_same_id_whoever_adds_it_and_a_long_key_stays_whole_in_t
 
 def test_documents_say_only_what_is_known_and_are_read_back_as_they_were() -> None:
     new = Item(id="i", job="j", kind="page", key="k", created_at=AT, updated_at=AT)
-    assert to_document(new) == {"_id": "i", "job": "j", "kind": "page", "key": "k", "created_at": AT, "updated_at": AT}
+    names = {"_id": "i", "job": "j", "kind": "page", "key": "k", "state": "waiting"}
+    numbers = dict.fromkeys(("depth", "priority", "attempts", "failures"), 0)
+    assert to_document(new) == names | numbers | {"created_at": AT, "updated_at": AT}
     worked_on = replace(
         new,
         input={"url": "https://example.com/"},

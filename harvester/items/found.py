@@ -1,0 +1,97 @@
+"""What callbacks yield about job items: further ones, how far one has come, and how one ends."""
+
+import re
+from typing import Any
+
+import bson
+from bson.errors import BSONError
+from msgspec import Struct
+
+from harvester.exceptions import InvalidRecordError
+
+MOST_INPUT_BYTES = 64 * 1024
+"""Of an item's input, as BSON."""
+MOST_INPUT_LEVELS = 100
+"""Of an item's input. MongoDB nests a document no deeper than 180."""
+_is_kind = re.compile(r"[a-z][a-z0-9_]{0,49}").fullmatch
+_UNSTORABLE = (BSONError, OverflowError, UnicodeEncodeError, RecursionError)
+"""What encoding a document as BSON may raise."""
+
+
+class Found(Struct, frozen=True, gc=False):
+    """A thing to be dealt with as an item of the same job; of a kind and key once. Raises InvalidRecordError.
+
+    It is written down with the records of its page, before the page counts as done.
+    """
+
+    kind: str
+    """What it is, in small letters: account, thread, parcel."""
+    key: str
+    """Its natural key."""
+    input: dict[str, Any] = {}
+    """What the spider needs to begin with it: values as JSON has them, at most 64 kB."""
+    depth: int | None = None
+    """Steps from what the job began with. None: one more than the item that its page was fetched for."""
+    priority: int = 0
+    """The larger is fed first, among those of one depth."""
+    line: int | None = None
+    """Of the input that it came from."""
+
+    def __post_init__(self) -> None:
+        if not _is_kind(self.kind):
+            raise InvalidRecordError(f"{self.kind!r} is no kind of items: use small letters, digits and _")
+        if not self.key or not is_text(self.key):
+            raise InvalidRecordError(f"{self.kind}: {self.key!r} is no key")
+        if self.input:
+            _check_input(self.kind, self.input)
+
+
+class Stage(Struct, frozen=True, gc=False):
+    """An item has come into a stage."""
+
+    item_id: str
+    stage: str
+    """The spider's own word for it."""
+
+
+class Said(Struct, frozen=True, gc=False):
+    """How an item ends, whatever else comes of its requests. It ends when the last of them is done."""
+
+    item_id: str
+    state: str
+    """done, failed or skipped."""
+    outcome: str
+    """One of Outcome, or the spider's own word."""
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        if self.state not in ("done", "failed", "skipped"):
+            raise InvalidRecordError(f"{self.item_id}: no item ends as {self.state!r}, but done, failed or skipped")
+
+
+def is_text(text: str) -> bool:
+    """Whether it can be written as UTF-8: a lone surrogate cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _check_input(kind: str, given: dict[str, Any]) -> None:
+    try:
+        size = len(bson.encode(given))
+    except _UNSTORABLE as error:
+        raise InvalidRecordError(f"{kind}: MongoDB cannot hold its input: {error}") from None
+    if size > MOST_INPUT_BYTES:
+        raise InvalidRecordError(f"{kind}: its input has {size:,} bytes, and may have {MOST_INPUT_BYTES:,}")
+    level: list[Any] = [given]
+    for _ in range(MOST_INPUT_LEVELS):
+        level = [each for value in level for each in _children(value)]
+        if not level:
+            return
+    raise InvalidRecordError(f"{kind}: its input is nested more than {MOST_INPUT_LEVELS} levels deep")
+
+
+def _children(value: Any) -> Any:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()

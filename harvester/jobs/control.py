@@ -1,0 +1,94 @@
+"""What people want of jobs: pause, resume, cancel, retry, a priority. Many items are changed a chunk at a time.
+
+A chunk that was changed is not looked at again, so whoever was interrupted does the same again. What items become is
+what `transitions` says of Cancelled and Retried.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+
+from harvester.jobs.documents import Document, JobState, State
+from harvester.jobs.ledger import Ledger, now
+from harvester.jobs.transitions import CANCELLED
+
+CHUNK = 10_000
+"""Items that are changed together."""
+_ENDED = (State.DONE, State.FAILED, State.SKIPPED)
+
+
+class Control:
+    """What may be done to the jobs of a ledger. False, or None: the job is none, or not in a state for it."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    async def pause(self, job: str, reason: str = "") -> bool:
+        """No more items of it are fed. Those that are active come to their end."""
+        return await self._change(job, [JobState.OPEN], {"$set": {"state": JobState.PAUSED, "pause_reason": reason}})
+
+    async def resume(self, job: str) -> bool:
+        """Ends a pause."""
+        update = {"$set": {"state": JobState.OPEN}, "$unset": {"pause_reason": ""}}
+        return await self._change(job, [JobState.PAUSED], update)
+
+    async def cancel(self, job: str) -> int | None:
+        """Skips what waits, for good: how many items. Active ones come to their end, and are not tried again."""
+        update = {"$set": {"state": JobState.CANCELLED, "ended_at": now()}, "$unset": {"pause_reason": ""}}
+        if not await self._change(job, [JobState.OPEN, JobState.PAUSED], update):
+            known = await self._ledger.job(job)
+            if known is None or known.state is not JobState.CANCELLED:
+                return None
+        return await self.skip_cancelled(job)
+
+    async def skip_cancelled(self, job: str) -> int:
+        """Skips what waits in a job that is cancelled; how many items."""
+        skipped = {"state": State.SKIPPED, "outcome": CANCELLED, "reason": CANCELLED, "updated_at": now()}
+        return await self._move({"job": job, "state": State.WAITING}, {"$set": skipped, "$unset": {"due_at": ""}})
+
+    async def retry(self, job: str, items: Sequence[str] | None = None, outcome: str | None = None) -> int | None:
+        """Has items tried again, now, with all their attempts: how many. A finished job is open again.
+
+        Those with these ids; or with that outcome, also such as are done or wait for a time; else all that failed.
+        """
+        known = await self._ledger.job(job)
+        if known is None or known.state is JobState.CANCELLED:
+            return None
+        ended: Document = {"job": job, "state": {"$in": list(_ENDED)}}
+        later: Document = {"job": job, "state": State.WAITING, "due_at": {"$type": "date"}}
+        update = {
+            "$set": {"state": State.WAITING, "failures": 0, "updated_at": now()},
+            "$unset": {"due_at": "", "outcome": "", "reason": ""},
+        }
+        await self._ledger.note_added([job])  # before: nobody looks for items that wait in a job that is finished
+        if items is None:
+            which: Document = {"outcome": outcome} if outcome else {"state": State.FAILED}
+            number = await self._move(ended | which, update)
+            number += await self._move(later | which, update) if outcome else 0
+        else:
+            number = 0
+            for first in range(0, len(items), CHUNK):
+                which = {"_id": {"$in": list(items[first : first + CHUNK])}}
+                number += await self._move(ended | which, update) + await self._move(later | which, update)
+        await self._ledger.note_added([job])  # after: it may have been finished, since there was nothing yet
+        return number
+
+    async def set_priority(self, job: str, priority: int) -> bool:
+        """Its items are fed before those of jobs with a smaller one."""
+        return await self._change(job, list(JobState), {"$set": {"priority": priority}})
+
+    async def _change(self, job: str, states: Sequence[JobState], update: Document) -> bool:
+        query = {"_id": job, "state": {"$in": list(states)}}
+        result = await self._ledger.patiently(lambda: self._ledger.jobs.update_one(query, update))
+        return bool(result.matched_count)
+
+    async def _move(self, query: Document, update: Document) -> int:
+        """`update` brings an item out of the query. How many were moved."""
+        items = self._ledger.items
+        moved = 0
+        while True:
+            rows = await self._ledger.patiently(lambda: items.find(query, {"_id": 1}, limit=CHUNK).to_list())
+            if not rows:
+                return moved
+            chunk = {"$and": [query, {"_id": {"$in": [row["_id"] for row in rows]}}]}
+            result = await self._ledger.patiently(partial(items.update_many, chunk, update))
+            moved += result.modified_count

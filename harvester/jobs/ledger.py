@@ -1,0 +1,450 @@
+"""The ledger: jobs and their items in MongoDB, as those who work at them read and write them.
+
+What an event does to an item is said in `transitions`. It is written where the item still is as it was read, so any
+number of processes may write at once, each of them may die between any two writes, and every write may be repeated.
+Everything goes in bulk. What people want of a job is in `control`.
+"""
+
+import asyncio
+import secrets
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from itertools import islice
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+from pymongo import ASCENDING, DESCENDING, InsertOne, UpdateOne
+from pymongo.asynchronous.collection import AsyncCollection
+from pymongo.asynchronous.database import AsyncDatabase
+from pymongo.errors import BulkWriteError, DuplicateKeyError
+
+from harvester.items import Found
+from harvester.jobs.documents import (
+    ITEM_INDEXES,
+    ITEMS,
+    JOB_INDEXES,
+    JOBS,
+    UNFINISHED,
+    Counted,
+    Document,
+    Item,
+    Job,
+    JobState,
+    RetryPolicy,
+    State,
+    item_id,
+    job_id,
+    read_item,
+    read_job,
+    to_document,
+)
+from harvester.jobs.transitions import Event, Fed, LimitReached, Nearer, transition
+
+CHUNK = 1000
+"""Items that are read or written together."""
+COUNT_S = 3.0
+"""How often a job's items are counted, unless counting takes long."""
+COUNT_SHARE = 20
+"""Counting takes at most one in so many seconds."""
+_DUPLICATE_KEY = 11000
+_DUE: Document = {"state": State.WAITING, "due_at": None}
+
+Patiently = Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]
+"""Runs an operation until the server answers. It may run it again that was done, when the answer was lost."""
+
+
+class Opened(NamedTuple):
+    """The job of a scope."""
+
+    job: Job
+    begun: bool
+    """Whether it was there before."""
+
+
+class Added(NamedTuple):
+    """What became of items that were given to a job."""
+
+    new: int
+    known: int
+
+
+class Deferred(NamedTuple):
+    """Items of a job that wait for a time."""
+
+    items: int
+    until: datetime
+    """When the first of them is due."""
+    outcomes: dict[str, int]
+    """Why they wait: outcome of the latest attempt -> how many."""
+
+
+class Ledger:
+    """All jobs of a database."""
+
+    def __init__(self, database: AsyncDatabase[Document], patiently: Patiently) -> None:
+        self.jobs: AsyncCollection[Document] = database[JOBS]
+        self.items: AsyncCollection[Document] = database[ITEMS]
+        self.patiently = patiently
+        self._count_at: defaultdict[str, float] = defaultdict(float)
+        """Job -> when it may be counted again, on the monotonic clock."""
+
+    async def make_indexes(self) -> None:
+        """To be called before anything is written."""
+        await self.patiently(lambda: self.jobs.create_indexes(list(JOB_INDEXES)))
+        await self.patiently(lambda: self.items.create_indexes(list(ITEM_INDEXES)))
+
+    # Jobs -------------------------------------------------------------------------------------------------
+
+    async def open_job(self, spider: str, scope: str, **fields: Any) -> Opened:
+        """The unfinished job of this scope, or that of the idempotency key; else a new one with these fields of Job."""
+        ours: Document = {"spider": spider, "scope": scope}
+        same = {"idempotency_key": fields.get("idempotency_key")}
+        taken = 0
+        while True:
+            if same["idempotency_key"] and (known := await self.patiently(lambda: self.jobs.find_one(same))):
+                return Opened(read_job(known), begun=True)
+            last = await self.patiently(lambda: self.jobs.find_one(ours, sort=[("number", DESCENDING)]))
+            if last and last["state"] in (JobState.OPEN, JobState.PAUSED):
+                return Opened(read_job(last), begun=True)
+            number = (last["number"] if last else 0) + 1 + taken
+            job = Job(id=job_id(spider, scope, number), number=number, created_at=now(), **ours, **fields)
+            try:
+                await self.patiently(partial(self.jobs.insert_one, to_document(job)))
+            except DuplicateKeyError:  # somebody began it just now, or another scope of the same letters has this id
+                taken += 1
+            else:
+                return Opened(job, begun=False)
+
+    async def job(self, job: str) -> Job | None:
+        """As it is now."""
+        found = await self.patiently(lambda: self.jobs.find_one({"_id": job}))
+        return read_job(found) if found else None
+
+    async def jobs_of(self, spider: str, states: Iterable[JobState]) -> list[Job]:
+        """Its jobs in these states, the largest priority and then the oldest first."""
+        query = {"spider": spider, "state": {"$in": list(states)}}
+        order = [("priority", DESCENDING), ("created_at", ASCENDING), ("_id", ASCENDING)]
+        return [read_job(row) for row in await self.patiently(lambda: self.jobs.find(query, sort=order).to_list())]
+
+    async def is_left(self, job: str) -> bool:
+        """Whether any of its items is waiting or active."""
+        left = {"job": job, "state": {"$in": list(UNFINISHED)}}
+        return bool(await self.patiently(lambda: self.items.find_one(left, {})))
+
+    async def finish(self, job: str) -> bool:
+        """Finishes an open job that has items, and none that is left. Items that come meanwhile are not missed."""
+        known = await self.job(job)
+        if known is None or known.standing or known.state is not JobState.OPEN or not known.fed:
+            return False
+        if await self.is_left(job):
+            return False
+        same = {"_id": job, "state": JobState.OPEN, "fed": known.fed}
+        end = {"$set": {"state": JobState.FINISHED, "ended_at": now()}}
+        result = await self.patiently(lambda: self.jobs.update_one(same, end))
+        if not result.modified_count:
+            ended = await self.job(job)  # by another, or by this call when its answer was lost
+            return ended is not None and ended.state is JobState.FINISHED
+        if await self.is_left(job):  # one that changed from waiting to active between two looks at the index
+            await self.note_added([job])
+            return False
+        await self.count(job)
+        return True
+
+    # Items ------------------------------------------------------------------------------------------------
+
+    async def add(self, job: str, found: Iterable[Found], site_of: Callable[[Found], str], *, depth: int = 0) -> Added:
+        """Adds items in a stream of any length. Known ones keep their state. `depth`: of those that say none."""
+        new = total = 0
+        rest = iter(found)
+        while chunk := await asyncio.to_thread(list, islice(rest, CHUNK)):  # it may be read from a file, or a terminal
+            total += len(chunk)
+            new += await self._add([_new_item(job, each, depth, site_of(each)) for each in chunk])
+            await self.note_added([job])
+        if not total:
+            await self.note_added([job])
+        return Added(new, total - new)
+
+    async def add_found(
+        self, found: Sequence[tuple[str, Collection[str], Found]], site_of: Callable[[Found], str]
+    ) -> int:
+        """Adds what pages have shown, as (job, items that the page was fetched for, found). How many are new."""
+        depths = await self._depths({parent for _, parents, each in found if each.depth is None for parent in parents})
+        items = []
+        for job, parents, each in found:
+            nearest = min((depths[parent] for parent in parents if parent in depths), default=-1)
+            items.append(_new_item(job, each, nearest + 1, site_of(each)))
+        new = 0
+        for first in range(0, len(items), CHUNK):
+            chunk = items[first : first + CHUNK]
+            if added := await self._add(chunk):
+                new += added
+                await self.note_added({item.job for item in chunk})
+        return new
+
+    async def _depths(self, ids: Collection[str]) -> dict[str, int]:
+        if not ids:
+            return {}
+        query = {"_id": {"$in": list(ids)}}
+        rows = await self.patiently(lambda: self.items.find(query, {"depth": 1}).to_list())
+        return {row["_id"]: row["depth"] for row in rows}
+
+    async def _add(self, items: Sequence[Item]) -> int:
+        """How many are new."""
+        nearest: dict[str, Item] = {}
+        for item in items:
+            if item.id not in nearest or item.depth < nearest[item.id].depth:
+                nearest[item.id] = item
+        known = await self._depths(nearest)
+        new = [item for item in nearest.values() if item.id not in known]
+        nearer = [item for item in nearest.values() if item.id in known and item.depth < known[item.id]]
+        if new:
+            nearer += await self._insert(new)
+        changed = await self.apply([(item.id, Nearer(item.depth)) for item in nearer])
+        if changed:
+            await self.note_added({item.job for item in nearer})
+        return len(new)
+
+    async def _insert(self, items: Sequence[Item]) -> list[Item]:
+        """Those that others added just now."""
+        _, taken = await self._write([InsertOne(to_document(item)) for item in items])
+        return [items[index] for index in taken]
+
+    async def note_added(self, jobs: Iterable[str]) -> None:
+        """After items have come to jobs: one that was just finished, since they were not there yet, is open again."""
+        finished = {"$eq": ["$state", JobState.FINISHED]}
+        change = {
+            "fed": {"$add": [{"$ifNull": ["$fed", 0]}, 1]},
+            "state": {"$cond": [finished, JobState.OPEN, "$state"]},
+            "ended_at": {"$cond": [finished, "$$REMOVE", "$ended_at"]},
+        }
+        query = {"_id": {"$in": list(jobs)}}
+        await self.patiently(lambda: self.jobs.update_many(query, [{"$set": change}]))
+
+    async def claim(self, job: Job, most: int, feeder: str, left_alone: Collection[str] = ()) -> list[Item]:
+        """Begins the next attempt of at most so many due items, and returns those that nobody else began.
+
+        The nearest first, then by priority; none that is more than one step farther than the nearest unfinished one.
+        Items of sites that are `left_alone` are passed over.
+        """
+        if most <= 0 or job.state is not JobState.OPEN:
+            return []
+        where = {"job": job.id, **({"site": {"$nin": list(left_alone)}} if left_alone else {})}
+        order = [("depth", ASCENDING), ("priority", DESCENDING), ("_id", ASCENDING)]
+        due = await self._read(where | _DUE, sort=order, limit=most)
+        if not due:
+            return []
+        active = where | {"state": State.ACTIVE, "due_at": None}
+        nearest = await self.patiently(lambda: self.items.find_one(active, {"depth": 1}, sort=order[:1]))
+        farthest = 1 + min(due[0].depth, nearest["depth"] if nearest else due[0].depth)
+        numbered = await self._numbered(job, [item for item in due if item.depth <= farthest])
+        claimed = await self._begin(job, numbered, f"{feeder}:{secrets.token_hex(6)}")
+        if claimed and job.started_at is None:
+            began = {"_id": job.id, "started_at": None}
+            await self.patiently(lambda: self.jobs.update_one(began, {"$set": {"started_at": now()}}))
+        return claimed
+
+    async def _begin(self, job: Job, due: Iterable[tuple[Item, int | None]], feeder: str) -> list[Item]:
+        """Of items with their numbers. `feeder` is a word never used before: what has it was begun by this call."""
+        at = now()
+        begun: list[Item] = []
+        writes: list[UpdateOne] = []
+        for item, number in due:
+            if after := transition(item, Fed(item.attempts + 1, feeder), job.policy, at):
+                begun.append(replace(after, number=number))
+                writes.append(UpdateOne(_as_read(item), _difference(item, begun[-1])))
+        if not writes or await self._write(writes) == (len(writes), []):
+            return begun
+        ours = {"_id": {"$in": [item.id for item in begun]}, "feeder": feeder, "state": State.ACTIVE}
+        rows = await self.patiently(lambda: self.items.find(ours, {"_id": 1}).to_list())
+        written = {row["_id"] for row in rows}
+        return [item for item in begun if item.id in written]
+
+    async def _numbered(self, job: Job, due: Sequence[Item]) -> list[tuple[Item, int | None]]:
+        """Those that may be fed, with the number that a limit of their kind wants. What is beyond it is skipped."""
+        numbered = [(item, item.number) for item in due if item.number or item.kind not in job.limits]
+        for kind, limit in job.limits.items():
+            without = [item for item in due if item.kind == kind and not item.number]
+            if not without:
+                continue
+            numbers = await self._free_numbers(job.id, kind, len(without), limit)
+            numbered += zip(without, numbers, strict=False)
+            if not numbers:
+                await self._skip_beyond_limit(job, kind)
+        return numbered
+
+    async def _free_numbers(self, job: str, kind: str, most: int, limit: int) -> list[int]:
+        """Numbers from 1 to the limit that no item of the kind has, at most so many."""
+        numbered = {"job": job, "kind": kind, "number": {"$gt": 0}}
+        only = {"_id": 0, "number": 1}
+        last = await self.patiently(lambda: self.items.find_one(numbered, only, sort=[("number", DESCENDING)]))
+        highest = last["number"] if last else 0
+        if highest + most <= limit:
+            return list(range(highest + 1, highest + most + 1))
+        rows = await self.patiently(lambda: self.items.find(numbered, only).to_list())
+        given = {row["number"] for row in rows}
+        return list(islice((number for number in range(1, limit + 1) if number not in given), most))
+
+    async def _skip_beyond_limit(self, job: Job, kind: str) -> None:
+        beyond = {"job": job.id, "state": State.WAITING, "kind": kind, "number": None}
+        while True:
+            rows = await self.patiently(lambda: self.items.find(beyond, {"_id": 1}, limit=CHUNK).to_list())
+            if not rows:
+                return
+            await self.apply([(row["_id"], LimitReached()) for row in rows])
+
+    async def promote(self, job: str, *, all_of_them: bool = False) -> int:
+        """Makes items due whose time has come, or all that wait for a time; how many."""
+        waiting = {"job": job, "state": State.WAITING, "due_at": {"$type": "date"} if all_of_them else {"$lte": now()}}
+        result = await self.patiently(lambda: self.items.update_many(waiting, {"$unset": {"due_at": ""}}))
+        return int(result.modified_count)
+
+    async def deferred(self, job: str) -> Deferred | None:
+        """Its items that wait for a time; None when there are none."""
+        waiting = {"job": job, "state": State.WAITING, "due_at": {"$type": "date"}}
+        group = {"_id": "$outcome", "items": {"$sum": 1}, "until": {"$min": "$due_at"}}
+        rows = await self._aggregate([{"$match": waiting}, {"$group": group}])
+        if not rows:
+            return None
+        outcomes = {row["_id"] or "": row["items"] for row in rows}
+        return Deferred(sum(outcomes.values()), min(row["until"] for row in rows), outcomes)
+
+    async def next_due(self, job: str) -> datetime | None:
+        """When the first of its items is due that wait for a time."""
+        waiting = {"job": job, "state": State.WAITING, "due_at": {"$type": "date"}}
+        order = [("due_at", ASCENDING)]
+        row = await self.patiently(lambda: self.items.find_one(waiting, {"due_at": 1}, sort=order))
+        return row["due_at"] if row else None
+
+    async def active(self, job: str, fed_before: datetime) -> list[Item]:
+        """Its items whose attempt began before then and is under way."""
+        return await self._read({"job": job, "state": State.ACTIVE, "fed_at": {"$lt": fed_before}})
+
+    async def apply(self, events: Iterable[tuple[str, Event]]) -> int:
+        """Makes the transitions of items by their ids, in this order for each; how many items have changed."""
+        of_items: dict[str, list[Event]] = {}
+        for item, event in events:
+            of_items.setdefault(item, []).append(event)
+        changed = 0
+        rest = iter(of_items)
+        while ids := list(islice(rest, CHUNK)):
+            changed += await self._apply({each: of_items[each] for each in ids})
+        return changed
+
+    async def _apply(self, events: Mapping[str, Sequence[Event]]) -> int:
+        changed = 0
+        left = list(events)
+        while left:
+            items = await self._read({"_id": {"$in": left}})
+            policies = await self._policies({item.job for item in items})
+            writes = {}
+            for before in items:
+                after = before
+                for event in events[before.id]:
+                    after = transition(after, event, policies[before.job], now()) or after
+                if after is not before:
+                    writes[before.id] = UpdateOne(_as_read(before), _difference(before, after))
+            if not writes:
+                break
+            written, _ = await self._write([*writes.values()])
+            changed += written
+            if written == len(writes):
+                break
+            left = [*writes]  # others changed some meanwhile; what was written is not changed again
+        return changed
+
+    async def _policies(self, jobs: Collection[str]) -> Mapping[str, RetryPolicy]:
+        policies: defaultdict[str, RetryPolicy] = defaultdict(RetryPolicy)  # for items whose job is gone
+        if jobs:
+            query = {"_id": {"$in": list(jobs)}}
+            for row in await self.patiently(lambda: self.jobs.find(query, {"counts": 0}).to_list()):
+                policies[row["_id"]] = read_job(row).policy
+        return policies
+
+    # Counts -----------------------------------------------------------------------------------------------
+
+    async def count(self, job: str) -> tuple[Counted, ...]:
+        """Counts its items, and leaves the counts in the job's document."""
+        began = time.monotonic()
+        at = now()
+        alike = {name: {"$ifNull": [f"${name}", ""]} for name in ("kind", "state", "stage", "outcome")}
+        rows = await self._aggregate([{"$match": {"job": job}}, {"$group": {"_id": alike, "items": {"$sum": 1}}}])
+        counts = [{**row["_id"], "items": row["items"]} for row in rows]
+        update = {"$set": {"counts": counts, "counted_at": at}}
+        await self.patiently(lambda: self.jobs.update_one({"_id": job}, update))
+        self._count_at[job] = began + max(COUNT_S, COUNT_SHARE * (time.monotonic() - began))
+        return msgspec.convert(counts, tuple[Counted, ...])
+
+    async def count_now_and_then(self, job: str) -> tuple[Counted, ...] | None:
+        """The same, unless it was counted a short time ago."""
+        return await self.count(job) if time.monotonic() >= self._count_at[job] else None
+
+    async def _read(self, query: Document, **options: Any) -> list[Item]:
+        rows = await self.patiently(lambda: self.items.find(query, **options).to_list())
+        return [read_item(row) for row in rows]
+
+    async def _aggregate(self, pipeline: list[Document]) -> list[Document]:
+        async def ask() -> list[Document]:
+            return await (await self.items.aggregate(pipeline)).to_list()
+
+        rows: list[Document] = await self.patiently(ask)
+        return rows
+
+    async def _write(self, writes: Sequence[InsertOne[Document] | UpdateOne]) -> tuple[int, list[int]]:
+        """Writes items in no order: how many updates found theirs, and which writes met a key that is taken."""
+        found, taken = 0, list[int]()
+
+        async def write() -> None:
+            nonlocal found, taken
+            try:
+                found, taken = (await self.items.bulk_write(writes, ordered=False)).matched_count, []
+            except BulkWriteError as error:
+                failures = error.details["writeErrors"]
+                if error.details["writeConcernErrors"] or any(each["code"] != _DUPLICATE_KEY for each in failures):
+                    raise
+                found, taken = error.details["nMatched"], [each["index"] for each in failures]
+
+        await self.patiently(write)
+        return found, taken
+
+
+def _new_item(job: str, found: Found, depth: int, site: str) -> Item:
+    at = now()
+    return Item(
+        id=item_id(job, found.kind, found.key),
+        job=job,
+        kind=found.kind,
+        key=found.key,
+        input=found.input,
+        line=found.line,
+        depth=depth if found.depth is None else found.depth,
+        priority=found.priority,
+        site=site,
+        created_at=at,
+        updated_at=at,
+    )
+
+
+def _as_read(item: Item) -> Document:
+    """Selects the item if nobody has changed it since."""
+    read = {"state": item.state, "attempts": item.attempts, "depth": item.depth, "updated_at": item.updated_at}
+    return {"_id": item.id, **read}
+
+
+def _difference(before: Item, after: Item) -> Document:
+    """The update that makes one of the other."""
+    old, new = to_document(before), to_document(after)
+    update = {
+        "$set": {name: value for name, value in new.items() if old.get(name) != value},
+        "$unset": dict.fromkeys(old.keys() - new.keys(), ""),
+    }
+    return {operator: fields for operator, fields in update.items() if fields}
+
+
+def now() -> datetime:
+    """As MongoDB keeps it: to the millisecond."""
+    at = datetime.now(UTC)
+    return at.replace(microsecond=at.microsecond // 1000 * 1000)

@@ -1,0 +1,88 @@
+"""Ledgers on a database of the test's own: any number at once, each killed after so many operations on MongoDB."""
+
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any, TypeVar
+
+import pytest
+from pymongo import AsyncMongoClient
+from pymongo.asynchronous.database import AsyncDatabase
+from pymongo.database import Database
+
+from harvester.items import Found
+from harvester.jobs.documents import Item, Job, State, read_item
+from harvester.jobs.ledger import Ledger
+
+T = TypeVar("T")
+Document = dict[str, Any]
+SCOPE = "0123456789abcdef"
+
+
+class Killed(Exception):
+    """The process of a ledger ended here."""
+
+
+class OneLedger(Ledger):
+    """As one process sees it."""
+
+    def __init__(self, database: AsyncDatabase[Document], operations: float) -> None:
+        super().__init__(database, self.run)
+        self.left = operations
+        """Operations after which it counts as killed."""
+        self.meanwhile: Callable[[], Awaitable[object]] | None = None
+        """Done once, after the next operation and before the ledger gets its answer."""
+        self.lose_answers = False
+        """Whether every operation is done twice, since the first answer got lost."""
+
+    async def run(self, operation: Callable[[], Awaitable[T]]) -> T:
+        if self.left <= 0:
+            raise Killed
+        self.left -= 1
+        result = await operation()
+        if self.lose_answers:
+            result = await operation()
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile:
+            await meanwhile()
+        return result
+
+
+class Ledgers:
+    """Makes ledgers, and reads what they have written."""
+
+    def __init__(self, database: AsyncDatabase[Document]) -> None:
+        self.database = database
+
+    def another(self, operations: float = math.inf) -> OneLedger:
+        return OneLedger(self.database, operations)
+
+    async def job(self, **fields: Any) -> Job:
+        """The job of the test."""
+        return (await self.another().open_job("flat", SCOPE, **fields)).job
+
+    async def items(self) -> dict[str, Item]:
+        """By key."""
+        rows = await self.database["job_items"].find().to_list()
+        return {row["key"]: read_item(row) for row in rows}
+
+    async def states(self) -> dict[str, State]:
+        """By key."""
+        return {key: item.state for key, item in (await self.items()).items()}
+
+
+@pytest.fixture
+async def ledgers(mongodb_uri: str, mongodb: Database[Document]) -> AsyncIterator[Ledgers]:
+    async with AsyncMongoClient[Document](mongodb_uri, tz_aware=True) as client:
+        ledgers = Ledgers(client[mongodb.name])
+        await ledgers.another().make_indexes()
+        yield ledgers
+
+
+def pages(*keys: str | int, **fields: Any) -> Iterator[Found]:
+    """Items with these keys."""
+    return (Found("page", str(key), **fields) for key in keys)
+
+
+def nowhere(_: Found) -> str:
+    """Of which site an item is: nobody knows."""
+    return ""

@@ -1,0 +1,149 @@
+"""What people want of jobs: in bulk, as the table of transitions says, and safe to interrupt."""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+from msgspec.structs import asdict, replace
+
+from harvester.jobs import control as control_module
+from harvester.jobs.control import Control
+from harvester.jobs.documents import Item, JobState, State, item_id, to_document
+from harvester.jobs.ledger import now
+from harvester.jobs.transitions import Cancelled, Ended, Event, Retried, transition
+from tests.jobs.conftest import Killed, Ledgers, nowhere, pages
+from tests.jobs.test_transitions import ITEMS
+
+Action = Callable[[Control, str], Awaitable[object]]
+
+
+async def retry_all(control: Control, job: str) -> object:
+    return await control.retry(job, [item_id(job, "page", name) for name in ITEMS])
+
+
+async def cancel(control: Control, job: str) -> object:
+    return await control.cancel(job)
+
+
+@pytest.mark.parametrize(("action", "event"), [(retry_all, Retried()), (cancel, Cancelled())])
+async def test_in_bulk_items_become_what_the_table_of_transitions_says(
+    ledgers: Ledgers, action: Action, event: Event
+) -> None:
+    job = await ledgers.job()
+    ledger = ledgers.another()
+    before = {
+        name: replace(item, id=item_id(job.id, "page", name), job=job.id, key=name) for name, item in ITEMS.items()
+    }
+    await ledger.items.insert_many([to_document(item) for item in before.values()])
+    await action(Control(ledger), job.id)
+    for name, after in (await ledgers.items()).items():
+        expected = transition(before[name], event, job.policy, now()) or before[name]
+        assert _without_time(after) == _without_time(expected), name
+
+
+def _without_time(item: Item) -> dict[str, object]:
+    return asdict(replace(item, updated_at=item.created_at))
+
+
+async def test_a_paused_job_feeds_nothing_until_it_is_resumed(ledgers: Ledgers) -> None:
+    job, ledger = await ledgers.job(), ledgers.another()
+    control = Control(ledger)
+    await ledger.add(job.id, pages("a"), nowhere)
+    assert await control.pause(job.id, "the office is closed")
+    assert not await control.pause(job.id)
+    paused = await ledger.job(job.id)
+    assert paused is not None
+    assert (paused.state, paused.pause_reason) == (JobState.PAUSED, "the office is closed")
+    assert await ledger.claim(paused, 1, "f") == []
+    assert not await ledger.finish(job.id)
+    assert await control.resume(job.id)
+    assert not await control.resume(job.id)
+    resumed = await ledger.job(job.id)
+    assert resumed is not None
+    assert resumed.pause_reason == ""
+    assert len(await ledger.claim(resumed, 1, "f")) == 1
+
+
+async def test_a_cancelled_job_skips_what_waits_and_lets_what_is_active_end(ledgers: Ledgers) -> None:
+    job, ledger = await ledgers.job(), ledgers.another()
+    control = Control(ledger)
+    await ledger.add(job.id, pages("a", "b", "c"), nowhere)
+    a, b = await ledger.claim(job, 2, "f")
+    assert await control.cancel(job.id) == 1
+    assert await control.cancel(job.id) == 0
+    await ledger.apply([(a.id, Ended(1, "ok")), (b.id, Ended(1, "timeout"))])
+    items = await ledgers.items()
+    assert {key: (item.state, item.reason) for key, item in items.items()} == {
+        "a": (State.DONE, ""),
+        "b": (State.SKIPPED, "cancelled"),
+        "c": (State.SKIPPED, "cancelled"),
+    }
+    assert not await control.resume(job.id)
+    assert await control.retry(job.id) is None
+
+
+async def test_a_cancelled_job_takes_in_nothing_that_comes_late(ledgers: Ledgers) -> None:
+    job, ledger = await ledgers.job(), ledgers.another()
+    control = Control(ledger)
+    await control.cancel(job.id)
+    await ledger.add(job.id, pages("late"), nowhere)
+    assert await control.skip_cancelled(job.id) == 1
+    assert await ledgers.states() == {"late": State.SKIPPED}
+
+
+async def test_retry_takes_what_failed_or_what_ended_with_an_outcome_or_single_items(ledgers: Ledgers) -> None:
+    job, ledger = await ledgers.job(attempts=1), ledgers.another()
+    control = Control(ledger)
+    ends = {"a": "invalid", "b": "timeout", "c": "gone", "d": "ok"}
+    await ledger.add(job.id, pages(*ends), nowhere)
+    await ledger.apply([(item.id, Ended(1, ends[item.key])) for item in await ledger.claim(job, 9, "f")])
+    assert await ledger.finish(job.id)
+    assert await control.retry(job.id) == 2
+    assert await _waiting(ledgers) == {"a", "b"}
+    reopened = await ledger.job(job.id)
+    assert reopened is not None
+    assert (reopened.state, reopened.ended_at) == (JobState.OPEN, None)
+    assert await control.retry(job.id, outcome="gone") == 1
+    assert await control.retry(job.id, items=[item_id(job.id, "page", "d"), "none of this job"]) == 1
+    assert await _waiting(ledgers) == set(ends)
+    assert await control.retry("no job") is None
+
+
+async def test_retry_with_an_outcome_takes_what_waits_for_a_time_too(ledgers: Ledgers) -> None:
+    job, ledger = await ledgers.job(), ledgers.another()
+    await ledger.add(job.id, pages("a"), nowhere)
+    await ledger.apply([(item.id, Ended(1, "timeout")) for item in await ledger.claim(job, 1, "f")])
+    assert await Control(ledger).retry(job.id, outcome="timeout") == 1
+    assert await ledger.next_due(job.id) is None
+
+
+async def _waiting(ledgers: Ledgers) -> set[str]:
+    return {key for key, state in (await ledgers.states()).items() if state is State.WAITING}
+
+
+async def test_a_priority_is_the_jobs(ledgers: Ledgers) -> None:
+    job, ledger = await ledgers.job(), ledgers.another()
+    other, _ = await ledger.open_job("flat", "other")
+    assert [each.id for each in await ledger.jobs_of("flat", JobState)] == [job.id, other.id]
+    assert await Control(ledger).set_priority(other.id, 3)
+    assert [each.id for each in await ledger.jobs_of("flat", JobState)] == [other.id, job.id]
+    assert not await Control(ledger).set_priority("no job", 3)
+
+
+@pytest.mark.parametrize("action", [retry_all, cancel])
+async def test_who_is_killed_meanwhile_does_the_same_again(
+    ledgers: Ledgers, action: Action, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control_module, "CHUNK", 2)
+    job, ledger = await ledgers.job(attempts=1), ledgers.another()
+    await ledger.add(job.id, pages(*ITEMS), nowhere)
+    if action is retry_all:
+        await ledger.apply([(item.id, Ended(1, "timeout")) for item in await ledger.claim(job, 99, "f")])
+    for operations in range(1, 40):
+        try:
+            await action(Control(ledgers.another(operations)), job.id)
+        except Killed:
+            continue
+        break
+    else:
+        pytest.fail("it never came to its end")
+    assert set((await ledgers.states()).values()) == {State.WAITING if action is retry_all else State.SKIPPED}
