@@ -1,0 +1,51 @@
+"""What callbacks yield about items is checked where it is constructed: a page's whole batch is written at once."""
+
+from typing import Any
+
+import bson
+import pytest
+
+from harvester.exceptions import InvalidRecordError
+from harvester.items import Found, Said
+from harvester.items.found import MOST_INPUT_BYTES, MOST_INPUT_LEVELS
+
+
+def nested(levels: int) -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    for _ in range(levels):
+        value = {"a": value}
+    return value
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "given", "said"),
+    [
+        ("", "a", {}, "no kind"),
+        ("Page", "a", {}, "no kind"),
+        ("a:b", "a", {}, "no kind"),
+        ("x" * 51, "a", {}, "no kind"),
+        ("page", "", {}, "no key"),
+        ("page", "\ud800", {}, "no key"),
+        ("page", "a", {"text": "x" * MOST_INPUT_BYTES}, "65,"),
+        ("page", "a", {"number": 2**63}, "MongoDB cannot hold"),
+        ("page", "a", {1: "a"}, "MongoDB cannot hold"),
+        ("page", "a", {"text": "\ud800"}, "MongoDB cannot hold"),
+        ("page", "a", {"text": {1, 2}}, "MongoDB cannot hold"),
+        ("page", "a", nested(MOST_INPUT_LEVELS), "levels deep"),
+        ("page", "a", nested(100_000), "MongoDB cannot hold"),
+    ],
+)
+def test_what_cannot_be_an_item_is_refused(kind: str, key: str, given: dict[Any, Any], said: str) -> None:
+    with pytest.raises(InvalidRecordError, match=said):
+        Found(kind, key, given)
+
+
+def test_what_is_just_small_enough_is_taken() -> None:
+    size = MOST_INPUT_BYTES - len(bson.encode({"text": ""}))
+    Found("page", "é" * 1000, {"text": "x" * size})
+    Found("p_2", "a", nested(MOST_INPUT_LEVELS - 1))
+
+
+def test_no_item_ends_in_a_state_that_is_no_end() -> None:
+    with pytest.raises(InvalidRecordError, match="waiting"):
+        Said("id", "waiting", "ok")
