@@ -1,0 +1,381 @@
+"""Inputs of jobs: CSV with a header, JSON lines or plain text, from a file or from standard input.
+
+They are read line by line, so a million lines take no more memory than ten. A line that cannot be used is reported
+with its number and the reason, and the others are used. What is wrong as a whole (another encoding, a compressed file,
+no such key column) is refused before anything is used.
+"""
+
+import codecs
+import csv
+import re
+import sys
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from io import BufferedReader, FileIO
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias, cast
+
+import msgspec
+
+from harvester.exceptions import InvalidRecordError, UsageError
+from harvester.items import Found
+
+Source: TypeAlias = "BufferedReader[Any]"
+
+STANDARD_INPUT = "-"
+MOST_LINE_BYTES = 1024 * 1024
+"""Of a line, and of a CSV record with all its lines: more than any item needs, however it is escaped."""
+SHOWN_BYTES = 1000
+"""Of a line that is too long."""
+SAMPLE_BYTES = 64 * 1024
+"""What is looked at before the first line is used."""
+
+_DELIMITERS = ",;\t"
+_EDGES = " \t\r\n\ufeff\u200b"
+"""Around keys; byte order marks stay inside files that were concatenated."""
+_control = re.compile(r"[\x00-\x1f\x7f]").search
+_decode_object = msgspec.json.Decoder(dict[str, Any]).decode
+
+_BYTE_ORDER_MARKS = (
+    (codecs.BOM_UTF32_LE, "UTF-32LE"),  # before UTF-16, whose mark it begins with
+    (codecs.BOM_UTF32_BE, "UTF-32BE"),
+    (codecs.BOM_UTF16_LE, "UTF-16LE"),
+    (codecs.BOM_UTF16_BE, "UTF-16BE"),
+)
+_OTHER_FILES = (
+    (b"\x1f\x8b", "compressed with gzip", "zcat FILE | harvester jobs submit ... --input -"),
+    (b"\x28\xb5\x2f\xfd", "compressed with zstd", "zstdcat FILE | harvester jobs submit ... --input -"),
+    (b"BZh", "compressed with bzip2", "bzcat FILE | harvester jobs submit ... --input -"),
+    (b"\xfd7zXZ\x00", "compressed with xz", "xzcat FILE | harvester jobs submit ... --input -"),
+    (b"PK\x03\x04", "a ZIP archive or an Excel workbook", "unpack it, or save it as CSV (UTF-8)"),
+    (b"PAR1", "a Parquet file", "save it as CSV or as JSON lines"),
+)
+
+
+class Format(StrEnum):
+    """Of an input."""
+
+    CSV = "csv"
+    JSONL = "jsonl"
+    TEXT = "text"
+
+
+_ENDINGS = {
+    ".csv": Format.CSV,
+    ".tsv": Format.CSV,
+    ".jsonl": Format.JSONL,
+    ".ndjson": Format.JSONL,
+    ".txt": Format.TEXT,
+}
+
+
+class BadLine(NamedTuple):
+    """A line that cannot be used."""
+
+    line: int
+    """From 1; of a CSV record the first of its lines."""
+    text: str
+    reason: str
+
+
+@contextmanager
+def opened(path: str) -> Iterator[Source]:
+    """The file, or standard input for `-`. Raises UsageError when it cannot be opened."""
+    if path == STANDARD_INPUT:
+        if sys.stdin is None:
+            raise UsageError("There is no standard input.")
+        yield cast(Source, sys.stdin.buffer)
+        return
+    try:
+        file = BufferedReader(FileIO(path), SAMPLE_BYTES)
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    with file:
+        yield file
+
+
+def named(path: str) -> str:
+    """The input, for people."""
+    return "Standard input" if path == STANDARD_INPUT else f"The file {path}"
+
+
+class Lines:
+    """The items and bad lines of an input, in their order. To be iterated once.
+
+    The input of an item is its CSV record (column -> text) or its JSON object; a line of plain text is only a key.
+    `key` names the column, or the field of the objects, that holds the key; by default it is `key`, or the only column.
+    Without `form` the ending of the file's name says which it is, else its first character. Raises UsageError for what
+    is wrong as a whole, from the constructor or before the first item; later, when it can be read no further.
+    """
+
+    def __init__(
+        self, source: Source, path: str, kind: str, form: Format | None = None, key: str | None = None
+    ) -> None:
+        self.read = 0
+        """Lines so far."""
+        self.empty = 0
+        """Of these, lines without anything in them."""
+        self._source = source
+        self._path = path
+        self._name = named(path)
+        self._kind = kind
+        self._key = key
+        try:
+            sample = source.peek(SAMPLE_BYTES)
+        except OSError as error:
+            raise _unreadable(path, error) from None
+        self._refuse_other_files(sample)
+        self.form = form or _ENDINGS.get(Path(path).suffix.lower()) or _guessed(sample)
+        if key and self.form is Format.TEXT:
+            raise UsageError("--key: plain text has no columns; each line is a key.")
+
+    def __iter__(self) -> Iterator[Found | BadLine]:
+        if self.form is Format.CSV:
+            return self._of_csv()
+        return map(self._of_object if self.form is Format.JSONL else self._of_text, self._lines_with_something())
+
+    def _of_text(self, line: "_Line") -> Found | BadLine:
+        return line.bad(line.problem) if line.problem else self._item(line, line.text, {})
+
+    def _of_object(self, line: "_Line") -> Found | BadLine:
+        if line.problem:
+            return line.bad(line.problem)
+        name = self._key or "key"
+        try:
+            given = _decode_object(line.text)
+        except (msgspec.DecodeError, RecursionError) as error:
+            return line.bad(f"it is no JSON object: {error}")
+        key = given.get(name)
+        if isinstance(key, int) and not isinstance(key, bool):
+            key = str(key)
+        if not isinstance(key, str):
+            return line.bad(f"its {name!r} is neither text nor a whole number" if name in given else _lacks(name))
+        return self._item(line, key, given)
+
+    def _of_csv(self) -> Iterator[Found | BadLine]:
+        records = _Records(self._lines())
+        header = records.header()
+        if header is None:
+            return
+        index = records.key = self._key_index(header)
+        for record in records:
+            if isinstance(record, BadLine):
+                yield record
+            elif not any(record.fields):
+                self.empty += 1
+            else:
+                yield self._item(record.line, record.fields[index], dict(zip(header, record.fields, strict=True)))
+
+    def _item(self, line: "_Line", key: str, given: dict[str, Any]) -> Found | BadLine:
+        key = key.strip(_EDGES)
+        if not key:
+            return line.bad("its key is empty")
+        if control := _control(key):
+            return line.bad(f"its key holds the character {control[0]!a}")
+        try:
+            return Found(self._kind, key, given, depth=0, line=line.number)
+        except InvalidRecordError as error:
+            return line.bad(str(error))
+
+    def _key_index(self, header: list[str]) -> int:
+        """Where the key is. Raises UsageError."""
+        columns = ", ".join(header)
+        if not all(header) or len(set(header)) < len(header):
+            raise UsageError(f"{self._name} begins with a header in which names are missing or come twice: {columns}.")
+        if self._key is None and len(header) == 1:
+            return 0
+        name = self._key or "key"
+        if name in header:
+            return header.index(name)
+        if self._key:
+            raise UsageError(f"--key: {self._name} has no column {name!r}; its columns are {columns}.")
+        raise UsageError(f"{self._name} has no column `key`: say which is the key (--key COLUMN) of {columns}.")
+
+    def _lines_with_something(self) -> Iterator["_Line"]:
+        for line in self._lines():
+            if line.text.strip(_EDGES):
+                yield line
+            else:
+                self.empty += 1
+
+    def _lines(self) -> Iterator["_Line"]:
+        """With their ends. What is too long is skipped but for its beginning."""
+        while raw := self._readline():
+            self.read += 1
+            if self.read == 1:
+                raw = raw.removeprefix(codecs.BOM_UTF8)
+            if len(raw) <= MOST_LINE_BYTES:
+                yield _decoded(self.read, raw)
+                continue
+            rest = raw
+            while rest and not rest.endswith(b"\n"):
+                rest = self._readline()
+            beginning = raw[:SHOWN_BYTES].decode(errors="replace")
+            yield _Line(self.read, beginning, f"it is longer than {MOST_LINE_BYTES:,} bytes")
+
+    def _readline(self) -> bytes:
+        """A line, of a longer one as much as shows that it is too long. Raises UsageError."""
+        try:
+            return self._source.readline(MOST_LINE_BYTES + 1)
+        except OSError as error:
+            raise _unreadable(self._path, error) from None
+
+    def _refuse_other_files(self, sample: bytes) -> None:
+        """Raises UsageError unless it may be UTF-8."""
+        for mark, encoding in _BYTE_ORDER_MARKS:
+            if sample.startswith(mark):
+                raise self._refusal(encoding)
+        for magic, what, remedy in _OTHER_FILES:
+            if sample.startswith(magic):
+                raise UsageError(f"{self._name} is {what}, and inputs are plain text. Instead: {remedy}.")
+        pairs = len(sample) // 2
+        for encoding, first in (("UTF-16LE", 1), ("UTF-16BE", 0)):
+            if pairs > 1 and sample[first::2].count(0) > pairs / 2 and sample[1 - first :: 2].count(0) < pairs / 2:
+                raise self._refusal(encoding)
+        beyond = [(number, line) for number, line in _whole_lines(sample) if not line.isascii()]
+        problems = [_decoded(number, line) for number, line in beyond]
+        if len(problems) > 1 and all(each.problem for each in problems):
+            raise UsageError(f"{self._name} is not UTF-8. Line {problems[0].number}: {problems[0].problem}.")
+
+    def _refusal(self, encoding: str) -> UsageError:
+        remedy = f"Convert it: iconv -f {encoding} -t UTF-8"
+        return UsageError(f"{self._name} is {encoding}, and inputs are UTF-8. {remedy}.")
+
+
+class _Line(NamedTuple):
+    number: int
+    text: str
+    """As far as it can be read."""
+    problem: str
+    """Why it cannot be used; empty when it can."""
+
+    def bad(self, reason: str) -> BadLine:
+        return BadLine(self.number, self.text.rstrip("\r\n"), reason)
+
+
+class _Record(NamedTuple):
+    line: _Line
+    """All its lines, with the number of the first."""
+    fields: list[str]
+
+
+_NOT_CLOSED = "it opens a quotation mark that is not closed"
+
+
+class _UnusableRecord(Exception):
+    """One of its lines cannot be used, or it is too long."""
+
+
+class _Records:
+    """The records of a CSV file below its header, and the lines that begin none.
+
+    A record whose quotation mark is not closed takes the lines behind it, up to the next mark or to the end. So when a
+    record of several lines is none, or its key has several lines, only its first line is bad, and the others are read
+    again as records of their own.
+    """
+
+    def __init__(self, lines: Iterator[_Line]) -> None:
+        self._lines = lines
+        self._again: deque[_Line] = deque()
+        self._taken: list[_Line] = []
+        self._size = 0
+        """Characters of these."""
+        self._delimiter = ","
+        self._width = 0
+        self.key: int | None = None
+        """Which of the fields is the key."""
+
+    def header(self) -> list[str] | None:
+        """The names of the columns; None when there is no line. Raises UsageError."""
+        for line in self._lines:
+            if line.text.strip(_EDGES):
+                self._again.append(line)
+                self._delimiter = max(_DELIMITERS, key=line.text.count)
+                break
+        for record in self:
+            if isinstance(record, BadLine):
+                raise UsageError(f"The header (line {record.line}) cannot be used: {record.reason}.")
+            self._width = len(record.fields)
+            return [name.strip(_EDGES) for name in record.fields]
+        return None
+
+    def __iter__(self) -> Iterator[_Record | BadLine]:
+        rows = self._rows()
+        while True:
+            self._taken.clear()
+            self._size = 0
+            problem = ""
+            try:
+                fields = next(rows)
+            except StopIteration:
+                return
+            except _UnusableRecord as error:
+                problem = str(error)
+            except csv.Error as error:
+                problem = self._said(f"it is no CSV: {error}")
+            else:
+                if self._width and fields and len(fields) != self._width:
+                    problem = self._said(f"it has {len(fields)} fields, and the header has {self._width}")
+                elif self.key is not None and fields and "\n" in fields[self.key]:
+                    problem = _NOT_CLOSED
+            first = self._taken[0]
+            if not problem:
+                yield _Record(first._replace(text="".join(each.text for each in self._taken)), fields)
+                continue
+            self._again.extendleft(reversed(self._taken[1:]))
+            rows = self._rows()
+            yield first.bad(problem)
+
+    def _said(self, problem: str) -> str:
+        if len(self._taken) > 1 or "unexpected end" in problem:
+            return _NOT_CLOSED
+        return "it has a field that is too large" if "field limit" in problem else problem
+
+    def _rows(self) -> Iterator[list[str]]:
+        return csv.reader(self._fed(), delimiter=self._delimiter, strict=True)
+
+    def _fed(self) -> Iterator[str]:
+        """The lines of the next record, which are noted as taken."""
+        while line := self._again.popleft() if self._again else next(self._lines, None):
+            self._taken.append(line)
+            self._size += len(line.text)
+            if self._size > MOST_LINE_BYTES:
+                raise _UnusableRecord(_NOT_CLOSED)
+            if line.problem and len(self._taken) == 1:
+                raise _UnusableRecord(line.problem)
+            if line.problem:
+                raise _UnusableRecord(f"its quotation mark is not closed before line {line.number}: {line.problem}")
+            yield line.text
+
+
+def _unreadable(path: str, error: OSError) -> UsageError:
+    return UsageError(f"{named(path)} cannot be read: {error.strerror or error}.")
+
+
+def _guessed(sample: bytes) -> Format:
+    return Format.JSONL if sample.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"{") else Format.TEXT
+
+
+def _whole_lines(sample: bytes) -> Iterable[tuple[int, bytes]]:
+    """Numbered, without the last, which may be cut."""
+    return enumerate(sample.split(b"\n")[:-1], 1)
+
+
+def _decoded(number: int, raw: bytes) -> _Line:
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError as error:
+        byte = raw[error.start]
+        meant = bytes([byte]).decode("cp1252", "replace")
+        problem = (
+            f"byte 0x{byte:02x} is not UTF-8; if it should be {meant!r}, convert the input from Windows-1252: "
+            "iconv -f WINDOWS-1252 -t UTF-8"
+        )
+        return _Line(number, raw.decode(errors="replace"), problem)
+    return _Line(number, text, "it holds a NUL byte" if "\0" in text else "")
+
+
+def _lacks(name: str) -> str:
+    return f"it has no {name!r}; --key names the field that is the key"

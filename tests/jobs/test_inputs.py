@@ -1,0 +1,376 @@
+"""Inputs of jobs: what is accepted, what is refused and with which words, and that nothing between is lost."""
+
+import codecs
+import gzip
+import io
+import random
+import string
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harvester.exceptions import UsageError
+from harvester.items import Found
+from harvester.jobs.inputs import MOST_LINE_BYTES, BadLine, Format, Lines, opened
+
+
+def lines_of(data: bytes, name: str = "x.csv", **how: Any) -> Lines:
+    return Lines(io.BufferedReader(io.BytesIO(data)), name, "parcel", **how)
+
+
+def read(data: bytes, name: str = "x.csv", **how: Any) -> list[Found | BadLine]:
+    return list(lines_of(data, name, **how))
+
+
+def item(line: int, key: str, given: dict[str, Any]) -> Found:
+    return Found("parcel", key, given, depth=0, line=line)
+
+
+def keys(data: bytes, name: str = "x.csv", **how: Any) -> list[str]:
+    """Of the entries; of bad lines the number, as #3."""
+    return [each.key if isinstance(each, Found) else f"#{each.line}" for each in read(data, name, **how)]
+
+
+def reason(data: bytes, name: str, **how: Any) -> str:
+    """Of the only bad line."""
+    (bad,) = [each for each in read(data, name, **how) if isinstance(each, BadLine)]
+    return bad.reason
+
+
+def refusal(data: bytes, name: str, **how: Any) -> str:
+    with pytest.raises(UsageError) as raised:
+        read(data, name, **how)
+    assert raised.value.exit_code == 2
+    return str(raised.value)
+
+
+# What is accepted ------------------------------------------------------------------------------------------
+
+
+def test_a_line_of_text_is_a_key() -> None:
+    assert read(b"alice.test\n  bob.test \r\ncarol.test", "x.txt") == [
+        item(1, "alice.test", {}),
+        item(2, "bob.test", {}),
+        item(3, "carol.test", {}),
+    ]
+
+
+def test_a_csv_record_has_its_columns_as_input_and_the_number_of_its_first_line() -> None:
+    assert read(b'key,note\n1,"two\nlines, a comma"\n2,"a ""word"""\n') == [
+        item(2, "1", {"key": "1", "note": "two\nlines, a comma"}),
+        item(4, "2", {"key": "2", "note": 'a "word"'}),
+    ]
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_the_delimiter_is_that_of_the_header(delimiter: str) -> None:
+    data = 'parcel|owner\n1|"A, B; C"\n'.replace("|", delimiter)
+    assert read(data.encode(), key="parcel") == [item(2, "1", {"parcel": "1", "owner": "A, B; C"})]
+
+
+def test_the_only_column_is_the_key() -> None:
+    assert keys(b"parcel\n12-3\n12-4\n") == ["12-3", "12-4"]
+
+
+def test_an_object_is_the_input_and_a_whole_number_may_be_its_key() -> None:
+    assert read(b'{"key":"a","depth":[1,{"b":null}]}\n{"key": 7}\n', "x.jsonl") == [
+        item(1, "a", {"key": "a", "depth": [1, {"b": None}]}),
+        item(2, "7", {"key": 7}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "form"),
+    [
+        ("a.csv", b"key\n1\n", Format.CSV),
+        ("a.TSV", b"key\n1\n", Format.CSV),
+        ("a.ndjson", b'{"key":"1"}\n', Format.JSONL),
+        ("a.txt", b'{"key":"1"}\n', Format.TEXT),
+        ("-", b' \n{"key":"1"}\n', Format.JSONL),
+        ("-", b"1\n", Format.TEXT),
+        ("accounts", codecs.BOM_UTF8 + b'{"key":"1"}\n', Format.JSONL),
+    ],
+)
+def test_the_format_is_known_by_the_ending_or_by_the_first_character(name: str, data: bytes, form: Format) -> None:
+    assert lines_of(data, name).form is form
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_key() -> None:
+    assert keys(codecs.BOM_UTF8 + b"a\n" + codecs.BOM_UTF8 + b"b\n", "x.txt") == ["a", "b"]
+    assert keys(codecs.BOM_UTF8 + b"key,b\n1,2\n") == ["1"]
+    assert keys(codecs.BOM_UTF8 + b'{"key":"1"}\n', "x.jsonl") == ["1"]
+
+
+def test_what_is_beyond_ascii_is_kept() -> None:
+    assert keys("Zoë\n東京\n".encode(), "x.txt") == ["Zoë", "東京"]
+    assert keys("key,Name\n1,Zoë\n".encode()) == ["1"]
+
+
+# Empty lines -----------------------------------------------------------------------------------------------
+
+
+def test_empty_lines_are_counted_and_are_no_items() -> None:
+    for name, data in (
+        ("x.txt", b"\n a\n \r\n\t\nb\n\n"),
+        ("x.jsonl", b'\n{"key":"a"}\n \r\n\t\n{"key":"b"}\n\n'),
+        ("x.csv", b"key,n\n\na,1\n,\n\nb,2\n\n"),
+    ):
+        lines = lines_of(data, name)
+        assert [each.key for each in lines if isinstance(each, Found)] == ["a", "b"]
+        assert lines.empty == 4, name
+
+
+@pytest.mark.parametrize("name", ["x.txt", "x.csv", "x.jsonl"])
+def test_a_million_empty_lines_are_no_items(name: str) -> None:
+    lines = lines_of(b"\n" * 1_000_000, name)
+    assert list(lines) == []
+    assert lines.read == 1_000_000
+
+
+@pytest.mark.parametrize("name", ["x.txt", "x.csv", "x.jsonl"])
+def test_an_empty_file_has_no_entries(name: str) -> None:
+    assert read(b"", name) == []
+
+
+# Bad lines -------------------------------------------------------------------------------------------------
+
+
+def test_an_unclosed_quotation_mark_costs_one_line() -> None:
+    data = b'key,n\n1,a\n2,"open\n3,c\n4,d\n5,"e"\n6,f\n'
+    assert keys(data) == ["1", "#3", "3", "4", "5", "6"]
+    assert reason(data, "x.csv") == "it opens a quotation mark that is not closed"
+
+
+def test_an_unclosed_quotation_mark_that_a_later_one_closes_costs_one_line_too() -> None:
+    data = b'key,n\n1,"open\n2,b\n3,"c"\n4,"d\n' + b"5,e\n" * 3
+    assert keys(data) == ["#2", "2", "3", "#5", "5", "5", "5"]
+
+
+def test_a_key_of_several_lines_is_an_unclosed_quotation_mark() -> None:
+    assert keys(b'key,n\n"1,a\n2,b\n3,"c"\n') == ["#2", "2", "3"]
+    assert keys(b'key,n\n"1,a\n2,b\n3",c\n4,d\n') == ["#2", "2", '3"', "4"]
+
+
+def test_a_record_of_several_lines_without_a_key_is_one_bad_line() -> None:
+    data = b'key,n\n,"Main Street 1\nAda, Ohio"\n2,b\n'
+    assert keys(data) == ["#2", "2"]
+    assert read(data)[0] == BadLine(2, ',"Main Street 1\nAda, Ohio"', "its key is empty")
+
+
+def test_an_unclosed_quotation_mark_in_a_long_file_costs_one_line() -> None:
+    rows = b"".join(b"%d,some words that make it longer\n" % number for number in range(60_000))
+    found = keys(b'key,n\nx,"open\n' + rows)
+    assert len(rows) > MOST_LINE_BYTES
+    assert found == ["#2", *map(str, range(60_000))]
+
+
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        (b"1", "it has 1 fields, and the header has 2"),
+        (b"1,2,3", "it has 3 fields, and the header has 2"),
+        (b'"1"2,3', "it is no CSV: ',' expected after '\"'"),
+        (b",2", "its key is empty"),
+        (b'"  ",2', "its key is empty"),
+        (b"1\x002,3", "it holds a NUL byte"),
+        (b"\x07,3", "its key holds the character '\\x07'"),
+        (b"1," + b"x" * 70_000, "parcel: its input has 70,024 bytes, and may have 65,536"),
+        (b"1," + b"x" * 200_000, "it has a field that is too large"),
+        (b"1," + b"x" * MOST_LINE_BYTES, f"it is longer than {MOST_LINE_BYTES:,} bytes"),
+    ],
+)
+def test_a_record_that_cannot_be_used_is_told_with_its_number(row: bytes, why: str) -> None:
+    data = b"key,n\n0,first\n" + row + b"\n9,last\n"
+    assert reason(data, "x.csv") == why
+    assert keys(data) == ["0", "#3", "9"]
+
+
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        (b"{", "it is no JSON object: Input data was truncated"),
+        (b"[1]", "it is no JSON object: Expected `object`, got `array`"),
+        (b"plain", "it is no JSON object: JSON is malformed: invalid character (byte 0)"),
+        (b'{"a":1}', "it has no 'key'; --key names the field that is the key"),
+        (b'{"key":null}', "its 'key' is neither text nor a whole number"),
+        (b'{"key":true}', "its 'key' is neither text nor a whole number"),
+        (b'{"key":1.5}', "its 'key' is neither text nor a whole number"),
+        (b'{"key":""}', "its key is empty"),
+        (b'{"key":"a\\u0000"}', "its key holds the character '\\x00'"),
+        (
+            b'{"key":"a","n":12345678901234567890123}',
+            "parcel: MongoDB cannot hold its input: MongoDB can ",
+        ),
+        (b'{"key":"a","n":' + b"[" * 120 + b"]" * 120 + b"}", "parcel: its input is nested more than "),
+        (b'{"key":"a","n":"' + b"x" * 70_000 + b'"}', "parcel: its input has 70,024 bytes, and may have 65,536"),
+        (b'{"key":"caf\xe9"}', "byte 0xe9 is not UTF-8; if it should be 'é', convert the input from Windows-1252: "),
+    ],
+)
+def test_an_object_that_cannot_be_used_is_told_with_its_number(row: bytes, why: str) -> None:
+    data = b'{"key":"0"}\n' + row + b'\n{"key":"9"}\n'
+    assert reason(data, "x.jsonl").startswith(why)
+    assert keys(data, "x.jsonl") == ["0", "#2", "9"]
+
+
+def test_nesting_that_no_parser_follows_is_a_bad_line() -> None:
+    row = b'{"key":"a","n":' + b"[" * 200_000 + b"]" * 200_000 + b"}\n"
+    assert keys(row + b'{"key":"9"}\n', "x.jsonl") == ["#1", "9"]
+
+
+def test_names_that_mongodb_cannot_hold_are_a_bad_line() -> None:
+    assert reason(b'{"key":"a","n\\u0000":1}\n', "x.jsonl").startswith("parcel: MongoDB cannot hold its input: ")
+
+
+def test_a_bad_line_is_told_with_what_is_in_it() -> None:
+    assert read(b"fine\ncaf\xe9\r\n", "x.txt")[1] == BadLine(
+        2,
+        "caf�",
+        "byte 0xe9 is not UTF-8; if it should be 'é', convert the input from Windows-1252: "
+        "iconv -f WINDOWS-1252 -t UTF-8",
+    )
+
+
+def test_a_line_without_an_end_takes_no_memory() -> None:
+    class Endless(io.RawIOBase):
+        """Zeros: more than anybody has memory for would be one line."""
+
+        left = 200 * MOST_LINE_BYTES
+
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, buffer: Any) -> int:
+            size = min(len(buffer), self.left)
+            buffer[:size] = b"x" * size
+            self.left -= size
+            return size
+
+    (bad,) = Lines(io.BufferedReader(Endless()), "-", "line")
+    assert isinstance(bad, BadLine)
+    assert len(bad.text) == 1000
+
+
+# What is refused as a whole --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("encoding", ["UTF-16LE", "UTF-16BE", "UTF-32LE", "UTF-32BE"])
+def test_another_unicode_encoding_is_refused_by_name(encoding: str) -> None:
+    data = "\ufeffkey,n\n1,2\n".encode(encoding)
+    said = f"The file x.csv is {encoding}, and inputs are UTF-8. Convert it: iconv -f {encoding} -t UTF-8."
+    assert refusal(data, "x.csv") == said
+
+
+@pytest.mark.parametrize("encoding", ["UTF-16LE", "UTF-16BE"])
+def test_utf_16_without_a_mark_is_refused_by_name(encoding: str) -> None:
+    assert f"is {encoding}" in refusal("key,n\n1,2\n".encode(encoding), "x.csv")
+
+
+def test_a_file_in_windows_1252_is_refused_with_the_byte_and_what_it_may_be() -> None:
+    said = refusal("key,n\n1,Müller\n2,Meier\n3,Grün\n".encode("cp1252"), "x.csv")
+    assert said.startswith("The file x.csv is not UTF-8. Line 2: byte 0xfc is not UTF-8; if it should be 'ü', convert ")
+
+
+def test_one_damaged_line_among_utf_8_is_only_a_bad_line() -> None:
+    assert keys("Zoë\n".encode() + b"caf\xe9\n" * 3 + b"b\n", "x.txt") == ["Zoë", "#2", "#3", "#4", "b"]
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (gzip.compress(b"key\n1\n"), "compressed with gzip"),
+        (b"\x28\xb5\x2f\xfdrest", "compressed with zstd"),
+        (b"PK\x03\x04rest", "a ZIP archive or an Excel workbook"),
+        (b"PAR1rest", "a Parquet file"),
+    ],
+)
+def test_a_file_that_is_no_text_is_refused_by_name(data: bytes, what: str) -> None:
+    assert f"The file x.csv is {what}, and inputs are plain text. Instead: " in refusal(data, "x.csv")
+
+
+def test_a_key_column_that_is_not_there_is_refused_with_those_that_are() -> None:
+    assert refusal(b"a,b\n1,2\n", "x.csv") == (
+        "The file x.csv has no column `key`: say which is the key (--key COLUMN) of a, b."
+    )
+    assert refusal(b"a,b\n1,2\n", "x.csv", key="c") == "--key: The file x.csv has no column 'c'; its columns are a, b."
+
+
+def test_text_has_no_key_column() -> None:
+    assert "--key: plain text has no columns" in refusal(b"a\n", "x.txt", key="a")
+
+
+@pytest.mark.parametrize("header", [b"key,,b", b"key,a,a", b"key,a,"])
+def test_a_header_with_missing_or_repeated_names_is_refused(header: bytes) -> None:
+    assert "names are missing or come twice" in refusal(header + b"\n1,2,3\n", "x.csv")
+
+
+def test_a_header_that_is_no_csv_is_refused() -> None:
+    assert refusal(b'key,"n\n1,2\n', "x.csv").startswith("The header (line 1) cannot be used: it opens a quotation")
+
+
+def test_what_cannot_be_opened_is_refused_with_the_reason(tmp_path: Path) -> None:
+    for path, why in ((tmp_path, "Is a directory"), (tmp_path / "none.csv", "No such file or directory")):
+        with pytest.raises(UsageError) as raised, opened(str(path)):
+            pass
+        assert str(raised.value) == f"The file {path} cannot be read: {why}."
+
+
+def test_what_can_be_read_no_further_is_refused_after_what_was_read() -> None:
+    class Raw(io.RawIOBase):
+        given = False
+
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, buffer: Any) -> int:
+            if self.given:
+                raise OSError(5, "Input/output error")
+            self.given = True
+            buffer[:4] = b"a\nb\n"
+            return 4
+
+    lines = iter(Lines(io.BufferedReader(Raw()), "x.txt", "parcel"))
+    assert [next(lines), next(lines)] == [item(1, "a", {}), item(2, "b", {})]
+    with pytest.raises(UsageError, match=r"The file x.txt cannot be read: Input/output error\."):
+        next(lines)
+
+
+# Whatever comes --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_each_line_of_a_damaged_csv_is_in_a_record_a_bad_line_or_empty(seed: int) -> None:
+    """Rows have 2 columns and no line breaks; marks and commas are put in at random."""
+    dice = random.Random(seed)
+    rows = []
+    for number in range(400):
+        row = f"{number},{''.join(dice.choices(string.ascii_letters, k=8))}"
+        for _ in range(dice.choice([0, 0, 0, 1, 2])):
+            at = dice.randrange(len(row))
+            row = row[:at] + dice.choice('",\n\t') + row[at:]
+        rows.append(row)
+    data = ("key,n\n" + "\n".join(rows) + "\n").encode()
+    lines = lines_of(data)
+    found = list(lines)
+    numbers = [each.line or 0 for each in found]
+    assert numbers == sorted(set(numbers))
+    physical = data.decode().split("\n")
+    covered: set[int] = set()
+    for number, each in zip(numbers, found, strict=True):
+        text = "\n".join(each.input.values()) if isinstance(each, Found) else each.text
+        covered.update(range(number, number + text.count("\n") + 1))
+    assert [at for at in range(2, len(physical)) if at not in covered and physical[at - 1].strip("\t,")] == []
+    assert lines.read == len(physical) - 1
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_bytes_make_it_fail(seed: int) -> None:
+    dice = random.Random(seed)
+    alphabet = [b"\n", b'"', b",", b"{", b"}", b'"key":', b"a", b"1", b"\xc3", b"\xa9", b"\x00", b"\\", b"\r", b" "]
+    data = b"".join(dice.choices(alphabet, k=3000))
+    for name in ("x.csv", "x.jsonl", "x.txt"):
+        try:
+            found = read(data, name)
+        except UsageError:
+            continue
+        assert all(each.key if isinstance(each, Found) else each.reason for each in found)
