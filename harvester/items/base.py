@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from harvester.exceptions import InvalidRecordError
+from harvester.items.found import Found, Said, Stage
 
 _is_did = re.compile(r"did:[a-z]+:[A-Za-z0-9._:%-]{1,2000}").fullmatch
 _is_at_uri = re.compile(r"at://did:[a-z]+:[A-Za-z0-9._:%-]+/[a-zA-Z0-9.-]+/[A-Za-z0-9._~:-]{1,512}").fullmatch
@@ -134,3 +135,11 @@ class Batch(NamedTuple):
     ledger: list[Any]
     """Changes of the ledger that may be made when, and only when, the records are confirmed."""
     rejects: tuple[Reject, ...] = ()
+    job: str = ""
+    """For which the page was fetched, if for any."""
+    items: tuple[tuple[str, int], ...] = ()
+    """Of the job, for which it was fetched: id and attempt."""
+    found: tuple[Found, ...] = ()
+    """Written down when the records are stored; likewise below."""
+    stages: tuple[Stage, ...] = ()
+    said: tuple[Said, ...] = ()

@@ -22,7 +22,7 @@ from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.errors import BulkWriteError, DuplicateKeyError
 
-from harvester.items import Found
+from harvester.items import Batch, Found
 from harvester.jobs.documents import (
     ITEM_INDEXES,
     ITEMS,
@@ -35,6 +35,7 @@ from harvester.jobs.documents import (
     Job,
     JobState,
     RetryPolicy,
+    Said,
     State,
     item_id,
     job_id,
@@ -42,7 +43,7 @@ from harvester.jobs.documents import (
     read_job,
     to_document,
 )
-from harvester.jobs.transitions import Event, Fed, LimitReached, Nearer, transition
+from harvester.jobs.transitions import Event, Fed, LimitReached, Nearer, StageReached, transition
 
 CHUNK = 1000
 """Items that are read or written together."""
@@ -184,6 +185,23 @@ class Ledger:
                 new += added
                 await self.note_added({item.job for item in chunk})
         return new
+
+    async def note(self, batches: Iterable[Batch], site_of: Callable[[Found], str]) -> None:
+        """Writes down what pages said of items: after their records, and before they count as done."""
+        found: list[tuple[str, Collection[str], Found]] = []
+        events: list[tuple[str, Event]] = []
+        for batch in batches:
+            attempts = dict(batch.items)
+            found += [(batch.job, attempts, each) for each in batch.found]
+            for stage in batch.stages:
+                events.append((stage.item_id, StageReached(attempts[stage.item_id], stage.stage)))
+            for said in batch.said:
+                spoken = Said(attempts[said.item_id], State(said.state), said.outcome, said.reason)
+                events.append((said.item_id, spoken))
+        if found:
+            await self.add_found(found, site_of)
+        if events:
+            await self.apply(events)
 
     async def _depths(self, ids: Collection[str]) -> dict[str, int]:
         if not ids:

@@ -30,6 +30,8 @@ CANCELLED = "cancelled"
 """Outcome and reason of items that are not fed since their job was cancelled."""
 MAX_ITEMS = "max_items"
 """The same of items beyond the job's limit."""
+_PASSING = ("worker_lost", "callback_blocked")
+"""What the frontier says of requests that were given up because of the workers that had them."""
 _POLICIES: Mapping[str, Policy] = {outcome.value: policy for outcome, policy in POLICIES.items()}
 
 
@@ -232,7 +234,7 @@ def rank_of(outcome: str) -> Rank:
     if outcome == Outcome.POLICY_DENIED:
         return Rank.DENIED
     if outcome not in _POLICIES:
-        return Rank.LASTING
+        return Rank.PASSING if outcome in _PASSING else Rank.LASTING
     policy = _POLICIES[outcome]
     return Rank.GOOD if not policy.dead else Rank.PASSING if policy.later else Rank.LASTING
 

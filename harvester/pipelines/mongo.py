@@ -1,4 +1,4 @@
-"""Item pipeline: records into MongoDB, in bulk on their natural key; then the ledger learns of it.
+"""Item pipeline: records into MongoDB, in bulk on their natural key; then the ledger learns what pages said of items.
 
 What arrives while a write is under way is written together with the next. Documents are inserted, and only
 those that are there already are updated: three times faster than upserts, since most are new.
@@ -18,6 +18,7 @@ from scrapy.crawler import Crawler
 from harvester.config import load_config
 from harvester.exceptions import StorageError
 from harvester.items import RECORDS, Batch, Record, Reject
+from harvester.jobs.ledger import Ledger
 from harvester.mongodb import MongoPatience, connect
 from harvester.pipelines.base import BatchPipeline
 from harvester.pipelines.rejects import rejects_of
@@ -58,6 +59,7 @@ class MongoPipeline(BatchPipeline):
 
     async def open_spider(self) -> None:
         self._database = connect(self._config)
+        self._ledger = Ledger(self._database, self._patiently)
         await self._patiently(self._make_indexes)
 
     async def close_spider(self) -> None:
@@ -104,6 +106,8 @@ class MongoPipeline(BatchPipeline):
         await asyncio.gather(*(self._store(kind, records, refused) for kind, records in by_kind.items()))
         if refused:
             rejects_of(self.crawler).keep([_reject(record, reason) for record, reason in refused.values()])
+        if noted := [batch for batch in batches if batch.found or batch.stages or batch.said]:
+            await self._ledger.note(noted, self.crawler.spider.site_of)  # type: ignore[union-attr]
         changes = [change for batch in batches for change in batch.ledger]
         if changes:
             await self.crawler.spider.ledger.confirm(changes)  # type: ignore[union-attr]

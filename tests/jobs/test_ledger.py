@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from pymongo.database import Database
 
-from harvester.items import Found
+from harvester import items
+from harvester.items import Batch, Found, Stage
 from harvester.jobs import ledger as ledger_module
 from harvester.jobs.documents import Item, JobState, Said, State, item_id
 from harvester.jobs.ledger import Added, now
@@ -110,6 +111,19 @@ async def test_found_items_are_a_step_farther_than_what_their_page_was_fetched_f
     items = await ledgers.items()
     assert {key: items[key].depth for key in "abcde"} == {"a": 6, "b": 2, "c": 2, "d": 1, "e": 0}
     assert items["a"].site == "of a"
+
+
+async def test_what_pages_say_of_items_is_noted_for_the_attempt_that_they_were_fetched_for(ledgers: Ledgers) -> None:
+    job, ledger = await ledgers.job(), ledgers.another()
+    await ledger.add(job.id, pages("a", "b", depth=1), nowhere)
+    a, b = await claim(ledger, job.id, 2)
+    page = Batch([], [], (), job.id, ((a.id, 1), (b.id, 7)), (Found("page", "c"), Found("page", "c", depth=1)))
+    page = page._replace(stages=(Stage(a.id, "half"), Stage(b.id, "half")), said=(items.Said(a.id, "failed", "gone"),))
+    await ledger.note([page, page, page._replace(said=())], nowhere)
+    noted = await ledgers.items()
+    assert (noted["a"].stage, noted["a"].said) == ("half", Said(1, State.FAILED, "gone"))
+    assert (noted["b"].stage, noted["b"].said) == ("", None)
+    assert (noted["c"].state, noted["c"].depth) == (State.WAITING, 1)
 
 
 async def test_an_item_found_nearer_is_nearer_and_done_again(ledgers: Ledgers) -> None:

@@ -284,6 +284,7 @@ def test_a_history_keeps_the_latest_attempts_and_an_end_still_counts_once() -> N
         ({"policy_denied": 9, "invalid": 1}, "invalid"),
         ({"invalid": 9, "timeout": 1, "ok": 100}, "timeout"),
         ({"network": 2, "timeout": 1}, "network"),
+        ({"invalid": 2, "worker_lost": 1}, "worker_lost"),
         ({"a word of nobody": 1, "ok": 3}, "a word of nobody"),
     ],
 )

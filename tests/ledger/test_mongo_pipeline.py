@@ -16,7 +16,7 @@ from pymongo.errors import OperationFailure
 from scrapy.crawler import Crawler
 
 from harvester.exceptions import StorageError
-from harvester.items import RECORDS, Batch, Record
+from harvester.items import RECORDS, Batch, Found, Record
 from harvester.pipelines.mongo import MongoPipeline
 from harvester.pipelines.rejects import rejects_of
 from harvester.staging import read_segment
@@ -64,6 +64,23 @@ def seen(record: Any, seconds: float) -> Any:
 
 async def store(pipeline: MongoPipeline, *records: Record) -> None:
     await pipeline.process_batch(Batch([*records], []))
+
+
+async def test_what_a_page_says_of_items_is_written_after_its_records(
+    pipeline: MongoPipeline, of: Crawler, mongodb: Database[Document]
+) -> None:
+    stored: list[bool] = []
+
+    def site_of(found: Found) -> str:
+        stored.append(mongodb["posts"].count_documents({}) == 1)
+        return f"site of {found.key}"
+
+    of.spider.site_of = site_of  # type: ignore[union-attr]
+    await pipeline.process_batch(Batch([post()], [], (), "job", (("job:page:a", 1),), (Found("page", "b"),)))
+    assert stored == [True]
+    found = mongodb["job_items"].find_one({"_id": "job:page:b"})
+    assert found
+    assert (found["state"], found["site"], found["job"]) == ("waiting", "site of b", "job")
 
 
 async def test_a_record_is_one_document_however_often_it_is_seen(

@@ -1,15 +1,16 @@
 """The records of a page travel together, and a change of the ledger never before the records it depends on."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
 from scrapy import Request
 from scrapy.http import Response
 
+from harvester.exceptions import InvalidRecordError
 from harvester.frontier.changes import Ended, SeedEnded
-from harvester.items import Batch, Reject
+from harvester.items import Batch, Found, Reject, Said, Stage
 from harvester.items.bluesky import Follow
 from harvester.middlewares.batch import BatchMiddleware
 from tests.parsers.cases import PROVENANCE
@@ -26,14 +27,18 @@ def follow(number: int) -> Follow:
 ONE, TWO, THREE = map(follow, (1, 2, 3))
 
 
-def through(*outputs: Any) -> list[Any]:
+def through(*outputs: Any, of: Sequence[Any] = ()) -> list[Any]:
+    """What passes the middleware when a page yields that; `of`: the job items that it was fetched for."""
+    page = Response("https://x.example")
+    page.request = Request(page.url, meta={"job": "job", "harvester_items": of})
+
     async def result() -> AsyncIterator[Any]:
         for output in outputs:
             yield output
 
     async def run() -> list[Any]:
         middleware = BatchMiddleware()
-        return [out async for out in middleware.process_spider_output(Response("https://x.example"), result())]
+        return [out async for out in middleware.process_spider_output(page, result())]
 
     return asyncio.run(run())
 
@@ -57,6 +62,28 @@ def through(*outputs: Any) -> list[Any]:
 )
 def test_what_a_callback_yields_is_batched(outputs: list[Any], expected: list[Any]) -> None:
     assert through(*outputs) == expected
+
+
+FOUND, STAGE, SAID = Found("page", "b"), Stage("job:page:a", "half"), Said("job:page:a", "done", "ok")
+
+
+def test_what_a_callback_says_of_items_travels_with_the_records_that_it_yields_last() -> None:
+    passed = through(FOUND, ONE, STAGE, DONE, TWO, SAID, of=[["job:page:a", 2]])
+    of_items: dict[str, Any] = {
+        "job": "job",
+        "items": (("job:page:a", 2),),
+        "found": (FOUND,),
+        "stages": (STAGE,),
+        "said": (SAID,),
+    }
+    assert passed == [Batch([ONE], [DONE]), Batch([TWO], [], (), **of_items)]
+    assert through(FOUND, of=[["job:page:a", 2]])[0].found == (FOUND,)
+
+
+@pytest.mark.parametrize(("output", "of"), [(FOUND, []), (STAGE, []), (STAGE, [["job:page:b", 1]]), (SAID, [])])
+def test_a_page_says_nothing_of_items_that_it_was_not_fetched_for(output: Any, of: list[Any]) -> None:
+    with pytest.raises(InvalidRecordError):
+        through(ONE, output, of=of)
 
 
 def test_a_callback_that_fails_yields_no_change_of_the_ledger() -> None:
