@@ -155,23 +155,37 @@ async def test_a_crawl_that_is_all_done_ends_at_once_and_says_so(frontier: Front
     assert f"harvester frontier forget {frontier.spider} --all" in again.log
 
 
+class Held(Page):
+    """Answers `/busy` at once, and the others only when it is let."""
+
+    def __init__(self, answers: dict[str, list[Answer]]) -> None:
+        super().__init__(answers)
+        self.is_let = asyncio.Event()
+
+    async def answer(self, path: str, number: int) -> Answer:
+        if path != "/busy":
+            await self.is_let.wait()
+        return await super().answer(path, number)
+
+
 async def test_requests_wait_in_the_frontier_while_their_site_wants_to_be_left_alone(
-    frontier: Frontier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    frontier: Frontier, tmp_path: Path
 ) -> None:
     """They occupy no worker meanwhile, and it costs them no attempt."""
-    monkeypatch.setenv("HARVESTER_REQUESTS_PER_SECOND", "50")
     paths = ["/busy", *(f"/page/{number}" for number in range(100))]
-    async with Page({"/busy": [Answer(429, b"", {"Retry-After": "10"}), FINE]}) as site:
+    async with Held({"/busy": [Answer(429, b"", {"Retry-After": "20"}), FINE]}) as site:
         running = asyncio.create_task(crawl(tmp_path, frontier.spider, site.url, *paths))
         async with asyncio.timeout(LONGEST_S):
             while not ((status := await frontier.status()).waiting > 50 and not status.leased):
                 assert not running.done(), await running
+                if status.waiting > 50:
+                    site.is_let.set()
                 await asyncio.sleep(0.05)
         crawled = await running
         arrivals = sorted(arrival.at for arrival in site.arrivals)
         asked = {path: site.count(path) for path in paths}
     assert status.ready == 0
-    assert max(later - earlier for earlier, later in pairwise(arrivals)) >= 9.5
+    assert max(later - earlier for earlier, later in pairwise(arrivals)) >= 19.5
     assert asked == {**dict.fromkeys(paths, 1), "/busy": 2}
     assert sorted(crawled.items) == sorted(paths)
     after = await frontier.status()
