@@ -27,7 +27,7 @@ NEAR = 0.85
 """How much alike a variable and the setting must be that may have been meant, from 0 to 1."""
 
 _is_of_credentials = re.compile(rf"{PREFIX}SESSION_\w+_(?:USER|PASSWORD)").fullmatch
-"""See sessions/credentials.py."""
+"""See identities/credentials.py."""
 _is_of_kubernetes = re.compile(rf"{PREFIX}\w*_(?:SERVICE_HOST|SERVICE_PORT\w*|PORT(?:_\d+_(?:TCP|UDP)\w*)?)").fullmatch
 """It tells each container of each service, `harvester-redis` too."""
 _HOSTS = r"^\s*(?:[^\s,/@]+(?:\s*,\s*[^\s,/@]+)*)?\s*$"

@@ -19,7 +19,7 @@ class UsageError(HarvesterError):
 
 
 class ServiceError(HarvesterError):
-    """A server that harvester needs (MongoDB, Redis) is not there and cannot be started. Raised by services."""
+    """A server that harvester needs (MongoDB, Redis) is not there and cannot be started. Raised by stores."""
 
     exit_code = 3
 

@@ -52,7 +52,7 @@ CONCURRENT_ITEMS = 2  # default 100: tasks started for every response; records t
 WARN_ON_GENERATOR_RETURN_VALUE = False  # default True: reads a callback's source again for every answer
 STATS_DUMP = False  # default True; the summary says it in words
 LOG_LEVEL = "INFO"  # default DEBUG
-LOG_FORMATTER = "harvester.logformatter.QuietLogFormatter"  # default logs every page and item
+LOG_FORMATTER = "harvester.dashboard.logformatter.QuietLogFormatter"  # default logs every page and item
 
 SPIDER_MIDDLEWARES_BASE = {
     "scrapy.spidermiddlewares.start.StartSpiderMiddleware": None,

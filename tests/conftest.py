@@ -13,12 +13,12 @@ from pymongo import MongoClient
 from pymongo.database import Database
 from redis import Redis
 
-from harvester import services
 from harvester.config import Config, load_config
 from harvester.masking import mask
-from harvester.services.servers import SERVERS
-from harvester.services.state import State, running_in
 from harvester.sites import load_sites
+from harvester.stores import servers
+from harvester.stores.servers.kinds import SERVERS
+from harvester.stores.servers.state import State, running_in
 from tests import ports
 
 Config.model_config["env_file"] = None
@@ -45,7 +45,7 @@ def _servers() -> Iterator[Config]:
     with TemporaryDirectory(prefix="harvester-tests-") as folder:
         state_dir = Path(folder).resolve()
         yield Config(state_dir=state_dir)
-        services.leave()
+        servers.leave()
         for name in SERVERS:
             supervisor = running_in(state_dir / name, State.read(state_dir / name).supervisor_pid)
             if supervisor:
@@ -55,13 +55,13 @@ def _servers() -> Iterator[Config]:
 @pytest.fixture(scope="session")
 def mongodb_uri(_servers: Config) -> str:
     """Address of a real mongod."""
-    return services.mongodb_uri(_servers)
+    return servers.mongodb_uri(_servers)
 
 
 @pytest.fixture(scope="session")
 def redis_url(_servers: Config) -> str:
     """Address of a real Valkey."""
-    return services.redis_url(_servers)
+    return servers.redis_url(_servers)
 
 
 @pytest.fixture

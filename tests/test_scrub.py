@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from harvester.items.bluesky import Embed, Quote
-from harvester.scrub import scrub
+from harvester.parsers.bluesky.scrub import scrub
 from tests.pipelines.records import quote_of
 
 X, OTHER = "did:plc:x", "did:plc:other"

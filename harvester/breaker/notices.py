@@ -17,13 +17,13 @@ from pymongo import ASCENDING, DESCENDING, IndexModel
 from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.errors import PyMongoError
 
-from harvester import mongodb
 from harvester.breaker.words import extrapolation, reason, title
 from harvester.config import Config
 from harvester.exceptions import ServiceError
 from harvester.frontier.entries import Change
 from harvester.monitors.alerts import Alert, configured_channels
 from harvester.monitors.sending import send_patiently
+from harvester.stores import mongodb
 
 logger = logging.getLogger(__name__)
 

@@ -30,9 +30,9 @@ from harvester.browser.visit import CRASHED, Visit, close
 from harvester.browser.wishes import SIGN_IN, STORAGE_STATE
 from harvester.config import Config
 from harvester.exceptions import BrowserLost, NavigationError, StorageError
-from harvester.sessions.browser import keepers
-from harvester.sessions.kept import POLL_S
-from harvester.sessions.logins import IDENTITY
+from harvester.identities.browser import keepers
+from harvester.identities.kept import POLL_S
+from harvester.identities.logins import IDENTITY
 from harvester.sites import Site
 from harvester.sites.rendering import Rendering
 

@@ -9,8 +9,8 @@ from scrapy.http import Response
 
 from harvester.browser.pool import Pool
 from harvester.browser.wishes import LOST, rendering_of
-from harvester.ending import CHECK_S, Stopped, is_ending
 from harvester.exceptions import BrowserLost, NavigationError
+from harvester.shutdown import CHECK_S, Stopped, is_ending
 from harvester.sites import load_sites
 
 BROWSER = "browser"

@@ -9,7 +9,7 @@ from filelock import FileLock, Timeout
 
 from harvester.config import Config
 from harvester.exceptions import StorageError
-from harvester.sessions.kept import KeptFile
+from harvester.identities.kept import KeptFile
 
 State = dict[str, Any]
 """As Playwright's storage_state: `cookies` and `origins`."""

@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CannotResolveHostError, DownloadTimeoutError, IgnoreRequest
 
-from harvester.addresses import permitted
 from harvester.config import Config
+from harvester.download.addresses import permitted
 from harvester.download.dns import CachingResolver
 
 logger = logging.getLogger(__name__)

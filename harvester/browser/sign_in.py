@@ -10,14 +10,14 @@ from scrapy.exceptions import IgnoreRequest
 
 from harvester.browser.wishes import RENDER, RENDERING, SIGN_IN
 from harvester.config import load_config
-from harvester.ending import Stopped
 from harvester.exceptions import FetchError, HarvesterError, UsageError
+from harvester.identities.cookies import Jar
+from harvester.identities.credentials import Credentials
+from harvester.identities.logins import IDENTITY, LOGIN, LOGIN_SITE, refuse_secrets
+from harvester.identities.recipes import LoginFailed, LoginRefused, refuses, shows
+from harvester.identities.state import Session
 from harvester.proxies.budget import BudgetSpent
-from harvester.sessions.cookies import Jar
-from harvester.sessions.credentials import Credentials
-from harvester.sessions.logins import IDENTITY, LOGIN, LOGIN_SITE, refuse_secrets
-from harvester.sessions.recipes import LoginFailed, LoginRefused, refuses, shows
-from harvester.sessions.state import Session
+from harvester.shutdown import Stopped
 from harvester.sites import Site
 from harvester.sites.identities import Sign
 from harvester.sites.rendering import Step

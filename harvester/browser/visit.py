@@ -17,13 +17,13 @@ from scrapy.http import Headers, Response, TextResponse
 from scrapy.responsetypes import responsetypes
 from scrapy.statscollectors import StatsCollector
 
-from harvester.addresses import refuse_private
 from harvester.browser.blocking import Blocker
 from harvester.browser.steps import Steps
 from harvester.browser.wishes import SIGN_IN
 from harvester.config import Config
+from harvester.download.addresses import refuse_private
 from harvester.exceptions import NavigationError
-from harvester.sessions.logins import refuse_secrets
+from harvester.identities.logins import refuse_secrets
 from harvester.sites import load_sites
 from harvester.sites.rendering import Rendering
 

@@ -3,9 +3,9 @@
 import asyncio
 import sys
 
-from harvester import interrupts
-from harvester.egg import check_imported
 from harvester.exceptions import UsageError
+from harvester.worker import interrupts
+from harvester.worker.egg import check_imported
 
 if sys.argv[1:2] == ["crawl"]:  # other commands, like `scrapy shell`, have their own way with Ctrl-C
     interrupts.end_on_signals()

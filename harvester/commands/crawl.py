@@ -9,16 +9,16 @@ from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.exceptions import UsageError
 from scrapy.utils.misc import load_object
 
-from harvester import interrupts, mongodb
 from harvester.config import load_config, names
 from harvester.exceptions import HarvesterError
-from harvester.frontier import connection
 from harvester.frontier.scheduler import Scheduler
 from harvester.masking import mask
 from harvester.monitors.history import write_down_unopened
 from harvester.monitors.summary import exit_code
 from harvester.spiders.arguments import print_arguments
 from harvester.spiders.base import HarvesterSpider
+from harvester.stores import mongodb, redis
+from harvester.worker import interrupts
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class Command(ScrapyCrawl):
             spider.parse_arguments(opts.spargs)
             mongodb.check(load_config())
             if self._needs_redis(spider):
-                connection.check(load_config())
+                redis.check(load_config())
             self.exitcode = self._crawl(args[0], opts)
         except HarvesterError as error:
             print(mask(str(error)), file=sys.stderr)

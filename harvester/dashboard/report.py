@@ -19,8 +19,8 @@ from harvester.dashboard.graph import Point, label, place
 from harvester.dashboard.timeline import Timeline
 from harvester.dashboard.words import spaced
 from harvester.exceptions import StorageError, UsageError
-from harvester.mongodb import connect_sync, unavailable
-from harvester.private import make_closed
+from harvester.stores.mongodb import connect_sync, unavailable
+from harvester.stores.private_files import make_closed
 
 WIDTH, HEIGHT = 1000, 720
 """Of the graph, in units of its drawing."""

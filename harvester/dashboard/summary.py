@@ -33,7 +33,7 @@ AT_ITS_END = "at its end, but some requests of it were given up"
 INCOMPLETE = "at its end, but some of it failed for a passing reason"
 """The ending of a crawl that has finished and would try something again."""
 
-OPENED_BY = "harvester.mongodb.connect_sync(harvester.config.load_config())"
+OPENED_BY = "harvester.stores.mongodb.connect_sync(harvester.config.load_config())"
 
 _MOST_REASONS = 5
 _LONGEST_REASON = 70

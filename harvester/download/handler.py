@@ -10,10 +10,10 @@ from scrapy.crawler import Crawler
 from scrapy.http import Response
 from scrapy.utils.misc import build_from_crawler, load_object
 
-from harvester.download.descriptors import connections, raise_limit
 from harvester.download.here import here_of
-from harvester.ending import Stopped
+from harvester.shutdown import Stopped
 from harvester.sites import load_sites
+from harvester.stores.descriptors import connections, raise_limit
 
 HANDLER = "harvester_handler"
 """Key in Request.meta: a key of HANDLERS. Without it the site's entry decides."""

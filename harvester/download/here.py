@@ -19,13 +19,13 @@ from scrapy.http import Response
 from scrapy.utils.httpobj import urlparse_cached
 from tldextract import TLDExtract
 
-from harvester import patience
 from harvester.download import dns
-from harvester.download.descriptors import allowed
-from harvester.ending import Stopped, pause
 from harvester.exceptions import LocalFault
 from harvester.frontier.leases import LOCAL_TRIES
 from harvester.outcomes import Outcome, classify_exception
+from harvester.shutdown import Stopped, pause
+from harvester.stores import outage
+from harvester.stores.descriptors import allowed
 
 logger = logging.getLogger(__name__)
 
@@ -171,7 +171,7 @@ class Here:
             self._began_at, self.reason = now, reason
             advice = _ADVICE.get(fault.rule, _NETWORK_ADVICE).format(files=allowed())
             logger.warning("%s; the crawl pauses, and no site is blamed. To mend it: %s", _sentence(reason), advice)
-            patience.hold(self._crawler, SICK)
+            outage.hold(self._crawler, SICK)
             self._recovering = asyncio.create_task(self._recover(fault))
         return LocalFault(reason, counts=counts)
 
@@ -188,7 +188,7 @@ class Here:
             pass  # those who wait learn of it by themselves
         finally:
             self._recovering, self._ended_at = None, time.monotonic()
-            patience.let_go(self._crawler, SICK)
+            outage.let_go(self._crawler, SICK)
 
     async def _is_well(self, fault: _Fault) -> bool:
         """Where nothing but a request can tell, one is let go."""

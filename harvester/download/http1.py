@@ -16,11 +16,11 @@ from scrapy.core.downloader.handlers._aiohttp import AiohttpDownloadHandler, _Cl
 from scrapy.crawler import Crawler
 from scrapy.http import Headers
 
-from harvester.addresses import permitted
 from harvester.config import load_config
-from harvester.download.descriptors import SMALL, allowed
+from harvester.download.addresses import permitted
 from harvester.download.dns import CachingResolver
 from harvester.download.head import MOST_HEAD, end_of_head, normalized, status_of
+from harvester.stores.descriptors import SMALL, allowed
 
 MOST_HEADERS = 10_000
 """Lines of a head; its size is bounded too."""

@@ -16,8 +16,8 @@ from scrapy.core.downloader.handlers._httpx import HttpxDownloadHandler
 from scrapy.crawler import Crawler
 from scrapy.http import Headers
 
-from harvester.addresses import permitted
 from harvester.config import Config, load_config
+from harvester.download.addresses import permitted
 from harvester.download.dns import CachingResolver
 
 for _name in ("httpx2", "httpcore2", "hpack"):

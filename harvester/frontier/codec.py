@@ -19,8 +19,8 @@ from harvester.browser.wishes import SIGN_IN, STORAGE_STATE
 from harvester.download.handler import HANDLER
 from harvester.exceptions import HarvesterError
 from harvester.frontier.callbacks import is_callback
+from harvester.identities.logins import LOGIN, LOGIN_SITE
 from harvester.masking import mask
-from harvester.sessions.logins import LOGIN, LOGIN_SITE
 from harvester.signals import SITE_FILE
 
 _SCALARS = frozenset({str, int, float, bool, bytes, type(None), datetime})

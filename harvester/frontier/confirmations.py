@@ -15,12 +15,12 @@ from scrapy.exceptions import CloseSpider, DropItem
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
-from harvester.ending import Stopped, end, is_ending
 from harvester.exceptions import FetchError, HarvesterError, InvalidRecordError, PageFailed, ParseError
 from harvester.frontier.leases import Lease
+from harvester.frontier.receipts import OTHER, parts_of, receipt_under_way
 from harvester.pipelines.mongo import MongoPipeline
 from harvester.pipelines.rejects import rejects_of
-from harvester.receipts import OTHER, parts_of, receipt_under_way
+from harvester.shutdown import Stopped, end, is_ending
 
 logger = logging.getLogger(__name__)
 

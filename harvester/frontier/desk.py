@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import msgspec
 from redis.asyncio import Redis, RedisCluster
 
-from harvester.frontier import scripts
 from harvester.frontier.entries import BreakerStatus, Change, DeadLetter, Event, Fate, Status, WorkerStatus
 from harvester.frontier.keys import entry_id, prefix_of
+from harvester.stores import lua
 
 CHUNK = 1000
 """Requests, fingerprints or shards that one script handles, so that Redis is not kept from workers for long."""
@@ -190,7 +190,7 @@ class Desk:
         return dropped
 
     async def _run(self, name: str, *arguments: str | bytes | float) -> Any:
-        return await scripts.run(self._redis, name, self.prefix, *arguments)
+        return await lua.run(self._redis, name, self.prefix, *arguments)
 
     async def _graves(self) -> AsyncIterator[tuple[str, float, "_Entry"]]:
         """Id, time of death and entry of each dead letter, the latest first."""

@@ -11,12 +11,12 @@ from scrapy.exceptions import CloseSpider, IgnoreRequest
 from twisted.python.failure import Failure
 
 from harvester.browser.wishes import forget_answer
-from harvester.ending import Stopped
 from harvester.exceptions import FetchError, HarvesterError, NotStoredError
 from harvester.frontier.entries import Dead, Done, Operation, Release, Skip
+from harvester.frontier.receipts import Receipt
 from harvester.masking import mask
 from harvester.outcomes import Outcome, Verdict, policy_of, verdict_of
-from harvester.receipts import Receipt
+from harvester.shutdown import Stopped
 from harvester.sites import load_sites
 
 LEASE = "harvester_lease"

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import PyMongoError
 
-from harvester import mongodb
 from harvester.config import Config
+from harvester.stores import mongodb
 
 Document = dict[str, Any]
 

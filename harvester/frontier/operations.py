@@ -14,17 +14,18 @@ from redis.asyncio import Redis, RedisCluster
 from redis.exceptions import RedisClusterException, RedisError
 from scrapy import Request
 
-from harvester import mongodb
 from harvester.breaker.notices import write_down
 from harvester.config import Config
 from harvester.exceptions import UsageError
-from harvester.frontier import connection, record
+from harvester.frontier import record
 from harvester.frontier.entries import Change, DeadLetter, Fate, Status
 from harvester.frontier.seen import fingerprint
 from harvester.frontier.start_list import DeadEntry, StartList
 from harvester.frontier.store import Frontier
 from harvester.items import RECORDS
 from harvester.sites import load_sites
+from harvester.stores import mongodb
+from harvester.stores.redis import connect, unavailable
 
 CHUNK = 10_000
 """Fingerprints that are forgotten together."""
@@ -170,11 +171,11 @@ def fingerprint_of(url: str) -> int:
 
 @asynccontextmanager
 async def _redis(config: Config) -> AsyncIterator[Redis | RedisCluster]:
-    redis = await asyncio.to_thread(connection.connect, config)
+    redis = await asyncio.to_thread(connect, config)
     try:
         yield redis
     except (RedisError, RedisClusterException, OSError) as error:
-        raise connection.unavailable(error) from None
+        raise unavailable(error) from None
     finally:
         with suppress(RedisError, RedisClusterException, OSError):
             await redis.aclose()

@@ -12,10 +12,10 @@ from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.errors import DuplicateKeyError, PyMongoError
 from scrapy.crawler import Crawler
 
-from harvester import mongodb
 from harvester.config import Config, load_config
 from harvester.exceptions import FrontierLost, HarvesterError
-from harvester.mongodb import MongoPatience
+from harvester.stores import mongodb
+from harvester.stores.mongodb import MongoPatience
 
 logger = logging.getLogger(__name__)
 

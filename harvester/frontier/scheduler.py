@@ -25,11 +25,9 @@ from harvester.breaker.breakers import Breakers
 from harvester.breaker.notices import Notices
 from harvester.browser.wishes import forget_answer
 from harvester.config import Config, load_config
-from harvester.ending import end, is_ending
 from harvester.exceptions import FrontierLost, HarvesterError
 from harvester.frontier.codec import MOST_SHOWN, TooLargeError, UnserialisableRequestError, decode, encode
 from harvester.frontier.confirmations import Confirmations
-from harvester.frontier.connection import RedisPatience, connect
 from harvester.frontier.entries import Again, Dead, Done, Operation, Push, Release, Skip, Stranded, Told
 from harvester.frontier.keys import is_filtered
 from harvester.frontier.leases import LEASE, NOT_BEFORE, PARKED, PROBE, WHY, Lease, WatchedErrback, fresh
@@ -40,7 +38,9 @@ from harvester.frontier.watchdog import Watchdog
 from harvester.masking import mask
 from harvester.middlewares.outcome import OutcomeMiddleware
 from harvester.outcomes import Outcome, Verdict, classify_exception
+from harvester.shutdown import end, is_ending
 from harvester.sites import load_sites
+from harvester.stores.redis import RedisPatience, connect
 
 logger = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from redis.asyncio import Redis, RedisCluster
 from redis.exceptions import ResponseError
 
 from harvester.exceptions import UsageError
-from harvester.frontier import scripts
 from harvester.frontier.keys import prefix_of, start_list_of
+from harvester.stores import lua
 
 Bytes = bytes | str
 
@@ -104,4 +104,4 @@ class StartList:
         return letters
 
     async def _run(self, name: str, *arguments: Bytes | float) -> Any:
-        return await scripts.run(self._redis, name, self._prefix, *arguments)
+        return await lua.run(self._redis, name, self._prefix, *arguments)

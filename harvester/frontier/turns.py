@@ -29,12 +29,12 @@ from scrapy import signals
 from scrapy.crawler import Crawler
 
 from harvester.config import Config
-from harvester.ending import CHECK_S, Stopped, end, is_ending
 from harvester.exceptions import HarvesterError
-from harvester.frontier.connection import RedisPatience, connect, unavailable
 from harvester.frontier.hosts import AHEAD_S, Answer, SharedHost
-from harvester.frontier.scripts import Script
+from harvester.shutdown import CHECK_S, Stopped, end, is_ending
 from harvester.sites.politeness import Limits
+from harvester.stores.lua import Script
+from harvester.stores.redis import RedisPatience, connect, unavailable
 
 logger = logging.getLogger(__name__)
 

@@ -21,9 +21,9 @@ from twisted.python.failure import Failure
 
 from harvester.config import Config
 from harvester.exceptions import HarvesterError
-from harvester.frontier.connection import connect
 from harvester.frontier.leases import Lease, WatchedErrback
 from harvester.frontier.store import Frontier
+from harvester.stores.redis import connect
 
 logger = logging.getLogger(__name__)
 

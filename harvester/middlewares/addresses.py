@@ -6,8 +6,8 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
 
-from harvester.addresses import refuse_private, unusable
 from harvester.config import Config, load_config
+from harvester.download.addresses import refuse_private, unusable
 from harvester.exceptions import AddressError
 
 

@@ -14,11 +14,11 @@ from scrapy.http import Response
 from scrapy.utils.misc import load_object
 
 from harvester.breaker.breakers import Breakers
-from harvester.ending import Stopped
 from harvester.frontier.leases import LEASE, PARKED, PROBE
 from harvester.frontier.scheduler import Scheduler
 from harvester.items import Batch, Record
 from harvester.outcomes import Outcome, Verdict, policy_of
+from harvester.shutdown import Stopped
 from harvester.signals import outcome_told
 from harvester.sites import load_sites
 

@@ -13,12 +13,12 @@ from harvester.browser.sign_in import SignIn
 from harvester.browser.wishes import LOST, RENDER, forget_answer, rendering_of
 from harvester.config import Config, load_config
 from harvester.download.handler import HANDLER
-from harvester.ending import Stopped, end, is_ending
 from harvester.exceptions import BrowserLost, UsageError
 from harvester.frontier.leases import LEASE, NOT_BEFORE, WHY
+from harvester.identities.browser import sign_ins
 from harvester.middlewares.outcome import MEDIA
 from harvester.outcomes import Outcome, RequestFailed, Verdict
-from harvester.sessions.browser import sign_ins
+from harvester.shutdown import Stopped, end, is_ending
 from harvester.signals import SITE_FILE
 from harvester.sites import load_sites
 

@@ -27,15 +27,15 @@ from scrapy.http import Headers, Response
 from scrapy.statscollectors import StatsCollector
 from scrapy.utils.misc import load_object
 
-from harvester import services
 from harvester.config import Config, load_config
 from harvester.frontier.leases import LEASE
 from harvester.frontier.scheduler import Scheduler
-from harvester.mongodb import connect
 from harvester.outcomes import Outcome, Verdict
 from harvester.outcomes.answer import CONDITIONS
 from harvester.signals import outcome_told
 from harvester.sites import load_sites
+from harvester.stores import servers
+from harvester.stores.mongodb import connect
 
 logger = logging.getLogger(__name__)
 
@@ -209,7 +209,7 @@ class Validators:
 
     async def _connected(self) -> AsyncCollection[dict[str, Any]]:
         if self._collection is None:
-            await asyncio.to_thread(services.mongodb_uri, self._config)  # may have to start the private server
+            await asyncio.to_thread(servers.mongodb_uri, self._config)  # may have to start the private server
             collection = connect(self._config)[COLLECTION]
             self._collection = collection
             await collection.create_index("at", expireAfterSeconds=KEPT_S)

@@ -19,14 +19,14 @@ from scrapy.exceptions import IgnoreRequest, NotConfigured
 from scrapy.http import Response
 
 from harvester.config import Config, load_config
-from harvester.ending import Stopped, end
 from harvester.exceptions import HarvesterError, SessionError
 from harvester.frontier.leases import LEASE, NOT_BEFORE, WHY
+from harvester.identities.browser import keepers
+from harvester.identities.logins import IDENTITY, LOGIN, Logins
+from harvester.identities.pool import ChainLost, Later, Mark, Place, Pool, Wish
+from harvester.identities.state import Session
 from harvester.outcomes import Outcome, Verdict, policy_of
-from harvester.sessions.browser import keepers
-from harvester.sessions.logins import IDENTITY, LOGIN, Logins
-from harvester.sessions.pool import ChainLost, Later, Mark, Place, Pool, Wish
-from harvester.sessions.state import Session
+from harvester.shutdown import Stopped, end
 from harvester.signals import KNOWN_VERDICT, NEXT_TRY, SITE_FILE, NextTry, outcome_told
 from harvester.sites import Site, load_sites
 

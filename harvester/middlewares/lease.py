@@ -11,7 +11,6 @@ from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 from scrapy.utils.misc import load_object
 
-from harvester.ending import end
 from harvester.exceptions import PageFailed, ParseError
 from harvester.frontier.codec import TooLargeError, UnserialisableRequestError
 from harvester.frontier.leases import Lease
@@ -20,6 +19,7 @@ from harvester.items import LINK, Batch, Reject
 from harvester.middlewares.outcome import OutcomeMiddleware
 from harvester.outcomes import Outcome, Verdict
 from harvester.outcomes.evidence import without_secrets
+from harvester.shutdown import end
 
 logger = logging.getLogger(__name__)
 

@@ -7,9 +7,9 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 
 from harvester.download.here import Here, here_of
-from harvester.ending import CHECK_S, pause
 from harvester.frontier.leases import LEASE, NOT_BEFORE, WHY
 from harvester.outcomes import Outcome
+from harvester.shutdown import CHECK_S, pause
 
 
 class LocalMiddleware:

@@ -10,9 +10,8 @@ from scrapy.crawler import Crawler
 from scrapy.http import Response
 from scrapy.statscollectors import StatsCollector
 
-from harvester.addresses import host_of
 from harvester.browser.wishes import captured_of, rendering_of
-from harvester.ending import Stopped, pause
+from harvester.download.addresses import host_of
 from harvester.exceptions import LocalFault, NotStoredError
 from harvester.frontier.leases import LEASE, LOCAL_TRIES, NOT_BEFORE, TRIES, WHY
 from harvester.masking import mask
@@ -26,6 +25,7 @@ from harvester.outcomes import (
     classify_page,
     policy_of,
 )
+from harvester.shutdown import Stopped, pause
 from harvester.signals import KNOWN_VERDICT, NEXT_TRY, NextTry, outcome_told
 from harvester.sites import load_sites
 

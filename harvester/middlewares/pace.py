@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from math import inf
 from statistics import median
 
-from harvester.parsers.rate_limits import Quota
+from harvester.parsers.web.rate_limits import Quota
 from harvester.sites.politeness import Limits
 
 LONGEST_PACE_S = 60.0

@@ -23,9 +23,9 @@ from scrapy.http import Response
 
 from harvester.config import Config, load_config
 from harvester.dashboard.words import duration
-from harvester.ending import Stopped, end, pause
 from harvester.exceptions import HarvesterError, LocalFault, ProxyError
 from harvester.frontier.leases import LEASE, NOT_BEFORE, TRIES, WHY
+from harvester.identities.logins import IDENTITY
 from harvester.middlewares.breaker import TIER, TIER_PROBE, BreakerMiddleware
 from harvester.middlewares.identities import CHAIN
 from harvester.outcomes import Outcome, Verdict, policy_of
@@ -36,7 +36,7 @@ from harvester.proxies.faults import ProxyFault, proxy_fault
 from harvester.proxies.policy import Carried, Standing, Step, is_held_against, standing_of, step_after
 from harvester.proxies.pool import Pool
 from harvester.proxies.spec import Tier, Vendor, session_id
-from harvester.sessions.logins import IDENTITY
+from harvester.shutdown import Stopped, end, pause
 from harvester.signals import KNOWN_VERDICT, NEXT_TRY, NextTry, outcome_told
 from harvester.sites import Registry, Site, load_sites
 

@@ -1,7 +1,7 @@
 """Downloader middleware: what robots.txt forbids is not asked for, and nothing is while robots.txt cannot be read.
 
 In place of Scrapy's, which asks for everything when robots.txt fails, keeps it for ever, and takes no account of whom
-it speaks to (see parsers/robots.py). ROBOTSTXT_OBEY and ROBOTSTXT_USER_AGENT mean what they mean there, and so does
+it speaks to (see parsers/web/robots.py). ROBOTSTXT_OBEY and ROBOTSTXT_USER_AGENT mean what they mean there, and so does
 meta["dont_obey_robotstxt"]. A site's entry may say `obey_robots = false`, with the reason.
 """
 
@@ -20,15 +20,15 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Headers, Response
 from scrapy.http.request import NO_CALLBACK
 
-from harvester.addresses import host_of
-from harvester.ending import Stopped, pause
+from harvester.download.addresses import host_of
 from harvester.exceptions import RedirectError
 from harvester.frontier.leases import LEASE, NOT_BEFORE, WHY
 from harvester.middlewares.outcome import OutcomeMiddleware
 from harvester.middlewares.throttle import ThrottleMiddleware, retry_after
 from harvester.outcomes import Outcome, RequestFailed, Verdict, classify_exception
-from harvester.parsers.robots import AI_TOKENS, Robots, Rules, parse_robots, path_of
+from harvester.parsers.web.robots import AI_TOKENS, Robots, Rules, parse_robots, path_of
 from harvester.proxies.budget import BudgetSpent
+from harvester.shutdown import Stopped, pause
 from harvester.signals import SITE_FILE
 from harvester.sites import load_sites
 

@@ -16,10 +16,10 @@ from scrapy.exceptions import CloseSpider, NotConfigured
 from scrapy.http import Response
 
 from harvester.config import Config, load_config
-from harvester.ending import Stopped, end, pause
 from harvester.exceptions import HarvesterError, StorageError
-from harvester.parsers.identity import parse_error
-from harvester.sessions.bluesky import Login, is_refusal, origin
+from harvester.identities.bluesky import Login, is_refusal, origin
+from harvester.parsers.bluesky.identity import parse_error
+from harvester.shutdown import Stopped, end, pause
 
 logger = logging.getLogger(__name__)
 

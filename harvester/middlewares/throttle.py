@@ -22,12 +22,12 @@ from scrapy.http import Headers, Response
 
 from harvester.browser.wishes import captured_of
 from harvester.config import Config, load_config
-from harvester.ending import CHECK_S, pause
 from harvester.frontier.leases import LEASE, NOT_BEFORE, WHY
 from harvester.frontier.turns import LONG_S, SharedTurns, Silenced
 from harvester.middlewares.pace import LONGEST_PACE_S, Pace
 from harvester.outcomes import Outcome
-from harvester.parsers.rate_limits import NAMES, Problem, Told, problem, told
+from harvester.parsers.web.rate_limits import NAMES, Problem, Told, problem, told
+from harvester.shutdown import CHECK_S, pause
 from harvester.sites import load_sites
 from harvester.sites.politeness import Limits
 

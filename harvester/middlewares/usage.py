@@ -13,8 +13,7 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.http import Headers, HtmlResponse, Response
 
-from harvester.addresses import host_of
-from harvester.ending import Stopped
+from harvester.download.addresses import host_of
 from harvester.items import Usage
 from harvester.middlewares.outcome import MEDIA, failed_on_its_way_back
 from harvester.middlewares.robots import (
@@ -26,9 +25,10 @@ from harvester.middlewares.robots import (
     site_file,
 )
 from harvester.outcomes import Outcome, RequestFailed, Verdict
-from harvester.parsers.robots import MOST_BYTES
-from harvester.parsers.usage import Signal, SiteFiles, header_signals, html_signals, refuses, usage_of
+from harvester.parsers.web.robots import MOST_BYTES
+from harvester.parsers.web.usage import Signal, SiteFiles, header_signals, html_signals, refuses, usage_of
 from harvester.proxies.budget import BudgetSpent
+from harvester.shutdown import Stopped
 from harvester.sites import load_sites
 
 USAGE = "harvester_usage"

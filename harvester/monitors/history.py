@@ -19,13 +19,13 @@ from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
 
-from harvester import mongodb
 from harvester.config import Config, load_config
 from harvester.exceptions import HarvesterError, ServiceError, UsageError
 from harvester.masking import mask
 from harvester.monitors.arguments import printable_arguments
 from harvester.monitors.judgement import Judgement
 from harvester.monitors.summary import RunSummary, exit_code
+from harvester.stores import mongodb
 
 logger = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from harvester.dashboard.words import duration, spaced, typed_command
 from harvester.masking import mask
 from harvester.monitors.history import Earlier, history_of
 from harvester.monitors.judgement import Judgement
-from harvester.private import make_closed
+from harvester.stores.private_files import make_closed
 
 logger = logging.getLogger(__name__)
 

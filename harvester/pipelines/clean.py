@@ -4,7 +4,7 @@ from msgspec.structs import force_setattr
 
 from harvester.items import Record
 from harvester.pipelines.base import BatchPipeline
-from harvester.text import clean_text
+from harvester.pipelines.text import clean_text
 
 
 class CleanPipeline(BatchPipeline):

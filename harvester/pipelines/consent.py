@@ -15,13 +15,13 @@ from scrapy.crawler import Crawler
 
 from harvester.config import Config, load_config
 from harvester.exceptions import HarvesterError, ServiceError, StorageError
+from harvester.frontier.receipts import parts_of, settle
 from harvester.items import Batch, Record, Reject
 from harvester.items.bluesky import Embed, Follow, Post, Profile
-from harvester.mongodb import MongoPatience, connect, connect_sync
-from harvester.opt_outs import REFUSING, take_back
+from harvester.parsers.bluesky.scrub import PURGED, leads_to, scrub
 from harvester.pipelines.base import BatchPipeline
-from harvester.receipts import parts_of, settle
-from harvester.scrub import PURGED, leads_to, scrub
+from harvester.privacy.opt_outs import REFUSING, take_back
+from harvester.stores.mongodb import MongoPatience, connect, connect_sync
 
 logger = logging.getLogger(__name__)
 

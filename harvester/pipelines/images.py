@@ -22,17 +22,17 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy.pipelines.images import ImagesPipeline
 from scrapy.utils.defer import ensure_awaitable
 
-from harvester.addresses import refuse_private
 from harvester.config import load_config
-from harvester.ending import Stopped, end, is_ending
+from harvester.download.addresses import refuse_private
 from harvester.exceptions import StorageError
 from harvester.items import Batch, Media, Record
 from harvester.items.bluesky import Profile
 from harvester.middlewares.outcome import MEDIA
-from harvester.mongodb import MongoPatience, connect
 from harvester.outcomes import POLICIES, Outcome, Verdict, classify, classify_exception
-from harvester.pipelines.image_store import LocalStore, S3Store, open_store, stored_path
 from harvester.pipelines.picture import PictureError, to_jpeg
+from harvester.shutdown import Stopped, end, is_ending
+from harvester.stores.mongodb import MongoPatience, connect
+from harvester.stores.objects import LocalStore, S3Store, open_store, stored_path
 
 logger = logging.getLogger(__name__)
 

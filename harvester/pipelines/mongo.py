@@ -17,12 +17,12 @@ from scrapy.crawler import Crawler
 
 from harvester.config import load_config
 from harvester.exceptions import StorageError
+from harvester.frontier.receipts import part_of, settle
 from harvester.items import RECORDS, Batch, Record, Reject
 from harvester.jobs.ledger import Ledger
-from harvester.mongodb import MongoPatience, connect
 from harvester.pipelines.base import BatchPipeline
 from harvester.pipelines.rejects import rejects_of
-from harvester.receipts import part_of, settle
+from harvester.stores.mongodb import MongoPatience, connect
 
 MOST_RECORDS = 2000
 """Written together."""

@@ -14,9 +14,9 @@ from scrapy import signals
 from scrapy.crawler import Crawler
 
 from harvester.config import load_config
+from harvester.frontier.receipts import part_of
 from harvester.items import Batch, Record, Reject
 from harvester.pipelines.segments import Segments
-from harvester.receipts import part_of
 
 logger = logging.getLogger(__name__)
 _encode = msgspec.json.encode

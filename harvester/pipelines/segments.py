@@ -5,10 +5,10 @@ from pathlib import Path
 
 from scrapy.crawler import Crawler
 
-from harvester.ending import Stopped, end
 from harvester.exceptions import StorageError
-from harvester.private import make_closed
-from harvester.staging import SegmentWriter, recover
+from harvester.shutdown import Stopped, end
+from harvester.stores.private_files import make_closed
+from harvester.stores.staging import SegmentWriter, recover
 
 logger = logging.getLogger(__name__)
 

@@ -8,12 +8,12 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider
 
 from harvester.exceptions import StorageError
+from harvester.frontier.receipts import part_of, settle
 from harvester.items import Batch, Record, Reject
 from harvester.items.bluesky import Post, Thread
 from harvester.pipelines.base import BatchPipeline
 from harvester.pipelines.rejects import Rejects, rejects_of
 from harvester.pipelines.segments import REASON
-from harvester.receipts import part_of, settle
 
 MOST_TEXT_BYTES = 30_000
 """Ten times what Bluesky lets a post have."""

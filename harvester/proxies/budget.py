@@ -20,13 +20,13 @@ from scrapy import signals
 from scrapy.crawler import Crawler
 
 from harvester.config import Config
-from harvester.ending import Stopped, end, is_ending
 from harvester.exceptions import HarvesterError
-from harvester.frontier.connection import RedisPatience, connect, unavailable
-from harvester.frontier.scripts import Script
 from harvester.outcomes import Outcome, RequestFailed, Verdict
 from harvester.proxies.spec import Tier
+from harvester.shutdown import Stopped, end, is_ending
 from harvester.sites import Site
+from harvester.stores.lua import Script
+from harvester.stores.redis import RedisPatience, connect, unavailable
 
 logger = logging.getLogger(__name__)
 

@@ -15,10 +15,10 @@ from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from harvester.config import Config, load_config
-from harvester.ending import end, is_ending
 from harvester.exceptions import HarvesterError, UsageError
 from harvester.items import Provenance, Usage
 from harvester.middlewares.usage import USAGE
+from harvester.shutdown import end, is_ending
 
 logger = logging.getLogger(__name__)
 

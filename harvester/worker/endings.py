@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from enum import StrEnum
 
-from harvester.services.binaries import describe_exit
+from harvester.stores.servers.binaries import describe_exit
 
 WORDS = {
     0: "its work is done",

@@ -13,7 +13,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.utils.asyncio import create_looping_call
 
 from harvester.dashboard.progress import below
-from harvester.ending import end
+from harvester.shutdown import end
 
 MARK = b"harvester-worker "
 """Begins each line; what else a spider prints is its own."""

@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import NamedTuple
 
-from harvester import mongodb, services
 from harvester.config import Config
 from harvester.dashboard.words import counted, duration, size
 from harvester.exceptions import ServiceError
-from harvester.frontier import connection
+from harvester.stores import mongodb, redis, servers
 from harvester.worker.endings import FAULT, STOPPED, USAGE, Next, backoff_s, describe, next_step, worst
 from harvester.worker.process import WorkerProcess, memory_of
 
@@ -45,13 +44,13 @@ def check_services(config: Config) -> None:
     """Says once what each worker would say. Raises ServiceError and UsageError."""
     _hold_services(config)
     mongodb.check(config)
-    connection.check(config)
+    redis.check(config)
 
 
 def _hold_services(config: Config) -> None:
     """Private servers stay as long as this process does, though all workers may be between two lives."""
-    services.mongodb_uri(config)
-    services.redis_url(config)
+    servers.mongodb_uri(config)
+    servers.redis_url(config)
 
 
 class Supervisor:

@@ -23,8 +23,8 @@ from typing import Any
 
 import pymongo
 
-from harvester import services
 from harvester.config import Config
+from harvester.stores import servers
 from tests.bench import frontier, middlewares, parked, seen
 from tests.bench.pages import did_of
 
@@ -65,7 +65,7 @@ def harvester(service: str, folder: Path, database: str) -> float:
 def posts() -> int:
     """Prints the measurement of posts; 1 when harvester is not TARGET times as fast."""
     config = Config()
-    uri = services.mongodb_uri(config)
+    uri = servers.mongodb_uri(config)
     server = subprocess.Popen(
         [sys.executable, "-m", "tests.bench.pages", str(PAGES)],
         stdout=subprocess.PIPE,

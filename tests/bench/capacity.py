@@ -17,11 +17,11 @@ from redis import Redis
 from redis.asyncio import Redis as AsyncRedis
 from scrapy import Request, Spider
 
-from harvester import services
 from harvester.config import Config
 from harvester.frontier.codec import encode
 from harvester.frontier.entries import Push
 from harvester.frontier.store import Frontier
+from harvester.stores import servers
 from tests.bench.frontier import PER_SECOND, POLITE_PAGES, SITES, Bench
 from tests.bench.seen import Measured as Seen
 from tests.bench.seen import Ours
@@ -71,7 +71,7 @@ MEANINGS = (
 def measure() -> Measured:
     """Takes about two minutes."""
     with ExitStack() as stack:
-        bench = Bench(stack, services.mongodb_uri(Config()))
+        bench = Bench(stack, servers.mongodb_uri(Config()))
         crawls = [bench.crawl("harvester", 0, POLITE_PAGES, SITES, PER_SECOND) for _ in range(CRAWLS)]
     queued = asyncio.run(bytes_queued())
     with own_redis() as url, Redis.from_url(url) as client:

@@ -20,8 +20,8 @@ from tempfile import TemporaryDirectory
 
 import redis
 
-from harvester import services
 from harvester.config import Config
+from harvester.stores import servers
 from tests.bench.servers import ROOT, Proxy, module, own_redis, redis_cpu
 
 ROUNDS = 3
@@ -130,7 +130,7 @@ def main(rounds: int = ROUNDS) -> int:
     far: dict[str, list[Crawl]] = {side: [] for side in SIDES}
     pairs: list[dict[float, Crawl]] = []
     with ExitStack() as stack:
-        bench = Bench(stack, services.mongodb_uri(Config()))
+        bench = Bench(stack, servers.mongodb_uri(Config()))
         print(f"round trip to Redis: {bench.round_trip_ms(0):.2f} ms, delayed {bench.round_trip_ms(DELAY_MS):.2f} ms")
         for number in range(1, rounds + 1):
             for side in SIDES:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from harvester.items import RECORDS
-from harvester.staging import iter_records
+from harvester.stores.staging import iter_records
 from tests.bluesky.compared import untruths
 from tests.bluesky.conftest import Harvested
 from tests.crash.nothing_lost import UNSTAGED

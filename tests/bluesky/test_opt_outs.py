@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from harvester.items import RECORDS
-from harvester.scrub import scrub
-from harvester.staging import SUFFIX, read_segment
+from harvester.parsers.bluesky.scrub import scrub
+from harvester.stores.staging import SUFFIX, read_segment
 from tests.bluesky.conftest import Harvested, Records
 from tests.crash.harvest import Harvest
 from tests.sandbox.network import special

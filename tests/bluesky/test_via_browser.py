@@ -9,8 +9,8 @@ import pytest
 from pymongo import MongoClient
 
 from harvester.exceptions import UsageError
-from harvester.spiders.bluesky import BlueskySpider
-from harvester.spiders.bluesky_web import leads_to_end
+from harvester.spiders.bluesky.spider import BlueskySpider
+from harvester.spiders.bluesky.web import leads_to_end
 from tests.bluesky.conftest import Records
 from tests.crash.harvest import Harvest, documents, fates, stored
 from tests.crash.nothing_lost import differences

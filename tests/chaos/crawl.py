@@ -10,9 +10,9 @@ import redis
 from pydantic import SecretStr
 
 from harvester.config import Config
-from harvester.frontier.connection import connect
 from harvester.frontier.entries import DeadLetter, Status
 from harvester.frontier.store import Frontier
+from harvester.stores.redis import connect
 from tests.chaos.killing import Killed, Killing, Plan, Servers
 from tests.chaos.records import Document, TreeItem, documents
 from tests.chaos.servers import Valkey

@@ -3,7 +3,7 @@
 from redis import Redis as Client
 from redis import RedisError
 
-from harvester.services.servers import Redis
+from harvester.stores.servers.kinds import Redis
 from tests.crash.mongod import Mongod
 
 

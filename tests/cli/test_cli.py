@@ -9,7 +9,7 @@ import pytest
 
 from harvester import __version__
 from harvester.config import Config, misspelt
-from harvester.spiders.bluesky_arguments import BlueskyArguments
+from harvester.spiders.bluesky.arguments import BlueskyArguments
 from tests.forking import Ran, run
 
 HARVESTER = str(Path(sys.executable).with_name("harvester"))

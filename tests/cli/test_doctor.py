@@ -15,10 +15,10 @@ import pytest
 from pydantic import SecretStr
 from typer.testing import CliRunner
 
-from harvester import doctor
-from harvester.cli import app
+from harvester.cli import doctor
+from harvester.cli.app import app
+from harvester.cli.doctor import Level
 from harvester.config import Config, load_config
-from harvester.doctor import Level
 
 Usage = namedtuple("Usage", ["total", "used", "free"])
 

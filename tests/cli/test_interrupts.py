@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from harvester.config import Config
-from harvester.interrupts import SAID
-from harvester.services.state import State, running_in
+from harvester.stores.servers.state import State, running_in
+from harvester.worker.interrupts import SAID
 from tests.sandbox.process import ROOT
 
 SECONDS = 90

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Self
 
 from pymongo import MongoClient
 
-from harvester.services.binaries import find_binary
-from harvester.services.servers import MongoDB, Server
+from harvester.stores.servers.binaries import find_binary
+from harvester.stores.servers.kinds import MongoDB, Server
 
 READY_SECONDS = 240
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from harvester.items import RECORDS
-from harvester.staging import iter_records
+from harvester.stores.staging import iter_records
 from tests.sandbox.posts import Post
 from tests.sandbox.process import Sandbox
 

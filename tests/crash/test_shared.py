@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from pymongo.database import Database
 
-from harvester.staging import recover
+from harvester.stores.staging import recover
 from tests.crash.harvest import Harvest, documents, fates, stored
 from tests.crash.nothing_lost import unstaged, untruths
 from tests.sandbox.process import Sandbox

@@ -9,10 +9,10 @@ from scrapy.http import Response
 from scrapy.utils.log import logformatter_adapter
 from twisted.python.failure import Failure
 
+from harvester.dashboard.logformatter import QuietLogFormatter, _is_news
 from harvester.exceptions import StorageError
 from harvester.items import Batch, Provenance
 from harvester.items.bluesky import Follow, Profile
-from harvester.logformatter import QuietLogFormatter, _is_news
 
 FORMATTER = QuietLogFormatter()
 SPIDER = Spider("x")

@@ -11,12 +11,12 @@ from pydantic import SecretStr
 from pymongo.database import Database
 from typer.testing import CliRunner
 
-from harvester.cli import app
+from harvester.cli.app import app
 from harvester.config import Config
 from harvester.dashboard.figures import gather
 from harvester.dashboard.report import thumbnail, write_report
 from harvester.exceptions import ServiceError, StorageError, UsageError
-from harvester.mongodb import OPTIONS
+from harvester.stores.mongodb import OPTIONS
 from tests.dashboard.harvest import CRAWL, did, fill
 
 Mongo = Database[dict[str, Any]]

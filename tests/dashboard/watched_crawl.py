@@ -24,7 +24,7 @@ SETTINGS = {
         "scrapy.extensions.telnet.TelnetConsole": None,
     },
     "DOWNLOADER_MIDDLEWARES": {"tests.dashboard.watched_crawl.HoldBack": 500},
-    "LOG_FORMATTER": "harvester.logformatter.QuietLogFormatter",
+    "LOG_FORMATTER": "harvester.dashboard.logformatter.QuietLogFormatter",
     "LOG_LEVEL": "INFO",
     "REMOTE_CONTROL_ENABLED": False,
     "STATS_DUMP": False,

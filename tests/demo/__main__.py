@@ -20,7 +20,7 @@ from rich.text import Text
 from harvester.config import Config, load_config
 from harvester.dashboard.summary import OPENED_BY
 from harvester.exceptions import HarvesterError
-from harvester.mongodb import connect_sync
+from harvester.stores.mongodb import connect_sync
 from tests.demo.queries import QUERIES, answer
 from tests.sandbox.process import Sandbox
 

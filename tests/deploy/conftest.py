@@ -14,7 +14,7 @@ import pytest
 from pymongo import MongoClient
 from pymongo.database import Database
 
-from harvester.egg import SOURCES
+from harvester.worker.egg import SOURCES
 from tests.deploy.scrapyd import PASSWORD, USER, Scrapyd
 from tests.ports import free_port
 from tests.root import ROOT

@@ -10,8 +10,8 @@ import pytest
 from pydantic import SecretStr
 
 from harvester.config import Config
-from harvester.deploy import deploy
 from harvester.exceptions import DeployError, ServiceError, UsageError
+from harvester.worker.scrapyd import deploy
 from tests.deploy.conftest import Answer, run_deploy
 from tests.deploy.scrapyd import PASSWORD, USER, Scrapyd
 from tests.root import ROOT

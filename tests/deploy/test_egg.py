@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 
 from harvester import __version__
-from harvester.egg import build_egg
 from harvester.exceptions import UsageError
+from harvester.worker.egg import build_egg
 from tests.deploy.scrapyd import BARE_PYTHON
 from tests.root import ROOT
 
 PACKAGE = ROOT / "harvester"
 MAY_ASK_FOR_ITS_FILE = {
-    "egg.py",  # finds the checkout; refuses to when there is none
-    "services/servers.py",  # that of another package
+    "worker/egg.py",  # finds the checkout; refuses to when there is none
+    "stores/servers/kinds.py",  # that of another package
 }
 IMPORT_ALL = """
 import importlib, pkgutil, sys

@@ -8,7 +8,7 @@ from pydantic import BaseModel, SecretStr
 from pydantic_core import PydanticUndefined
 
 from harvester import config
-from harvester.spiders.bluesky_arguments import BlueskyArguments
+from harvester.spiders.bluesky.arguments import BlueskyArguments
 
 
 def settings() -> str:

@@ -9,9 +9,9 @@ import pytest
 
 from harvester import exceptions
 from harvester.config import Config
-from harvester.interrupts import INTERRUPTED
 from harvester.items import RECORDS
 from harvester.monitors.suites import EXIT_CODE, RunMonitors
+from harvester.worker.interrupts import INTERRUPTED
 from tests.docs.tables import arguments, settings
 
 ROOT = Path(__file__).parents[2]
@@ -93,7 +93,7 @@ def test_links_and_paths_lead_somewhere(path: Path) -> None:
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_commands_that_are_named_exist(path: Path) -> None:
-    from harvester.cli import app
+    from harvester.cli.app import app
 
     known = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
     known |= {group.name for group in app.registered_groups if group.name}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harvester.addresses import fault_of, host_of
+from harvester.download.addresses import fault_of, host_of
 from harvester.sites import Registry
 
 

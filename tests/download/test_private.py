@@ -13,9 +13,9 @@ from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
 from scrapy.utils.test import get_crawler
 
-from harvester.addresses import permitted
 from harvester.config import Config, load_config
 from harvester.download import dns
+from harvester.download.addresses import permitted
 from harvester.download.http1 import Http1DownloadHandler
 from harvester.download.http2 import Http2DownloadHandler
 from tests.crawling import Answer, Crawled, Plan, Site, crawl

@@ -21,8 +21,8 @@ from scrapy.http import Response
 from scrapy.settings import Settings
 from twisted.python.failure import Failure
 
-from harvester.ending import Stopped, pause
 from harvester.items import Batch, Media, Provenance, Record
+from harvester.shutdown import Stopped, pause
 
 ENDING = "ending"
 """A file that is there when the crawl knows that it is to end."""
@@ -153,7 +153,7 @@ def main() -> None:
             "ITEM_PIPELINES": pipelines,
             "EXTENSIONS": {"scrapy.extensions.corestats.CoreStats": 0},
             "HARVESTER_BACKOFF_FACTOR": 0.01,
-            "LOG_FORMATTER": "harvester.logformatter.QuietLogFormatter",
+            "LOG_FORMATTER": "harvester.dashboard.logformatter.QuietLogFormatter",
         },
         "cmdline",
     )

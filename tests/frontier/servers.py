@@ -9,8 +9,8 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
-from harvester.services.binaries import find_binary
-from harvester.services.servers import Redis
+from harvester.stores.servers.binaries import find_binary
+from harvester.stores.servers.kinds import Redis
 from tests.ports import free_port
 
 

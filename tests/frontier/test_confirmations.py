@@ -17,7 +17,7 @@ from scrapy import Request
 from scrapy.utils.request import fingerprint
 
 from harvester.frontier.store import Frontier
-from harvester.staging import read_segment
+from harvester.stores.staging import read_segment
 from tests.crawling import LONGEST_S, Answer, Site, until
 from tests.forking import Forked, fork
 from tests.frontier.confirming import ENDING

@@ -16,13 +16,13 @@ from redis.asyncio import Redis, RedisCluster
 from redis.exceptions import BusyLoadingError, ConnectionError, OutOfMemoryError, ReadOnlyError, ResponseError
 from scrapy.crawler import Crawler
 
-from harvester import doctor
+from harvester.cli import doctor
 from harvester.config import Config
 from harvester.exceptions import ServiceError, UsageError
-from harvester.frontier.connection import RedisPatience, check, client_of, connect
 from harvester.frontier.entries import Done
 from harvester.frontier.store import Frontier
-from harvester.mongodb import MongoPatience
+from harvester.stores.mongodb import MongoPatience
+from harvester.stores.redis import RedisPatience, check, client_of, connect
 from tests.frontier.pushes import push
 from tests.frontier.servers import tls_in_front, valkey
 from tests.ports import free_port

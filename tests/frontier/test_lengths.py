@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harvester.frontier.store import Frontier
-from harvester.staging import SUFFIX, read_segment
+from harvester.stores.staging import SUFFIX, read_segment
 from tests.crawling import Answer, Site
 from tests.frontier.crawl import FLOOD, TOO_LARGE, crawl
 from tests.frontier.test_scheduler import FINE, Told, frontier

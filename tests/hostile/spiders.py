@@ -15,7 +15,7 @@ from twisted.python.failure import Failure
 from harvester.exceptions import ParseError
 from harvester.items import Media, Provenance, Record
 from harvester.outcomes import verdict_of
-from harvester.parsers.sitemap import Entry
+from harvester.parsers.web.sitemap import Entry
 from harvester.spiders.base import SpiderArguments
 from harvester.spiders.sitemaps import SitemapSpider
 from tests.hostile.behaviours import BEHAVIOURS

@@ -9,8 +9,8 @@ from scrapy import Request
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
+from harvester.identities import health
 from harvester.outcomes import verdict_of
-from harvester.sessions import health
 from harvester.settings import EXTENSIONS
 from harvester.spiders.base import HarvesterSpider, SpiderArguments
 

@@ -3,7 +3,7 @@
 from scrapy import Request
 from scrapy.http import Response
 
-from harvester.sessions.cookies import MOST_BYTES, MOST_COOKIES, Jar
+from harvester.identities.cookies import MOST_BYTES, MOST_COOKIES, Jar
 
 URL = "http://county.example/"
 

@@ -1,7 +1,7 @@
 """Health decays and heals."""
 
+from harvester.identities.health import AFTER_REST, FLOOR, HEALING_S, MOST_REST_S, REST_S, Health
 from harvester.outcomes import Outcome
-from harvester.sessions.health import AFTER_REST, FLOOR, HEALING_S, MOST_REST_S, REST_S, Health
 
 NOW = 1_800_000_000.0
 

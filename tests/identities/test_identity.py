@@ -15,20 +15,20 @@ from pydantic import SecretStr
 from scrapy import Request
 from scrapy.http import HtmlResponse, Response
 
-import harvester.sessions.identity
-import harvester.sessions.limited_logins
-import harvester.sessions.token
+import harvester.identities.identity
+import harvester.identities.limited_logins
+import harvester.identities.token
 from harvester.config import Config
 from harvester.exceptions import UsageError
-from harvester.sessions.browser import BrowserLogin
-from harvester.sessions.credentials import Credentials
-from harvester.sessions.form import FormLogin
-from harvester.sessions.identity import Identity
-from harvester.sessions.limited_logins import NotNow
-from harvester.sessions.logins import LOGIN_SITE, Logins
-from harvester.sessions.recipes import Fetch, LoginFailed, LoginRefused, Recipe
-from harvester.sessions.state import Session
-from harvester.sessions.token import TokenLogin
+from harvester.identities.browser import BrowserLogin
+from harvester.identities.credentials import Credentials
+from harvester.identities.form import FormLogin
+from harvester.identities.identity import Identity
+from harvester.identities.limited_logins import NotNow
+from harvester.identities.logins import LOGIN_SITE, Logins
+from harvester.identities.recipes import Fetch, LoginFailed, LoginRefused, Recipe
+from harvester.identities.state import Session
+from harvester.identities.token import TokenLogin
 from harvester.sites import Registry, Site
 from tests.identities.county import County
 from tests.identities.entries import FORM, TOKEN, read
@@ -50,7 +50,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    sessions = harvester.sessions
+    sessions = harvester.identities
     for module in (sessions.identity, sessions.limited_logins, sessions.token):
         monkeypatch.setattr(module, "time", SimpleNamespace(time=clock.time))
     return clock
@@ -319,7 +319,7 @@ async def test_browser_login_keeps_what_playwright_can_read(county: County, tmp_
     """The browser here is none, but its answer is as Playwright's."""
     import json
 
-    from harvester.sessions.browser import sign_ins
+    from harvester.identities.browser import sign_ins
 
     class Crawl:
         pass

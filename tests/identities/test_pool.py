@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from harvester.exceptions import SessionError
+from harvester.identities.identity import Identity
+from harvester.identities.pool import ChainLost, Later, Place, Pool, Wish
+from harvester.identities.recipes import Anonymous, LoginRefused
 from harvester.outcomes import Outcome
-from harvester.sessions.identity import Identity
-from harvester.sessions.pool import ChainLost, Later, Place, Pool, Wish
-from harvester.sessions.recipes import Anonymous, LoginRefused
 from harvester.sites import Site
 from harvester.sites.identities import Identities
 from tests.identities.test_identity import fetch, pause

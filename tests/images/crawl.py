@@ -22,10 +22,10 @@ from scrapy.crawler import AsyncCrawlerProcess, Crawler
 from scrapy.http import Response
 
 from harvester import settings
-from harvester.ending import Stopped, pause
 from harvester.items import Batch, Provenance, Record
 from harvester.items.bluesky import Embed, Image, Post, Profile
 from harvester.outcomes import POLICIES
+from harvester.shutdown import Stopped, pause
 
 PROVENANCE = Provenance("http://127.0.0.1/", datetime(2026, 11, 21, tzinfo=UTC), "pictures", "pictures-1")
 

@@ -4,8 +4,8 @@ import pytest
 from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
 
-from harvester.addresses import refuse_private
 from harvester.config import Config
+from harvester.download.addresses import refuse_private
 from harvester.middlewares.addresses import AddressMiddleware
 
 STRICT = Config(allow_private_hosts=False)

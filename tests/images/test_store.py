@@ -10,7 +10,7 @@ import pytest
 from scrapy.pipelines.media import MediaPipeline
 
 from harvester.exceptions import StorageError, UsageError
-from harvester.pipelines.image_store import LocalStore, S3Store, account_folder, open_store, stored_path
+from harvester.stores.objects import LocalStore, S3Store, account_folder, open_store, stored_path
 from tests.images.conftest import Run
 from tests.images.samples import GOOD
 from tests.images.server import Site

@@ -19,7 +19,7 @@ from harvester.exceptions import StorageError
 from harvester.items import RECORDS, Batch, Found, Record
 from harvester.pipelines.mongo import MongoPipeline
 from harvester.pipelines.rejects import rejects_of
-from harvester.staging import read_segment
+from harvester.stores.staging import read_segment
 from tests.pipelines.records import ALICE, BOB, PAGE, crawler, follow, post, profile, stats
 
 Document = dict[str, Any]

@@ -7,8 +7,8 @@ import pytest
 
 from harvester.exceptions import ParseError
 from harvester.items.bluesky import Like, Repost
-from harvester.parsers import bluesky as parse
-from harvester.parsers import identity, repository
+from harvester.parsers.bluesky import answers as parse
+from harvester.parsers.bluesky import identity, repository
 from tests.parsers.cases import PROVENANCE
 
 

@@ -8,7 +8,7 @@ import libipld
 import pytest
 
 from harvester.exceptions import ParseError
-from harvester.parsers.car import parse_repository
+from harvester.parsers.bluesky.car import parse_repository
 from tests.sandbox.car import _sections, _varint, repository
 from tests.sandbox.ids import cid_text, encode_block
 from tests.sandbox.server import build_world

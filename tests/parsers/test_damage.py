@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from harvester.exceptions import ParseError
-from harvester.parsers import identity, repository
+from harvester.parsers.bluesky import identity, repository
 from tests.parsers.cases import READERS, Read, page
 
 Path = tuple[str | int, ...]

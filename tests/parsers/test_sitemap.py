@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from harvester.exceptions import ParseError
-from harvester.parsers.sitemap import MOST_BYTES, MOST_ENTRIES, Entry, parse_sitemap
+from harvester.parsers.web.sitemap import MOST_BYTES, MOST_ENTRIES, Entry, parse_sitemap
 
 NAMESPACE = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
 A, B = "https://example.org/a?x=1&y=2", "https://example.org/b"

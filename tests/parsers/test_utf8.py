@@ -3,7 +3,7 @@
 import pytest
 
 from harvester.exceptions import ParseError
-from harvester.parsers.bluesky_wire import PIECE_BYTES, decode_posts_page, read_page
+from harvester.parsers.bluesky.wire import PIECE_BYTES, decode_posts_page, read_page
 
 
 def answer(skipped: bytes) -> bytes:

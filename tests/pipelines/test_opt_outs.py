@@ -12,10 +12,10 @@ from pymongo.database import Database
 from harvester.config import Config
 from harvester.items import Provenance, Record
 from harvester.items.bluesky import Embed
-from harvester.opt_outs import take_back, without
-from harvester.pipelines.image_store import LocalStore, account_folder
 from harvester.pipelines.staging import staged_line
-from harvester.staging import SUFFIX, SegmentWriter, read_segment
+from harvester.privacy.opt_outs import take_back, without
+from harvester.stores.objects import LocalStore, account_folder
+from harvester.stores.staging import SUFFIX, SegmentWriter, read_segment
 from tests.pipelines.records import ALICE, BOB, CAROL, follow, post, profile, quote_of
 
 MongoDB = Database[dict[str, Any]]

@@ -17,10 +17,10 @@ import msgspec
 import pytest
 from zstandard import ZstdCompressor
 
-from harvester import staging
 from harvester.exceptions import StorageError
-from harvester.frames import cut_torn_frame
-from harvester.staging import SegmentWriter, iter_records, read_segment, recover, rewrite_segment
+from harvester.stores import staging
+from harvester.stores.frames import cut_torn_frame
+from harvester.stores.staging import SegmentWriter, iter_records, read_segment, recover, rewrite_segment
 from tests.pipelines.writer import batch
 
 NOBODY = 65534
@@ -223,7 +223,7 @@ def test_a_full_disk_raises_and_what_was_written_stays_whole(tmp_path: Path) -> 
 FILE_TOO_LARGE = """
 import resource, signal, sys
 from pathlib import Path
-from harvester.staging import SegmentWriter
+from harvester.stores.staging import SegmentWriter
 from tests.pipelines.test_staging import _write_until_full
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))

@@ -14,7 +14,7 @@ from harvester.config import load_config
 from harvester.items import Batch, Record
 from harvester.pipelines.rejects import rejects_of
 from harvester.pipelines.staging import StagingPipeline
-from harvester.staging import SegmentWriter, iter_records, read_segment
+from harvester.stores.staging import SegmentWriter, iter_records, read_segment
 from tests.pipelines.records import ALICE, BOB, PAGE, crawler, follow, post, profile, stats
 
 

@@ -5,7 +5,7 @@ import unicodedata
 
 import pytest
 
-from harvester.text import _clean_once, _invisible, _is_clean, _maybe_invisible, clean_text
+from harvester.pipelines.text import _clean_once, _invisible, _is_clean, _maybe_invisible, clean_text
 
 CHANGED = {
     # HTML

@@ -12,7 +12,7 @@ from harvester.items import Batch, Record, Reject
 from harvester.items.bluesky import Facet, Like, ListItem, Thread
 from harvester.pipelines.rejects import Rejects, slug
 from harvester.pipelines.validate import MOST_TEXT_BYTES, ValidatePipeline, problem
-from harvester.staging import read_segment
+from harvester.stores.staging import read_segment
 from tests.pipelines.records import ALICE, PAGE, crawler, follow, post, profile, stats
 
 AT = f"at://{ALICE}/app.bsky"

@@ -9,7 +9,7 @@ from random import Random
 
 import msgspec
 
-from harvester.staging import SegmentWriter, recover
+from harvester.stores.staging import SegmentWriter, recover
 
 
 def batch(name: str, number: int) -> list[bytes]:

@@ -17,17 +17,17 @@ from scrapy.utils.test import get_crawler
 from harvester.breaker.breakers import Breakers
 from harvester.browser.sign_in import SignIn
 from harvester.config import Config
-from harvester.ending import Stopped
 from harvester.exceptions import ServiceError
 from harvester.frontier.entries import Shut
 from harvester.frontier.leases import LEASE, NOT_BEFORE, WHY
 from harvester.frontier.scheduler import Scheduler
+from harvester.identities.credentials import Credentials
 from harvester.middlewares.breaker import TIER, TIER_PROBE, BreakerMiddleware
 from harvester.middlewares.proxy import _LEAST, ProxyMiddleware
 from harvester.outcomes import Outcome, Verdict
 from harvester.proxies.budget import BudgetSpent
 from harvester.proxies.spec import Tier
-from harvester.sessions.credentials import Credentials
+from harvester.shutdown import Stopped
 from harvester.signals import outcome_told
 from harvester.sites import Registry, Site
 from harvester.sites.proxying import Proxying

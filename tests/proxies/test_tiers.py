@@ -12,10 +12,10 @@ import pytest
 from redis.asyncio import Redis
 
 from harvester.config import Config
-from harvester.frontier.connection import connect
 from harvester.frontier.entries import Status
 from harvester.frontier.store import Frontier
 from harvester.sites.breaking import Breaking
+from harvester.stores.redis import connect
 from tests.proxies.crawl import Plan, crawl
 from tests.proxies.farm import Answer, Asked, Listener, Proxy, Site, Streams
 from tests.proxies.setting import SECRETS, USERS, entry, line, nothing_shown

@@ -4,8 +4,8 @@ import sys
 
 import typer
 
+from harvester.cli.purge import purge_command
 from harvester.exceptions import HarvesterError
-from harvester.purge_cli import purge_command
 
 if __name__ == "__main__":
     app = typer.Typer()

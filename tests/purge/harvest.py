@@ -25,10 +25,10 @@ from harvester.items.bluesky import (
     Repost,
     Thread,
 )
-from harvester.pipelines.image_store import LocalStore
 from harvester.pipelines.rejects import rejected_line
 from harvester.pipelines.staging import staged_line
-from harvester.staging import SUFFIX, SegmentWriter, read_segment
+from harvester.stores.objects import LocalStore
+from harvester.stores.staging import SUFFIX, SegmentWriter, read_segment
 
 ALICE = "did:plc:alice"
 ALICIA = "did:plc:alicea"

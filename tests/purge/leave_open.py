@@ -5,7 +5,7 @@ import signal
 import sys
 from pathlib import Path
 
-from harvester.staging import SegmentWriter
+from harvester.stores.staging import SegmentWriter
 
 if __name__ == "__main__":
     SegmentWriter(Path(sys.argv[1])).write(sys.argv[2], sys.stdin.buffer.read().splitlines())

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from harvester.purge import without
+from harvester.privacy.purge import without
 from tests.purge import harvest
 from tests.purge.harvest import ALICE, ALICIA, BOB
 

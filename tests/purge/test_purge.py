@@ -15,10 +15,10 @@ import typer
 from pymongo.database import Database
 from typer.testing import CliRunner
 
+from harvester.cli.purge import purge_command
 from harvester.config import Config
 from harvester.exceptions import HarvesterError
-from harvester.purge_cli import purge_command
-from harvester.staging import OPEN, SegmentWriter, recover
+from harvester.stores.staging import OPEN, SegmentWriter, recover
 from tests.purge import harvest
 from tests.purge.harvest import ALICE, BOB, SECRET
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harvester.parsers.robots import MOST_BYTES, Rules, parse_robots, path_of
+from harvester.parsers.web.robots import MOST_BYTES, Rules, parse_robots, path_of
 
 US = "harvester"
 

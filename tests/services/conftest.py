@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harvester.services.state import State, running_in
+from harvester.stores.servers.state import State, running_in
 
 
 class User:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from scrapy.utils.test import get_crawler
 
-from harvester.pipelines.image_store import LocalStore
+from harvester.identities.kept import KeptFile
 from harvester.pipelines.segments import Segments
-from harvester.sessions.kept import KeptFile
+from harvester.stores.objects import LocalStore
 
 if __name__ == "__main__":
     data_dir, state_dir = map(Path, sys.argv[1:])

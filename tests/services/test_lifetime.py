@@ -10,9 +10,9 @@ import pytest
 from pymongo import MongoClient
 from redis import Redis
 
-from harvester.services.binaries import find_binary
-from harvester.services.servers import SERVERS
-from harvester.services.state import State
+from harvester.stores.servers.binaries import find_binary
+from harvester.stores.servers.kinds import SERVERS
+from harvester.stores.servers.state import State
 from tests.services.conftest import Place, ended
 
 BOTH = pytest.mark.parametrize("name", ["mongodb", "valkey"])

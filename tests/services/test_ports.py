@@ -10,11 +10,11 @@ from pymongo.errors import OperationFailure
 from redis import Redis
 from redis.exceptions import AuthenticationError
 
-from harvester import services
 from harvester.config import Config
-from harvester.services import state
-from harvester.services.servers import SERVERS
-from harvester.services.state import State, running_in
+from harvester.stores import servers
+from harvester.stores.servers import state
+from harvester.stores.servers.kinds import SERVERS
+from harvester.stores.servers.state import State, running_in
 
 
 @pytest.fixture
@@ -22,16 +22,16 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Config]:
     """A platform without Unix sockets, and a state folder of the test's own."""
     monkeypatch.setattr(state, "has_unix_sockets", lambda: False)
     config = Config(state_dir=tmp_path.resolve() / "state")
-    before = set(services.membership._connections)
+    before = set(servers.membership._connections)
     yield config
     for name in SERVERS:
         folder = config.state_dir / name
-        if connection := services.membership._connections.pop(folder, None):
+        if connection := servers.membership._connections.pop(folder, None):
             connection.close()
         if supervisor := running_in(folder, State.read(folder).supervisor_pid):
             supervisor.terminate()
             supervisor.wait(60)
-    assert set(services.membership._connections) == before
+    assert set(servers.membership._connections) == before
 
 
 def test_servers_on_ports_answer_nobody_without_the_secret(config: Config) -> None:
@@ -40,7 +40,7 @@ def test_servers_on_ports_answer_nobody_without_the_secret(config: Config) -> No
     with socket.create_server(("127.0.0.1", 0)) as other:  # someone else listens on the port of the last time
         taken = int(other.getsockname()[1])
         State(server_port=taken).write(folder)
-        url = services.redis_url(config)
+        url = servers.redis_url(config)
     port = State.read(folder).server_port
     assert url.startswith("redis://:")
     assert url.endswith(f"@127.0.0.1:{port}/0")
@@ -50,7 +50,7 @@ def test_servers_on_ports_answer_nobody_without_the_secret(config: Config) -> No
     with Redis(port=port) as stranger, pytest.raises(AuthenticationError):
         stranger.get("a")
 
-    uri = services.mongodb_uri(config)
+    uri = servers.mongodb_uri(config)
     port = State.read(config.state_dir / "mongodb").server_port
     with MongoClient[dict[str, int]](uri) as admitted:
         admitted["test"]["values"].insert_one({"value": 1})

@@ -11,7 +11,7 @@ import pytest
 from pymongo import MongoClient
 from redis import Redis
 
-from harvester.services.state import State
+from harvester.stores.servers.state import State
 from tests.services.conftest import Place
 
 AS_ROOT = pytest.mark.skipif(

@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 from harvester.exceptions import ServiceError
-from harvester.services.membership import join
-from harvester.services.servers import SERVERS
+from harvester.stores.servers.kinds import SERVERS
+from harvester.stores.servers.membership import join
 
 
 def main() -> None:

@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-import harvester.sessions.bluesky
+import harvester.identities.bluesky
 from harvester.config import Config
 from harvester.exceptions import SessionError, StorageError, UsageError
-from harvester.sessions.bluesky import HEARTBEAT_S, MOST_RENEWALS, Login
-from harvester.sessions.bluesky_file import Session
-from harvester.sessions.kept import Pause
+from harvester.identities.bluesky import HEARTBEAT_S, MOST_RENEWALS, Login
+from harvester.identities.bluesky_file import Session
+from harvester.identities.kept import Pause
 from tests.root import ROOT
 from tests.sandbox.process import Sandbox
 
@@ -73,7 +73,7 @@ def waits() -> Waits:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(harvester.sessions.bluesky, "time", SimpleNamespace(time=clock.time))
+    monkeypatch.setattr(harvester.identities.bluesky, "time", SimpleNamespace(time=clock.time))
     return clock
 
 
@@ -392,7 +392,7 @@ def test_unusable_login_settings_are_refused(site: Sandbox, tmp_path: Path, fiel
 )
 def test_pds_less_protected_than_the_login_is_not_used(endpoint: str | None, expected: str | None) -> None:
     document = {"service": [{"id": "#other"}, "x", {"id": "#atproto_pds", "serviceEndpoint": endpoint}]}
-    assert harvester.sessions.bluesky._own_pds(document, "https://bsky.social") == expected
+    assert harvester.identities.bluesky._own_pds(document, "https://bsky.social") == expected
 
 
 async def test_waiting_that_is_given_up_leaves_the_login_to_others(site: Sandbox, tmp_path: Path) -> None:

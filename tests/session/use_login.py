@@ -9,7 +9,7 @@ import hashlib
 import sys
 
 from harvester.config import Config
-from harvester.sessions.bluesky import Login
+from harvester.identities.bluesky import Login
 
 
 async def main(renew: bool) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from harvester.exceptions import UsageError
-from harvester.spiders.bluesky import BlueskySpider
-from harvester.spiders.bluesky_arguments import BlueskyArguments
+from harvester.spiders.bluesky.arguments import BlueskyArguments
+from harvester.spiders.bluesky.spider import BlueskySpider
 from tests.crawling import Site
 from tests.root import ROOT
 

@@ -9,9 +9,9 @@ from typing import NamedTuple, Self
 from pydantic import SecretStr
 
 from harvester.config import Config
-from harvester.frontier.connection import connect
 from harvester.frontier.entries import DeadLetter, Status
 from harvester.frontier.store import Frontier
+from harvester.stores.redis import connect
 
 LOOK_S = 0.5
 """Breakers must be open for longer."""

@@ -6,7 +6,7 @@ import pytest
 
 from harvester.config import Config
 from harvester.middlewares.pace import HEADROOM, LONGEST_PACE_S, Pace, Slowdown
-from harvester.parsers.rate_limits import Quota
+from harvester.parsers.web.rate_limits import Quota
 from harvester.sites.politeness import Limits, Politeness
 
 EVERY_S = 0.125

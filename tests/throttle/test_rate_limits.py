@@ -10,7 +10,7 @@ import pytest
 from scrapy.http import Headers
 
 from harvester.middlewares.throttle import reset_in, retry_after
-from harvester.parsers.rate_limits import Problem, Quota, Told, problem, told
+from harvester.parsers.web.rate_limits import Problem, Quota, Told, problem, told
 
 NOW = 1_795_000_000.0
 AN_HOUR = 3600

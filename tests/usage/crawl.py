@@ -15,7 +15,7 @@ from scrapy.http import Response
 from scrapy.settings import Settings
 from twisted.python.failure import Failure
 
-from harvester.parsers.sitemap import Entry
+from harvester.parsers.web.sitemap import Entry
 from harvester.spiders.base import SpiderArguments
 from harvester.spiders.sitemaps import SitemapSpider
 

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from harvester.items import Usage
-from harvester.parsers.robots import AI_TOKENS, parse_robots
-from harvester.parsers.usage import (
+from harvester.parsers.web.robots import AI_TOKENS, parse_robots
+from harvester.parsers.web.usage import (
     HEADER,
     MOST_HEAD,
     Signal,

@@ -1,0 +1,5 @@
+"""The command line: `harvester <command>`."""
+
+from harvester.cli.app import main
+
+__all__ = ["main"]

@@ -1,0 +1,122 @@
+"""The command `harvester`. Each command prints for people, and ends with the exit code of what went wrong."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlsplit
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from harvester import __version__
+from harvester.cli.deploy import deploy_command
+from harvester.cli.feed import feed_command
+from harvester.cli.frontier import frontier
+from harvester.cli.purge import purge_command
+from harvester.cli.worker import worker_command
+from harvester.config import Config, load_config, read_config
+from harvester.exceptions import HarvesterError, UsageError
+from harvester.masking import mask
+
+# Pretty tracebacks would print local variables, and with them secrets.
+app = typer.Typer(help="Harvests public data, and keeps it.", no_args_is_help=True, pretty_exceptions_enable=False)
+spiders = typer.Typer(help="What can be harvested.", no_args_is_help=True)
+app.add_typer(spiders, name="spiders")
+app.add_typer(frontier, name="frontier")
+app.command("purge")(purge_command)
+app.command("feed")(feed_command)
+app.command("deploy")(deploy_command)
+app.command("worker")(worker_command)
+
+STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
+BLUESKY = "https://public.api.bsky.app/xrpc/_health"
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    print(__version__)
+
+
+@app.command()
+def doctor(site: Annotated[str, typer.Option(help="Address that should be reachable.")] = BLUESKY) -> None:
+    """Check servers, browser, disk, clock and network, and say how to mend what is missing."""
+    from harvester.cli import doctor as doctor_module  # imports inside commands keep shell completion quick
+
+    if urlsplit(site).scheme not in ("http", "https"):
+        raise UsageError(f"--site: {site!r} is not an http:// or https:// address.")
+    console = Console(highlight=False, soft_wrap=True)
+    failures = 0
+    for finding in doctor_module.examine(read_config(), site):
+        indented = finding.text.replace("\n", "\n" + " " * 24)
+        console.print(Text.assemble((f"{finding.level:5} ", STYLES[finding.level]), f"{finding.subject:17} {indented}"))
+        if finding.remedy:
+            console.print(Text(f"{'':23} to mend it: {finding.remedy}"))
+        failures += finding.level is doctor_module.Level.FAIL
+    raise typer.Exit(1 if failures else 0)
+
+
+@app.command()
+def report(
+    crawl: Annotated[str, typer.Option(help="Only what this crawl observed.")] = "",
+    database: Annotated[str, typer.Option(help="MongoDB database, instead of the configured one.")] = "",
+    out: Annotated[Path | None, typer.Option(help="File to write, instead of one in the data folder.")] = None,
+) -> None:
+    """Draw a harvest on one HTML page: who follows whom, posts over time, hashtags, languages, threads."""
+    from pydantic import ValidationError
+
+    from harvester.dashboard.report import write_report
+
+    config = load_config()
+    if database:
+        try:
+            config = Config.model_validate(config.model_dump() | {"database": database})
+        except ValidationError:
+            raise UsageError(f"--database: {database!r} is no name of a database.") from None
+    print(write_report(config, crawl, out))
+
+
+@spiders.command("list")
+def list_spiders() -> None:
+    """List the spiders."""
+    from harvester.spiders.known import spider_loader
+
+    loader = spider_loader()
+    for name in sorted(loader.list()):
+        summary = (loader.load(name).__doc__ or "").strip().partition("\n")[0]
+        print(f"{name:20} {summary}")
+
+
+@spiders.command()
+def show(name: str) -> None:
+    """Describe a spider and its arguments."""
+    from inspect import cleandoc
+
+    from harvester.spiders.arguments import print_arguments
+    from harvester.spiders.known import load_spider
+
+    spider = load_spider(name)
+    print(f"{cleandoc(spider.__doc__ or '')}\n", flush=True)
+    print_arguments(spider)
+
+
+def main() -> None:
+    """Entry point."""
+    try:
+        app()
+    except HarvesterError as error:
+        print(mask(str(error)), file=sys.stderr)
+        sys.exit(error.exit_code)
+    finally:
+        _let_go_of_a_closed_terminal()
+
+
+def _let_go_of_a_closed_terminal() -> None:
+    """Python would try to write to it once more, and end with exit code 120 in place of ours."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -1,0 +1,230 @@
+"""Examines what a harvest needs on this machine, and says how to mend what is missing."""
+
+import importlib.metadata
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
+
+from packaging.requirements import Requirement
+from pymongo import MongoClient
+from pymongo.errors import OperationFailure, PyMongoError
+from redis import Redis
+from redis.exceptions import RedisError
+
+from harvester.browser.chromium import installed
+from harvester.config import Config, misspelt
+from harvester.exceptions import ServiceError
+from harvester.stores import servers
+from harvester.stores.redis import forgets, problem_of
+
+SERVER_TIMEOUT_SECONDS = 5
+SITE_TIMEOUT_SECONDS = 15
+LITTLE_ROOM_BYTES = 5 * 1000**3
+NO_ROOM_BYTES = 500 * 1000**2
+CLOCK_TOLERANCE_SECONDS = 30
+"""A Date header has whole seconds, and an answer takes its time."""
+
+
+class Level(StrEnum):
+    """How much a finding matters. Only a failure keeps a harvest from working."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+class Finding(NamedTuple):
+    """What was found, and how to mend it."""
+
+    level: Level
+    subject: str
+    text: str
+    remedy: str = ""
+
+
+def examine(config: Config, site: str) -> Iterator[Finding]:
+    """One finding after another, as they are made. `site` is an http(s) address to be asked once."""
+    yield python()
+    yield packages()
+    yield settings(config)
+    finding, date_of_mongodb = mongodb(config)
+    yield finding
+    yield redis(config)
+    yield browser(config)
+    yield from (folder(name, path) for name, path in (("data", config.data_dir), ("state", config.state_dir)))
+    yield logins(config.state_dir / "sessions")
+    finding, date_of_site = reach(site, config.user_agent)
+    yield finding
+    yield clock(date_of_site, site) if date_of_site else clock(date_of_mongodb, "MongoDB")
+
+
+def python() -> Finding:
+    """The interpreter's version."""
+    return Finding(Level.OK, "Python", f"{platform.python_version()} at {sys.executable}")
+
+
+def packages() -> Finding:
+    """Whether all required distributions are there in a wanted version."""
+    required = [Requirement(line) for line in importlib.metadata.requires("harvester") or []]
+    wanted = [one for one in required if one.marker is None or one.marker.evaluate({"extra": ""})]
+    wrong = [complaint for one in wanted if (complaint := _complaint_about(one))]
+    if wrong:
+        return Finding(Level.FAIL, "Packages", "; ".join(wrong), "make setup")
+    return Finding(Level.OK, "Packages", f"harvester {importlib.metadata.version('harvester')}, {len(wanted)} required")
+
+
+def _complaint_about(requirement: Requirement) -> str:
+    try:
+        version = importlib.metadata.version(requirement.name)
+    except importlib.metadata.PackageNotFoundError:
+        return f"{requirement.name} is missing"
+    if requirement.specifier.contains(version, prereleases=True):
+        return ""
+    return f"{requirement.name} is {version}, not {requirement.specifier}"
+
+
+def settings(config: Config) -> Finding:
+    """Whether all variables that look like settings are some."""
+    if wrong := misspelt(config):
+        return Finding(Level.WARN, "Settings", "\n".join(wrong), "correct the names, or unset the variables")
+    return Finding(Level.OK, "Settings", "all names are known")
+
+
+def mongodb(config: Config) -> tuple[Finding, datetime | None]:
+    """Whether MongoDB answers, and the time it has. The private one is started, and has the time of this machine."""
+    subject, milliseconds = "MongoDB", SERVER_TIMEOUT_SECONDS * 1000
+    timeouts: dict[str, Any] = {"serverSelectionTimeoutMS": milliseconds, "connectTimeoutMS": milliseconds}
+    try:
+        with MongoClient[dict[str, Any]](servers.mongodb_uri(config), tz_aware=True, **timeouts) as client:
+            version = client.server_info()["version"]
+            client[config.database].list_collection_names()
+            date = client.admin.command("hello")["localTime"]
+    except ServiceError as error:
+        return Finding(Level.FAIL, subject, str(error)), None
+    except OperationFailure as error:
+        reason = (error.details or {}).get("errmsg", error)
+        remedy = "check user, password and rights in MONGODB_URI"
+        return Finding(Level.FAIL, subject, f"refuses: {reason}", remedy), None
+    except (PyMongoError, ValueError) as error:
+        text = f"cannot be reached: {str(error).splitlines()[0][:300]}"
+        return Finding(Level.FAIL, subject, text, "check MONGODB_URI and that the server runs, or unset it"), None
+    if config.mongodb_uri:
+        return Finding(Level.OK, subject, f"{version} (configured)"), date
+    return Finding(Level.OK, subject, f"{version} (private, in {config.state_dir / 'mongodb'})"), None
+
+
+def redis(config: Config) -> Finding:
+    """Whether Redis answers; the private one is started."""
+    whose = "configured" if config.redis_url else f"private, in {config.state_dir / 'valkey'}"
+    try:
+        url = servers.redis_url(config)
+        timeout = SERVER_TIMEOUT_SECONDS
+        with Redis.from_url(url, socket_connect_timeout=timeout, socket_timeout=timeout) as client:
+            info = client.info()
+    except ServiceError as error:
+        return Finding(Level.WARN, "Redis", str(error), "only work that several processes share needs it")
+    except (RedisError, ValueError) as error:
+        text = f"cannot be used: {error}"
+        return Finding(Level.FAIL, "Redis", text, "check REDIS_URL and that the server runs, or unset it")
+    version = f"Valkey {info['valkey_version']}" if "valkey_version" in info else info["redis_version"]
+    if problem := problem_of(info, config, clustered=False):
+        said, _, remedy = problem.partition(": ")
+        return Finding(Level.FAIL, "Redis", f"{version} ({whose}): {said}", remedy)
+    if forgets(info):
+        said = f"{version} ({whose}), which keeps no log: when it ends, what is to be fetched is lost"
+        return Finding(Level.WARN, "Redis", said, "set `appendonly yes`")
+    return Finding(Level.OK, "Redis", f"{version} ({whose})")
+
+
+def browser(config: Config) -> Finding:
+    """Whether there is a Chromium that runs."""
+    for path in installed(config):
+        try:
+            answer = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30)
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        if answer.returncode == 0:
+            return Finding(Level.OK, "Chromium", f"{answer.stdout.strip()} at {path}")
+    remedy = "only pages that need a browser miss it: `apt-get install chromium`, or `playwright install chromium`"
+    return Finding(Level.WARN, "Chromium", "not found", remedy)
+
+
+def folder(name: str, path: Path) -> Finding:
+    """Whether the folder, or the one in which it will be made, can be written and has room."""
+    subject = f"Folder for {name}"
+    place = path.resolve()
+    variable = f"HARVESTER_{name.upper()}_DIR"
+    while not place.exists():
+        place = place.parent
+    try:
+        tempfile.TemporaryFile(dir=place).close()
+        free = shutil.disk_usage(place).free
+    except OSError as error:
+        reason = error.strerror or str(error)
+        return Finding(Level.FAIL, subject, f"{path}: {reason}", f"make {place} a writable folder, or set {variable}")
+    text = f"{path}, {free / 1000**3:.1f} GB free"
+    if free < LITTLE_ROOM_BYTES:
+        level = Level.FAIL if free < NO_ROOM_BYTES else Level.WARN
+        return Finding(level, subject, text, f"make room, or set {variable} to another disk")
+    return Finding(Level.OK, subject, text)
+
+
+def logins(folder: Path) -> Finding:
+    """Whether kept login sessions are closed to other users of this machine."""
+    if os.name != "posix":
+        return Finding(Level.OK, "Logins", "closed by the folder's access list")
+    kept = sorted(folder.glob("*.json"))
+    open_to_others = [path for path in kept if path.stat().st_mode & 0o077]
+    if open_to_others:
+        names = " ".join(map(str, open_to_others))
+        return Finding(Level.FAIL, "Logins", f"{names} can be read by others", f"chmod 600 {names}")
+    return Finding(Level.OK, "Logins", f"{len(kept)} kept, readable by you alone" if kept else "none kept")
+
+
+def reach(site: str, user_agent: str) -> tuple[Finding, datetime | None]:
+    """Whether the site answers, and the time it has."""
+    try:
+        with urlopen(Request(site, headers={"User-Agent": user_agent}), timeout=SITE_TIMEOUT_SECONDS) as response:
+            status, headers = response.status, response.headers
+    except HTTPError as error:
+        status, headers = error.code, error.headers
+        error.close()
+    except (URLError, OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        remedy = "is this machine online, and is there a proxy (HTTPS_PROXY)? `--site URL` asks another one"
+        return Finding(Level.WARN, "Site", f"{site} cannot be reached: {reason}", remedy), None
+    date = _parsed(headers["Date"])
+    if status >= 400:
+        remedy = "look at it in a browser: it may be down, or refuse this network"
+        return Finding(Level.WARN, "Site", f"{site} answers with status {status}", remedy), date
+    return Finding(Level.OK, "Site", f"{site} answers"), date
+
+
+def _parsed(header: str | None) -> datetime | None:
+    try:
+        return parsedate_to_datetime(header) if header else None
+    except ValueError:
+        return None
+
+
+def clock(date: datetime | None, whose: str) -> Finding:
+    """Whether this machine's clock agrees with theirs."""
+    if date is None:
+        return Finding(Level.OK, "Clock", "unknown: there was no answer to compare it with")
+    ahead = time.time() - date.replace(tzinfo=date.tzinfo or UTC).timestamp()
+    if abs(ahead) > CLOCK_TOLERANCE_SECONDS:
+        text = f"{abs(ahead):.0f} seconds {'ahead of' if ahead > 0 else 'behind'} {whose}"
+        return Finding(Level.WARN, "Clock", text, "set it: `timedatectl set-ntp true`, or the system's settings")
+    return Finding(Level.OK, "Clock", f"agrees with {whose}")

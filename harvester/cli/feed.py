@@ -1,0 +1,101 @@
+"""The command `harvester feed`."""
+
+from collections.abc import AsyncIterator, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, BinaryIO
+
+import typer
+
+from harvester.config import Config, load_config
+from harvester.exceptions import UsageError
+
+BATCH = 1000
+"""Entries that travel together."""
+MOST_NAMED = 20
+"""Bad lines that are named, one each; the others are counted."""
+SHOWN = 80
+"""Characters of a bad line that are printed."""
+
+
+def feed_command(
+    spider: Annotated[str, typer.Argument(help="Name of the spider.")],
+    file: Annotated[str, typer.Argument(help="Lines or JSON objects of arguments, one a line; - for standard input.")],
+) -> None:
+    """Push the lines of a file into the start list of a spider. Lines that cannot be used are named and left out."""
+    import asyncio  # imports inside commands keep shell completion quick
+    import sys
+
+    from redis.exceptions import RedisError
+
+    from harvester.spiders.known import load_spider
+    from harvester.stores.redis import check, unavailable
+
+    if not load_spider(spider).SERVES_START_LIST:
+        raise UsageError(f"{spider} serves no start list.")
+    config = load_config()
+    check(config)
+    try:
+        source = sys.stdin.buffer if file == "-" else Path(file).open("rb")  # noqa: SIM115  closed below
+    except OSError as error:
+        raise UsageError(f"The file {file} cannot be read: {error.strerror}.") from None
+    try:
+        with source:
+            fed, bad = asyncio.run(_feed(config, spider, source))
+    except OSError as error:
+        raise UsageError(f"The file {file} cannot be read: {error.strerror or error}.") from None
+    except RedisError as error:
+        raise unavailable(error) from None
+    print(f"{fed:,} {'entry' if fed == 1 else 'entries'} for {spider}" + (f"; {bad:,} left out." if bad else "."))
+    if not fed:
+        raise UsageError("There is no line that can be used.")
+
+
+async def _feed(config: Config, spider: str, source: BinaryIO) -> tuple[int, int]:
+    """How many entries were pushed, and how many lines were left out."""
+    from harvester.frontier.start_list import StartList
+    from harvester.stores.redis import connect
+
+    redis = connect(config)
+    start_list = StartList(redis, spider)
+    fed = 0
+    lines = _Lines(spider, source)
+    try:
+        async for batch in _batches(iter(lines)):
+            await start_list.push(batch)
+            fed += len(batch)
+    finally:
+        await redis.aclose()
+    return fed, lines.bad
+
+
+async def _batches(lines: Iterator[bytes]) -> AsyncIterator[list[bytes]]:
+    while batch := list(islice(lines, BATCH)):
+        yield batch
+
+
+class _Lines:
+    """The good lines of a file; bad ones are named on standard error."""
+
+    def __init__(self, spider: str, source: BinaryIO) -> None:
+        from harvester.spiders.known import load_spider
+
+        self._check = load_spider(spider).check_start_entry
+        self._source = source
+        self.bad = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        import sys
+
+        for number, raw in enumerate(self._source, 1):
+            line = raw.strip()
+            try:
+                if self._check(line):
+                    yield line
+            except UsageError as error:
+                self.bad += 1
+                if self.bad <= MOST_NAMED:
+                    shown = line[:SHOWN].decode(errors="replace")
+                    print(f"Line {number}, {shown!r}: {error}.", file=sys.stderr)
+        if self.bad > MOST_NAMED:
+            print(f"... and {self.bad - MOST_NAMED:,} more lines.", file=sys.stderr)

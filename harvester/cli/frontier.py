@@ -1,0 +1,198 @@
+"""The commands `harvester frontier ...`: what waits to be fetched, what was given up, and what may be asked anew."""
+
+import asyncio
+import getpass
+import json
+import sys
+from contextlib import suppress
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from harvester.config import load_config
+from harvester.exceptions import UsageError
+
+frontier = typer.Typer(help="What waits to be fetched, and what became of it.", no_args_is_help=True)
+
+Spider = Annotated[str, typer.Argument(help="Name of the spider.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Site = Annotated[str, typer.Argument(help="Name of the site, as `status` shows it; of an unregistered one its host.")]
+Job = Annotated[str, typer.Option(help="Job whose requests are meant; none: those without a job.")]
+Tier = Annotated[str, typer.Option(help="A tier of proxies of the site: only its breaker is meant.")]
+Outcome = Annotated[str, typer.Option(help="Only what ended with this outcome.")]
+
+
+@frontier.command("status")
+def status_command(spider: Spider, as_json: Json = False) -> None:
+    """Show what is ready, parked, waiting, leased, dead, skipped and done, and which sites are left alone."""
+    from harvester.cli import frontier_views as views
+    from harvester.frontier import ledger_status, operations
+
+    config = load_config()
+    has_ledger = _load(spider, at_redis=False)
+    reading = asyncio.run(operations.status(config, spider))
+    crawls = asyncio.run(ledger_status.crawls(config, spider)) if has_ledger else []
+    if as_json:
+        _print_json({**reading._asdict(), "crawls": crawls})
+        return
+    if has_ledger:
+        views.print_crawls(spider, crawls)
+    else:
+        views.print_status(reading)
+    views.print_start_list(reading.start)
+
+
+@frontier.command("dead")
+def dead_command(
+    spider: Spider,
+    outcome: Outcome = "",
+    limit: Annotated[int, typer.Option(min=1, help="The most that are listed.")] = 100,
+    as_json: Json = False,
+) -> None:
+    """List the requests that were given up, and malformed entries of the start list, the latest first."""
+    from harvester.cli import frontier_views as views
+    from harvester.frontier import operations
+
+    _load(spider)
+    config = load_config()
+    letters = asyncio.run(operations.dead(config, spider, outcome or None, limit))
+    entries = [] if outcome else asyncio.run(operations.dead_entries(config, spider, limit))
+    if as_json:
+        _print_json({"requests": letters, "entries": entries})
+    else:
+        views.print_letters(letters)
+        views.print_entries(entries)
+
+
+@frontier.command("replay")
+def replay_command(
+    spider: Spider,
+    ids: Annotated[list[str] | None, typer.Argument(help="Ids, as `dead` lists them.")] = None,
+    outcome: Outcome = "",
+    every: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
+) -> None:
+    """Make requests that were given up ready again."""
+    from harvester.frontier import operations
+
+    if bool(ids) + bool(outcome) + every != 1:
+        raise UsageError("replay: give one of ids, --outcome NAME or --all.")
+    _load(spider)
+    number = asyncio.run(operations.replay(load_config(), spider, ids or None, outcome or None))
+    print(f"{number:,} of the dead are ready again.")
+
+
+@frontier.command("forget")
+def forget_command(
+    spider: Spider,
+    url: Annotated[list[str] | None, typer.Option(help="Address of a page; may be repeated.")] = None,
+    pattern: Annotated[str, typer.Option(help="Regular expression that is found in addresses.")] = "",
+    every: Annotated[bool, typer.Option("--all", help="All pages: of the job, or of all.")] = False,
+    job: Job = "",
+    yes: Yes = False,
+) -> None:
+    """Forget that pages were asked for, so that they may be asked for again."""
+    from harvester.frontier import operations
+
+    if bool(url) + bool(pattern) + every != 1:
+        raise UsageError("forget: give one of --url, --pattern or --all.")
+    _load(spider)
+    config = load_config()
+    if url:
+        number = asyncio.run(operations.forget(config, spider, url, job))
+    elif pattern:
+        number = asyncio.run(operations.forget_matching(config, spider, pattern, job))
+    else:
+        if not yes:
+            of_job = f" for the job {job}" if job else ""
+            typer.confirm(f"Forget every page that {spider} has asked for{of_job}?", abort=True)
+        number = asyncio.run(operations.forget_all(config, spider, job))
+    print(f"{number:,} {'page is' if number == 1 else 'pages are'} forgotten and may be asked for again.")
+
+
+@frontier.command("drop")
+def drop_command(spider: Spider, yes: Yes = False) -> None:
+    """Remove everything that waits, is dead or was seen. The start list stays."""
+    from harvester.frontier import operations
+
+    _load(spider)
+    if not yes:
+        typer.confirm(f"Drop all requests of {spider}, and forget every page it has asked for?", abort=True)
+    number = asyncio.run(operations.drop(load_config(), spider))
+    print(f"Dropped; it held {number:,} {'request' if number == 1 else 'requests'}.")
+
+
+@frontier.command("find")
+def find_command(spider: Spider, url: str, job: Job = "", as_json: Json = False) -> None:
+    """Tell the fate and the history of one address."""
+    from harvester.cli import frontier_views as views
+    from harvester.frontier import operations
+
+    _load(spider)
+    fate = asyncio.run(operations.find(load_config(), spider, url, job))
+    if as_json:
+        _print_json(fate)
+    else:
+        views.print_fate(url, fate)
+
+
+@frontier.command("open")
+def open_command(spider: Spider, site: Site, tier: Tier = "") -> None:
+    """Leave a site alone for a while: its requests are parked, then probes find out whether it answers."""
+    _set_breaker(spider, site, tier, "open")
+
+
+@frontier.command("close")
+def close_command(spider: Spider, site: Site, tier: Tier = "") -> None:
+    """Ask a site again at once: what was parked is ready."""
+    _set_breaker(spider, site, tier, "closed")
+
+
+@frontier.command("hold")
+def hold_command(spider: Spider, site: Site, tier: Tier = "") -> None:
+    """Leave a site alone until somebody closes its breaker, or opens it."""
+    _set_breaker(spider, site, tier, "held")
+
+
+def _set_breaker(spider: str, site: str, tier: str, state: str) -> None:
+    from harvester.breaker.words import place
+    from harvester.frontier import operations
+
+    if _load(spider, at_redis=False):
+        raise UsageError(f"{spider} keeps its queue in its ledger, where nothing is parked.")
+    parked, change = asyncio.run(operations.set_breaker(load_config(), spider, site, state, _who(), tier))
+    said = f"The breaker of {place(site, tier)} {'is' if change else 'was'} {state}"
+    print(f"{said}." if tier else f"{said}; {parked:,} of its requests are parked.")
+
+
+def _who() -> str:
+    """The person at the terminal, for the events."""
+    with suppress(OSError, KeyError):  # a user id without a name
+        return getpass.getuser()
+    return "somebody"
+
+
+def _load(spider: str, at_redis: bool = True) -> bool:
+    """Whether the spider keeps a ledger, and no requests in Redis. Raises UsageError when there is no such spider."""
+    from harvester.spiders.known import load_spider
+
+    has_ledger = "SCHEDULER" in (load_spider(spider).custom_settings or {})
+    if has_ledger and at_redis:
+        print(f"{spider} keeps its queue in its ledger (`harvester frontier status {spider}`).", file=sys.stderr)
+    return has_ledger
+
+
+def _print_json(value: Any) -> None:
+    print(json.dumps(_plain(value), indent=2, ensure_ascii=False))
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it: named tuples become objects, times become text."""
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(part) for part in value]
+    return value.isoformat() if isinstance(value, datetime) else value

@@ -1,0 +1,47 @@
+"""The command `harvester purge`."""
+
+from typing import Annotated
+
+import typer
+
+from harvester.config import load_config
+from harvester.exceptions import ServiceError, UsageError
+
+
+def purge_command(
+    account: Annotated[str, typer.Option(help="DID, or handle of a harvested account.")] = "",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    show: Annotated[bool, typer.Option("--list", help="Only list the accounts that were purged.")] = False,
+) -> None:
+    """Remove an account's records, pictures and staged lines, and never fetch it again."""
+    from pymongo.errors import PyMongoError
+
+    from harvester.privacy import purge  # imports inside commands keep shell completion quick
+    from harvester.stores.mongodb import connect_sync, unavailable
+
+    if bool(account) == show:
+        raise UsageError("purge: give either --account <DID or handle> or --list.")
+    config = load_config()
+    database = connect_sync(config)
+    try:
+        if show:
+            for row in purge.purged(database):
+                print(f"{row['purged_at']:%Y-%m-%d %H:%M}  {row['_id']}  {row.get('handle', '')}")
+            return
+        who = purge.resolve(database, account)
+        findings = purge.find(database, config, who.did)
+        print(f"{who.did} {who.handle}".rstrip())
+        for what, count in (+findings.counts).items():
+            print(f"  {what:15} {count:10,}")
+        if not findings.counts.total():
+            print("  nothing is kept of it")
+        if not yes:
+            typer.confirm("Remove all this, and never fetch the account again?", abort=True)
+        purge.purge(database, config, who, findings)
+    except PyMongoError as error:
+        raise ServiceError(f"{unavailable(error)} Then purge again.") from None
+    finally:
+        database.client.close()
+    print("Removed. The account is not fetched again.")
+    if findings.being_written:
+        print("A crawl is running and may hold more of it on its way: purge again when that has ended.")

@@ -1,0 +1,93 @@
+"""Signing in by steps in a browser. The browser itself is another part's; here is what is asked of it."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+from weakref import WeakKeyDictionary
+
+from scrapy.crawler import Crawler
+
+from harvester.exceptions import UsageError
+from harvester.identities.cookies import Jar
+from harvester.identities.credentials import Credentials
+from harvester.identities.kept import KeptFile
+from harvester.identities.recipes import LoginFailed
+from harvester.identities.state import Session
+from harvester.masking import mask
+from harvester.sites import Site
+
+
+class SignIn(Protocol):
+    """What the browser part offers."""
+
+    async def __call__(
+        self, site: Site, credentials: Credentials, *, proxy_session: str, storage_state: dict[str, Any] | None
+    ) -> dict[str, Any]:
+        """Takes the steps of `site.identities.browser` in a fresh context (or one with `storage_state`).
+
+        Returns Playwright's storage_state when the sign of success is there. Raises LoginRefused when the site
+        says no to the credentials, LoginFailed when nothing can be told.
+        """
+
+
+sign_ins: WeakKeyDictionary[Crawler, SignIn] = WeakKeyDictionary()
+"""By crawler. The browser part puts itself here when it is opened."""
+
+
+class Keep(Protocol):
+    """What the identities offer to the browser part."""
+
+    def __call__(self, path: str, generation: str, state: dict[str, Any], write: Callable[[], bool]) -> bool:
+        """Has what pages made of an identity's storage_state written to its file, by `write`, and gives its result.
+
+        False, and nothing is written, when the session of this generation has ended, or another login has replaced it.
+        Raises filelock.Timeout while another process is at the file.
+        """
+
+
+keepers: WeakKeyDictionary[Crawler, Keep] = WeakKeyDictionary()
+"""By crawler. The identities middleware puts itself here when it is opened."""
+
+
+class BrowserLogin:
+    """Has a browser sign in, and keeps its storage_state in a file that Playwright reads."""
+
+    def __init__(
+        self, crawler: Crawler, site: Site, credentials: Credentials, proxy_session: str, storage_state: Path
+    ) -> None:
+        if crawler not in sign_ins:
+            raise UsageError(
+                f"{site.name} is signed in to by a browser, which needs the browser extra:"
+                " pip install 'harvester[browser]'"
+            )
+        self._sign_in = sign_ins[crawler]
+        self._site = site
+        self._credentials = credentials
+        self._proxy_session = proxy_session
+        self._file = KeptFile(storage_state)
+        self._afresh = False
+
+    async def sign_in(self, old: Session | None) -> Session:
+        before = _read(self._file) if old and not self._afresh else None
+        self._afresh = True  # when it fails: what was kept may be what the steps do not get along with
+        state = await self._sign_in(
+            self._site, self._credentials, proxy_session=self._proxy_session, storage_state=before
+        )
+        try:
+            session = Session(Jar(state["cookies"]), {})
+        except (KeyError, TypeError) as error:
+            raise LoginFailed(f"the browser gave no storage_state: {error!r}") from None
+        for origin in state.get("origins") or ():
+            mask.add_passing(*(str(each.get("value", "")) for each in origin.get("localStorage") or ()))
+        self._file.write(json.dumps(state))
+        self._afresh = False
+        return session
+
+
+def _read(file: KeptFile) -> dict[str, Any] | None:
+    try:
+        state = json.loads(file.read() or b"null")
+    except ValueError:
+        return None
+    return state if isinstance(state, dict) else None

@@ -1,0 +1,60 @@
+"""Signing in by a form of a page, WebForms too; and agreeing to a disclaimer, which is the same without a password."""
+
+from urllib.parse import urlencode, urljoin, urlsplit, urlunsplit
+
+from scrapy import Request
+from scrapy.http import Response, TextResponse
+
+from harvester.identities.cookies import Jar
+from harvester.identities.credentials import Credentials
+from harvester.identities.recipes import (
+    Fetch,
+    LoginFailed,
+    LoginRefused,
+    check_answered,
+    fill,
+    refuses,
+    shows,
+)
+from harvester.identities.state import Session
+from harvester.masking import mask
+from harvester.sites.identities import Form
+
+
+class FormLogin:
+    """Gets the page, fills in the form, sends it with all its hidden fields (ViewState), and looks at the answer."""
+
+    def __init__(self, form: Form, credentials: Credentials | None, fetch: Fetch) -> None:
+        self._form = form
+        self._credentials = credentials
+        self._fetch = fetch
+
+    async def sign_in(self, old: Session | None) -> Session:
+        session = Session(Jar(), {})
+        page = await self._fetch(Request(self._form.page, dont_filter=True), session)
+        check_answered(page)
+        answer = await self._fetch(self._filled(page), session)
+        check_answered(answer)
+        if shows(self._form.success, answer, session.jar):
+            return session
+        said = f"HTTP {answer.status} at {urlsplit(answer.url).path}"
+        if self._credentials and refuses(self._form.refused, answer):
+            raise LoginRefused(said)
+        raise LoginFailed(f"the answer bears no sign of success: {said}")
+
+    def _filled(self, page: Response) -> Request:
+        found = page.css(self._form.css) if isinstance(page, TextResponse) else ()
+        form = next((each.root for each in found if each.root.tag == "form"), None)
+        if form is None:
+            raise LoginFailed(f"{self._form.page} has no form {self._form.css!r} (HTTP {page.status})")
+        own = {name: fill(value, self._credentials) for name, value in self._form.fields.items()}
+        values = [(name, value) for name, value in form.form_values() if name not in own]
+        mask.add_passing(*(value for _, value in values))
+        body = urlencode([*values, *own.items()])
+        address = urljoin(page.url, (form.action or "").strip() or page.url)
+        if form.method == "GET":
+            if self._credentials:
+                raise LoginFailed(f"the form of {self._form.page} would send the password in its address")
+            return Request(urlunsplit(urlsplit(address)._replace(query=body)), dont_filter=True)
+        headers = {"Content-Type": "application/x-www-form-urlencoded"}
+        return Request(address, method="POST", body=body, headers=headers, dont_filter=True)

@@ -1,0 +1,297 @@
+"""One identity: its session, kept and shared by processes; had by a login when there is none, and by one login only."""
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+from scrapy import Request
+from scrapy.http import Response
+
+from harvester.identities.cookies import Jar
+from harvester.identities.credentials import Credentials
+from harvester.identities.health import Health
+from harvester.identities.kept import Pause
+from harvester.identities.limited_logins import LimitedLogins, NotNow
+from harvester.identities.recipes import Fetch, LoginFailed, LoginRefused, Recipe, shows
+from harvester.identities.state import Session, State, StateFile
+from harvester.sites import Site
+
+logger = logging.getLogger(__name__)
+
+SAVE_S = 1.0
+"""How often changed cookies are kept, at most. Those of a serial site are kept after each answer."""
+
+
+class Identity:
+    """Ask `ready()` before each use; call `expire()` when the site no longer knows the session."""
+
+    def __init__(
+        self,
+        site: Site,
+        name: str,
+        file: Path,
+        credentials: Credentials | None,
+        recipe_of: Callable[[str, Fetch], Recipe],
+        fetch: Callable[..., Awaitable[Response]],
+        pause: Pause,
+        count: Callable[[str], None],
+    ) -> None:
+        self.site = site
+        self.name = name
+        self.in_use = 0
+        self.used_at = 0.0
+        self.ended: LoginRefused | None = None
+        self.session: Session | None = None
+        self._table = site.identities
+        self._pause = pause
+        self._count = count
+        self._file = StateFile(file)
+        self._turns = FileLock(file.with_suffix(".turn.lock"), timeout=0, mode=0o600, thread_local=False)
+        self._state = self._file.read()
+        self.health = Health(*self._state.health)
+        self._fetch: Fetch = partial(fetch, proxy_session=self._state.proxy_session)
+        recipe = recipe_of(self._state.proxy_session, self._fetch)
+        self._logins = LimitedLogins(site, name, credentials, recipe, self._file, count)
+        self._turn = asyncio.Lock()
+        self._expired = ""
+        """Generation of the session that the site no longer knows."""
+        self._check_at = 0.0
+        self._wait_until = 0.0
+        """Without a session: until then there will be none."""
+        self._unsaved_since = 0.0
+        self._sent: deque[float] = deque()
+        """When requests of the current window were sent."""
+
+    def __repr__(self) -> str:
+        return f"<Identity {self.site.name}/{self.name}>"
+
+    @property
+    def proxy_session(self) -> str:
+        """By which a proxy gives it the same address each time."""
+        return self._state.proxy_session
+
+    @property
+    def storage_state(self) -> Path:
+        """Where a browser's storage_state is kept."""
+        return self._file.kept.path.with_suffix(".storage.json")
+
+    # Load --------------------------------------------------------------------------------------------------
+
+    def free_at(self, now: float) -> float:
+        """When it may send another request, as far as time decides it; `inf` when an answer must come first."""
+        if self.in_use >= (1 if self._table.serial else self._table.at_once):
+            return float("inf")
+        at = max(now, self.health.rest_until, self._wait_until if self.session is None else 0.0)
+        if self._table.requests:
+            while self._sent and self._sent[0] <= now - self._table.window_s:
+                self._sent.popleft()
+            if len(self._sent) >= self._table.requests:
+                at = max(at, self._sent[0] + self._table.window_s)
+        return at
+
+    def begin(self, chain: str, now: float, *, begun: bool = False) -> bool:
+        """Takes it for a request. False: another process or another chain has the cookie jar of a serial site."""
+        if self._table.serial and not self._begin_alone(chain, now, begun):
+            return False
+        self.in_use += 1
+        self.used_at = now
+        if self._table.requests:
+            self._sent.append(now)
+        return True
+
+    def end(self, chain: str, now: float) -> None:
+        """The request has come to its end; `chain` is the chain that goes on."""
+        self.in_use -= 1
+        if self._table.serial:
+            self._state.chain, self._state.chain_at = chain, now if chain else 0.0
+            self._save()
+            self._turns.release()
+        elif self._unsaved_since and now - self._unsaved_since >= SAVE_S:
+            self.save()
+
+    def give_back(self) -> None:
+        """The request was not sent."""
+        self.in_use -= 1
+        if self._table.serial:
+            self._turns.release()
+
+    def knows(self, generation: str) -> bool:
+        """Whether a session may still be good, here or in another process."""
+        self.look()
+        known = self.session.generation if self.session is not None else self._state.generation
+        return generation == known and generation != self._expired
+
+    def has_lost(self, chain: str) -> bool:
+        """Whether the cookie jar of a serial site no longer belongs to a chain that had it."""
+        return self._table.serial and self._state.chain != chain
+
+    def _begin_alone(self, chain: str, now: float, begun: bool) -> bool:
+        try:
+            self._turns.acquire()
+        except Timeout:
+            return False
+        self.look()
+        state = self._state
+        unbound = not state.chain or now - state.chain_at >= self._table.chain_idle_s
+        if state.chain == chain or (unbound and not begun):
+            return True
+        self._turns.release()
+        return False
+
+    # The session -------------------------------------------------------------------------------------------
+
+    async def ready(self) -> Session:
+        """A session to use now. Raises LoginRefused, and NotNow."""
+        self.look()
+        if (session := self._usable()) is not None:
+            return session
+        async with self._turn:
+            if (session := self._usable()) is not None:
+                return session
+            if self.ended:
+                raise LoginRefused(str(self.ended))
+            if self.session is None and time.time() < self._wait_until:
+                raise NotNow(self._wait_until, "logins fail")
+            await self._pause(0.0, "")  # gives up for those who were in the queue when the crawl was stopped
+            async with self._file.kept.alone(self._pause, f"logging in to {self.site.name} as {self.name}"):
+                try:
+                    return await self._had()
+                except NotNow as refusal:
+                    self._wait_until = refusal.until
+                    raise
+                except LoginRefused as refusal:
+                    self.ended = refusal
+                    raise LoginRefused(str(refusal)) from None
+
+    def expire(self, generation: str) -> bool:
+        """The site no longer knows the session of this generation. Of many callers the first gets True."""
+        if self.session is None or self.session.generation != generation:
+            return False
+        self._expired, self.session = generation, None
+        if self._state.generation == generation:
+            self._state.chain = ""  # it has lost the jar, which is free for the next one
+        return True
+
+    def accepted(self, generation: str, sent_at: float) -> None:
+        """A request that was sent then was let in."""
+        if self.session is not None and self.session.generation == generation:
+            self.session.let_in_at = max(sent_at, self.session.let_in_at)
+
+    def lets_in(self, generation: str, sent_at: float) -> bool:
+        """Whether a request that was sent later was let in, so that the session has not ended."""
+        session = self.session
+        return session is not None and session.generation == generation and session.let_in_at > sent_at
+
+    def take_in(self, session: Session, response: Response, request: Request) -> None:
+        """The cookies that an answer sets."""
+        if session.jar.take_in(response, request) and session is self.session and not self._unsaved_since:
+            self._unsaved_since = time.time()
+
+    def look(self) -> None:
+        """Takes over what another process has written."""
+        if not self._file.changed():
+            return
+        state = self._state = self._file.read()
+        session = self.session
+        if session is None:
+            return
+        if state.generation == session.generation:
+            if not self._unsaved_since:
+                session.jar = Jar(state.cookies)
+        elif state.generation not in ("", self._expired):
+            self.session = state.session()
+
+    def save(self) -> None:
+        """Keeps changed cookies and health, unless another process has a newer session."""
+        with suppress(Timeout), self._lock():  # while it is locked it is being replaced
+            self.look()
+            if self.session is None or self.session.generation == self._state.generation:
+                self._save()
+
+    def keep_storage(self, generation: str, state: dict[str, Any], write: Callable[[], bool]) -> bool:
+        """What pages made of its storage_state: has `write` write it, gives its result, and takes the cookies over.
+
+        False, and nothing is written, when the session of this generation has ended or was replaced. Raises Timeout
+        while another process is at it.
+        """
+        if self.session is None or self.session.generation != generation:
+            return False
+        with self._lock():
+            self.look()
+            if self.session is None or not self.session.generation == self._state.generation == generation:
+                return False
+            if not write():
+                return False
+            self.session.jar.take_over(state["cookies"])
+            self._unsaved_since = self._unsaved_since or time.time()
+            if not self._table.serial:
+                self._save()
+            elif not self.in_use:  # else `end` does it
+                with suppress(Timeout), self._turns:  # another process may be at the rest of it
+                    self.look()
+                    self._save()
+            return True
+
+    def _lock(self) -> FileLock:
+        return FileLock(self._file.kept.lock_path, timeout=0, mode=0o600, thread_local=False)
+
+    def _save(self) -> None:
+        if self.session is not None:
+            self._state.take(self.session)
+        elif self._state.generation == self._expired:
+            self._state.generation = ""
+        self._state.health = self.health.kept()
+        self._file.write(self._state, synced=False)
+        self._unsaved_since = 0.0
+
+    def _usable(self) -> Session | None:
+        now = time.time()
+        session = self.session
+        if session is None or (session.renew_at and now >= session.renew_at):
+            return None
+        return session if self._table.check is None or now < self._check_at else None
+
+    async def _had(self) -> Session:
+        """The session that another process or an earlier run has left, else a new one. Nobody else is at it."""
+        state = self._state = self._file.read()
+        kept = state.session() if state.generation != self._expired else None
+        if self.session is not None and kept is not None and kept.generation == self.session.generation:
+            kept = self.session  # its cookies may be newer
+        if kept is not None and not (kept.renew_at and time.time() >= kept.renew_at) and await self._is_alive(kept):
+            if self.session is None:
+                self._count("resumed")
+            self.session = kept
+            return kept
+        return await self._signed_in(state, kept or state.session())
+
+    async def _is_alive(self, session: Session) -> bool:
+        """The heartbeat. A site that does not answer says nothing."""
+        check = self._table.check
+        if check is None:
+            return True
+        try:
+            answer = await self._fetch(Request(check.url, dont_filter=True), session)
+        except LoginFailed as error:
+            logger.warning("The session of %s at %s could not be checked: %s", self.name, self.site.name, error)
+        else:
+            if answer.status != 429 and answer.status < 500 and not shows(check.success, answer, session.jar):
+                self._expired = session.generation
+                return False
+        self._check_at = time.time() + check.every_s
+        return True
+
+    async def _signed_in(self, state: State, old: Session | None) -> Session:
+        self.session = None
+        state.health = self.health.kept()
+        self.session = session = await self._logins.session(state, old)
+        self._state = state
+        self._unsaved_since = 0.0
+        self._check_at = time.time() + (self._table.check.every_s if self._table.check else 0.0)
+        return session

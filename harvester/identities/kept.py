@@ -1,0 +1,84 @@
+"""Files in which sessions are kept between runs and between processes: for their owner only, replaced as a whole."""
+
+import logging
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from harvester.exceptions import StorageError
+from harvester.stores.private_files import OTHERS, make_closed
+
+logger = logging.getLogger(__name__)
+
+Pause = Callable[[float, str], Awaitable[None]]
+"""Waits so many seconds for a host, or for another process when the host is empty; may raise to give up."""
+
+POLL_S = 0.1
+"""How often one looks whether another process has let go of a lock."""
+
+
+class KeptFile:
+    """One file of secrets. Callers that read and write again hold `alone` meanwhile."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.lock_path = Path(f"{path}.lock")
+        try:
+            make_closed(path.parent)
+            close_to_others(path.parent, 0o700)
+        except OSError as error:
+            raise StorageError(f"Login sessions cannot be kept in {path.parent}: {error}") from None
+
+    def read(self) -> bytes | None:
+        """None when there is no file."""
+        try:
+            text = self.path.read_bytes()
+            close_to_others(self.path, 0o600)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StorageError(f"The login session {self.path} cannot be read: {error}") from None
+        return text
+
+    def write(self, text: str, *, synced: bool = True) -> None:
+        """Replaces it. Not synced: what a power failure takes away can be had again for nothing."""
+        new = Path(f"{self.path}.new")
+        try:
+            new.unlink(missing_ok=True)  # left by a process that was killed
+            with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                if synced:
+                    os.fsync(file.fileno())
+            new.replace(self.path)
+        except OSError as error:
+            raise StorageError(f"The login session {self.path} cannot be written: {error}") from None
+
+    @asynccontextmanager
+    async def alone(self, pause: Pause, waiting_for: str) -> AsyncIterator[None]:
+        """One process at a time. The lock of a process that was killed is free."""
+        lock = FileLock(self.lock_path, timeout=0, mode=0o600, thread_local=False)
+        told = False
+        while not lock.is_locked:
+            try:
+                lock.acquire()
+            except Timeout:
+                if not told:
+                    logger.info("Another process is %s; waiting for it", waiting_for)
+                told = True
+                await pause(POLL_S, "")
+            except OSError as error:
+                raise StorageError(f"Login sessions cannot be kept in {lock.lock_file}: {error}") from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+
+def close_to_others(path: Path, mode: int) -> None:
+    if os.name == "posix" and path.stat().st_mode & OTHERS:  # elsewhere the folder's access list decides
+        logger.warning("%s could be read by others; it no longer can", path)
+        path.chmod(mode)

@@ -1,0 +1,125 @@
+"""Logins of one identity: few in an hour, none with credentials that were refused, none too soon after a failure."""
+
+import hashlib
+import logging
+import random
+import time
+from collections.abc import Callable
+
+from harvester.identities.credentials import Credentials, variables
+from harvester.identities.recipes import LoginFailed, LoginRefused, Recipe
+from harvester.identities.state import Session, State, StateFile
+from harvester.sites import Site
+
+logger = logging.getLogger(__name__)
+
+HOUR_S = 3600.0
+REFUSAL_KEPT_S = 600.0
+"""How long other processes and later runs believe that the credentials are wrong, and do not try them."""
+MOST_BACKOFF_S = 300.0
+"""Between logins that fail by the network: 1 second, doubled each time, at most this."""
+
+
+class NotNow(Exception):
+    """There is no session, and there may be one later. Raised by `session`."""
+
+    def __init__(self, until: float, said: str) -> None:
+        super().__init__(said)
+        self.until = until
+        """Seconds of the epoch."""
+
+
+class LimitedLogins:
+    """What happened is written to the identity's file, so that all processes heed it. Callers hold its lock."""
+
+    def __init__(
+        self,
+        site: Site,
+        name: str,
+        credentials: Credentials | None,
+        recipe: Recipe,
+        file: StateFile,
+        count: Callable[[str], None],
+    ) -> None:
+        self._site = site
+        self._name = name
+        self._credentials = credentials
+        self._recipe = recipe
+        self._file = file
+        self._count = count
+        self._limited = site.identities.kind != "anonymous"
+
+    async def session(self, state: State, old: Session | None) -> Session:
+        """A new session, kept; `old` is the one before. Raises LoginRefused and NotNow."""
+        now = time.time()
+        self._check(state, now)
+        if self._limited:
+            state.logins.append(now)
+            self._file.write(state)  # before it is tried, so that a crash that repeats itself is no storm of logins
+        try:
+            session = await self._recipe.sign_in(old)
+        except LoginRefused as error:
+            self._refused(state, error)
+        except LoginFailed as error:
+            self._failed(state, error)
+        except BaseException:
+            self._undo(state)
+            raise
+        state.take(session)
+        state.try_at, state.failures, state.refused, state.chain = 0.0, 0, "", ""
+        self._file.write(state)
+        if self._limited:
+            logger.info("Logged in to %s as %s", self._site.name, self._name)
+            self._count("logins")
+        return session
+
+    def _check(self, state: State, now: float) -> None:
+        """Raises when none may be tried now."""
+        if state.refused and now - state.refused_at < REFUSAL_KEPT_S and state.refused_digest == self._digest(state):
+            raise self._refusal(state.refused)
+        if now < state.try_at:
+            raise NotNow(state.try_at, "logins fail")
+        state.logins = [at for at in state.logins if at > now - HOUR_S]
+        if len(state.logins) >= self._site.identities.logins_per_hour:
+            logger.warning("%s has logged in to %s often enough for this hour", self._name, self._site.name)
+            raise NotNow(state.logins[0] + HOUR_S, f"{len(state.logins)} logins in the last hour")
+
+    def _refused(self, state: State, error: LoginRefused) -> None:
+        said = self._hide(str(error))
+        state.refused, state.refused_digest, state.refused_at = said, self._digest(state), time.time()
+        state.generation = ""
+        self._file.write(state)
+        self._count("refused")
+        raise self._refusal(said) from None
+
+    def _refusal(self, said: str) -> LoginRefused:
+        wanted = " and ".join(variables(self._name))
+        return LoginRefused(
+            f"{self._site.name} refused the login of {self._name} ({said}). Correct {wanted}, and start again;"
+            f" the same credentials are tried again after {REFUSAL_KEPT_S / 60:.0f} minutes."
+        )
+
+    def _failed(self, state: State, error: LoginFailed) -> None:
+        said = self._hide(str(error))
+        backoff_s = min(2.0 ** min(state.failures, 16), MOST_BACKOFF_S) * random.uniform(0.5, 1.0)
+        wait_s = max(backoff_s, error.wait_s or 0.0)
+        state.failures += 1
+        state.try_at = time.time() + wait_s
+        self._undo(state)
+        self._count("failed")
+        logger.warning("The login of %s at %s failed: %s. Waiting %.1f s", self._name, self._site.name, said, wait_s)
+        raise NotNow(state.try_at, f"the login failed: {said}") from None
+
+    def _undo(self, state: State) -> None:
+        """It was none of those that the site counts."""
+        if self._limited:
+            state.logins.pop()
+        self._file.write(state)
+
+    def _hide(self, said: str) -> str:
+        return self._credentials.hide(said) if self._credentials else said
+
+    def _digest(self, state: State) -> str:
+        """By which credentials are known again. Slow on purpose."""
+        secret = self._credentials.secret() if self._credentials else b""
+        return hashlib.scrypt(secret, salt=state.proxy_session.encode(), n=2**14, r=8, p=1).hex()

@@ -1,0 +1,129 @@
+"""Makes the identities of a site, and carries the requests of their logins.
+
+Those pass through the engine: they obey the throttle and the breaker, and leave by the proxy of their identity. What
+is secret in them is never in their address; the rest is put on, and taken off, where nobody else sees it.
+"""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.http import Response
+
+from harvester.config import Config
+from harvester.exceptions import FetchError, HarvesterError, UsageError
+from harvester.identities.browser import BrowserLogin
+from harvester.identities.credentials import Credentials, credentials_of
+from harvester.identities.form import FormLogin
+from harvester.identities.identity import Identity
+from harvester.identities.pool import Pool
+from harvester.identities.recipes import Anonymous, LoginFailed, Recipe
+from harvester.identities.state import Session
+from harvester.identities.token import TokenLogin
+from harvester.outcomes import classify_exception
+from harvester.proxies.budget import BudgetSpent
+from harvester.shutdown import Stopped, pause
+from harvester.sites import Site, load_sites
+
+LOGIN = "harvester_login"
+"""Key in Request.meta of the requests of a login: the Session in which they are sent."""
+LOGIN_SITE = "harvester_login_site"
+"""Key in Request.meta of such a request: name of the site whose hosts alone may see it."""
+IDENTITY = "harvester_identity"
+"""Key in Request.meta: by which a proxy gives an identity the same address each time."""
+TIMEOUT_S = 30.0
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+class Logins:
+    """The logins of one crawl."""
+
+    def __init__(self, crawler: Crawler, config: Config) -> None:
+        self._crawler = crawler
+        self._config = config
+
+    def pool(self, site: Site) -> Pool:
+        """Raises UsageError when credentials are missing, StorageError when nothing can be kept."""
+        identities = [self._identity(site, name) for name in site.identities.names]
+        return Pool(identities, site.identities.chain_idle_s, self._pause)
+
+    def check(self, request: Request, site: Site) -> None:
+        """Raises before the request of a login takes secrets where they do not belong."""
+        place = _place(request.url)
+        if site.name != request.meta[LOGIN_SITE]:
+            raise LoginFailed(f"it leads to {place}, which is none of the site's hosts")
+        if _is_open(request.url, self._config):
+            raise UsageError(f"The login of {site.name} leads to {place} over http; passwords want https.")
+
+    def _identity(self, site: Site, name: str) -> Identity:
+        credentials = credentials_of(name, self._config) if site.identities.signs_in else None
+        path = self._config.state_dir / "sessions" / f"{quote(site.name, safe='')}.{name}.json"
+        return Identity(
+            site,
+            name,
+            path,
+            credentials,
+            partial(self._recipe, site, path.with_suffix(".storage.json"), credentials),
+            partial(self._fetch, site),
+            self._pause,
+            partial(self._count, site),
+        )
+
+    def _recipe(
+        self,
+        site: Site,
+        storage: Path,
+        credentials: Credentials | None,
+        proxy_session: str,
+        fetch: Callable[[Request, Session], Awaitable[Response]],
+    ) -> Recipe:
+        table = site.identities
+        if table.form is not None:
+            return FormLogin(table.form, credentials, fetch)
+        if table.token is not None and credentials is not None:
+            return TokenLogin(table.token, credentials, fetch)
+        if table.browser is not None and credentials is not None:
+            return BrowserLogin(self._crawler, site, credentials, proxy_session, storage)
+        return Anonymous()
+
+    async def _fetch(self, site: Site, request: Request, session: Session, proxy_session: str) -> Response:
+        """The answer. Raises LoginFailed when there is none."""
+        request.meta.update({LOGIN: session, LOGIN_SITE: site.name, IDENTITY: proxy_session})
+        request.meta.update({"dont_retry": True, "download_timeout": TIMEOUT_S, "render": False})
+        assert self._crawler.engine
+        try:
+            return await self._crawler.engine.download_async(request)
+        except FetchError as error:
+            raise LoginFailed(classify_exception(error).reason) from None
+        except (Stopped, HarvesterError, LoginFailed, BudgetSpent):
+            raise
+        except Exception as error:  # noqa: BLE001  whatever a download may end with
+            raise LoginFailed(f"{type(error).__name__}: {error}") from None
+
+    async def _pause(self, seconds: float, host: str) -> None:
+        await pause(self._crawler, seconds)
+
+    def _count(self, site: Site, event: str) -> None:
+        self._crawler.stats.inc_value(f"harvester/identities/{event}/{site.name}")
+
+
+def refuse_secrets(url: str, site: str, config: Config) -> str:
+    """Why no secret of a site may go to an address; empty when it may."""
+    if load_sites().of(url).name != site:
+        return f"{_place(url)} is none of the hosts of {site}"
+    return f"{_place(url)} is asked over http, and passwords want https" if _is_open(url, config) else ""
+
+
+def _is_open(url: str, config: Config) -> bool:
+    """Whether others may read what goes to an address."""
+    parts = urlsplit(url)
+    return parts.scheme != "https" and parts.hostname not in _LOOPBACK and not config.allow_private_hosts
+
+
+def _place(url: str) -> str:
+    """Of an address what may be shown."""
+    parts = urlsplit(url)
+    return parts.netloc.rpartition("@")[2] or f"{parts.scheme}:"

@@ -1,0 +1,217 @@
+"""The identities of one site: the healthiest with free room is chosen; a chain of requests stays with its own."""
+
+import asyncio
+import random
+import time
+from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from harvester.exceptions import SessionError
+from harvester.identities.identity import Identity
+from harvester.identities.limited_logins import NotNow
+from harvester.identities.recipes import LoginRefused
+from harvester.identities.state import Session
+from harvester.shutdown import CHECK_S
+
+PATIENCE_S = 2.0
+"""How long a request that can wait elsewhere waits here."""
+MOST_NEXT = 16
+"""The most such requests that wait here for longer, because they are the next."""
+MOST_CHAINS = 100_000
+"""Chains whose identity is remembered."""
+
+
+class Later(Exception):
+    """No identity is free for long. Raised by `take` to a request that can wait elsewhere."""
+
+    def __init__(self, until: float, said: str) -> None:
+        super().__init__(said)
+        self.until = until
+        """Seconds of the epoch."""
+
+
+class ChainLost(Exception):
+    """The session in which a chain of requests began is no more. Raised by `take`."""
+
+
+class Mark(NamedTuple):
+    """Which session asked."""
+
+    name: str
+    generation: str
+
+
+class Wish(NamedTuple):
+    """What a request wants of an identity."""
+
+    chain: str = ""
+    begun: Mark | None = None
+    """The session in which its chain began: this or none."""
+    sticky: Mark | None = None
+    """The session that asked before a redirect: this if there is a choice."""
+    avoid: str = ""
+    """Name of an identity that was refused: another if there is a choice."""
+    patient: bool = True
+    """Whether it has to wait here."""
+
+
+class Place(NamedTuple):
+    """An identity in use by one request. To be given back by `leave`."""
+
+    identity: Identity
+    session: Session
+    chain: str
+
+    @property
+    def mark(self) -> Mark:
+        return Mark(self.identity.name, self.session.generation)
+
+
+class _Waiter:
+    """A request in the queue."""
+
+    def __init__(self, wish: Wish) -> None:
+        self.wish = wish
+        self.given: asyncio.Future[Identity] = asyncio.get_running_loop().create_future()
+
+
+class Pool:
+    """`take` before a request, `leave` after it."""
+
+    def __init__(
+        self, identities: Sequence[Identity], chain_idle_s: float, pause: Callable[[float, str], Awaitable[None]]
+    ) -> None:
+        self.identities = {identity.name: identity for identity in identities}
+        self._pause = pause
+        self._chain_idle_s = chain_idle_s
+        self._chains: OrderedDict[str, tuple[str, float]] = OrderedDict()
+        """Chain -> the identity it was last seen with, and when; the oldest first."""
+        self._waiting: deque[_Waiter] = deque()
+
+    async def take(self, wish: Wish) -> Place:
+        """Waits for room. Raises ChainLost, Later, SessionError when all identities have ended, and Stopped."""
+        waited_until = time.time() + PATIENCE_S
+        while True:
+            identity = await self._chosen(wish, waited_until)
+            try:
+                session = await identity.ready()
+            except (LoginRefused, NotNow):
+                self._give_back(identity)
+                continue
+            except BaseException:
+                self._give_back(identity)
+                raise
+            if wish.begun and session.generation != wish.begun.generation:
+                self._give_back(identity)
+                raise ChainLost(f"the session of {identity.name} has ended")
+            if wish.chain:
+                self._remember(wish.chain, identity)
+            return Place(identity, session, wish.chain)
+
+    def leave(self, place: Place, *, over: bool = False) -> None:
+        """The request has come to its end; `over`: its chain too."""
+        place.identity.end("" if over else place.chain, time.time())
+        if over:
+            self._chains.pop(place.chain, None)
+        self._serve()
+
+    def forget(self, chain: str) -> None:
+        """The chain will begin anew."""
+        self._chains.pop(chain, None)
+
+    def _give_back(self, identity: Identity) -> None:
+        identity.give_back()
+        self._serve()
+
+    async def _chosen(self, wish: Wish, waited_until: float) -> Identity:
+        await self._pause(0.0, "")
+        if not self._waiting and (identity := self._choose(wish)):
+            return identity
+        waiter = _Waiter(wish)
+        self._waiting.append(waiter)
+        try:
+            while True:
+                if self._waiting and self._waiting[0] is waiter:
+                    self._serve()
+                await asyncio.wait([waiter.given], timeout=CHECK_S)
+                if waiter.given.done():
+                    return waiter.given.result()
+                await self._pause(0.0, "")
+                if not wish.patient and time.time() >= waited_until and not self._is_next(waiter):
+                    until = max(self._free_at(), time.time() + PATIENCE_S)
+                    raise Later(until + random.uniform(0.0, PATIENCE_S), "no identity is free")  # noqa: TRY301
+        except BaseException:
+            if waiter.given.done() and not waiter.given.exception():
+                self._give_back(waiter.given.result())
+            raise
+        finally:
+            if waiter in self._waiting:
+                self._waiting.remove(waiter)
+
+    def _is_next(self, waiter: _Waiter) -> bool:
+        """Whether it will soon be its turn: a few stay, so that no identity is idle meanwhile."""
+        few = islice(self._waiting, min(len(self.identities), MOST_NEXT))
+        return waiter in few and self._free_at() <= time.time() + PATIENCE_S
+
+    def _free_at(self) -> float:
+        """When the first identity has rested or its window has ended; 0 when an answer comes before."""
+        now = time.time()
+        times = [each.free_at(now) for each in self.identities.values() if each.ended is None]
+        return min((at for at in times if at != float("inf")), default=0.0)
+
+    def _serve(self) -> None:
+        """Gives identities to those who wait, the first first."""
+        none_free = False
+        for waiter in list(self._waiting):
+            if none_free and not waiter.wish.begun:
+                continue
+            try:
+                identity = self._choose(waiter.wish)
+            except (ChainLost, SessionError) as error:
+                waiter.given.set_exception(error)
+            else:
+                if identity is None:
+                    none_free = none_free or not (waiter.wish.begun or waiter.wish.chain in self._chains)
+                    continue
+                waiter.given.set_result(identity)
+            self._waiting.remove(waiter)
+
+    def _choose(self, wish: Wish) -> Identity | None:
+        """An identity that has begun with the request; None when none is free. Raises ChainLost, SessionError."""
+        now = time.time()
+        living = [identity for identity in self.identities.values() if identity.ended is None]
+        if not living:
+            raise SessionError(" ".join(str(identity.ended) for identity in self.identities.values()))
+        if wish.begun:
+            bound = self.identities.get(wish.begun.name)
+            if bound is None or bound.ended or not bound.knows(wish.begun.generation):
+                raise ChainLost(f"the session of {wish.begun.name} has ended")
+            if bound.has_lost(wish.chain):
+                raise ChainLost(f"another chain has the session of {wish.begun.name}")
+            candidates = [bound]
+        else:
+            known = self._chains.get(wish.chain, ("", 0.0)) if wish.chain else ("", 0.0)
+            own = self.identities.get(known[0]) if now - known[1] < self._chain_idle_s else None
+            if own is not None and own.ended is None:
+                candidates = [own]
+            else:
+                candidates = sorted(living, key=lambda each: _rank(each, wish, now))
+        for identity in candidates:
+            if identity.free_at(now) <= now and identity.begin(wish.chain, now, begun=wish.begun is not None):
+                return identity
+        return None
+
+    def _remember(self, chain: str, identity: Identity) -> None:
+        self._chains[chain] = (identity.name, time.time())
+        self._chains.move_to_end(chain)
+        if len(self._chains) > MOST_CHAINS:
+            self._chains.popitem(last=False)
+
+
+def _rank(identity: Identity, wish: Wish, now: float) -> tuple[bool, bool, float, int, float]:
+    """The lower, the sooner it is chosen."""
+    sticky = wish.sticky is not None and identity.name == wish.sticky.name
+    health = round(identity.health.level(now), 1)  # so that a small difference does not put all load on one
+    return not sticky, identity.name == wish.avoid, -health, identity.in_use, identity.used_at

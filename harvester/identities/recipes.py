@@ -1,0 +1,85 @@
+"""The ways to sign in. Each makes a new session, or says why there is none."""
+
+import re
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from scrapy import Request
+from scrapy.http import Response, TextResponse
+
+from harvester.exceptions import SessionError
+from harvester.identities.cookies import Jar
+from harvester.identities.credentials import Credentials
+from harvester.identities.state import Session
+from harvester.sites.identities import Sign
+
+Fetch = Callable[[Request, Session], Awaitable[Response]]
+"""Sends a request in a session, follows redirects within the site, and puts the cookies that are set into its jar."""
+
+REFUSALS = (400, 401, 403, 422)
+"""Statuses by which a server says that it does not know the password."""
+_is_password = re.compile(rb"<input[^>]*type=[\"']?password", re.IGNORECASE).search
+
+
+class LoginRefused(SessionError):
+    """The site says no to the credentials. Raised by recipes; nobody may try again with the same."""
+
+
+class LoginFailed(Exception):
+    """There was no answer, or none that says yes or no. Raised by recipes; it may be tried again later."""
+
+    def __init__(self, said: str, wait_s: float | None = None) -> None:
+        super().__init__(said)
+        self.wait_s = wait_s
+        """What the server asked for."""
+
+
+class Recipe(Protocol):
+    """One site's way to sign in, for one identity."""
+
+    async def sign_in(self, old: Session | None) -> Session:
+        """A new session; `old` is the one before, which may serve to get it. Raises LoginRefused, LoginFailed."""
+
+
+class Anonymous:
+    """No login at all: the server gives cookies to whom it likes."""
+
+    async def sign_in(self, old: Session | None) -> Session:
+        return Session(Jar(), {})
+
+
+def shows(sign: Sign, response: Response, jar: Jar | None) -> bool:
+    """Whether an answer bears a sign."""
+    if not sign or (sign.status and response.status not in sign.status):
+        return False
+    if sign.cookie and not (jar is not None and jar.has(sign.cookie)):
+        return False
+    if sign.url and not re.search(sign.url, response.url):
+        return False
+    return not sign.text or re.search(sign.text, text_of(response)) is not None
+
+
+def text_of(response: Response) -> str:
+    return response.text if isinstance(response, TextResponse) else ""
+
+
+def check_answered(response: Response) -> None:
+    """Raises LoginFailed for answers that say nothing of the credentials."""
+    if response.status in (408, 425, 429) or response.status >= 500:
+        raise LoginFailed(f"HTTP {response.status}", _retry_after(response))
+
+
+def refuses(sign: Sign, response: Response) -> bool:
+    """Whether an answer that does not say yes says no."""
+    if sign:
+        return shows(sign, response, None)
+    return response.status in REFUSALS or _is_password(response.body) is not None
+
+
+def fill(template: str, credentials: Credentials | None) -> str:
+    return credentials.fill(template) if credentials else template
+
+
+def _retry_after(response: Response) -> float | None:
+    value = (response.headers.get("Retry-After") or b"").decode("latin-1").strip()
+    return float(value) if value.isdecimal() else None

@@ -1,0 +1,1 @@
+"""Answers of Bluesky's API, repositories and DID documents."""

@@ -1,0 +1,180 @@
+"""Answers of the Bluesky API to records: bytes in, records out. Shapes: lexicons app.bsky.*.
+
+What the AppView makes is decoded strictly; what authors write (`record`, profile texts) is taken as it comes.
+One bad record never costs its page.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from msgspec import Raw
+
+from harvester.exceptions import ParseError
+from harvester.items import Provenance, Record, Reject
+from harvester.items.bluesky import AccountList, Follow, ListItem, Post, Profile, Repost
+from harvester.parsers.bluesky import parts, wire
+from harvester.parsers.bluesky.parts import Parsed
+from harvester.parsers.bluesky.refusals import seen_by_all
+
+
+class Member(NamedTuple):
+    """An account seen in a list."""
+
+    did: str
+    handle: str
+
+
+def parse_graph(body: bytes, provenance: Provenance) -> tuple[Parsed, list[Member]]:
+    """getFollowers or getFollows: one edge for each member, and the members."""
+    page = wire.read_page(wire.decode_graph_page, body)
+    subject = page.subject.did
+    records: list[Record] = []
+    rejects: list[Reject] = []
+    members = []
+    if page.followers is None and page.follows is None:
+        raise ParseError("the answer holds neither followers nor follows")
+    for rows, follows_subject in ((page.followers, True), (page.follows, False)):
+        for raw in rows or ():
+            try:
+                member = wire.decode_author(raw)
+                did, other = (member.did, subject) if follows_subject else (subject, member.did)
+                records.append(Follow(did=did, subject_did=other, provenance=provenance, raw=seen_by_all(raw)))
+                members.append(Member(member.did, member.handle))
+            except parts.BAD as error:
+                rejects.append(parts.reject(Follow, raw, provenance, error))
+    return Parsed(records, rejects, page.cursor), members
+
+
+def parse_profiles(body: bytes, provenance: Provenance) -> Parsed:
+    """getProfiles: a profile for each account that is there; the others are just absent."""
+    page = wire.read_page(wire.decode_profiles_page, body)
+    return parts.each(Profile, page.profiles, provenance, parts.profile)
+
+
+def parse_profile(body: bytes, provenance: Provenance) -> Parsed:
+    """getProfile: one profile."""
+    return parts.each(Profile, [wire.read_page(wire.decode_raw, body)], provenance, parts.profile)
+
+
+def parse_feed(body: bytes, provenance: Provenance) -> Parsed:
+    """getAuthorFeed: the author's own posts, and an edge for each repost. What was reposted is not a record."""
+    records: list[Record] = []
+    items, rejects, cursor = _feed_items(body, provenance)
+    for item in items:
+        reposted = pinned = False
+        try:
+            if item.reason:
+                reason = wire.decode_reason(item.reason)
+                reposted = isinstance(reason, wire.Reason)
+                pinned = not reposted
+                if isinstance(reason, wire.Reason):
+                    records.append(parts.repost(reason, wire.decode_post_uri(item.post).uri, item.reason, provenance))
+                    continue
+            records.append(parts.post(item.post, provenance, pinned=pinned))
+        except parts.BAD as error:
+            rejects.append(parts.reject(Repost if reposted else Post, item.post, provenance, error))
+    return Parsed(records, rejects, cursor)
+
+
+def _feed_items(body: bytes, provenance: Provenance) -> tuple[list[wire.FeedItem], list[Reject], str | None]:
+    """The items of a feed, those that are none, and the cursor. One by one only when the page has a bad one."""
+    try:
+        page = wire.read_page(wire.decode_feed_page, body)
+    except ParseError:
+        rows = wire.read_page(wire.decode_raw_feed_page, body)
+    else:
+        return page.feed, [], page.cursor
+    items: list[wire.FeedItem] = []
+    rejects: list[Reject] = []
+    for raw in rows.feed:
+        try:
+            items.append(wire.decode_feed_item(raw))
+        except wire.UNREADABLE as error:
+            rejects.append(parts.reject(Post, raw, provenance, error))
+    return items, rejects, rows.cursor
+
+
+def parse_posts(body: bytes, provenance: Provenance) -> Parsed:
+    """getPosts: a post for each address that is there; the others are just absent."""
+    page = wire.read_page(wire.decode_posts_page, body)
+    return parts.each(Post, page.posts, provenance, parts.post)
+
+
+class ParsedThread(NamedTuple):
+    """A reply tree as one answer shows it, which may be cut below."""
+
+    posts: list[Record]
+    rejects: list[Reject]
+    not_found: list[str]
+    blocked: list[str]
+    cut: list[str]
+    """Posts whose replies must be asked for: the answer ends there."""
+
+
+def parse_thread(body: bytes, provenance: Provenance) -> ParsedThread:
+    """getPostThread, from the asked post down. Raises ParseError for anything else."""
+    tree = ParsedThread([], [], [], [], [])
+    deepest: list[tuple[int, str]] = []
+    layer = [wire.read_page(wire.decode_thread_page, body).thread]
+    depth = 0
+    while layer:
+        below: list[Raw] = []
+        for node in layer:
+            if node.not_found or node.blocked:
+                if node.uri:
+                    (tree.not_found if node.not_found else tree.blocked).append(node.uri)
+            elif node.post:
+                try:
+                    post = parts.post(node.post, provenance)
+                except parts.BAD as error:
+                    tree.rejects.append(parts.reject(Post, node.post, provenance, error))
+                else:
+                    tree.posts.append(post)
+                    if post.reply_count and not node.replies:
+                        if node.replies is None:
+                            tree.cut.append(post.uri)
+                        else:
+                            deepest.append((depth, post.uri))
+                below.extend(node.replies or ())
+        layer = list(_nodes(below, tree.rejects, provenance))
+        depth += 1
+    # A server that shows fewer levels than asked ends in empty lists instead of absent ones.
+    tree.cut.extend(uri for level, uri in deepest if level and level == depth - 1)
+    return tree
+
+
+def _nodes(rows: Iterable[Raw], rejects: list[Reject], provenance: Provenance) -> Iterator[wire.ThreadNode]:
+    for raw in rows:
+        try:
+            yield wire.decode_thread_node(raw)
+        except parts.BAD as error:
+            rejects.append(parts.reject(Post, raw, provenance, error))
+
+
+def parse_lists(body: bytes, provenance: Provenance) -> Parsed:
+    """getLists or getActorStarterPacks."""
+    page = wire.read_page(wire.decode_lists_page, body)
+    if page.lists is None and page.starter_packs is None:
+        raise ParseError("the answer holds neither lists nor starter packs")
+    rows = [*(page.lists or ()), *(page.starter_packs or ())]
+    parsed = parts.each(AccountList, rows, provenance, parts.account_list)
+    return parsed._replace(cursor=page.cursor)
+
+
+def parse_list_items(body: bytes, provenance: Provenance) -> Parsed:
+    """getList: an edge for each member."""
+    page = wire.read_page(wire.decode_list_items_page, body)
+    of = page.list_
+
+    def item(raw: Raw, provenance: Provenance) -> ListItem:
+        view = wire.decode_list_item(raw)
+        return ListItem(
+            did=of.creator.did,
+            provenance=provenance,
+            raw=seen_by_all(raw),
+            uri=view.uri,
+            list_uri=of.uri,
+            subject_did=view.subject.did,
+        )
+
+    return parts.each(ListItem, page.items, provenance, item)._replace(cursor=page.cursor)

@@ -1,0 +1,60 @@
+"""Where an account is kept, what it declared, and what an XRPC call says when it fails."""
+
+import re
+from typing import NamedTuple
+
+from harvester.exceptions import ParseError
+from harvester.parsers.bluesky import wire
+from harvester.parsers.json_values import dictionary, string
+
+MOST_INTENTS = 32
+
+_is_origin = re.compile(r"https?://[^/\s@?#\\]+/?").fullmatch
+_is_purpose = re.compile(r"[A-Za-z][A-Za-z0-9]{0,63}").fullmatch
+
+
+def parse_did_document(body: bytes) -> str | None:
+    """Origin of the account's PDS in its DID document, or None when it names none."""
+    document = wire.read_page(wire.decode_any, body)
+    services = document.get("service") if isinstance(document, dict) else None
+    for service in services if isinstance(services, list) else ():
+        if isinstance(service, dict) and str(service.get("id", "")).endswith("#atproto_pds"):
+            endpoint = service.get("serviceEndpoint")
+            if isinstance(endpoint, str) and _is_origin(endpoint):
+                return endpoint.rstrip("/")
+    return None
+
+
+def parse_resolved(body: bytes) -> str:
+    """The DID in an answer of resolveHandle. Raises ParseError."""
+    did = string(wire.read_page(wire.decode_any, body), "did")
+    if not did:
+        raise ParseError("the answer names no DID")
+    return did
+
+
+def parse_intents(body: bytes) -> dict[str, bool]:
+    """getRecord of org.user-intents.declaration: purpose -> allowed, for those that are stated."""
+    stated = dictionary(wire.read_page(wire.decode_any, body), "value") or {}
+    allowed = [
+        (purpose, intent["allow"])
+        for purpose, intent in stated.items()
+        if _is_purpose(purpose) and isinstance(intent, dict) and isinstance(intent.get("allow"), bool)
+    ]
+    return dict(allowed[:MOST_INTENTS])
+
+
+class ApiError(NamedTuple):
+    """The error body of an XRPC call."""
+
+    name: str
+    message: str
+
+
+def parse_error(body: bytes) -> ApiError | None:
+    """The error of an answer; None when the body is not one (HTML, truncated JSON, ...)."""
+    try:
+        error = wire.decode_error(body)
+    except wire.UNREADABLE:
+        return None
+    return ApiError(error.error, error.message or "")

@@ -1,0 +1,63 @@
+"""Records of an account's repository, as its own server lists them."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import NamedTuple
+
+from harvester.exceptions import ParseError
+from harvester.items import Provenance, Record, Reject
+from harvester.items.bluesky import Like, Repost
+from harvester.parsers.bluesky import parts, wire
+from harvester.parsers.bluesky.parts import Parsed
+from harvester.parsers.bluesky.wire import did_of
+from harvester.parsers.json_values import date_time
+
+
+class RepoRecord(NamedTuple):
+    """One record of an account's repository: `value` is JSON."""
+
+    uri: str
+    cid: str
+    value: bytes
+
+
+def parse_list_records(body: bytes, did: str, collection: str) -> tuple[list[RepoRecord], str | None]:
+    """com.atproto.repo.listRecords: the records and the cursor. Raises ParseError for a record of another account."""
+    page = wire.read_page(wire.decode_list_records_page, body)
+    for row in page.records:
+        if not row.uri.startswith(f"at://{did}/{collection}/"):
+            raise ParseError(f"the answer holds {row.uri!r}, which is no {collection} of {did}")
+    return [RepoRecord(r.uri, r.cid, bytes(r.value)) for r in page.records], page.cursor
+
+
+def parse_edges(kind: type[Repost] | type[Like], rows: Iterable[RepoRecord], provenance: Provenance) -> Parsed:
+    """Repost or like records of a repository."""
+    records: list[Record] = []
+    rejects: list[Reject] = []
+    for row in rows:
+        try:
+            wire.decode_any(row.value)  # msgspec passes over a number without bounds, but it is kept in `raw`
+            value = wire.decode_edge(row.value)
+            subject = value.subject.uri
+            records.append(
+                kind(
+                    did=did_of(row.uri),
+                    provenance=provenance,
+                    raw=row.value,
+                    uri=row.uri,
+                    subject_uri=subject,
+                    subject_did=did_of(subject),
+                    created_at=date_time(value.created_at),
+                )
+            )
+        except parts.BAD as error:
+            rejects.append(parts.reject(kind, row.value, provenance, error))
+    return Parsed(records, rejects)
+
+
+def created_at(value: bytes) -> datetime | None:
+    """createdAt of a repository record; None when it states none that can be read."""
+    try:
+        return date_time(wire.decode_created(value).created_at)
+    except wire.UNREADABLE:
+        return None

@@ -1,0 +1,222 @@
+"""What sites say of training and text mining, in the dialects in which they say it. Pure functions.
+
+AIPREF (Content-Usage), Cloudflare's Content-Signal, TDMRep (tdmrep.json, headers, meta elements), ai.txt, `noai` in
+X-Robots-Tag and meta elements, and robots.txt groups of those who collect training data. Any refusal wins, except
+that of TDMRep only the word nearest to the page counts: its meta element, else its header, else tdmrep.json.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from html import unescape
+from typing import Any, NamedTuple
+
+import msgspec
+
+from harvester.items import Usage
+from harvester.parsers.web.robots import AI_TOKENS, MOST_BYTES, Robots, Rule, Rules, parse_robots, path_of
+
+MOST_HEAD = 64 * 1024
+"""Bytes of a page in which meta elements are looked for, unless its head ends before."""
+MOST_LENGTH = 200
+"""Characters of a signal."""
+MOST_SIGNALS = 20
+FILE, HEADER, META = 1, 2, 3
+"""Where TDMRep says it; the highest counts."""
+
+_AI_TXT_TOKEN = "spawning-ai"
+_NO_AI = frozenset({"noai", "noimageai"})
+_has_value = re.compile(r"(?:max-|unavailable_after\b)", re.IGNORECASE).match
+"""Directives of X-Robots-Tag and meta robots that are written as `name: value`."""
+_is_robot = re.compile(r"[A-Za-z*][\w.*/-]*").fullmatch
+_meta = re.compile(r"<meta\b([^<>]{1,2000})>", re.IGNORECASE).findall
+_attribute = re.compile(r"""([a-z:-]{1,40})\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'=]+))""", re.IGNORECASE).findall
+
+
+class Signal(NamedTuple):
+    """One word of a site."""
+
+    text: str
+    """Where it stands, and as it was found."""
+    training: bool | None = None
+    """Whether it allows training; None: it does not speak of that."""
+    mining: bool | None = None
+    """Whether it allows text mining."""
+    tdm: int = 0
+    """FILE, HEADER or META of TDMRep; else 0."""
+
+
+class TdmRule(NamedTuple):
+    """An entry of tdmrep.json."""
+
+    where: Rule
+    signal: Signal
+
+
+def usage_of(signals: Iterable[Signal]) -> Usage | None:
+    """What the signals come to; None when there are none."""
+    found = list(signals)
+    if not found:
+        return None
+    nearest = max(signal.tdm for signal in found)
+    counting = [signal for signal in found if signal.tdm in (0, nearest)]
+    texts = dict.fromkeys(signal.text[:MOST_LENGTH] for signal in found)
+    return Usage(
+        _verdict(signal.training for signal in counting),
+        _verdict(signal.mining for signal in counting),
+        tuple(texts)[:MOST_SIGNALS],
+    )
+
+
+def refuses(usage: Usage | None) -> bool:
+    """Whether anything is refused."""
+    return usage is not None and "refused" in (usage.training, usage.mining)
+
+
+class SiteFiles:
+    """What robots.txt, tdmrep.json and ai.txt of one origin say. None: there is no such file."""
+
+    def __init__(self, robots: Robots | None, tdmrep: bytes | None, ai_txt: bytes | None, token: str) -> None:
+        self._robots = robots
+        groups = robots.groups if robots else {}
+        self._collectors = {name: Rules(groups[name.lower()].rules) for name in AI_TOKENS if name.lower() in groups}
+        self._token = token
+        self._tdm = parse_tdmrep(tdmrep) if tdmrep else []
+        self._ai = Rules(parse_robots(ai_txt, [_AI_TXT_TOKEN]).to(_AI_TXT_TOKEN).rules) if ai_txt else Rules()
+
+    def signals(self, url: str) -> list[Signal]:
+        """What they say of a page."""
+        path = path_of(url)
+        found = [*self._of_robots(path), *self._of_collectors(path)]
+        if rule := self._ai.of(path):
+            found.append(Signal(f"ai.txt {rule.text}", training=rule.allowed))
+        found += [rule.signal for rule in self._tdm if rule.where.matches(path)][:1]
+        return found
+
+    def _of_robots(self, path: str) -> Iterator[Signal]:
+        """Our own group counts when it speaks of this, else that of all others."""
+        if self._robots is None:
+            return
+        groups = [self._robots.to(self._token), self._robots.groups.get("*")]
+        for group in groups:
+            if group and (group.content_usages or group.content_signals):
+                matching = [each for each in group.content_usages if each.where is None or each.where.matches(path)]
+                longest = max((each.where.length if each.where else 0 for each in matching), default=0)
+                for each in matching:
+                    if (each.where.length if each.where else 0) == longest:
+                        yield content_usage(each.said, f"robots.txt {each.text}")
+                for each in group.content_signals:
+                    yield content_signal(each.said, f"robots.txt {each.text}")
+                return
+
+    def _of_collectors(self, path: str) -> Iterator[Signal]:
+        shut_out: dict[str, list[str]] = {}
+        for name, rules in self._collectors.items():
+            rule = rules.of(path)
+            if rule is not None and not rule.allowed:
+                shut_out.setdefault(rule.text, []).append(name)
+        for text, names in shut_out.items():
+            yield Signal(f"robots.txt {', '.join(names)}: {text}", training=False)
+
+
+def content_usage(value: str, text: str) -> Signal:
+    """AIPREF: a dictionary of labels, `train-ai=n, search=y`."""
+    return Signal(text, training={"y": True, "n": False}.get(_pairs(value).get("train-ai", "")))
+
+
+def content_signal(value: str, text: str) -> Signal:
+    """Cloudflare: `search=yes, ai-input=no, ai-train=no`."""
+    return Signal(text, training={"yes": True, "no": False}.get(_pairs(value).get("ai-train", "")))
+
+
+def tdm(reservation: str, policy: str, where: int, text: str) -> Signal | None:
+    """TDMRep: text and data mining, of which training is a part, is reserved (1) or not (0)."""
+    if reservation.strip() not in ("0", "1"):
+        return None
+    free = reservation.strip() == "0"
+    said = f"{text} tdm-reservation={int(not free)}" + (f" tdm-policy={policy.strip()}" if policy.strip() else "")
+    return Signal(said, training=free, mining=free, tdm=where)
+
+
+def parse_tdmrep(body: bytes) -> list[TdmRule]:
+    """/.well-known/tdmrep.json, as far as it makes sense. The first entry that matches counts."""
+    try:
+        entries: Any = msgspec.json.decode(body[: MOST_BYTES + 1])
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return []
+    rules = []
+    for entry in entries if isinstance(entries, list) else ():
+        location = entry.get("location") if isinstance(entry, dict) else None
+        if isinstance(location, str) and location:
+            said = f"tdmrep.json {location}"
+            signal = tdm(str(entry.get("tdm-reservation")), str(entry.get("tdm-policy") or ""), FILE, said)
+            if signal:
+                rules.append(TdmRule(Rule(location, location, allowed=True), signal))
+    return rules
+
+
+def header_signals(headers: Mapping[str, str], token: str) -> Iterator[Signal]:
+    """Of an answer's headers; names in lower case, several of a name joined by commas, X-Robots-Tag by newlines."""
+    if value := headers.get("content-usage"):
+        yield content_usage(value, f"Content-Usage: {value}")
+    if value := headers.get("x-robots-tag"):
+        for line in value.split("\n"):
+            yield from _no_ai(line, "X-Robots-Tag", token)
+    if signal := tdm(headers.get("tdm-reservation", ""), headers.get("tdm-policy", ""), HEADER, "header"):
+        yield signal
+
+
+def html_signals(body: bytes, token: str) -> Iterator[Signal]:
+    """Of a page's meta elements."""
+    head = body[: _end_of_head(body)].lower()
+    if b"noai" not in head and b"noimageai" not in head and b"tdm-reservation" not in head:
+        return
+    metas: dict[str, str] = {}
+    for attributes in _meta(body[: len(head)].decode("utf-8", "replace")):
+        values = {name.lower(): double or single or bare for name, double, single, bare in _attribute(attributes)}
+        name, content = values.get("name", "").strip().lower(), unescape(values.get("content", ""))
+        metas.setdefault(name, content)
+        if name in ("robots", token.lower()):
+            yield from _no_ai(content, f"meta {name}", token)
+    if signal := tdm(metas.get("tdm-reservation", ""), metas.get("tdm-policy", ""), META, "meta"):
+        yield signal
+
+
+def _end_of_head(body: bytes) -> int:
+    for tag in (b"</head", b"<body", b"</HEAD", b"<BODY"):
+        if (end := body.find(tag, 0, MOST_HEAD)) >= 0:
+            return end
+    return MOST_HEAD
+
+
+def _no_ai(value: str, where: str, token: str) -> Iterator[Signal]:
+    """`noai`, for all robots, for us (`harvester: noai`) or for those who collect training data.
+
+    What is said to a robot holds up to the next robot's name: `otherbot: noindex, max-snippet:-1, harvester: noai`.
+    """
+    concerned = True
+    whom = {token.lower(), *map(str.lower, AI_TOKENS), "*"}
+    for part in value.split(","):
+        name, said = _addressed(part.strip())
+        if name:
+            concerned = name.lower() in whom
+        if said.lower() in _NO_AI and concerned:
+            yield Signal(f"{where}: {part.strip()}", training=False)
+
+
+def _addressed(part: str) -> tuple[str, str]:
+    """A robot's name and what it is told. No name: a directive, whose value may have a colon before it and in it."""
+    name, colon, said = part.partition(":")
+    if not colon or not _is_robot(name.rstrip()) or _has_value(name):
+        return "", part
+    return name.rstrip(), said.strip()
+
+
+def _pairs(value: str) -> dict[str, str]:
+    """Of `a=1;x, b=2`; the last of a name counts."""
+    pairs = (part.partition(";")[0].partition("=") for part in value.split(","))
+    return {name.strip().lower(): said.strip().lower() for name, _, said in pairs}
+
+
+def _verdict(words: Iterable[bool | None]) -> str:
+    said = set(words)
+    return "refused" if False in said else "allowed" if True in said else "unknown"

@@ -1,0 +1,1 @@
+"""What people want not to be kept: purges and opt-outs."""

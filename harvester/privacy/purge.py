@@ -1,0 +1,201 @@
+"""Removes all that is kept of an account, and remembers not to fetch it again.
+
+What is removed first is remembered, so that a purge that was killed is completed by doing it again.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pymongo.collation import Collation
+from pymongo.database import Database
+
+from harvester.config import Config
+from harvester.exceptions import StorageError, UsageError
+from harvester.items import RECORDS, Record
+from harvester.items.bluesky import Post, Profile
+from harvester.parsers.bluesky.scrub import PURGED, scrub
+from harvester.stores.objects import open_store
+from harvester.stores.staging import OPEN, SUFFIX, read_segment, recover, rewrite_segment
+
+Document = dict[str, Any]
+
+_is_did = re.compile(r"did:[a-z]+:[A-Za-z0-9._:%-]{1,2000}").fullmatch
+QUOTES = ("embed.quote", "embed.quote.embed.quote", "embed.quote.embed.quote.embed.quote")
+"""Paths of the quotes in a stored post."""
+_EDGES = {kind.KIND for kind in RECORDS if "subject_did" in kind.__struct_fields__}
+_ANY_CASE = Collation("en", strength=2)
+
+
+class Account(NamedTuple):
+    """Who is to be purged."""
+
+    did: str
+    handle: str
+    """Empty when it is not known."""
+
+
+class Findings(NamedTuple):
+    """What is kept of an account."""
+
+    counts: Counter[str]
+    """Collection, `quotes`, `pictures`, `staged lines` or `emptied lines` -> how many."""
+    segments: list[Path]
+    """Those that hold something of it."""
+    being_written: list[Path]
+    """Segments of running crawls, into which nobody else may look."""
+    unreadable: list[StorageError]
+
+
+def resolve(database: Database[Document], account: str) -> Account:
+    """Who is meant by a DID or a handle that is known here. Raises UsageError.
+
+    A DID of which nothing is kept is an account too: it can be purged before it is ever met.
+    """
+    account = account.strip().removeprefix("@")
+    by_did = _is_did(account) is not None
+    if account.startswith("did:") and not by_did:
+        raise UsageError(f"--account: {account!r} is not a DID.")
+    found: dict[str, str] = {}
+    for name in (PURGED, Profile.COLLECTION):
+        query = database[name].find({"_id": account} if by_did else {"handle": account}, {"handle": 1})
+        found |= {row["_id"]: row.get("handle", "") for row in query.collation(_ANY_CASE)}
+    if by_did:
+        return Account(account, found.get(account, ""))
+    if account.lower() == "handle.invalid" or len(found) > 1:
+        raise UsageError(f"--account: {account} may be any of several accounts; give the DID instead of the handle.")
+    if not found:
+        raise UsageError(
+            f"--account: no account with the handle {account!r} was harvested; give its DID (did:plc:...)."
+        )
+    return Account(*found.popitem())
+
+
+def find(database: Database[Document], config: Config, did: str) -> Findings:
+    """What is kept of an account. Completes the segments of killed runs first. Raises StorageError."""
+    counts: Counter[str] = Counter()
+    for kind in RECORDS:
+        counts[kind.COLLECTION] = database[kind.COLLECTION].count_documents(_owned(kind, did))
+    counts["quotes"] = sum(1 for _ in _posts_to_empty(database, did))
+    counts["pictures"] = len(open_store(config.images_location).pictures_of(did))
+    findings = Findings(counts, [], [], [])
+    for root in _staged(config):
+        recover(root)
+        findings.being_written.extend(root.rglob(f"*{SUFFIX}{OPEN}"))
+        for segment in sorted(root.rglob(f"*{SUFFIX}")):
+            try:
+                _look_through(segment, did, findings)
+            except StorageError as error:
+                findings.unreadable.append(error)
+    return findings
+
+
+def purge(database: Database[Document], config: Config, account: Account, findings: Findings) -> None:
+    """Removes what was found. Raises StorageError when a part cannot be removed; all others are, then."""
+    did = account.did
+    first = {"purged_at": datetime.now(UTC), "counts": dict(+findings.counts)}
+    remembered = {"$setOnInsert": first} | ({"$set": {"handle": account.handle}} if account.handle else {})
+    database[PURGED].update_one({"_id": did}, remembered, upsert=True)
+    for kind in RECORDS:
+        database[kind.COLLECTION].delete_many(_owned(kind, did))
+    for key, emptied in list(_posts_to_empty(database, did)):
+        database[Post.COLLECTION].update_one({"_id": key}, {"$set": emptied})
+    _close_ledger(database, did)
+    problems = list(findings.unreadable)
+    try:
+        open_store(config.images_location).remove(did)
+    except StorageError as error:
+        problems.append(error)
+    for segment in findings.segments:
+        try:
+            rewrite_segment(segment, lambda line: without(line, did))
+        except StorageError as error:
+            problems.append(error)
+    if problems:
+        sentences = "\n".join(f"  {problem}" for problem in problems)
+        raise StorageError(f"Of {did} all was removed but for this; mend it and purge again:\n{sentences}")
+
+
+def purged(database: Database[Document]) -> list[Document]:
+    """Those that were purged, latest first: _id (DID), handle, purged_at, counts."""
+    return list(database[PURGED].find().sort("purged_at", -1))
+
+
+def without(line: bytes, did: str) -> bytes | None:
+    """A staged or rejected line without the account: None when all of it is the account's, else emptied of it."""
+    if did.encode() not in line:
+        return line
+    staged = json.loads(line)
+    raw = staged.get("raw")
+    if did in _accounts_of(staged, raw):
+        return None
+    if isinstance(raw, str):  # what a service sent was no JSON
+        emptied, changed = PURGED, did in raw
+    else:
+        emptied, changed = scrub(raw, did)
+    return json.dumps(staged | {"raw": emptied}, separators=(",", ":")).encode() if changed else line
+
+
+def _accounts_of(staged: Document, raw: Any) -> set[str | None]:
+    """Whose line it is; of an edge also whom it leads to."""
+    ends = str(staged.get("key") or "").split(" ")
+    accounts = {staged.get("did"), _account_of(ends[0])}
+    if staged.get("kind") in _EDGES:
+        accounts.update(_account_of(end) for end in ends)
+        subject = raw.get("subject") if isinstance(raw, dict) else None
+        if isinstance(subject, dict):
+            accounts.update(_account_of(subject.get(name)) for name in ("did", "uri"))
+        elif subject:
+            accounts.add(_account_of(subject))
+    return accounts
+
+
+def _account_of(reference: Any) -> str | None:
+    """The DID of a DID or an at:// address."""
+    return reference.removeprefix("at://").partition("/")[0] if isinstance(reference, str) else None
+
+
+def _owned(kind: type[Record], did: str) -> Document:
+    """Selects the records of an account, and the edges that lead to it."""
+    return {"$or": [{"did": did}, {"subject_did": did}]} if kind.KIND in _EDGES else {"did": did}
+
+
+def _posts_to_empty(database: Database[Document], did: str) -> Iterator[tuple[str, Document]]:
+    """Posts of others that hold content of the account, and those of their fields that change."""
+    holding = [{f"{path}.did": did} for path in QUOTES] + [{"embed.unknown.0": {"$exists": True}}]
+    rows = database[Post.COLLECTION].find(
+        {"$or": holding, "did": {"$ne": did}}, {"embed": 1, "media_urls": 1}, batch_size=500
+    )
+    for row in rows:
+        key = row.pop("_id")
+        emptied, changed = scrub(row, did)
+        if changed:
+            yield key, emptied
+
+
+def _close_ledger(database: Database[Document], did: str) -> None:
+    """Nothing of the account waits to be fetched any more."""
+    closed = {"state": "closed", "stage": "skipped", "reason": PURGED}
+    left = dict.fromkeys(("later", "again", "todo", "handle", "pds"), "")
+    database["accounts"].update_many({"did": did}, {"$set": closed, "$unset": left})
+    roots = {"uri": {"$regex": f"^at://{re.escape(did)}/"}}
+    database["thread_queue"].update_many(roots, {"$set": closed, "$unset": left})
+
+
+def _staged(config: Config) -> list[Path]:
+    return [config.data_dir / "staging", config.data_dir / "rejects"]
+
+
+def _look_through(segment: Path, did: str, findings: Findings) -> None:
+    removed = emptied = 0
+    for line in read_segment(segment):
+        left = without(line, did)
+        removed += left is None
+        emptied += left is not None and left != line
+    if removed or emptied:
+        findings.segments.append(segment)
+        findings.counts.update({"staged lines": removed, "emptied lines": emptied})

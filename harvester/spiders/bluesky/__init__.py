@@ -1,0 +1,1 @@
+"""The spider of Bluesky's social graph."""

@@ -1,0 +1,1 @@
+"""Where things are kept: MongoDB, Redis, folders and buckets, and the private servers for those who configure none."""

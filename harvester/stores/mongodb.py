@@ -1,0 +1,114 @@
+"""Connections to the MongoDB that holds records and ledger: the configured one, or the private one."""
+
+import contextlib
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+from pymongo import AsyncMongoClient, MongoClient
+from pymongo.asynchronous.database import AsyncDatabase
+from pymongo.database import Database
+from pymongo.errors import BulkWriteError, ConnectionFailure, OperationFailure, PyMongoError, WTimeoutError
+
+from harvester.config import Config
+from harvester.exceptions import ServiceError, StorageError, UsageError
+from harvester.stores import servers
+from harvester.stores.descriptors import SMALL, allowed
+from harvester.stores.outage import Patience
+
+OPTIONS: dict[str, Any] = {
+    "tz_aware": True,
+    "journal": True,
+    "serverSelectionTimeoutMS": 5_000,
+    "appname": "harvester",
+}
+"""Journalled: without waiting for the journal a killed server was seen to lose confirmed writes."""
+FEW_CONNECTIONS = 8
+"""Of a process that may open few files."""
+_REFUSED = (13, 18)
+"""Unauthorized, AuthenticationFailed."""
+_UNKNOWN_TO_A_STANDALONE = 20
+"""IllegalOperation: pymongo may take a server that has just started again for a member of a replica set."""
+_STOPPING = frozenset({91, 189, 10107, 11600, 11602, 13435, 13436})
+"""ShutdownInProgress, PrimarySteppedDown, InterruptedAtShutdown and their like, in the errors of a bulk write."""
+_EXAMPLE = "Give an address like mongodb://user:password@db.example:27017/?authSource=admin (% signs in it as %25)"
+_REMEDY = "Check HARVESTER_MONGODB_URI and that the server runs, or unset it: harvester then runs a private one."
+
+
+def connect(config: Config) -> AsyncDatabase[dict[str, Any]]:
+    """The database, for use on an event loop. Starts the private server when none is configured."""
+    options = OPTIONS | {"maxPoolSize": FEW_CONNECTIONS} if allowed() < SMALL else OPTIONS
+    with _address_is_checked():
+        client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(servers.mongodb_uri(config), **options)
+    return client[config.database]
+
+
+def connect_sync(config: Config) -> Database[dict[str, Any]]:
+    """The database, for commands. Starts the private server when none is configured."""
+    with _address_is_checked():
+        client: MongoClient[dict[str, Any]] = MongoClient(servers.mongodb_uri(config), **OPTIONS)
+    return client[config.database]
+
+
+def check(config: Config) -> None:
+    """Asks MongoDB once, before anything is begun. Raises ServiceError; UsageError when its address is none."""
+    database = connect_sync(config)
+    with database.client:
+        try:
+            database.list_collection_names()
+        except PyMongoError as error:
+            raise unavailable(error) from None
+
+
+def unavailable(error: PyMongoError) -> ServiceError:
+    """What a command says and ends with when MongoDB fails it."""
+    what = "refuses harvester" if isinstance(error, OperationFailure) else "cannot be reached"
+    return ServiceError(f"MongoDB {what}: {_said(error)}. {_REMEDY}")
+
+
+@contextlib.contextmanager
+def _address_is_checked() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)  # options that pymongo does not know
+        try:
+            yield
+        except (PyMongoError, ValueError, UserWarning) as error:
+            said = _said(error).partition('"')[0]  # what it quotes may be a part of the password
+            raise UsageError(f"HARVESTER_MONGODB_URI cannot be used: {said}. {_EXAMPLE}") from None
+
+
+class MongoPatience(Patience):
+    """Makes a MongoDB outage a pause."""
+
+    SERVER = "MongoDB"
+    ERRORS = (PyMongoError,)
+    start_private = staticmethod(servers.mongodb_uri)
+
+    def refusal(self, error: Exception) -> ServiceError | None:
+        if isinstance(error, OperationFailure) and error.code in _REFUSED:
+            return ServiceError(f"MongoDB refuses harvester: {_said(error)}")
+        return None
+
+    def passes(self, error: Exception) -> bool:
+        if isinstance(error, BulkWriteError):
+            errors = error.details["writeErrors"] + error.details["writeConcernErrors"]
+            return any(each["code"] in _STOPPING for each in errors)
+        if isinstance(error, OperationFailure) and error.code == _UNKNOWN_TO_A_STANDALONE:
+            return "retryable writes" in str(error)
+        return isinstance(error, (ConnectionFailure, WTimeoutError, ServiceError))
+
+    def condition(self, error: Exception) -> str:
+        return "MongoDB cannot be reached"
+
+    def said(self, error: Exception) -> str:
+        return _said(error)
+
+    def surrender(self, error: Exception, *, reached: bool) -> ServiceError | StorageError:
+        if reached:
+            return StorageError(f"MongoDB cannot be reached, and the crawl was told to stop: {_said(error)}")
+        return ServiceError(f"MongoDB cannot be reached: {_said(error)}")
+
+
+def _said(error: Exception) -> str:
+    """The error's text without pymongo's description of the topology."""
+    return str(error).partition(" (configured timeouts")[0].partition(", full error")[0].rstrip(".")

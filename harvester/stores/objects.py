@@ -1,0 +1,183 @@
+"""Where pictures are kept: a local folder or an S3 bucket, with one folder for each account."""
+
+import contextlib
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from scrapy.pipelines.files import FSFilesStore, S3FilesStore, StatInfo
+from scrapy.pipelines.media import MediaPipeline
+from scrapy.utils.asyncio import run_in_thread
+from scrapy.utils.boto import is_botocore_available
+from scrapy.utils.defer import deferred_from_coro
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+
+from harvester.exceptions import StorageError, UsageError
+from harvester.stores.private_files import make_closed
+
+_is_path = re.compile(
+    r"did:[a-z]+:[A-Za-z0-9._:%-]{1,200}/(?:pfp|banner|posts/[a-z0-9]{1,200}_[0-9]{1,4})\.jpg"
+).fullmatch
+_PARTIAL = ".partial"
+"""Folder of pictures being written; a killed process leaves its own there."""
+_TRIES = 3
+"""A purge may remove an account's folder while a picture is written to it."""
+
+
+def stored_path(path: str) -> str | None:
+    """The path under which a record's picture is stored; None when it could lead anywhere but where it should."""
+    return account_folder(path) if _is_path(path) else None
+
+
+def account_folder(did: str) -> str:
+    """The name of an account's folder. Windows allows no colon in it."""
+    return did.replace(":", "_") if os.name == "nt" else did
+
+
+def open_store(location: str) -> "LocalStore | S3Store":
+    """The store at a location. Raises UsageError when it is of a kind not supported."""
+    scheme, separator, rest = location.partition("://")
+    if not separator or scheme == "file":
+        return LocalStore(location)
+    if scheme != "s3" or not rest.partition("/")[0]:
+        raise UsageError(f"Pictures cannot be kept at {location!r}: give a folder, or s3://bucket/prefix.")
+    if not is_botocore_available():
+        raise UsageError("Pictures are to be kept in S3, which needs a package: pip install 'harvester[s3]'")
+    return S3Store(location)
+
+
+def _unusable(folder: str, error: OSError) -> StorageError:
+    return StorageError(
+        f"Pictures cannot be written to {folder}: {error.strerror or error}. Make room and let it be written, or"
+        " set HARVESTER_IMAGES_STORE to another folder or to s3://bucket/prefix."
+    )
+
+
+class LocalStore(FSFilesStore):
+    """A folder. A picture appears in it whole or not at all, also when the process is killed."""
+
+    def __init__(self, basedir: str) -> None:
+        try:
+            super().__init__(basedir)
+        except OSError as error:
+            raise _unusable(basedir, error) from error
+
+    def stat_file(self, path: str | os.PathLike[str], info: MediaPipeline.SpiderInfo) -> StatInfo:
+        """Without the checksum, which would read the whole file. An empty file (power cut) counts as absent."""
+        try:
+            found = self._get_filesystem_path(path).stat()
+        except OSError:
+            return {}
+        return {"last_modified": found.st_mtime} if found.st_size else {}
+
+    def persist_file(  # type: ignore[override]  # not on the reactor's thread, as S3FilesStore does it
+        self,
+        path: str,
+        buf: BytesIO,
+        info: MediaPipeline.SpiderInfo,
+        meta: dict[str, Any] | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> Deferred[None]:
+        return deferred_from_coro(run_in_thread(self.write, path, buf.getvalue()))
+
+    def write(self, path: str, content: bytes) -> None:
+        """Raises StorageError when there is no room or no permission."""
+        target = self._get_filesystem_path(path)
+        partial = Path(self.basedir, _PARTIAL, f"{path.partition('/')[0]}~{uuid4().hex}")
+        for attempt in range(_TRIES):
+            try:
+                self._mkdir(partial.parent)
+                partial.write_bytes(content)
+                self._mkdir(target.parent)
+                os.replace(partial, target)
+            except OSError as error:
+                with contextlib.suppress(OSError):
+                    partial.unlink(missing_ok=True)
+                if not isinstance(error, FileNotFoundError) or attempt == _TRIES - 1:
+                    raise _unusable(self.basedir, error) from error
+            else:
+                return
+
+    def remove_leftovers(self, did: str = "", older_than_s: float = 0) -> None:
+        """Removes what killed processes had not finished writing."""
+        before = time.time() - older_than_s
+        for partial in Path(self.basedir, _PARTIAL).glob(f"{account_folder(did)}~*" if did else "*"):
+            with contextlib.suppress(FileNotFoundError):
+                if partial.stat().st_mtime < before:
+                    partial.unlink()
+
+    def _mkdir(self, dirname: Path, domain: MediaPipeline.SpiderInfo | None = None) -> None:
+        """Remembers nothing: Scrapy's keeps the name of every folder of every account."""
+        if not dirname.exists():
+            make_closed(Path(self.basedir))
+            dirname.mkdir(parents=True, exist_ok=True)
+
+    def pictures_of(self, did: str) -> list[str]:
+        """Paths of an account's pictures."""
+        folder = self._get_filesystem_path(account_folder(did))
+        root = Path(self.basedir)
+        return sorted(path.relative_to(root).as_posix() for path in folder.rglob("*") if path.is_file())
+
+    def remove(self, did: str) -> None:
+        """Removes an account's folder."""
+        self.remove_leftovers(did)
+        folder = self._get_filesystem_path(account_folder(did))
+        try:
+            shutil.rmtree(folder)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise StorageError(f"Pictures in {folder} cannot be removed: {error.strerror or error}") from error
+
+
+class S3Store(S3FilesStore):
+    """A bucket, reached with the AWS_* variables of the environment (AWS_ENDPOINT_URL for other servers)."""
+
+    s3_client: Any
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(uri.rstrip("/") + "/")  # without the slash Scrapy joins prefix and name
+
+    def stat_file(self, path: str, info: MediaPipeline.SpiderInfo) -> Deferred[StatInfo]:
+        return super().stat_file(path, info).addErrback(lambda _: {})  # writing tells whether the server is well
+
+    def persist_file(self, *args: Any, **kwargs: Any) -> Deferred[Any]:
+        return super().persist_file(*args, **kwargs).addErrback(self._not_written)
+
+    def _not_written(self, failure: Failure) -> None:
+        raise StorageError(
+            f"Pictures cannot be written to the bucket {self.bucket}: {failure.value}"
+        ) from failure.value
+
+    def pictures_of(self, did: str) -> list[str]:
+        """Paths of an account's pictures."""
+        with self._reached():
+            return [key.removeprefix(self.prefix) for key in self._keys(did)]
+
+    def remove(self, did: str) -> None:
+        """Removes all objects in an account's folder."""
+        with self._reached():
+            for key in self._keys(did):
+                self.s3_client.delete_object(Bucket=self.bucket, Key=key)
+
+    def _keys(self, did: str) -> Iterator[str]:
+        pages = self.s3_client.get_paginator("list_objects_v2")
+        for page in pages.paginate(Bucket=self.bucket, Prefix=f"{self.prefix}{account_folder(did)}/"):
+            for found in page.get("Contents", ()):
+                yield found["Key"]
+
+    @contextlib.contextmanager
+    def _reached(self) -> Iterator[None]:
+        from botocore.exceptions import BotoCoreError, ClientError  # an extra, not always installed
+
+        try:
+            yield
+        except (BotoCoreError, ClientError) as error:
+            raise StorageError(f"The bucket {self.bucket} cannot be used: {error}") from error

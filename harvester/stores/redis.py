@@ -1,0 +1,289 @@
+"""Connections to the Redis that holds the frontier: the configured one (also Sentinel, Cluster), or the private one."""
+
+import asyncio
+import contextlib
+import threading
+from typing import Any
+from urllib.parse import urlsplit
+
+from redis.asyncio import Redis, RedisCluster, Sentinel
+from redis.asyncio.cluster import ClusterNode
+from redis.asyncio.connection import Connection, SSLConnection, UnixDomainSocketConnection, parse_url
+from redis.asyncio.retry import Retry
+from redis.backoff import ConstantBackoff
+from redis.exceptions import (
+    AuthenticationError,
+    AuthenticationWrongNumberOfArgsError,
+    AuthorizationError,
+    BusyLoadingError,
+    ClusterDownError,
+    ConnectionError,
+    NoPermissionError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisClusterException,
+    RedisError,
+    ResponseError,
+    TimeoutError,
+    TryAgainError,
+)
+
+from harvester.config import Config
+from harvester.exceptions import ServiceError, UsageError
+from harvester.stores import servers
+from harvester.stores.outage import Patience
+
+OPTIONS: dict[str, Any] = {
+    "socket_timeout": 15.0,
+    "socket_connect_timeout": 5.0,
+    "client_name": "harvester",
+    "retry": Retry(ConstantBackoff(0.1), 1),
+}
+"""A server that neither answers nor hangs up counts as unreachable after the timeout. One retry, for a connection that
+was closed while it was idle; longer waits are Patience's."""
+SENTINEL_PORT = 26379
+_REFUSALS = (AuthenticationError, AuthenticationWrongNumberOfArgsError, AuthorizationError, NoPermissionError)
+_PASSING = (ConnectionError, TimeoutError, ReadOnlyError, OutOfMemoryError, TryAgainError, ClusterDownError, OSError)
+_PASSING_WORDS = ("MISCONF", "NOREPLICAS", "BUSY ", "MASTERDOWN", "UNBLOCKED")
+"""Of errors that have no class: the disk is full, too few replicas, a script of someone else runs, a failover."""
+_FORMS = (
+    "redis://user:password@host:6379/0, rediss://... (TLS), unix:///path/to/socket,"
+    " redis+sentinel://host:26379,host:26379/service/0 or redis+cluster://host:6379"
+    " (% signs in a password as %25; TLS for the last two as rediss+...)"
+)
+_REMEDY = "Check HARVESTER_REDIS_URL and that the server runs, or unset it: harvester then runs a private one."
+
+
+def connect(config: Config) -> Redis | RedisCluster:
+    """A client for use on an event loop. Starts the private server when none is configured."""
+    return client_of(servers.redis_url(config))
+
+
+def client_of(url: str) -> Redis | RedisCluster:
+    """A client of the server at this address. Raises UsageError when it is none."""
+    scheme, _, rest = url.partition("://")
+    try:
+        match scheme:
+            case "redis" | "rediss" | "unix":
+                return _single(url)
+            case "redis+sentinel" | "rediss+sentinel":
+                return _behind_sentinel(rest, tls=scheme.startswith("rediss"))
+            case "redis+cluster" | "rediss+cluster":
+                return _cluster(rest, tls=scheme.startswith("rediss"))
+    except (ValueError, TypeError) as error:
+        said = str(error).partition("'")[0].rstrip(": ")  # what it quotes may be a part of the password
+        raise UsageError(f"HARVESTER_REDIS_URL cannot be used: {said}. Give an address like {_FORMS}.") from None
+    raise UsageError(
+        f"HARVESTER_REDIS_URL cannot be used: harvester does not know addresses of the kind"
+        f" {scheme[:20] if rest else 'without ://'!r}. Give one like {_FORMS}."
+    )
+
+
+def check(config: Config) -> None:
+    """Asks Redis once, before anything is begun. Raises ServiceError or UsageError, with a remedy."""
+    failures: list[BaseException] = []
+
+    def ask() -> None:
+        try:
+            asyncio.run(_examine(config))
+        except BaseException as error:  # noqa: BLE001  it is raised below
+            failures.append(error)
+
+    # In a thread: the caller may already have an event loop.
+    thread = threading.Thread(target=ask)
+    thread.start()
+    thread.join()
+    for failure in failures:
+        if isinstance(failure, (RedisError, RedisClusterException, OSError)):
+            raise unavailable(failure) from None
+        raise failure
+
+
+def unavailable(error: Exception) -> ServiceError:
+    """What a command says and ends with when Redis fails it."""
+    what = "refuses harvester" if isinstance(error, (*_REFUSALS, ResponseError)) else "cannot be reached"
+    return ServiceError(f"Redis {what}: {_said(error)}. {_REMEDY}")
+
+
+class _CancellableMixin:
+    """Sends commands without asyncio.wait_for, which loses cancellations in Python 3.11: the task would go on."""
+
+    socket_timeout: float | None
+
+    async def send_packed_command(self, command: Any, check_health: bool = True) -> None:
+        timeout, self.socket_timeout = self.socket_timeout, None
+        try:
+            async with asyncio.timeout(timeout):
+                await super().send_packed_command(command, check_health)  # type: ignore[misc]
+        finally:
+            self.socket_timeout = timeout
+
+
+class _UnixConnection(UnixDomainSocketConnection):
+    """Logs in once it is connected, as the other kinds do.
+
+    redis-py's logs in while it connects, and makes a ConnectionError of every refusal, which looks like an outage.
+    """
+
+    async def _connect(self) -> None:
+        async with asyncio.timeout(self.socket_connect_timeout):
+            self._reader, self._writer = await asyncio.open_unix_connection(path=self.path)
+
+
+def _cancellable(kind: Any) -> Any:
+    """The same kind of connection, with which tasks can be cancelled."""
+    return type(kind.__name__, (_CancellableMixin, kind), {})
+
+
+def _single(url: str) -> Redis:
+    options = parse_url(url)
+    if not url.startswith("unix"):
+        _check_database(urlsplit(url).path.strip("/"))
+    client = Redis.from_url(url, **{name: value for name, value in OPTIONS.items() if name not in options})
+    pool = client.connection_pool
+    pool.connection_class(**pool.connection_kwargs)  # so that unknown options are noticed now
+    unix = pool.connection_class is UnixDomainSocketConnection
+    pool.connection_class = _cancellable(_UnixConnection if unix else pool.connection_class)
+    return client
+
+
+class _BehindSentinel(Redis):
+    """A client that also closes its connections to the Sentinels."""
+
+    async def aclose(self, close_connection_pool: bool | None = None) -> None:
+        await super().aclose(close_connection_pool)
+        pool: Any = self.connection_pool
+        for sentinel in pool.sentinel_manager.sentinels:
+            await sentinel.aclose()
+
+
+def _behind_sentinel(rest: str, *, tls: bool) -> Redis:
+    login, nodes, path, options = _parts(rest, SENTINEL_PORT)
+    service, _, database = path.partition("/")
+    if not service:
+        raise ValueError("it lacks the name of the service that the Sentinels watch, after the last host")
+    sentinel_options = {name: value for name, value in options.items() if name.startswith("ssl_")}
+    for name in ("username", "password"):
+        if value := options.pop(f"sentinel_{name}", None):
+            sentinel_options[name] = value
+    if tls:
+        options["ssl"] = sentinel_options["ssl"] = True
+    options = {**OPTIONS, **login, **options, "db": _check_database(database)}
+    for name in ("socket_timeout", "socket_connect_timeout"):
+        sentinel_options[name] = options["socket_connect_timeout"]
+    sentinel: Any = Sentinel(nodes, sentinel_kwargs=sentinel_options, **options)  # type: ignore[no-untyped-call]
+    client: Redis = sentinel.master_for(service, redis_class=_BehindSentinel)
+    client.connection_pool.connection_class = _cancellable(client.connection_pool.connection_class)
+    return client
+
+
+def _cluster(rest: str, *, tls: bool) -> RedisCluster:
+    login, nodes, path, options = _parts(rest, 6379)
+    if path.strip("/") not in ("", "0"):
+        raise ValueError("a cluster has only database 0")
+    options = {**OPTIONS, **login, **options, "ssl": tls}
+    client = RedisCluster(startup_nodes=[ClusterNode(host, port) for host, port in nodes], **options)
+    for kwargs in (client.connection_kwargs, client.nodes_manager.connection_kwargs):
+        kwargs["connection_class"] = _cancellable(SSLConnection if tls else Connection)
+    return client
+
+
+def _parts(rest: str, default_port: int) -> tuple[dict[str, Any], list[tuple[str, int]], str, dict[str, Any]]:
+    """Login, hosts with ports, path and options of an address that may name several hosts."""
+    address, _, query = rest.partition("?")
+    place, _, path = address.partition("/")
+    user, _, hosts = place.rpartition("@")
+    nodes = []
+    for each in hosts.split(","):
+        parsed = urlsplit(f"//{each}")
+        if not parsed.hostname:
+            raise ValueError("it lacks a host")
+        nodes.append((parsed.hostname, parsed.port or default_port))
+    login = {k: v for k, v in parse_url(f"redis://{user}@host").items() if k in ("username", "password")}
+    options = {k: v for k, v in parse_url(f"redis://host?{query}").items() if k not in ("host", "port", "db")}
+    return login, nodes, path, options
+
+
+def _check_database(path: str) -> int:
+    if path and not path.isdecimal():
+        raise ValueError("the part after the host must be the number of a database, like /0")
+    return int(path or 0)
+
+
+async def _examine(config: Config) -> None:
+    redis: Any = connect(config)
+    try:
+        await redis.ping()
+        if isinstance(redis, RedisCluster):
+            about: dict[str, Any] = await redis.info(target_nodes=redis.get_random_node())
+        else:
+            about = await redis.info()
+        if problem := problem_of(about, config, clustered=isinstance(redis, RedisCluster)):
+            raise ServiceError(problem)
+        await redis.eval("return cmsgpack.pack(redis.call('TIME'))", 1, "harvester")
+    finally:
+        with contextlib.suppress(RedisError, OSError):
+            await redis.aclose()
+
+
+def problem_of(about: dict[str, Any], config: Config, *, clustered: bool) -> str:
+    """Why requests would not be safe on a server that says this about itself; empty when they are."""
+    mode = about.get("redis_mode") or about.get("server_mode")
+    policy = str(about.get("maxmemory_policy", ""))
+    if mode == "sentinel":
+        return "HARVESTER_REDIS_URL names a Sentinel: write it as redis+sentinel://host:port/service."
+    if mode == "cluster" and not clustered:
+        return "HARVESTER_REDIS_URL names a node of a cluster: write it as redis+cluster://host:port."
+    if about.get("role") == "slave" and not clustered:
+        return "HARVESTER_REDIS_URL names a replica, which takes no requests: give the address of its primary."
+    if about.get("maxmemory") and policy.startswith("allkeys"):
+        return (
+            f"Redis throws keys away when it is full (maxmemory-policy {policy}), and requests would be lost with"
+            " them: set maxmemory-policy to noeviction. A full Redis then makes workers wait."
+        )
+    if forgets(about) and not config.redis_may_forget:
+        return (
+            "Redis keeps no log of what it is told (appendonly no), and loses what is to be fetched when it ends: set"
+            " `appendonly yes`, or HARVESTER_REDIS_MAY_FORGET=yes if that may be or the server keeps it otherwise."
+        )
+    return ""
+
+
+def forgets(about: dict[str, Any]) -> bool:
+    """Whether a server that says this about itself forgets when it ends. Snapshots are minutes old."""
+    return not about.get("aof_enabled")
+
+
+class RedisPatience(Patience):
+    """Makes a Redis outage a pause: until the server is back, has loaded, or has room."""
+
+    SERVER = "Redis"
+    ERRORS = (RedisError, RedisClusterException, OSError)
+    start_private = staticmethod(servers.redis_url)
+
+    def refusal(self, error: Exception) -> ServiceError | None:
+        return unavailable(error) if isinstance(error, _REFUSALS) else None
+
+    def passes(self, error: Exception) -> bool:
+        passing = (*_PASSING, RedisClusterException, ServiceError)
+        return isinstance(error, passing) or str(error).startswith(_PASSING_WORDS)
+
+    def condition(self, error: Exception) -> str:
+        if isinstance(error, OutOfMemoryError):
+            return "Redis is full"
+        if isinstance(error, BusyLoadingError):
+            return "Redis is starting"
+        if isinstance(error, ReadOnlyError):
+            return "Redis is failing over"
+        return "Redis cannot be reached"
+
+    def said(self, error: Exception) -> str:
+        return _said(error)
+
+    def surrender(self, error: Exception, *, reached: bool) -> ServiceError:
+        return ServiceError(f"Redis cannot be used, and the crawl was told to stop: {_said(error)}")
+
+
+def _said(error: Exception) -> str:
+    """The error's text without the place in a script where it arose."""
+    return str(error).partition(" script:")[0].rstrip(".") or type(error).__name__

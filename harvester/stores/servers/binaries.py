@@ -1,0 +1,55 @@
+"""Finds a binary that runs here: the system's own first, then those that came as Python packages."""
+
+import shutil
+import signal
+import subprocess
+
+from harvester.exceptions import ServiceError
+from harvester.stores.servers.kinds import Server
+
+TRIAL_TIMEOUT_SECONDS = 30
+
+
+def find_binary(server: Server) -> str:
+    """Path of the server's binary. Raises ServiceError that quotes what each candidate said."""
+    found = [path for name in server.executables if (path := shutil.which(name))]
+    found += [str(path) for path in server.wheel_binaries()]
+    complaints = []
+    for binary in found:
+        complaint = _complaint_of(binary)
+        if complaint is None:
+            return binary
+        complaints.append(f"  {binary}: {complaint}")
+    names = " or ".join(server.executables)
+    reasons = "\n".join(complaints) or f"  there is no {names}, on PATH or in a Python package"
+    remedies = "\n".join(f"  - {remedy}" for remedy in server.remedies)
+    raise ServiceError(
+        f"{server.title} cannot be started on this machine:\n{reasons}\nOne of these mends it:\n{remedies}"
+    )
+
+
+def describe_exit(code: int) -> str:
+    """The return code of a process in words. Negative codes are signals, as in subprocess."""
+    if code >= 0:
+        return f"exit code {code}"
+    name = signal.Signals(-code).name
+    if name == "SIGILL":
+        return "SIGILL: this processor lacks instructions it needs (MongoDB needs AVX since 5.0)"
+    return name
+
+
+def _complaint_of(binary: str) -> str | None:
+    """Why the binary does not run; None when it does."""
+    try:
+        trial = subprocess.run(
+            [binary, "--version"],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=TRIAL_TIMEOUT_SECONDS,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    if trial.returncode == 0:
+        return None
+    return trial.stderr.strip() or describe_exit(trial.returncode)

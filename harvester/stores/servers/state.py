@@ -1,0 +1,170 @@
+"""What a private server's folder holds: who runs where, the secret, the sockets, and the server's log."""
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import socket
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import psutil
+
+from harvester.masking import mask
+from harvester.stores.private_files import is_closed, open_closed
+
+LOG_LIMIT_BYTES = 8 * 1024 * 1024
+"""A log that has grown beyond becomes `server.log.1`, in place of the one before."""
+
+
+class State(NamedTuple):
+    """Contents of `state.json` in the server's folder. A pid of 0: none. A port of 0: a socket in `sockets`."""
+
+    supervisor_pid: int = 0
+    supervisor_port: int = 0
+    server_pid: int = 0
+    server_port: int = 0
+    sockets: str = ""
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """The state last written; an empty one when there is none that can be read."""
+        try:
+            values: dict[str, Any] = json.loads((folder / "state.json").read_text())
+            return cls(**values)
+        except (OSError, ValueError, TypeError):
+            return cls()
+
+    def write(self, folder: Path) -> None:
+        """Replaces the file as a whole."""
+        draft = folder / "state.json.new"
+        with os.fdopen(open_closed(draft, os.O_WRONLY | os.O_TRUNC), "w") as file:
+            file.write(json.dumps(self._asdict()))
+        draft.replace(folder / "state.json")
+
+
+def secret_path(folder: Path) -> Path:
+    """The file of the secret that the server and its supervisor ask for."""
+    return folder / "secret"
+
+
+def make_secret(folder: Path) -> None:
+    """Makes the secret unless there is one that only this user can have read."""
+    path = secret_path(folder)
+    with contextlib.suppress(FileNotFoundError):
+        if is_closed(path) and path.stat().st_size:
+            return
+    draft = path.with_name("secret.new")
+    draft.unlink(missing_ok=True)
+    with os.fdopen(open_closed(draft, os.O_WRONLY | os.O_EXCL), "w") as file:
+        file.write(secrets.token_hex(32))  # letters and digits, which need no escapes anywhere
+    draft.replace(path)
+
+
+def read_secret(folder: Path) -> str:
+    """Raises OSError when there is none."""
+    secret = secret_path(folder).read_text().strip()
+    mask.add(secret)
+    return secret
+
+
+SERVER_SOCKET, SUPERVISOR_SOCKET = "server.sock", "supervisor.sock"
+
+
+def sockets_folder(folder: Path) -> Path | None:
+    """A folder closed to others that can hold the sockets; None where the platform has no Unix sockets.
+
+    The server's own; when its path is too long for a socket, or its file system has none, a short one, which is
+    kept for the next time.
+    """
+    if not has_unix_sockets():
+        return None
+    if _holds_sockets(folder):
+        return folder
+    if (before := State.read(folder).sockets) and _holds_sockets(Path(before)):
+        return Path(before)
+    for base in (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir()):
+        with contextlib.suppress(OSError):
+            short = Path(tempfile.mkdtemp(prefix="harvester-", dir=base or None))  # 0700
+            if _holds_sockets(short):
+                return short
+            short.rmdir()
+    return None
+
+
+def has_unix_sockets() -> bool:
+    """Whether servers and clients can talk through a file here."""
+    return os.name == "posix"
+
+
+def _holds_sockets(folder: Path) -> bool:
+    trial = folder / "supervisor.try!"  # as long as the longest name
+    try:
+        found = folder.lstat()
+        if found.st_uid != os.geteuid() or found.st_mode & 0o077:
+            return False
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.bind(str(trial))
+        trial.unlink()
+    except OSError:
+        return False
+    return True
+
+
+def running_in(folder: Path, pid: int) -> psutil.Process | None:
+    """The process, if its working directory is this folder: a pid may belong to another one by now.
+
+    Start times would not do: they shift when the clock is set.
+    """
+    try:
+        process = psutil.Process(pid)
+        if process.status() != psutil.STATUS_ZOMBIE and Path(process.cwd()) == folder:
+            return process
+    except psutil.Error:
+        pass
+    return None
+
+
+def log_path(folder: Path) -> Path:
+    """Where the server and its supervisor write."""
+    return folder / "server.log"
+
+
+def log_size(folder: Path) -> int:
+    """In bytes; 0 when there is none."""
+    try:
+        return log_path(folder).stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def bound_log(folder: Path) -> None:
+    """Keeps the log below its limit. The server appends to the file, so it goes on at the new end."""
+    if log_size(folder) > LOG_LIMIT_BYTES:
+        log = log_path(folder)
+        with contextlib.suppress(OSError):  # on a full disk the older lines are given up
+            shutil.copyfile(log, log.with_name("server.log.1"))
+        os.truncate(log, 0)
+
+
+def last_log_lines(folder: Path, offset: int = 0, count: int = 8) -> str:
+    """The lines that say what went wrong since the byte `offset`, for a person: indented, shortened."""
+    try:
+        with log_path(folder).open("rb") as log:
+            log.seek(max(offset, log_size(folder) - 100_000) if offset <= log_size(folder) else 0)
+            lines = log.read().decode(errors="replace").splitlines()
+    except OSError:
+        return "  (no log)"
+    errors = [line for line in lines if '"s":"E"' in line or '"s":"F"' in line]
+    return "\n".join(f"  {_readable(line)[:400]}" for line in (errors or lines)[-count:])
+
+
+def _readable(line: str) -> str:
+    """Message and attributes of one of mongod's JSON lines; other lines as they are."""
+    try:
+        entry = json.loads(line)
+        return f"{entry['msg']} {json.dumps(entry['attr']) if 'attr' in entry else ''}".strip()
+    except (ValueError, KeyError, TypeError):
+        return line

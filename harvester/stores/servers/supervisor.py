@@ -1,0 +1,232 @@
+"""The process that owns a private server: starts it, again when it has died, stops it after its last user.
+
+    python -m harvester.stores.servers.supervisor mongodb <folder> <binary> <folder of sockets, or nothing>
+
+A user connects and sends a line with the secret. It gets a line of JSON as soon as the server is ready,
+{"uri": ...}, or turns out not to start, {"error": ...}. It counts as a user until its connection is closed. Whoever
+sends anything else is no user, and is hung up on.
+"""
+
+import contextlib
+import hmac
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic, sleep
+
+import psutil
+
+from harvester.stores.private_files import close_folder
+from harvester.stores.servers.binaries import describe_exit
+from harvester.stores.servers.kinds import LOOPBACK, SERVERS, Access, Server
+from harvester.stores.servers.state import (
+    SERVER_SOCKET,
+    SUPERVISOR_SOCKET,
+    State,
+    bound_log,
+    last_log_lines,
+    log_path,
+    log_size,
+    read_secret,
+    running_in,
+    secret_path,
+)
+
+GRACE_SECONDS = 2.0
+"""How long the server goes on without users: one command often follows another."""
+FIRST_USER_SECONDS = 30.0
+"""How long the process that started the supervisor has to become a user."""
+STOP_SECONDS = 30.0
+"""How long a server has to stop cleanly before it is killed."""
+START_ATTEMPTS = 3
+"""With another port each time, should something else take it in between."""
+
+
+class Supervisor:
+    """Single-threaded, because on Linux the server dies with the thread that started it."""
+
+    def __init__(self, server: Server, folder: Path, binary: str, sockets: Path | None) -> None:
+        self.server = server
+        self.folder = folder
+        self.binary = binary
+        self.sockets = sockets
+        self.secret = read_secret(folder)
+        self.users: set[socket.socket] = set()
+        self.waiting: set[socket.socket] = set()
+        """Users that have asked for the address."""
+        self.ready = False
+        self.attempts = 0
+        self.error = ""
+
+    def run(self) -> None:
+        """Returns when the last user has left, or when the server cannot be started."""
+        with (
+            self._listen() as self.listener,
+            selectors.DefaultSelector() as self.selector,
+        ):
+            self.listener.setblocking(False)
+            self.selector.register(self.listener, selectors.EVENT_READ)
+            before = State.read(self.folder)
+            _stop_orphan(self.folder / "data", before.server_pid)
+            self._start(before.server_port)
+            try:
+                self._serve()
+            finally:
+                self.listener.close()  # whoever comes now starts a supervisor of its own
+                signal.signal(signal.SIGTERM, signal.SIG_IGN)
+                self._stop()
+
+    def _listen(self) -> socket.socket:
+        if self.sockets is None:
+            return socket.create_server((LOOPBACK, 0))
+        path = self.sockets / SUPERVISOR_SOCKET
+        path.unlink(missing_ok=True)
+        return socket.create_server(str(path), family=socket.AF_UNIX)
+
+    def _serve(self) -> None:
+        until = monotonic() + FIRST_USER_SECONDS
+        while monotonic() < until and not self.error:
+            for key, _ in self.selector.select(timeout=0.5 if self.ready else 0.02):
+                if key.fileobj is self.listener:
+                    self._welcome()
+                else:
+                    self._hear(key.fileobj)  # type: ignore[arg-type]
+            self._look_after_server()
+            self._answer()
+            bound_log(self.folder)
+            if self.users:
+                until = monotonic() + GRACE_SECONDS
+
+    def _welcome(self) -> None:
+        with contextlib.suppress(OSError):  # already gone
+            user, _ = self.listener.accept()
+            self.selector.register(user, selectors.EVENT_READ)
+
+    def _hear(self, user: socket.socket) -> None:
+        try:
+            said = user.recv(200)
+        except OSError:
+            said = b""
+        if hmac.compare_digest(said, f"{self.secret}\n".encode()):
+            self.users.add(user)
+            self.waiting.add(user)
+            return
+        self.selector.unregister(user)
+        self.users.discard(user)
+        self.waiting.discard(user)
+        user.close()
+
+    def _answer(self) -> None:
+        if not self.ready and not self.error:
+            return
+        answer = {"error": self.error} if self.error else {"uri": self.server.uri(self.access)}
+        for user in self.waiting:
+            with contextlib.suppress(OSError):  # it has ended; its connection says so next
+                user.sendall(json.dumps(answer).encode() + b"\n")
+        self.waiting.clear()
+
+    def _look_after_server(self) -> None:
+        code = self.process.poll()
+        if code is None:
+            self.ready = self.ready or self.server.answers(self.access)
+        elif self.ready:
+            print(f"supervisor: {self.binary} ended ({describe_exit(code)}); it is started again", flush=True)
+            self.attempts = 0
+            self._start(self.access.port)
+        elif self.sockets is None and not _is_free(self.access.port) and self.attempts < START_ATTEMPTS:
+            self._start(0)
+        else:
+            self.error = (
+                f"{self.server.title} does not start ({describe_exit(code)}): {self.binary} says\n"
+                f"{last_log_lines(self.folder, self.log_offset)}\n"
+                f"Its data is in {self.folder / 'data'}, its log in {log_path(self.folder)}."
+            )
+
+    def _start(self, port: int) -> None:
+        """Starts the server; where there are no sockets on that port, or on another one when it is taken or 0."""
+        self.ready = False
+        self.attempts += 1
+        self.access = self._access(port)
+        self.log_offset = log_size(self.folder)
+        data = self.folder / "data"
+        close_folder(data)
+        command = [*self.server.command(self.binary, data), *self.server.options(self.access)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, cwd=data, preexec_fn=_die_with_parent())
+        with contextlib.suppress(OSError), self.process.stdin as stdin:  # type: ignore[union-attr]
+            stdin.write(self.server.stdin(self.access).encode())  # OSError: it has ended, which is noticed next
+        listening = 0 if self.sockets else self.listener.getsockname()[1]
+        State(os.getpid(), listening, self.process.pid, self.access.port, str(self.sockets or "")).write(self.folder)
+
+    def _access(self, port: int) -> Access:
+        if self.sockets:
+            return Access(secret_path(self.folder), self.secret, self.sockets / SERVER_SOCKET)
+        free = port if port and _is_free(port) else _free_port()
+        return Access(secret_path(self.folder), self.secret, None, free)
+
+    def _stop(self) -> None:
+        self.process.terminate()
+        try:
+            self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def _die_with_parent() -> Callable[[], None] | None:
+    """On Linux, ends a child when this process is killed. Elsewhere the next supervisor stops the orphan."""
+    if sys.platform != "linux":
+        return None
+    import ctypes
+
+    prctl, parent, set_parent_death_signal = ctypes.CDLL(None).prctl, os.getpid(), 1
+
+    def prepare() -> None:
+        prctl(set_parent_death_signal, signal.SIGTERM)
+        if os.getppid() != parent:  # it died before the line above
+            os._exit(1)
+
+    return prepare
+
+
+def _stop_orphan(data: Path, pid: int) -> None:
+    """Stops the server of a supervisor that was killed, or waits until a dying one has stopped its own."""
+    kill_at = monotonic() + STOP_SECONDS
+    while process := running_in(data, pid):  # psutil's wait would wait for a zombie as well
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill() if monotonic() > kill_at else process.terminate()
+        sleep(0.1)
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        if os.name == "posix":  # elsewhere the option would share the port with whoever listens
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            return False
+        return True
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        return int(probe.getsockname()[1])
+
+
+def main() -> None:
+    """Entry point of the process."""
+    name, folder, binary, sockets = sys.argv[1:]
+    os.umask(0o077)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # the machine shuts down
+    Supervisor(SERVERS[name], Path(folder), binary, Path(sockets) if sockets else None).run()
+
+
+if __name__ == "__main__":
+    main()
