@@ -18,7 +18,10 @@ CHUNK = 1000
 LOW_BITS = 0xFFFFFFFF
 MOVING = ("exchanges", "ready", "parked")
 """Counts that change when requests do, between one look at the frontier and the next."""
-PLACES = ("queued", "ready", "parked", "waiting", "leased", "done", "skipped", "dead", "lost", "seen", "rejected")
+PLACES = (
+    *("queued", "ready", "parked", "waiting", "leased", "done", "skipped", "dead"),
+    *("lost", "seen", "rejected", "items"),
+)
 
 T = TypeVar("T")
 
@@ -33,7 +36,7 @@ class Desk:
 
     async def status(self) -> Status:
         """All counts at one moment; then, in parts, sites and breakers, since there may be very many."""
-        *tables, lines, places, due_ms, seen, memory = msgspec.msgpack.decode(await self._run("status"))
+        *tables, lines, places, ended, due_ms, seen, memory = msgspec.msgpack.decode(await self._run("status"))
         counts, workers, jobs = map(dict, tables)  # an empty table of Lua comes as a list
         waiting, leased, dead, entries, payloads = places
         queued, done, skipped, lost = (counts.get(name, 0) for name in ("queued", "done", "skipped", "lost"))
@@ -60,6 +63,8 @@ class Desk:
             done_by_outcome=_by_outcome(counts, "done"),
             dead_by_outcome=_by_outcome(counts, "dead"),
             skipped_by_outcome=_by_outcome(counts, "skipped"),
+            items=counts.get("items", 0),
+            ended=ended,
             seen=seen,
             **{name: counts.get(name, 0) for name in ("rejected", "redelivered", "retried", "duplicates", "exchanges")},
             memory_bytes=memory,

@@ -3,6 +3,20 @@
 from typing import Any, NamedTuple
 
 
+class ItemRef(NamedTuple):
+    """One attempt at a job item."""
+
+    id: str
+    """It begins with the id of the item's job and a colon."""
+    attempt: int
+    """From 1. The larger is the later."""
+
+    @property
+    def job(self) -> str:
+        """The id of the item's job."""
+        return self.id.partition(":")[0]
+
+
 class Push(NamedTuple):
     """A new request. Sent twice with the same token it is queued once."""
 
@@ -20,6 +34,24 @@ class Push(NamedTuple):
     """Epoch seconds of this machine's clock. 0: ready at once."""
     rooted: bool = True
     """Whether it follows from no leased request, whose lease would bring it again if Redis lost it."""
+    items: tuple[ItemRef, ...] = ()
+    """To which it belongs. When none of these attempts is under way (any more), it is not queued."""
+
+
+class Feed(NamedTuple):
+    """Begins attempts at items, all together. Sent twice, or after a later attempt, it begins them once."""
+
+    items: tuple[ItemRef, ...]
+    requests: tuple[Push, ...]
+    """With which they begin. Each belongs to some of these items."""
+    deadline: float
+    """Epoch seconds of Redis's clock, as Exchange.now. Afterwards nothing of it is applied."""
+
+
+class EndedAck(NamedTuple):
+    """The ledger knows how these attempts at items ended."""
+
+    items: tuple[ItemRef, ...]
 
 
 class Done(NamedTuple):
@@ -28,7 +60,11 @@ class Done(NamedTuple):
     id: str
     outcome: str = "ok"
     rejected: int = 0
-    """Records of the page that were rejected with a written reason; the others are stored."""
+    """Records of the page that were rejected with a written reason."""
+    records: int = 0
+    """Records of the page that are stored."""
+    reason: str = ""
+    """Why the outcome is not ok."""
 
 
 class Skip(NamedTuple):
@@ -40,7 +76,7 @@ class Skip(NamedTuple):
 
 
 class Dead(NamedTuple):
-    """The leased request is given up; people may replay it."""
+    """The leased request is given up. People may replay it, unless it belongs to items: those are tried again."""
 
     id: str
     outcome: str
@@ -77,7 +113,9 @@ class Told(NamedTuple):
     """Of the event."""
 
 
-Operation = Push | Done | Skip | Dead | Again | Release | Told
+Ending = Done | Skip | Dead | Again | Release
+"""What ends a lease."""
+Operation = Push | Feed | Told | EndedAck | Ending
 
 
 class Leased(NamedTuple):
@@ -184,6 +222,31 @@ class Stranded(NamedTuple):
     """All that nobody holds have been left alone for so long at least."""
 
 
+class ItemEnded(NamedTuple):
+    """No request of an attempt at an item is in the frontier any more."""
+
+    id: str
+    attempt: int
+    job: str
+    requests: int
+    """All that belonged to it."""
+    records: int
+    """Stored from their pages. Those of a page that belongs to several items count for each."""
+    rejected: int
+    outcomes: dict[str, int]
+    """How its requests ended: outcome -> how many. Beside those of harvester.outcomes there are worker_lost and
+    callback_blocked. Empty when none was queued."""
+    reasons: dict[str, str]
+    """Of each outcome that is no success, why one of the requests ended so."""
+    at: float
+    """Epoch seconds."""
+
+    @property
+    def ref(self) -> ItemRef:
+        """What is to be acknowledged."""
+        return ItemRef(self.id, self.attempt)
+
+
 class Exchange(NamedTuple):
     """What one round trip brought."""
 
@@ -193,7 +256,7 @@ class Exchange(NamedTuple):
     duplicates: int
     """Pushes whose fingerprint was seen."""
     stale: int
-    """Operations on leases that this worker does not hold (any more)."""
+    """Operations on leases that this worker does not hold (any more), and requests of attempts that are over."""
     ready: int
     waiting: int
     leased_total: int
@@ -212,6 +275,8 @@ class Exchange(NamedTuple):
     """None while anything is left that is not parked."""
     changes: list[Change]
     """Changes of breakers that this worker has to tell people of."""
+    ended: list[ItemEnded]
+    """Items that have ended, for the ledger. Until they are acknowledged they are told again, to any worker."""
     lost: int = 0
     """Requests that Redis lost, since the frontier was last begun anew."""
     damaged: bool = False
@@ -314,6 +379,10 @@ class Status(NamedTuple):
     done_by_outcome: dict[str, int]
     dead_by_outcome: dict[str, int]
     skipped_by_outcome: dict[str, int]
+    items: int
+    """Job items of which requests are here."""
+    ended: int
+    """Attempts at items that have ended, and of which the ledger does not know yet."""
     seen: int
     rejected: int
     """Records of what is done that were rejected, with a written reason."""
@@ -323,7 +392,7 @@ class Status(NamedTuple):
     exchanges: int
     memory_bytes: int
     jobs: dict[str, dict[str, int]]
-    """Job to its counts: queued, ready, parked, waiting, leased, done, skipped, dead, lost, seen, rejected."""
+    """Job to its counts: queued, ready, parked, waiting, leased, done, skipped, dead, lost, seen, rejected, items."""
     sites: dict[str, dict[str, int]]
     """Site to its counts: ready, parked, leased."""
     breakers: dict[str, BreakerStatus]

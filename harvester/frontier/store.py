@@ -2,8 +2,9 @@
 
 A request is ready, parked (while its site is left alone), waiting (until a time), leased (to a worker) or dead, until
 it is done or skipped. Lua scripts move it, so it is in exactly one of these whatever process dies when:
-`queued = done + skipped + dead + waiting + leased + parked + ready`, always. What workers do is here; what people ask
-and do is in `desk`.
+`queued = done + skipped + dead + waiting + leased + parked + ready`, always. A request may belong to job items: the
+frontier counts those of each that are here, and tells a worker when an item has none any more. What workers do is here;
+what people ask and do is in `desk`.
 """
 
 import asyncio
@@ -22,8 +23,13 @@ from harvester.frontier.desk import Desk, change_of
 from harvester.frontier.entries import (
     Again,
     Done,
+    EndedAck,
+    Ending,
     Exchange,
+    Feed,
     Held,
+    ItemEnded,
+    ItemRef,
     Leased,
     Operation,
     ParkedSite,
@@ -48,6 +54,10 @@ CHUNK = 1000
 LOW_BITS = 0xFFFFFFFF
 MOST_REASON = 500
 """Characters of a reason."""
+FEED_S = 60.0
+"""How long a feed may be under way: its deadline is so much after its items were claimed."""
+MOST_ENDED = 500
+"""Ended items of which one answer tells."""
 
 
 class Frontier(Desk):
@@ -78,10 +88,11 @@ class Frontier(Desk):
         wanted: int = 0,
         per_site: int = 64,
         reports: Reports | None = None,
+        most_ended: int = MOST_ENDED,
     ) -> Exchange:
         """Takes in the reports, applies the operations in their order, then leases up to `wanted` requests.
 
-        It is also the worker's heartbeat.
+        It is also the worker's heartbeat. A worker that will not write down how items ended gives 0 for `most_ended`.
 
         All of it happens, or nothing. When no answer came, send the same again: what was applied is not applied
         twice, and leases in an answer that was lost are given back first. A worker's first exchange through this
@@ -95,7 +106,7 @@ class Frontier(Desk):
             while True:
                 heard = self._heard.get(worker, 0)
                 self._heard[worker] = heard or 1  # once sent, it is no longer a stranger whose leases died with it
-                known = (self._shut[worker], self.epoch, _new_epoch())
+                known = (self._shut[worker], self.epoch, _new_epoch(), most_ended)
                 head, payloads = await self._run("exchange", worker, heard, wanted, per_site, *told, *known)
                 answer = msgspec.msgpack.decode(head)
                 if answer[0] == "forgot":
@@ -108,13 +119,13 @@ class Frontier(Desk):
                 self._rooted[worker] = answer[0]
             leases = _leases(answer[-1], payloads)
             mine = self._held[worker]
-            mine.difference_update(each.id for each in operations if not isinstance(each, (Push, Told)))
+            mine.difference_update(each.id for each in operations if isinstance(each, Ending))
             mine.update(lease.id for lease in leases)
             if answer[-2] != len(mine):  # a Redis that was killed may have lost its last second
                 await self._in_chunks("give_back", worker, CHUNK, msgspec.msgpack.encode(list(mine)))
             now_ms, accepted, duplicates, stale, ready, waiting, leased_total, parked, due_ms = answer[1:10]
             self._shut[worker], shut, anew, stranded, alone_ms, changes, *rest, held, _ = answer[10:]
-            self.epoch, lost, damaged, went_back = rest
+            self.epoch, lost, damaged, went_back, ended = rest
         return Exchange(
             leased=leases,
             accepted=accepted,
@@ -131,6 +142,7 @@ class Frontier(Desk):
             anew=anew,
             stranded=Stranded(parked, [ParkedSite(*each) for each in stranded], alone_ms / 1000) if stranded else None,
             changes=[change_of(each) for each in changes],
+            ended=[_ended(each) for each in ended],
             lost=lost,
             damaged=damaged,
             went_back_s=went_back / 1000,
@@ -171,6 +183,23 @@ class Frontier(Desk):
             await self._in_chunks("give_back", worker, CHUNK, "")
             self._held.pop(worker, None)
             self._shut.pop(worker, None)
+
+    async def unknown_items(self, items: Sequence[ItemRef]) -> list[ItemRef]:
+        """Of these attempts those of which the frontier has no request, and will not tell how they ended."""
+        unknown: list[ItemRef] = []
+        for first in range(0, len(items), CHUNK):
+            chunk = items[first : first + CHUNK]
+            places = await self._run("unknown_items", msgspec.msgpack.encode(chunk))
+            unknown += (chunk[place - 1] for place in places)
+        return unknown
+
+    async def open_items(self, jobs: Sequence[str]) -> dict[str, int]:
+        """Job -> how many of its items have requests in the frontier."""
+        async with self._redis.pipeline(transaction=False) as pipeline:
+            for job in jobs:
+                pipeline.hget(f"{self.prefix}job:{job}", "items")
+            numbers = await pipeline.execute() if jobs else []
+        return {job: max(0, int(number or 0)) for job, number in zip(jobs, numbers, strict=True)}
 
     async def put_back(self, requests: Sequence[Held] = ()) -> int:
         """After Redis forgot: mends what is left, and queues those of the requests that are not there; how many.
@@ -227,18 +256,29 @@ def _wire(operations: Sequence[Operation]) -> tuple[bytes, bytes]:
     rows: list[tuple[Any, ...]] = []
     payloads: list[bytes] = []
     first, last = 1, 0
+
+    def row_of(push: Push) -> tuple[Any, ...]:
+        nonlocal first, last
+        number = push.fingerprint
+        name = entry_id(number, push.job, "" if push.filtered else push.token)
+        if not push.filtered:
+            number = token_fingerprint(number, push.token)
+        payloads.append(push.payload)
+        first, last = last + 1, last + len(push.payload)
+        what = ("push", name, str(number), number & LOW_BITS, first, last, push.token, mask(push.url))
+        where = (push.priority, push.job, push.site, _delay_ms(push.not_before), push.filtered)
+        return (*what, *where, push.items) if push.items else (*what, *where)
+
     for op in operations:
         if isinstance(op, Push):
-            number = op.fingerprint
-            name = entry_id(number, op.job, "" if op.filtered else op.token)
-            if not op.filtered:
-                number = token_fingerprint(number, op.token)
-            payloads.append(op.payload)
-            first, last = last + 1, last + len(op.payload)
-            what = ("push", name, str(number), number & LOW_BITS, first, last, op.token, mask(op.url))
-            rows.append((*what, op.priority, op.job, op.site, _delay_ms(op.not_before), op.filtered))
+            rows.append(row_of(op))
+        elif isinstance(op, Feed):
+            rows.append(("feed", int(op.deadline * 1000), op.items, [row_of(each) for each in op.requests]))
+        elif isinstance(op, EndedAck):
+            rows.append(("ended_ack", op.items))
         elif isinstance(op, Done):
-            rows.append(("done", op.id, op.outcome, op.rejected))
+            said = (op.records, _bounded(op.reason)) if op.reason else (op.records,)
+            rows.append(("done", op.id, op.outcome, op.rejected, *said))
         elif isinstance(op, Again):
             payloads.append(op.payload)
             first, last = last + 1, last + len(op.payload)
@@ -259,6 +299,12 @@ def _delay_ms(not_before: float) -> int:
 
 def _shut(state: str, trial: int, due_ms: float, now_ms: float) -> Shut:
     return Shut(state, trial, time.time() + (due_ms - now_ms) / 1000 if due_ms else None)
+
+
+def _ended(row: list[Any]) -> ItemEnded:
+    """From items.lua. An empty table of Lua comes as a list."""
+    *counts, outcomes, reasons, at_ms = row
+    return ItemEnded(*counts, outcomes=dict(outcomes), reasons=dict(reasons), at=at_ms / 1000)
 
 
 def _bounded(reason: str) -> str:

@@ -22,15 +22,18 @@ from harvester.frontier.codec import address_of
 from harvester.frontier.entries import (
     Again,
     Change,
+    Dead,
     Done,
+    Ending,
     Exchange,
+    Feed,
     Held,
     Leased,
     Operation,
     Push,
     Release,
+    Skip,
     Stranded,
-    Told,
 )
 from harvester.frontier.keys import entry_id
 from harvester.frontier.record import FrontierRecord
@@ -252,7 +255,7 @@ class Traffic:
         )
         for operation in operations:
             self._outgoing_bytes -= _size(self._outgoing.popleft())
-            if not isinstance(operation, (Push, Told)):
+            if isinstance(operation, Ending):
                 self._ending.pop(operation.id, None)
         if self._afterwards:
             self._call_afterwards(operations)
@@ -312,7 +315,7 @@ class Traffic:
                 name = entry_id(operation.fingerprint, operation.job, "" if operation.filtered else operation.token)
                 where = (operation.job, operation.site)
                 yield Held(name, operation.payload, operation.token, operation.url, operation.priority, *where)
-            elif not isinstance(operation, (Done, Told)) and (leased := self._ending.get(operation.id)):
+            elif isinstance(operation, Skip | Dead | Again | Release) and (leased := self._ending.get(operation.id)):
                 again = _held(leased)
                 if isinstance(operation, Again):
                     again = again._replace(
@@ -366,6 +369,8 @@ class Traffic:
 
 def _size(operation: Operation) -> int:
     """Of what it carries, in bytes."""
+    if isinstance(operation, Feed):
+        return sum(len(request.payload) for request in operation.requests)
     return len(operation.payload) if isinstance(operation, (Push, Again)) else 0
 
 

@@ -24,8 +24,8 @@ _WITH_BREAKERS = ("exchange", "breaker_set", "breaker_probe")
 def load(name: str) -> Script:
     """The script of that name, with what it shares with others in front."""
     folder = files("harvester.frontier").joinpath("lua")
-    names = ["common", "breaker", name] if name in _WITH_BREAKERS else ["common", name]
-    text = "\n".join(folder.joinpath(f"{each}.lua").read_text(encoding="utf-8") for each in names)
+    shared = ["common", "items", "breaker"] if name in _WITH_BREAKERS else ["common", "items"]
+    text = "\n".join(folder.joinpath(f"{each}.lua").read_text(encoding="utf-8") for each in (*shared, name))
     return Script(text, sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 

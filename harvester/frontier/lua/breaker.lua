@@ -17,7 +17,6 @@ local MOST_DIED = 200 -- dead letters that an opening brings back
 local USUAL = 20 -- samples that make up what is usual
 local MOST_WOKEN = 50 -- breakers whose time has come, of one script
 local MOST_RISEN = 200 -- dead letters that one script brings back
-local TELLING = 60000 -- how long a worker may take to tell people of an event
 local FORGOTTEN = 24 * 3600 * 1000 -- a closed breaker that was not heard of for so long says nothing any more
 
 local breakers, changed = {}, {}

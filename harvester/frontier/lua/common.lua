@@ -14,6 +14,8 @@ local ARRIVALS = 2 ^ 40
 local SUSPECTS = '\1' -- in front of a site
 local ANSWERED = 24 * 3600 * 1000 -- how long it is known which answer a worker got last
 local CHUNK = 1000 -- arguments of one command; Lua's stack holds 8000
+local TELLING = 60000 -- how long a worker may take with what it was told
+local items = {} -- what is done with job items: see items.lua
 
 -- `now` never goes back, whatever is done to the host's clock: by how much that was set back is kept in `clock` beside the
 -- last time, and forgotten when it is set forward by as much. `wall` is the host's own time, for people to read.
@@ -215,11 +217,16 @@ local function held_of(worker, site, by)
     return number + by
 end
 
--- What Redis has thrown away is counted where it was found missing: `lost` then stands in the place of the request.
+-- What Redis has thrown away is counted where it was found missing: `lost` then stands in the place of the request. One of
+-- job items is as if it had never been: they are fed again.
 local function lose(id, place)
     local job = string.match(id, '^(.*):%-?%d+') or '' -- see entry_id in keys.py
     count(job, place, -1)
-    count(job, 'lost', 1)
+    if items.lose(id) then
+        count(job, 'queued', -1)
+    else
+        count(job, 'lost', 1)
+    end
     remove(id)
 end
 
@@ -323,7 +330,14 @@ local function parked_lines(site)
     return lines
 end
 
+-- The request is given up. One of job items leaves no dead letter: the ledger keeps why it failed, and tries again.
 local function bury(id, entry, outcome, reason)
+    if items.leave(id, outcome, reason) then
+        remove(id)
+        count(entry[JOB], 'done', 1)
+        count_all('done:' .. outcome, 1)
+        return
+    end
     remember(entry, 'dead', outcome, reason)
     entry[OUTCOME], entry[REASON] = outcome, reason
     store(id, entry)
@@ -479,12 +493,15 @@ end
 
 -- Whether what is counted is not what is there: somebody has deleted keys, or Redis has thrown them away.
 local function is_damaged()
-    local counted = redis.call('HMGET', P .. 'counts', 'ready', 'parked', 'waiting', 'leased', 'dead')
-    local there = redis.call('HLEN', P .. 'entries')
-    local all, leased = 0, 0
+    local counted =
+        redis.call('HMGET', P .. 'counts', 'ready', 'parked', 'waiting', 'leased', 'dead', 'fed', 'items', 'belonging')
     for i = 1, #counted do
         counted[i] = tonumber(counted[i] or 0)
-        all = all + counted[i]
+    end
+    local there = redis.call('HLEN', P .. 'entries')
+    local all, leased = 0, 0
+    for place = 1, 5 do
+        all = all + counted[place]
     end
     for _, worker in ipairs(redis.call('ZRANGE', P .. 'workers', 0, -1)) do
         leased = leased + redis.call('ZCARD', P .. 'leases:' .. worker)
@@ -493,11 +510,13 @@ local function is_damaged()
         or redis.call('ZCARD', P .. 'waiting') ~= counted[3] or leased ~= counted[4]
         or redis.call('ZCARD', P .. 'dead') ~= counted[5]
         or (counted[1] > 0 and redis.call('EXISTS', P .. 'jobs') == 0)
+        or (counted[6] > 0 and items.are_damaged(counted[7], counted[8]))
 end
 
 -- Writes counts, and all else; the last thing that a script does.
 local function finish()
     flush()
+    items.settle()
     for worker, sites in pairs(held) do
         local some, none = {}, {}
         for site, number in pairs(sites) do

@@ -1,8 +1,8 @@
 -- One round trip of a worker: its operations, its heartbeat, requests that are due, new leases.
 -- ARGV: worker, number of its last answer, leases wanted, most leases of a site, lease timeout in ms,
 -- most deliveries, operations (msgpack), payloads, what it saw of sites (msgpack; may be empty), the version of the
--- breakers that it knows, the epoch that it knows (empty: none yet), a token for a new one. An operation says which bytes of the
--- payloads are its own.
+-- breakers that it knows, the epoch that it knows (empty: none yet), a token for a new one, how many ended items it may be
+-- told. An operation says which bytes of the payloads are its own.
 --
 -- An epoch is what a Redis that forgets forgets too. One that is gone, or is another one, is answered with 'forgot', and
 -- one that no more knows of its last answer to the worker with 'back' and the number of that which it knows: nothing
@@ -12,7 +12,7 @@ local worker, known, wanted, per_site = ARGV[1], tonumber(ARGV[2]), tonumber(ARG
 local timeout, max_deliveries = tonumber(ARGV[5]), tonumber(ARGV[6])
 local operations, payloads = cmsgpack.unpack(ARGV[7]), ARGV[8]
 local reports, known_shut = ARGV[9], tonumber(ARGV[10])
-local known_epoch, new_epoch = ARGV[11], ARGV[12]
+local known_epoch, new_epoch, most_ended = ARGV[11], ARGV[12], tonumber(ARGV[13])
 local leases = P .. 'leases:' .. worker
 local MOST_DUE = 500
 local MOST_PARKED = 5 -- times that a failed request is parked instead of given up
@@ -25,7 +25,7 @@ local MOST_LOOKED_AT = 100
 local MOST_SKIPPED = 100000 -- of which it is known why; the others are counted only
 
 local accepted, duplicates, stale = 0, 0, 0
-local state = redis.call('HMGET', P .. 'counts', 'number', 'seq', 'beat', 'since', 'epoch')
+local state = redis.call('HMGET', P .. 'counts', 'number', 'seq', 'beat', 'since', 'epoch', 'fed')
 local epoch = state[5]
 if known_epoch ~= '' and epoch ~= known_epoch then
     return { cmsgpack.pack({ 'forgot' }), '' }
@@ -37,12 +37,15 @@ if known > 1 and answered < known and (answered > 0 or number - known < ANSWERED
     return { cmsgpack.pack({ 'back', answered }), '' }
 end
 local seq = tonumber(state[2] or 0)
+items.used = state[6]
 
 local apply = {}
 
-function apply.push(op)
+-- `its`: the items to which the request belongs, if any. `fed`: whether it is of a feed, of which each comes once.
+local function queue(op, its, fed)
     local _, id, fingerprint, low, first, last, token, url, priority, job, site, delay, filtered = unpack(op)
-    if not see(scope_of(job), fingerprint, low) then
+    local is_new = (fed and not filtered) or see(scope_of(job), fingerprint, low)
+    if not is_new then
         local entry = filtered and load(id)
         if filtered and not (entry and entry[TOKEN] == token) then
             duplicates = duplicates + 1
@@ -67,6 +70,40 @@ function apply.push(op)
     bodies[id] = string.sub(payloads, first, last)
     place(id, entry, delay)
     accepted = accepted + 1
+    if its then
+        items.join(id, its)
+    end
+end
+
+function apply.push(op)
+    local its = op[14] and items.open_among(op[14])
+    if its and #its == 0 then
+        stale = stale + 1
+    else
+        queue(op, its)
+    end
+end
+
+function apply.feed(op)
+    local _, deadline, fed, pushes = unpack(op)
+    local begun = now <= deadline and items.begin(fed, deadline) or {}
+    for _, push in ipairs(pushes) do
+        local its = {}
+        for _, item in ipairs(push[14]) do
+            if begun[item[1]] == item[2] then
+                its[#its + 1] = item
+            end
+        end
+        if #its > 0 then
+            queue(push, its, true)
+        else
+            stale = stale + 1
+        end
+    end
+end
+
+function apply.ended_ack(op)
+    items.acknowledge(op[2])
 end
 
 -- The operations below end a lease.
@@ -84,10 +121,11 @@ local function ended(id)
 end
 
 function apply.done(op)
-    local _, id, outcome, rejected = unpack(op)
+    local _, id, outcome, rejected, records, reason = unpack(op)
     local entry = ended(id)
     if entry then
         remove(id)
+        items.leave(id, outcome, reason, records, rejected)
         count(entry[JOB], 'done', 1)
         count(entry[JOB], 'rejected', rejected)
         count_all('done:' .. outcome, 1)
@@ -106,6 +144,7 @@ function apply.skip(op)
     local entry = ended(id)
     if entry then
         remove(id)
+        items.leave(id, outcome, reason)
         local said = cmsgpack.pack({ wall, outcome, reason, entry[URL] })
         note_skipped(id, said)
         for _, fingerprint in ipairs(entry[TARGETS] or {}) do
@@ -147,7 +186,7 @@ function apply.dead(op)
         return
     end
     bury(id, entry, outcome, reason)
-    if is_bad and b.state == 'closed' then
+    if is_bad and b.state == 'closed' and is_dead(entry) then
         b.died[#b.died + 1] = { id, now }
         while #b.died > MOST_DIED or b.died[1][2] < now - b.rules[WINDOW] do
             table.remove(b.died, 1)
@@ -231,6 +270,7 @@ end
 
 local function end_redirected(id, entry)
     remove(id)
+    items.leave(id, 'ok')
     duplicates = duplicates + 1
     count(entry[JOB], 'done', 1)
     count_all('done:redirected', 1)
@@ -484,7 +524,7 @@ end
 -- and acknowledging makes room.
 local growing = false
 for _, op in ipairs(operations) do
-    growing = growing or op[1] == 'push' or op[1] == 'again'
+    growing = growing or op[1] == 'push' or op[1] == 'again' or op[1] == 'feed'
 end
 if not growing then
     redis.call('HDEL', P .. 'counts', '')
@@ -492,6 +532,9 @@ end
 
 redis.call('ZADD', P .. 'workers', now, worker)
 redis.call('HDEL', P .. 'blocked', worker)
+if not epoch then
+    items.forget_all()
+end
 keep_indexes()
 local steady_since = state[4] or now
 if not state[3] or now - state[3] > timeout / 2 then
@@ -522,13 +565,30 @@ raise_opened()
 wake_breakers(timeout)
 
 local named, ending = {}, {}
-for _, op in ipairs(operations) do
-    if op[1] ~= 'told' then
-        named[#named + 1] = op[2]
+do
+    local of_items, leaving = {}, {}
+    local function note_items(its)
+        for _, item in ipairs(its or {}) do
+            of_items[#of_items + 1] = item[1]
+        end
     end
-    if op[1] ~= 'push' and op[1] ~= 'told' then
-        ending[#ending + 1] = op[2]
+    for _, op in ipairs(operations) do
+        local kind = op[1]
+        if kind == 'push' then
+            named[#named + 1] = op[2]
+            note_items(op[14])
+        elseif kind == 'feed' then
+            note_items(op[3])
+        elseif kind == 'ended_ack' then
+            note_items(op[2])
+        elseif kind ~= 'told' then
+            named[#named + 1], ending[#ending + 1] = op[2], op[2]
+            if kind == 'done' or kind == 'skip' or kind == 'dead' then
+                leaving[#leaving + 1] = op[2]
+            end
+        end
     end
+    items.preload(of_items, leaving)
 end
 preload(named)
 for first = 1, #ending, CHUNK do
@@ -644,6 +704,7 @@ local function answer()
             tonumber(now_there[5] or 0),
             damaged,
             went_back,
+            items.tell(most_ended),
             redis.call('ZCARD', leases),
             leased,
         }),

@@ -99,6 +99,48 @@ local function sift_entries()
     totals, by_job = {}, {} -- they are set, not added to
 end
 
+-- Leaves only items whose requests are all there, or that workers are still to be told of: the ledger has the others fed
+-- again. Returns how many of each job are open.
+local function sift_items()
+    local here, strays, lost, open, all = {}, {}, {}, {}, 0
+    local closed = { ended = {}, over = {} }
+    for _, request in ipairs(redis.call('HKEYS', P .. 'belongs')) do
+        if placed[request] then
+            for _, item in ipairs(cmsgpack.unpack(redis.call('HGET', P .. 'belongs', request))) do
+                local attempt = item[1] .. '\0' .. item[2]
+                here[attempt] = (here[attempt] or 0) + 1
+            end
+        else
+            strays[#strays + 1] = request
+        end
+    end
+    for state, ids in pairs(closed) do
+        for _, id in ipairs(redis.call('ZRANGE', P .. state, 0, -1)) do
+            ids[id] = true
+        end
+    end
+    for _, id in ipairs(redis.call('HKEYS', P .. 'items')) do
+        local attempt = cmsgpack.unpack(redis.call('HGET', P .. 'items', id))
+        local state, job = attempt.state, items.job_of(id)
+        if state == 'open' and here[id .. '\0' .. attempt.number] == attempt.here then
+            open[job], all = (open[job] or 0) + 1, all + 1
+        elseif state ~= 'open' and closed[state][id] then
+            closed[state][id] = nil
+        else
+            lost[#lost + 1] = id
+        end
+    end
+    in_chunks('HDEL', P .. 'belongs', strays)
+    in_chunks('HDEL', P .. 'items', lost)
+    for state, ids in pairs(closed) do
+        for id in pairs(ids) do
+            redis.call('ZREM', P .. state, id)
+        end
+    end
+    redis.call('HSET', P .. 'counts', 'items', all, 'belonging', redis.call('HLEN', P .. 'belongs'))
+    return open
+end
+
 local function set_counts(key, there)
     local before = redis.call('HMGET', key, 'queued', 'done', 'skipped')
     local here, row = 0, {}
@@ -135,15 +177,22 @@ local function mend()
         end
     end
     set_counts(P .. 'counts', all)
+    local open = sift_items()
+    for _, job in ipairs(redis.call('SMEMBERS', P .. 'scopes')) do
+        redis.call('HSET', P .. 'job:' .. job, 'items', open[job] or 0)
+    end
     for outcome, number in pairs(dead_by_outcome) do
         redis.call('HSET', P .. 'counts', 'dead:' .. outcome, number)
     end
 end
 
+local state = redis.call('HMGET', P .. 'counts', 'seq', 'epoch')
+if not state[2] then
+    items.forget_all()
+end
 if is_damaged() then
     mend()
 end
-local state = redis.call('HMGET', P .. 'counts', 'seq', 'epoch')
 local seq, epoch, missing = tonumber(state[1] or 0), state[2] or ARGV[1], 0
 for _, row in ipairs(cmsgpack.unpack(ARGV[2])) do
     local id, fingerprint, low, first, last, token, url, priority, job, site, attempts, deliveries = unpack(row)

@@ -17,6 +17,9 @@ local function forget_job(job)
     local _, more = forget_shards(scope_of(job), MOST_SHARDS)
     if not more then
         scopes[job] = nil
+        items.forget_job(job)
+        items.settle()
+        by_job[job] = nil
         redis.call('UNLINK', P .. 'job:' .. job)
         redis.call('SREM', P .. 'scopes', job)
         redis.call('ZREM', P .. 'touched', job)
@@ -60,6 +63,7 @@ end
 for _, job in ipairs(redis.call('ZRANGEBYSCORE', P .. 'touched', '-inf', now - JOB_KEPT, 'LIMIT', 0, 1)) do
     forget_job(job)
 end
+items.forget_over()
 finish()
 redis.call('ZREMRANGEBYSCORE', P .. 'answered', '-inf', (now - ANSWERED) * 1000)
 return { taken, taken == most and 1 or 0, is_damaged() and 1 or 0 }

@@ -34,7 +34,7 @@ for _, job in ipairs(redis.call('SMEMBERS', P .. 'scopes')) do
         memory = memory + bytes_of(scope.key .. math.floor(i * shards / samples)) * shards / samples
     end
 end
-for _, name in ipairs({ 'entries', 'payloads', 'waiting', 'dead', 'skipped', 'breakers' }) do
+for _, name in ipairs({ 'entries', 'payloads', 'waiting', 'dead', 'skipped', 'breakers', 'items', 'belongs' }) do
     memory = memory + bytes_of(P .. name)
 end
 local waiting, dead = redis.call('ZCARD', P .. 'waiting'), redis.call('ZCARD', P .. 'dead')
@@ -45,6 +45,7 @@ return cmsgpack.pack({
     jobs,
     held_lines,
     { waiting, leased, dead, redis.call('HLEN', P .. 'entries'), redis.call('HLEN', P .. 'payloads') },
+    redis.call('ZCARD', P .. 'ended'),
     math.max(0, tonumber(next_due[2] or 0) - offset),
     seen,
     math.floor(memory),
