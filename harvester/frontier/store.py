@@ -303,8 +303,8 @@ def _shut(state: str, trial: int, due_ms: float, now_ms: float) -> Shut:
 
 def _ended(row: list[Any]) -> ItemEnded:
     """From items.lua. An empty table of Lua comes as a list."""
-    *counts, outcomes, reasons, at_ms = row
-    return ItemEnded(*counts, outcomes=dict(outcomes), reasons=dict(reasons), at=at_ms / 1000)
+    name, attempt, job, requests, records, rejected, outcomes, reasons, at_ms = row
+    return ItemEnded(name, attempt, job, requests, records, rejected, dict(outcomes), dict(reasons), at_ms / 1000)
 
 
 def _bounded(reason: str) -> str:

@@ -10,7 +10,19 @@ import pytest
 from redis.asyncio import Redis
 
 from harvester.breaker.observed import Observed
-from harvester.frontier.entries import Again, Dead, Done, Fate, Operation, Push, Release, Reports, Skip, Status
+from harvester.frontier.entries import (
+    Again,
+    Dead,
+    Done,
+    Ending,
+    Fate,
+    Operation,
+    Push,
+    Release,
+    Reports,
+    Skip,
+    Status,
+)
 from harvester.frontier.store import Frontier
 from harvester.outcomes import POLICIES, Outcome, Verdict
 from harvester.sites.breaking import Breaking
@@ -288,7 +300,7 @@ class _Model:
     def told(self, worker: str, operations: list[Operation], leased: set[str]) -> None:
         held = self.held.setdefault(worker, set())
         for operation in operations:
-            if not isinstance(operation, Push) and operation.id in held:
+            if isinstance(operation, Ending) and operation.id in held:
                 held.remove(operation.id)
                 self.done += isinstance(operation, Done)
                 self.skipped += isinstance(operation, Skip)

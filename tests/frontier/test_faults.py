@@ -8,12 +8,13 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError
 
-from harvester.frontier.entries import Again, Dead, Done, Operation, Release, Skip, Told
+from harvester.frontier.entries import Again, Dead, Done, EndedAck, Operation, Release, Skip, Told
 from harvester.frontier.start_list import StartList
 from harvester.frontier.store import Frontier
 from harvester.outcomes import Outcome
 from harvester.sites.breaking import Breaking
 from tests.breaker.worker import QUICK, Worker
+from tests.frontier.items import check_items, feed, item, name_of, of
 from tests.frontier.pushes import push
 
 ONE, TWO, THREE = "worker-1", "worker-2", "worker-3"
@@ -56,6 +57,9 @@ async def _a_day(frontier: Frontier, start: StartList) -> list[Callable[[], Awai
         Release("7"),
     ]
 
+    refs = [item(number) for number in range(3)]
+    request = of(30, refs[0], site="b")
+
     async def refused() -> None:
         worker.see(Outcome.BLOCKED, 5)
         await worker.exchange()
@@ -73,6 +77,9 @@ async def _a_day(frontier: Frontier, start: StartList) -> list[Callable[[], Awai
         lambda: frontier.exchange(ONE, pushes),
         lambda: frontier.exchange(ONE, [], wanted=10),
         lambda: frontier.exchange(ONE, ends, wanted=2),
+        lambda: frontier.exchange(ONE, [feed(refs[:2], request)], wanted=9),
+        lambda: frontier.exchange(ONE, [EndedAck((refs[1],)), Done(name_of(request)), feed(refs[2:])]),
+        lambda: frontier.unknown_items(refs),
         refused,
         tell,
         lambda: by_hand("held"),
@@ -139,9 +146,10 @@ async def test_a_connection_that_breaks_anywhere_leaves_a_frontier_that_works(
         other = Frontier(redis, name)
         status = await other.status()
         assert status.balanced, (at, status)
+        await check_items(other)
         await _finish(other, THREE)
         status = await other.status()
-        assert (status.ready, status.parked, status.leased, status.waiting) == (0, 0, 0, 0), at
+        assert (status.ready, status.parked, status.leased, status.waiting, status.items) == (0, 0, 0, 0, 0), at
         assert status.balanced, (at, status)
         assert status.queued == status.done + status.skipped + status.dead
         entries = (await StartList(redis, name).take(9)).entries

@@ -8,10 +8,11 @@ from uuid import uuid4
 from redis.asyncio import Redis
 
 from harvester.exceptions import HarvesterError
-from harvester.frontier.entries import Dead, Done, Operation, Push, Skip
+from harvester.frontier.entries import Dead, Done, EndedAck, Operation, Push, Skip
 from harvester.frontier.store import Frontier
 from harvester.outcomes import Outcome
 from tests.breaker.worker import QUICK, Worker
+from tests.frontier.items import feed, item, of
 from tests.frontier.pushes import push
 from tests.frontier.test_faults import redirect
 
@@ -32,7 +33,7 @@ KINDS = {
         "leases",
     ),
     *("parked", "payloads", "probing", "ready", "reported", "scopes", "seen", "shut", "sites", "skipped", "targets"),
-    *("untold", "waiting", "workers"),
+    *("untold", "waiting", "workers", "items", "belongs", "ended", "over"),
 }
 """Of keys."""
 LATER = 4_000_000_000.0
@@ -62,6 +63,9 @@ async def _lay_down(frontier: Frontier) -> None:
     )
     await frontier.exchange(ONE, [redirect(follows, 777)])
     await frontier.exchange(TWO, [], wanted=1)
+    refs = [item(number) for number in range(3)]
+    await frontier.exchange(ONE, [feed(refs, of(5, *refs[:1], site="fine"))], most_ended=0)
+    await frontier.exchange(ONE, [EndedAck((refs[1],))], most_ended=0)
 
 
 async def _goes_on(frontier: Frontier, worker: str, pushes: Sequence[Push]) -> None:
@@ -75,11 +79,14 @@ async def _goes_on(frontier: Frontier, worker: str, pushes: Sequence[Push]) -> N
                 await redis.zadd(prefix + key, dict.fromkeys(names, 1))
         at_site = Worker(frontier, worker, QUICK, "half")
         at_site.see(Outcome.OK, 3, probe=True)
-        told = await frontier.exchange(worker, [*done, *pushes], 20, reports=at_site.breakers.take())
+        more = [*done, *pushes, feed([item(number, 2)], of(40 + number, item(number, 2), site="fine"))]
+        told = await frontier.exchange(worker, more, 20, reports=at_site.breakers.take())
         done = [Done(lease.id) for lease in told.leased]
         if number == 1 and done:
-            done[0] = redirect(done[0].id, 778)  # type: ignore[union-attr]
+            done[0] = redirect(told.leased[0].id, 778)
+        done.append(EndedAck(tuple(each.ref for each in told.ended)))
     await frontier.exchange(worker, done)
+    await frontier.unknown_items([item(number) for number in range(3)])
     await frontier.reap(worker)
 
 

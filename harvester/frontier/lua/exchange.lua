@@ -89,7 +89,7 @@ function apply.feed(op)
     local begun = now <= deadline and items.begin(fed, deadline) or {}
     for _, push in ipairs(pushes) do
         local its = {}
-        for _, item in ipairs(push[14]) do
+        for _, item in ipairs(push[14] or {}) do
             if begun[item[1]] == item[2] then
                 its[#its + 1] = item
             end

@@ -1,0 +1,62 @@
+"""Job items as the tests of the frontier feed them, and what must be true of them at any moment."""
+
+from collections import Counter
+from typing import Any
+
+import msgspec
+
+from harvester.frontier.entries import Feed, ItemRef, Push
+from harvester.frontier.store import Frontier
+from tests.frontier.pushes import push
+
+JOB = "spider-12345678-1"
+FAR = 4_000_000_000.0
+"""A deadline."""
+
+
+def item(key: object, attempt: int = 1, job: str = JOB) -> ItemRef:
+    return ItemRef(f"{job}:parcel:{key}", attempt)
+
+
+def of(number: int, *items: ItemRef, **fields: Any) -> Push:
+    """A request that belongs to these items."""
+    return push(number, items=items, job=items[0].job, rooted=False, **fields)
+
+
+def feed(items: list[ItemRef], *requests: Push, deadline: float = FAR) -> Feed:
+    """Each request is asked for whatever was seen, as feeders do it."""
+    return Feed(tuple(items), tuple(each._replace(filtered=False) for each in requests), deadline)
+
+
+def name_of(request: Push) -> str:
+    """The id of a request of a feed."""
+    return f"{request.job}:{request.fingerprint}#{request.token}"
+
+
+async def check_items(frontier: Frontier) -> dict[str, Any]:
+    """Every open item has as many requests in the frontier as are counted. Returns all that is known of items."""
+    prefix, redis = frontier.prefix, frontier._redis
+
+    async def table(key: str) -> dict[str, Any]:
+        return {k.decode(): msgspec.msgpack.decode(v) for k, v in (await redis.hgetall(prefix + key)).items()}
+
+    async def members(key: str) -> set[str]:
+        return {each.decode() for each in await redis.zrange(prefix + key, 0, -1)}
+
+    items, belongs, entries = await table("items"), await table("belongs"), await redis.hkeys(prefix + "entries")
+    assert belongs.keys() <= {each.decode() for each in entries}
+    here = Counter(tuple(ref) for refs in belongs.values() for ref in refs)
+    opened = {name: each for name, each in items.items() if each["state"] == "open"}
+    assert {name: each["here"] for name, each in opened.items()} == {
+        name: here[name, each["number"]] for name, each in opened.items()
+    }
+    assert all(each["here"] > 0 for each in opened.values())
+    for state in ("ended", "over"):
+        assert await members(state) == {name for name, each in items.items() if each["state"] == state}
+    status = await frontier.status()
+    assert status.items == len(opened)
+    jobs = Counter(name.partition(":")[0] for name in opened)
+    assert {job: counts["items"] for job, counts in status.jobs.items() if counts["items"]} == jobs
+    assert await frontier.open_items([*jobs]) == jobs
+    assert int(await redis.hget(prefix + "counts", "belonging") or 0) == len(belongs)
+    return items
