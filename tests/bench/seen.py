@@ -50,9 +50,10 @@ class Ours:
     name = "harvester"
 
     def __init__(self, client: redis.Redis) -> None:
-        common = files("harvester.frontier").joinpath("lua", "common.lua").read_text("utf-8")
-        self._add = client.register_script(common + ADD)
-        self._holds = client.register_script(common + HOLDS)
+        folder = files("harvester.frontier").joinpath("lua")
+        shared = "\n".join(folder.joinpath(f"{name}.lua").read_text("utf-8") for name in ("common", "items"))
+        self._add = client.register_script(shared + ADD)
+        self._holds = client.register_script(shared + HOLDS)
 
     def add(self, numbers: list[int]) -> int:
         """How many were new."""
