@@ -87,7 +87,7 @@ class _Gatherer:
 
     def run(self) -> None:
         figures = self.figures
-        for record in RECORDS:
+        for record in RECORDS.values():
             figures.counts[record.COLLECTION] = self._count(record.COLLECTION)
         figures.pictures = sum(self._pictures(collection) for collection in ("profiles", "posts"))
         self._ledger()

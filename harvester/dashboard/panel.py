@@ -13,9 +13,6 @@ from harvester.dashboard.progress import Pace, Progress
 from harvester.dashboard.words import counted, duration, number, size, spaced
 from harvester.items import RECORDS
 
-KINDS = {record.KIND: spaced(record.COLLECTION) for record in RECORDS}
-"""Kind of record -> its plural."""
-
 _LONGEST_LIST = 6
 """Errors and waits shown at most."""
 
@@ -104,7 +101,12 @@ def _left(progress: Progress, pace: Pace) -> list[str]:
 
 def records_listed(records: Mapping[str, int]) -> str:
     """80,200 follows, 1 post."""
-    return ", ".join(counted(count, spaced(kind), KINDS.get(kind, kind)) for kind, count in records.items())
+    return ", ".join(counted(count, spaced(kind), plural(kind)) for kind, count in records.items())
+
+
+def plural(kind: str) -> str:
+    """The plural of a kind of record; the kind itself when it is none that is known here."""
+    return RECORDS[kind].PLURAL if kind in RECORDS else kind
 
 
 def _listed(counts: Mapping[str, int]) -> str:

@@ -8,9 +8,10 @@ from rich.console import Console
 from rich.text import Text
 
 from harvester.config import Config
-from harvester.dashboard.panel import KINDS, records_listed
+from harvester.dashboard.panel import plural, records_listed
 from harvester.dashboard.progress import GIVEN_UP, Progress, Stats, below, two_below
 from harvester.dashboard.words import counted, duration, number, size, spaced, without_userinfo
+from harvester.items import RECORDS
 
 ENDINGS = {
     "finished": "complete",
@@ -151,7 +152,7 @@ def _missing(progress: Progress, stats: Stats) -> Iterator[_Row]:
     for event in ("rejected", "dropped"):
         reasons = two_below(stats, f"harvester/records/{event}")
         for kind, count in below(stats, f"harvester/records/{event}").items():
-            yield f"{KINDS.get(kind, kind)} {event}", _why(count, reasons.get(kind, {}))
+            yield f"{plural(kind)} {event}", _why(count, reasons.get(kind, {}))
     if put_back := stats.get("harvester/frontier/put_back"):
         yield "pages put back", f"{put_back:,} whose records were not all stored when the run ended"
     if progress.images_failed:
@@ -193,7 +194,7 @@ def _consent(stats: Stats) -> Iterator[_Row]:
 
 
 def _places(progress: Progress, stats: Stats, places: Places) -> Iterator[_Row]:
-    collections = ", ".join(sorted(KINDS.get(kind, kind).replace(" ", "_") for kind in progress.records))
+    collections = ", ".join(sorted(RECORDS[kind].COLLECTION for kind in progress.records if kind in RECORDS))
     yield "MongoDB", f"database {places.database}, {places.server}" + (f": {collections}" if collections else "")
     yield "in Python", OPENED_BY
     if progress.staged_bytes:

@@ -191,7 +191,7 @@ async def _harvested(config: Config, spider: str, pattern: str) -> AsyncIterator
     """Addresses of the pages from which the spider's records come, those that match, in portions."""
     database = await asyncio.to_thread(mongodb.connect, config)
     try:
-        for kind in RECORDS:
+        for kind in RECORDS.values():
             match = {"provenance.spider": spider, "provenance.url": {"$regex": pattern}}
             stages: list[dict[str, Any]] = [{"$match": match}, {"$group": {"_id": "$provenance.url"}}]
             urls: set[str] = set()

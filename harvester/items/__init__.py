@@ -1,7 +1,8 @@
 """The records: `base` is what all have in common; each family has a module of its own."""
 
-from harvester.items.base import LINK, Batch, Media, Provenance, Record, Reject, Usage
-from harvester.items.bluesky import RECORDS
+from harvester.items.base import ITEM, LINK, RECORDS, Batch, Media, Provenance, Record, Reject, Usage
 from harvester.items.found import Found, Said, Stage
 
-__all__ = ["LINK", "RECORDS", "Batch", "Found", "Media", "Provenance", "Record", "Reject", "Said", "Stage", "Usage"]
+__all__ = [
+    "ITEM", "LINK", "RECORDS", "Batch", "Found", "Media", "Provenance", "Record", "Reject", "Said", "Stage", "Usage",
+]  # fmt: skip

@@ -1,4 +1,4 @@
-"""The records: typed, validated where they are constructed, each with a natural key and its provenance.
+"""The base of all records: a natural key, provenance and pictures, checked where a record is constructed.
 
 A record is a frozen msgspec Struct. `key` is its `_id` in MongoDB, so the same thing observed twice is one document.
 `raw` is the part of the answer it was read from; it is staged on disk and never written to MongoDB. Records are never
@@ -8,16 +8,46 @@ in a cycle, so the garbage collector need not look at them (gc=False).
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 from msgspec import Struct
+from msgspec.json import encode as _encode
 
-from harvester.exceptions import InvalidRecordError
+from harvester.exceptions import InvalidRecordError, UsageError
 from harvester.items.found import Found, Said, Stage
+from harvester.items.raw import members
 
-_is_did = re.compile(r"did:[a-z]+:[A-Za-z0-9._:%-]{1,2000}").fullmatch
-_is_at_uri = re.compile(r"at://did:[a-z]+:[A-Za-z0-9._:%-]+/[a-zA-Z0-9.-]+/[A-Za-z0-9._~:-]{1,512}").fullmatch
+RECORDS: dict[str, type["Record"]] = {}
+"""KIND -> type, of every record type whose module is imported."""
+LINK = "link"
+"""Kind of a reject that would have been no record, but a request."""
+ITEM = "item"
+"""Kind of a reject that was an item of another type."""
+RESERVED = frozenset(
+    [
+        "accounts",
+        "crawls",
+        "events",
+        "frontiers",
+        "job_items",
+        "jobs",
+        "purged",
+        "runs",
+        "seeds",
+        "thread_queue",
+        "validators",
+    ]
+)
+"""Collections that are no record's."""
+WEB = ("https://", "http://")
+"""What a web address starts with."""
+_SEGMENT = "[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,120}[A-Za-z0-9_-])?"
+_is_name = re.compile("[a-z][a-z0-9_]{0,59}").fullmatch
+_is_key = re.compile(
+    "[^\x00-\x20\x7f\ud800-\udfff](?:[^\x00-\x1f\x7f\ud800-\udfff]*[^\x00-\x20\x7f\ud800-\udfff])?"
+).fullmatch
 
 
 class Usage(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -39,8 +69,8 @@ class Provenance(Struct, frozen=True, omit_defaults=True, gc=False, cache_hash=T
     fetched_at: datetime
     """UTC."""
     spider: str
-    crawl: str
-    """Identifier of the crawl in the ledger."""
+    crawl: str = ""
+    """Identifier of the crawl in the ledger, if it has one."""
     usage: Usage | None = None
     """None: nothing was said, or nobody looked."""
 
@@ -56,51 +86,108 @@ class Media(NamedTuple):
 
 
 class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """The base of all records. Raises InvalidRecordError when a value breaks a rule of its type."""
+    """The base of all records. Raises InvalidRecordError when a value breaks a rule of its type.
+
+    A subclass that says its KIND is a record type, and is in RECORDS from then on; one that says none is the base of
+    a family. frozen, omit_defaults and gc are inherited, kw_only is not.
+    """
 
     KIND: ClassVar[str]
     """Singular name, used for staging folders and stats."""
     COLLECTION: ClassVar[str]
     """MongoDB collection."""
-    KEY: ClassVar[tuple[str, ...]] = ("uri",)
+    PLURAL: ClassVar[str]
+    """For messages; COLLECTION with spaces unless it is given."""
+    KEY: ClassVar[tuple[str, ...]]
     """Fields that make the natural key."""
+    OWNERS: ClassVar[tuple[str, ...]] = ()
+    """Fields that name accounts: whose record it is, then whom else it is about. It goes when one of them is purged."""
     CLEANED: ClassVar[Mapping[str, str]] = {}
     """Field of untouched text -> field of its cleaned form, which the clean pipeline fills."""
     COVERED: ClassVar[tuple[str, ...]] = ()
     """Fields whose coverage the monitors watch."""
     INDEXES: ClassVar[Sequence[tuple[str, ...]]] = ()
     """Fields of each MongoDB index beside `_id`."""
+    MOST_TEXT_BYTES: ClassVar[int] = 1_000_000
+    """Of a field in CLEANED."""
+    MEDIA_PATH: ClassVar[re.Pattern[str]] = re.compile(rf"(?:{_SEGMENT}/){{0,7}}{_SEGMENT}\.jpg")
+    """What a path of its pictures may look like. It must not match one that leads out of the images location."""
+    MEDIA_FIXED: ClassVar[bool] = False
+    """Whether what is stored at a path is there for good, because the path names the content."""
 
-    did: str
-    """The account whose record it is."""
     provenance: Provenance
     media_paths: dict[str, str] = {}
     """Stored pictures: slot -> path below the images location."""
     media_sources: dict[str, str] = {}
     """Slot -> address a stored picture came from. Only where the path stays while the picture changes."""
-    opt_outs: tuple[str, ...] = ()
-    """What the account declared against being collected, as found."""
     raw: bytes = b""
-    """JSON this record was read from."""
+    """What this record was read from: a part of the answer, as it came."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "KIND" in cls.__dict__:
+            _register(cls)
 
     def __post_init__(self) -> None:
-        if not _is_did(self.did):
-            raise InvalidRecordError(f"{self.KIND}: {self.did!r} is not a DID")
-        if self.KEY == ("uri",) and not _is_at_uri(self.key):
-            raise InvalidRecordError(f"{self.KIND}: {self.key!r} is not an at:// address")
+        try:
+            msgspec.convert(self, _types(type(self)), from_attributes=True, builtin_types=(bytes, datetime))
+        except msgspec.ValidationError as error:
+            raise InvalidRecordError(f"{self.KIND}: {error}") from None
+        parts = [getattr(self, name) for name in self.KEY]
+        if None in parts or not _is_key(self.key):
+            raise InvalidRecordError(f"{self.KIND}: {self.key[:200]!r} cannot be a key")
+        if any(" " in str(part) for part in parts[:-1]):
+            raise InvalidRecordError(f"{self.KIND}: only the last part of the key {self.key[:200]!r} may hold a space")
 
     @property
     def key(self) -> str:
         """The natural key, `_id` in MongoDB."""
         names = self.KEY
         if len(names) > 1:
-            return " ".join([getattr(self, name) for name in names])
-        key: str = getattr(self, names[0])
-        return key
+            return " ".join([str(getattr(self, name)) for name in names])
+        return str(getattr(self, names[0]))
+
+    @property
+    def belongs_to(self) -> str:
+        """The account whose record it is; empty when it is nobody's."""
+        return str(getattr(self, self.OWNERS[0])) if self.OWNERS else ""
+
+    @property
+    def opted_out(self) -> bool:
+        """Whether its owner declared against being collected, as the record itself shows."""
+        return False
+
+    def stub(self) -> "Record | None":
+        """What is kept of it when its owner declared against being collected; None: nothing."""
+        return None
 
     def media(self) -> list[Media]:
         """The pictures that belong to this record."""
         return []
+
+    def problem(self) -> str | None:
+        """Which rule across types and fields it breaks, for which it is rejected; None when it breaks none."""
+        fields = _fields(type(self))
+        for name in self.CLEANED:
+            text = getattr(self, name)
+            if text and len(text) > self.MOST_TEXT_BYTES // 4 and _size(text) > self.MOST_TEXT_BYTES:
+                return f"{name} is longer than {self.MOST_TEXT_BYTES} bytes"
+        for name in fields.counts:
+            count = getattr(self, name)
+            if count is not None and count < 0:
+                return f"{name} is negative"
+        for name in fields.urls:
+            url = getattr(self, name)
+            if url and not url.startswith(WEB):
+                return f"{name} is no web address"
+        return None
+
+    def line(self, observed: bytes) -> bytes:
+        """Its staged line: JSON without newline. `observed`: members that say where and when it was observed.
+
+        Raises ValueError, TypeError or RecursionError when there is something in it that JSON cannot hold.
+        """
+        return b'{"kind":"%b","key":%b,%b,%b}' % (self.KIND.encode(), _encode(self.key), observed, members(self.raw))
 
     def to_document(self) -> dict[str, Any]:
         """The MongoDB document, without `raw`. Datetimes stay datetimes; absent values are left out."""
@@ -110,8 +197,61 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
         return document
 
 
-LINK = "link"
-"""Kind of a reject that would have been no record, but a request."""
+def _register(kind: type[Record]) -> None:
+    """Raises UsageError when the type does not say what it must, or says what another says."""
+    name = f"The record type {kind.__qualname__} ({kind.__module__})"
+    for attribute in ("COLLECTION", "KEY"):
+        if not getattr(kind, attribute, None):
+            raise UsageError(f"{name} has a KIND but no {attribute}.")
+    for attribute in ("KIND", "COLLECTION"):
+        if not _is_name(getattr(kind, attribute)):
+            raise UsageError(f"{name}: its {attribute} {getattr(kind, attribute)!r} is not lower_case_words.")
+    if kind.KIND in (LINK, ITEM) or kind.COLLECTION in RESERVED:
+        taken = f"KIND {kind.KIND!r}" if kind.KIND in (LINK, ITEM) else f"COLLECTION {kind.COLLECTION!r}"
+        raise UsageError(f"{name}: its {taken} is harvester's own; choose another.")
+    if clash := _methods().intersection(kind.__dict__.get("__slots__", ())):
+        raise UsageError(f"{name}: its field {min(clash)!r} has the name of something that every record does.")
+    for other in RECORDS.values():
+        if (other.__module__, other.__qualname__) == (kind.__module__, kind.__qualname__):
+            continue  # the same one, whose module is imported again
+        for attribute in ("KIND", "COLLECTION"):
+            if getattr(other, attribute) == getattr(kind, attribute):
+                twice = f"{attribute} {getattr(kind, attribute)!r}"
+                raise UsageError(f"{name}: its {twice} is that of {other.__qualname__} ({other.__module__}).")
+    if "PLURAL" not in kind.__dict__:
+        kind.PLURAL = kind.COLLECTION.replace("_", " ")
+    RECORDS[kind.KIND] = kind
+
+
+@cache
+def _methods() -> set[str]:
+    return {name for name in vars(Record) if not name.startswith("_")}.difference(Record.__struct_fields__)
+
+
+@cache
+def _types(kind: type[Record]) -> type[Struct]:
+    """A type with the same fields, by which msgspec checks those of a record that was constructed."""
+    return msgspec.defstruct(kind.__name__, [(field.name, field.type) for field in msgspec.structs.fields(kind)])
+
+
+class _Fields(NamedTuple):
+    """The fields of a record type that a rule applies to, told by their names."""
+
+    counts: tuple[str, ...]
+    urls: tuple[str, ...]
+
+
+@cache
+def _fields(kind: type[Record]) -> _Fields:
+    names = kind.__struct_fields__
+    return _Fields(
+        counts=tuple(name for name in names if name.endswith("_count")),
+        urls=tuple(name for name in names if name.endswith("_url")),
+    )
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "replace"))
 
 
 class Reject(NamedTuple):
@@ -123,7 +263,7 @@ class Reject(NamedTuple):
     key: str
     """Natural key as far as it is known, else empty."""
     raw: bytes
-    """JSON it was read from."""
+    """What it was read from."""
     url: str
     """The address asked."""
 

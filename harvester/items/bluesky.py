@@ -1,12 +1,86 @@
 """The records of Bluesky: accounts, who follows whom, posts, reposts, likes, threads and lists."""
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
+from functools import cache
 from typing import Any, ClassVar
 
-from msgspec import Struct
+from msgspec import Struct, json
 
-from harvester.items.base import Media, Record
+from harvester.exceptions import InvalidRecordError
+from harvester.items.base import WEB, Media, Record
+
+_is_did = re.compile(r"did:[a-z]+:[A-Za-z0-9._:%-]{1,2000}").fullmatch
+_is_at_uri = re.compile(r"at://did:[a-z]+:[A-Za-z0-9._:%-]+/[a-zA-Z0-9.-]+/[A-Za-z0-9._~:-]{1,512}").fullmatch
+
+
+class _Owned(Record, frozen=True, gc=False):
+    """Not kw_only, so that `did` is the first field of a document."""
+
+    did: str
+    """The account whose record it is."""
+
+
+class BlueskyRecord(_Owned, frozen=True, kw_only=True, gc=False):
+    """A record of an account. Its fields are not checked by type: parsers make them of what msgspec decoded."""
+
+    KEY: ClassVar[tuple[str, ...]] = ("uri",)
+    OWNERS: ClassVar[tuple[str, ...]] = ("did",)
+    MOST_TEXT_BYTES = 30_000
+    """Ten times what Bluesky lets a post have."""
+    MEDIA_PATH = re.compile(r"did:[a-z]+:[A-Za-z0-9._:%-]{1,200}/(?:pfp|banner|posts/[a-z0-9]{1,200}_[0-9]{1,4})\.jpg")
+
+    opt_outs: tuple[str, ...] = ()
+    """What the account declared against being collected, as found."""
+
+    def __post_init__(self) -> None:
+        if not _is_did(self.did):
+            raise InvalidRecordError(f"{self.KIND}: {self.did!r} is not a DID")
+        if self.KEY == ("uri",) and not _is_at_uri(self.key):
+            raise InvalidRecordError(f"{self.KIND}: {self.key!r} is not an at:// address")
+
+    @property
+    def belongs_to(self) -> str:
+        return self.did
+
+    @property
+    def opted_out(self) -> bool:
+        return bool(self.opt_outs)
+
+    def line(self, observed: bytes) -> bytes:
+        """Its parser knows that `raw` is JSON."""
+        raw = self.raw
+        if b"\n" in raw or b"\r" in raw:
+            raw = json.format(raw, indent=-1)
+        key = json.encode(self.key)
+        return b'{"kind":"%b","key":%b,"did":"%b",%b,"raw":%b}' % (
+            self.KIND.encode(),
+            key,
+            self.did.encode(),
+            observed,
+            raw,
+        )
+
+
+class Edge(BlueskyRecord, frozen=True, kw_only=True, gc=False):
+    """A record that leads from its account to another, or to what that one made."""
+
+    OWNERS = ("did", "subject_did")
+
+    def problem(self) -> str | None:
+        if problem := Record.problem(self):
+            return problem
+        for name in _subjects(type(self)):
+            if not getattr(self, name).startswith(("did:", "at://did:")):
+                return f"{name} is no account and no at:// address"
+        return None
+
+
+@cache
+def _subjects(kind: type[Edge]) -> tuple[str, ...]:
+    """The fields that say where an edge leads."""
+    return tuple(name for name in kind.__struct_fields__ if name.startswith("subject_"))
 
 
 class Label(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -17,7 +91,7 @@ class Label(Struct, frozen=True, omit_defaults=True, gc=False):
     """DID of the labeler; the account's own for a self label."""
 
 
-class Profile(Record, frozen=True, kw_only=True, gc=False):
+class Profile(BlueskyRecord, frozen=True, kw_only=True, gc=False):
     """An account as it presents itself (app.bsky.actor.defs#profileViewDetailed)."""
 
     KIND = "profile"
@@ -61,8 +135,17 @@ class Profile(Record, frozen=True, kw_only=True, gc=False):
             found.append(Media(self.banner_url, f"{self.did}/banner.jpg", "banner"))
         return found
 
+    def stub(self) -> "Profile":
+        return Profile(
+            did=self.did,
+            handle=self.handle,
+            opt_outs=self.opt_outs,
+            intents=self.intents,
+            provenance=self.provenance,
+        )
 
-class Follow(Record, frozen=True, kw_only=True, gc=False):
+
+class Follow(Edge, frozen=True, kw_only=True, gc=False):
     """An edge: `did` follows `subject_did`."""
 
     KIND = "follow"
@@ -145,7 +228,7 @@ class Embed(Struct, frozen=True, omit_defaults=True, gc=False):
     """Embeds of a $type not known, as they came."""
 
 
-class Post(Record, frozen=True, kw_only=True, gc=False):
+class Post(BlueskyRecord, frozen=True, kw_only=True, gc=False):
     """A post (app.bsky.feed.defs#postView)."""
 
     KIND = "post"
@@ -153,6 +236,7 @@ class Post(Record, frozen=True, kw_only=True, gc=False):
     CLEANED: ClassVar[Mapping[str, str]] = {"text": "text_clean"}
     COVERED = ("text", "handle", "created_at", "like_count")
     INDEXES = (("did", "sort_at"), ("root_uri",), ("sort_at",))
+    MEDIA_FIXED = True
 
     uri: str
     cid: str
@@ -193,8 +277,21 @@ class Post(Record, frozen=True, kw_only=True, gc=False):
             for index, image in enumerate(images)
         ]
 
+    def problem(self) -> str | None:
+        if problem := Record.problem(self):
+            return problem
+        if (self.root_uri is None) != (self.parent_uri is None):
+            return "a reply names only one of root_uri and parent_uri"
+        for facet in self.facets:
+            if not 0 <= facet.start < facet.end <= len(self.text):
+                return "a facet lies outside the text"
+        for url in self.media_urls:
+            if not url.startswith(WEB):
+                return "a media url is no web address"
+        return None
 
-class Repost(Record, frozen=True, kw_only=True, gc=False):
+
+class Repost(Edge, frozen=True, kw_only=True, gc=False):
     """An edge: `did` reposted `subject_uri`."""
 
     KIND = "repost"
@@ -210,7 +307,7 @@ class Repost(Record, frozen=True, kw_only=True, gc=False):
     created_at: datetime | None = None
 
 
-class Like(Record, frozen=True, kw_only=True, gc=False):
+class Like(Edge, frozen=True, kw_only=True, gc=False):
     """An edge: `did` likes `subject_uri`."""
 
     KIND = "like"
@@ -224,7 +321,7 @@ class Like(Record, frozen=True, kw_only=True, gc=False):
     created_at: datetime | None = None
 
 
-class Thread(Record, frozen=True, kw_only=True, gc=False):
+class Thread(BlueskyRecord, frozen=True, kw_only=True, gc=False):
     """A reply tree, read once. Its posts are records of their own, found by `root_uri`."""
 
     KIND = "thread"
@@ -241,8 +338,11 @@ class Thread(Record, frozen=True, kw_only=True, gc=False):
     blocked: tuple[str, ...] = ()
     """Addresses of posts hidden by a block."""
 
+    def problem(self) -> str | None:
+        return Record.problem(self) or ("a thread without posts" if self.post_count < 1 else None)
 
-class AccountList(Record, frozen=True, kw_only=True, gc=False):
+
+class AccountList(BlueskyRecord, frozen=True, kw_only=True, gc=False):
     """A list or starter pack that an account made."""
 
     KIND = "list"
@@ -264,7 +364,7 @@ class AccountList(Record, frozen=True, kw_only=True, gc=False):
     indexed_at: datetime | None = None
 
 
-class ListItem(Record, frozen=True, kw_only=True, gc=False):
+class ListItem(Edge, frozen=True, kw_only=True, gc=False):
     """An edge: a list of `did` has `subject_did` as a member."""
 
     KIND = "list_item"
@@ -275,7 +375,3 @@ class ListItem(Record, frozen=True, kw_only=True, gc=False):
     uri: str
     list_uri: str
     subject_did: str
-
-
-RECORDS: tuple[type[Record], ...] = (Profile, Follow, Post, Repost, Like, Thread, AccountList, ListItem)
-"""Every record type."""

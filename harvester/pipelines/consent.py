@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Self
 
-import msgspec
-from msgspec.structs import replace
 from pymongo.errors import PyMongoError
 from scrapy import signals
 from scrapy.crawler import Crawler
@@ -17,8 +15,8 @@ from harvester.config import Config, load_config
 from harvester.exceptions import HarvesterError, ServiceError, StorageError
 from harvester.frontier.receipts import parts_of, settle
 from harvester.items import Batch, Record, Reject
-from harvester.items.bluesky import Embed, Follow, Post, Profile
-from harvester.parsers.bluesky.scrub import PURGED, leads_to, scrub
+from harvester.items.bluesky import Follow, Post, Profile
+from harvester.parsers.bluesky.scrub import without_quotes
 from harvester.pipelines.base import BatchPipeline
 from harvester.privacy.opt_outs import REFUSING, take_back
 from harvester.stores.mongodb import MongoPatience, connect, connect_sync
@@ -30,11 +28,11 @@ REFRESH_S = 60.0
 
 
 class ConsentPipeline(BatchPipeline):
-    """Applies `Record.opt_outs`, unless the spider's argument `honour_opt_outs` is off, and the collection `purged`.
+    """Applies what the owners of records declared, unless the spider's argument `honour_opt_outs` is off, and `purged`.
 
-    Of a profile that opted out a stub stays, which says so; all its other records are dropped. Of a purged account
-    nothing stays, and what others quote of it is emptied. What was kept of an account before it was known to refuse
-    is taken back at the end of the run.
+    Of an account that opted out a stub of its profile stays, which says so; all its other records are dropped. Of a
+    purged account nothing stays, and what others quote of it is emptied. What was kept of an account before it was
+    known to refuse is taken back at the end of the run.
     """
 
     def __init__(self, crawler: Crawler, config: Config) -> None:
@@ -43,11 +41,7 @@ class ConsentPipeline(BatchPipeline):
         self._purged: frozenset[str] = frozenset()
         self._refusing: set[str] = set()
         """Accounts that declared, where no view of them shows it, that they do not want to be collected."""
-
-    @property
-    def _honoured(self) -> bool:
-        """Of the crawl that the run works on now."""
-        return bool(getattr(getattr(self.crawler.spider, "arguments", None), "honour_opt_outs", True))
+        self._honours = True
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -69,6 +63,8 @@ class ConsentPipeline(BatchPipeline):
         await self._database.client.close()
 
     async def process_batch(self, batch: Batch) -> Batch:
+        arguments = getattr(self.crawler.spider, "arguments", None)  # of the crawl that the run works on now
+        self._honours = bool(getattr(arguments, "honour_opt_outs", True))
         kept = [kept for record in batch.records if (kept := self.process_record(record)) is not None]
         rejects = tuple(filter(self._is_allowed, batch.rejects))
         if len(kept) < len(batch.records) or len(rejects) < len(batch.rejects):
@@ -78,52 +74,35 @@ class ConsentPipeline(BatchPipeline):
         return batch._replace(records=kept)
 
     def process_record(self, record: Record) -> Record | None:
+        """None when nothing may be kept of it. What belongs to nobody passes untouched."""
+        if not record.OWNERS:
+            return record
         if self._purged:
-            if record.did in self._purged or getattr(record, "subject_did", None) in self._purged:
+            if any(getattr(record, name) in self._purged for name in record.OWNERS):
                 self.stats.inc_value(f"harvester/consent/purged/{record.KIND}")
                 return None
             if isinstance(record, Post) and record.embed and record.embed.quote:
-                record = self._without_purged_quotes(record, record.embed)
-        if not self._honoured:
+                record = self._without_purged_quotes(record)
+        if not self._honours:
             return record
         if isinstance(record, Profile) and record.intents is not None:
-            change = self._refusing.add if record.opt_outs else self._refusing.discard
-            change(record.did)
-        refuses = record.did in self._refusing and not isinstance(record, (Profile, Follow))
-        if not record.opt_outs and not refuses:
+            change = self._refusing.add if record.opted_out else self._refusing.discard
+            change(record.belongs_to)
+        refuses = self._refusing and record.belongs_to in self._refusing and not isinstance(record, (Profile, Follow))
+        if not refuses and not record.opted_out:
             return record
-        if isinstance(record, Profile):
-            self.stats.inc_value("harvester/consent/stubbed")
-            return Profile(
-                did=record.did,
-                handle=record.handle,
-                opt_outs=record.opt_outs,
-                intents=record.intents,
-                provenance=record.provenance,
-            )
-        self.stats.inc_value(f"harvester/consent/dropped/{record.KIND}")
-        return None
+        stub = record.stub()
+        self.stats.inc_value("harvester/consent/stubbed" if stub else f"harvester/consent/dropped/{record.KIND}")
+        return stub
 
     def _is_allowed(self, reject: Reject) -> bool:
         return reject.key.removeprefix("at://").partition("/")[0] not in self._purged
 
-    def _without_purged_quotes(self, post: Post, embed: Embed) -> Post:
-        dids = self._purged.intersection(_quoted(embed))
-        if not dids:
-            return post
-        try:
-            raw = msgspec.json.decode(post.raw)
-        except (ValueError, RecursionError):  # it has none, or none that could be read again
-            raw = None
-        for did in dids:
-            raw, _ = scrub(raw, did)
-        self.stats.inc_value("harvester/consent/purged/quote")
-        return replace(
-            post,
-            embed=_emptied(embed, dids),
-            media_urls=tuple(url for url in post.media_urls if not any(leads_to(url, did) for did in dids)),
-            raw=b"" if raw is None else msgspec.json.encode(raw),
-        )
+    def _without_purged_quotes(self, post: Post) -> Post:
+        emptied = without_quotes(post, self._purged)
+        if emptied is not post:
+            self.stats.inc_value("harvester/consent/purged/quote")
+        return emptied
 
     async def read_purged(self) -> None:
         """Learns which accounts were purged."""
@@ -165,22 +144,3 @@ class ConsentPipeline(BatchPipeline):
                 await self.read_purged()
             except (PyMongoError, ServiceError) as error:
                 logger.debug("The list of purged accounts cannot be read: %s", error)
-
-
-def _quoted(embed: Embed | None) -> Iterable[str]:
-    """The accounts quoted, and those quoted therein."""
-    while embed and (quote := embed.quote):
-        if quote.did:
-            yield quote.did
-        embed = quote.embed
-
-
-def _emptied(embed: Embed, dids: frozenset[str]) -> Embed:
-    """The embed, with the quotes of these accounts emptied at every depth."""
-    if not (quote := embed.quote):
-        return embed
-    if quote.did in dids:
-        quote = replace(quote, kind=PURGED, handle=None, cid=None, text=None, created_at=None, embed=None)
-    elif quote.embed:
-        quote = replace(quote, embed=_emptied(quote.embed, dids))
-    return replace(embed, quote=quote)

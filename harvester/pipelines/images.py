@@ -8,7 +8,6 @@ for its address, while here two posts that show the same picture keep one each.
 import asyncio
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from typing import Any, Self
@@ -26,7 +25,6 @@ from harvester.config import load_config
 from harvester.download.addresses import refuse_private
 from harvester.exceptions import StorageError
 from harvester.items import Batch, Media, Record
-from harvester.items.bluesky import Profile
 from harvester.middlewares.outcome import MEDIA
 from harvester.outcomes import POLICIES, Outcome, Verdict, classify, classify_exception
 from harvester.pipelines.picture import PictureError, to_jpeg
@@ -42,6 +40,9 @@ MOST_REFUSALS = 20
 """Answers in a row that say something of the whole host, after which it is asked for no more pictures."""
 LEFTOVER_S = 3600.0
 """Age from which an unfinished file is that of a killed process."""
+
+_Known = dict[tuple[str, str], dict[str, Any]]
+"""(collection, key) -> media_paths and media_sources, as stored."""
 
 
 def _wants_pictures(spider: Any) -> bool:
@@ -76,13 +77,13 @@ class RecordImagesPipeline(ImagesPipeline):
 
     def open_spider(self) -> None:  # type: ignore[override]  # its `spider` parameter is deprecated
         super().open_spider()
-        self._profiles = connect(self._config)[Profile.COLLECTION]
+        self._database = connect(self._config)
         if isinstance(self.store, LocalStore):
             self.store.remove_leftovers(older_than_s=LEFTOVER_S)
 
     async def close_spider(self) -> None:
         self._decoder.shutdown()
-        await self._profiles.database.client.close()
+        await self._database.client.close()
 
     async def process_item(self, item: Any) -> Any:  # type: ignore[override]  # its `spider` parameter is deprecated
         if isinstance(item, Batch):
@@ -121,23 +122,28 @@ class RecordImagesPipeline(ImagesPipeline):
             records[index] = _with_pictures(records[index], stored[index], known)
         return batch._replace(records=records)
 
-    async def _known(self, records: list[Record]) -> dict[str, dict[str, Any]]:
-        """What is stored of the profiles among `records`: DID -> media_paths, media_sources."""
-        dids = {record.did for record in records if isinstance(record, Profile)}
-        if not dids:
-            return {}
-        cursor = {"_id": {"$in": list(dids)}}, {"media_paths": 1, "media_sources": 1}
-        found = await self._patiently(lambda: self._profiles.find(*cursor).to_list())
-        return {profile["_id"]: profile for profile in found}
+    async def _known(self, records: list[Record]) -> _Known:
+        """What is stored of those among `records` whose pictures may change."""
+        keys: dict[str, set[str]] = defaultdict(set)
+        for record in records:
+            if not record.MEDIA_FIXED:
+                keys[record.COLLECTION].add(record.key)
+        known: _Known = {}
+        for collection, of_kind in keys.items():
+            known |= {(collection, row["_id"]): row for row in await self._stored(collection, list(of_kind))}
+        return known
 
-    async def _store(self, media: Media, record: Record, known: Mapping[str, Any]) -> str | None:
+    async def _stored(self, collection: str, keys: list[str]) -> list[dict[str, Any]]:
+        asked = {"_id": {"$in": keys}}, {"media_paths": 1, "media_sources": 1}
+        return await self._patiently(lambda: self._database[collection].find(*asked).to_list())
+
+    async def _store(self, media: Media, record: Record, known: _Known) -> str | None:
         """Where the picture is stored; None when it could not be."""
-        path = stored_path(media.path)
+        path = stored_path(media.path) if record.MEDIA_PATH.fullmatch(media.path) else None
         if path is None:
             self._count(media.url, PictureError("bad_path", media.path))
             return None
-        # A post's picture never changes, for its path names the post's content; a profile's keeps its path.
-        same = not isinstance(record, Profile) or _source(known, record.did, media.slot) == media.url
+        same = record.MEDIA_FIXED or _source(known, record, media.slot) == media.url
         if same and await self._is_stored(path):
             self.crawler.stats.inc_value("harvester/images/unchanged")
             return path
@@ -215,16 +221,16 @@ def _verdict(error: Exception) -> tuple[str, Verdict]:
     return verdict.outcome, verdict
 
 
-def _source(known: Mapping[str, Any], did: str, slot: str) -> str | None:
-    source: str | None = known.get(did, {}).get("media_sources", {}).get(slot)
+def _source(known: _Known, record: Record, slot: str) -> str | None:
+    source: str | None = known.get((record.COLLECTION, record.key), {}).get("media_sources", {}).get(slot)
     return source
 
 
-def _with_pictures(record: Record, paths: dict[str, str], known: Mapping[str, Any]) -> Record:
+def _with_pictures(record: Record, paths: dict[str, str], known: _Known) -> Record:
     """A slot whose new picture could not be had keeps the one stored before."""
-    if not isinstance(record, Profile):
+    if record.MEDIA_FIXED:
         return msgspec.structs.replace(record, media_paths=paths)
-    before = known.get(record.did, {})
+    before = known.get((record.COLLECTION, record.key), {})
     addresses = {media.slot: media.url for media in record.media()}
     return msgspec.structs.replace(
         record,

@@ -18,7 +18,7 @@ from scrapy.crawler import Crawler
 from harvester.config import load_config
 from harvester.exceptions import StorageError
 from harvester.frontier.receipts import part_of, settle
-from harvester.items import RECORDS, Batch, Record, Reject
+from harvester.items import Batch, Record, Reject
 from harvester.jobs.ledger import Ledger
 from harvester.pipelines.base import BatchPipeline
 from harvester.pipelines.rejects import rejects_of
@@ -56,19 +56,14 @@ class MongoPipeline(BatchPipeline):
         self._patiently = MongoPatience(crawler, self._config)
         self._waiting: list[tuple[Batch, asyncio.Future[Refused]]] = []
         self._writer: asyncio.Task[None] | None = None
+        self._indexed: set[type[Record]] = set()
 
     async def open_spider(self) -> None:
         self._database = connect(self._config)
         self._ledger = Ledger(self._database, self._patiently)
-        await self._patiently(self._make_indexes)
 
     async def close_spider(self) -> None:
         await self._database.client.close()
-
-    async def _make_indexes(self) -> None:
-        for kind in RECORDS:
-            for fields in kind.INDEXES:
-                await self._database[kind.COLLECTION].create_index([(name, 1) for name in fields])
 
     async def process_batch(self, batch: Batch) -> Batch:
         written: asyncio.Future[Refused] = asyncio.get_running_loop().create_future()
@@ -153,6 +148,8 @@ class MongoPipeline(BatchPipeline):
                         refuse(_of_documents(error), again)
 
         try:
+            if kind not in self._indexed:
+                await self._patiently(lambda: self._make_indexes(kind))
             await self._patiently(write)
         except (*_UNSTORABLE, OperationFailure) as error:
             reasons = {id(record): reason for record, document in rows if (reason := unstorable(document))}
@@ -166,6 +163,12 @@ class MongoPipeline(BatchPipeline):
                 return await self._insert(kind, left, refused) if left else 0
             return sum([await self._insert(kind, [row], refused) for row in rows])  # the driver does not say which
         return known
+
+    async def _make_indexes(self, kind: type[Record]) -> None:
+        """When its first record comes: a database gets no collections of sites that nobody crawls."""
+        for fields in kind.INDEXES:
+            await self._database[kind.COLLECTION].create_index([(name, 1) for name in fields])
+        self._indexed.add(kind)
 
 
 def _of_documents(error: BulkWriteError, *more: int) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ import logging
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -15,7 +16,8 @@ from scrapy.crawler import Crawler
 
 from harvester.config import load_config
 from harvester.frontier.receipts import part_of
-from harvester.items import Batch, Record, Reject
+from harvester.items import ITEM, Batch, Record, Reject
+from harvester.items.raw import members
 from harvester.pipelines.segments import Segments
 
 logger = logging.getLogger(__name__)
@@ -39,7 +41,7 @@ def rejects_of(crawler: Crawler) -> "Rejects":
 
 
 class Rejects(Segments):
-    """A line for each: kind, key, reason, url, rejected_at, and `raw` as JSON or, when it is none, as text."""
+    """A line for each: kind, key, reason, url, rejected_at, and `raw` as in staged lines, JSON without white space."""
 
     _named: frozenset[str] = frozenset()
     """Stats of the kinds and reasons that the log has named."""
@@ -73,10 +75,10 @@ class Rejects(Segments):
         rejects = [part._replace(reason=why) for part in open_parts if isinstance(part, Reject)]
         for record in records:
             if part_of(record) in open_parts:
-                raw = b"" if record.opt_outs else record.raw
+                raw = b"" if record.opted_out else record.raw
                 rejects.append(Reject(record.KIND, why, str(record.key), raw, record.provenance.url))
         if not records and not rejects:
-            rejects.append(Reject("item", why, "", _raw_of(item), url))
+            rejects.append(Reject(ITEM, why, "", _raw_of(item), url))
         self.keep(rejects, "dropped")
         return len(rejects)
 
@@ -97,20 +99,17 @@ def slug(reject: Reject) -> str:
 
 def rejected_line(reject: Reject) -> bytes:
     """One line of JSON, without newline."""
-    try:
-        msgspec.json.decode(reject.raw)
-        raw = msgspec.json.format(reject.raw, indent=-1)
-    except (msgspec.DecodeError, UnicodeError, RecursionError, TypeError):
-        raw = _encode(reject.raw.decode("utf-8", "replace") if isinstance(reject.raw, bytes) else repr(reject.raw))
+    raw = reject.raw if isinstance(reject.raw, bytes) else repr(reject.raw).encode()
+    with suppress(ValueError, RecursionError):  # it is no JSON
+        raw = msgspec.json.format(raw, indent=-1)
     told = {
         "kind": reject.kind,
         "key": _writable(reject.key),
         "reason": _writable(reject.reason),
         "url": _writable(reject.url),
         "rejected_at": datetime.now(UTC),
-        "raw": msgspec.Raw(raw),
     }
-    return _encode(told)
+    return b"%b,%b}" % (_encode(told)[:-1], members(raw))
 
 
 def _raw_of(item: Any) -> bytes:

@@ -21,7 +21,7 @@ _encode = msgspec.json.encode
 
 
 class StagingPipeline(BatchPipeline):
-    """Writes a line for each record: kind, key, did, url, fetched_at, crawl, and `raw` as it came. No redaction.
+    """Writes a line for each record: kind, key, url, fetched_at, crawl, and `raw` as it came. No redaction.
 
     A batch goes on when all its lines are with the operating system; a record without `raw` has no line. One of
     which no line can be made is rejected.
@@ -71,20 +71,11 @@ class StagingPipeline(BatchPipeline):
 
 def staged_line(record: Record) -> bytes:
     """One line of JSON, without newline."""
-    raw = record.raw
-    if b"\n" in raw or b"\r" in raw:
-        raw = msgspec.json.format(raw, indent=-1)
-    return b'{"kind":"%b","key":%b,"did":"%b"%b%b}' % (
-        record.KIND.encode(),
-        _encode(record.key),
-        record.did.encode(),
-        _observed(record.provenance),
-        raw,
-    )
+    return record.line(_observed(record.provenance))
 
 
 @lru_cache(maxsize=64)
 def _observed(provenance: Provenance) -> bytes:
     """The part of a line that all records of a page share."""
     url, crawl = _encode(provenance.url), _encode(provenance.crawl)
-    return b',"url":%b,"fetched_at":%b,"crawl":%b,"raw":' % (url, _encode(provenance.fetched_at), crawl)
+    return b'"url":%b,"fetched_at":%b,"crawl":%b' % (url, _encode(provenance.fetched_at), crawl)

@@ -17,9 +17,9 @@ from pymongo.database import Database
 
 from harvester.config import Config
 from harvester.items import RECORDS
-from harvester.items.bluesky import Follow, Post, Profile
+from harvester.items.bluesky import BlueskyRecord, Follow, Post, Profile
 from harvester.parsers.bluesky.scrub import PURGED, scrub
-from harvester.privacy.purge import QUOTES
+from harvester.privacy.purge import QUOTES, is_nobodys
 from harvester.stores.objects import open_store
 from harvester.stores.private_files import make_closed
 from harvester.stores.staging import SUFFIX, read_segment, rewrite_segment
@@ -31,7 +31,7 @@ BULK_DATASET = "bulkDataset"
 REFUSING = {"intents.bulkDataset": False}
 """Selects the profiles whose accounts declared it not to be wanted."""
 
-_REMOVED = [kind for kind in RECORDS if kind not in (Profile, Follow)]
+_REMOVED = [kind for kind in RECORDS.values() if issubclass(kind, BlueskyRecord) and kind not in (Profile, Follow)]
 """Of a refusing account the stub of its profile stays, and edges that other accounts' lists show."""
 _dids = re.compile(rb"did:[a-z]+:[A-Za-z0-9._:%-]+").findall
 
@@ -75,7 +75,7 @@ def without(line: bytes, dids: set[str], crawl: str) -> bytes | None:
     if not shown:
         return line
     staged = json.loads(line)
-    if staged.get("crawl", crawl) != crawl:
+    if staged.get("crawl", crawl) != crawl or is_nobodys(staged):
         return line
     owner = staged.get("did") or str(staged["key"]).removeprefix("at://").partition("/")[0]
     if owner in dids and staged["kind"] != Follow.KIND:

@@ -27,7 +27,6 @@ Document = dict[str, Any]
 _is_did = re.compile(r"did:[a-z]+:[A-Za-z0-9._:%-]{1,2000}").fullmatch
 QUOTES = ("embed.quote", "embed.quote.embed.quote", "embed.quote.embed.quote.embed.quote")
 """Paths of the quotes in a stored post."""
-_EDGES = {kind.KIND for kind in RECORDS if "subject_did" in kind.__struct_fields__}
 _ANY_CASE = Collation("en", strength=2)
 
 
@@ -78,7 +77,7 @@ def resolve(database: Database[Document], account: str) -> Account:
 def find(database: Database[Document], config: Config, did: str) -> Findings:
     """What is kept of an account. Completes the segments of killed runs first. Raises StorageError."""
     counts: Counter[str] = Counter()
-    for kind in RECORDS:
+    for kind in _owned_kinds():
         counts[kind.COLLECTION] = database[kind.COLLECTION].count_documents(_owned(kind, did))
     counts["quotes"] = sum(1 for _ in _posts_to_empty(database, did))
     counts["pictures"] = len(open_store(config.images_location).pictures_of(did))
@@ -100,7 +99,7 @@ def purge(database: Database[Document], config: Config, account: Account, findin
     first = {"purged_at": datetime.now(UTC), "counts": dict(+findings.counts)}
     remembered = {"$setOnInsert": first} | ({"$set": {"handle": account.handle}} if account.handle else {})
     database[PURGED].update_one({"_id": did}, remembered, upsert=True)
-    for kind in RECORDS:
+    for kind in _owned_kinds():
         database[kind.COLLECTION].delete_many(_owned(kind, did))
     for key, emptied in list(_posts_to_empty(database, did)):
         database[Post.COLLECTION].update_one({"_id": key}, {"$set": emptied})
@@ -130,6 +129,8 @@ def without(line: bytes, did: str) -> bytes | None:
     if did.encode() not in line:
         return line
     staged = json.loads(line)
+    if is_nobodys(staged):
+        return line
     raw = staged.get("raw")
     if did in _accounts_of(staged, raw):
         return None
@@ -140,11 +141,18 @@ def without(line: bytes, did: str) -> bytes | None:
     return json.dumps(staged | {"raw": emptied}, separators=(",", ":")).encode() if changed else line
 
 
+def is_nobodys(staged: Document) -> bool:
+    """Whether a staged or rejected line is of a record that belongs to no account: whom it names is for its site."""
+    kind = RECORDS.get(staged.get("kind", ""))
+    return kind is not None and not kind.OWNERS
+
+
 def _accounts_of(staged: Document, raw: Any) -> set[str | None]:
     """Whose line it is; of an edge also whom it leads to."""
     ends = str(staged.get("key") or "").split(" ")
     accounts = {staged.get("did"), _account_of(ends[0])}
-    if staged.get("kind") in _EDGES:
+    kind = RECORDS.get(staged.get("kind", ""))
+    if kind and len(kind.OWNERS) > 1:
         accounts.update(_account_of(end) for end in ends)
         subject = raw.get("subject") if isinstance(raw, dict) else None
         if isinstance(subject, dict):
@@ -161,7 +169,11 @@ def _account_of(reference: Any) -> str | None:
 
 def _owned(kind: type[Record], did: str) -> Document:
     """Selects the records of an account, and the edges that lead to it."""
-    return {"$or": [{"did": did}, {"subject_did": did}]} if kind.KIND in _EDGES else {"did": did}
+    return {"$or": [{name: did} for name in kind.OWNERS]}
+
+
+def _owned_kinds() -> list[type[Record]]:
+    return [kind for kind in RECORDS.values() if kind.OWNERS]
 
 
 def _posts_to_empty(database: Database[Document], did: str) -> Iterator[tuple[str, Document]]:

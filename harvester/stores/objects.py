@@ -1,4 +1,4 @@
-"""Where pictures are kept: a local folder or an S3 bucket, with one folder for each account."""
+"""Where pictures are kept: a local folder or an S3 bucket, in the folders that records say."""
 
 import contextlib
 import os
@@ -22,23 +22,22 @@ from twisted.python.failure import Failure
 from harvester.exceptions import StorageError, UsageError
 from harvester.stores.private_files import make_closed
 
-_is_path = re.compile(
-    r"did:[a-z]+:[A-Za-z0-9._:%-]{1,200}/(?:pfp|banner|posts/[a-z0-9]{1,200}_[0-9]{1,4})\.jpg"
-).fullmatch
+_SEGMENT = r"[^./\\\x00-\x1f\x7f\ud800-\udfff][^/\\\x00-\x1f\x7f\ud800-\udfff]{0,250}"
+_is_path = re.compile(f"{_SEGMENT}(?:/{_SEGMENT}){{0,15}}").fullmatch
 _PARTIAL = ".partial"
 """Folder of pictures being written; a killed process leaves its own there."""
 _TRIES = 3
-"""A purge may remove an account's folder while a picture is written to it."""
+"""A purge may remove a folder while a picture is written to it."""
 
 
 def stored_path(path: str) -> str | None:
-    """The path under which a record's picture is stored; None when it could lead anywhere but where it should."""
-    return account_folder(path) if _is_path(path) else None
+    """The path under which a record's picture is stored; None when it could lead anywhere but below the location."""
+    return on_disk(path) if _is_path(path) else None
 
 
-def account_folder(did: str) -> str:
-    """The name of an account's folder. Windows allows no colon in it."""
-    return did.replace(":", "_") if os.name == "nt" else did
+def on_disk(folder: str) -> str:
+    """The name of a folder in the store. Windows allows no colon in it."""
+    return folder.replace(":", "_") if os.name == "nt" else folder
 
 
 def open_store(location: str) -> "LocalStore | S3Store":
@@ -105,36 +104,35 @@ class LocalStore(FSFilesStore):
             else:
                 return
 
-    def remove_leftovers(self, did: str = "", older_than_s: float = 0) -> None:
+    def remove_leftovers(self, folder: str = "", older_than_s: float = 0) -> None:
         """Removes what killed processes had not finished writing."""
         before = time.time() - older_than_s
-        for partial in Path(self.basedir, _PARTIAL).glob(f"{account_folder(did)}~*" if did else "*"):
+        for partial in Path(self.basedir, _PARTIAL).glob(f"{on_disk(folder)}~*" if folder else "*"):
             with contextlib.suppress(FileNotFoundError):
                 if partial.stat().st_mtime < before:
                     partial.unlink()
 
     def _mkdir(self, dirname: Path, domain: MediaPipeline.SpiderInfo | None = None) -> None:
-        """Remembers nothing: Scrapy's keeps the name of every folder of every account."""
+        """Remembers nothing: Scrapy's keeps the name of every folder."""
         if not dirname.exists():
             make_closed(Path(self.basedir))
             dirname.mkdir(parents=True, exist_ok=True)
 
-    def pictures_of(self, did: str) -> list[str]:
-        """Paths of an account's pictures."""
-        folder = self._get_filesystem_path(account_folder(did))
-        root = Path(self.basedir)
-        return sorted(path.relative_to(root).as_posix() for path in folder.rglob("*") if path.is_file())
+    def pictures_of(self, folder: str) -> list[str]:
+        """Paths of the pictures in it."""
+        root, inside = Path(self.basedir), self._get_filesystem_path(on_disk(folder))
+        return sorted(path.relative_to(root).as_posix() for path in inside.rglob("*") if path.is_file())
 
-    def remove(self, did: str) -> None:
-        """Removes an account's folder."""
-        self.remove_leftovers(did)
-        folder = self._get_filesystem_path(account_folder(did))
+    def remove(self, folder: str) -> None:
+        """Removes it with all that is in it."""
+        self.remove_leftovers(folder)
+        path = self._get_filesystem_path(on_disk(folder))
         try:
-            shutil.rmtree(folder)
+            shutil.rmtree(path)
         except FileNotFoundError:
             return
         except OSError as error:
-            raise StorageError(f"Pictures in {folder} cannot be removed: {error.strerror or error}") from error
+            raise StorageError(f"Pictures in {path} cannot be removed: {error.strerror or error}") from error
 
 
 class S3Store(S3FilesStore):
@@ -156,20 +154,20 @@ class S3Store(S3FilesStore):
             f"Pictures cannot be written to the bucket {self.bucket}: {failure.value}"
         ) from failure.value
 
-    def pictures_of(self, did: str) -> list[str]:
-        """Paths of an account's pictures."""
+    def pictures_of(self, folder: str) -> list[str]:
+        """Paths of the pictures in it."""
         with self._reached():
-            return [key.removeprefix(self.prefix) for key in self._keys(did)]
+            return [key.removeprefix(self.prefix) for key in self._keys(folder)]
 
-    def remove(self, did: str) -> None:
-        """Removes all objects in an account's folder."""
+    def remove(self, folder: str) -> None:
+        """Removes all objects in it."""
         with self._reached():
-            for key in self._keys(did):
+            for key in self._keys(folder):
                 self.s3_client.delete_object(Bucket=self.bucket, Key=key)
 
-    def _keys(self, did: str) -> Iterator[str]:
+    def _keys(self, folder: str) -> Iterator[str]:
         pages = self.s3_client.get_paginator("list_objects_v2")
-        for page in pages.paginate(Bucket=self.bucket, Prefix=f"{self.prefix}{account_folder(did)}/"):
+        for page in pages.paginate(Bucket=self.bucket, Prefix=f"{self.prefix}{on_disk(folder)}/"):
             for found in page.get("Contents", ()):
                 yield found["Key"]
 

@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from harvester.items import RECORDS
 from harvester.stores.staging import iter_records
 from tests.bluesky.compared import untruths
 from tests.bluesky.conftest import Harvested
 from tests.crash.nothing_lost import UNSTAGED
+from tests.pipelines.records import KINDS
 from tests.sandbox.process import Sandbox
 from tests.sandbox.views import position_of
 
@@ -24,7 +24,7 @@ def test_all_that_is_there_is_found_and_nothing_else(history: str, harvested: By
 def test_the_answer_of_each_record_is_staged(history: str, harvested: By) -> None:
     done = harvested(history)
     refused = {row["_id"] for row in done.database.profiles.find({"opt_outs": {"$exists": True}})}
-    for kind in RECORDS:
+    for kind in KINDS:
         if kind.KIND not in UNSTAGED:
             stored = {row["_id"] for row in done.database[kind.COLLECTION].find()}
             staged = {line["key"] for line in iter_records(done.data, "bluesky", kind.KIND)}

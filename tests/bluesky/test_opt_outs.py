@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 import pytest
 
-from harvester.items import RECORDS
 from harvester.parsers.bluesky.scrub import scrub
 from harvester.stores.staging import SUFFIX, read_segment
 from tests.bluesky.conftest import Harvested, Records
 from tests.crash.harvest import Harvest
+from tests.pipelines.records import KINDS
 from tests.sandbox.network import special
 from tests.sandbox.process import Sandbox
 
@@ -31,7 +31,7 @@ def test_of_an_account_that_opted_out_a_stub_stays_which_says_so(
     assert profile
     assert profile.keys() - {"intents"} == {"_id", "did", "handle", "opt_outs", "provenance"}
     assert profile["opt_outs"] == [REASONS[kind].removeprefix("opt_out: ")]
-    stored = {one.COLLECTION for one in RECORDS if database[one.COLLECTION].count_documents({"did": did})}
+    stored = {one.COLLECTION for one in KINDS if database[one.COLLECTION].count_documents({"did": did})}
     assert stored == {"profiles", "follows"}, "edges are of both their ends"
 
 

@@ -18,7 +18,7 @@ class Parcel(Record, frozen=True, kw_only=True, gc=False):
 
     KIND = "parcel"
     COLLECTION = "parcels"
-    KEY = ("did", "number")
+    KEY = ("number",)
     COVERED = ("number", "owner")
 
     number: str
@@ -55,7 +55,7 @@ class InputsSpider(HarvesterSpider):
         if text.startswith("parcel"):
             owner = text.partition(" of ")[2] or None
             provenance: Provenance = self.provenance(response)
-            yield Parcel(did=f"did:web:parcel{number}", provenance=provenance, number=number, owner=owner)
+            yield Parcel(provenance=provenance, number=number, owner=owner)
 
     def failed(self, failure: Failure) -> None:
         """Its fate is told by the frontier."""

@@ -29,7 +29,7 @@ async def _pages(worker: Worker, well: int, empty: int = 0, misread: int = 0, pr
 
 async def _records(worker: Worker, number: int, owner: str | None, probe: bool = False) -> str:
     for _ in range(number):
-        parcel = Parcel(did="did:web:s", provenance=PROVENANCE, number="1", owner=owner)
+        parcel = Parcel(provenance=PROVENANCE, number="1", owner=owner)
         worker.breakers.add_records(worker.site, [parcel], worker.trial if probe else 0)
     await worker.exchange()
     return await worker.state()

@@ -13,18 +13,20 @@ class TreeItem(Record, frozen=True, kw_only=True, gc=False):
 
     KIND = "tree_item"
     COLLECTION = "tree_items"
-    KEY = ("did", "part")
+    KEY = ("page", "part")
+    MEDIA_FIXED = True
 
+    page: int
     part: str
     value: int
     picture_url: str | None = None
 
     def media(self) -> list[Media]:
-        return [Media(self.picture_url, f"{self.did}/pfp.jpg", "picture")] if self.picture_url else []
+        return [Media(self.picture_url, picture_path(self.page), "picture")] if self.picture_url else []
 
 
-def did_of(page: int) -> str:
-    return f"did:tree:{page}"
+def picture_path(page: int) -> str:
+    return f"tree/{page}.jpg"
 
 
 def documents(tree: Tree, url: str) -> dict[str, Document]:
@@ -33,8 +35,8 @@ def documents(tree: Tree, url: str) -> dict[str, Document]:
 
 
 def _document(item: Item, url: str) -> tuple[str, Document]:
-    document: Document = {"did": did_of(item.page), "part": item.part, "value": item.value}
+    document: Document = {"page": item.page, "part": item.part, "value": item.value}
     if item.picture:
         document["picture_url"] = url + item.picture
-        document["media_paths"] = {"picture": f"{did_of(item.page)}/pfp.jpg"}
-    return f"{did_of(item.page)} {item.part}", document
+        document["media_paths"] = {"picture": picture_path(item.page)}
+    return f"{item.page} {item.part}", document

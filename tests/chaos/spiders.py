@@ -15,7 +15,7 @@ from twisted.python.failure import Failure
 from harvester.items import Provenance
 from harvester.outcomes import verdict_of
 from harvester.spiders.base import HarvesterSpider, SpiderArguments
-from tests.chaos.records import TreeItem, did_of
+from tests.chaos.records import TreeItem
 
 
 class TreeArguments(SpiderArguments):
@@ -73,4 +73,4 @@ class TreeSpider(HarvesterSpider):
 
     def _record(self, provenance: Provenance, page: int, part: str, value: int, picture: str) -> TreeItem:
         url = self.arguments.url + picture if picture else None
-        return TreeItem(did=did_of(page), provenance=provenance, part=part, value=value, picture_url=url)
+        return TreeItem(page=page, provenance=provenance, part=part, value=value, picture_url=url)

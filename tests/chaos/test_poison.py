@@ -6,7 +6,6 @@ import pytest
 
 from tests.chaos.crawl import crawl
 from tests.chaos.killing import Plan
-from tests.chaos.records import did_of
 from tests.sandbox.tree import Tree
 
 POISON = 50
@@ -21,8 +20,8 @@ def test_a_request_that_keeps_killing_workers_is_a_dead_letter_and_no_other_is(t
         poisoned.disturbed(plan)
         status = poisoned.status()
         print(status, poisoned.workers.failures)
-        lost = {did_of(page) for page in below(poisoned.site.tree, POISON)}
-        expected = {key: each for key, each in poisoned.expected().items() if each["did"] not in lost}
+        lost = below(poisoned.site.tree, POISON)
+        expected = {key: each for key, each in poisoned.expected().items() if each["page"] not in lost}
         assert status.dead_by_outcome == {"worker_lost": 1}
         assert poisoned.workers.failures == [-9] * (DELIVERIES + 1)
         assert poisoned.stored() == expected

@@ -10,8 +10,8 @@ from typing import Any
 
 from pymongo.database import Database
 
-from harvester.items import RECORDS
 from tests.forking import Begun, begin
+from tests.pipelines.records import KINDS
 from tests.root import ROOT
 from tests.sandbox.process import Sandbox
 
@@ -105,7 +105,7 @@ def stored(database: Database[Document]) -> dict[str, dict[str, Document]]:
         kind.COLLECTION: {
             document.pop("_id"): document for document in database[kind.COLLECTION].find({}, {"provenance": 0})
         }
-        for kind in RECORDS
+        for kind in KINDS
     }
 
 
@@ -121,7 +121,7 @@ def fates(database: Database[Document]) -> dict[str, dict[str, tuple[str, str]]]
 
 def documents(database: Database[Document]) -> int:
     """How many records are stored, about: cheap enough to be asked often."""
-    return sum(database[kind.COLLECTION].estimated_document_count() for kind in RECORDS)
+    return sum(database[kind.COLLECTION].estimated_document_count() for kind in KINDS)
 
 
 def after(seconds: float) -> Callable[[], bool]:

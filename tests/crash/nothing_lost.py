@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harvester.items import RECORDS
 from harvester.stores.staging import iter_records
+from tests.pipelines.records import KINDS
 from tests.sandbox.posts import Post
 from tests.sandbox.process import Sandbox
 
@@ -68,7 +68,7 @@ def unstaged(data_dir: Path, records: Records, accounts: Mapping[str, tuple[str,
     """Stored records without a staged line, as collection and how many."""
     skipped = {did for did, (stage, _) in accounts.items() if stage == "skipped"}
     found = []
-    for kind in RECORDS:
+    for kind in KINDS:
         staged = {line["key"] for line in iter_records(data_dir, "bluesky", kind.KIND)}
         left = records[kind.COLLECTION].keys() - staged - (skipped if kind.KIND == "profile" else set())
         if left and kind.KIND not in UNSTAGED:

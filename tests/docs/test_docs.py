@@ -9,10 +9,10 @@ import pytest
 
 from harvester import exceptions
 from harvester.config import Config
-from harvester.items import RECORDS
 from harvester.monitors.suites import EXIT_CODE, RunMonitors
 from harvester.worker.interrupts import INTERRUPTED
 from tests.docs.tables import arguments, settings
+from tests.pipelines.records import KINDS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -70,13 +70,13 @@ def test_every_room_of_the_stats_is_documented() -> None:
 
 def test_every_collection_and_kind_of_record_is_documented() -> None:
     known = {"crawls", "accounts", "seeds", "thread_queue", "runs", "events", "purged"} | {
-        kind.COLLECTION for kind in RECORDS
+        kind.COLLECTION for kind in KINDS
     }
     for name in known:
         assert f"| `{name}` |" in OF_RECORDS
     used = {match for path in SOURCES for match in re.findall(r'database\["(\w+)"\]', path.read_text("utf-8"))}
     assert used <= known
-    for kind in RECORDS:
+    for kind in KINDS:
         assert f"`{kind.COLLECTION}`" in README
 
 

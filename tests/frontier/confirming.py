@@ -33,15 +33,17 @@ class Row(Record, frozen=True, kw_only=True, gc=False):
 
     KIND = "row"
     COLLECTION = "rows"
-    KEY = ("did", "part")
+    KEY = ("page", "part")
+    MEDIA_FIXED = True
 
+    page: str
     part: str
     value: Any = None
     picture_url: str | None = None
     item_count: int | None = None
 
     def media(self) -> list[Media]:
-        return [Media(self.picture_url, f"{self.did}/posts/{self.part}_0.jpg", "picture")] if self.picture_url else []
+        return [Media(self.picture_url, f"{self.page}/{self.part}.jpg", "picture")] if self.picture_url else []
 
 
 class Confirming(Spider):
@@ -69,8 +71,8 @@ class Confirming(Spider):
                 yield {"name": name}
             case "number":
                 yield [rows[0], rows[1], self._row(name, response.url, "c", value=2**63)]
-            case "key":
-                yield [rows[0], rows[1], self._row(name, response.url, "\ud800")]
+            case "no-text":
+                yield [rows[0], rows[1], self._row(name, response.url + "\ud800", "c")]
             case "breaks-a-rule":
                 yield [rows[0], rows[1], self._row(name, response.url, "c", item_count=-1)]
             case "unheard-of":
@@ -94,7 +96,7 @@ class Confirming(Spider):
         if self.pictures:
             fields["picture_url"] = f"{self.site}/picture/{name}-{part}.jpg"
         provenance = Provenance(url, datetime(2026, 1, 2, tzinfo=UTC), self.name, "")
-        return Row(did=f"did:test:{name.replace('/', '.')}", part=part, provenance=provenance, raw=noise, **fields)
+        return Row(**{"page": name.replace("/", "."), "part": part, "provenance": provenance, "raw": noise, **fields})
 
 
 class Meddler:
@@ -104,7 +106,7 @@ class Meddler:
         self.tries: Counter[str] = Counter()
 
     def process_item(self, item: Any) -> Any:
-        name = item["name"] if isinstance(item, dict) else item.records[0].did.removeprefix("did:test:")
+        name = item["name"] if isinstance(item, dict) else item.records[0].page
         self.tries[name] += 1
         match name:
             case "swallows" | "plain-swallows" | "missing-swallowed":
@@ -130,7 +132,7 @@ class Meddler:
 
 def _renamed(record: Record) -> Record:
     assert isinstance(record, Row)
-    return Row(did="did:test:somebody", part=record.part, provenance=record.provenance)
+    return Row(page="somebody", part=record.part, provenance=record.provenance)
 
 
 def main() -> None:

@@ -64,7 +64,7 @@ async def run(
     letters = {each.url.removeprefix("http://").partition(".")[0]: each for each in dead if each.url.endswith("/")}
     outcomes |= {name: each.outcome for name, each in letters.items() if name in NAMES}
     stored = database[Trap.COLLECTION].find({"media_paths": {"$exists": True}})
-    pictures = {str(each["did"]).rpartition(":")[2]: "stored" for each in stored}
+    pictures = {str(each["_id"]): "stored" for each in stored}
     pictures |= {found[1]: found[2] for found in _pictures(text)}
     files = _files(folder)
     reasons = {name: each.reason for name, each in letters.items()}

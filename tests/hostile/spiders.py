@@ -29,8 +29,10 @@ class Trap(Record, frozen=True, kw_only=True, gc=False):
 
     KIND = "trap"
     COLLECTION = "traps"
-    KEY = ("did",)
+    KEY = ("name",)
+    MEDIA_FIXED = True
 
+    name: str
     title: str = ""
     picture_url: str | None = None
 
@@ -38,7 +40,7 @@ class Trap(Record, frozen=True, kw_only=True, gc=False):
         if not self.picture_url:
             return []
         climbs = "picture-path" in self.picture_url
-        return [Media(self.picture_url, "../../../../escaped.jpg" if climbs else f"{self.did}/pfp.jpg", "picture")]
+        return [Media(self.picture_url, "../../../../escaped.jpg" if climbs else f"traps/{self.name}.jpg", "picture")]
 
 
 class HostileArguments(SpiderArguments):
@@ -103,7 +105,7 @@ class HostileSpider(SitemapSpider):
     def _record(self, trap: str, title: str = "", picture: str | None = None) -> Trap:
         _tell(_name(trap), "ok")
         provenance = Provenance(trap, datetime.now(UTC), self.name, self.crawl_id)
-        return Trap(did=f"did:hostile:{_name(trap)}", provenance=provenance, title=title, picture_url=picture)
+        return Trap(name=_name(trap), provenance=provenance, title=title, picture_url=picture)
 
 
 def _name(url: str) -> str:

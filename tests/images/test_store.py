@@ -10,7 +10,7 @@ import pytest
 from scrapy.pipelines.media import MediaPipeline
 
 from harvester.exceptions import StorageError, UsageError
-from harvester.stores.objects import LocalStore, S3Store, account_folder, open_store, stored_path
+from harvester.stores.objects import LocalStore, S3Store, on_disk, open_store, stored_path
 from tests.images.conftest import Run
 from tests.images.samples import GOOD
 from tests.images.server import Site
@@ -69,18 +69,23 @@ def test_an_empty_file_does_not_count_as_a_stored_picture(tmp_path: Path) -> Non
     assert store.stat_file("a.jpg", INFO)
 
 
-def test_only_paths_within_an_accounts_folder_are_used() -> None:
-    good = [f"{ALICE}/pfp.jpg", f"{BOB}/banner.jpg", "did:web:localhost%3A80/posts/bafy2_12.jpg"]
+def test_only_paths_below_the_location_are_used() -> None:
+    good = [f"{ALICE}/pfp.jpg", "did:web:localhost%3A80/posts/bafy2_12.jpg", "cover.jpg", "books/5,1 é.jpg"]
 
-    assert [stored_path(path) for path in good] == [account_folder(path) for path in good]
+    assert [stored_path(path) for path in good] == [on_disk(path) for path in good]
     for path in [
         "",
-        "pfp.jpg",
         "/etc/pfp.jpg",
         "../pfp.jpg",
+        "..",
+        ".partial/pfp.jpg",
         f"{ALICE}/../x/pfp.jpg",
         f"{ALICE}/pfp.jpg/",
-        f"{ALICE}/x.jpg",
+        f"{ALICE}//pfp.jpg",
+        "books\\5.jpg",
+        "books/5\0.jpg",
+        "books/\ud800.jpg",
+        "books/" + "5" * 256,
     ]:
         assert stored_path(path) is None
 

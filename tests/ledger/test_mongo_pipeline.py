@@ -16,11 +16,12 @@ from pymongo.errors import OperationFailure
 from scrapy.crawler import Crawler
 
 from harvester.exceptions import StorageError
-from harvester.items import RECORDS, Batch, Found, Record
+from harvester.items import Batch, Found, Record
 from harvester.pipelines.mongo import MongoPipeline
 from harvester.pipelines.rejects import rejects_of
 from harvester.stores.staging import read_segment
-from tests.pipelines.records import ALICE, BOB, PAGE, crawler, follow, post, profile, stats
+from tests.items.bluesky_samples import whole
+from tests.pipelines.records import ALICE, BOB, KINDS, PAGE, crawler, follow, post, profile, stats
 
 Document = dict[str, Any]
 
@@ -241,7 +242,7 @@ async def test_a_write_that_fails_fails_each_batch_in_it_and_none_after(
     pipeline: MongoPipeline, mongodb: Database[Document]
 ) -> None:
     forbidden = {"$jsonSchema": {"properties": {"handle": {"not": {"enum": ["forbidden.example"]}}}}}
-    mongodb.command("collMod", "profiles", validator=forbidden)
+    mongodb.create_collection("profiles", validator=forbidden)
     outcomes = await asyncio.gather(
         store(pipeline, profile(handle="forbidden.example")), store(pipeline, profile(BOB)), return_exceptions=True
     )
@@ -272,8 +273,12 @@ async def test_a_write_that_the_driver_misdirects_to_a_server_just_started_is_ma
     assert mongodb["posts"].count_documents({}) == 1
 
 
-async def test_every_index_that_the_records_name_exists(pipeline: MongoPipeline, mongodb: Database[Document]) -> None:
-    for kind in RECORDS:
+async def test_the_indexes_of_a_kind_are_made_with_its_first_record(
+    pipeline: MongoPipeline, mongodb: Database[Document]
+) -> None:
+    assert mongodb.list_collection_names() == [], "of kinds of which there is nothing"
+    await store(pipeline, *whole())
+    for kind in KINDS:
         indexes = [
             tuple(name for name, _ in index["key"]) for index in mongodb[kind.COLLECTION].index_information().values()
         ]

@@ -65,7 +65,7 @@ def test_raw_is_the_part_of_the_page_that_the_record_was_read_from(name: str) ->
 def test_what_opted_out_accounts_wrote_is_in_no_other_account_s_records(name: str) -> None:
     assert SECRET in page(name).decode().lower()
     for record in found(name).records:
-        if not record.opt_outs:
+        if not record.opted_out:
             assert SECRET not in str(record.to_document()).lower()
             assert SECRET not in record.raw.decode().lower()
             assert "/bafyshy" not in record.raw.decode()
@@ -74,7 +74,7 @@ def test_what_opted_out_accounts_wrote_is_in_no_other_account_s_records(name: st
 def test_what_was_reposted_is_an_edge_and_no_post() -> None:
     by_kind = {(record.KIND, record.key) for record in found("feed").records}
     assert ("repost", "did:plc:ann at://did:plc:ben/app.bsky.feed.post/shared") in by_kind
-    assert all(record.did == "did:plc:ann" for record in found("feed").records)
+    assert all(record.belongs_to == "did:plc:ann" for record in found("feed").records)
 
 
 BROKEN: dict[str, Callable[[bytes], bytes]] = {

@@ -9,12 +9,14 @@ from scrapy import Spider
 from scrapy.crawler import Crawler
 from scrapy.utils.test import get_crawler
 
-from harvester.items import Provenance
-from harvester.items.bluesky import Embed, Follow, Post, Profile, Quote
+from harvester.items import RECORDS, Provenance
+from harvester.items.bluesky import BlueskyRecord, Embed, Follow, Post, Profile, Quote
 
 PAGE = Provenance(
     "https://api.example/page?cursor=1", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), "bluesky", "bluesky-1"
 )
+KINDS = [kind for kind in RECORDS.values() if issubclass(kind, BlueskyRecord)]
+"""Those of Bluesky."""
 ALICE, BOB, CAROL = "did:plc:alice", "did:plc:bob", "did:web:carol.example"
 
 

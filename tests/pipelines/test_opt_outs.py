@@ -14,7 +14,7 @@ from harvester.items import Provenance, Record
 from harvester.items.bluesky import Embed
 from harvester.pipelines.staging import staged_line
 from harvester.privacy.opt_outs import take_back, without
-from harvester.stores.objects import LocalStore, account_folder
+from harvester.stores.objects import LocalStore, on_disk
 from harvester.stores.staging import SUFFIX, SegmentWriter, read_segment
 from tests.pipelines.records import ALICE, BOB, CAROL, follow, post, profile, quote_of
 
@@ -52,7 +52,7 @@ def staged(config: Config) -> dict[str, Any]:
 
 def test_records_quotes_pictures_and_staged_lines_go_and_edges_stay(config: Config, mongodb: MongoDB) -> None:
     folder = Path(config.images_location)
-    LocalStore(str(folder)).write(f"{account_folder(BOB)}/posts/c_0.jpg", b"picture")
+    LocalStore(str(folder)).write(f"{on_disk(BOB)}/posts/c_0.jpg", b"picture")
     quoting = post(
         embed=NESTED,
         media_urls=(f"https://cdn.example/{BOB}/1", f"https://cdn.example/{CAROL}/2"),
@@ -74,16 +74,16 @@ def test_records_quotes_pictures_and_staged_lines_go_and_edges_stay(config: Conf
         assert lines[f"follow {edge.key}"] == {"did": BOB, "purged": True}
         inner = lines[f"post {quoting.key}"]["embed"]["record"]["embeds"]
         assert inner == [{"uri": quote_of(BOB).uri, "purged": True}]
-        assert not (folder / account_folder(BOB)).exists()
+        assert not (folder / on_disk(BOB)).exists()
 
 
 def test_what_an_earlier_crawl_kept_stays(config: Config, mongodb: MongoDB) -> None:
-    LocalStore(config.images_location).write(f"{account_folder(BOB)}/posts/c_0.jpg", b"picture")
+    LocalStore(config.images_location).write(f"{on_disk(BOB)}/posts/c_0.jpg", b"picture")
     keep(config, mongodb, REFUSING, post(BOB, provenance=EARLIER), post(BOB, "2"))
     assert take_back(mongodb, config, "bluesky", "bluesky-1") == {"post": 1}
     assert [row["uri"] for row in mongodb.posts.find()] == [post(BOB).uri]
     assert staged(config).keys() == {f"post {post(BOB).key}"}
-    assert (Path(config.images_location) / account_folder(BOB) / "posts").exists()
+    assert (Path(config.images_location) / on_disk(BOB) / "posts").exists()
 
 
 def test_without_a_refusal_no_segment_is_touched(config: Config, mongodb: MongoDB) -> None:

@@ -1,9 +1,15 @@
-"""Takes one account out of JSON-like data: answers of the API, staged lines, stored documents."""
+"""Takes accounts out of what others made: out of answers of the API, staged lines, stored documents, and posts."""
 
 import re
+from collections.abc import Iterator, Set
 from functools import lru_cache
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote as percent_encoded
+
+import msgspec
+from msgspec.structs import replace
+
+from harvester.items.bluesky import Embed, Post
 
 PURGED = "purged"
 """Key of what is left of an object, and `kind` of a stored quote that was emptied."""
@@ -54,4 +60,41 @@ def _emptied(value: dict[str, Any], did: str) -> dict[str, Any] | None:
 @lru_cache(maxsize=64)
 def _in_address(did: str) -> re.Pattern[str]:
     """Finds the DID as a whole, plain or percent-encoded."""
-    return re.compile(f"(?:{re.escape(did)}|{re.escape(quote(did, safe=''))})(?![A-Za-z0-9._:%-])")
+    return re.compile(f"(?:{re.escape(did)}|{re.escape(percent_encoded(did, safe=''))})(?![A-Za-z0-9._:%-])")
+
+
+def without_quotes(post: Post, dids: Set[str]) -> Post:
+    """The post without what it quotes of these accounts at any depth; the same object when it quotes none of them."""
+    if not post.embed or not (quoted := dids & set(_quoted(post.embed))):
+        return post
+    try:
+        raw = msgspec.json.decode(post.raw)
+    except (ValueError, RecursionError):  # it has none, or none that could be read again
+        raw = None
+    for did in quoted:
+        raw, _ = scrub(raw, did)
+    return replace(
+        post,
+        embed=_without(post.embed, quoted),
+        media_urls=tuple(url for url in post.media_urls if not any(leads_to(url, did) for did in quoted)),
+        raw=b"" if raw is None else msgspec.json.encode(raw),
+    )
+
+
+def _quoted(embed: Embed | None) -> Iterator[str]:
+    """The accounts quoted, and those quoted therein."""
+    while embed and (quote := embed.quote):
+        if quote.did:
+            yield quote.did
+        embed = quote.embed
+
+
+def _without(embed: Embed, dids: Set[str]) -> Embed:
+    """The embed, with the quotes of these accounts emptied at every depth."""
+    if not (quote := embed.quote):
+        return embed
+    if quote.did in dids:
+        quote = replace(quote, kind=PURGED, handle=None, cid=None, text=None, created_at=None, embed=None)
+    elif quote.embed:
+        quote = replace(quote, embed=_without(quote.embed, dids))
+    return replace(embed, quote=quote)

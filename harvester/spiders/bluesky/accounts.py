@@ -60,7 +60,7 @@ class Accounts:
 
     def read_seed(self, handle: str, response: Response) -> Iterator[Output]:
         for profile in parse.parse_profile(response.body, self._spider.provenance(response)).records:
-            yield SeedEnded(handle, profile.did)
+            yield SeedEnded(handle, profile.belongs_to)
 
     def fail_seeds(self, handles: list[str], verdict: Verdict) -> Iterator[Output]:
         later = POLICIES[verdict.outcome].later
@@ -83,7 +83,7 @@ class Accounts:
 
     def read_profiles(self, accounts: dict[str, Account], response: Response) -> Iterator[Output]:
         parsed = parse.parse_profiles(response.body, self._spider.provenance(response))
-        found = {profile.did for profile in parsed.records}
+        found = {profile.belongs_to for profile in parsed.records}
         yield from self.read_found(accounts, parsed)
         for did in accounts.keys() - found - {reject.key for reject in parsed.rejects}:
             yield self._spider.ask_service(

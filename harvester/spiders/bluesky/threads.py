@@ -10,7 +10,7 @@ from scrapy.http import Response
 
 from harvester.frontier.changes import ThreadAnswer, ThreadEnded
 from harvester.items import Provenance
-from harvester.items.bluesky import Thread
+from harvester.items.bluesky import Post, Thread
 from harvester.outcomes import POLICIES, Verdict
 from harvester.parsers.bluesky import answers as parse
 from harvester.parsers.bluesky.wire import did_of
@@ -61,7 +61,7 @@ class Threads:
         part = parse.parse_thread(response.body, tree.provenance)
         for post in part.posts:
             tree.posts.add(post.key)
-            if post.key == tree.uri:
+            if post.key == tree.uri and isinstance(post, Post):
                 tree.opt_outs = post.opt_outs
         tree.not_found.update(part.not_found)
         tree.blocked.update(part.blocked)
