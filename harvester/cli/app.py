@@ -68,7 +68,9 @@ def report(
     from pydantic import ValidationError
 
     from harvester.dashboard.report import write_report
+    from harvester.spiders.known import spider_loader
 
+    spider_loader()  # with the spiders it imports the records of the project
     config = load_config()
     if database:
         try:

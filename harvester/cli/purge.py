@@ -17,10 +17,12 @@ def purge_command(
     from pymongo.errors import PyMongoError
 
     from harvester.privacy import purge  # imports inside commands keep shell completion quick
+    from harvester.spiders.known import spider_loader
     from harvester.stores.mongodb import connect_sync, unavailable
 
     if bool(account) == show:
         raise UsageError("purge: give either --account <DID or handle> or --list.")
+    spider_loader()  # with the spiders it imports the records of the project
     config = load_config()
     database = connect_sync(config)
     try:

@@ -9,6 +9,10 @@ import pytest
 
 from harvester import exceptions
 from harvester.config import Config
+from harvester.frontier import record as frontier
+from harvester.items.base import RESERVED
+from harvester.jobs.documents import ITEMS, JOBS
+from harvester.middlewares import conditional
 from harvester.monitors.suites import EXIT_CODE, RunMonitors
 from harvester.worker.interrupts import INTERRUPTED
 from tests.docs.tables import arguments, settings
@@ -74,8 +78,11 @@ def test_every_collection_and_kind_of_record_is_documented() -> None:
     }
     for name in known:
         assert f"| `{name}` |" in OF_RECORDS
-    used = {match for path in SOURCES for match in re.findall(r'database\["(\w+)"\]', path.read_text("utf-8"))}
+    code = "\n".join(path.read_text("utf-8") for path in SOURCES)
+    used = set(re.findall(r'database\["(\w+)"\]', code))
     assert used <= known
+    kept_apart = {frontier.COLLECTION, conditional.COLLECTION, JOBS, ITEMS}
+    assert (used | kept_apart) - {kind.COLLECTION for kind in KINDS} <= RESERVED
     for kind in KINDS:
         assert f"`{kind.COLLECTION}`" in README
 
