@@ -131,6 +131,10 @@ class Breakers:
         self._ended = True
         self._answer.set()
 
+    def shut_sites(self) -> dict[str, Shut]:
+        """Sites whose breaker is not closed."""
+        return {name: shut for name, shut in self._shut.items() if "\0" not in name}
+
     # The middleware's side --------------------------------------------------------------------------------
 
     def holds_back(self, site: str, probe: int = 0) -> bool:

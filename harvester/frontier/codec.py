@@ -19,6 +19,7 @@ from harvester.browser.wishes import SIGN_IN, STORAGE_STATE
 from harvester.download.handler import HANDLER
 from harvester.exceptions import HarvesterError
 from harvester.frontier.callbacks import is_callback
+from harvester.frontier.leases import ITEMS
 from harvester.identities.logins import LOGIN, LOGIN_SITE
 from harvester.masking import mask
 from harvester.signals import SITE_FILE
@@ -140,6 +141,14 @@ def decode(data: bytes, spider: Spider) -> Request:
         for mark in MARKS:
             request.meta.pop(mark, None)
     return request
+
+
+def has_items(data: bytes) -> bool:
+    """Whether the request that was encoded belongs to job items."""
+    try:
+        return ITEMS in _decoder.decode(data).t
+    except _UNREADABLE:
+        return False
 
 
 def address_of(data: bytes) -> tuple[str, int]:

@@ -12,7 +12,7 @@ from twisted.python.failure import Failure
 
 from harvester.browser.wishes import forget_answer
 from harvester.exceptions import FetchError, HarvesterError, NotStoredError
-from harvester.frontier.entries import Dead, Done, Operation, Release, Skip
+from harvester.frontier.entries import Dead, Done, ItemRef, Operation, Release, Skip
 from harvester.frontier.receipts import Receipt
 from harvester.masking import mask
 from harvester.outcomes import Outcome, Verdict, policy_of, verdict_of
@@ -33,7 +33,11 @@ PARKED = "harvester_parked"
 """Key in Request.meta: it was not sent, since its site is left alone, and goes back as it came."""
 LOCAL_TRIES = "harvester_local_tries"
 """Key in Request.meta: how often it failed for a fault of this machine that others did not have."""
-_OURS = (LEASE, NOT_BEFORE, TRIES, WHY, PROBE, PARKED, LOCAL_TRIES)
+ITEMS = "harvester_items"
+"""Key in Request.meta: id and attempt of each job item that the request belongs to."""
+ITEMS_OF = "harvester_items_of"
+"""Key in Request.meta of a new request: ids of the items that it belongs to, among those of the page that led to it."""
+_OURS = (LEASE, NOT_BEFORE, TRIES, WHY, PROBE, PARKED, LOCAL_TRIES, ITEMS)
 MOST_REASON = 1000
 """Characters of an exception's text that a dead letter keeps."""
 
@@ -44,6 +48,8 @@ class Lease:
 
     id: str
     site: str
+    items: tuple[ItemRef, ...] = ()
+    """To which it belongs, and what follows from it."""
     moved: bool = False
     """Whether it goes on as another request: a retry, a redirect."""
     exhausted: bool = False
@@ -84,12 +90,16 @@ class Lease:
             return Dead(self.id, Outcome.INVALID, self.error)
         if self.verdict is not None:
             if not policy_of(load_sites().named(self.site), self.verdict.outcome).dead:
-                return Done(self.id, self.verdict.outcome, self.rejected)
+                return Done(self.id, self.verdict.outcome, self.rejected, self._stored, self.verdict.told())
             end = Skip if self.verdict.outcome is Outcome.POLICY_DENIED else Dead
             return end(self.id, self.verdict.outcome, self.verdict.told())
         if self.exhausted:
-            return Done(self.id, rejected=self.rejected)
+            return Done(self.id, rejected=self.rejected, records=self._stored)
         return Dead(self.id, Outcome.INVALID, "it ended without an answer and without an error")
+
+    @property
+    def _stored(self) -> int:
+        return self.records - self.unsettled - self.rejected
 
     def failed_by(self, error: BaseException) -> None:
         """Notes an exception of a callback, an errback or an item pipeline."""
@@ -107,12 +117,12 @@ class WatchedErrback:
     """Stands before the errback of a leased request: sees each failure, also when there is no errback."""
 
     def __init__(
-        self, lease: Lease, errback: Callable[[Failure], Any] | None, prepare: Callable[[Request], None]
+        self, lease: Lease, errback: Callable[[Failure], Any] | None, prepare: Callable[[Request, Lease], None]
     ) -> None:
         self.lease = lease
         self.errback = errback
         self._prepare = prepare
-        """Called with each request that the errback yields."""
+        """Called with each request that the errback yields, and the lease."""
 
     def __call__(self, failure: Failure) -> Any:
         error = failure.value
@@ -138,7 +148,7 @@ class WatchedErrback:
 
     def _prepared(self, output: Any) -> Any:
         if isinstance(output, Request):
-            self._prepare(output)
+            self._prepare(output, self.lease)
         return output
 
     def _watch(self, outputs: Iterable[Any], error: BaseException) -> Iterator[Any]:

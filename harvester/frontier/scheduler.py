@@ -28,10 +28,23 @@ from harvester.config import Config, load_config
 from harvester.exceptions import FrontierLost, HarvesterError
 from harvester.frontier.codec import MOST_SHOWN, TooLargeError, UnserialisableRequestError, decode, encode
 from harvester.frontier.confirmations import Confirmations
-from harvester.frontier.entries import Again, Dead, Done, Operation, Push, Release, Skip, Stranded, Told
+from harvester.frontier.entries import Again, Dead, Done, ItemRef, Operation, Push, Release, Skip, Stranded, Told
+from harvester.frontier.feeding import Feeding
 from harvester.frontier.keys import is_filtered
-from harvester.frontier.leases import LEASE, NOT_BEFORE, PARKED, PROBE, WHY, Lease, WatchedErrback, fresh
+from harvester.frontier.leases import (
+    ITEMS,
+    ITEMS_OF,
+    LEASE,
+    NOT_BEFORE,
+    PARKED,
+    PROBE,
+    WHY,
+    Lease,
+    WatchedErrback,
+    fresh,
+)
 from harvester.frontier.record import FrontierRecord
+from harvester.frontier.seen import of_attempts
 from harvester.frontier.store import Frontier
 from harvester.frontier.traffic import Traffic
 from harvester.frontier.watchdog import Watchdog
@@ -60,8 +73,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         self._leases: dict[str, Lease] = {}
         """By delivery: a worker that was silent may get a request again that it still works on."""
         self._deliveries = count()
-        self._prepared: WeakKeyDictionary[Request, tuple[bytes, bool]] = WeakKeyDictionary()
-        """Payloads, and whether the request is one that the spider begins with."""
+        self._prepared: WeakKeyDictionary[Request, Push] = WeakKeyDictionary()
         self._worker = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
 
     @classmethod
@@ -79,22 +91,27 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         assert self._crawler.request_fingerprinter
         self._fingerprint = self._crawler.request_fingerprinter.fingerprint
         self._redis = connect(config)
-        self._record = self._crawler.get_extension(FrontierRecord)
+        is_fed = hasattr(self.spider, "requests_of")
+        self._record = None if is_fed else self._crawler.get_extension(FrontierRecord)
+        frontier = Frontier(
+            self._redis,
+            self.spider.name,
+            lease_timeout_s=config.lease_seconds,
+            max_deliveries=config.max_deliveries,
+        )
+        patiently = RedisPatience(self._crawler, config)
         self._traffic = Traffic(
-            Frontier(
-                self._redis,
-                self.spider.name,
-                lease_timeout_s=config.lease_seconds,
-                max_deliveries=config.max_deliveries,
-            ),
+            frontier,
             self._worker,
-            RedisPatience(self._crawler, config),
+            patiently,
             self._crawler.stats,
             lease_seconds=config.lease_seconds,
             record=self._record,
+            heals=is_fed,
             on_change=self._call_engine,
             on_breakers=lambda changes: self._notices.tell(changes),
         )
+        self.feeding = Feeding(frontier, self._traffic, patiently, self._push)
         self._notices = Notices(config, self.spider.name, lambda event: self._traffic.push(Told(event)))
         self._watch_engine()
         Confirmations(self._crawler, self.lease_of).watch()
@@ -152,26 +169,12 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         """Never waits. False: it is too large. Raises UnserialisableRequestError for a new request."""
         lease = self._leases.get(request.meta.get(LEASE, ""))
         if lease is None or lease.moved:
-            fresh(request)
             try:
-                payload, rooted = self._prepared.pop(request, (b"", True))
-                payload = payload or self._encode(request)
+                push = self._prepared.pop(request, None)
+                self._traffic.push(push or self._push(request))
             except TooLargeError as error:
                 self.note_too_large(request, error)
                 return False
-            self._traffic.push(
-                Push(
-                    self._number(request),
-                    payload,
-                    secrets.token_hex(8),
-                    request.url,
-                    request.priority,
-                    str(request.meta.get(JOB, "")),
-                    load_sites().of(request.url).name,
-                    not request.dont_filter,
-                    rooted=rooted,
-                )
-            )
         else:
             lease.moved = True
             # Under another name of its site, given by an older registry, it would not be parked but come again at once.
@@ -186,7 +189,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             except UnserialisableRequestError as error:
                 self._traffic.finish(Dead(leased.id, Outcome.INVALID, str(error)), leased.id)
                 continue
-            lease = Lease(leased.id, leased.site)
+            lease = Lease(leased.id, leased.site, tuple(ItemRef(*item) for item in request.meta.get(ITEMS, ())))
             request.meta[LEASE] = delivery = f"{next(self._deliveries)}"
             if leased.probe:
                 request.meta[PROBE] = leased.probe
@@ -222,18 +225,40 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         """Returns when the frontier keeps up with what is yielded."""
         await self._traffic.room()
 
-    def prepare(self, request: Request, *, rooted: bool = False) -> None:
-        """To be called with a request that a callback yields; `rooted`: one that the spider begins with.
+    def prepare(self, request: Request, lease: Lease | None = None, *, rooted: bool = False) -> None:
+        """To be called with a request that a callback yields, and the lease of its page; `rooted`: a start request.
 
         Raises TooLargeError, UnserialisableRequestError.
         """
-        fresh(request)
-        self._prepared[request] = self._encode(request), rooted
+        self._prepared[request] = self._push(request, lease.items if lease else (), rooted=rooted)
 
-    def _prepare_follow_up(self, request: Request) -> None:
+    def _prepare_follow_up(self, request: Request, lease: Lease) -> None:
         """The same for one that an errback yields."""
         with suppress(TooLargeError):  # refused, and counted, when it is queued
-            self.prepare(request)
+            self.prepare(request, lease)
+
+    def _push(self, request: Request, items: tuple[ItemRef, ...] = (), *, rooted: bool = True) -> Push:
+        """A new request, of the items of what led to it."""
+        fresh(request)
+        names = request.meta.pop(ITEMS_OF, None)
+        if names is not None:
+            if not {item.id for item in items}.issuperset(names):
+                raise UnserialisableRequestError(f"<{request.url}> cannot belong to {names}: what led to it does not")
+            items = tuple(item for item in items if item.id in names)
+        if items:
+            request.meta.update({ITEMS: [list(item) for item in items], JOB: items[0].job})
+        return Push(
+            self._number(request),
+            self._encode(request),
+            secrets.token_hex(8),
+            request.url,
+            request.priority,
+            str(request.meta.get(JOB, "")),
+            load_sites().of(request.url).name,
+            not request.dont_filter,
+            rooted=rooted,
+            items=items,
+        )
 
     def note_too_large(self, request: Request, error: TooLargeError) -> None:
         """Counts a request that is refused; the log names the first."""
@@ -296,7 +321,9 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             end(self._crawler, "parked", exit_code=7)
 
     def _number(self, request: Request) -> int:
-        return int.from_bytes(self._fingerprint(request)[:8], "big", signed=True)
+        number = int.from_bytes(self._fingerprint(request)[:8], "big", signed=True)
+        items = request.meta.get(ITEMS)
+        return of_attempts(number, items) if items else number
 
     def _watch_engine(self) -> None:
         """Learns when the engine has finished with a request: no signal says so."""

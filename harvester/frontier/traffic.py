@@ -18,7 +18,7 @@ from scrapy.statscollectors import StatsCollector
 
 from harvester.breaker.breakers import Breakers
 from harvester.exceptions import FrontierLost
-from harvester.frontier.codec import address_of
+from harvester.frontier.codec import address_of, has_items
 from harvester.frontier.entries import (
     Again,
     Change,
@@ -28,6 +28,7 @@ from harvester.frontier.entries import (
     Exchange,
     Feed,
     Held,
+    ItemEnded,
     Leased,
     Operation,
     Push,
@@ -37,7 +38,7 @@ from harvester.frontier.entries import (
 )
 from harvester.frontier.keys import entry_id
 from harvester.frontier.record import FrontierRecord
-from harvester.frontier.store import Frontier
+from harvester.frontier.store import MOST_ENDED, Frontier
 from harvester.outcomes import Outcome
 
 logger = logging.getLogger(__name__)
@@ -77,6 +78,7 @@ class Traffic:
         *,
         lease_seconds: float,
         record: FrontierRecord | None,
+        heals: bool = False,
         on_change: Callable[[], None],
         on_breakers: Callable[[list[Change]], None],
     ) -> None:
@@ -86,9 +88,15 @@ class Traffic:
         self._stats = stats
         self._heartbeat_s = lease_seconds / 3
         self._record = record
+        self._heals = heals
+        """Whether a ledger has that fed again which Redis forgets."""
         self._recording: asyncio.Task[None] | None = None
         self._on_change = on_change
         self._on_breakers = on_breakers
+        self.on_ended: Callable[[list[ItemEnded]], None] | None = None
+        """Hears of items that have ended, to write that down. Others hear of them when this is not set."""
+        self._feeds: deque[asyncio.Future[None]] = deque()
+        """One for each outgoing Feed: done when the frontier has heard of it."""
         self._outgoing: deque[Operation] = deque()
         self._outgoing_bytes = 0
         self._oldest_at = 0.0
@@ -100,7 +108,7 @@ class Traffic:
         """Leases whose end was not told yet."""
         self._afterwards: dict[str, Callable[[], None]] = {}
         """By lease, what is to be called when its end was told."""
-        self._last: Exchange | None = None
+        self.last: Exchange | None = None
         self._last_at = 0.0
         self._more = True
         """Whether the frontier probably has more for this worker than it gave last."""
@@ -124,6 +132,8 @@ class Traffic:
         def ended(task: asyncio.Task[None]) -> None:
             self._room.set()
             self.breakers.end()
+            for feed in self._feeds:
+                _end(feed)
             if not task.cancelled() and (error := task.exception()):
                 self._failed = True
                 on_failure(error)
@@ -165,6 +175,16 @@ class Traffic:
         if self._is_full():
             self._room.clear()
 
+    def feed(self, feed: Feed) -> asyncio.Future[None]:
+        """Has attempts at items begun in their turn. What is returned is done when the frontier has heard of it."""
+        heard = asyncio.get_running_loop().create_future()
+        if self._task and self._task.done():
+            heard.set_result(None)
+        else:
+            self._feeds.append(heard)
+            self.push(feed)
+        return heard
+
     def finish(self, operation: Operation, lease: str, afterwards: Callable[[], None] | None = None) -> None:
         """Has the end of a lease told in its turn. `afterwards` is called when that is safe, if it ended well."""
         if leased := self._held.pop(lease, None):
@@ -194,18 +214,24 @@ class Traffic:
 
     def stranded(self) -> Stranded | None:
         """Parked requests, when nothing else is left to do for any worker."""
-        return None if self._last is None or self._outgoing or self._held else self._last.stranded
+        return None if self.last is None or self._outgoing or self._held else self.last.stranded
 
     # The frontier's side ----------------------------------------------------------------------------------
 
     async def _run(self) -> None:
-        try:
-            await self._exchange(joining=True)
-            if self._record:
-                await self._record.check(self._frontier.epoch)
-            await self._converse()
-        except FrontierLost as error:
-            raise await self._put_back(error) from None
+        while True:
+            try:
+                await self._exchange(joining=True)
+                if self._record:
+                    await self._record.check(self._frontier.epoch)
+                await self._converse()
+            except FrontierLost as error:
+                lost = await self._put_back(error)
+                if not self._heals:
+                    raise lost from None
+                await self._begin_anew(lost)
+            else:
+                return
 
     async def _converse(self) -> None:
         reaped_at = monotonic()
@@ -228,10 +254,10 @@ class Traffic:
 
     def _due_at(self) -> float:
         """When the next exchange is due, on the monotonic clock."""
-        if self._last is None:
+        if self.last is None:
             return 0.0
         due = self._last_at + self._heartbeat_s
-        plenty = len(self._held) > PLENTY and self._last.ready > 0
+        plenty = len(self._held) > PLENTY and self.last.ready > 0
         if self._outgoing:
             hurry = len(self._outgoing) >= BATCH or len(self._held) <= 1
             due = min(due, 0.0 if hurry else self._oldest_at + (LONG_LINGER_S if plenty else LINGER_S))
@@ -242,21 +268,25 @@ class Traffic:
                 return 0.0
             if not plenty:
                 due = min(due, self._last_at + POLL_S)
-            if self._last.next_due is not None:
-                due = min(due, max(monotonic() + self._last.next_due - time(), self._last_at + LINGER_S))
+            if self.last.next_due is not None:
+                due = min(due, max(monotonic() + self.last.next_due - time(), self._last_at + LINGER_S))
         return due
 
     async def _exchange(self, joining: bool = False) -> None:
         operations = [] if joining else self._next_operations()
-        wanted = 0 if self._closing or joining else PREFETCH - len(self._ready)
+        is_working = not (self._closing or joining)
+        wanted = PREFETCH - len(self._ready) if is_working else 0
+        most_ended = MOST_ENDED if is_working and self.on_ended else 0
         reports = self.breakers.take()
         told: Exchange = await self._patiently(
-            lambda: self._frontier.exchange(self._worker, operations, wanted, PER_SITE, reports)
+            lambda: self._frontier.exchange(self._worker, operations, wanted, PER_SITE, reports, most_ended)
         )
         for operation in operations:
             self._outgoing_bytes -= _size(self._outgoing.popleft())
             if isinstance(operation, Ending):
                 self._ending.pop(operation.id, None)
+            elif isinstance(operation, Feed):
+                _end(self._feeds.popleft())
         if self._afterwards:
             self._call_afterwards(operations)
         self._oldest_at = monotonic()
@@ -268,9 +298,11 @@ class Traffic:
             self._give_back_parked()
         if told.changes:
             self._on_breakers(told.changes)
-        begun = self._last is None and told.ready + told.parked + told.waiting > 0
+        if told.ended and self.on_ended:
+            self.on_ended(told.ended)
+        begun = self.last is None and told.ready + told.parked + told.waiting > 0
         self.shared = self.shared or begun or told.leased_total > told.held
-        self._last, self._last_at = told, monotonic()
+        self.last, self._last_at = told, monotonic()
         self._more = joining or (bool(wanted) and len(told.leased) == wanted)
         empty = not (told.ready or told.parked or told.waiting or told.leased_total or self._outgoing)
         self.empty_since = (self.empty_since or monotonic()) if empty else None
@@ -289,33 +321,45 @@ class Traffic:
 
     async def _write_end(self) -> None:
         """Leaves word in MongoDB whether the frontier has work. Work that came meanwhile is not missed."""
-        if self._record is None or self._last is None:
+        if self._record is None or self.last is None:
             return
         if self._recording:
             await self._recording
         starts = await self._record.starts()
         await self._exchange()
-        last = self._last
+        last = self.last
         left = last.ready + last.parked + last.waiting + last.leased_total
         await self._record.end(self._frontier.epoch, starts, left)
 
+    async def _begin_anew(self, lost: FrontierLost) -> None:
+        """Goes on with what is left. What this worker had of items is fed again; it tells of it in vain."""
+        logger.warning("%s", lost)
+        await self._patiently(self._frontier.begin_anew)
+        for leases in (self._ready, self._held, self._ending):
+            leases.clear()
+        self.empty_since = None
+        await asyncio.sleep(POLL_S)
+
     async def _put_back(self, error: FrontierLost) -> FrontierLost:
-        """Gives Redis all requests that this worker has; what is to be said of the rest."""
+        """Gives Redis the requests that this worker has, except those of items; what is to be said of the rest."""
         mine = list(self._mine())
         number = await self._patiently(lambda: self._frontier.put_back(mine))
         await self._patiently(lambda: self._frontier.leave(self._worker))
         self._stats.inc_value("harvester/frontier/put_back", number)
         self._stats.set_value("harvester/frontier/lost", 1)
-        return FrontierLost(_said_of_loss(error, self._frontier.spider, self._last, self._last_at, number))
+        spider = None if self._heals else self._frontier.spider
+        return FrontierLost(_said_of_loss(error, spider, self.last, self._last_at, number))
 
     def _mine(self) -> Iterator[Held]:
-        yield from map(_held, self._held.values())
+        yield from (_held(leased) for leased in self._held.values() if not has_items(leased.payload))
         for operation in self._outgoing:
-            if isinstance(operation, Push):
+            if isinstance(operation, Push) and not operation.items:
                 name = entry_id(operation.fingerprint, operation.job, "" if operation.filtered else operation.token)
                 where = (operation.job, operation.site)
                 yield Held(name, operation.payload, operation.token, operation.url, operation.priority, *where)
             elif isinstance(operation, Skip | Dead | Again | Release) and (leased := self._ending.get(operation.id)):
+                if has_items(leased.payload):
+                    continue
                 again = _held(leased)
                 if isinstance(operation, Again):
                     again = again._replace(
@@ -374,21 +418,29 @@ def _size(operation: Operation) -> int:
     return len(operation.payload) if isinstance(operation, (Push, Again)) else 0
 
 
+def _end(feed: asyncio.Future[None]) -> None:
+    if not feed.done():  # whoever waited was cancelled
+        feed.set_result(None)
+
+
 def _held(leased: Leased) -> Held:
     url, priority = address_of(leased.payload)
     where = (leased.job, leased.site, leased.attempts, leased.deliveries)
     return Held(leased.id, leased.payload, "", url, priority, *where)
 
 
-def _said_of_loss(error: FrontierLost, spider: str, last: Exchange | None, last_at: float, number: int) -> str:
-    """For the person at the terminal: what was lost, what was saved, what to do."""
+def _said_of_loss(error: FrontierLost, spider: str | None, last: Exchange | None, last_at: float, number: int) -> str:
+    """For the person at the terminal: what was lost, what was saved, what to do. No spider: nothing is to be done."""
     said = [f"{error}."]
     if last:
         when = datetime.now() - timedelta(seconds=monotonic() - last_at)
         before = last.ready + last.parked + last.waiting + last.leased_total
         said.append(f"When it last answered as before, at {when:%H:%M:%S}, it held {before:,} requests to be fetched.")
-    said.append(f"This worker had {number:,} that were missing, and put them back.")
-    if error.heals:
+    if number or spider:
+        said.append(f"This worker had {number:,} that were missing, and put them back.")
+    if spider is None:
+        said.append("What belongs to job items is fed again.")
+    elif error.heals:
         said.append("The same command asks once more for what it begins with, and continues.")
     else:
         said.append(

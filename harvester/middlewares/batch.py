@@ -7,11 +7,9 @@ from scrapy.http import Response
 
 from harvester.exceptions import InvalidRecordError
 from harvester.frontier.changes import CHANGES
+from harvester.frontier.leases import ITEMS
 from harvester.frontier.scheduler import JOB
 from harvester.items import Batch, Found, Record, Reject, Said, Stage
-
-ITEMS = "harvester_items"
-"""Key in Request.meta: id and attempt of each job item that the request belongs to."""
 
 
 class BatchMiddleware:

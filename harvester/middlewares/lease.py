@@ -70,7 +70,7 @@ class LeaseMiddleware:
             async for output in result:
                 if isinstance(output, Request):
                     try:
-                        self._scheduler.prepare(output)
+                        self._scheduler.prepare(output, lease)
                     except TooLargeError as error:
                         refused += 1
                         self._scheduler.note_too_large(output, error)

@@ -176,18 +176,20 @@ class Crawled(NamedTuple):
     log: str
 
 
-async def crawl(folder: Path, spider: str, site: str, *paths: str, **settings: Any) -> Crawled:
+async def crawl(
+    folder: Path, spider: str, site: str, *paths: str, module: str = "tests.frontier.crawl", **settings: Any
+) -> Crawled:
     """A whole crawl. HARVESTER_* variables are those of this process."""
     arguments = [spider, site, " ".join(paths), json.dumps(settings)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "SCRAPY_SETTINGS_MODULE": "harvester.settings"}
-    process = await fork("tests.frontier.crawl", *arguments, cwd=folder, env=environment)
+    process = await fork(module, *arguments, cwd=folder, env=environment)
     out, log = await process.end(LONGEST_S)
     assert process.returncode == 0, log
     reason, items, stats = json.loads(out)
     return Crawled(reason, items, stats, log)
 
 
-def main() -> None:
+def main(spider: type[Fates] = Fates) -> None:
     name, site, paths, given = sys.argv[1:]
     settings = Settings()
     settings.setmodule("harvester.settings")
@@ -204,7 +206,7 @@ def main() -> None:
     )
     settings.set("DOWNLOADER_MIDDLEWARES", {**settings.getdict("DOWNLOADER_MIDDLEWARES"), Ignoring: 600}, "cmdline")
     process = AsyncCrawlerProcess(settings)
-    crawler = process.create_crawler(type(name, (Fates,), {"name": name}))
+    crawler = process.create_crawler(type(name, (spider,), {"name": name}))
     items: list[str] = []
 
     def collect(item: Any) -> None:

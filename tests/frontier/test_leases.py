@@ -22,7 +22,7 @@ def test_request_that_reads_outcomes_itself_is_told_of_as_any_other(error: Excep
     lease = Lease("1", "county.example")
     failure = Failure(error)  # type: ignore[no-untyped-call]
     failure.request = Request("http://county.example/", meta={"dont_retry": True})  # type: ignore[attr-defined]
-    WatchedErrback(lease, lambda failure: None, lambda request: None)(failure)
+    WatchedErrback(lease, lambda failure: None, lambda *_: None)(failure)
     fate = lease.fate()
     assert isinstance(fate, Dead)
     assert fate.outcome is outcome

@@ -1,0 +1,78 @@
+"""What a feeder of job items asks of the frontier, by way of its process's conversation with it."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from scrapy import Request
+
+from harvester.frontier.codec import UnserialisableRequestError
+from harvester.frontier.entries import EndedAck, Feed, ItemEnded, ItemRef, Push, Shut
+from harvester.frontier.store import Frontier
+from harvester.frontier.traffic import Traffic
+
+
+class Feeding:
+    """The scheduler of a spider that is fed has one."""
+
+    def __init__(
+        self,
+        frontier: Frontier,
+        traffic: Traffic,
+        patiently: Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]],
+        push: Callable[[Request, tuple[ItemRef, ...]], Push],
+    ) -> None:
+        self._frontier = frontier
+        self._traffic = traffic
+        self._patiently = patiently
+        self._push = push
+
+    def feed(self, items: Sequence[ItemRef], requests: Iterable[Request], deadline: float) -> Awaitable[None]:
+        """Begins attempts at items with these requests, whatever was asked for before.
+
+        A request belongs to all of the items, or to those that its meta names. What is returned is done when the
+        frontier has heard of it, or the conversation has ended. After the deadline, in seconds of `now`, the frontier
+        refuses it. Raises TooLargeError, UnserialisableRequestError; then the frontier is told nothing.
+        """
+        pushes = []
+        for request in requests:
+            request.dont_filter = True
+            pushes.append(self._push(request, tuple(items)))
+            if not pushes[-1].items:
+                raise UnserialisableRequestError(f"<{request.url}> belongs to none of the items that begin with it")
+        return self._traffic.feed(Feed(tuple(items), tuple(pushes), deadline))
+
+    def acknowledge(self, items: Sequence[ItemRef]) -> None:
+        """It is written down how these attempts ended."""
+        self._traffic.push(EndedAck(tuple(items)))
+
+    def listen(self, hear: Callable[[list[ItemEnded]], None]) -> None:
+        """From now on this process is told which items have ended. What it does not acknowledge comes again, to any."""
+        self._traffic.on_ended = hear
+
+    async def unknown_items(self, items: Sequence[ItemRef]) -> list[ItemRef]:
+        """Attempts that the frontier neither has requests of nor is to tell of."""
+        unknown: list[ItemRef] = await self._patiently(lambda: self._frontier.unknown_items(items))
+        return unknown
+
+    async def open_items(self, jobs: Sequence[str]) -> dict[str, int]:
+        """Job -> how many of its items have requests in the frontier."""
+        numbers: dict[str, int] = await self._patiently(lambda: self._frontier.open_items(jobs))
+        return numbers
+
+    def now(self) -> float:
+        """The time at Redis when it was last heard, in epoch seconds. 0: it was not heard yet."""
+        return self._traffic.last.now if self._traffic.last else 0.0
+
+    def shut(self) -> Mapping[str, Shut]:
+        """Breakers of sites that are not closed."""
+        return self._traffic.breakers.shut_sites()
+
+    @property
+    def parked(self) -> int:
+        """Requests of sites that are left alone."""
+        return self._traffic.last.parked if self._traffic.last else 0
+
+    @property
+    def epoch(self) -> str:
+        """Another one: Redis has forgotten what it held. Empty: it was not heard yet."""
+        return self._frontier.epoch
