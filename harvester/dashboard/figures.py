@@ -9,7 +9,7 @@ from typing import Any
 from pymongo.database import Database
 
 from harvester.dashboard.progress import STAGES
-from harvester.items import RECORDS
+from harvester.items import RECORDS, Record
 
 Document = dict[str, Any]
 
@@ -89,7 +89,8 @@ class _Gatherer:
         figures = self.figures
         for record in RECORDS.values():
             figures.counts[record.COLLECTION] = self._count(record.COLLECTION)
-        figures.pictures = sum(self._pictures(collection) for collection in ("profiles", "posts"))
+        pictured = [record for record in RECORDS.values() if record.media is not Record.media]
+        figures.pictures = sum(self._pictures(record.COLLECTION) for record in pictured)
         self._ledger()
         self._graph()
         day = {"$dateTrunc": {"date": {"$ifNull": ["$sort_at", "$created_at"]}, "unit": "day"}}

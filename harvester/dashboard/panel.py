@@ -49,9 +49,10 @@ def panel(
 
 def _rows(progress: Progress, pace: Pace, now: float, memory: int) -> list[tuple[str, RenderableType]]:
     accounts = progress.accounts
-    headline = ", ".join([_accounts(progress), *_left(progress, pace)])
-    rows: list[tuple[str, RenderableType]] = [("Accounts", Text(headline, style="bold"))]
+    rows: list[tuple[str, RenderableType]] = []
     if accounts.total:
+        headline = ", ".join([*_accounts(progress), *_left(progress, pace)])
+        rows.append(("Accounts", Text(headline, style="bold")))
         rows.append(("", ProgressBar(total=accounts.total, completed=accounts.settled)))
         rows.append(("", Text(_listed(accounts.by_stage))))
     if progress.threads:
@@ -73,7 +74,7 @@ def _rows(progress: Progress, pace: Pace, now: float, memory: int) -> list[tuple
 def line(progress: Progress, pace: Pace) -> str:
     """The same for a log, on one line."""
     parts = [
-        _accounts(progress),
+        *_accounts(progress),
         f"{counted(progress.pages, 'page')} ({number(pace.pages_per_second)}/s)",
         f"{counted(progress.records_total, 'record')} ({number(pace.records_per_second)}/s)",
     ]
@@ -87,9 +88,10 @@ def line(progress: Progress, pace: Pace) -> str:
     return ", ".join([*parts, *_left(progress, pace)])
 
 
-def _accounts(progress: Progress) -> str:
-    """1,204 of 5,310 accounts."""
-    return f"{progress.accounts.complete:,} of {counted(progress.accounts.total, 'account')}"
+def _accounts(progress: Progress) -> list[str]:
+    """1,204 of 5,310 accounts. Nothing when the spider is about something else."""
+    total = progress.accounts.total
+    return [f"{progress.accounts.complete:,} of {counted(total, 'account')}"] if total else []
 
 
 def _left(progress: Progress, pace: Pace) -> list[str]:

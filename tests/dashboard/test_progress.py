@@ -151,5 +151,5 @@ def test_panel_shows_what_the_stats_say() -> None:
 
 
 def test_an_empty_crawl_can_be_drawn() -> None:
-    assert "0 of 0 accounts" in "\n".join(drawn({}, 80))
-    assert line(Progress.of({}, NOW), Pace(0, 0, 0)) == "0 of 0 accounts, 0 pages (0/s), 0 records (0/s)"
+    assert "Pages    0" in "\n".join(drawn({}, 80))
+    assert line(Progress.of({}, NOW), Pace(0, 0, 0)) == "0 pages (0/s), 0 records (0/s)"
