@@ -24,17 +24,17 @@ from scrapy.http import Response
 from harvester.browser.chromium import launch_options
 from harvester.browser.kept import Kept, State, path_of
 from harvester.browser.page_handler import Driver, PageHandler
+from harvester.browser.page_run import CRASHED, PageRun, close
 from harvester.browser.relay import Relay, through
+from harvester.browser.render_options import SIGN_IN, STORAGE_STATE
 from harvester.browser.steps import is_gone
-from harvester.browser.visit import CRASHED, Visit, close
-from harvester.browser.wishes import SIGN_IN, STORAGE_STATE
 from harvester.config import Config
 from harvester.exceptions import BrowserLost, NavigationError, StorageError
 from harvester.identities.browser import keepers
-from harvester.identities.kept import POLL_S
 from harvester.identities.logins import IDENTITY
+from harvester.identities.secret_file import POLL_S
 from harvester.sites import Site
-from harvester.sites.rendering import Rendering
+from harvester.sites.browser import Rendering
 
 logger = logging.getLogger(__name__)
 
@@ -202,7 +202,7 @@ class Browser:
             self.pages += 1
 
     async def _render(self, request: Request, site: Site, rendering: Rendering) -> Response:
-        visit = Visit(request, rendering, self._config, self._most_bytes, self._stats)
+        visit = PageRun(request, rendering, self._config, self._most_bytes, self._stats)
         context = await self._context_for(request, site, rendering)
         context.at_once += 1
         began = time.time()

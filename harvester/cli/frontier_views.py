@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from rich.console import Console
 from rich.table import Table
 
-from harvester.breaker.words import place
-from harvester.dashboard.words import counted, duration, number, size
+from harvester.breaker.messages import place
+from harvester.formatting import counted, duration, number, size
 from harvester.frontier.entries import BreakerStatus, DeadLetter, Fate, Status
 from harvester.frontier.ledger_status import CrawlStatus
 from harvester.frontier.operations import Reading, StartStatus

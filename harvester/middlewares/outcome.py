@@ -10,7 +10,7 @@ from scrapy.crawler import Crawler
 from scrapy.http import Response
 from scrapy.statscollectors import StatsCollector
 
-from harvester.browser.wishes import captured_of, rendering_of
+from harvester.browser.render_options import captured_of, rendering_of
 from harvester.download.addresses import host_of
 from harvester.exceptions import LocalFault, NotStoredError
 from harvester.frontier.leases import LEASE, LOCAL_TRIES, NOT_BEFORE, TRIES, WHY
@@ -25,7 +25,7 @@ from harvester.outcomes import (
     classify_page,
     policy_of,
 )
-from harvester.shutdown import Stopped, pause
+from harvester.shutdown import RunEnding, pause
 from harvester.signals import KNOWN_VERDICT, NEXT_TRY, NextTry, outcome_told
 from harvester.sites import load_sites
 
@@ -71,7 +71,7 @@ class OutcomeMiddleware:
         return await self._follow(request, verdict)
 
     async def process_exception(self, request: Request, exception: Exception) -> Request | None:
-        if isinstance(exception, Stopped) or request.meta.get("dont_retry"):
+        if isinstance(exception, RunEnding) or request.meta.get("dont_retry"):
             return None
         if isinstance(exception, RequestFailed):  # of another middleware, which knows that there is no use in trying
             self.tell(request, exception.verdict, None)

@@ -2,14 +2,14 @@
 
 from pydantic import Field
 
-from harvester.sites.breaking import Breaking
+from harvester.sites.breaker import Breaking
+from harvester.sites.browser import Rendering
+from harvester.sites.http import Transport
 from harvester.sites.identities import Identities
-from harvester.sites.judging import Judging
+from harvester.sites.outcomes import Judging
 from harvester.sites.part import Part
 from harvester.sites.politeness import Politeness
-from harvester.sites.proxying import Proxying
-from harvester.sites.rendering import Rendering
-from harvester.sites.transport import Transport
+from harvester.sites.proxy import Proxying
 
 MOST_NAME = 260
 """Characters of a site's name: a host name and its port have no more."""

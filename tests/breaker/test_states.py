@@ -9,7 +9,7 @@ from harvester.frontier.entries import Dead, Done, Release
 from harvester.frontier.store import Frontier
 from harvester.outcomes import Outcome
 from harvester.proxies.spec import Tier
-from harvester.sites.breaking import Breaking
+from harvester.sites.breaker import Breaking
 from tests.breaker.worker import QUICK, Worker
 from tests.frontier.pushes import push
 

@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 
 from harvester.frontier.entries import Status
 from harvester.frontier.store import Frontier
-from harvester.sites.breaking import Breaking
+from harvester.sites.breaker import Breaking
 from tests.breaker.running import LONGEST_S, Crawl
 from tests.breaker.site import Site
 from tests.monitors.conftest import HttpSink, sink

@@ -7,7 +7,7 @@ from harvester.frontier.entries import Change, Exchange, Leased, Operation
 from harvester.frontier.store import Frontier
 from harvester.outcomes import Outcome, Verdict, policy_of
 from harvester.sites import Site
-from harvester.sites.breaking import Breaking
+from harvester.sites.breaker import Breaking
 
 QUICK = Breaking(
     least_tries=20,

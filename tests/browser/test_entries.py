@@ -6,12 +6,12 @@ import pytest
 from pydantic import ValidationError
 from scrapy import Request
 
-from harvester.browser.blocking import Blocker
-from harvester.browser.wishes import rendering_of
+from harvester.browser.render_options import rendering_of
+from harvester.browser.request_filter import RequestFilter
 from harvester.exceptions import UsageError
 from harvester.middlewares.browser import is_rendered
 from harvester.sites import Registry, Site
-from harvester.sites.rendering import Rendering, Step
+from harvester.sites.browser import Rendering, Step
 
 PAGE = "https://records.example.gov/list"
 
@@ -56,12 +56,12 @@ def test_what_a_step_types_is_not_in_its_words() -> None:
     ],
 )
 def test_pictures_trackers_and_named_hosts_are_not_asked(url: str, kind: str, refused: bool) -> None:
-    blocker = Blocker(Rendering(block_hosts=("example.net",)), PAGE)
+    blocker = RequestFilter(Rendering(block_hosts=("example.net",)), PAGE)
     assert blocker.refuses(url, kind) is refused
 
 
 def test_a_site_that_is_in_the_list_of_trackers_may_ask_its_own_hosts() -> None:
-    blocker = Blocker(Rendering(), "https://www.facebook.com/page")
+    blocker = RequestFilter(Rendering(), "https://www.facebook.com/page")
     assert not blocker.refuses("https://www.facebook.com/api/graphql", "xhr")
 
 

@@ -23,9 +23,11 @@ from harvester.frontier.entries import (
     Skip,
     Status,
 )
+from harvester.breaker.site_counts import SiteCounts
+from harvester.frontier.entries import Again, Dead, Done, Fate, Operation, Push, Release, Reports, Skip, Status
 from harvester.frontier.store import Frontier
 from harvester.outcomes import POLICIES, Outcome, Verdict
-from harvester.sites.breaking import Breaking
+from harvester.sites.breaker import Breaking
 from tests.frontier.pushes import push
 
 ONE, TWO = "worker-1", "worker-2"
@@ -314,7 +316,7 @@ class _Model:
         """What a worker saw of a site: that it failed, or that its probes did well or did not."""
         if chance.random() < 0.5:
             return None
-        observed = Observed()
+        observed = SiteCounts()
         verdict = Verdict(chance.choice([Outcome.OK, Outcome.DNS, Outcome.BLOCKED]))
         for _ in range(chance.choice([1, 3, 6])):
             observed.add_try(verdict, POLICIES[verdict.outcome], probe=True)

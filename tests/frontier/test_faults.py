@@ -12,7 +12,7 @@ from harvester.frontier.entries import Again, Dead, Done, EndedAck, Operation, R
 from harvester.frontier.start_list import StartList
 from harvester.frontier.store import Frontier
 from harvester.outcomes import Outcome
-from harvester.sites.breaking import Breaking
+from harvester.sites.breaker import Breaking
 from tests.breaker.worker import QUICK, Worker
 from tests.frontier.items import check_items, feed, item, name_of, of
 from tests.frontier.pushes import push

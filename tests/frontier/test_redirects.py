@@ -12,7 +12,7 @@ from scrapy import Request
 from harvester.frontier.entries import Again, Dead, Done, Operation, Skip
 from harvester.frontier.seen import fingerprint
 from harvester.frontier.store import Frontier
-from harvester.sites.breaking import Breaking
+from harvester.sites.breaker import Breaking
 from tests.crawling import Answer, Site
 from tests.frontier.crawl import crawl
 from tests.frontier.pushes import push

@@ -12,7 +12,7 @@ from harvester.middlewares.outcome import count
 from harvester.outcomes import POLICIES, Outcome, Policy, Verdict, classify, policy_of
 from harvester.outcomes.rules import Rule, RuleBase
 from harvester.sites import Site, load_sites
-from harvester.sites.judging import PolicyChange
+from harvester.sites.outcomes import PolicyChange
 from tests.outcomes.exchanges import Exchange, page
 from tests.outcomes.table import table
 from tests.root import ROOT

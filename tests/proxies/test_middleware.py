@@ -27,10 +27,10 @@ from harvester.middlewares.proxy import _LEAST, ProxyMiddleware
 from harvester.outcomes import Outcome, Verdict
 from harvester.proxies.budget import BudgetSpent
 from harvester.proxies.spec import Tier
-from harvester.shutdown import Stopped
+from harvester.shutdown import RunEnding
 from harvester.signals import outcome_told
 from harvester.sites import Registry, Site
-from harvester.sites.proxying import Proxying
+from harvester.sites.proxy import Proxying
 
 URL = "https://site.test/page"
 
@@ -88,7 +88,7 @@ async def test_credentials_are_on_a_request_only_while_it_is_in_the_downloader(
     assert set(headers) == {"Proxy-Authorization", "Zyte-Iptype", "Zyte-Geolocation"}
     assert dict(request.headers) == {}
     assert request.meta == {TIER: "residential"}
-    way_out = middleware.exit_of(request)
+    way_out = middleware.endpoint_of(request)
     assert way_out
     assert (way_out.user, way_out.password) == ("api-key", "")
 
@@ -234,7 +234,7 @@ async def test_a_request_is_given_back_when_redis_does_not_say_whether_it_may_be
     breakers.ask_redis = ask
     breakers._shut = {f"{name}\0none": Shut("half_open", 1, None)}
     vars(middleware)["_breaker"] = SimpleNamespace(breakers=breakers)
-    with pytest.raises(Stopped):
+    with pytest.raises(RunEnding):
         await middleware.process_request(Request(URL, meta={LEASE: "1"}))
     engine: Any = middleware._crawler.engine
     await asyncio.sleep(0)

@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 from harvester.config import Config
 from harvester.frontier.entries import Status
 from harvester.frontier.store import Frontier
-from harvester.sites.breaking import Breaking
+from harvester.sites.breaker import Breaking
 from harvester.stores.redis import connect
 from tests.proxies.crawl import Plan, crawl
 from tests.proxies.farm import Answer, Asked, Listener, Proxy, Site, Streams

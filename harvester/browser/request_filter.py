@@ -2,7 +2,7 @@
 
 from urllib.parse import urlsplit
 
-from harvester.sites.rendering import Rendering
+from harvester.sites.browser import Rendering
 
 TRACKERS = frozenset(
     {
@@ -61,7 +61,7 @@ TRACKERS = frozenset(
 """Hosts, with all below them, that count visitors or show advertisements."""
 
 
-class Blocker:
+class RequestFilter:
     """What one page does not fetch. The site's own hosts are no trackers."""
 
     def __init__(self, rendering: Rendering, page_url: str) -> None:

@@ -6,7 +6,7 @@ from scrapy.http import Response
 
 from harvester.exceptions import UsageError
 from harvester.sites import Site
-from harvester.sites.rendering import Rendering
+from harvester.sites.browser import Rendering
 
 RENDER = "render"
 """Key in Request.meta: whether a browser renders the page, whatever the site's entry says."""
