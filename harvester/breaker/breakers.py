@@ -61,9 +61,9 @@ class Breakers:
         A refusal that a dearer tier may mend says nothing yet of the site, and one that none may mend nothing of the
         tier: no request goes by another tier because of it.
         """
-        if tier and len(site.proxying.tiers) > 1 and (policy.dearer or not policy.breaker):
+        if tier and len(site.proxy.tiers) > 1 and (policy.escalate or not policy.breaker):
             self._of(site, tier).add_try(verdict, policy, tier_probe)
-            if policy.breaker and tier != site.proxying.tiers[-1]:
+            if policy.breaker and tier != site.proxy.tiers[-1]:
                 self._hurry()
                 return
         self._of(site).add_try(verdict, policy, probe)
@@ -104,7 +104,7 @@ class Breakers:
         rows = []
         for name in names:
             site, observed = self._observed.pop(name)
-            rows.append(observed.row(name, site.breaking.rules()))
+            rows.append(observed.row(name, site.breaker.rules()))
         if not self._observed:
             self.urgent_since = None
         return Reports(next(self._numbers), rows)

@@ -8,7 +8,7 @@ from scrapy.crawler import Crawler
 from scrapy.http import Response
 
 from harvester.browser.pool import BrowserPool
-from harvester.browser.render_options import LOST, rendering_of
+from harvester.browser.render_options import LOST, render_options_of
 from harvester.exceptions import BrowserLost, NavigationError
 from harvester.shutdown import CHECK_S, RunEnding, is_ending
 from harvester.sites import load_sites
@@ -52,7 +52,7 @@ class BrowserDownloadHandler:
     async def _render(self, request: Request) -> Response:
         site = load_sites().of(request.url)
         try:
-            return await self._pool.render(request, site, rendering_of(request, site))
+            return await self._pool.render(request, site, render_options_of(request, site))
         except BrowserLost as error:
             if (lost := request.meta.get(LOST, 0)) >= MOST_LOST:
                 raise NavigationError(f"{lost + 1} browsers in a row ended under the page") from error

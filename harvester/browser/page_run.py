@@ -25,7 +25,7 @@ from harvester.download.addresses import refuse_private
 from harvester.exceptions import NavigationError
 from harvester.identities.logins import refuse_secrets
 from harvester.sites import load_sites
-from harvester.sites.browser import Rendering
+from harvester.sites.browser import RenderOptions
 
 CRASHED = "the page crashed, or took more memory than a page may"
 CLOSE_S = 5.0
@@ -59,7 +59,7 @@ class PageRun:
     """Listens to one page. None of its listeners raises: Playwright would raise it out of another page's call."""
 
     def __init__(
-        self, request: Request, rendering: Rendering, config: Config, most_bytes: int, stats: StatsCollector
+        self, request: Request, rendering: RenderOptions, config: Config, most_bytes: int, stats: StatsCollector
     ) -> None:
         self._url = request.url
         self.at = request.url

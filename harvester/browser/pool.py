@@ -20,7 +20,7 @@ from harvester.browser.chromium import find_chromium
 from harvester.config import Config, load_config
 from harvester.exceptions import BrowserLost
 from harvester.sites import Site
-from harvester.sites.browser import Rendering
+from harvester.sites.browser import RenderOptions
 
 if TYPE_CHECKING:
     from harvester.browser.browser import Browser
@@ -67,7 +67,7 @@ class BrowserPool:
             _pools[crawler] = cls(crawler, load_config())
         return _pools[crawler]
 
-    async def render(self, request: Request, site: Site, rendering: Rendering) -> Response:
+    async def render(self, request: Request, site: Site, rendering: RenderOptions) -> Response:
         """Waits for a place, and shows the page. Raises UsageError, and what Browser.render does."""
         async with self._places:
             browser = await self._browser()

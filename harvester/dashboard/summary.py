@@ -10,9 +10,8 @@ from rich.text import Text
 from harvester.config import Config
 from harvester.dashboard.panel import plural, records_listed
 from harvester.dashboard.progress import GIVEN_UP, Progress, Stats, below, two_below
-from harvester.dashboard.words import counted, duration, number, size, spaced, without_userinfo
-from harvester.items import RECORDS
 from harvester.formatting import counted, duration, number, size, spaced, without_userinfo
+from harvester.items import RECORDS
 
 ENDINGS = {
     "finished": "complete",

@@ -73,4 +73,4 @@ class DispatchingHandler:
 
 
 def _by_site(url: str) -> str:
-    return "http2" if url.startswith("https:") and load_sites().of(url).transport.http2 else ""
+    return "http2" if url.startswith("https:") and load_sites().of(url).http.http2 else ""

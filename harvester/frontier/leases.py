@@ -15,9 +15,9 @@ from harvester.exceptions import FetchError, HarvesterError, NotStoredError
 from harvester.frontier.entries import Dead, Done, ItemRef, Operation, Release, Skip
 from harvester.frontier.receipts import Receipt
 from harvester.masking import mask
-from harvester.outcomes import Outcome, Verdict, policy_of, verdict_of
+from harvester.outcomes import Outcome, Verdict, verdict_of
 from harvester.shutdown import RunEnding
-from harvester.sites import load_sites
+from harvester.sites import load_sites, policy_of
 
 LEASE = "harvester_lease"
 """Key in Request.meta: the delivery under which the request is worked on."""

@@ -142,12 +142,12 @@ async def set_breaker(
     How many requests are parked then, and what has changed. Raises UsageError when the tier has no breaker there.
     """
     entry = load_sites().named(site)
-    tiers = entry.proxying.tiers
+    tiers = entry.proxy.tiers
     if tier and (tier not in tiers or len(tiers) == 1):
         raise UsageError(f"{site} has no breaker for the tier {tier!r}; its tiers are {', '.join(tiers)}.")
     async with _frontier(config, spider) as frontier:
         name = f"{site}\0{tier}" if tier else site
-        parked, change = await frontier.set_breaker(name, entry.breaking.rules(), state, who)
+        parked, change = await frontier.set_breaker(name, entry.breaker.rules(), state, who)
         if change:
             await write_down(config, spider, change)
             await frontier.told(change)

@@ -99,7 +99,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             lease_timeout_s=config.lease_seconds,
             max_deliveries=config.max_deliveries,
         )
-        patiently = RedisPatience(self._crawler, config)
+        patiently = RedisOutage(self._crawler, config)
         self._traffic = Traffic(
             frontier,
             self._worker,

@@ -12,7 +12,7 @@ _WITH_BREAKERS = ("exchange", "breaker_set", "breaker_probe")
 
 def load(name: str) -> lua.Script:
     """The script of that name, with what it shares with others in front."""
-    shared = ("common", "breaker") if name in _WITH_BREAKERS else ("common",)
+    shared = ("common", "items", "breaker") if name in _WITH_BREAKERS else ("common", "items")
     return lua.load("harvester.frontier", *shared, name)
 
 

@@ -17,10 +17,10 @@ from harvester.breaker.breakers import Breakers
 from harvester.frontier.leases import LEASE, PARKED, PROBE
 from harvester.frontier.scheduler import Scheduler
 from harvester.items import Batch, Record
-from harvester.outcomes import Outcome, Verdict, policy_of
+from harvester.outcomes import Outcome, Verdict
 from harvester.shutdown import RunEnding
 from harvester.signals import outcome_told
-from harvester.sites import load_sites
+from harvester.sites import load_sites, policy_of
 
 TIER = "harvester_proxy_tier"
 """Key in Request.meta: the tier of proxies by which it leaves, or left."""

@@ -9,7 +9,7 @@ from scrapy.crawler import Crawler
 
 from harvester.browser.chromium import find_chromium
 from harvester.browser.handler import BROWSER
-from harvester.browser.render_options import LOST, RENDER, forget_answer, rendering_of
+from harvester.browser.render_options import LOST, RENDER, forget_answer, render_options_of
 from harvester.browser.sign_in import SignIn
 from harvester.config import Config, load_config
 from harvester.download.handler import HANDLER
@@ -48,7 +48,7 @@ class BrowserMiddleware:
                 del request.meta[HANDLER]
             return
         try:
-            rendering_of(request, load_sites().of(request.url))
+            render_options_of(request, load_sites().of(request.url))
         except UsageError as error:
             raise RequestFailed(Verdict(Outcome.INVALID, str(error)), 1) from None
         if not self._is_there:
@@ -83,7 +83,7 @@ def is_rendered(request: Request) -> bool:
     wish = request.meta.get(RENDER)
     if wish is not None:
         return bool(wish)
-    if not load_sites().of(request.url).rendering.render:
+    if not load_sites().of(request.url).browser.render:
         return False
     # What is no page: pictures, the rules for robots, calls.
     return not request.meta.get(MEDIA) and SITE_FILE not in request.meta and request.method == "GET"

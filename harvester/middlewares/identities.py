@@ -25,10 +25,10 @@ from harvester.identities.browser import keepers
 from harvester.identities.logins import IDENTITY, LOGIN, Logins
 from harvester.identities.pool import ChainLost, Checkout, IdentityPool, IdentityRequest, Later, SessionRef
 from harvester.identities.state import Session
-from harvester.outcomes import Outcome, Verdict, policy_of
+from harvester.outcomes import Outcome, Verdict
 from harvester.shutdown import RunEnding, end
 from harvester.signals import KNOWN_VERDICT, NEXT_TRY, SITE_FILE, NextTry, outcome_told
-from harvester.sites import Site, load_sites
+from harvester.sites import Site, load_sites, policy_of
 
 logger = logging.getLogger(__name__)
 

@@ -28,7 +28,7 @@ from harvester.frontier.leases import LEASE, NOT_BEFORE, TRIES, WHY
 from harvester.identities.logins import IDENTITY
 from harvester.middlewares.breaker import TIER, TIER_PROBE, BreakerMiddleware
 from harvester.middlewares.identities import CHAIN
-from harvester.outcomes import Outcome, Verdict, policy_of
+from harvester.outcomes import Outcome, Verdict
 from harvester.proxies.accounts import Proxy, proxies_of
 from harvester.proxies.budget import Budgets, BudgetSpent, PassedOver, Reservation, Spent
 from harvester.proxies.endpoints import ProxyEndpoint, endpoint_of
@@ -38,12 +38,12 @@ from harvester.proxies.pool import ProxyPool
 from harvester.proxies.spec import Tier, Vendor, session_id
 from harvester.shutdown import RunEnding, end, pause
 from harvester.signals import KNOWN_VERDICT, NEXT_TRY, NextTry, outcome_told
-from harvester.sites import Registry, Site, load_sites
+from harvester.sites import Registry, Site, load_sites, policy_of
 
 logger = logging.getLogger(__name__)
 
 _LEAST = "harvester_proxy_least"
-"""Key in Request.meta: the tier that it climbed to, by which it leaves at least."""
+"""Key in Request.meta: the tier that it escalated to, by which it leaves at least."""
 _ROTATED = "harvester_proxy_rotated"
 _WAYS = {NextRoute.OTHER: NextTry.FREE, NextRoute.STOP: NextTry.NONE}
 _STUCK_BY = {"chain": CHAIN, "account": IDENTITY}
@@ -75,7 +75,7 @@ class ProxyMiddleware:
     """Off when no site's entry names a tier of proxies."""
 
     def __init__(self, crawler: Crawler, config: Config, sites: Registry) -> None:
-        if not any(site.proxying.is_proxied for site in sites):
+        if not any(site.proxy.is_proxied for site in sites):
             raise NotConfigured
         self._crawler = crawler
         self._config = config
@@ -108,7 +108,7 @@ class ProxyMiddleware:
 
     async def process_request(self, request: Request) -> Request | None:
         site = self._sites.of(request.url)
-        if not site.proxying.is_proxied:
+        if not site.proxy.is_proxied:
             for name in (TIER, TIER_PROBE, _LEAST):
                 request.meta.pop(name, None)
             return None
@@ -207,7 +207,7 @@ class ProxyMiddleware:
 
     def _passed(self, request: Request, site: Site) -> list[Tier]:
         """The tiers that it goes past. What is not of the frontier is no probe, and goes past half open ones too."""
-        tiers = site.proxying.tiers
+        tiers = site.proxy.tiers
         if self._breaker is None or len(tiers) == 1:
             return []
         told = self._breaker.breakers
@@ -226,7 +226,7 @@ class ProxyMiddleware:
 
     async def _may_pass(self, request: Request, ticket: Reservation) -> bool:
         """Whether it may go by the tier: where that is half open it must be one of a few."""
-        if self._breaker is None or LEASE not in request.meta or len(ticket.site.proxying.tiers) == 1:
+        if self._breaker is None or LEASE not in request.meta or len(ticket.site.proxy.tiers) == 1:
             return True
         try:
             known = _trial(request, ticket.tier)
@@ -248,7 +248,7 @@ class ProxyMiddleware:
         """None: no proxy of the tier is of use now."""
         if ticket.tier is Tier.NONE:
             return ProxyAttempt(ticket)
-        proxying = ticket.site.proxying
+        proxying = ticket.site.proxy
         try:
             pool = self._pool(ticket.site, ticket.tier)
         except HarvesterError as error:
@@ -266,10 +266,10 @@ class ProxyMiddleware:
     def _pool(self, site: Site, tier: Tier) -> ProxyPool:
         pool = self._pools.get((site.name, tier))
         if pool is None:
-            assert site.proxying.vendor
-            proxies = proxies_of(self._config, site.proxying.vendor, tier)
-            country = site.proxying.country
-            if site.proxying.vendor is Vendor.LIST and country:
+            assert site.proxy.vendor
+            proxies = proxies_of(self._config, site.proxy.vendor, tier)
+            country = site.proxy.country
+            if site.proxy.vendor is Vendor.LIST and country:
                 proxies = tuple(proxy for proxy in proxies if proxy.country == country)
                 if not proxies:
                     raise ProxyError(f"{self._config.proxies_file} has no {tier} proxy in {country}, for {site.name}.")
@@ -291,7 +291,7 @@ class ProxyMiddleware:
         if self._is_new("none left", site.name, tier):
             logger.warning(
                 "No %s proxy of %s is of use now; its requests wait, the first is tried again in %s. If it stays so: "
-                "look at the proxies, or name a dearer tier in [%s.proxying].",
+                "look at the proxies, or name a dearer tier in [%s.proxy].",
                 tier, site.name, duration(wait_s), site.name,
             )  # fmt: skip
         return wait_s
@@ -318,12 +318,12 @@ class ProxyMiddleware:
 
     def _without_budget(self, site: Site, spent: Spent) -> BudgetSpent:
         """Says so, once."""
-        reason = f"the day's budget of {site.name} for proxies is spent: {getattr(site.proxying.budget, spent.what):g} "
+        reason = f"the day's budget of {site.name} for proxies is spent: {getattr(site.proxy.budget, spent.what):g} "
         reason += spent.what
         self._crawler.stats.set_value(f"harvester/proxies/spent/{site.name}", spent.what)
         if self._is_new("spent", site.name, f"{time.time() // 86400}"):
             logger.error(
-                "%s. Its requests wait %s, until the next day (UTC). To go on now: raise [%s.proxying.budget].",
+                "%s. Its requests wait %s, until the next day (UTC). To go on now: raise [%s.proxy.budget].",
                 reason[0].upper() + reason[1:], duration(spent.seconds, rough=True), site.name,
             )  # fmt: skip
         self._crawler.stats.set_value(f"harvester/waiting/{site.name}", time.time() + spent.seconds)
@@ -351,15 +351,15 @@ class ProxyMiddleware:
                 policy,
                 journey.fault.kind if journey.fault else None,
                 answered=response is not None,
-                listed=site.proxying.vendor is Vendor.LIST,
+                listed=site.proxy.vendor is Vendor.LIST,
                 other_lives=journey.pool.has_other(journey.proxy.name),
                 rotated=request.meta.get(_ROTATED, 0),
                 last_try=request.meta.get(TRIES, 0) >= policy.retries,
             )
             self._judge(journey, journey.pool, journey.proxy.name, tried)
             self._choose_way(request, journey.ticket, route_after(tried))
-        elif policy.dearer and request.meta.get(TRIES, 0) >= policy.retries:
-            self._choose_way(request, journey.ticket, NextRoute.CLIMB)
+        elif policy.escalate and request.meta.get(TRIES, 0) >= policy.retries:
+            self._choose_way(request, journey.ticket, NextRoute.ESCALATE)
 
     def _judge(self, journey: ProxyAttempt, pool: ProxyPool, name: str, tried: Attempt) -> None:
         """Holds an outcome against the proxy, or for it."""
@@ -371,7 +371,7 @@ class ProxyMiddleware:
         elif standing is ProxyHealth.GOOD:
             pool.good(name)
         site, stats = journey.ticket.site, self._crawler.stats
-        if journey.stuck_to and is_held_against(tried) and not site.proxying.strict:
+        if journey.stuck_to and is_held_against(tried) and not site.proxy.strict:
             self._shards[journey.stuck_to] += 1  # another session has another address
         alive, known = pool.counts()
         stats.set_value(f"harvester/proxies/alive/{site.name}/{journey.ticket.tier}", alive)
@@ -387,7 +387,7 @@ class ProxyMiddleware:
     def _choose_way(self, request: Request, ticket: Reservation, step: NextRoute) -> None:
         """Tells the outcome middleware of a next try that the table does not know of."""
         way = None
-        if step is NextRoute.CLIMB and (tier := _dearer(ticket)):
+        if step is NextRoute.ESCALATE and (tier := _next_tier(ticket)):
             way = NextTry.COUNTED
             request.meta[_LEAST] = tier.value
             request.meta.pop(_ROTATED, None)
@@ -410,15 +410,15 @@ class ProxyMiddleware:
         return True
 
 
-def _dearer(ticket: Reservation) -> Tier | None:
-    tiers = ticket.site.proxying.tiers
+def _next_tier(ticket: Reservation) -> Tier | None:
+    tiers = ticket.site.proxy.tiers
     after = tiers.index(ticket.tier) + 1
     return tiers[after] if after < len(tiers) else None
 
 
 def _allowed(site: Site, least: Tier | None, before: Tier | None = None) -> Sequence[Tier]:
     """The tiers that a request may use; with `before` those that are cheaper than it."""
-    tiers = site.proxying.tiers
+    tiers = site.proxy.tiers
     return tiers[tiers.index(least) if least in tiers else 0 : tiers.index(before) if before else None]
 
 

@@ -55,7 +55,7 @@ class Limiter(Protocol):
     """Which requests may go to a site, and when."""
 
     async def acquire(self, name: str, *, patient: bool = True) -> None:
-        """Waits until a request may go to the site. Raises RunEnding; with patient=False HostPaused, not to wait long."""
+        """Waits until a request may go to the site. Raises RunEnding; with patient=False HostPaused for a long wait."""
 
     def release(self, name: str) -> None:
         """The request has come to its end."""

@@ -132,18 +132,10 @@ class RecordImagesPipeline(ImagesPipeline):
         for collection, of_kind in keys.items():
             known |= {(collection, row["_id"]): row for row in await self._stored(collection, list(of_kind))}
         return known
-    async def _known(self, records: list[Record]) -> dict[str, dict[str, Any]]:
-        """What is stored of the profiles among `records`: DID -> media_paths, media_sources."""
-        dids = {record.did for record in records if isinstance(record, Profile)}
-        if not dids:
-            return {}
-        cursor = {"_id": {"$in": list(dids)}}, {"media_paths": 1, "media_sources": 1}
-        found = await self._retrying(lambda: self._profiles.find(*cursor).to_list())
-        return {profile["_id"]: profile for profile in found}
 
     async def _stored(self, collection: str, keys: list[str]) -> list[dict[str, Any]]:
         asked = {"_id": {"$in": keys}}, {"media_paths": 1, "media_sources": 1}
-        return await self._patiently(lambda: self._database[collection].find(*asked).to_list())
+        return await self._retrying(lambda: self._database[collection].find(*asked).to_list())
 
     async def _store(self, media: Media, record: Record, known: _Known) -> str | None:
         """Where the picture is stored; None when it could not be."""

@@ -40,7 +40,7 @@ class Reservation:
 
     site: Site
     tier: Tier
-    climbed: bool
+    escalated: bool
     """Whether it goes by this tier because the one before was of no use to it."""
     probe: bool
     """Whether it tries a tier cheaper than the one that is known to work."""
@@ -103,7 +103,7 @@ class Budgets:
 
         Raises RunEnding when the run ends meanwhile.
         """
-        proxying = site.proxying
+        proxying = site.proxy
         first = proxying.tiers.index(least) if least in proxying.tiers else 0
         budget = proxying.budget
         limits = (
@@ -139,8 +139,8 @@ class Budgets:
 
     def works(self, ticket: Reservation) -> None:
         """The site answered by this tier."""
-        if ticket.climbed or ticket.probe:
-            proxying = ticket.site.proxying
+        if ticket.escalated or ticket.probe:
+            proxying = ticket.site.proxy
             told = (ticket.tier.value, int(ticket.probe), int(max(1, proxying.cheaper_again_s)))
             self._tell(self._run("works", ticket.site, *told, *(tier.value for tier in proxying.tiers)))
 
@@ -185,5 +185,5 @@ def _prices(site: Site, tier: Tier) -> tuple[float, float]:
     """Usd a request and a byte; -1: it costs nothing and counts for nothing."""
     if tier is Tier.NONE:
         return -1, 0
-    price = site.proxying.prices.of(tier)
+    price = site.proxy.prices.of(tier)
     return (price.usd_per_request, price.usd_per_gb / 1e9) if price else (0, 0)

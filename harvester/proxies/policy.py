@@ -47,7 +47,7 @@ class NextRoute(StrEnum):
     """Through another proxy; the site knows nothing of this one."""
     ROTATE = "rotate"
     """Through another proxy; the site refused this one."""
-    CLIMB = "climb"
+    ESCALATE = "escalate"
     """By a dearer tier, if there is one."""
     STOP = "stop"
     """There is none: it would come to the same."""
@@ -68,7 +68,7 @@ def is_held_against(tried: Attempt) -> bool:
 
 
 def route_after(tried: Attempt) -> NextRoute:
-    """The next try. Only outcomes whose policy says `dearer` lead to other addresses because of the site's answer."""
+    """The next try. Only outcomes whose policy says `escalate` lead to other addresses because of the site's answer."""
     fault, elsewhere = tried.fault, tried.listed and tried.other_lives
     if fault is FaultKind.AUTH:
         return NextRoute.OTHER
@@ -76,8 +76,8 @@ def route_after(tried: Attempt) -> NextRoute:
         return NextRoute.OTHER if elsewhere else NextRoute.STOP
     if fault in (FaultKind.UNREACHABLE, FaultKind.CAPACITY) and elsewhere:
         return NextRoute.OTHER
-    if not tried.policy.dearer:
+    if not tried.policy.escalate:
         return NextRoute.TABLE
     if fault is None and elsewhere and tried.rotated < MOST_ROTATED:
         return NextRoute.ROTATE
-    return NextRoute.CLIMB if tried.last_try else NextRoute.TABLE
+    return NextRoute.ESCALATE if tried.last_try else NextRoute.TABLE

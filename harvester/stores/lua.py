@@ -18,11 +18,6 @@ class Script(NamedTuple):
 
 
 @cache
-def load(name: str) -> Script:
-    """The script of that name, with what it shares with others in front."""
-    folder = files("harvester.frontier").joinpath("lua")
-    shared = ["common", "items", "breaker"] if name in _WITH_BREAKERS else ["common", "items"]
-    text = "\n".join(folder.joinpath(f"{each}.lua").read_text(encoding="utf-8") for each in (*shared, name))
 def load(package: str, *names: str) -> Script:
     """These files of the package's folder `lua`, one after the other, as one script."""
     folder = files(package).joinpath("lua")

@@ -25,7 +25,7 @@ from harvester.browser.pool import BrowserPool
 from harvester.config import load_config
 from harvester.exceptions import BrowserLost
 from harvester.sites import load_sites
-from harvester.sites.browser import Rendering
+from harvester.sites.browser import RenderOptions
 from tests.browser.killing import drivers, until
 
 ME = psutil.Process()
@@ -66,7 +66,7 @@ class Ending(Spider):
         request = Request(f"{self.url}/{path}")
         site = load_sites().of(self.url)
         return asyncio.ensure_future(
-            pool.render(request, site, Rendering.model_validate(site.rendering.model_dump() | rendering))
+            pool.render(request, site, RenderOptions.model_validate(site.browser.model_dump() | rendering))
         )
 
     async def token(self, pool: BrowserPool) -> str:

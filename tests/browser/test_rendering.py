@@ -75,7 +75,7 @@ async def test_a_site_whose_entry_says_so_is_rendered_but_for_what_is_no_page(tm
         (sites / "here.toml").write_text(
             f"""[county]
 hosts = ["{site.url.removeprefix("http://")}"]
-[county.rendering]
+[county.browser]
 render = true
 device = "mobile"
 locale = "de-DE"

@@ -17,7 +17,7 @@ from harvester.proxies import budget
 from harvester.proxies.budget import Budgets, PassedOver, Reservation, Spent
 from harvester.proxies.spec import Tier
 from harvester.sites import Site
-from harvester.sites.proxy import Proxying
+from harvester.sites.proxy import SiteProxy
 
 Join = Callable[[], Budgets]
 PRICES = {"datacenter": {"usd_per_gb": 1.0}, "residential": {"usd_per_gb": 8.0, "usd_per_request": 0.001}}
@@ -40,7 +40,7 @@ async def join(redis_url: str) -> AsyncIterator[Join]:
 
 def site_of(name: str, tiers: str = "datacenter", **proxying: Any) -> Site:
     table = {"tiers": tiers.split(), "vendor": "list", **proxying}
-    return Site(name=name, hosts=(name,), proxying=Proxying.model_validate(table))
+    return Site(name=name, hosts=(name,), proxy=SiteProxy.model_validate(table))
 
 
 async def taken(worker: Budgets, site: Site, least: Tier | None = None) -> Reservation:
@@ -134,7 +134,7 @@ async def test_a_tier_that_is_passed_over_is_replaced_by_the_next_that_the_reque
     ticket = await worker.take(site, least, passed)
     assert (ticket.tier if isinstance(ticket, Reservation) else None) == leaves_by
     if isinstance(ticket, Reservation):
-        assert ticket.climbed == (ticket.tier is least), (
+        assert ticket.escalated == (ticket.tier is least), (
             "the site is not known to need what another was passed over for"
         )
 
@@ -216,7 +216,7 @@ async def test_the_tier_that_works_is_remembered_by_all_and_the_cheaper_ones_are
     probe = await taken(first, site)
     assert (probe.tier, probe.probe) == (Tier.NONE, True)  # of which nothing more is heard: it was refused
     assert (await taken(first, site)).tier is Tier.DATACENTER
-    await taken(first, site, Tier.RESIDENTIAL)  # what climbed does not come down
+    await taken(first, site, Tier.RESIDENTIAL)  # what escalated does not come down
     assert (await taken(first, site)).tier is Tier.DATACENTER
 
 
@@ -259,4 +259,4 @@ async def pass_the_hour(redis_url: str, name: str) -> None:
 )
 def test_an_entry_that_cannot_be_had_is_refused(table: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ValidationError, match=complaint):
-        Proxying.model_validate(table)
+        SiteProxy.model_validate(table)

@@ -54,12 +54,12 @@ def test_a_refusal_by_policy_never_leads_to_another_address(outcome: Outcome, la
     ("carried", "step"),
     [
         (tried(Outcome.BLOCKED, other_lives=True, last_try=True), NextRoute.ROTATE),
-        (tried(Outcome.BLOCKED, other_lives=True, last_try=True, rotated=MOST_ROTATED), NextRoute.CLIMB),
-        (tried(Outcome.BLOCKED, last_try=True), NextRoute.CLIMB),
-        (tried(Outcome.BLOCKED, listed=False, other_lives=True, last_try=True), NextRoute.CLIMB),
-        (tried(Outcome.BLOCKED, TARGET, last_try=True), NextRoute.CLIMB),
+        (tried(Outcome.BLOCKED, other_lives=True, last_try=True, rotated=MOST_ROTATED), NextRoute.ESCALATE),
+        (tried(Outcome.BLOCKED, last_try=True), NextRoute.ESCALATE),
+        (tried(Outcome.BLOCKED, listed=False, other_lives=True, last_try=True), NextRoute.ESCALATE),
+        (tried(Outcome.BLOCKED, TARGET, last_try=True), NextRoute.ESCALATE),
         (tried(Outcome.PROXY, CAPACITY, listed=False), NextRoute.TABLE),  # the same tier again
-        (tried(Outcome.PROXY, CAPACITY, listed=False, last_try=True), NextRoute.CLIMB),
+        (tried(Outcome.PROXY, CAPACITY, listed=False, last_try=True), NextRoute.ESCALATE),
         (tried(Outcome.PROXY, CAPACITY, other_lives=True), NextRoute.OTHER),
         (tried(Outcome.PROXY, GONE, other_lives=True), NextRoute.OTHER),
         (tried(Outcome.PROXY, GONE), NextRoute.TABLE),
