@@ -2,14 +2,13 @@
 
 import asyncio
 import getpass
-import json
 import sys
 from contextlib import suppress
-from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from harvester.cli.printing import print_json
 from harvester.config import load_config
 from harvester.exceptions import UsageError
 
@@ -35,7 +34,7 @@ def status_command(spider: Spider, as_json: Json = False) -> None:
     reading = asyncio.run(operations.status(config, spider))
     crawls = asyncio.run(ledger_status.crawls(config, spider)) if has_ledger else []
     if as_json:
-        _print_json({**reading._asdict(), "crawls": crawls})
+        print_json({**reading._asdict(), "crawls": crawls})
         return
     if has_ledger:
         views.print_crawls(spider, crawls)
@@ -60,7 +59,7 @@ def dead_command(
     letters = asyncio.run(operations.dead(config, spider, outcome or None, limit))
     entries = [] if outcome else asyncio.run(operations.dead_entries(config, spider, limit))
     if as_json:
-        _print_json({"requests": letters, "entries": entries})
+        print_json({"requests": letters, "entries": entries})
     else:
         views.print_letters(letters)
         views.print_entries(entries)
@@ -132,7 +131,7 @@ def find_command(spider: Spider, url: str, job: Job = "", as_json: Json = False)
     _load(spider)
     fate = asyncio.run(operations.find(load_config(), spider, url, job))
     if as_json:
-        _print_json(fate)
+        print_json(fate)
     else:
         views.print_fate(url, fate)
 
@@ -181,18 +180,3 @@ def _load(spider: str, at_redis: bool = True) -> bool:
     if has_ledger and at_redis:
         print(f"{spider} keeps its queue in its ledger (`harvester frontier status {spider}`).", file=sys.stderr)
     return has_ledger
-
-
-def _print_json(value: Any) -> None:
-    print(json.dumps(_plain(value), indent=2, ensure_ascii=False))
-
-
-def _plain(value: Any) -> Any:
-    """As JSON has it: named tuples become objects, times become text."""
-    if hasattr(value, "_asdict"):
-        value = value._asdict()
-    if isinstance(value, dict):
-        return {name: _plain(part) for name, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(part) for part in value]
-    return value.isoformat() if isinstance(value, datetime) else value
