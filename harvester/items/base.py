@@ -45,6 +45,8 @@ RESERVED = frozenset(
 """Collections that are no record's."""
 WEB = ("https://", "http://")
 """What a web address starts with."""
+_NUMBER = (int, float, int | None, float | None)
+_TEXT = (str, str | None)
 _SEGMENT = "[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,120}[A-Za-z0-9_-])?"
 _is_name = re.compile("[a-z][a-z0-9_]{0,59}").fullmatch
 _is_key = re.compile(
@@ -235,11 +237,18 @@ def _methods() -> set[str]:
 @cache
 def _types(kind: type[Record]) -> type[Struct]:
     """A type with the same fields, by which msgspec checks those of a record that was constructed."""
+    if not hasattr(kind, "KIND"):
+        raise UsageError(f"{kind.__qualname__} ({kind.__module__}) has no KIND: it is a family, and no record type.")
+    for attribute in ("KEY", "OWNERS", "COVERED", "CLEANED"):
+        if unknown := set(getattr(kind, attribute)).difference(kind.__struct_fields__):
+            raise UsageError(
+                f"The record type {kind.__qualname__}: {attribute} names {min(unknown)!r}, which is no field."
+            )
     return msgspec.defstruct(kind.__name__, [(field.name, field.type) for field in msgspec.structs.fields(kind)])
 
 
 class _Fields(NamedTuple):
-    """The fields of a record type that a rule applies to, told by their names."""
+    """The fields of a record type that a rule applies to, told by their names and types."""
 
     counts: tuple[str, ...]
     urls: tuple[str, ...]
@@ -247,10 +256,10 @@ class _Fields(NamedTuple):
 
 @cache
 def _fields(kind: type[Record]) -> _Fields:
-    names = kind.__struct_fields__
+    fields = msgspec.structs.fields(kind)
     return _Fields(
-        counts=tuple(name for name in names if name.endswith("_count")),
-        urls=tuple(name for name in names if name.endswith("_url")),
+        counts=tuple(field.name for field in fields if field.name.endswith("_count") and field.type in _NUMBER),
+        urls=tuple(field.name for field in fields if field.name.endswith("_url") and field.type in _TEXT),
     )
 
 

@@ -152,6 +152,29 @@ def test_rules_across_fields_are_told_by_their_names(fields: dict[str, Any], pro
     assert volume(**fields).problem() == problem
 
 
+def test_a_field_of_another_type_may_have_any_name(registry: None) -> None:
+    fields: dict[str, Any] = {"reader_count": dict[str, int], "mirror_url": list[str], "number": int}
+    other: Any = define(KIND="other", COLLECTION="others", KEY=("number",), __annotations__=fields)
+    assert other(reader_count={"a": -1}, mirror_url=["/x"], number=1, provenance=PAGE).problem() is None
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        ({"KEY": ("raw",)}, "Another (tests.items.test_base) has no KIND: it is a family"),
+        ({"KIND": "other", "COLLECTION": "others", "KEY": ("raw", "isbn")}, "KEY names 'isbn', which is no field"),
+        (
+            {"KIND": "other", "COLLECTION": "others", "KEY": ("raw",), "COVERED": ("titel",)},
+            "COVERED names 'titel', which is no field",
+        ),
+    ],
+)
+def test_a_type_that_names_what_it_has_not_makes_no_record(said: dict[str, Any], sentence: str, registry: None) -> None:
+    another = define(**said)
+    with pytest.raises(UsageError, match=re.escape(sentence)):
+        another(provenance=PAGE, raw=b"x")
+
+
 @pytest.mark.parametrize("path", ["1.jpg", "books/1.jpg", "books/2026/A-1_b.c.jpg"])
 def test_a_picture_may_lie_in_folders(path: str) -> None:
     assert Record.MEDIA_PATH.fullmatch(path)
