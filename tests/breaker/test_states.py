@@ -90,9 +90,9 @@ async def _bring(frontier: Frontier, state: str) -> Worker:
     await worker.exchange([push(number, site="s") for number in range(10)])
     if state in ("open", "half_open"):
         if state == "half_open":
-            worker.site = worker.site.model_copy(update={"breaking": QUICK})
+            worker.site = worker.site.model_copy(update={"breaker": QUICK})
         await _many_refusals(worker)
-        worker.site = worker.site.model_copy(update={"breaking": LONG})
+        worker.site = worker.site.model_copy(update={"breaker": LONG})
     if state == "half_open":
         await _time(worker)
     if state == "held":
@@ -397,7 +397,7 @@ async def workers(frontier: Frontier) -> list[Worker]:
     both = [Worker(frontier, name) for name in ("worker-1", "worker-2")]
     proxying = both[0].site.proxy.model_copy(update={"tiers": (Tier.DATACENTER, Tier.RESIDENTIAL)})
     for worker in both:
-        worker.site = worker.site.model_copy(update={"proxying": proxying})
+        worker.site = worker.site.model_copy(update={"proxy": proxying})
     await both[0].exchange([push(1, site="s")])
     both[0].see(Outcome.BLOCKED, 5, tier="datacenter")
     for worker in both:
@@ -510,7 +510,7 @@ async def test_refusals_by_the_dearest_tier_are_the_sites(workers: list[Worker])
 async def test_a_request_waits_for_the_first_of_the_tiers_that_are_left(workers: list[Worker]) -> None:
     worker = workers[0]
     patient = QUICK.model_copy(update={"open_seconds": 50.0, "most_open_seconds": 50.0})
-    worker.site = worker.site.model_copy(update={"breaking": patient})
+    worker.site = worker.site.model_copy(update={"breaker": patient})
     worker.see(Outcome.BLOCKED, 5, tier="residential")
     await worker.exchange()
     assert worker.breakers.wait_s("s", ["residential"]) == pytest.approx(50, abs=5)
