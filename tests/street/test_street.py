@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from aiohttp import ClientConnectorError, ClientSession, CookieJar, ServerDisconnectedError
+from aiohttp import ClientOSError, ClientSession, CookieJar, ServerDisconnectedError
 
 from tests.sandbox.street_plan import DIALECTS, PASSWORD, USER, HousePlan, Page, page_of, whole_street
 from tests.sandbox.street_process import Street
@@ -77,7 +77,7 @@ async def test_a_site_in_trouble_refuses_and_comes_back_when_told(street: Street
         try:
             async with client.get(street.url(name, "/page/1")) as answer:
                 return answer.status
-        except (ServerDisconnectedError, ClientConnectorError) as error:
+        except (ServerDisconnectedError, ClientOSError) as error:
             return type(error).__name__
 
     assert [await status("blocking") for _ in range(5)] == [200, 200, 200, 403, 403]
