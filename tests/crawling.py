@@ -27,6 +27,7 @@ from twisted.python.failure import Failure
 from harvester.download import dns
 from harvester.outcomes import verdict_of
 from tests.forking import Forked, fork
+from tests.listening import close
 from tests.root import ROOT
 
 LONGEST_S = 240
@@ -77,7 +78,7 @@ class Site:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._server.close()
+        await close(self._server)
 
     def count(self, path: str) -> int:
         """How often a path was asked for."""

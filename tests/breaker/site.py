@@ -5,6 +5,8 @@ from collections import Counter
 from types import TracebackType
 from typing import Self
 
+from tests.listening import close
+
 
 class Site:
     """`async with Site(...) as site: ...site.url...`. From the n-th page on it answers with `then`."""
@@ -32,7 +34,7 @@ class Site:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._server.close()
+        await close(self._server)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

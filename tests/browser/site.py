@@ -10,6 +10,8 @@ from typing import Any, Self
 
 from aiohttp import web
 
+from tests.listening import close
+
 ITEMS = 20
 SHEETS = 8
 """Pieces of the endless page."""
@@ -61,7 +63,7 @@ class JavaScriptSite:
 
     async def __aexit__(self, *_: object) -> None:
         self.release.set()
-        self._listener.close()
+        await close(self._listener)
         await self._runner.cleanup()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:

@@ -29,6 +29,7 @@ from harvester.exceptions import LocalFault
 from harvester.frontier.leases import LOCAL_TRIES
 from harvester.frontier.store import Frontier
 from tests.crawling import LONGEST_S, Answer, Site, until
+from tests.listening import close
 from tests.root import ROOT
 
 REFUSED = DownloadConnectionRefusedError("refused")
@@ -52,8 +53,8 @@ class Host(Site):
         self.name = f"{self.address}:{self.port}"
         self.url = f"http://{self.name}"
 
-    def go(self) -> None:
-        self._server.close()
+    async def go(self) -> None:
+        await close(self._server)
 
 
 @pytest.fixture
@@ -100,10 +101,10 @@ async def test_a_host_is_to_blame_while_another_can_be_reached_and_this_machine_
 ) -> None:
     ours = Here(crawler)
     answered(ours, *hosts)
-    hosts[0].go()
-    hosts[1].go()
+    await hosts[0].go()
+    await hosts[1].go()
     assert await fail(ours, Request(hosts[0].url), REFUSED) is None
-    hosts[2].go()
+    await hosts[2].go()
     fault = await fail(ours, Request(hosts[0].url), REFUSED)
     assert fault
     assert not fault.counts
@@ -126,7 +127,7 @@ async def test_what_left_before_the_machine_was_well_again_and_fails_afterwards_
     answered(ours, *hosts)
     left_at = ours.asks(Request(hosts[0].url))
     for host in hosts:
-        host.go()
+        await host.go()
     assert await fail(ours, Request(hosts[0].url), REFUSED)
     for host in hosts:
         await host.come()
@@ -139,7 +140,7 @@ async def test_fewer_than_three_unrelated_hosts_can_tell_nothing(crawler: Crawle
     ours = Here(crawler)
     answered(ours, *hosts[:2])
     for host in hosts:
-        host.go()
+        await host.go()
     same = [Request(f"http://{name}.county.example:1/") for name in ("www", "api", "data")]
     for request in (Request(hosts[0].url), Request(hosts[1].url)):
         assert await fail(ours, request, REFUSED) is None
@@ -295,7 +296,7 @@ async def test_a_crawl_whose_hosts_are_all_away_waits_and_blames_none(
         async with worker:
             await until(lambda: all(host.at_once >= 10 for host in hosts))
             for host in hosts:
-                host.go()
+                await host.go()
             for host in hosts:
                 host.breaks.set()
             await until(lambda: "No host can be reached from this machine" in worker.log)

@@ -8,6 +8,7 @@ from typing import Self
 
 from tests.hostile.behaviours import BEHAVIOURS, Answer, Place
 from tests.hostile.wire import JSON, head, page
+from tests.listening import close
 
 DOMAIN = "hostile.example"
 INWARD = f"inward.{DOMAIN}"
@@ -35,8 +36,8 @@ class HostileSite:
 
     async def __aexit__(self, *_: object) -> None:
         self._ended.set()
-        self._server.close()
-        self._canary.close()
+        await close(self._server)
+        await close(self._canary)
 
     def url(self, name: str) -> str:
         return f"http://{self.host(name)}/"

@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Self
 from urllib.parse import urlsplit
 
+from tests.listening import close
+
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -51,7 +53,7 @@ class Listener:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._server.close()
+        await close(self._server)
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
