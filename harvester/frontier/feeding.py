@@ -1,12 +1,13 @@
 """What a feeder of job items asks of the frontier, by way of its process's conversation with it."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from time import monotonic
 from typing import Any
 
 from scrapy import Request
 
 from harvester.frontier.codec import UnserialisableRequestError
-from harvester.frontier.entries import EndedAck, Feed, ItemEnded, ItemRef, Push, Shut
+from harvester.frontier.entries import EndedAck, Feed, ItemEnded, ItemRef, Push, Shut, Stranded
 from harvester.frontier.store import Frontier
 from harvester.frontier.traffic import Traffic
 
@@ -45,9 +46,21 @@ class Feeding:
         """It is written down how these attempts ended."""
         self._traffic.push(EndedAck(tuple(items)))
 
-    def listen(self, hear: Callable[[list[ItemEnded]], None]) -> None:
-        """From now on this process is told which items have ended. What it does not acknowledge comes again, to any."""
+    def listen(self, hear: Callable[[list[ItemEnded]], None] | None) -> None:
+        """From now on this process is told which items have ended, or with None it is not any more.
+
+        What it does not acknowledge is told again, to any worker.
+        """
         self._traffic.on_ended = hear
+
+    async def others(self) -> int:
+        """How many other workers were heard of within the time of a lease."""
+        number: int = await self._patiently(lambda: self._frontier.others(self._traffic.worker))
+        return number
+
+    def stranded(self) -> Stranded | None:
+        """The parked requests, when nothing else is left for any worker."""
+        return self._traffic.stranded()
 
     async def unknown_items(self, items: Sequence[ItemRef]) -> list[ItemRef]:
         """Attempts that the frontier neither has requests of nor is to tell of."""
@@ -60,8 +73,9 @@ class Feeding:
         return numbers
 
     def now(self) -> float:
-        """The time at Redis when it was last heard, in epoch seconds. 0: it was not heard yet."""
-        return self._traffic.last.now if self._traffic.last else 0.0
+        """The time at Redis, in epoch seconds, told from when it was last heard. 0: it was not heard yet."""
+        last = self._traffic.last
+        return last.now + monotonic() - self._traffic.last_at if last else 0.0
 
     def shut(self) -> Mapping[str, Shut]:
         """Breakers of sites that are not closed."""

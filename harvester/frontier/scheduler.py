@@ -74,7 +74,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         """By delivery: a worker that was silent may get a request again that it still works on."""
         self._deliveries = count()
         self._prepared: WeakKeyDictionary[Request, Push] = WeakKeyDictionary()
-        self._worker = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
+        self.worker = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -102,7 +102,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         patiently = RedisOutage(self._crawler, config)
         self._traffic = Traffic(
             frontier,
-            self._worker,
+            self.worker,
             patiently,
             self._crawler.stats,
             lease_seconds=config.lease_seconds,
@@ -116,7 +116,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         self._watch_engine()
         Confirmations(self._crawler, self.lease_of).watch()
         self._traffic.start(self._on_silence)
-        self._watchdog = Watchdog(config, self.spider.name, self._worker, self.lease_of)
+        self._watchdog = Watchdog(config, self.spider.name, self.worker, self.lease_of)
         self._watchdog.start()
 
     def close(self, reason: str) -> "Deferred[None]":

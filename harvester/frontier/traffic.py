@@ -83,7 +83,7 @@ class Traffic:
         on_breakers: Callable[[list[Change]], None],
     ) -> None:
         self._frontier = frontier
-        self._worker = worker
+        self.worker = worker
         self._patiently = patiently
         self._stats = stats
         self._heartbeat_s = lease_seconds / 3
@@ -109,7 +109,7 @@ class Traffic:
         self._afterwards: dict[str, Callable[[], None]] = {}
         """By lease, what is to be called when its end was told."""
         self.last: Exchange | None = None
-        self._last_at = 0.0
+        self.last_at = 0.0
         self._more = True
         """Whether the frontier probably has more for this worker than it gave last."""
         self._wake = asyncio.Event()
@@ -152,7 +152,7 @@ class Traffic:
                 await self._write_end()
             except FrontierLost as error:
                 raise await self._put_back(error) from None
-            await self._patiently(lambda: self._frontier.leave(self._worker))
+            await self._patiently(lambda: self._frontier.leave(self.worker))
 
     async def dead(self) -> dict[str, int]:
         """The dead letters that are left, by outcome."""
@@ -241,7 +241,7 @@ class Traffic:
             await self._exchange()
             self._on_change()
             if monotonic() - reaped_at >= self._heartbeat_s:
-                reaped = await self._patiently(lambda: self._frontier.reap(self._worker))
+                reaped = await self._patiently(lambda: self._frontier.reap(self.worker))
                 self._stats.inc_value("harvester/frontier/reaped", reaped)
                 reaped_at = monotonic()
 
@@ -256,7 +256,7 @@ class Traffic:
         """When the next exchange is due, on the monotonic clock."""
         if self.last is None:
             return 0.0
-        due = self._last_at + self._heartbeat_s
+        due = self.last_at + self._heartbeat_s
         plenty = len(self._held) > PLENTY and self.last.ready > 0
         if self._outgoing:
             hurry = len(self._outgoing) >= BATCH or len(self._held) <= 1
@@ -267,9 +267,9 @@ class Traffic:
             if self._more:
                 return 0.0
             if not plenty:
-                due = min(due, self._last_at + POLL_S)
+                due = min(due, self.last_at + POLL_S)
             if self.last.next_due is not None:
-                due = min(due, max(monotonic() + self.last.next_due - time(), self._last_at + LINGER_S))
+                due = min(due, max(monotonic() + self.last.next_due - time(), self.last_at + LINGER_S))
         return due
 
     async def _exchange(self, joining: bool = False) -> None:
@@ -279,7 +279,7 @@ class Traffic:
         most_ended = MOST_ENDED if is_working and self.on_ended else 0
         reports = self.breakers.take()
         told: Exchange = await self._patiently(
-            lambda: self._frontier.exchange(self._worker, operations, wanted, PER_SITE, reports, most_ended)
+            lambda: self._frontier.exchange(self.worker, operations, wanted, PER_SITE, reports, most_ended)
         )
         for operation in operations:
             self._outgoing_bytes -= _size(self._outgoing.popleft())
@@ -302,7 +302,7 @@ class Traffic:
             self.on_ended(told.ended)
         begun = self.last is None and told.ready + told.parked + told.waiting > 0
         self.shared = self.shared or begun or told.leased_total > told.held
-        self.last, self._last_at = told, monotonic()
+        self.last, self.last_at = told, monotonic()
         self._more = joining or (bool(wanted) and len(told.leased) == wanted)
         empty = not (told.ready or told.parked or told.waiting or told.leased_total or self._outgoing)
         self.empty_since = (self.empty_since or monotonic()) if empty else None
@@ -344,11 +344,11 @@ class Traffic:
         """Gives Redis the requests that this worker has, except those of items; what is to be said of the rest."""
         mine = list(self._mine())
         number = await self._patiently(lambda: self._frontier.put_back(mine))
-        await self._patiently(lambda: self._frontier.leave(self._worker))
+        await self._patiently(lambda: self._frontier.leave(self.worker))
         self._stats.inc_value("harvester/frontier/put_back", number)
         self._stats.set_value("harvester/frontier/lost", 1)
         spider = None if self._heals else self._frontier.spider
-        return FrontierLost(_said_of_loss(error, spider, self.last, self._last_at, number))
+        return FrontierLost(_said_of_loss(error, spider, self.last, self.last_at, number))
 
     def _mine(self) -> Iterator[Held]:
         yield from (_held(leased) for leased in self._held.values() if not has_items(leased.payload))

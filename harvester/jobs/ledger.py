@@ -243,15 +243,19 @@ class Ledger:
         query = {"_id": {"$in": list(jobs)}}
         await self.patiently(lambda: self.jobs.update_many(query, [{"$set": change}]))
 
-    async def claim(self, job: Job, most: int, feeder: str, left_alone: Collection[str] = ()) -> list[Item]:
+    async def claim(
+        self, job: Job, most: int, feeder: str, *, left_alone: Collection[str] = (), of_site: str | None = None
+    ) -> list[Item]:
         """Begins the next attempt of at most so many due items, and returns those that nobody else began.
 
         The nearest first, then by priority; none that is more than one step farther than the nearest unfinished one.
-        Items of sites that are `left_alone` are passed over.
+        Items of sites that are `left_alone` are passed over, or those of all but one site.
         """
         if most <= 0 or job.state is not JobState.OPEN:
             return []
-        where = {"job": job.id, **({"site": {"$nin": list(left_alone)}} if left_alone else {})}
+        where: Document = {"job": job.id}
+        if left_alone or of_site is not None:
+            where["site"] = {"$nin": list(left_alone)} if of_site is None else of_site
         order = [("depth", ASCENDING), ("priority", DESCENDING), ("_id", ASCENDING)]
         due = await self._read(where | _DUE, sort=order, limit=most)
         if not due:
@@ -337,6 +341,16 @@ class Ledger:
         order = [("due_at", ASCENDING)]
         row = await self.patiently(lambda: self.items.find_one(waiting, {"due_at": 1}, sort=order))
         return row["due_at"] if row else None
+
+    async def is_active(self, job: str) -> bool:
+        """Whether an attempt at any of its items is under way."""
+        active = {"job": job, "state": State.ACTIVE}
+        return bool(await self.patiently(lambda: self.items.find_one(active, {"_id": 1})))
+
+    async def is_due(self, job: str, left_alone: Collection[str] = ()) -> bool:
+        """Whether any of its items is due, but for those of sites that are left alone."""
+        due = {"job": job, **_DUE, "site": {"$nin": list(left_alone)}}
+        return bool(await self.patiently(lambda: self.items.find_one(due, {"_id": 1})))
 
     async def active(self, job: str, fed_before: datetime) -> list[Item]:
         """Its items whose attempt began before then and is under way."""

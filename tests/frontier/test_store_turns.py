@@ -81,3 +81,16 @@ async def test_many_sites_are_worked_on_side_by_side(frontier: Frontier) -> None
     while work := await _work(frontier, 333):
         served += len(work)
     assert served == 2000
+
+
+async def test_jobs_share_a_site_of_which_a_worker_may_hold_few(frontier: Frontier) -> None:
+    """Its room there comes a request at a time, and goes to the jobs in turn."""
+    await frontier.exchange(W, [push(n, site="s", job="a") for n in range(100)])
+    held = [*(await frontier.exchange(W, [], wanted=10, per_site=4)).leased]
+    await frontier.exchange(W, [push(n, site="s", job=job) for job in "bc" for n in range(20)])
+    jobs = []
+    for _ in range(30):
+        told = await frontier.exchange(W, [Done(held.pop(0).id)], wanted=10, per_site=4)
+        held += told.leased
+        jobs += [leased.job for leased in told.leased]
+    assert Counter(jobs) == {"a": 10, "b": 10, "c": 10}

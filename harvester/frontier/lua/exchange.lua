@@ -388,7 +388,7 @@ local function deal(round, n, take)
         end
         in_chunks('ZADD', round, later)
     end
-    if n_passed > 0 then -- turns that a member could not use are not saved up
+    if n_passed > 0 then -- turns that a member could not use are not saved up, but for the next one if it got none
         local level
         local rows = redis.call('ZRANGE', round, 0, n_passed, 'WITHSCORES')
         for i = 1, #rows, 2 do
@@ -399,8 +399,9 @@ local function deal(round, n, take)
         end
         local later = {}
         for member, time in pairs(passed) do
-            if level and time < level then
-                later[#later + 1] = level
+            local least = level and (served[member] and level or level - 1)
+            if level and time < least then
+                later[#later + 1] = least
                 later[#later + 1] = member
             end
         end
@@ -704,7 +705,7 @@ local function answer()
             tonumber(now_there[5] or 0),
             damaged,
             went_back,
-            items.tell(most_ended),
+            items.tell(most_ended, timeout),
             redis.call('ZCARD', leases),
             leased,
         }),

@@ -168,11 +168,11 @@ do
     end
 
     -- Items that have ended, which are told to a worker: at most so many.
-    function items.tell(most)
+    function items.tell(most, timeout)
         if most == 0 or not items.are_used() then
             return {}
         end
-        local ids = redis.call('ZRANGEBYSCORE', P .. 'ended', '-inf', now - TELLING, 'LIMIT', 0, most)
+        local ids = redis.call('ZRANGEBYSCORE', P .. 'ended', '-inf', now - timeout, 'LIMIT', 0, most)
         local rows, told, gone = {}, {}, {}
         read('items', ids, attempts, before)
         for _, id in ipairs(ids) do

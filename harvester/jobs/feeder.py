@@ -1,0 +1,302 @@
+"""The feeder: brings due items of jobs into the frontier, a window at a time, and writes down how they end.
+
+Every worker of a JobSpider has one. An item is marked as active, with the number of its attempt, before the frontier
+is told; an item that is active and that the frontier does not know is waiting again. So a feeder may die anywhere, two
+may work at once, and Redis may lose everything.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from itertools import islice
+from time import monotonic
+from typing import ClassVar, Protocol
+
+from scrapy import Request
+from scrapy.statscollectors import StatsCollector
+
+from harvester.frontier.entries import ItemEnded, ItemRef, Shut, Stranded
+from harvester.jobs.control import Control
+from harvester.jobs.documents import Item, Job, JobItem, JobState
+from harvester.jobs.ledger import Ledger, now
+from harvester.jobs.transitions import Ended, Event, Lost, worst
+from harvester.masking import mask
+from harvester.outcomes import Outcome
+
+logger = logging.getLogger(__name__)
+
+WINDOW = 1000
+"""Items of a spider that are in the frontier and not parked: enough to keep many workers busy."""
+MOST_CLAIMED = 250
+"""Items that are claimed and fed together."""
+LEAST_CLAIMED = 0.1
+"""Of its share of the window a job's room must be free before more is claimed, unless nothing of it is there."""
+MOST_PROBES = 10
+"""Items of a site that this feeder feeds while it is found out whether the site is well again."""
+MOST_REQUESTS = 1000
+"""With which items may begin that are fed together. They may lead to any number."""
+MOST_PASSED_OVER = 1000
+"""Sites that are left alone, of which a claim passes over the items."""
+FEED_S = 60.0
+"""Within which the frontier must have heard of items that were claimed; later it refuses them."""
+LOOK_S = 0.5
+"""How often a feeder that has nothing to do looks for work."""
+JOBS_S = 1.0
+"""How often it looks which jobs there are."""
+LOST_S = 30.0
+"""How often it looks for items that nobody works on."""
+MOST_REASON = 500
+"""Characters of an exception's text that an item keeps."""
+
+
+class FrontierSide(Protocol):
+    """What a feeder needs of its process's conversation with the frontier."""
+
+    @property
+    def epoch(self) -> str:
+        """Another one: Redis has forgotten what it held."""
+
+    @property
+    def parked(self) -> int:
+        """Requests of sites that are left alone."""
+
+    def stranded(self) -> Stranded | None:
+        """The parked requests, when nothing else is left for any worker."""
+
+    def now(self) -> float:
+        """The time at Redis, in epoch seconds."""
+
+    def shut(self) -> Mapping[str, Shut]:
+        """Sites whose breaker is not closed."""
+
+    def feed(self, items: Sequence[ItemRef], requests: Sequence[Request], deadline: float) -> Awaitable[None]:
+        """To be awaited until the frontier has heard of it. Raises ValueError for a request that it cannot keep.
+
+        After the deadline, in seconds of `now`, the frontier refuses it.
+        """
+
+    def acknowledge(self, items: Sequence[ItemRef]) -> None:
+        """It is written down how these ended."""
+
+    async def unknown_items(self, items: Sequence[ItemRef]) -> list[ItemRef]:
+        """Those that it neither has nor has to tell of."""
+
+    async def open_items(self, jobs: Sequence[str]) -> dict[str, int]:
+        """Job -> how many items it has."""
+
+
+class FedSpider(Protocol):
+    """What a feeder needs of a spider."""
+
+    name: str
+    ITEMS_A_REQUEST: ClassVar[int | Mapping[str, int]]
+
+    def requests_of(self, items: Sequence[JobItem]) -> Iterable[Request]:
+        """With which these items begin."""
+
+
+class Feeder:
+    """Feeds the jobs of one spider, or one of them; settles those of all."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        frontier: FrontierSide,
+        spider: FedSpider,
+        stats: StatsCollector,
+        *,
+        worker: str,
+        only: str | None = None,
+    ) -> None:
+        self._ledger = ledger
+        self._control = Control(ledger)
+        self._frontier = frontier
+        self._spider = spider
+        self._stats = stats
+        self._worker = worker
+        self._only = only
+        """The job to feed. None: all of the spider's."""
+        self.jobs: dict[str, Job] = {}
+        """The spider's jobs that are not finished, as they were a moment ago."""
+        self.adding = False
+        """Whether this process still adds items to its job, which is not finished then."""
+        self._jobs_at = -JOBS_S
+        self._ended: list[ItemEnded] = []
+        self._wake = asyncio.Event()
+        self._feeding: set[ItemRef] = set()
+        """Claimed, and not yet known to the frontier."""
+        self._epoch: str | None = None
+        """For which it was looked for items that nobody works on."""
+        self._lost_at = -LOST_S
+        self._sated: set[str] = set()
+        """Jobs that had nothing due when they were looked at last."""
+        self._turn = 0
+        self._probed: dict[str, int] = {}
+        """Site -> the trial of its breaker for which items were fed."""
+
+    def hear(self, ended: Iterable[ItemEnded]) -> None:
+        """Of items that the frontier has no request of any more."""
+        self._ended.extend(ended)
+        self._wake.set()
+
+    async def wait(self) -> None:
+        """Until something is to be done, or may be."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_S):
+                await self._wake.wait()
+
+    async def step(self) -> int:
+        """Writes down what has ended, and feeds what is due; how many items of the jobs it feeds that were."""
+        self._wake.clear()
+        number = await self.write_ended()
+        if not self._frontier.epoch:
+            return number  # nothing was heard of the frontier yet
+        await self._look_at_jobs()
+        await self._find_lost()
+        return number + await self._feed()
+
+    async def write_ended(self) -> int:
+        """Writes down how items have ended, and tells the frontier so; how many of the jobs that it feeds."""
+        ended, self._ended = self._ended, []
+        events: list[tuple[str, Event]] = []
+        for each in ended:
+            outcome = worst(each.outcomes)
+            counts = {"requests": each.requests, "records": each.records, "rejected": each.rejected}
+            events.append((each.id, Ended(each.attempt, outcome, each.reasons.get(outcome, ""), counts)))
+            self._stats.inc_value(f"harvester/jobs/ended/{outcome}")
+        if events:
+            await self._ledger.apply(events)
+            self._frontier.acknowledge([each.ref for each in ended])
+        return sum(self._feeds(each.job) for each in ended)
+
+    # Jobs -------------------------------------------------------------------------------------------------
+
+    async def _look_at_jobs(self) -> None:
+        if monotonic() < self._jobs_at + JOBS_S:
+            return
+        unfinished = await self._ledger.jobs_of(self._spider.name, set(JobState) - {JobState.FINISHED})
+        self.jobs = {job.id: job for job in unfinished}
+        for job in unfinished:
+            if job.state is JobState.CANCELLED:
+                await self._control.skip_cancelled(job.id)  # what came after it was cancelled
+            elif job.state is JobState.OPEN and self._feeds(job.id):
+                await self._ledger.promote(job.id)
+                await self._ledger.count_now_and_then(job.id)
+                if not self.adding and await self._ledger.finish(job.id):
+                    del self.jobs[job.id]
+        self._jobs_at = monotonic()
+
+    def _feeds(self, job: str) -> bool:
+        return self._only in (None, job)
+
+    def is_open(self, job: str) -> bool:
+        """Whether the job was open a moment ago."""
+        return job in self.jobs and self.jobs[job].state is JobState.OPEN
+
+    # Items that nobody works on ---------------------------------------------------------------------------
+
+    async def _find_lost(self) -> None:
+        """Has items wait again that are active and that the frontier does not know.
+
+        They were claimed by a feeder that died, or Redis has forgotten them. Unless there is a reason to think of that,
+        others get the time that a feed may take.
+        """
+        epoch = self._frontier.epoch
+        anew = epoch != self._epoch
+        if not anew and monotonic() < self._lost_at + LOST_S:
+            return
+        before = now() + timedelta(days=1) if anew else now() - timedelta(seconds=2 * FEED_S)
+        for job in self.jobs:
+            await self._lose_unknown(job, before)
+        self._epoch, self._lost_at = epoch, monotonic()
+
+    async def _lose_unknown(self, job: str, fed_before: datetime) -> None:
+        active = [ItemRef(item.id, item.attempts) for item in await self._ledger.active(job, fed_before)]
+        unknown = await self._frontier.unknown_items([ref for ref in active if ref not in self._feeding])
+        if lost := await self._ledger.apply([(ref.id, Lost(ref.attempt)) for ref in unknown]):
+            self._stats.inc_value("harvester/jobs/lost", lost)
+            logger.info("%d items of the job %s were in nobody's hands, and wait again", lost, job)
+
+    # Feeding ----------------------------------------------------------------------------------------------
+
+    async def _feed(self) -> int:
+        """Gives each job that has something due an equal share of the window; how many items were fed."""
+        jobs = [job for job in self.jobs.values() if job.state is JobState.OPEN and self._feeds(job.id)]
+        if not jobs:
+            return 0
+        here = await self._frontier.open_items([job.id for job in jobs])
+        weights = {job.id: 2.0 ** max(-10, min(10, job.priority)) for job in jobs}
+        self._turn += 1
+        first = self._turn % len(jobs)
+        fed = 0
+        for job in jobs[first:] + jobs[:first]:
+            others = sum(weights[each.id] for each in jobs if each.id != job.id and each.id not in self._sated)
+            share = int((WINDOW + self._frontier.parked) * weights[job.id] / (weights[job.id] + others))
+            room = share - here[job.id]
+            if room > 0 and (room >= share * LEAST_CLAIMED or not here[job.id]):
+                fed += await self._feed_job(job, min(room, MOST_CLAIMED))
+        return fed
+
+    async def _feed_job(self, job: Job, most: int) -> int:
+        shut = self._frontier.shut()
+        deadline = self._frontier.now() + FEED_S
+        claimed = await self._ledger.claim(job, most, self._worker, left_alone=list(islice(shut, MOST_PASSED_OVER)))
+        (self._sated.discard if len(claimed) == most else self._sated.add)(job.id)
+        for site, breaker in shut.items():
+            if breaker.state == "half_open" and self._probed.get(site) != breaker.trial:
+                self._probed[site] = breaker.trial
+                claimed += await self._ledger.claim(job, MOST_PROBES, self._worker, of_site=site)
+        await self._send(claimed, deadline)
+        return len(claimed)
+
+    async def _send(self, items: Sequence[Item], deadline: float) -> None:
+        refs = {ItemRef(item.id, item.attempts) for item in items}
+        self._feeding |= refs
+        try:
+            sent = [each for group in self._groups(items) async for each in self._send_group(group, deadline)]
+            await asyncio.gather(*sent)
+        finally:
+            self._feeding -= refs
+        self._stats.inc_value("harvester/jobs/fed", len(items))
+
+    async def _send_group(self, items: Sequence[Item], deadline: float) -> AsyncIterator[Awaitable[None]]:
+        """What is to be awaited. An item with which the spider cannot begin ends here, and says why."""
+        refs = [ItemRef(item.id, item.attempts) for item in items]
+        try:
+            sent = self._frontier.feed(refs, self._requests_of(items), deadline)
+        except Exception as error:  # noqa: BLE001  whatever a spider raises
+            if len(items) > 1:
+                for item in items:
+                    async for each in self._send_group([item], deadline):
+                        yield each
+                return
+            reason = mask(f"{type(error).__name__}: {error}", MOST_REASON)
+            logger.warning("The item %s cannot be asked for: %s", refs[0].id, reason)
+            await self._ledger.apply([(refs[0].id, Ended(refs[0].attempt, Outcome.INVALID, reason))])
+        else:
+            yield sent
+
+    def _requests_of(self, items: Sequence[Item]) -> list[Request]:
+        """Raises ValueError when they are too many."""
+        requests = list(islice(self._spider.requests_of([_handed_out(item) for item in items]), MOST_REQUESTS + 1))
+        if len(requests) > MOST_REQUESTS:
+            raise ValueError(f"it begins with more than {MOST_REQUESTS:,} requests")
+        return requests
+
+    def _groups(self, items: Sequence[Item]) -> Iterator[list[Item]]:
+        """Items of a kind that share requests."""
+        by_kind: defaultdict[str, list[Item]] = defaultdict(list)
+        for item in items:
+            by_kind[item.kind].append(item)
+        for kind, alike in by_kind.items():
+            sizes = self._spider.ITEMS_A_REQUEST
+            size = sizes if isinstance(sizes, int) else sizes.get(kind, 1)
+            for first in range(0, len(alike), size):
+                yield alike[first : first + size]
+
+
+def _handed_out(item: Item) -> JobItem:
+    return JobItem(item.id, item.job, item.kind, item.key, item.input, item.depth, item.attempts, item.stage)

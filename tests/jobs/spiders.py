@@ -1,0 +1,90 @@
+"""The spider `tree`: items that lead to items, each with a page and what that leads to."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+from pydantic import Field
+from scrapy import Request
+from scrapy.http import Response
+
+from harvester.items import Found, Record, Stage
+from harvester.jobs.documents import JobItem
+from harvester.spiders.base import SpiderArguments
+from harvester.spiders.job import JobSpider
+
+
+class Leaf(Record, frozen=True, kw_only=True, gc=False):
+    """What a page yields."""
+
+    KIND = "leaf"
+    COLLECTION = "leaves"
+    KEY = ("path",)
+
+    path: str
+
+
+class TreeArguments(SpiderArguments):
+    """Where the trees are, and how much of them is wanted."""
+
+    urls: str = Field(description="addresses of the sites, comma-separated")
+    most: int = Field(0, description="the most pages that are asked for; 0: all")
+    first: str = Field("1", description="numbers of the pages to begin with, comma-separated")
+
+
+class TreeSpider(JobSpider):
+    """Asks for the pages of a tree, and for two more of each; a page names those below it.
+
+    Domain: 127.0.0.1. Caveats: none. Arguments: `-a urls=http://127.0.0.1:<port>`.
+    """
+
+    name = "tree"
+    Arguments = TreeArguments
+    ITEMS_A_REQUEST: ClassVar[int | Mapping[str, int]] = {"pair": 2}
+    ATTEMPTS = 3
+    BACKOFF_S = 0.2
+    arguments: TreeArguments
+
+    def items_of_arguments(self) -> Iterator[Found]:
+        for url in self.arguments.urls.split(","):
+            for number in self.arguments.first.split(","):
+                yield Found("page", f"{url}/page/{number}")
+
+    def limits(self) -> dict[str, int]:
+        return {"page": self.arguments.most} if self.arguments.most else {}
+
+    def requests_of(self, items: Sequence[JobItem]) -> Iterable[Request]:
+        if items[0].kind == "pair":
+            site = items[0].key.rpartition("/")[0]
+            yield Request(f"{site}/{'+'.join(item.key.rpartition('/')[2] for item in items)}", self.parse_pair)
+            return
+        (item,) = items
+        yield Request(item.key, cb_kwargs={"depth": item.depth})
+
+    def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
+        """A page: what is below it, how it looks from behind, and something that comes in pairs."""
+        site, _, number = response.url.rpartition("/page/")
+        yield Leaf(path=response.url, provenance=self.provenance(response))
+        for below in json.loads(response.body)["below"]:
+            yield Found("page", f"{site}/page/{below}")
+        yield Found("pair", f"{site}/pair/{number}", depth=kwargs["depth"])
+        yield Request(f"{site}/behind/{number}", self.parse_behind)
+
+    def parse_behind(self, response: Response) -> Iterator[Any]:
+        yield Leaf(path=response.url, provenance=self.provenance(response))
+        yield Stage(self.item_of(response).id, "seen from behind")
+
+    def parse_pair(self, response: Response) -> Iterator[Any]:
+        site, _, numbers = response.url.rpartition("/")
+        for number in numbers.split("+"):
+            yield Leaf(path=f"{site}/{number}", provenance=self.provenance(response))
+
+
+class PatientTreeSpider(TreeSpider):
+    """The same, with an hour between attempts.
+
+    Domain: 127.0.0.1. Caveats: none. Arguments: `-a urls=http://127.0.0.1:<port>`.
+    """
+
+    name = "patient_tree"
+    BACKOFF_S = 3600

@@ -1,0 +1,271 @@
+"""Jobs worked off by real crawls, against a site on loopback, with whatever may happen to them."""
+
+import shutil
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pymongo import AsyncMongoClient, MongoClient
+from pymongo.database import Database
+from redis.asyncio import Redis
+
+from harvester.frontier.store import Frontier
+from harvester.items import Found
+from harvester.jobs.control import Control
+from harvester.outcomes import POLICIES, Outcome
+from tests.chaos.servers import Valkey
+from tests.crash.mongod import Mongod
+from tests.jobs.conftest import Ledgers, nowhere
+from tests.jobs.running import FINISHED, LEFT, Runs, Tree, jobs, records, states
+
+Document = dict[str, Any]
+PAGES = 60
+
+
+@pytest.fixture
+async def runs(tmp_path: Path, mongodb_uri: str, own_redis: str, mongodb: Database[Document]) -> AsyncIterator[Runs]:
+    async with Runs(tmp_path, mongodb_uri=mongodb_uri, redis_url=own_redis, database=mongodb.name) as runs:
+        yield runs
+
+
+async def check_finished(mongodb: Database[Document], tree: Tree, redis_url: str, spider: str = "tree") -> None:
+    """All is harvested, every item is done, and nothing is left in the frontier."""
+    assert records(mongodb) == tree.records()
+    assert states(mongodb) == {"done": 2 * tree.pages}
+    assert set(jobs(mongodb).values()) == {"finished"}
+    async with Redis.from_url(redis_url) as redis:
+        status = await Frontier(redis, spider).status()
+    assert status.balanced
+    assert (status.items, status.ready, status.leased, status.dead) == (0, 0, 0, 0)
+
+
+async def test_a_job_is_worked_off_and_begun_anew_by_the_next_run(
+    runs: Runs, mongodb: Database[Document], own_redis: str
+) -> None:
+    async with Tree(PAGES) as tree:
+        assert await runs.run(urls=tree.url) == FINISHED, runs.said
+        await check_finished(mongodb, tree, own_redis)
+        assert tree.count("/page/1") == 1
+        assert await runs.run(urls=tree.url) == FINISHED, runs.said
+        assert tree.count("/page/1") == tree.count("/behind/1") == 2
+    assert len(jobs(mongodb)) == 2
+    item = mongodb["job_items"].find_one({"key": f"{tree.url}/page/14"})
+    assert item
+    assert (item["depth"], item["stage"], item["outcome"], item["attempts"]) == (3, "seen from behind", "ok", 1)
+    assert item["counts"] == {"requests": 2, "records": 2, "rejected": 0}
+
+
+async def test_a_job_has_the_records_of_an_undisturbed_one_however_often_its_workers_are_killed(
+    runs: Runs, mongodb: Database[Document], own_redis: str
+) -> None:
+    async with Tree(PAGES) as tree:
+        for asked in (1, 40, 90, 130):
+            process = await runs.start(urls=tree.url)
+            await runs.until(lambda asked=asked: len(tree.arrivals) >= asked)  # type: ignore[misc]
+            await runs.kill(process)
+        assert await runs.run(urls=tree.url) == FINISHED, runs.said
+        await check_finished(mongodb, tree, own_redis)
+    assert len(jobs(mongodb)) == 1
+
+
+async def test_two_workers_with_two_feeders_share_a_job_and_one_may_die(
+    runs: Runs, mongodb: Database[Document], own_redis: str
+) -> None:
+    async with Tree(3 * PAGES) as tree:
+        first, second = await runs.start(urls=tree.url), await runs.start(urls=tree.url)
+        await runs.until(lambda: len(tree.arrivals) >= PAGES)
+        await runs.kill(second)
+        third = await runs.start(urls=tree.url)
+        assert [await runs.end(first), await runs.end(third)] == [FINISHED, FINISHED], runs.said
+        await check_finished(mongodb, tree, own_redis)
+    assert len(jobs(mongodb)) == 1
+
+
+async def test_a_run_goes_on_when_redis_has_lost_everything(
+    runs: Runs, mongodb: Database[Document], own_redis: str
+) -> None:
+    async with Tree(2 * PAGES) as tree:
+        process = await runs.start(urls=tree.url)
+        for asked in (30, 150):
+            await runs.until(lambda asked=asked: len(tree.arrivals) >= asked)  # type: ignore[misc]
+            async with Redis.from_url(own_redis) as redis:
+                await redis.flushdb()
+        assert await runs.end(process) == FINISHED, runs.said
+        await check_finished(mongodb, tree, own_redis)
+    assert "What belongs to job items is fed again" in runs.said
+
+
+async def test_a_run_goes_on_with_a_redis_that_has_lost_its_files_and_so_does_one_that_starts_then(
+    tmp_path: Path, mongodb_uri: str, mongodb: Database[Document], free_port: int
+) -> None:
+    (tmp_path / "valkey").mkdir()
+    with Valkey(tmp_path / "valkey", free_port) as valkey:
+        variables = {"mongodb_uri": mongodb_uri, "redis_url": valkey.uri, "database": mongodb.name}
+        async with Runs(tmp_path, **variables) as runs, Tree(2 * PAGES) as tree:
+            process = await runs.start(urls=tree.url)
+            await runs.until(lambda: len(tree.arrivals) >= 50)
+            lose(valkey)
+            await runs.until(lambda: len(tree.arrivals) >= 200)
+            await runs.kill(process)
+            lose(valkey)
+            assert await runs.run(urls=tree.url) == FINISHED, runs.said
+            await check_finished(mongodb, tree, valkey.uri)
+
+
+async def test_a_run_goes_on_when_mongodb_comes_back(tmp_path: Path, own_redis: str, free_port: int) -> None:
+    (tmp_path / "mongod").mkdir()
+    with Mongod(tmp_path / "mongod", free_port) as server:
+        async with Runs(tmp_path, mongodb_uri=server.uri, redis_url=own_redis) as runs, Tree(2 * PAGES) as tree:
+            process = await runs.start(urls=tree.url)
+            for asked in (30, 200):
+                await runs.until(lambda asked=asked: len(tree.arrivals) >= asked)  # type: ignore[misc]
+                server.end(signal.SIGKILL)
+                server.start()
+            assert await runs.end(process) == FINISHED, runs.said
+            with MongoClient[Document](server.uri, tz_aware=True) as client:
+                await check_finished(client["harvester"], tree, own_redis)
+
+
+async def test_an_item_that_fails_for_a_passing_reason_is_tried_again_by_its_policy(
+    runs: Runs, mongodb: Database[Document]
+) -> None:
+    async with Tree(30) as tree:
+        tries = 1 + POLICIES[Outcome.SERVER_ERROR].retries
+        tree.bad = lambda path, number: {
+            "/behind/2": 503 if number < 2 * tries else 0,
+            "/page/30": 503,
+            "/page/29": 404,
+        }.get(path, 0)
+        assert await runs.run(urls=tree.url) == FINISHED, runs.said
+        assert tree.count("/page/2") == 3  # an attempt asks for all of the item anew
+        assert tree.count("/page/30") == 3 * tries
+        lost = {f"{tree.url}/{kind}/{number}" for kind in ("page", "behind", "pair") for number in (29, 30)}
+        assert records(mongodb) == tree.records() - lost
+        items = {row["key"]: row for row in mongodb["job_items"].find()}
+    healed, failed, gone = (items[f"{tree.url}/page/{number}"] for number in (2, 30, 29))
+    assert (healed["state"], healed["attempts"], healed["failures"]) == ("done", 3, 2)
+    assert [each["outcome"] for each in healed["history"]] == ["server_error", "server_error", "ok"]
+    assert (failed["state"], failed["attempts"], failed["outcome"]) == ("failed", 3, "server_error")
+    assert "503" in failed["reason"]
+    assert (gone["state"], gone["outcome"], gone["attempts"]) == ("done", "not_found", 1)
+    assert states(mongodb) == {"done": 29 + 28, "failed": 1}
+
+
+async def test_never_more_items_are_asked_for_than_wanted_and_the_nearest_first(
+    runs: Runs, mongodb: Database[Document]
+) -> None:
+    async with Tree(PAGES) as tree:
+        assert await runs.run(urls=tree.url, most=10) == FINISHED, runs.said
+        pages = [int(arrival.path.rpartition("/")[2]) for arrival in tree.arrivals if arrival.path.startswith("/page/")]
+    assert sorted(pages) == list(range(1, 5)) + sorted(pages)[4:]
+    assert len(pages) == 10
+    assert max(pages) <= 13  # of the next step, and of none farther
+    found = mongodb["job_items"].count_documents({"kind": "page"})
+    assert states(mongodb) == {"done": 20, "skipped": found - 10}
+
+
+async def test_a_small_job_that_comes_later_waits_for_no_large_one(
+    runs: Runs, mongodb: Database[Document], mongodb_uri: str
+) -> None:
+    async with Tree(0) as tree, AsyncMongoClient[Document](mongodb_uri, tz_aware=True) as client:
+        ledger = Ledgers(client[mongodb.name]).another()
+        await ledger.make_indexes()
+        for scope, numbers in (("large", range(1000, 5000)), ("small", range(1, 11))):
+            job, _ = await ledger.open_job("tree", scope, arguments={"urls": tree.url})
+            await ledger.add(job.id, (Found("page", f"{tree.url}/page/{number}") for number in numbers), nowhere)
+            if scope == "large":
+                process = await runs.start(job="all")
+                await runs.until(lambda: len(tree.arrivals) >= 1000)
+        asked = len(tree.arrivals)
+        await runs.until(lambda: jobs(mongodb)["tree-small-1"] == "finished")
+        assert len(tree.arrivals) - asked < 6000  # of 12,000
+        assert jobs(mongodb)["tree-large-1"] == "open"
+        await runs.kill(process)
+
+
+async def test_a_site_that_is_left_alone_holds_up_no_other_and_its_items_wait_unspent(
+    tmp_path: Path, mongodb_uri: str, mongodb: Database[Document], own_redis: str
+) -> None:
+    async with Tree(PAGES) as well, Tree(PAGES) as refusing:
+        refusing.bad = lambda path, number: 403
+        sites = tmp_path / "sites"
+        sites.mkdir()
+        rules = "refusals_in_a_row = 2\nopen_seconds = 0.5\nmost_open_seconds = 0.5"
+        for name, site in (("well", well), ("refusing", refusing)):
+            (sites / f"{name}.toml").write_text(f'[{name}]\nhosts = ["{site.name}"]\n[{name}.breaker]\n{rules}\n')
+        variables = {"mongodb_uri": mongodb_uri, "redis_url": own_redis, "database": mongodb.name}
+        first = ",".join(map(str, range(1, 2 * PAGES)))  # those above are no pages of the tree, but have records
+        async with Runs(tmp_path, **variables, sites_dir=str(sites)) as runs:
+            process = await runs.start(urls=f"{refusing.url},{well.url}", first=first)
+            await runs.until(lambda: well.records() <= records(mongodb))
+            assert mongodb["job_items"].count_documents({"site": "refusing", "state": "done"}) == 0
+            assert len(refusing.arrivals) < PAGES  # it is asked by few
+            spent = mongodb["job_items"].count_documents({"site": "refusing", "failures": {"$gt": 0}})
+            assert spent <= 3  # those that it refused before it was left alone
+            refusing.bad = lambda path, number: 0
+            assert await runs.end(process) == FINISHED, runs.said
+            assert well.records() | refusing.records() <= records(mongodb)
+    assert set(states(mongodb)) == {"done"}
+
+
+async def test_a_run_that_ends_early_says_what_waits_until_when_and_why_and_the_same_command_goes_on(
+    tmp_path: Path, mongodb_uri: str, mongodb: Database[Document], own_redis: str
+) -> None:
+    variables = {"mongodb_uri": mongodb_uri, "redis_url": own_redis, "database": mongodb.name, "parked_seconds": "0"}
+    async with Runs(tmp_path, **variables) as runs, Tree(4) as tree:
+        tree.bad = lambda path, number: 503 if path == "/page/4" else 0
+        assert await runs.run("patient_tree", urls=tree.url) == LEFT, runs.said
+        item = mongodb["job_items"].find_one({"key": f"{tree.url}/page/4"})
+        assert item
+        assert (item["state"], item["outcome"]) == ("waiting", "server_error")
+        assert f"1 item waits for its next attempt, until {item['due_at']:%Y-%m-%d %H:%M:%S} UTC" in runs.said
+        assert "(1 server_error)" in runs.said
+        tree.bad = lambda path, number: 0
+        assert await runs.run("patient_tree", urls=tree.url) == FINISHED, runs.said
+        await check_finished(mongodb, tree, own_redis, "patient_tree")
+
+
+async def test_a_run_ends_when_its_job_is_paused_or_cancelled_and_a_named_job_goes_on(
+    runs: Runs, mongodb: Database[Document], own_redis: str, mongodb_uri: str
+) -> None:
+    async with Tree(10 * PAGES) as tree, AsyncMongoClient[Document](mongodb_uri, tz_aware=True) as client:
+        control = Control(Ledgers(client[mongodb.name]).another())
+        process = await runs.start(urls=tree.url)
+        await runs.until(lambda: len(tree.arrivals) >= 20)
+        (job,) = jobs(mongodb)
+        assert await control.pause(job, "the office is closed")
+        assert await runs.end(process) == LEFT
+        assert f"The job {job} is paused: the office is closed" in runs.said
+        assert states(mongodb)["waiting"]
+        assert await control.resume(job)
+        process = await runs.start(job=job)
+        await runs.until(lambda: len(tree.arrivals) >= 60)
+        await control.cancel(job)
+        assert await runs.end(process) == 130
+        assert set(states(mongodb)) == {"done", "skipped"}
+        assert await runs.run(job=job) == 130
+        assert await runs.run(job="tree-none-1") == 2
+        assert "There is no job 'tree-none-1' of tree" in runs.said
+        assert await runs.run(job=job, urls=tree.url) == 2
+
+
+async def test_one_process_works_at_all_jobs_of_its_spider(
+    runs: Runs, mongodb: Database[Document], own_redis: str
+) -> None:
+    async with Tree(20) as tree:
+        for first in ("1", "2"):
+            process = await runs.start(urls=tree.url, first=first)
+            await runs.until(lambda first=first: tree.count(f"/page/{first}") > 0)  # type: ignore[misc]
+            await runs.kill(process)
+        assert await runs.run(job="all") == FINISHED, runs.said
+        assert records(mongodb) == tree.records()
+    assert list(jobs(mongodb).values()) == ["finished", "finished"]
+
+
+def lose(valkey: Valkey) -> None:
+    """It starts again with nothing."""
+    valkey.end(signal.SIGKILL)
+    shutil.rmtree(valkey._data)
+    valkey.start()

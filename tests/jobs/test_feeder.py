@@ -1,0 +1,345 @@
+"""The feeder, with a real frontier and a real ledger, and with neither Scrapy nor a site."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, ClassVar
+from uuid import uuid4
+
+import pytest
+from redis.asyncio import Redis
+from scrapy import Request
+from scrapy.statscollectors import StatsCollector
+from scrapy.utils.test import get_crawler
+
+from harvester.frontier.entries import Shut
+from harvester.frontier.store import Frontier
+from harvester.jobs import feeder as feeder_module
+from harvester.jobs.control import Control
+from harvester.jobs.documents import Job, JobItem, State
+from harvester.jobs.feeder import Feeder
+from harvester.jobs.ledger import now
+from tests.jobs.conftest import Killed, Ledgers, OneLedger, nowhere, pages
+from tests.jobs.side import Side
+
+
+class Spider:
+    """Asks for a page of each item."""
+
+    ITEMS_A_REQUEST: ClassVar[int | Mapping[str, int]] = 1
+
+    def __init__(self, ask: Callable[[Sequence[JobItem]], Iterable[Request]] | None = None) -> None:
+        self.name = "flat"
+        self.ask = ask or self._ask
+        self.given: list[JobItem] = []
+
+    def requests_of(self, items: Sequence[JobItem]) -> Iterable[Request]:
+        self.given += items
+        return self.ask(items)
+
+    def _ask(self, items: Sequence[JobItem]) -> Iterator[Request]:
+        yield Request("https://site.example/" + ",".join(item.key for item in items))
+
+
+class SpiderOfMany(Spider):
+    """Asks for pages of several items."""
+
+    ITEMS_A_REQUEST = {"page": 3}  # noqa: RUF012
+
+
+class Worker:
+    """A feeder with its side of the frontier, which is served meanwhile."""
+
+    def __init__(self, ledger: OneLedger, frontier: Frontier, spider: Spider, stats: StatsCollector) -> None:
+        self.side = Side(frontier)
+        self.ledger = ledger
+        self.feeder = Feeder(ledger, self.side, spider, stats, worker=self.side.worker)
+        self.side.on_ended = self.feeder.hear
+
+    async def step(self) -> int:
+        """One of the feeder; it sees all that is changed meanwhile."""
+        self.feeder._jobs_at = -1e9
+        async with self.side.served():
+            number = await self.feeder.step()
+        await self.side.exchange()  # what it acknowledged last
+        return number
+
+    async def round(self, outcomes: dict[str, str] | None = None) -> list[str]:
+        """Feeds, fetches what is there, and hears how it ended; the addresses."""
+        await self.step()
+        await self.side.exchange(wanted=10_000)
+        urls = self.side.fetch_all(outcomes)
+        await self.side.exchange()
+        await self.step()
+        return urls
+
+    async def rounds(self, number: int) -> None:
+        for _ in range(number):
+            await self.round()
+
+
+class Workers:
+    """Makes them, of one spider's frontier."""
+
+    def __init__(self, ledgers: Ledgers, redis: Redis) -> None:
+        self.ledgers = ledgers
+        self.redis = redis
+        self.name = f"test-{uuid4().hex[:12]}"
+        stats = get_crawler().stats
+        assert stats
+        self.stats = stats
+
+    async def another(self, spider: Spider | None = None, operations: float = 1e9) -> Worker:
+        frontier = Frontier(self.redis, self.name)
+        worker = Worker(self.ledgers.another(operations), frontier, spider or Spider(), self.stats)
+        await worker.side.exchange()
+        return worker
+
+
+@pytest.fixture
+async def workers(ledgers: Ledgers, own_redis: str) -> AsyncIterator[Workers]:
+    async with Redis.from_url(own_redis) as redis:
+        yield Workers(ledgers, redis)
+
+
+async def job_with(ledgers: Ledgers, *keys: str | int, **fields: Any) -> Job:
+    job = await ledgers.job(**fields)
+    await ledgers.another().add(job.id, pages(*keys), nowhere)
+    return job
+
+
+async def test_items_are_fed_fetched_and_written_down_as_they_ended(ledgers: Ledgers, workers: Workers) -> None:
+    await job_with(ledgers, "good", "gone", "bad", attempts=1)
+    worker = await workers.another()
+    at = "https://site.example/"
+    urls = await worker.round({f"{at}gone": "gone", f"{at}bad": "invalid"})
+    assert sorted(urls) == [f"{at}bad", f"{at}gone", f"{at}good"]
+    items = await ledgers.items()
+    assert {key: (item.state, item.outcome, item.reason) for key, item in items.items()} == {
+        "good": (State.DONE, "ok", ""),
+        "gone": (State.DONE, "gone", f"{at}gone says gone"),
+        "bad": (State.FAILED, "invalid", f"{at}bad says invalid"),
+    }
+    assert items["good"].counts == {"requests": 1, "records": 1, "rejected": 0}
+    status = await worker.side.frontier.status()
+    assert (status.items, status.ended) == (0, 0)
+
+
+async def test_items_of_a_kind_share_requests_as_the_spider_says(ledgers: Ledgers, workers: Workers) -> None:
+    await job_with(ledgers, *range(5))
+    spider = SpiderOfMany()
+    worker = await workers.another(spider)
+    urls = await worker.round()
+    assert Counter(url.count(",") + 1 for url in urls) == {3: 1, 2: 1}
+    assert set((await ledgers.states()).values()) == {State.DONE}
+    assert {item.attempt for item in spider.given} == {1}
+
+
+async def test_no_more_than_a_window_is_in_the_frontier(
+    ledgers: Ledgers, workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feeder_module, "WINDOW", 20)
+    job = await job_with(ledgers, *range(100))
+    worker = await workers.another()
+    most = 0
+    while await worker.ledger.is_left(job.id):
+        await worker.step()
+        most = max(most, (await worker.side.open_items([job.id]))[job.id])
+        await worker.side.exchange(wanted=5)
+        worker.side.fetch_all()
+        await worker.side.exchange()
+    assert 15 <= most <= 20
+    assert set((await ledgers.states()).values()) == {State.DONE}
+
+
+async def test_jobs_have_equal_shares_of_the_window_and_a_small_one_waits_for_no_large_one(
+    ledgers: Ledgers, workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feeder_module, "WINDOW", 20)
+    large = await job_with(ledgers, *range(200))
+    worker = await workers.another()
+    await worker.step()
+    small, _ = await worker.ledger.open_job("flat", "another scope")
+    await worker.ledger.add(small.id, pages(*range(1000, 1030)), nowhere)
+    fetched: list[str] = []
+    while await worker.ledger.is_left(small.id):
+        await worker.step()
+        await worker.side.exchange(wanted=4)
+        fetched += worker.side.fetch_all()
+        await worker.side.exchange()
+    assert len(fetched) <= 100  # both alike, after the window that was full
+    assert await worker.ledger.is_left(large.id)
+
+
+async def test_a_job_that_is_paused_or_cancelled_is_not_fed(ledgers: Ledgers, workers: Workers) -> None:
+    job = await job_with(ledgers, "a")
+    worker = await workers.another()
+    control = Control(worker.ledger)
+    await control.pause(job.id)
+    assert await worker.round() == []
+    await control.cancel(job.id)
+    await worker.ledger.add(job.id, pages("late"), nowhere)
+    assert await worker.round() == []
+    assert await ledgers.states() == {"a": State.SKIPPED, "late": State.SKIPPED}
+
+
+async def test_what_failed_for_a_passing_reason_is_fed_again_when_it_is_due(ledgers: Ledgers, workers: Workers) -> None:
+    await job_with(ledgers, "a", backoff_s=0, attempts=3)
+    worker = await workers.another()
+    url = "https://site.example/a"
+    for _ in range(2):
+        assert await worker.round({url: "timeout"}) == [url]
+    assert await worker.round() == [url]
+    item = (await ledgers.items())["a"]
+    assert (item.state, item.attempts, item.failures) == (State.DONE, 3, 2)
+    assert [each.outcome for each in item.history] == ["timeout", "timeout", "ok"]
+
+
+async def test_items_of_a_site_that_is_left_alone_are_fed_to_find_out_whether_it_is_well(
+    ledgers: Ledgers, workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feeder_module, "MOST_PROBES", 2)
+    job = await ledgers.job()
+    worker = await workers.another()
+    await worker.ledger.add(job.id, pages(*range(10)), lambda _: "refusing")
+    await worker.ledger.add(job.id, pages("well"), lambda _: "other")
+    worker.side.shut_sites = {"refusing": Shut("open", 1, None)}
+    assert await worker.round() == ["https://site.example/well"]
+    for trial in (1, 2):
+        worker.side.shut_sites = {"refusing": Shut("half_open", trial, None)}
+        assert len(await worker.round()) == 2
+        assert await worker.round() == []
+    worker.side.shut_sites = {}
+    assert len(await worker.round()) == 6
+
+
+async def test_an_item_that_the_spider_cannot_begin_with_says_why_and_costs_only_itself(
+    ledgers: Ledgers, workers: Workers
+) -> None:
+    def ask(items: Sequence[JobItem]) -> Iterator[Request]:
+        if any(item.key == "bad" for item in items):
+            raise KeyError("url")
+        yield Request("https://site.example/" + ",".join(item.key for item in items))
+
+    await job_with(ledgers, "a", "bad", "c")
+    worker = await workers.another(SpiderOfMany(ask))
+    assert sorted(await worker.round()) == ["https://site.example/a", "https://site.example/c"]
+    items = await ledgers.items()
+    assert {key: item.state for key, item in items.items()} == {"a": "done", "bad": "failed", "c": "done"}
+    assert (items["bad"].outcome, items["bad"].reason) == ("invalid", "KeyError: 'url'")
+
+
+async def test_an_item_for_which_there_is_nothing_to_ask_is_done(ledgers: Ledgers, workers: Workers) -> None:
+    await job_with(ledgers, "a")
+    worker = await workers.another(Spider(lambda _: []))
+    assert await worker.round() == []
+    item = (await ledgers.items())["a"]
+    assert (item.state, item.outcome) == (State.DONE, "empty")
+
+
+async def test_an_item_begins_with_a_bounded_number_of_requests(
+    ledgers: Ledgers, workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feeder_module, "MOST_REQUESTS", 3)
+    await job_with(ledgers, "a")
+    worker = await workers.another(Spider(lambda _: (Request(f"https://site.example/{n}") for n in range(10**9))))
+    assert await worker.round() == []
+    assert (await ledgers.items())["a"].reason.startswith("ValueError: it begins with more than 3")
+
+
+async def test_two_feeders_feed_every_item_once(ledgers: Ledgers, workers: Workers) -> None:
+    await job_with(ledgers, *range(300))
+    first, second = await workers.another(), await workers.another()
+    urls: list[str] = []
+    for _ in range(6):
+        for fetched in await asyncio.gather(first.round(), second.round()):
+            urls += fetched
+    assert len(urls) == len(set(urls)) == 300
+    items = (await ledgers.items()).values()
+    assert {(item.state, item.attempts) for item in items} == {(State.DONE, 1)}
+
+
+@pytest.mark.parametrize("operations", range(2, 16))
+async def test_a_feeder_killed_anywhere_leaves_nothing_behind(
+    ledgers: Ledgers, workers: Workers, operations: int
+) -> None:
+    await job_with(ledgers, *range(5), limits={"page": 4})
+    worker = await workers.another(operations=operations)
+    with pytest.raises(Killed):
+        await worker.rounds(3)
+    other = await workers.another()
+    await other.side.frontier.leave(worker.side.worker)
+    await retell(other)
+    for _ in range(3):
+        await other.round()
+        await retell(other)
+    states = Counter((await ledgers.states()).values())
+    assert states == {State.DONE: 4, State.SKIPPED: 1}
+
+
+async def test_items_that_a_dead_feeder_claimed_wait_again_when_its_feed_can_come_no_more(
+    ledgers: Ledgers, workers: Workers
+) -> None:
+    job = await job_with(ledgers, "dead")
+    worker = await workers.another()
+    await worker.ledger.claim(job, 1, "a feeder that dies now")
+    worker.feeder._epoch = worker.side.epoch  # it has looked for such when it began
+    assert await worker.round() == []
+    worker.feeder._lost_at = -1e9
+    assert await worker.round() == []
+    worker.feeder._lost_at = -1e9
+    long_ago = now() - timedelta(seconds=2 * feeder_module.FEED_S)
+    await worker.ledger.items.update_one({"key": "dead"}, {"$set": {"fed_at": long_ago}})
+    assert await worker.round() == ["https://site.example/dead"]
+    assert (await ledgers.items())["dead"].attempts == 2
+
+
+async def test_a_feeder_that_begins_takes_at_once_what_no_frontier_knows_and_leaves_what_one_knows(
+    ledgers: Ledgers, workers: Workers
+) -> None:
+    await job_with(ledgers, "alive", "dead")
+    worker = await workers.another()
+    await worker.step()
+    await worker.ledger.items.update_one(
+        {"key": "dead"}, {"$set": {"attempts": 2}}
+    )  # an attempt that nobody was told of
+    other = await workers.another()
+    await other.step()
+    assert {key: item.attempts for key, item in (await ledgers.items()).items()} == {"alive": 1, "dead": 3}
+
+
+async def test_all_is_fed_again_that_redis_has_forgotten(ledgers: Ledgers, workers: Workers) -> None:
+    await job_with(ledgers, *range(5))
+    worker = await workers.another()
+    await worker.step()
+    await workers.redis.flushdb()
+    worker.side.frontier.epoch = ""
+    worker.side.frontier._heard.clear()
+    worker.side.held.clear()
+    await worker.side.exchange()
+    assert len(await worker.round()) == 5
+    items = (await ledgers.items()).values()
+    assert {(item.state, item.attempts, item.failures) for item in items} == {(State.DONE, 2, 0)}
+
+
+async def test_a_feed_that_comes_late_is_refused_and_its_items_wait_again(
+    ledgers: Ledgers, workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await job_with(ledgers, "a")
+    worker = await workers.another()
+    monkeypatch.setattr(worker.side, "now", lambda: worker.side.at - 2 * feeder_module.FEED_S)
+    assert await worker.round() == []
+    assert await ledgers.states() == {"a": State.ACTIVE}
+    monkeypatch.undo()
+    other = await workers.another()
+    assert await other.round() == ["https://site.example/a"]
+    assert (await ledgers.items())["a"].attempts == 2
+
+
+async def retell(worker: Worker) -> None:
+    """Has the frontier tell again what it told a worker that did not acknowledge it."""
+    redis: Any = worker.side.frontier._redis
+    key = f"{worker.side.frontier.prefix}ended"
+    for name in await redis.zrange(key, 0, -1):
+        await redis.zadd(key, {name: 0})
