@@ -24,6 +24,7 @@ from harvester.jobs.control import Control
 from harvester.jobs.documents import Job, JobState
 from harvester.jobs.inputs import BadLine
 from harvester.jobs.ledger import Ledger
+from harvester.spiders.job import JobSpider
 from harvester.spiders.known import load_spider
 from harvester.stores.private_files import make_closed
 
@@ -72,13 +73,17 @@ class Submitter:
     """One submission. What can be known to be wrong before the first item is refused by the constructor: UsageError."""
 
     def __init__(self, config: Config, ledger: Ledger, wanted: Submission) -> None:
+        self._config = config
         self._ledger = ledger
         self._wanted = wanted
-        self._spider = load_spider(wanted.spider)
-        self._scope = self._spider.scope_of(self._spider.parse_arguments(dict(wanted.arguments)))
-        kinds = self._spider.ITEM_KINDS
-        if not kinds:
+        spider = load_spider(wanted.spider)
+        if not issubclass(spider, JobSpider) or not spider.ITEM_KINDS:
             raise UsageError(f"{wanted.spider} takes no items: it begins with its arguments (scrapy crawl).")
+        self._spider = spider
+        if "job" in wanted.arguments:
+            raise UsageError("-a job: a submission makes a job of its own; give --idempotency-key to add to one.")
+        self._arguments = spider.parse_arguments(dict(wanted.arguments))
+        kinds = spider.ITEM_KINDS
         if wanted.kind and wanted.kind not in kinds:
             raise UsageError(f"{wanted.spider} takes no items of the kind {wanted.kind!r}, but {', '.join(kinds)}.")
         key = wanted.idempotency_key
@@ -125,13 +130,17 @@ class Submitter:
         """The job of the idempotency key, or a new one. Its scope is its own, so that no other run continues it."""
         wanted = self._wanted
         own = wanted.idempotency_key or secrets.token_hex(16)
-        scope = hashlib.sha256(f"{self._scope} {self.kind} {own}".encode()).hexdigest()[:16]
+        arguments = self._spider.scope_of(self._arguments)
+        scope = hashlib.sha256(f"{arguments} {self.kind} {own}".encode()).hexdigest()[:16]
+        limits = self._spider(self._config, self._arguments).limits()
         job, self._begun = await self._ledger.open_job(
             wanted.spider,
             scope,
             arguments=wanted.arguments,
             priority=wanted.priority,
-            limits={self.kind: wanted.max_items} if wanted.max_items else {},
+            limits=limits | ({self.kind: wanted.max_items} if wanted.max_items else {}),
+            attempts=self._spider.ATTEMPTS,
+            backoff_s=self._spider.BACKOFF_S,
             name=wanted.name,
             idempotency_key=wanted.idempotency_key,
         )

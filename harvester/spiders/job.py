@@ -19,11 +19,13 @@ from harvester.frontier.entries import ItemRef
 from harvester.frontier.leases import ITEMS
 from harvester.frontier.scheduler import JOB, Scheduler
 from harvester.items import Found, Provenance
+from harvester.items.base import WEB
 from harvester.jobs.documents import JOBS, Job, JobItem, JobState, RetryPolicy, read_job
 from harvester.jobs.feeder import Feeder
 from harvester.jobs.ledger import Ledger
 from harvester.jobs.runs import End, Run
 from harvester.shutdown import RunEnding, end, pause
+from harvester.sites import load_sites
 from harvester.spiders.base import HarvesterSpider, SpiderArguments
 from harvester.stores.mongodb import MongoOutage, connect, connect_sync, unavailable
 
@@ -40,6 +42,8 @@ class JobSpider(HarvesterSpider, ABC):
     `-a job=<id>` works at that job, whatever its arguments are.
     """
 
+    ITEM_KINDS: ClassVar[tuple[str, ...]] = ()
+    """Kinds of items that may be submitted to it; the first is meant when none is named."""
     ITEMS_A_REQUEST: ClassVar[int | Mapping[str, int]] = 1
     """How many items of a kind share requests, where an API takes several; of each kind, or kind -> how many."""
     ATTEMPTS: ClassVar[int] = RetryPolicy().attempts
@@ -105,6 +109,17 @@ class JobSpider(HarvesterSpider, ABC):
     def limits(self) -> dict[str, int]:
         """Kind -> the most items of it that a job which `scrapy crawl` opens ever asks for."""
         return {}
+
+    @classmethod
+    def check_item(cls, found: Found) -> Found:
+        """A submitted item as it is kept, its key in the usual form. Raises UsageError when it cannot be used."""
+        return found
+
+    @classmethod
+    def site_of(cls, found: Found) -> str:
+        """Name of the site that an item is fetched from, where its `url` or its key is an address; else empty."""
+        url = found.input.get("url", found.key)
+        return load_sites().of(url).name if isinstance(url, str) and url.startswith(WEB) else ""
 
     # What callbacks ask -----------------------------------------------------------------------------------
 

@@ -40,7 +40,7 @@ class Jobs:
         capsys: pytest.CaptureFixture[str],
     ) -> None:
         self.folder = folder
-        self.variables = variables
+        self.variables = dict(variables)
         self._monkeypatch = monkeypatch
         self._capsys = capsys
 

@@ -40,6 +40,7 @@ class TreeSpider(JobSpider):
 
     name = "tree"
     Arguments = TreeArguments
+    ITEM_KINDS = ("page",)
     ITEMS_A_REQUEST: ClassVar[int | Mapping[str, int]] = {"pair": 2}
     ATTEMPTS = 3
     BACKOFF_S = 0.2

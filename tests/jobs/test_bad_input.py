@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 from pymongo.database import Database
 
-from harvester.config import load_config
 from tests.crawling import until
 from tests.forking import begin
 from tests.jobs.command import HARVESTER, Answer, Jobs
@@ -49,6 +48,7 @@ def nothing(mongodb: Database[Document]) -> Iterator[None]:
         (("parcels", "--input", "x.txt", "--kind", "tree"), "no items of the kind 'tree', but parcel, owner."),
         (("parcels", "--input", "x.txt", "-a", "country=us"), "country: there is no such argument (given: 'us')"),
         (("parcels", "--input", "x.txt", "-a", "county=ash"), "county: Input should be 'oak' or 'elm'"),
+        (("parcels", "--input", "x.txt", "-a", "job=x"), "-a job: a submission makes a job of its own"),
         (("parcels", "--input", "x.txt", "-a", "county"), "-a: 'county' is not of the form NAME=VALUE."),
         (("parcels", "--input", "x.txt", "--format", "xml"), "--format: 'xml' is none of csv, jsonl, text."),
         (("parcels", "--input", "x.txt", "--key", "parcel"), "--key: plain text has no columns"),
@@ -118,10 +118,12 @@ def test_an_argument_that_is_no_utf_8_is_refused(jobs: Jobs) -> None:
 
 
 @pytest.mark.usefixtures("nothing")
-def test_a_mongodb_that_is_away_is_told(jobs: Jobs, monkeypatch: pytest.MonkeyPatch, free_port: int) -> None:
-    monkeypatch.setenv("HARVESTER_MONGODB_URI", f"mongodb://127.0.0.1:{free_port}/?serverSelectionTimeoutMS=200")
-    load_config.cache_clear()
-    refused(jobs.submit("1\n"), "MongoDB cannot be reached", 3)
+def test_a_mongodb_that_is_away_is_told(jobs: Jobs, free_port: int) -> None:
+    path = jobs.write("1\n", "x.txt")
+    jobs.variables["HARVESTER_MONGODB_URI"] = f"mongodb://127.0.0.1:{free_port}/?serverSelectionTimeoutMS=200"
+    ran = jobs.run("submit", "parcels", "--input", str(path))
+    assert (ran.returncode, ran.stdout) == (3, "")
+    assert ran.stderr.startswith("MongoDB cannot be reached: ")
 
 
 # Submitting: some can be used ------------------------------------------------------------------------------

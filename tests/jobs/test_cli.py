@@ -127,7 +127,7 @@ def test_another_kind_of_items_is_submitted_by_name(jobs: Jobs, mongodb: Databas
 def test_a_limit_is_of_the_kind_that_is_submitted(jobs: Jobs, mongodb: Database[Document]) -> None:
     jobs.submitted("1\n2\n", "--max-items", "1")
     (job,) = mongodb["jobs"].find()
-    assert job["limits"] == {"parcel": 1}
+    assert job["limits"] == {"parcel": 1, "owner": 100}, "the spider's own are there, too"
 
 
 def test_each_submission_is_a_job_of_its_own(jobs: Jobs) -> None:
@@ -362,15 +362,6 @@ def test_a_standing_job_is_waited_for_no_longer_than_is_said(jobs: Jobs, mongodb
     answer = jobs("wait", job)
     assert (answer.code, "never finishes" in answer.err) == (2, True)
     assert jobs("wait", job, "--timeout", "0").code == 7
-
-
-def test_run_is_the_crawl_of_the_job_by_its_spider(jobs: Jobs) -> None:
-    job = jobs.submitted("1\n")
-    ran = jobs.run("run", job, "-s", "MARK=7")
-    assert (ran.returncode, ran.stdout) == (0, f"working at {job}, 7\n"), ran.stderr
-    jobs("cancel", job, "--yes")
-    refused = jobs("run", job)
-    assert (refused.code, f"{job} is cancelled: there is nothing to be done." in refused.err) == (2, True)
 
 
 # Without servers -------------------------------------------------------------------------------------------
