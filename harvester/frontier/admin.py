@@ -68,7 +68,7 @@ class FrontierAdmin:
             seen=seen,
             **{name: counts.get(name, 0) for name in ("rejected", "redelivered", "retried", "duplicates", "exchanges")},
             memory_bytes=memory,
-            jobs={job: {name: numbers.get(name, 0) for name in PLACES} for job, numbers in jobs.items()},
+            jobs={job: {name: dict(numbers).get(name, 0) for name in PLACES} for job, numbers in jobs.items()},
             sites=sites,
             breakers=await self.breakers(),
             balanced=queued == done + skipped + lost + here

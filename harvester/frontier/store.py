@@ -73,9 +73,13 @@ class Frontier(FrontierAdmin):
         """The version of the breakers that each worker knows."""
         self._held: defaultdict[str, set[str]] = defaultdict(set)
         """Ids that each worker was told to hold, and has not ended."""
+        self._void: defaultdict[str, set[str]] = defaultdict(set)
+        """Of these such as Redis may have forgotten what followed from: they are not done, but done again."""
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._pushed: defaultdict[str, int] = defaultdict(int)
+        """The number of the last answer to new requests of each worker."""
         self._rooted: defaultdict[str, int] = defaultdict(int)
-        """The number of the last answer to requests of each worker that follow from no leased one."""
+        """The same of requests that follow from no leased one."""
         self.epoch = ""
         """Known since the first exchange. A frontier that Redis forgot has another one afterwards, or none."""
 
@@ -99,9 +103,13 @@ class Frontier(FrontierAdmin):
         Raises FrontierLost, with nothing applied, when Redis has forgotten what no lease brings again.
         """
         seen = msgspec.msgpack.encode(reports) if reports else b""
-        told = (self._lease_timeout_ms, self._max_deliveries, *_wire(operations), seen)
+        is_back = False
         async with self._turns[worker]:
             while True:
+                void = self._void[worker]
+                if void:
+                    operations = [_released(each, void) for each in operations]
+                told = (self._lease_timeout_ms, self._max_deliveries, *_wire(operations), seen)
                 heard = self._heard.get(worker, 0)
                 self._heard[worker] = heard or 1  # once sent, it is no longer a stranger whose leases died with it
                 known = (self._shut[worker], self.epoch, _new_epoch(), most_ended)
@@ -111,16 +119,20 @@ class Frontier(FrontierAdmin):
                     raise FrontierLost("Redis has forgotten the frontier, or somebody has dropped it")
                 if answer[0] != "back":
                     break
+                is_back = True
                 self._go_back(worker, answer[1])
-            self._heard[worker] = answer[0]
-            if any(isinstance(each, Push) and each.rooted for each in operations):
-                self._rooted[worker] = answer[0]
             leases = _leases(answer[-1], payloads)
-            mine = self._held[worker]
-            mine.difference_update(each.id for each in operations if isinstance(each, Ending))
-            mine.update(lease.id for lease in leases)
-            if answer[-2] != len(mine):  # a Redis that was killed may have lost its last second
+            ended_leases = {each.id for each in operations if isinstance(each, Ending)}
+            mine = (self._held[worker] - ended_leases) | {lease.id for lease in leases}
+            if is_back or answer[-2] != len(mine):  # a Redis that was killed may have lost its last second
                 await self._in_chunks("give_back", worker, CHUNK, msgspec.msgpack.encode(list(mine)))
+            self._heard[worker], self._held[worker] = answer[0], mine
+            void -= ended_leases
+            pushes = [each for each in operations if isinstance(each, Push)]
+            if pushes:
+                self._pushed[worker] = answer[0]
+            if any(each.rooted for each in pushes):
+                self._rooted[worker] = answer[0]
             now_ms, accepted, duplicates, stale, ready, waiting, leased_total, parked, due_ms = answer[1:10]
             self._shut[worker], shut, anew, stranded, alone_ms, changes, *rest, held, _ = answer[10:]
             self.epoch, lost, damaged, went_back, ended = rest
@@ -179,8 +191,8 @@ class Frontier(FrontierAdmin):
         """Gives back all leases of the worker, unspent, and forgets it."""
         async with self._turns[worker]:
             await self._in_chunks("give_back", worker, CHUNK, "")
-            self._held.pop(worker, None)
-            self._shut.pop(worker, None)
+            for known in (self._held, self._void, self._shut):
+                known.pop(worker, None)
 
     async def unknown_items(self, items: Sequence[ItemRef]) -> list[ItemRef]:
         """Of these attempts those of which the frontier has no request, and will not tell how they ended."""
@@ -236,9 +248,12 @@ class Frontier(FrontierAdmin):
     def _go_back(self, worker: str, number: int) -> None:
         """Redis knows only of its answers to the worker up to this one. What was done since is leased or ready there.
 
-        So it is done again, and nothing is missing but requests that follow from none. Raises FrontierLost for them.
+        So it is done again, with what the worker has in its hands, and nothing is missing but requests that follow from
+        no lease. Raises FrontierLost for them.
         """
         self._heard[worker] = max(1, number)
+        if self._pushed[worker] > number:
+            self._void[worker] |= self._held[worker]
         if self._rooted[worker] > number:
             raise FrontierLost("Redis has gone back to an earlier state", heals=True)
         logger.warning("Redis has gone back to an earlier state; what it forgot is done again")
@@ -294,6 +309,11 @@ def _wire(operations: Sequence[Operation]) -> tuple[bytes, bytes]:
         else:
             rows.append(("skip" if isinstance(op, Skip) else "dead", op.id, op.outcome, _bounded(op.reason)))
     return msgspec.msgpack.encode(rows), b"".join(payloads)
+
+
+def _released(operation: Operation, leases: Collection[str]) -> Operation:
+    """Instead of the end of one of these leases."""
+    return Release(operation.id) if isinstance(operation, Ending) and operation.id in leases else operation
 
 
 def _delay_ms(not_before: float) -> int:

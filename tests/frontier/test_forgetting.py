@@ -110,6 +110,21 @@ async def test_a_redis_that_went_back_lost_what_no_lease_brings_again(frontier: 
     assert (await frontier.status()).balanced
 
 
+async def test_a_page_is_done_again_when_redis_went_back_before_what_it_led_to(
+    frontier: Frontier, redis: Redis
+) -> None:
+    await frontier.exchange(ONE, [push(1)], wanted=1)
+    restore = await _snapshot(frontier, redis)
+    await frontier.exchange(ONE, [push(2, rooted=False)])
+    await restore()
+    told = await frontier.exchange(ONE, [Done("1")], wanted=9)
+    assert [leased.id for leased in told.leased] == ["1"]
+    told = await frontier.exchange(ONE, [push(2, rooted=False), Done("1")], wanted=9)
+    assert [leased.id for leased in told.leased] == ["2"]
+    status = await frontier.status()
+    assert (status.done, status.leased, status.balanced) == (1, 1, True)
+
+
 async def test_a_worker_that_was_taken_for_dead_loses_nothing_by_it(frontier: Frontier, redis: Redis) -> None:
     await frontier.exchange(ONE, [push(1)], wanted=1)
     await redis.zrem(f"{frontier.prefix}workers", ONE)
@@ -198,6 +213,7 @@ async def test_a_deleted_key_of_another_kind_stops_nobody(frontier: Frontier, re
     await frontier.set_breaker("other", rules, "open", "a person")
     await frontier.exchange(ONE, [push(n, site="other") for n in range(6, 9)])
     assert await redis.delete(f"{frontier.prefix}{part}")
+    await frontier.status()
     await frontier.exchange(ONE, [Done(f"j:{n}") for n in range(3)], wanted=9)
     told = await frontier.exchange(TWO, [], wanted=9)
     assert (await frontier.reap(TWO), told.stale) == (0, 0)

@@ -427,7 +427,7 @@ async def test_a_request_of_items_that_redis_lost_stops_nobody_and_its_items_are
 async def test_a_redis_that_went_back_tells_again_what_it_told(frontier: Frontier, redis: Redis) -> None:
     name = await fed(frontier, A)
     before = {key: await redis.dump(key) async for key in redis.scan_iter(match=f"{frontier.prefix}*")}
-    await frontier.exchange(ONE, [Done(name), feed([B], of(2, B))])
+    await frontier.exchange(ONE, [Done(name), feed([B], of(2, B))], wanted=1)
     await frontier.exchange(ONE, [EndedAck((A,))])
     for key in await redis.keys(f"{frontier.prefix}*"):
         await redis.delete(key)

@@ -123,6 +123,26 @@ async def test_what_a_killed_redis_forgot_is_made_good(frontier: Frontier, redis
     assert [leased.id for leased in told.leased] == ["0", "1", "3", "4"]
 
 
+async def test_leases_are_not_forgotten_when_the_connection_breaks_while_others_are_given_back(
+    frontier: Frontier, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await frontier.exchange(ONE, [push(n) for n in range(5)], wanted=3)
+    before = {key: await redis.dump(key) async for key in redis.scan_iter(match=f"{frontier.prefix}*")}
+    await frontier.exchange(ONE, [Done("0"), Done("1")])
+    for key, value in before.items():
+        await redis.restore(key, 0, value or b"", replace=True)
+
+    async def breaks(*_: Any) -> int:
+        raise ConnectionError("the connection broke")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(frontier, "_in_chunks", breaks)
+        with pytest.raises(ConnectionError):
+            await frontier.exchange(ONE, [], wanted=1)
+    leased = (await frontier.exchange(ONE, [], wanted=9)).leased + (await frontier.exchange(ONE, [], wanted=9)).leased
+    assert sorted(each.id for each in leased) == ["0", "1", "3", "4"]
+
+
 async def test_a_worker_that_leaves_gives_all_back_unspent(frontier: Frontier) -> None:
     await frontier.exchange(ONE, [push(n) for n in range(2500)], wanted=2500, per_site=5000)
     await frontier.leave(ONE)
