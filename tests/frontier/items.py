@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from harvester.frontier.entries import Feed, ItemRef, Push
+from harvester.frontier.entries import Feed, ItemRef, Push, Status
 from harvester.frontier.store import Frontier
 from tests.frontier.pushes import push
 
@@ -33,8 +33,11 @@ def name_of(request: Push) -> str:
     return f"{request.job}:{request.fingerprint}#{request.token}"
 
 
-async def check_items(frontier: Frontier) -> dict[str, Any]:
-    """Every open item has as many requests in the frontier as are counted. Returns all that is known of items."""
+async def check_items(frontier: Frontier, status: Status | None = None) -> dict[str, Any]:
+    """Every open item has as many requests in the frontier as are counted. Returns all that is known of items.
+
+    The status, if it is given, is that of this moment.
+    """
     prefix, redis = frontier.prefix, frontier._redis
 
     async def table(key: str) -> dict[str, Any]:
@@ -53,7 +56,7 @@ async def check_items(frontier: Frontier) -> dict[str, Any]:
     assert all(each["here"] > 0 for each in opened.values())
     for state in ("ended", "over"):
         assert await members(state) == {name for name, each in items.items() if each["state"] == state}
-    status = await frontier.status()
+    status = status or await frontier.status()
     assert status.items == len(opened)
     jobs = Counter(name.partition(":")[0] for name in opened)
     assert {job: counts["items"] for job, counts in status.jobs.items() if counts["items"]} == jobs
