@@ -19,6 +19,7 @@ PAGE = (DOCS / "adding-a-site.md").read_text("utf-8")
 FILES = dict(re.findall(r"`([\w.]+)`:\n\n```\w+\n(.*?)```", PAGE, re.DOTALL))
 """Those that the page has one write: name -> text."""
 COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines()]
+WANTED = ("sharp-objects_997", "soumission_998")
 HTML = "text/html; charset=utf-8"
 MOST_LINES = 30
 
@@ -85,11 +86,13 @@ def house(tmp_path: Path, mongodb: Database[dict[str, Any]], mongodb_uri: str, o
 def books() -> dict[str, list[Answer]]:
     """The pages of a bookshop: path -> answers."""
     book = '<article><h1>Book {0}</h1><p class="price_color">£{0}.50</p><table><td>upc{0}</td></table></article>'
-    link = '<h3><a href="/catalogue/{0}.html">Book {0}</a></h3>'
-    pages = {f"/catalogue/{n}.html": book.format(n) for n in range(1, 6)}
+    link = '<h3><a href="/catalogue/{0}/index.html">Book {0}</a></h3>'
+    pages = {f"/catalogue/{n}/index.html": book.format(n) for n in (1, 2, 3, 4, 5, *WANTED)}
     pages["/"] = "".join(map(link.format, (1, 2, 3))) + '<li class="next"><a href="page-2.html">next</a></li>'
     pages["/page-2.html"] = "".join(map(link.format, (4, 5)))
-    return {path: [Answer(body=f"<title>A shop</title>{text}".encode(), kind=HTML)] for path, text in pages.items()}
+    answers = {path: f"<title>A shop</title>{text}".encode() for path, text in pages.items()}
+    missing = {"/catalogue/no-such-book_1/index.html": [Answer(404, b"")]}
+    return {path: [Answer(body=body, kind=HTML)] for path, body in answers.items()} | missing
 
 
 def quotes() -> dict[str, list[Answer]]:
@@ -99,7 +102,7 @@ def quotes() -> dict[str, list[Answer]]:
     return {f"/api/quotes?page={n}": [Answer(body=msgspec.json.encode(page))] for n, page in pages.items()}
 
 
-@pytest.mark.parametrize("name", ["books.py", "quotes.py"])
+@pytest.mark.parametrize("name", ["books.py", "quotes.py", "wanted.py"])
 def test_a_site_takes_few_lines(name: str) -> None:
     assert FILES[name].count("\n") <= MOST_LINES
     written = [line for line in (FILES[name] + FILES["settings.py"]).splitlines() if line]
@@ -116,17 +119,22 @@ async def test_the_page_leads_from_an_empty_folder_to_records_in_mongodb(house: 
         said = {command: await house.runs(command) for command in COMMANDS}
         assert said.keys() >= {"scrapy crawl books", "scrapy crawl quotes", "python show.py"}
 
-        stored = list(house.database["books"].find({}, {"provenance.fetched_at": 0}).sort("_id"))
+        from_list = {"provenance.spider": "books"}
+        stored = list(house.database["books"].find(from_list, {"provenance.fetched_at": 0}).sort("_id"))
         assert stored == [
             {
                 "_id": f"upc{n}",
                 "upc": f"upc{n}",
                 "title": f"Book {n}",
                 "price": n + 0.5,
-                "provenance": {"url": f"{shop.url}/catalogue/{n}.html", "spider": "books"},
+                "provenance": {"url": f"{shop.url}/catalogue/{n}/index.html", "spider": "books"},
             }
             for n in range(1, 6)
         ]
+        wanted = house.database["books"].distinct("title", {"provenance.spider": "wanted"})
+        assert wanted == [f"Book {name}" for name in WANTED]
+        items = {item["key"]: item["state"] for item in house.database["job_items"].find()}
+        assert items == {**dict.fromkeys(WANTED, "done"), "no-such-book_1": "done"}
         assert house.database["quotes"].count_documents({}) == 25
         assert house.database["quotes"].find_one({"_id": "Author-7 “Quote 7”"}, {"tags": 1}) == {
             "_id": "Author-7 “Quote 7”",
@@ -135,9 +143,9 @@ async def test_the_page_leads_from_an_empty_folder_to_records_in_mongodb(house: 
         assert said["python show.py"].splitlines()[0].startswith("upc1 Book 1 1.5 http")
         assert said["python show.py"].splitlines()[-1] == "12 quotes about life"
         assert "7 pages are forgotten" in said["harvester frontier forget books --all --yes"]
-        assert shop.count("/catalogue/5.html") == 1
+        assert shop.count("/catalogue/5/index.html") == 1
         await house.runs("scrapy crawl books")
-        assert shop.count("/catalogue/5.html") == 2, "what is forgotten is asked for again"
+        assert shop.count("/catalogue/5/index.html") == 2, "what is forgotten is asked for again"
 
 
 @pytest.mark.parametrize(
