@@ -26,13 +26,12 @@ from harvester.browser.kept import Kept, State, path_of
 from harvester.browser.page_handler import Driver, PageHandler
 from harvester.browser.page_run import CRASHED, PageRun, close
 from harvester.browser.relay import Relay, through
-from harvester.browser.render_options import SIGN_IN, STORAGE_STATE
 from harvester.browser.steps import is_gone
 from harvester.config import Config
 from harvester.exceptions import BrowserLost, NavigationError, StorageError
 from harvester.identities.browser import keepers
-from harvester.identities.logins import IDENTITY
 from harvester.identities.secret_file import POLL_S
+from harvester.meta import IDENTITY, SIGN_IN, STORAGE_STATE
 from harvester.sites import Site
 from harvester.sites.browser import RenderOptions
 

@@ -15,8 +15,8 @@ from scrapy_playwright.handler import BrowserContextWrapper, ScrapyPlaywrightDow
 from scrapy_playwright.provider import PlaywrightBrowserProvider
 
 from harvester.browser.page_run import HOP, PageRun, close
-from harvester.browser.render_options import CAPTURED, LED, SIGN_IN
 from harvester.exceptions import NavigationError
+from harvester.meta import CAPTURED, LED, SIGN_IN
 
 _NO_WINDOWS = "window.open = () => null"
 """As where windows are blocked: of one whose opener goes meanwhile Playwright may tell nothing. Others are closed."""

@@ -17,13 +17,13 @@ from scrapy.http import Headers, Response, TextResponse
 from scrapy.responsetypes import responsetypes
 from scrapy.statscollectors import StatsCollector
 
-from harvester.browser.render_options import SIGN_IN
 from harvester.browser.request_filter import RequestFilter
 from harvester.browser.steps import Steps
 from harvester.config import Config
 from harvester.download.addresses import refuse_private
 from harvester.exceptions import NavigationError
 from harvester.identities.logins import refuse_secrets
+from harvester.meta import SIGN_IN
 from harvester.sites import load_sites
 from harvester.sites.browser import RenderOptions
 

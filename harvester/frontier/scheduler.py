@@ -31,24 +31,14 @@ from harvester.frontier.confirmations import Confirmations
 from harvester.frontier.entries import Again, Dead, Done, ItemRef, Operation, Push, Release, Skip, Stranded, Told
 from harvester.frontier.feeding import Feeding
 from harvester.frontier.keys import is_filtered
-from harvester.frontier.leases import (
-    ITEMS,
-    ITEMS_OF,
-    LEASE,
-    NOT_BEFORE,
-    PARKED,
-    PROBE,
-    WHY,
-    Lease,
-    WatchedErrback,
-    fresh,
-)
+from harvester.frontier.leases import Lease, WatchedErrback, fresh
 from harvester.frontier.record import FrontierRecord
 from harvester.frontier.seen import of_attempts
 from harvester.frontier.store import Frontier
 from harvester.frontier.traffic import Traffic
 from harvester.frontier.watchdog import Watchdog
 from harvester.masking import mask
+from harvester.meta import ITEMS, ITEMS_OF, JOB, LEASE, NOT_BEFORE, PARKED, PROBE, RETRY_REASON
 from harvester.middlewares.outcome import OutcomeMiddleware
 from harvester.outcomes import Outcome, Verdict, classify_exception
 from harvester.shutdown import end, is_ending
@@ -59,8 +49,6 @@ logger = logging.getLogger(__name__)
 
 _PAGES = (Outcome.OK, Outcome.EMPTY, Outcome.LAYOUT_CHANGED)
 """Outcomes of pages that came."""
-JOB = "job"
-"""Key in Request.meta: the job a request belongs to. Jobs share the workers fairly; each has its own seen requests."""
 
 
 class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
@@ -285,11 +273,11 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         meta.pop(PROBE, None)
         not_before = meta.pop(NOT_BEFORE, 0.0)
         filtered = is_filtered(lease)
-        target = self._number(request) if filtered and WHY not in meta and not request.dont_filter else None
+        target = self._number(request) if filtered and RETRY_REASON not in meta and not request.dont_filter else None
         request.dont_filter = not filtered
         came_from = meta.get("redirect_urls") or [""]
         outcome, reason, attempt = meta.pop(
-            WHY, ("redirected", came_from[-1] and f"by {mask(came_from[-1], MOST_SHOWN)}", False)
+            RETRY_REASON, ("redirected", came_from[-1] and f"by {mask(came_from[-1], MOST_SHOWN)}", False)
         )
         try:
             payload = self._encode(request)

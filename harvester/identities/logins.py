@@ -23,17 +23,12 @@ from harvester.identities.login_methods import Anonymous, LoginFailed, Recipe
 from harvester.identities.pool import IdentityPool
 from harvester.identities.state import Session
 from harvester.identities.token import TokenLogin
+from harvester.meta import IDENTITY, LOGIN, LOGIN_SITE
 from harvester.outcomes import classify_exception
 from harvester.proxies.budget import BudgetSpent
 from harvester.shutdown import RunEnding, pause
 from harvester.sites import Site, load_sites
 
-LOGIN = "harvester_login"
-"""Key in Request.meta of the requests of a login: the Session in which they are sent."""
-LOGIN_SITE = "harvester_login_site"
-"""Key in Request.meta of such a request: name of the site whose hosts alone may see it."""
-IDENTITY = "harvester_identity"
-"""Key in Request.meta: by which a proxy gives an identity the same address each time."""
 TIMEOUT_S = 30.0
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 

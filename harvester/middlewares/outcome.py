@@ -13,17 +13,15 @@ from scrapy.statscollectors import StatsCollector
 from harvester.browser.render_options import captured_of, render_options_of
 from harvester.download.addresses import host_of
 from harvester.exceptions import LocalFault, NotStoredError
-from harvester.frontier.leases import LEASE, LOCAL_TRIES, NOT_BEFORE, TRIES, WHY
 from harvester.masking import mask
+from harvester.meta import ATTEMPTS, KNOWN_VERDICT, LEASE, LOCAL_ATTEMPTS, MEDIA, NEXT_TRY, NOT_BEFORE, RETRY_REASON
 from harvester.outcomes import OK, Outcome, RequestFailed, Verdict, classify, classify_exception, classify_page
 from harvester.shutdown import RunEnding, pause
-from harvester.signals import KNOWN_VERDICT, NEXT_TRY, NextTry, outcome_told
+from harvester.signals import NextTry, outcome_told
 from harvester.sites import load_sites, policy_of
 
 logger = logging.getLogger(__name__)
 
-MEDIA = "harvester_media"
-"""Key in Request.meta: this request is for a picture. Pictures are counted by their pipeline."""
 
 MOST_HOSTS = 5_000
 """Hosts whose failures are counted apart, and that are remembered to have answered."""
@@ -92,8 +90,8 @@ class OutcomeMiddleware:
     def _excuse(self, request: Request, exception: Exception, verdict: Verdict) -> None:
         """A fault of this machine is no try, until the machine was often enough well for others."""
         counts = exception.counts if isinstance(exception, LocalFault) else True
-        tries = request.meta.get(LOCAL_TRIES, 0) + counts
-        request.meta[LOCAL_TRIES] = tries
+        tries = request.meta.get(LOCAL_ATTEMPTS, 0) + counts
+        request.meta[LOCAL_ATTEMPTS] = tries
         most = policy_of(load_sites().of(request.url), verdict.outcome).retries
         request.meta[NEXT_TRY] = NextTry.NONE.value if tries > most else NextTry.FREE.value
 
@@ -124,10 +122,10 @@ class OutcomeMiddleware:
     async def _follow(self, request: Request, verdict: Verdict) -> Request:
         again = self._again(request, verdict)
         if again is None:
-            raise RequestFailed(verdict, request.meta.get(TRIES, 0) + 1)
+            raise RequestFailed(verdict, request.meta.get(ATTEMPTS, 0) + 1)
         if LEASE not in request.meta:
             await pause(self._crawler, again.meta.pop(NOT_BEFORE) - time.time())
-            del again.meta[WHY]
+            del again.meta[RETRY_REASON]
         return again
 
     def _again(self, request: Request, verdict: Verdict) -> Request | None:
@@ -135,7 +133,7 @@ class OutcomeMiddleware:
         outcome = verdict.outcome
         host = host_of(request.url)
         policy = policy_of(load_sites().of(request.url), outcome)
-        tries = request.meta.get(TRIES, 0) + 1
+        tries = request.meta.get(ATTEMPTS, 0) + 1
         retries = policy.retries
         if outcome is Outcome.NETWORK and host not in self._answered:
             retries = min(retries, 2)  # a host that never answered is probably not there
@@ -147,9 +145,9 @@ class OutcomeMiddleware:
         logger.debug("%s from %s, try %d of %d: %s", outcome, host, tries, retries + 1, verdict.reason)
         backoff_s = min(policy.backoff_s * 2 ** max(0, tries - 1), policy.most_backoff_s) * random.uniform(0.5, 1.0)
         again = request.replace(dont_filter=True, priority=request.priority + 10)
-        again.meta[TRIES] = tries
+        again.meta[ATTEMPTS] = tries
         again.meta[NOT_BEFORE] = time.time() + backoff_s * self._factor
-        again.meta[WHY] = (outcome, verdict.reason, other_way != NextTry.FREE)
+        again.meta[RETRY_REASON] = (outcome, verdict.reason, other_way != NextTry.FREE)
         return again
 
 

@@ -24,10 +24,20 @@ from scrapy.http import Response
 from harvester.config import Config, load_config
 from harvester.exceptions import HarvesterError, LocalFault, ProxyError
 from harvester.formatting import duration
-from harvester.frontier.leases import LEASE, NOT_BEFORE, TRIES, WHY
-from harvester.identities.logins import IDENTITY
-from harvester.middlewares.breaker import TIER, TIER_PROBE, BreakerMiddleware
-from harvester.middlewares.identities import CHAIN
+from harvester.frontier.waiting import wait_in_frontier
+from harvester.meta import (
+    ATTEMPTS,
+    IDENTITY,
+    KNOWN_VERDICT,
+    LEASE,
+    LEAST_TIER,
+    NEXT_TRY,
+    PROXIES_ROTATED,
+    SESSION_CHAIN,
+    TIER,
+    TIER_PROBE,
+)
+from harvester.middlewares.breaker import BreakerMiddleware
 from harvester.outcomes import Outcome, Verdict
 from harvester.proxies.accounts import Proxy, proxies_of
 from harvester.proxies.budget import Budgets, BudgetSpent, PassedOver, Reservation, Spent
@@ -37,16 +47,13 @@ from harvester.proxies.policy import Attempt, NextRoute, ProxyHealth, health_of,
 from harvester.proxies.pool import ProxyPool
 from harvester.proxies.spec import Tier, Vendor, session_id
 from harvester.shutdown import RunEnding, end, pause
-from harvester.signals import KNOWN_VERDICT, NEXT_TRY, NextTry, outcome_told
+from harvester.signals import NextTry, outcome_told
 from harvester.sites import Registry, Site, load_sites, policy_of
 
 logger = logging.getLogger(__name__)
 
-_LEAST = "harvester_proxy_least"
-"""Key in Request.meta: the tier that it escalated to, by which it leaves at least."""
-_ROTATED = "harvester_proxy_rotated"
 _WAYS = {NextRoute.OTHER: NextTry.FREE, NextRoute.STOP: NextTry.NONE}
-_STUCK_BY = {"chain": CHAIN, "account": IDENTITY}
+_STUCK_BY = {"chain": SESSION_CHAIN, "account": IDENTITY}
 LEAST_WAIT_S = 1.0
 """Before a request that found no proxy looks for one again."""
 TAKEN_S = 10.0
@@ -109,13 +116,13 @@ class ProxyMiddleware:
     async def process_request(self, request: Request) -> Request | None:
         site = self._sites.of(request.url)
         if not site.proxy.is_proxied:
-            for name in (TIER, TIER_PROBE, _LEAST):
+            for name in (TIER, TIER_PROBE, LEAST_TIER):
                 request.meta.pop(name, None)
             return None
         while not isinstance(journey := await self._way_of(request, site), ProxyAttempt):
             wait_s, reason = journey
             if LEASE in request.meta:
-                return _later(request, wait_s, reason)
+                return wait_in_frontier(request, time.time() + wait_s, Outcome.PROXY, reason)
             await pause(self._crawler, wait_s)
         tier = journey.ticket.tier
         request.meta[TIER] = tier.value
@@ -140,7 +147,8 @@ class ProxyMiddleware:
         if isinstance(exception, BudgetSpent):  # maybe for robots.txt or a login, without which it cannot be sent
             if LEASE not in request.meta:
                 return None
-            return _later(request, exception.seconds, exception.verdict.reason)
+            until = time.time() + exception.seconds
+            return wait_in_frontier(request, until, Outcome.PROXY, exception.verdict.reason)
         journey = self._journeys.get(request)
         if journey and journey.proxy and not isinstance(exception, LocalFault):
             self._note(request, journey, proxy_fault(0, {}, exception))
@@ -174,7 +182,7 @@ class ProxyMiddleware:
 
     async def _way_of(self, request: Request, site: Site) -> ProxyAttempt | tuple[float, str]:
         """Of the request, or for how many seconds it waits for one, and why. Raises BudgetSpent."""
-        least = request.meta.get(_LEAST)
+        least = request.meta.get(LEAST_TIER)
         passed = self._passed(request, site)
         question = (site.name, least or "", *passed)
         taken_s = self._taken_until.get(question, 0.0) - monotonic()
@@ -353,12 +361,12 @@ class ProxyMiddleware:
                 answered=response is not None,
                 listed=site.proxy.vendor is Vendor.LIST,
                 other_lives=journey.pool.has_other(journey.proxy.name),
-                rotated=request.meta.get(_ROTATED, 0),
-                last_try=request.meta.get(TRIES, 0) >= policy.retries,
+                rotated=request.meta.get(PROXIES_ROTATED, 0),
+                last_try=request.meta.get(ATTEMPTS, 0) >= policy.retries,
             )
             self._judge(journey, journey.pool, journey.proxy.name, tried)
             self._choose_way(request, journey.ticket, route_after(tried))
-        elif policy.escalate and request.meta.get(TRIES, 0) >= policy.retries:
+        elif policy.escalate and request.meta.get(ATTEMPTS, 0) >= policy.retries:
             self._choose_way(request, journey.ticket, NextRoute.ESCALATE)
 
     def _judge(self, journey: ProxyAttempt, pool: ProxyPool, name: str, tried: Attempt) -> None:
@@ -389,12 +397,12 @@ class ProxyMiddleware:
         way = None
         if step is NextRoute.ESCALATE and (tier := _next_tier(ticket)):
             way = NextTry.COUNTED
-            request.meta[_LEAST] = tier.value
-            request.meta.pop(_ROTATED, None)
+            request.meta[LEAST_TIER] = tier.value
+            request.meta.pop(PROXIES_ROTATED, None)
             self._crawler.stats.inc_value(f"harvester/proxies/climbed/{ticket.site.name}/{tier}")
         elif step is NextRoute.ROTATE:
             way = NextTry.COUNTED
-            request.meta[_ROTATED] = request.meta.get(_ROTATED, 0) + 1
+            request.meta[PROXIES_ROTATED] = request.meta.get(PROXIES_ROTATED, 0) + 1
         elif step in _WAYS:
             way = _WAYS[step]
         if way and request.meta.get(NEXT_TRY) != NextTry.NONE:  # what the identity is refused, no proxy helps
@@ -425,11 +433,3 @@ def _allowed(site: Site, least: Tier | None, before: Tier | None = None) -> Sequ
 def _trial(request: Request, tier: Tier) -> int:
     """The trial in which it is a probe of the tier, if it is one: it left by it, and nothing is known yet."""
     return int(request.meta.get(TIER_PROBE, 0)) if request.meta.get(TIER) == tier else 0
-
-
-def _later(request: Request, seconds: float, reason: str) -> Request:
-    """The request, to wait in the frontier; this was no try."""
-    again = request.replace(dont_filter=True)
-    again.meta[NOT_BEFORE] = time.time() + seconds
-    again.meta[WHY] = (Outcome.PROXY, reason, False)
-    return again

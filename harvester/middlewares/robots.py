@@ -22,14 +22,14 @@ from scrapy.http.request import NO_CALLBACK
 
 from harvester.download.addresses import host_of
 from harvester.exceptions import RedirectError
-from harvester.frontier.leases import LEASE, NOT_BEFORE, WHY
+from harvester.frontier.waiting import wait_in_frontier
+from harvester.meta import DONT_OBEY, LEASE, ROBOTS_WAITS, SITE_FILE
 from harvester.middlewares.outcome import OutcomeMiddleware
 from harvester.middlewares.throttle import ThrottleMiddleware, retry_after
 from harvester.outcomes import Outcome, RequestFailed, Verdict, classify_exception
 from harvester.parsers.web.robots import AI_TOKENS, Robots, Rules, parse_robots, path_of
 from harvester.proxies.budget import BudgetSpent
 from harvester.shutdown import RunEnding, pause
-from harvester.signals import SITE_FILE
 from harvester.sites import load_sites
 
 logger = logging.getLogger(__name__)
@@ -54,8 +54,6 @@ PATIENCE_S = 5.0
 """How long a leased request waits in this process while robots.txt is on its way."""
 MOST_ORIGINS = 5_000
 """Whose robots.txt is kept; a crawl of pictures meets many hosts."""
-DONT_OBEY = "dont_obey_robotstxt"
-_WAITS = "harvester_robots_waits"
 _UNREADABLE = {407: Outcome.PROXY, 408: Outcome.TIMEOUT, 429: Outcome.RATE_LIMITED}
 """Statuses below 500 that do not say that there are no rules."""
 _FINAL = (Outcome.POLICY_DENIED,)
@@ -138,7 +136,7 @@ class RobotsMiddleware:
         origin = self._origin(url)
         if monotonic() >= origin.until and (later := await self._read(origin, request)):
             return later
-        request.meta.pop(_WAITS, None)
+        request.meta.pop(ROBOTS_WAITS, None)
         path = path_of(url)
         rule = origin.rules.of(path)
         if rule is not None and not rule.allowed and path != "/robots.txt":
@@ -166,13 +164,13 @@ class RobotsMiddleware:
                 raise origin.unpaid.at(origin.retry_at - monotonic())
             assert origin.failure
             # Each failure counts, also one after which it is time for the next by now.
-            waits = request.meta.get(_WAITS, 0) if leased else pauses
+            waits = request.meta.get(ROBOTS_WAITS, 0) if leased else pauses
             if origin.failure.outcome in _FINAL or waits >= (MOST_WAITS if leased else MOST_PAUSES):
                 raise RequestFailed(origin.failure, waits + 1)
             wait = max(0.0, origin.retry_at - monotonic())
             if leased:
                 again = self._later(request, origin, wait * random.uniform(1.0, 1.2))
-                again.meta[_WAITS] = waits + 1
+                again.meta[ROBOTS_WAITS] = waits + 1
                 return again
             pauses += 1
             await pause(self._crawler, wait)
@@ -181,10 +179,7 @@ class RobotsMiddleware:
     def _later(self, request: Request, origin: _Origin, seconds: float) -> Request:
         failure = origin.failure or Verdict(Outcome.TIMEOUT, "robots.txt is on its way")
         self._stats.inc_value("harvester/robots/waited")
-        again = request.replace(dont_filter=True)
-        again.meta[NOT_BEFORE] = time.time() + seconds
-        again.meta[WHY] = (failure.outcome, failure.reason, False)
-        return again
+        return wait_in_frontier(request, time.time() + seconds, failure.outcome, failure.reason)
 
     def _origin(self, url: str) -> _Origin:
         name = origin_of(url)

@@ -22,7 +22,8 @@ from scrapy.http import Headers, Response
 
 from harvester.browser.render_options import captured_of
 from harvester.config import Config, load_config
-from harvester.frontier.leases import LEASE, NOT_BEFORE, WHY
+from harvester.frontier.waiting import wait_in_frontier
+from harvester.meta import LEASE, SLOT
 from harvester.outcomes import Outcome
 from harvester.parsers.web.rate_limits import NAMES, Problem, Told, problem, told
 from harvester.politeness.limiter import LONG_S, HostLimiter, HostPaused
@@ -43,7 +44,6 @@ MOST_JITTER_S = 2.0
 """By how much longer than asked a site is left alone, so that not all its visitors come back at once."""
 MOST_PACES = 10_000
 """Sites whose pace is remembered, as long as nothing slows them down."""
-_SLOT = "harvester_slot"
 _READ = frozenset(name.title().encode() for name in NAMES)
 _REFUSING = {403, 413, 429}
 """With a server error or a redirect, the statuses whose Retry-After is obeyed."""
@@ -144,15 +144,13 @@ class ThrottleMiddleware:
         try:
             await limiter.acquire(name, patient=LEASE not in request.meta)
         except HostPaused as pause:
-            again = request.replace(dont_filter=True)
-            again.meta[NOT_BEFORE] = time.time() + pause.seconds
-            again.meta[WHY] = (Outcome.RATE_LIMITED, f"its slot at {name} comes later", False)
-            return again
-        request.meta[_SLOT] = (limiter, name)
+            until = time.time() + pause.seconds
+            return wait_in_frontier(request, until, Outcome.RATE_LIMITED, f"its slot at {name} comes later")
+        request.meta[SLOT] = (limiter, name)
         return None
 
     def process_response(self, request: Request, response: Response) -> Response:
-        slot = request.meta.get(_SLOT)
+        slot = request.meta.get(SLOT)
         if slot:
             limiter, name = slot
             refusals = (answer for answer in reversed(captured_of(response)) if answer.status in _REFUSING)
@@ -163,14 +161,14 @@ class ThrottleMiddleware:
         return response
 
     def process_exception(self, request: Request, exception: Exception) -> None:
-        slot = request.meta.get(_SLOT)
+        slot = request.meta.get(SLOT)
         if slot and isinstance(exception, (DownloadTimeoutError, TimeoutError)):
             self._pace(slot[1]).slowdown.failed()
             self._show_pace(slot[1])
         self._leave(request)
 
     def _leave(self, request: Request) -> None:
-        slot = request.meta.pop(_SLOT, None)
+        slot = request.meta.pop(SLOT, None)
         if slot:
             limiter, name = slot
             limiter.release(name)

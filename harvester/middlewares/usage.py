@@ -15,15 +15,9 @@ from scrapy.http import Headers, HtmlResponse, Response
 
 from harvester.download.addresses import host_of
 from harvester.items import Usage
-from harvester.middlewares.outcome import MEDIA, failed_on_its_way_back
-from harvester.middlewares.robots import (
-    DONT_OBEY,
-    SHORTEST_KEPT_S,
-    RobotsMiddleware,
-    kept_for,
-    origin_of,
-    site_file,
-)
+from harvester.meta import DONT_OBEY, MEDIA, USAGE
+from harvester.middlewares.outcome import failed_on_its_way_back
+from harvester.middlewares.robots import SHORTEST_KEPT_S, RobotsMiddleware, kept_for, origin_of, site_file
 from harvester.outcomes import Outcome, RequestFailed, Verdict
 from harvester.parsers.web.robots import MOST_BYTES
 from harvester.parsers.web.usage import Signal, SiteFiles, header_signals, html_signals, refuses, usage_of
@@ -31,8 +25,6 @@ from harvester.proxies.budget import BudgetSpent
 from harvester.shutdown import RunEnding
 from harvester.sites import load_sites
 
-USAGE = "harvester_usage"
-"""Key in the meta of an answer: the fields of its items.Usage, if anything was said."""
 MOST_ORIGINS = 2_000
 """Whose files are kept."""
 UNPAID_S = 60.0

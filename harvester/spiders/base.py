@@ -20,6 +20,8 @@ from harvester.frontier.leases import ITEMS
 from harvester.items import Found, Provenance, Usage
 from harvester.items.base import WEB
 from harvester.middlewares.usage import USAGE
+from harvester.items import Provenance, Usage
+from harvester.meta import USAGE
 from harvester.shutdown import end, is_ending
 from harvester.sites import load_sites
 

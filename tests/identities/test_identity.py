@@ -26,9 +26,10 @@ from harvester.identities.form import FormLogin
 from harvester.identities.identity import Identity
 from harvester.identities.limited_logins import NotNow
 from harvester.identities.login_methods import Fetch, LoginFailed, LoginRefused, Recipe
-from harvester.identities.logins import LOGIN_SITE, Logins
+from harvester.identities.logins import Logins
 from harvester.identities.state import Session
 from harvester.identities.token import TokenLogin
+from harvester.meta import LOGIN_SITE
 from harvester.sites import Registry, Site
 from tests.identities.county import County
 from tests.identities.entries import FORM, TOKEN, read

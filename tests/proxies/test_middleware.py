@@ -19,11 +19,11 @@ from harvester.browser.sign_in import SignIn
 from harvester.config import Config
 from harvester.exceptions import ServiceError
 from harvester.frontier.entries import Shut
-from harvester.frontier.leases import LEASE, NOT_BEFORE, WHY
 from harvester.frontier.scheduler import Scheduler
 from harvester.identities.credentials import Credentials
-from harvester.middlewares.breaker import TIER, TIER_PROBE, BreakerMiddleware
-from harvester.middlewares.proxy import _LEAST, ProxyMiddleware
+from harvester.meta import LEASE, LEAST_TIER, NOT_BEFORE, RETRY_REASON, TIER, TIER_PROBE
+from harvester.middlewares.breaker import BreakerMiddleware
+from harvester.middlewares.proxy import ProxyMiddleware
 from harvester.outcomes import Outcome, Verdict
 from harvester.proxies.budget import BudgetSpent
 from harvester.proxies.spec import Tier
@@ -112,7 +112,7 @@ async def test_what_was_taken_for_a_request_that_never_left_is_given_back(
         later = await middleware.process_request(Request(URL, meta={LEASE: "1"}))
         assert later is not None
         assert time.time() + 9 < later.meta[NOT_BEFORE] < time.time() + 16, "it is not spent yet"
-        assert "taken by others" in later.meta[WHY][1]
+        assert "taken by others" in later.meta[RETRY_REASON][1]
         monkeypatch.setattr(middleware._budgets, "take", no_redis)  # it is known
     monkeypatch.undo()
     middleware._taken_until.clear()  # ten seconds later
@@ -169,7 +169,7 @@ async def test_a_tier_that_costs_nothing_is_waited_for_when_no_dearer_one_can_be
     breakers._shut = {}
     assert await middleware.process_request(Request(URL, meta={LEASE: "1"})) is None
     with pytest.raises(BudgetSpent):  # of what escalated
-        await middleware.process_request(Request(URL, meta={LEASE: "1", _LEAST: "residential"}))
+        await middleware.process_request(Request(URL, meta={LEASE: "1", LEAST_TIER: "residential"}))
 
 
 async def test_a_request_that_went_past_a_tier_comes_back_to_it_and_one_that_climbed_does_not(
@@ -180,7 +180,7 @@ async def test_a_request_that_went_past_a_tier_comes_back_to_it_and_one_that_cli
     request = Request(URL, meta={LEASE: "1"})
     assert (await sent(middleware, request))[0][TIER] == "residential"
     breakers._shut = {}
-    escalated = request.replace(meta={**request.meta, _LEAST: "residential"})
+    escalated = request.replace(meta={**request.meta, LEAST_TIER: "residential"})
     for each, tier in ((request, "none"), (escalated, "residential")):
         for _ in range(2):  # then where it is redirected to
             each = each.replace(url=f"{URL}/on")
