@@ -5,8 +5,9 @@ from typing import Any
 
 from scrapy import Request
 
+from harvester.breaker.states import BreakerState
 from harvester.frontier.codec import UnserialisableRequestError
-from harvester.frontier.entries import EndedAck, Feed, ItemEnded, ItemRef, Push, Shut
+from harvester.frontier.entries import EndedAck, Feed, ItemEnded, ItemRef, Push
 from harvester.frontier.store import Frontier
 from harvester.frontier.traffic import Traffic
 
@@ -63,7 +64,7 @@ class Feeding:
         """The time at Redis when it was last heard, in epoch seconds. 0: it was not heard yet."""
         return self._traffic.last.now if self._traffic.last else 0.0
 
-    def shut(self) -> Mapping[str, Shut]:
+    def shut(self) -> Mapping[str, BreakerState]:
         """Breakers of sites that are not closed."""
         return self._traffic.breakers.shut_sites()
 

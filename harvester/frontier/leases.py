@@ -13,7 +13,7 @@ from twisted.python.failure import Failure
 from harvester.browser.render_options import forget_answer
 from harvester.exceptions import FetchError, HarvesterError, NotStoredError
 from harvester.frontier.entries import Dead, Done, ItemRef, Operation, Release, Skip
-from harvester.frontier.receipts import Receipt
+from harvester.items.receipts import Receipt
 from harvester.masking import mask
 from harvester.meta import ATTEMPTS, ITEMS, LEASE, LOCAL_ATTEMPTS, NOT_BEFORE, PARKED, PROBE, RETRY_REASON
 from harvester.outcomes import Outcome, Verdict, verdict_of

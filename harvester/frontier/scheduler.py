@@ -26,6 +26,7 @@ from harvester.breaker.breakers import Breakers
 from harvester.browser.render_options import forget_answer
 from harvester.config import Config, load_config
 from harvester.exceptions import FrontierLost, HarvesterError
+from harvester.frontier.attempts import attempts_of
 from harvester.frontier.codec import MOST_SHOWN, TooLargeError, UnserialisableRequestError, decode, encode
 from harvester.frontier.confirmations import Confirmations
 from harvester.frontier.entries import Again, Dead, Done, ItemRef, Operation, Push, Release, Skip, Stranded, Told
@@ -39,7 +40,6 @@ from harvester.frontier.traffic import Traffic
 from harvester.frontier.watchdog import Watchdog
 from harvester.masking import mask
 from harvester.meta import ITEMS, ITEMS_OF, JOB, LEASE, NOT_BEFORE, PARKED, PROBE, RETRY_REASON
-from harvester.middlewares.outcome import OutcomeMiddleware
 from harvester.outcomes import Outcome, Verdict, classify_exception
 from harvester.shutdown import end, is_ending
 from harvester.sites import load_sites
@@ -342,8 +342,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         if is_ending(self._crawler):
             return Release(lease.id)
         error = lease.not_stored()
-        outcomes = self._crawler.get_downloader_middleware(OutcomeMiddleware)
-        follows = outcomes.not_stored(request, error) if outcomes and again else classify_exception(error)
+        follows = attempts_of(self._crawler).not_stored(request, error) if again else classify_exception(error)
         if isinstance(follows, Verdict):
             return Dead(lease.id, follows.outcome, follows.told())
         return self._successor(follows, lease.id)

@@ -11,7 +11,7 @@ from scrapy.http import Headers
 
 from harvester.exceptions import SessionError
 from harvester.identities.secret_file import Pause
-from harvester.middlewares.throttle import LONGEST_WAIT_S, reset_in, retry_after
+from harvester.politeness.rate_limits import LONGEST_WAIT_S, reset_in, retry_after
 
 logger = logging.getLogger(__name__)
 

@@ -45,10 +45,10 @@ from harvester.proxies.endpoints import ProxyEndpoint, endpoint_of
 from harvester.proxies.faults import ProxyFault, proxy_fault
 from harvester.proxies.policy import Attempt, NextRoute, ProxyHealth, health_of, is_held_against, route_after
 from harvester.proxies.pool import ProxyPool
-from harvester.proxies.spec import Tier, Vendor, session_id
 from harvester.shutdown import RunEnding, end, pause
 from harvester.signals import NextTry, outcome_told
 from harvester.sites import Registry, Site, load_sites, policy_of
+from harvester.sites.proxy_spec import Tier, Vendor, session_id
 
 logger = logging.getLogger(__name__)
 

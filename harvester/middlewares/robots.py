@@ -22,12 +22,13 @@ from scrapy.http.request import NO_CALLBACK
 
 from harvester.download.addresses import host_of
 from harvester.exceptions import RedirectError
+from harvester.frontier.attempts import attempts_of
 from harvester.frontier.waiting import wait_in_frontier
 from harvester.meta import DONT_OBEY, LEASE, ROBOTS_WAITS, SITE_FILE
-from harvester.middlewares.outcome import OutcomeMiddleware
-from harvester.middlewares.throttle import ThrottleMiddleware, retry_after
+from harvester.middlewares.throttle import ThrottleMiddleware
 from harvester.outcomes import Outcome, RequestFailed, Verdict, classify_exception
 from harvester.parsers.web.robots import AI_TOKENS, Robots, Rules, parse_robots, path_of
+from harvester.politeness.rate_limits import retry_after
 from harvester.proxies.budget import BudgetSpent
 from harvester.shutdown import RunEnding, pause
 from harvester.sites import load_sites
@@ -246,9 +247,7 @@ class RobotsMiddleware:
         origin.retry_at = monotonic() + wait
         self._stats.inc_value("harvester/robots/unreadable")
         logger.info("%s/robots.txt cannot be read: %s", origin.url, verdict.reason)
-        outcomes = self._crawler.get_downloader_middleware(OutcomeMiddleware)
-        if outcomes:  # it does not tell of those who read statuses themselves
-            outcomes.tell(request, verdict, response)
+        attempts_of(self._crawler).tell(request, verdict, response)  # else nobody tells: its statuses are read here
 
 
 def kept_for(headers: Headers) -> float:

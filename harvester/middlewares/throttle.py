@@ -18,24 +18,23 @@ from typing import Protocol, Self
 from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.exceptions import DownloadTimeoutError
-from scrapy.http import Headers, Response
+from scrapy.http import Response
 
 from harvester.browser.render_options import captured_of
 from harvester.config import Config, load_config
 from harvester.frontier.waiting import wait_in_frontier
 from harvester.meta import LEASE, SLOT
 from harvester.outcomes import Outcome
-from harvester.parsers.web.rate_limits import NAMES, Problem, Told, problem, told
+from harvester.parsers.web.rate_limits import Problem
 from harvester.politeness.limiter import LONG_S, HostLimiter, HostPaused
 from harvester.politeness.pace import LONGEST_PACE_S, Pace
+from harvester.politeness.rate_limits import LONGEST_WAIT_S, problem_of, told_by
 from harvester.shutdown import CHECK_S, pause
 from harvester.sites import load_sites
 from harvester.sites.politeness import Limits
 
 logger = logging.getLogger(__name__)
 
-LONGEST_WAIT_S = 3600.0
-"""What a server may ask for with one answer."""
 UNSTATED_WAIT_S = 5.0
 """After a refusal that names no time; doubled for each further one in a row, at most WINDOW_S."""
 WINDOW_S = 300.0
@@ -44,7 +43,6 @@ MOST_JITTER_S = 2.0
 """By how much longer than asked a site is left alone, so that not all its visitors come back at once."""
 MOST_PACES = 10_000
 """Sites whose pace is remembered, as long as nothing slows them down."""
-_READ = frozenset(name.title().encode() for name in NAMES)
 _REFUSING = {403, 413, 429}
 """With a server error or a redirect, the statuses whose Retry-After is obeyed."""
 _SHOWN_FROM = 1.5
@@ -177,7 +175,7 @@ class ThrottleMiddleware:
         """Obeys what the answer says."""
         status = response.status
         said = told_by(response.headers)
-        trouble, violated = _problem(response) if status >= 400 else (None, frozenset[str]())
+        trouble, violated = problem_of(response) if status >= 400 else (None, frozenset[str]())
         wait = self._pace(name).heed(said.quotas, time.monotonic()) if said.quotas else 0.0
         refused = status == 429 or trouble is not None
         if refused and not wait:
@@ -238,32 +236,3 @@ class ThrottleMiddleware:
     def _show_pause_until(self, name: str, seconds: float) -> None:
         logger.info("%s asks to wait %.0f s", name, seconds)
         self._crawler.stats.set_value(f"harvester/waiting/{name}", time.time() + seconds)
-
-
-def told_by(headers: Headers) -> Told:
-    """What an answer's headers say of how much may be asked."""
-    if _READ.isdisjoint(headers):
-        return _NOTHING
-    read = [name for name in headers if name in _READ or name == b"Date"]
-    texts = {name.decode().lower(): b", ".join(headers.getlist(name)).decode("latin-1").strip() for name in read}
-    return told(texts, time.time())
-
-
-def retry_after(headers: Headers) -> float | None:
-    """Seconds that Retry-After asks to wait; None when absent or malformed."""
-    return told_by(headers).retry_after_s
-
-
-def reset_in(headers: Headers) -> float | None:
-    """Seconds until all windows reset that the headers tell of; None when they tell of no reset."""
-    return max((quota.reset_s for quota in told_by(headers).quotas if quota.reset_s is not None), default=None)
-
-
-def _problem(response: Response) -> tuple[Problem | None, frozenset[str]]:
-    kind, encoding = (
-        (response.headers.get(name) or b"").decode("latin-1") for name in ("Content-Type", "Content-Encoding")
-    )
-    return problem(kind, encoding, response.body) or (None, frozenset())
-
-
-_NOTHING = Told()

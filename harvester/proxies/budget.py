@@ -20,9 +20,9 @@ from scrapy.crawler import Crawler
 from harvester.config import Config
 from harvester.exceptions import HarvesterError
 from harvester.outcomes import Outcome, RequestFailed, Verdict
-from harvester.proxies.spec import Tier
 from harvester.shutdown import RunEnding, end, is_ending
 from harvester.sites import Site
+from harvester.sites.proxy_spec import Tier
 from harvester.stores import lua
 from harvester.stores.redis import RedisOutage, connect, unavailable
 

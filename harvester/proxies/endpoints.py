@@ -7,7 +7,7 @@ from hashlib import blake2s
 from uuid import UUID
 
 from harvester.masking import mask
-from harvester.proxies.spec import ProxySpec, Tier, Vendor
+from harvester.sites.proxy_spec import ProxySpec, Tier, Vendor
 
 
 @dataclass(frozen=True, slots=True)

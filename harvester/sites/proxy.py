@@ -4,8 +4,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from harvester.proxies.spec import MOST_SESSION_MINUTES, Geo, ProxySpec, Tier, Vendor
 from harvester.sites.part import Part
+from harvester.sites.proxy_spec import MOST_SESSION_MINUTES, Geo, ProxySpec, Tier, Vendor
 
 
 class Price(Part):

@@ -15,9 +15,9 @@ from scrapy.utils.test import get_crawler
 from harvester.config import Config
 from harvester.proxies import budget
 from harvester.proxies.budget import Budgets, PassedOver, Reservation, Spent
-from harvester.proxies.spec import Tier
 from harvester.sites import Site
 from harvester.sites.proxy import SiteProxy
+from harvester.sites.proxy_spec import Tier
 
 Join = Callable[[], Budgets]
 PRICES = {"datacenter": {"usd_per_gb": 1.0}, "residential": {"usd_per_gb": 8.0, "usd_per_request": 0.001}}

@@ -15,10 +15,10 @@ from scrapy.exceptions import NotConfigured
 from scrapy.utils.test import get_crawler
 
 from harvester.breaker.breakers import Breakers
+from harvester.breaker.states import BreakerState
 from harvester.browser.sign_in import SignIn
 from harvester.config import Config
 from harvester.exceptions import ServiceError
-from harvester.frontier.entries import Shut
 from harvester.frontier.scheduler import Scheduler
 from harvester.identities.credentials import Credentials
 from harvester.meta import LEASE, LEAST_TIER, NOT_BEFORE, RETRY_REASON, TIER, TIER_PROBE
@@ -26,11 +26,11 @@ from harvester.middlewares.breaker import BreakerMiddleware
 from harvester.middlewares.proxy import ProxyMiddleware
 from harvester.outcomes import Outcome, Verdict
 from harvester.proxies.budget import BudgetSpent
-from harvester.proxies.spec import Tier
 from harvester.shutdown import RunEnding
 from harvester.signals import outcome_told
 from harvester.sites import Registry, Site
 from harvester.sites.proxy import SiteProxy
+from harvester.sites.proxy_spec import Tier
 
 URL = "https://site.test/page"
 
@@ -139,7 +139,7 @@ async def no_redis(*_: Any) -> Any:
     raise AssertionError("Redis is asked")
 
 
-def shut(middleware: ProxyMiddleware, *answers: int, **tiers: Shut) -> Breakers:
+def shut(middleware: ProxyMiddleware, *answers: int, **tiers: BreakerState) -> Breakers:
     """Breakers of tiers of its site, and what Redis answers who would be a probe."""
     left = list(answers)
 
@@ -158,14 +158,14 @@ async def test_a_tier_that_costs_nothing_is_waited_for_when_no_dearer_one_can_be
     make: Callable[..., ProxyMiddleware], name: str
 ) -> None:
     middleware = make(name, tiers=["none", "residential"], vendor="list", budget={"requests": 0})
-    breakers = shut(middleware, 0, none=Shut("open", 1, time.time() + 60))
+    breakers = shut(middleware, 0, none=BreakerState("open", 1, time.time() + 60))
     for wait_s in (60, 5):  # open; half open, and its probes are out
         later = await middleware.process_request(Request(URL, meta={LEASE: "1"}))
         assert later is not None
         assert later.meta[NOT_BEFORE] == pytest.approx(time.time() + wait_s, abs=3)
         robots = Request(URL)
         assert (await sent(middleware, robots))[0] == {TIER: "none"}
-        breakers._shut = {f"{name}\0none": Shut("half_open", 2, None)}
+        breakers._shut = {f"{name}\0none": BreakerState("half_open", 2, None)}
     breakers._shut = {}
     assert await middleware.process_request(Request(URL, meta={LEASE: "1"})) is None
     with pytest.raises(BudgetSpent):  # of what escalated
@@ -176,7 +176,7 @@ async def test_a_request_that_went_past_a_tier_comes_back_to_it_and_one_that_cli
     make: Callable[..., ProxyMiddleware], name: str
 ) -> None:
     middleware = make(name, tiers=["none", "residential"], vendor="list")
-    breakers = shut(middleware, none=Shut("open", 1, time.time() + 60))
+    breakers = shut(middleware, none=BreakerState("open", 1, time.time() + 60))
     request = Request(URL, meta={LEASE: "1"})
     assert (await sent(middleware, request))[0][TIER] == "residential"
     breakers._shut = {}
@@ -192,7 +192,7 @@ async def test_a_probe_of_a_tier_stays_one_where_it_is_redirected_to(
     make: Callable[..., ProxyMiddleware], name: str
 ) -> None:
     middleware = make(name, tiers=["none", "residential"], vendor="list")
-    breakers = shut(middleware, 4, 0, none=Shut("half_open", 4, None))
+    breakers = shut(middleware, 4, 0, none=BreakerState("half_open", 4, None))
     probe = Request(URL, meta={LEASE: "1"})
     assert (await sent(middleware, probe))[0] == {LEASE: "1", TIER: "none", TIER_PROBE: 4}
     other = Request(URL, meta={LEASE: "2"})
@@ -232,7 +232,7 @@ async def test_a_request_is_given_back_when_redis_does_not_say_whether_it_may_be
     middleware = make(name, tiers=["none", "residential"], vendor="list", budget={"requests": 1})
     breakers = Breakers()
     breakers.ask_redis = ask
-    breakers._shut = {f"{name}\0none": Shut("half_open", 1, None)}
+    breakers._shut = {f"{name}\0none": BreakerState("half_open", 1, None)}
     vars(middleware)["_breaker"] = SimpleNamespace(breakers=breakers)
     with pytest.raises(RunEnding):
         await middleware.process_request(Request(URL, meta={LEASE: "1"}))

@@ -25,9 +25,9 @@ from harvester.items.bluesky import (
     Repost,
     Thread,
 )
-from harvester.pipelines.rejects import rejected_line
 from harvester.pipelines.staging import staged_line
 from harvester.stores.objects import LocalStore
+from harvester.stores.rejects import rejected_line
 from harvester.stores.staging import SUFFIX, SegmentWriter, read_segment
 
 ALICE = "did:plc:alice"

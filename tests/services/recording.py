@@ -9,8 +9,8 @@ from pathlib import Path
 from scrapy.utils.test import get_crawler
 
 from harvester.identities.secret_file import SecretFile
-from harvester.pipelines.segments import Segments
 from harvester.stores.objects import LocalStore
+from harvester.stores.segments import Segments
 
 if __name__ == "__main__":
     data_dir, state_dir = map(Path, sys.argv[1:])

@@ -9,8 +9,8 @@ from email.utils import format_datetime
 import pytest
 from scrapy.http import Headers
 
-from harvester.middlewares.throttle import reset_in, retry_after
 from harvester.parsers.web.rate_limits import Problem, Quota, Told, problem, told
+from harvester.politeness.rate_limits import reset_in, retry_after
 
 NOW = 1_795_000_000.0
 AN_HOUR = 3600

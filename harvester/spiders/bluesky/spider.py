@@ -12,6 +12,7 @@ from twisted.python.failure import Failure
 
 from harvester.config import Config
 from harvester.exceptions import HarvesterError, ParseError, UsageError
+from harvester.frontier.attempts import count
 from harvester.frontier.changes import (
     CHANGES,
     Change,
@@ -22,7 +23,6 @@ from harvester.frontier.changes import (
 from harvester.frontier.ledger import CrawlLedger
 from harvester.items import Batch, Record
 from harvester.meta import MISREAD, RENDER
-from harvester.middlewares.outcome import count
 from harvester.middlewares.session import account_origin
 from harvester.outcomes import POLICIES, Outcome, Verdict, verdict_of
 from harvester.parsers.bluesky import answers as parse

@@ -14,9 +14,9 @@ from scrapy.http import Response
 
 from harvester.browser.render_options import captured_of
 from harvester.exceptions import ParseError
+from harvester.frontier.attempts import count
 from harvester.frontier.changes import Account, Progress
 from harvester.meta import RENDER, RENDERING, USAGE
-from harvester.middlewares.outcome import count
 from harvester.outcomes import Outcome, Verdict
 from harvester.parsers.bluesky import identity
 from harvester.spiders.bluesky.accounts import Accounts

@@ -40,7 +40,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 _opener = urllib.request.build_opener(_NoRedirects)
 
 
-def send_patiently(channel: str, send: Callable[[], None]) -> bool:
+def send_with_retries(channel: str, send: Callable[[], None]) -> bool:
     """Calls `send` until it succeeds, at most TRIES times. Returns whether it did; why not is logged."""
     for attempt in range(1, TRIES + 1):
         try:

@@ -17,6 +17,10 @@ OTHER: tuple[str, ...] = ("item",)
 _under_way: ContextVar["Receipt | None"] = ContextVar("receipt", default=None)
 
 
+class SettlesRecords:
+    """Marks the item pipeline that settles records once they are stored. Without one, passing all pipelines does."""
+
+
 class Receipt:
     """The records of one item that are neither stored nor rejected."""
 

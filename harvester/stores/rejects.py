@@ -15,10 +15,10 @@ from scrapy import signals
 from scrapy.crawler import Crawler
 
 from harvester.config import load_config
-from harvester.frontier.receipts import part_of
 from harvester.items import ITEM, Batch, Record, Reject
 from harvester.items.raw import members
-from harvester.pipelines.segments import Segments
+from harvester.items.receipts import part_of
+from harvester.stores.segments import Segments
 
 logger = logging.getLogger(__name__)
 _encode = msgspec.json.encode
