@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from io import BufferedWriter
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self, cast
 
 import msgspec
 
@@ -24,7 +24,7 @@ from harvester.jobs.control import Control
 from harvester.jobs.documents import Job, JobState
 from harvester.jobs.inputs import BadLine
 from harvester.jobs.ledger import Ledger
-from harvester.spiders.known import load_spider
+from harvester.project import load_spider
 from harvester.stores.private_files import make_closed
 
 CHUNK = 1000
@@ -68,13 +68,27 @@ class Submitted(NamedTuple):
     """All of them, one JSON object a line."""
 
 
+class TakesItems(Protocol):
+    """What a submission needs of the class of a spider: see HarvesterSpider."""
+
+    ITEM_KINDS: tuple[str, ...]
+
+    def parse_arguments(self, given: dict[str, Any]) -> Any: ...
+
+    def scope_of(self, arguments: Any) -> str: ...
+
+    def check_item(self, found: Found) -> Found: ...
+
+    def site_of(self, found: Found) -> str: ...
+
+
 class Submitter:
     """One submission. What can be known to be wrong before the first item is refused by the constructor: UsageError."""
 
     def __init__(self, config: Config, ledger: Ledger, wanted: Submission) -> None:
         self._ledger = ledger
         self._wanted = wanted
-        self._spider = load_spider(wanted.spider)
+        self._spider = cast(TakesItems, load_spider(wanted.spider))
         self._scope = self._spider.scope_of(self._spider.parse_arguments(dict(wanted.arguments)))
         kinds = self._spider.ITEM_KINDS
         if not kinds:

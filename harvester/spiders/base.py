@@ -16,12 +16,9 @@ from twisted.python.failure import Failure
 
 from harvester.config import Config, load_config
 from harvester.exceptions import HarvesterError, UsageError
-from harvester.frontier.leases import ITEMS
 from harvester.items import Found, Provenance, Usage
 from harvester.items.base import WEB
-from harvester.middlewares.usage import USAGE
-from harvester.items import Provenance, Usage
-from harvester.meta import USAGE
+from harvester.meta import ITEMS, USAGE
 from harvester.shutdown import end, is_ending
 from harvester.sites import load_sites
 
