@@ -74,7 +74,7 @@ class PageRun:
         self._config = config
         self._most_bytes = most_bytes
         self._stats = stats
-        self._blocker = RequestFilter(rendering, request.url)
+        self._filter = RequestFilter(rendering, request.url)
         self._wanted = [_pattern(glob) for glob in rendering.capture]
         self._answers: list[Response | None] = []
         self._captured_bytes = 0
@@ -118,7 +118,7 @@ class PageRun:
     def _blocks(self, request: PageRequest) -> bool:
         if request.url.startswith(("data:", "blob:", "about:")):
             return False
-        if self._blocker.refuses(request.url, request.resource_type):
+        if self._filter.refuses(request.url, request.resource_type):
             self._stats.inc_value("harvester/browser/blocked")
             return True
         if refuse_private(request.url, self._config):

@@ -1,4 +1,4 @@
-"""What is wished of a page: the site's table, and what the request says otherwise."""
+"""How a page is rendered: by the table of its site, and by what its request says otherwise."""
 
 from pydantic import ValidationError
 from scrapy import Request
@@ -11,7 +11,7 @@ from harvester.sites.browser import RenderOptions
 
 
 def render_options_of(request: Request, site: Site) -> RenderOptions:
-    """The site's table with the request's own wishes in it. Raises UsageError that names each bad key."""
+    """The site's table, with what the request says otherwise. Raises UsageError that names each bad key."""
     own = request.meta.get(RENDERING)
     if not own:
         return site.browser

@@ -68,7 +68,7 @@ class IdentitiesMiddleware:
         self._crawler = crawler
         self._logins = Logins(crawler, config)
         self._pools: dict[str, IdentityPool] = {}
-        self._places: dict[int, Checkout] = {}
+        self._checkouts: dict[int, Checkout] = {}
         self._numbers = count(1)
         self._replaced: WeakKeyDictionary[Request, dict[str, list[bytes]]] = WeakKeyDictionary()
         """The headers of requests on their way, as they were before."""
@@ -102,7 +102,7 @@ class IdentitiesMiddleware:
                 self._others_at = time.monotonic()
             return None
         try:
-            place = await self._pool(site).take(_wish(request))
+            checkout = await self._pool(site).take(_wanted(request))
         except ChainLost as error:
             request.meta[KNOWN_VERDICT] = (Outcome.SESSION_EXPIRED, str(error))
             raise IgnoreRequest(str(error)) from None
@@ -111,19 +111,19 @@ class IdentitiesMiddleware:
         except HarvesterError as error:
             return self._without(request, site, error)
         number = next(self._numbers)
-        self._places[number] = place
+        self._checkouts[number] = checkout
         request.meta[CHECKOUT] = number
-        request.meta[ASKED_AS] = (*place.mark, time.time())
+        request.meta[ASKED_AS] = (*checkout.session_ref, time.time())
         request.meta.pop(SENT_OUTDATED, None)
-        request.meta[IDENTITY] = place.identity.proxy_session
+        request.meta[IDENTITY] = checkout.identity.proxy_session
         if site.identities.kind == "browser":
-            request.meta[STORAGE_STATE] = (str(place.identity.storage_state), place.session.generation)
+            request.meta[STORAGE_STATE] = (str(checkout.identity.storage_state), checkout.session.generation)
         return None
 
     def _put_on(self, request: Request) -> None:
         """It has passed all middlewares."""
-        if (place := self._places.get(request.meta.get(CHECKOUT, 0))) is not None:
-            session = self._newest(request, place)
+        if (checkout := self._checkouts.get(request.meta.get(CHECKOUT, 0))) is not None:
+            session = self._newest(request, checkout)
         elif LOGIN in request.meta:
             session = request.meta[LOGIN]
         else:
@@ -134,17 +134,17 @@ class IdentitiesMiddleware:
             request.headers[name] = value
         session.jar.put_on(request)
 
-    def _newest(self, request: Request, place: Checkout) -> Session:
+    def _newest(self, request: Request, checkout: Checkout) -> Session:
         """Its session, or the one that has replaced it while the request waited for its turn; not within a chain."""
-        session = place.identity.session
+        session = checkout.identity.session
         if session is None:
             request.meta[SENT_OUTDATED] = True
         elif CHAIN_BEGUN not in request.meta:
-            place = self._places[request.meta[CHECKOUT]] = place._replace(session=session)
-        request.meta[ASKED_AS] = (*place.mark, time.time())
+            checkout = self._checkouts[request.meta[CHECKOUT]] = checkout._replace(session=session)
+        request.meta[ASKED_AS] = (*checkout.session_ref, time.time())
         if STORAGE_STATE in request.meta:
-            request.meta[STORAGE_STATE] = (request.meta[STORAGE_STATE][0], place.session.generation)
-        return place.session
+            request.meta[STORAGE_STATE] = (request.meta[STORAGE_STATE][0], checkout.session.generation)
+        return checkout.session
 
     def _take_off(self, request: Request) -> None:
         """Its answer is there, and no middleware has seen it."""
@@ -161,14 +161,14 @@ class IdentitiesMiddleware:
             session.jar.take_in(response, request)
             response.headers.pop("Set-Cookie", None)
             return response
-        place = self._places.get(request.meta.get(CHECKOUT, 0))
-        if place is None:
+        checkout = self._checkouts.get(request.meta.get(CHECKOUT, 0))
+        if checkout is None:
             return response
         site = self._sites.of(request.url)
         if response.url == request.url:
-            place.identity.take_in(place.session, response, request)
+            checkout.identity.take_in(checkout.session, response, request)
         elif self._sites.of(response.url).name == site.name:  # a browser has followed redirects
-            place.identity.take_in(place.session, response, Request(response.url))
+            checkout.identity.take_in(checkout.session, response, Request(response.url))
         response.headers.pop("Set-Cookie", None)  # it is in the jar, and nobody else's business
         self._let_go(request)
         table = site.identities
@@ -187,10 +187,10 @@ class IdentitiesMiddleware:
         self._let_go(request)
 
     def _let_go(self, request: Request) -> None:
-        """Gives the place back. A request that another middleware has replaced comes here when it is scheduled."""
-        place = self._places.pop(request.meta.pop(CHECKOUT, 0), None)
-        if place is not None:
-            self._pools[place.identity.site.name].leave(place, over=bool(request.meta.get(SESSION_CHAIN_END)))
+        """Gives the checkout back. A request that another middleware has replaced comes here when it is scheduled."""
+        checkout = self._checkouts.pop(request.meta.pop(CHECKOUT, 0), None)
+        if checkout is not None:
+            self._pools[checkout.identity.site.name].leave(checkout, over=bool(request.meta.get(SESSION_CHAIN_END)))
 
     def _judge(self, request: Request, verdict: Verdict) -> None:
         """Hears of every outcome."""
@@ -298,7 +298,7 @@ def _are_there() -> bool:
     return any(site.identities.kind for site in load_sites())
 
 
-def _wish(request: Request) -> IdentityRequest:
+def _wanted(request: Request) -> IdentityRequest:
     meta = request.meta
     chain = str(meta.get(SESSION_CHAIN) or "")
     asked_as = meta.get(ASKED_AS)

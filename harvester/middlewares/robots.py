@@ -51,7 +51,7 @@ MOST_WAITS = 8
 """How often a leased request waits for robots.txt, in the frontier and unspent: for 20 minutes in all."""
 MOST_PAUSES = 2
 """How often a request without a lease does, in this process."""
-PATIENCE_S = 5.0
+WAIT_HERE_S = 5.0
 """How long a leased request waits in this process while robots.txt is on its way."""
 MOST_ORIGINS = 5_000
 """Whose robots.txt is kept; a crawl of pictures meets many hosts."""
@@ -152,9 +152,9 @@ class RobotsMiddleware:
         pauses = 0
         while monotonic() >= origin.until:
             if asking := self._ask(origin):
-                done, _ = await asyncio.wait([asking], timeout=PATIENCE_S if leased else None)
+                done, _ = await asyncio.wait([asking], timeout=WAIT_HERE_S if leased else None)
                 if not done:
-                    return self._later(request, origin, max(PATIENCE_S, monotonic() - origin.asked_at))
+                    return self._later(request, origin, max(WAIT_HERE_S, monotonic() - origin.asked_at))
                 asking.result()
                 await pause(self._crawler, 0.0)
                 if monotonic() < origin.until:

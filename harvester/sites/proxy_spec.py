@@ -1,4 +1,4 @@
-"""Which proxy is wanted, in words that are no vendor's."""
+"""Which proxy is wanted, in words of no vendor."""
 
 import re
 from enum import StrEnum
@@ -51,7 +51,7 @@ class Geo(BaseModel):
 
 
 class ProxySpec(BaseModel):
-    """A wish. What the vendor cannot give is refused here, before anything is asked of it."""
+    """What a vendor is asked for. What it cannot give is refused here, before anything is sent."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -122,9 +122,9 @@ async def test_what_was_taken_for_a_request_that_never_left_is_given_back(
         await asyncio.wait(middleware._budgets._telling)
     request = Request(URL)
     assert await middleware.process_request(request) is None
-    journey = middleware._journeys[request]
-    journey.received = 1000
-    middleware._settle(journey)
+    attempt = middleware._attempts[request]
+    attempt.received = 1000
+    middleware._settle(attempt)
     while middleware._budgets._telling:
         await asyncio.wait(middleware._budgets._telling)
     with pytest.raises(BudgetSpent, match="budget") as spent:
@@ -185,7 +185,7 @@ async def test_a_request_that_went_past_a_tier_comes_back_to_it_and_one_that_cli
         for _ in range(2):  # then where it is redirected to
             each = each.replace(url=f"{URL}/on")
             assert (await sent(middleware, each))[0][TIER] == tier
-            assert middleware._journeys[each].ticket.escalated == (tier == "residential")
+            assert middleware._attempts[each].reservation.escalated == (tier == "residential")
 
 
 async def test_a_probe_of_a_tier_stays_one_where_it_is_redirected_to(
