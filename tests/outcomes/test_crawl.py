@@ -134,7 +134,7 @@ class Ran:
                 self.nobody.replace("//", "//ann:hunter2@"),
             ]
             settings = {"HARVESTER_BACKOFF_FACTOR": 0.001, "REDIRECT_MAX_TIMES": 3}
-            patches = {"harvester.middlewares.throttle.UNSTATED_WAIT_S": 0.001}
+            patches = {"harvester.politeness.throttle.UNSTATED_WAIT_S": 0.001}
             plan = Plan(urls, settings=settings, patches=patches)
             self.crawled: Crawled = await crawl(plan, folder, requests_per_second="0", max_response_mb="1")
 

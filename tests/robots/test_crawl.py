@@ -15,7 +15,8 @@ from scrapy.utils.request import fingerprint
 
 from harvester.exceptions import UsageError
 from harvester.frontier.store import Frontier
-from harvester.middlewares.robots import LONGEST_KEPT_S, MOST_PAUSES, MOST_WAITS, SHORTEST_KEPT_S, kept_for
+from harvester.middlewares.robots import MOST_PAUSES, MOST_WAITS
+from harvester.politeness.robots import LONGEST_KEPT_S, SHORTEST_KEPT_S, kept_for
 from harvester.sites import load_sites
 from tests.crawling import LONGEST_S, Crawled, Plan, Result, crawl
 from tests.frontier.crawl import crawl as crawl_frontier
@@ -81,7 +82,7 @@ class Ran:
             self.crawled: Crawled = await ask(
                 folder,
                 *urls,
-                patches={"harvester.middlewares.throttle.UNSTATED_WAIT_S": 0.1},
+                patches={"harvester.politeness.throttle.UNSTATED_WAIT_S": 0.1},
                 sites_dir=str(folder / "sites"),
             )
 
@@ -181,7 +182,7 @@ async def test_rules_that_are_too_old_count_until_new_ones_can_be_read(tmp_path:
     changes = WebSite({"/robots.txt": [Reply(body=b"", headers=short), Reply(body=RULES)], **later})
     async with fails, changes:
         urls = [site.url + path for site in (fails, changes) for path in (PAGE, "/other")]
-        crawled = await ask(tmp_path, *urls, patches={"harvester.middlewares.robots.SHORTEST_KEPT_S": 0.2})
+        crawled = await ask(tmp_path, *urls, patches={"harvester.politeness.robots.SHORTEST_KEPT_S": 0.2})
     for site in (fails, changes):
         assert sorted(site.pages()) == ["/next", "/other", PAGE]
         assert len(site.asked("/robots.txt")) >= 2

@@ -5,7 +5,7 @@ from typing import Self
 from scrapy import Request
 from scrapy.crawler import Crawler
 
-from harvester.middlewares.throttle import ThrottleMiddleware
+from harvester.politeness.throttle import throttle_of
 
 
 class CrawlDelays:
@@ -20,7 +20,5 @@ class CrawlDelays:
         return cls(crawler)
 
     def process_request(self, request: Request) -> None:
-        throttle = self._crawler.get_downloader_middleware(ThrottleMiddleware)
-        assert throttle
         while self._delays:
-            throttle.set_crawl_delay(*self._delays.popitem())
+            throttle_of(self._crawler).set_crawl_delay(*self._delays.popitem())

@@ -118,7 +118,7 @@ class Ran:
         plan = Plan(
             urls,
             settings={"CONCURRENT_REQUESTS": 200, "HARVESTER_BACKOFF_FACTOR": 0.001},
-            patches={"harvester.middlewares.throttle.UNSTATED_WAIT_S": SILENCE_S},
+            patches={"harvester.politeness.throttle.UNSTATED_WAIT_S": SILENCE_S},
         )
         limits = {"concurrent_per_host": str(AT_ONCE), "requests_per_second": str(PER_SECOND), "redis_url": redis_url}
         self.asked = len(urls)

@@ -9,8 +9,8 @@ from scrapy import Request, Spider
 from scrapy.http import Response
 from scrapy.utils.test import get_crawler
 
-from harvester.middlewares import usage
 from harvester.middlewares.usage import UsageMiddleware
+from harvester.politeness import usage
 from harvester.proxies.budget import BudgetSpent
 
 ENTRIES = """
@@ -29,13 +29,14 @@ read_opt_outs = true
 class Broke:
     """An engine without money."""
 
+    running, _slot = True, None
     downloader = SimpleNamespace(middleware=SimpleNamespace(middlewares=()))
 
     def __init__(self) -> None:
         self.asked = 0
 
     async def download_async(self, request: Request) -> Response:
-        self.asked += 1
+        self.asked += request.url.endswith("tdmrep.json")
         raise BudgetSpent("the day's budget is spent", 500.0)
 
 
