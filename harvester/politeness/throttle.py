@@ -19,7 +19,7 @@ from harvester.parsers.web.rate_limits import Problem
 from harvester.politeness.limiter import HostLimiter
 from harvester.politeness.local_limiter import Limiter, LocalLimiter
 from harvester.politeness.pace import LONGEST_PACE_S, Pace
-from harvester.politeness.rate_limits import LONGEST_WAIT_S, problem_of, told_by
+from harvester.politeness.rate_limits import LONGEST_WAIT_S, problem_of, rate_limits_of
 from harvester.sites import load_sites
 from harvester.sites.politeness import Limits
 
@@ -95,7 +95,7 @@ class Throttle:
     def _heed(self, limiter: Limiter, name: str, response: Response) -> None:
         """Obeys what the answer says."""
         status = response.status
-        said = told_by(response.headers)
+        said = rate_limits_of(response.headers)
         trouble, violated = problem_of(response) if status >= 400 else (None, frozenset[str]())
         wait = self._pace(name).heed(said.quotas, time.monotonic()) if said.quotas else 0.0
         refused = status == 429 or trouble is not None

@@ -20,7 +20,7 @@ import harvester.identities.bluesky
 from harvester.config import Config
 from harvester.exceptions import SessionError, StorageError, UsageError
 from harvester.identities.bluesky import HEARTBEAT_S, MOST_RENEWALS, Login
-from harvester.identities.bluesky_file import Session
+from harvester.identities.bluesky_file import TokenSession
 from harvester.identities.secret_file import Pause
 from tests.root import ROOT
 from tests.sandbox.process import Sandbox
@@ -104,7 +104,7 @@ def session_file(folder: Path) -> Path:
     return found
 
 
-def token(session: Session) -> str:
+def token(session: TokenSession) -> str:
     return session.access.get_secret_value()
 
 

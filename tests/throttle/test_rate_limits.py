@@ -9,7 +9,7 @@ from email.utils import format_datetime
 import pytest
 from scrapy.http import Headers
 
-from harvester.parsers.web.rate_limits import Problem, Quota, Told, problem, told
+from harvester.parsers.web.rate_limits import Problem, Quota, RateLimits, problem, rate_limits
 from harvester.politeness.rate_limits import reset_in, retry_after
 
 NOW = 1_795_000_000.0
@@ -25,7 +25,7 @@ def http_date(seconds: float) -> str:
 
 
 def quotas(headers: dict[str, str]) -> tuple[Quota, ...]:
-    return told({name.lower(): value for name, value in headers.items()}, NOW).quotas
+    return rate_limits({name.lower(): value for name, value in headers.items()}, NOW).quotas
 
 
 @pytest.mark.parametrize(
@@ -54,15 +54,15 @@ def quotas(headers: dict[str, str]) -> tuple[Quota, ...]:
     ],
 )
 def test_retry_after(value: str, seconds: float | None) -> None:
-    assert told({"retry-after": value}, NOW).retry_after_s == seconds
+    assert rate_limits({"retry-after": value}, NOW).retry_after_s == seconds
 
 
 def test_a_time_of_day_is_reckoned_by_the_server_s_own_clock() -> None:
     headers = {"date": http_date(1000), "retry-after": http_date(1060), "ratelimit-reset": str(int(NOW) + 1030)}
-    said = told(headers, NOW)
+    said = rate_limits(headers, NOW)
     assert said.retry_after_s == 60
     assert [quota.reset_s for quota in said.quotas] == [30]
-    assert told(headers | {"date": "today"}, NOW).retry_after_s == 1060
+    assert rate_limits(headers | {"date": "today"}, NOW).retry_after_s == 1060
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_dialects(headers: dict[str, str], expected: list[Quota]) -> None:
     ],
 )
 def test_what_is_malformed_says_nothing(headers: dict[str, str]) -> None:
-    assert told({name.lower(): value for name, value in headers.items()}, NOW) == Told()
+    assert rate_limits({name.lower(): value for name, value in headers.items()}, NOW) == RateLimits()
 
 
 @pytest.mark.parametrize("parameters", ["r=-1;t=-2", "r=?1;t=?0", 'r="1";t=:MQ==:', "r=soon;t=@1795000000"])
