@@ -24,8 +24,8 @@ from harvester.frontier.store import Frontier
 from harvester.stores.mongodb import MongoOutage
 from harvester.stores.redis import RedisOutage, check, client_of, connect
 from tests.frontier.pushes import push
-from tests.frontier.servers import tls_in_front, valkey
 from tests.ports import free_port
+from tests.stores.valkeys import tls_in_front, valkey
 
 
 def _config(url: str) -> Config:

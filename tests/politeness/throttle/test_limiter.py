@@ -22,7 +22,7 @@ from harvester.politeness.host_queue import HostQueue, SlotAnswer
 from harvester.politeness.limiter import HostLimiter
 from harvester.sites.politeness import Limits
 from tests.crawling import until
-from tests.throttle.workers import most_within
+from tests.politeness.throttle.workers import most_within
 
 
 class Join(Protocol):

@@ -1,6 +1,6 @@
 """What another user of this machine can do with folders and servers that are not theirs.
 
-    python -m tests.services.stranger <folder> ... -- <pid> ...
+    python -m tests.stores.stranger <folder> ... -- <pid> ...
 
 Started by root. It becomes uid 65534, and prints as JSON all that it could read, list, write or speak to.
 """

@@ -1,4 +1,4 @@
-"""A real crawl with the project's downloader middlewares: `python -m tests.session.crawl <path or address>...`.
+"""A real crawl with the project's downloader middlewares: `python -m tests.identities.bluesky.crawl <address>...`.
 
 It prints one JSON object: what each request came to, the stats, and any Authorization header seen where none
 may be. The log goes to stderr, at level DEBUG.

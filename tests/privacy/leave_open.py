@@ -1,4 +1,4 @@
-"""Stages lines from stdin and dies: `python -m tests.purge.leave_open <root> <kind>`."""
+"""Stages lines from stdin and dies: `python -m tests.privacy.leave_open <root> <kind>`."""
 
 import os
 import signal

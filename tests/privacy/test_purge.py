@@ -19,8 +19,8 @@ from harvester.cli.purge import purge_command
 from harvester.config import Config
 from harvester.exceptions import HarvesterError
 from harvester.stores.staging import OPEN, SegmentWriter, recover
-from tests.purge import harvest
-from tests.purge.harvest import ALICE, BOB, SECRET
+from tests.privacy import harvest
+from tests.privacy.harvest import ALICE, BOB, SECRET
 
 Mongo = Database[dict[str, Any]]
 
@@ -44,7 +44,7 @@ def _environment(config: Config) -> dict[str, str]:
     }
 
 
-COMMAND = [sys.executable, "-m", "tests.purge.command"]
+COMMAND = [sys.executable, "-m", "tests.privacy.command"]
 
 
 @pytest.fixture

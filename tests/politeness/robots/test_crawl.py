@@ -20,7 +20,7 @@ from harvester.politeness.robots import LONGEST_KEPT_S, SHORTEST_KEPT_S, kept_fo
 from harvester.sites import load_sites
 from tests.crawling import LONGEST_S, Crawled, Plan, Result, crawl
 from tests.frontier.crawl import crawl as crawl_frontier
-from tests.robots.site import Reply, WebSite
+from tests.politeness.robots.site import Reply, WebSite
 
 RULES = b"User-agent: harvester\nDisallow: /private\nAllow: /\n"
 PAGE, PRIVATE = "/page", "/private"

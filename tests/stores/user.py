@@ -1,6 +1,6 @@
 """A process that uses a private server, told what to do on stdin; each line is answered with one on stdout.
 
-python -m tests.services.user mongodb <state_dir>
+python -m tests.stores.user mongodb <state_dir>
 """
 
 import os

@@ -12,7 +12,7 @@ from pymongo import MongoClient
 from redis import Redis
 
 from harvester.stores.servers.state import State
-from tests.services.conftest import Place
+from tests.stores.conftest import Place
 
 AS_ROOT = pytest.mark.skipif(
     sys.platform != "linux" or os.geteuid() != 0, reason="only root on Linux can become another user"
@@ -33,7 +33,7 @@ def test_another_user_cannot_read_write_or_connect_even_with_umask_000(place: Pl
     user = place.user("valkey", umask=0)
     other = place.user("mongodb", umask=0)
     redis, mongodb = user.ask("join"), other.ask("join")
-    recording = [sys.executable, "-m", "tests.services.recording", str(data), str(place.state_dir)]
+    recording = [sys.executable, "-m", "tests.stores.recording", str(data), str(place.state_dir)]
     subprocess.run(recording, umask=0, check=True)
     with Redis.from_url(redis) as client, MongoClient[dict[str, int]](mongodb) as database:
         client.set("a", 1)
@@ -41,7 +41,7 @@ def test_another_user_cannot_read_write_or_connect_even_with_umask_000(place: Pl
     pids = [process.pid for name in ("valkey", "mongodb") for process in (place.server(name), place.supervisor(name))]
     pids.append(user.process.pid)
     stranger = subprocess.run(
-        [sys.executable, "-m", "tests.services.stranger", str(place.state_dir), str(data), "--", *map(str, pids)],
+        [sys.executable, "-m", "tests.stores.stranger", str(place.state_dir), str(data), "--", *map(str, pids)],
         capture_output=True,
         text=True,
         check=True,

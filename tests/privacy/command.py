@@ -1,4 +1,4 @@
-"""`harvester purge` alone, as a process: `python -m tests.purge.command --account ...`."""
+"""`harvester purge` alone, as a process: `python -m tests.privacy.command --account ...`."""
 
 import sys
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.forking import Forked, fork
+from tests.identities.bluesky.pds import HANDLE, PASSWORD, Pds
 from tests.root import ROOT
-from tests.session.pds import HANDLE, PASSWORD, Pds
 
 PROFILE = "/xrpc/app.bsky.actor.getProfile"
 
@@ -48,7 +48,7 @@ async def start(pds: Pds, folder: Path, *targets: str, **variables: str) -> Fork
         "HARVESTER_BLUESKY_PDS": pds.url,
     }
     environment |= {f"HARVESTER_{name.upper()}": value for name, value in variables.items()}
-    return await fork("tests.session.crawl", *targets, cwd=folder, env=environment)
+    return await fork("tests.identities.bluesky.crawl", *targets, cwd=folder, env=environment)
 
 
 async def end(process: Forked) -> Crawled:

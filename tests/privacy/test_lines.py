@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from harvester.privacy.purge import without
-from tests.purge import harvest
-from tests.purge.harvest import ALICE, ALICIA, BOB
+from tests.privacy import harvest
+from tests.privacy.harvest import ALICE, ALICIA, BOB
 
 
 def line(**fields: Any) -> bytes:

@@ -1,4 +1,4 @@
-"""A process that uses a login: `python -m tests.session.use_login renew|use`, configured by the environment.
+"""A process that uses a login: `python -m tests.identities.bluesky.use_login renew|use`, configured by the environment.
 
 It prints a digest of its access token. With `renew` it then waits for a line, takes the token as refused, and
 prints the digest of the next one.

@@ -1,6 +1,6 @@
 """The same spider as tests/crawling.py, by Scrapy alone: its defaults, none of harvester's components.
 
-`python -m tests.throttle.plain` with a Plan as JSON. It prints nothing; what counts is what the site saw.
+`python -m tests.politeness.throttle.plain` with a Plan as JSON. It prints nothing; what counts is what the site saw.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""A crawl of sites by their sitemaps, in a process of its own: `python -m tests.usage.crawl <site> ...`.
+"""A crawl of sites by their sitemaps, in a process of its own: `python -m tests.politeness.usage.crawl <site> ...`.
 
 It prints the addresses that were collected with the usage in their provenance, the failures, and the stats, as JSON.
 """

@@ -416,7 +416,7 @@ def _start(site: Sandbox, folder: Path, *arguments: str) -> subprocess.Popen[str
         "HARVESTER_BLUESKY_APP_PASSWORD": f"pw-{handle}",
         "HARVESTER_BLUESKY_PDS": site.url,
     }
-    command = [sys.executable, "-m", "tests.session.use_login", *arguments]
+    command = [sys.executable, "-m", "tests.identities.bluesky.use_login", *arguments]
     return subprocess.Popen(
         command, cwd=folder, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )

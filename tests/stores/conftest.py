@@ -16,7 +16,7 @@ class User:
 
     def __init__(self, name: str, state_dir: Path, umask: int) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.services.user", name, str(state_dir)],
+            [sys.executable, "-m", "tests.stores.user", name, str(state_dir)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

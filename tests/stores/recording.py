@@ -1,6 +1,6 @@
 """Keeps a record, a picture and a session as a crawl does.
 
-python -m tests.services.recording <data_dir> <state_dir>
+python -m tests.stores.recording <data_dir> <state_dir>
 """
 
 import sys

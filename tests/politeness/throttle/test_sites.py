@@ -11,8 +11,8 @@ import pytest
 
 from harvester.settings import DOWNLOADER_MIDDLEWARES
 from tests.crawling import Answer, Plan, Site, crawl, until
+from tests.politeness.throttle.workers import SETTINGS, Workers, most_within, times
 from tests.root import ROOT
-from tests.throttle.workers import SETTINGS, Workers, most_within, times
 
 QUICK = {"concurrent_per_host": "4", "requests_per_second": "50"}
 """What the configuration allows where an entry says nothing."""
@@ -98,7 +98,10 @@ async def test_a_crawl_delay_that_one_worker_knows_is_kept_by_all(
         limits = {"concurrent_per_host": "4", "requests_per_second": per_second}
         async with Workers(tmp_path, redis_url=redis_url, sites_dir=sites_dir, **limits) as workers:
             knowing = {
-                "DOWNLOADER_MIDDLEWARES": {**DOWNLOADER_MIDDLEWARES, "tests.throttle.knowing.CrawlDelays": 100},
+                "DOWNLOADER_MIDDLEWARES": {
+                    **DOWNLOADER_MIDDLEWARES,
+                    "tests.politeness.throttle.knowing.CrawlDelays": 100,
+                },
                 "CRAWL_DELAYS": {site.name.replace("127.0.0.1:", "d"): delay_s},
             }
             await workers.add("a", {door: 1, site: 6}, knowing)
@@ -116,7 +119,7 @@ async def test_a_crawl_delay_that_one_worker_knows_is_kept_by_all(
         assert most_within(together, delay_s) > 2
 
 
-@pytest.mark.soak  # it compares times; tests/throttle/test_pace.py has the same of a clock that can be set
+@pytest.mark.soak  # it compares times; tests/politeness/throttle/test_pace.py has the same of a clock that can be set
 async def test_a_site_that_answers_slower_is_asked_less_often_and_then_as_before(
     tmp_path: Path, redis_url: str
 ) -> None:
@@ -201,7 +204,7 @@ async def test_plain_scrapy_asks_on_where_harvester_pauses(tmp_path: Path, redis
     async with Refusing() as plain:
         told = msgspec.json.encode(Plan([plain.url + url for url in urls])).decode()
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "tests.throttle.plain", told,
+            sys.executable, "-m", "tests.politeness.throttle.plain", told,
             cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, stderr=asyncio.subprocess.DEVNULL,
         )  # fmt: skip
         try:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.crawling import LONGEST_S
 from tests.forking import fork
-from tests.robots.site import Reply, WebSite
+from tests.politeness.robots.site import Reply, WebSite
 from tests.root import ROOT
 
 HTML = "text/html; charset=utf-8"
@@ -84,7 +84,9 @@ class Ran:
                 "HARVESTER_MAX_RESPONSE_MB": "1",
                 "HARVESTER_SITES_DIR": str(folder),
             }
-            process = await fork("tests.usage.crawl", quiet.url, asked.url, skipped.url, cwd=folder, env=environment)
+            process = await fork(
+                "tests.politeness.usage.crawl", quiet.url, asked.url, skipped.url, cwd=folder, env=environment
+            )
             out, log = await process.end(LONGEST_S)
             assert process.returncode == 0, log
             told, self.stats = json.loads(out)

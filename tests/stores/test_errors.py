@@ -11,7 +11,7 @@ from harvester.stores import servers
 from harvester.stores.servers import state
 from harvester.stores.servers.binaries import describe_exit, find_binary
 from harvester.stores.servers.kinds import SERVERS, MongoDB
-from tests.services.conftest import Place
+from tests.stores.conftest import Place
 
 
 @pytest.fixture

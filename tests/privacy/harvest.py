@@ -199,7 +199,7 @@ def _stage(root: Path, lines: list[tuple[str, bytes]]) -> None:
 
 def _leave_open(root: Path, kind: str, lines: list[bytes]) -> None:
     """As a killed run leaves it."""
-    command = [sys.executable, "-m", "tests.purge.leave_open", str(root), kind]
+    command = [sys.executable, "-m", "tests.privacy.leave_open", str(root), kind]
     subprocess.run(command, input=b"\n".join(lines), check=False)
 
 

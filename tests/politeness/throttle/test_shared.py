@@ -16,8 +16,8 @@ from redis import Redis
 
 from tests.chaos.servers import Valkey
 from tests.crawling import Answer, Crawled, Plan, Site, crawl, until
+from tests.politeness.throttle.workers import SETTINGS, Workers, times
 from tests.ports import free_port
-from tests.throttle.workers import SETTINGS, Workers, times
 
 AT_ONCE, PER_SECOND = 3, 20
 QUICK, SLOW = 80, 24

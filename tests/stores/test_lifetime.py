@@ -13,7 +13,7 @@ from redis import Redis
 from harvester.stores.servers.binaries import find_binary
 from harvester.stores.servers.kinds import SERVERS
 from harvester.stores.servers.state import State
-from tests.services.conftest import Place, ended
+from tests.stores.conftest import Place, ended
 
 BOTH = pytest.mark.parametrize("name", ["mongodb", "valkey"])
 
