@@ -25,9 +25,10 @@ test: lint ## Run all checks and tests, but for appview, soak and chaos
 tests:
 	@pytest -n $$(expr 2 \* $$(getconf _NPROCESSORS_ONLN)) --dist worksteal
 
-lint: $(SYNCED) ## Check style and format
+lint: $(SYNCED) ## Check style, format, and which room imports which
 	@$(RUN) ruff check .
 	@$(RUN) ruff format --check .
+	@$(RUN) lint-imports --no-logo --no-cache
 
 types: $(SYNCED) ## Check types
 	@$(RUN) mypy

@@ -3,6 +3,7 @@
 import logging
 import os
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
@@ -253,14 +254,16 @@ def _variables(field: str) -> list[str]:
 
 def _secrets_of_sites(config: Config) -> set[str]:
     """The variables from which steps on pages of sites are filled in."""
-    from harvester.sites.registry import read_sites  # it imports this module, and is needed seldom
-
-    with suppress(UsageError):  # it is told where the sites are used
-        return {f"{PREFIX}{name.upper()}" for site in read_sites(config) for name in _secrets(site.model_dump())}
-    return set()
+    found: set[str] = set()
+    for file in config.sites_dir.rglob("*.toml") if config.sites_dir else ():
+        with suppress(OSError, ValueError):  # it is told where the sites are used
+            tables = tomllib.loads(file.read_text(encoding="utf-8"))
+            found.update(f"{PREFIX}{name.upper()}" for name in _secrets(tables))
+    return found
 
 
 def _secrets(value: Any) -> Iterator[str]:
+    """What stands under a key `secret`, at any depth."""
     if isinstance(value, Mapping):
         if isinstance(name := value.get("secret"), str) and name:
             yield name

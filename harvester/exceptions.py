@@ -1,4 +1,7 @@
-"""Every exception that harvester raises on purpose."""
+"""Every exception that harvester raises on purpose, with the exit code of a run that it ends."""
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells use it, and after a limit that was set for the run."""
 
 
 class HarvesterError(Exception):

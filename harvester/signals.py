@@ -14,11 +14,6 @@ be coroutines, and must be quick: one is told of every request. All that judges 
 answers listens here, and reads the verdict and nothing else.
 """
 
-NEXT_TRY = "harvester_next_try"
-"""Key in Request.meta: what a receiver of `outcome_told` knows of the next try, as a NextTry. Taken off at once."""
-KNOWN_VERDICT = "harvester_known_verdict"
-"""Key in Request.meta: outcome and reason, from a middleware that knows them better than the classifier does."""
-
 
 class NextTry(StrEnum):
     """Says otherwise than the outcome's policy whether there is another try."""
@@ -29,7 +24,3 @@ class NextTry(StrEnum):
     """There is, and this one does not count: the site knows nothing of it."""
     NONE = "none"
     """There is not: it would come to the same."""
-
-
-SITE_FILE = "harvester_site_file"
-"""Key in Request.meta: a file in which a site says what robots may do. It is asked for by nobody, and as it is."""

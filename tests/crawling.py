@@ -131,7 +131,7 @@ class Plan(msgspec.Struct):
     """Whose answer ends the run, with the reason `enough`."""
     settings: dict[str, Any] = {}
     patches: dict[str, Any] = {}
-    """Module and constant (`harvester.middlewares.throttle.WINDOW_S`) -> its value."""
+    """Module and constant (`harvester.politeness.throttle.WINDOW_S`) -> its value."""
     names: dict[str, str] = {}
     """Host names of the test's own -> the address they have. Of others, the system is asked."""
 

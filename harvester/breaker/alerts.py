@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -17,12 +16,11 @@ from pymongo import ASCENDING, DESCENDING, IndexModel
 from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.errors import PyMongoError
 
+from harvester.alerts.channels import Alert, send
 from harvester.breaker.messages import extrapolation, reason, title
+from harvester.breaker.states import Change
 from harvester.config import Config
 from harvester.exceptions import ServiceError
-from harvester.frontier.entries import Change
-from harvester.monitors.alerts import Alert, configured_channels
-from harvester.monitors.sending import send_patiently
 from harvester.stores import mongodb
 
 logger = logging.getLogger(__name__)
@@ -114,7 +112,7 @@ class BreakerAlerts:
                 if not claimed.modified_count:
                     return await events.count_documents({**name, "alerted_at": None}) == 0
         if change.id not in self._sent:
-            await asyncio.to_thread(send, self._config, change, event)
+            await asyncio.to_thread(send, self._config, alert_of(change, event))
             self._sent.add(change.id)
         with pymongo.timeout(DATABASE_S):
             await events.update_one(name, {"$set": {"alerted_at": datetime.now(UTC)}})
@@ -148,14 +146,6 @@ def document(spider: str, change: Change) -> Document:
         "until": datetime.fromtimestamp(change.until, UTC) if change.until else None,
         "at": datetime.fromtimestamp(change.at, UTC),
     }
-
-
-def send(config: Config, change: Change, event: Document) -> None:
-    """The alert, through every channel that is configured. What cannot be sent is logged."""
-    channels = configured_channels(config, alert_of(change, event))
-    if channels:
-        with ThreadPoolExecutor(len(channels)) as threads:
-            list(threads.map(lambda name: send_patiently(name, channels[name]), channels))
 
 
 def alert_of(change: Change, event: Document) -> Alert:

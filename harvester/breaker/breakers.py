@@ -7,13 +7,13 @@ that few more go out to a site that begins to refuse.
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from itertools import count, islice
 from math import inf
 from time import monotonic, time
 
 from harvester.breaker.site_counts import MOST_RECORDS, SiteCounts
-from harvester.frontier.entries import Exchange, Reports, Shut
+from harvester.breaker.states import BreakerState, Reports
 from harvester.items import Record
 from harvester.outcomes import Policy, Verdict
 from harvester.sites import Site
@@ -36,7 +36,7 @@ class Breakers:
     def __init__(self) -> None:
         self._observed: dict[str, tuple[Site, SiteCounts]] = {}
         self._numbers = count(1)
-        self._shut: dict[str, Shut] = {}
+        self._shut: dict[str, BreakerState] = {}
         self._rows: Counter[str] = Counter()
         """Failures in a row, by site."""
         self._untold: set[str] = set()
@@ -109,12 +109,15 @@ class Breakers:
             self.urgent_since = None
         return Reports(next(self._numbers), rows)
 
-    def hear(self, told: Exchange) -> bool:
-        """Takes in the answer to it. Returns whether more sites are left alone than before."""
-        if told.anew:
+    def hear(self, states: Mapping[str, BreakerState], *, anew: bool) -> bool:
+        """Takes in the answer to it: the breakers that have changed, or all that are not closed (`anew`).
+
+        Returns whether more sites are left alone than before.
+        """
+        if anew:
             self._shut = {}
         more = False
-        for name, shut in told.shut.items():
+        for name, shut in states.items():
             if shut.state == "closed":
                 self._shut.pop(name, None)
             else:
@@ -131,7 +134,7 @@ class Breakers:
         self._ended = True
         self._answer.set()
 
-    def shut_sites(self) -> dict[str, Shut]:
+    def shut_sites(self) -> dict[str, BreakerState]:
         """Sites whose breaker is not closed."""
         return {name: shut for name, shut in self._shut.items() if "\0" not in name}
 
@@ -184,7 +187,7 @@ class Breakers:
             await self._answer.wait()
 
 
-def _is_probe(shut: Shut, trial: int) -> bool:
+def _is_probe(shut: BreakerState, trial: int) -> bool:
     """Whether a request is a probe of the breaker, of whose trials it is that one's; 0: of none."""
     return shut.state == "half_open" and trial == shut.trial and trial > 0
 

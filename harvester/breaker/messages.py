@@ -1,7 +1,7 @@
 """What people are told of a breaker's change: why, on what evidence, and what it means for the work that is left."""
 
-from harvester.frontier.entries import Change
-from harvester.proxies.spec import Tier
+from harvester.breaker.states import Change
+from harvester.sites.proxy_spec import Tier
 
 TITLES = {
     "open": "{site} is left alone",

@@ -26,13 +26,12 @@ from harvester.browser.kept import Kept, State, path_of
 from harvester.browser.page_handler import Driver, PageHandler
 from harvester.browser.page_run import CRASHED, PageRun, close
 from harvester.browser.relay import Relay, through
-from harvester.browser.render_options import SIGN_IN, STORAGE_STATE
 from harvester.browser.steps import is_gone
 from harvester.config import Config
 from harvester.exceptions import BrowserLost, NavigationError, StorageError
 from harvester.identities.browser import keepers
-from harvester.identities.logins import IDENTITY
 from harvester.identities.secret_file import POLL_S
+from harvester.meta import IDENTITY, SIGN_IN, STORAGE_STATE
 from harvester.sites import Site
 from harvester.sites.browser import RenderOptions
 
@@ -90,7 +89,7 @@ class Browser:
         self._handler.config.max_pages_per_context = PAGES_A_CONTEXT * 2  # the pool bounds them
         self._handler.config.target_closed_max_retries = 0
         self._handler.config.restart_disconnected_browser = False
-        self._handler.config.navigation_timeout_ms = 600_000  # the bound of a visit is its own
+        self._handler.config.navigation_timeout_ms = 600_000  # each run has its own bound
         self._contexts: dict[str, Context] = {}
         self._retiring: set[Context] = set()
         self._numbers = iter(range(10**9))
@@ -202,35 +201,35 @@ class Browser:
             self.pages += 1
 
     async def _render(self, request: Request, site: Site, rendering: RenderOptions) -> Response:
-        visit = PageRun(request, rendering, self._config, self._most_bytes, self._stats)
+        run = PageRun(request, rendering, self._config, self._most_bytes, self._stats)
         context = await self._context_for(request, site, rendering)
         context.at_once += 1
         began = time.time()
         try:
             async with asyncio.timeout(rendering.timeout_s):
-                response = await self._handler.show(request, visit, context.name, context.options)
-            if visit.broken:
-                raise visit.broken
+                response = await self._handler.show(request, run, context.name, context.options)
+            if run.broken:
+                raise run.broken
         except TimeoutError:
             raise DownloadTimeoutError(
                 f"Getting {request.url} took longer than {rendering.timeout_s:g} seconds."
             ) from None
         except NavigationError as error:
-            raise visit.broken or error from None
+            raise run.broken or error from None
         except Error as error:
-            if visit.broken:
-                raise visit.broken from None  # a cause would be judged, too
-            if self._relay and "net::ERR_SOCKS" in str(error) and (fault := self._relay.fault_of(visit.at)):
+            if run.broken:
+                raise run.broken from None  # a cause would be judged, too
+            if self._relay and "net::ERR_SOCKS" in str(error) and (fault := self._relay.fault_of(run.at)):
                 raise fault.with_traceback(None) from None
             raise await self._what_happened(error) from error
         finally:
             context.at_once -= 1
             context.pages += 1
             context.used = time.monotonic()
-            if visit.page is not None:
-                self._handler.visits.pop(visit.page, None)
+            if run.page is not None:
+                self._handler.runs.pop(run.page, None)
                 if not self.is_lost:
-                    await close(visit.page)
+                    await close(run.page)
             if context.is_worn() or time.monotonic() - context.saved > SAVE_S:
                 await self._save(context)
             await self._tidy()

@@ -8,8 +8,9 @@ from scrapy.crawler import Crawler
 from scrapy.http import Response
 
 from harvester.browser.pool import BrowserPool
-from harvester.browser.render_options import LOST, render_options_of
+from harvester.browser.render_options import render_options_of
 from harvester.exceptions import BrowserLost, NavigationError
+from harvester.meta import BROWSERS_LOST
 from harvester.shutdown import CHECK_S, RunEnding, is_ending
 from harvester.sites import load_sites
 
@@ -54,7 +55,7 @@ class BrowserDownloadHandler:
         try:
             return await self._pool.render(request, site, render_options_of(request, site))
         except BrowserLost as error:
-            if (lost := request.meta.get(LOST, 0)) >= MOST_LOST:
+            if (lost := request.meta.get(BROWSERS_LOST, 0)) >= MOST_LOST:
                 raise NavigationError(f"{lost + 1} browsers in a row ended under the page") from error
             raise
 

@@ -15,8 +15,8 @@ from scrapy_playwright.handler import BrowserContextWrapper, ScrapyPlaywrightDow
 from scrapy_playwright.provider import PlaywrightBrowserProvider
 
 from harvester.browser.page_run import HOP, PageRun, close
-from harvester.browser.render_options import CAPTURED, LED, SIGN_IN
 from harvester.exceptions import NavigationError
+from harvester.meta import CAPTURED, LED, SIGN_IN
 
 _NO_WINDOWS = "window.open = () => null"
 """As where windows are blocked: of one whose opener goes meanwhile Playwright may tell nothing. Others are closed."""
@@ -60,7 +60,7 @@ class PageHandler(ScrapyPlaywrightDownloadHandler):  # type: ignore[misc]
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self.visits: dict[Page, PageRun] = {}
+        self.runs: dict[Page, PageRun] = {}
         self._making = 0
         self._unknown: set[Page] = set()
         """Those that have appeared: each a page that is being made, or a window that a page has opened."""
@@ -70,8 +70,8 @@ class PageHandler(ScrapyPlaywrightDownloadHandler):  # type: ignore[misc]
         """As `close`, when the browser has died: nobody would answer."""
         await super(ScrapyPlaywrightDownloadHandler, self).close()
 
-    async def show(self, request: Request, visit: PageRun, context: str, options: dict[str, Any]) -> Response:
-        """The page after its steps. Raises Playwright's errors; the page stays open, as visit.page.
+    async def show(self, request: Request, run: PageRun, context: str, options: dict[str, Any]) -> Response:
+        """The page after its steps. Raises Playwright's errors; the page stays open, as run.page.
 
         The answer's request is the one that was asked for: what others hold for it, they let go of that one.
         """
@@ -81,19 +81,19 @@ class PageHandler(ScrapyPlaywrightDownloadHandler):  # type: ignore[misc]
         self._making += 1
         try:
             page = await self._create_page(asked, self._crawler.spider)
-            self.visits[page] = visit
+            self.runs[page] = run
         finally:
             self._making -= 1
             self._close_windows()
-        await visit.open(page)
+        await run.open(page)
         answer = await page.goto(request.url)
         if answer is None:
             raise NavigationError("no answer was seen")
         headers = await _headers(answer)
-        body = await visit.act(page, answer)
+        body = await run.act(page, answer)
         if SIGN_IN in request.meta:
             request.meta[SIGN_IN] = await page.context.storage_state()
-        request.meta[CAPTURED] = visit.captured
+        request.meta[CAPTURED] = run.captured
         request.meta.update(_redirects(answer))
         kind = responsetypes.from_args(headers=headers, url=page.url, body=body)
         return kind(page.url, answer.status, headers, body, ["rendered"], request)
@@ -113,7 +113,7 @@ class PageHandler(ScrapyPlaywrightDownloadHandler):  # type: ignore[misc]
         """As soon as no page is being made, so that windows can be told from pages. Their openers may be gone."""
         if self._making:
             return
-        for page in self._unknown - self.visits.keys():
+        for page in self._unknown - self.runs.keys():
             task = asyncio.ensure_future(close(page))
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
@@ -121,14 +121,14 @@ class PageHandler(ScrapyPlaywrightDownloadHandler):  # type: ignore[misc]
 
     async def _route(self, route: Route) -> None:
         try:
-            visit = self.visits.get(route.request.frame.page)
+            run = self.runs.get(route.request.frame.page)
         except Error:  # a window's first request is asked before there is a page
-            visit = None
+            run = None
         try:
-            if visit is None:
+            if run is None:
                 await route.abort()
             else:
-                await visit.route(route)
+                await run.route(route)
         except Error:
             pass  # the page is gone; raised here, another page's next call would raise it
 

@@ -17,13 +17,13 @@ from scrapy.http import Headers, Response, TextResponse
 from scrapy.responsetypes import responsetypes
 from scrapy.statscollectors import StatsCollector
 
-from harvester.browser.render_options import SIGN_IN
 from harvester.browser.request_filter import RequestFilter
 from harvester.browser.steps import Steps
 from harvester.config import Config
 from harvester.download.addresses import refuse_private
 from harvester.exceptions import NavigationError
 from harvester.identities.logins import refuse_secrets
+from harvester.meta import SIGN_IN
 from harvester.sites import load_sites
 from harvester.sites.browser import RenderOptions
 
@@ -74,7 +74,7 @@ class PageRun:
         self._config = config
         self._most_bytes = most_bytes
         self._stats = stats
-        self._blocker = RequestFilter(rendering, request.url)
+        self._filter = RequestFilter(rendering, request.url)
         self._wanted = [_pattern(glob) for glob in rendering.capture]
         self._answers: list[Response | None] = []
         self._captured_bytes = 0
@@ -118,7 +118,7 @@ class PageRun:
     def _blocks(self, request: PageRequest) -> bool:
         if request.url.startswith(("data:", "blob:", "about:")):
             return False
-        if self._blocker.refuses(request.url, request.resource_type):
+        if self._filter.refuses(request.url, request.resource_type):
             self._stats.inc_value("harvester/browser/blocked")
             return True
         if refuse_private(request.url, self._config):

@@ -8,14 +8,14 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
 
-from harvester.browser.render_options import RENDER, RENDERING, SIGN_IN
 from harvester.config import load_config
 from harvester.exceptions import FetchError, HarvesterError, UsageError
 from harvester.identities.cookies import Jar
 from harvester.identities.credentials import Credentials
 from harvester.identities.login_methods import LoginFailed, LoginRefused, refuses, shows
-from harvester.identities.logins import IDENTITY, LOGIN, LOGIN_SITE, refuse_secrets
+from harvester.identities.logins import refuse_secrets
 from harvester.identities.state import Session
+from harvester.meta import IDENTITY, LOGIN, LOGIN_SITE, RENDER, RENDERING, SIGN_IN
 from harvester.proxies.budget import BudgetSpent
 from harvester.shutdown import RunEnding
 from harvester.sites import Site

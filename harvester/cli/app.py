@@ -71,7 +71,7 @@ def report(
     from pydantic import ValidationError
 
     from harvester.dashboard.report import write_report
-    from harvester.spiders.known import spider_loader
+    from harvester.project import spider_loader
 
     spider_loader()  # with the spiders it imports the records of the project
     config = load_config()
@@ -89,7 +89,7 @@ spiders.command("new")(new_command)
 @spiders.command("list")
 def list_spiders() -> None:
     """List the spiders."""
-    from harvester.spiders.known import spider_loader
+    from harvester.project import spider_loader
 
     loader = spider_loader()
     for name in sorted(loader.list()):

@@ -55,7 +55,7 @@ def _project() -> _Project:
     found = closest_scrapy_cfg()
     if not found:
         return _Project(Path(), NEW_PACKAGE, beginning.project(NEW_PACKAGE) | _missing(Path(), NEW_PACKAGE))
-    from harvester.spiders.known import project_settings
+    from harvester.project import project_settings
 
     root = Path(os.path.relpath(Path(found).parent))
     module = project_settings()["NEWSPIDER_MODULE"] or ""
@@ -83,7 +83,7 @@ def fetch(url: str) -> Page:
     """Asks for it once, as a crawl does: robots.txt is obeyed. Raises ServiceError when it does not come."""
     from scrapy.crawler import AsyncCrawlerProcess
 
-    from harvester.spiders.known import project_settings
+    from harvester.project import project_settings
 
     settings = project_settings()
     alone: dict[str, Any] = {

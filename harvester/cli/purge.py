@@ -17,7 +17,7 @@ def purge_command(
     from pymongo.errors import PyMongoError
 
     from harvester.privacy import purge  # imports inside commands keep shell completion quick
-    from harvester.spiders.known import spider_loader
+    from harvester.project import spider_loader
     from harvester.stores.mongodb import connect_sync, unavailable
 
     if bool(account) == show:

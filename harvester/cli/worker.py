@@ -33,7 +33,7 @@ def worker_command(
     end_on_signals()
     from harvester.spiders.known import load_spider  # imports inside commands keep shell completion quick
     from harvester.worker.show import display
-    from harvester.worker.supervisor import Plan, Supervisor, check_services
+    from harvester.worker.supervisor import Plan, WorkerSupervisor, check_services
 
     arguments, settings = pairs("-a", argument or []), pairs("-s", setting or [])
     load_spider(spider, settings).parse_arguments(arguments)
@@ -46,5 +46,5 @@ def worker_command(
     config = load_config()
     check_services(config)  # before the supervisor handles signals: until then one ends all of it at once
     with display() as shown:
-        code = asyncio.run(Supervisor(config, plan, shown.show_line).run(shown))
+        code = asyncio.run(WorkerSupervisor(config, plan, shown.show_line).run(shown))
     raise typer.Exit(code)

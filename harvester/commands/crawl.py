@@ -10,7 +10,7 @@ from scrapy.exceptions import UsageError
 from scrapy.utils.misc import load_object
 
 from harvester.config import load_config, names
-from harvester.exceptions import HarvesterError
+from harvester.exceptions import INTERRUPTED, HarvesterError
 from harvester.frontier.scheduler import Scheduler
 from harvester.masking import mask
 from harvester.monitors.history import write_down_unopened
@@ -91,4 +91,4 @@ class Command(ScrapyCrawl):
         error = task.exception() if task.done() and not task.cancelled() else None
         if error and "harvester/exit_code" not in stats:
             raise error
-        return exit_code(stats, int(process.bootstrap_failed) if task.done() else interrupts.INTERRUPTED)
+        return exit_code(stats, int(process.bootstrap_failed) if task.done() else INTERRUPTED)

@@ -11,12 +11,11 @@ from scrapy.http import Response
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from harvester.download.here import here_of
+from harvester.meta import HANDLER
 from harvester.shutdown import RunEnding
 from harvester.sites import load_sites
 from harvester.stores.descriptors import connections, raise_limit
 
-HANDLER = "harvester_handler"
-"""Key in Request.meta: a key of HANDLERS. Without it the site's entry decides."""
 HANDLERS = {
     "": "harvester.download.http1.Http1DownloadHandler",
     "http2": "harvester.download.http2.Http2DownloadHandler",

@@ -21,7 +21,7 @@ from tldextract import TLDExtract
 
 from harvester.download import dns
 from harvester.exceptions import LocalFault
-from harvester.frontier.leases import LOCAL_TRIES
+from harvester.meta import LOCAL_ATTEMPTS
 from harvester.outcomes import Outcome, classify_exception
 from harvester.shutdown import RunEnding, pause
 from harvester.stores import outage
@@ -143,7 +143,7 @@ class Here:
             return LocalFault(self.reason)
         if is_reached:
             return None
-        if not self._answered_at and request.meta.get(LOCAL_TRIES, 0) >= MOST_DOUBTS:
+        if not self._answered_at and request.meta.get(LOCAL_ATTEMPTS, 0) >= MOST_DOUBTS:
             return None
         names = ", ".join(each.host for each in (peer, *known, *silent)[:UNRELATED])
         reason = f"no host can be reached from this machine, of unrelated ones: {names}"

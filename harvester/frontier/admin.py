@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 import msgspec
 from redis.asyncio import Redis
 
+from harvester.breaker.states import Change
 from harvester.frontier import scripts
-from harvester.frontier.entries import BreakerStatus, Change, DeadLetter, Event, Fate, Status, WorkerStatus
+from harvester.frontier.entries import BreakerStatus, DeadLetter, Event, Fate, Status, WorkerStatus
 from harvester.frontier.keys import entry_id, prefix_of
 
 CHUNK = 1000

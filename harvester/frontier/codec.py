@@ -15,14 +15,10 @@ import msgspec
 from msgspec import Struct
 from scrapy import Request, Spider
 
-from harvester.browser.render_options import SIGN_IN, STORAGE_STATE
-from harvester.download.handler import HANDLER
 from harvester.exceptions import HarvesterError
 from harvester.frontier.callbacks import is_callback
-from harvester.frontier.leases import ITEMS
-from harvester.identities.logins import LOGIN, LOGIN_SITE
 from harvester.masking import mask
-from harvester.signals import SITE_FILE
+from harvester.meta import FETCHING_PROCESS_ONLY, ITEMS
 
 _SCALARS = frozenset({str, int, float, bool, bytes, type(None), datetime})
 _TUPLE = 1
@@ -34,9 +30,6 @@ MOST_FAULT = 500
 _SMALLEST, _LARGEST = -(2**63), 2**64 - 1
 _UNREADABLE = (msgspec.DecodeError, ValueError, RecursionError)
 """What decoding raises."""
-
-MARKS = frozenset({HANDLER, LOGIN, LOGIN_SITE, SIGN_IN, SITE_FILE, STORAGE_STATE})
-"""Keys of Request.meta that only the fetching process may set, for its logins, files of sessions and robots.txt."""
 
 
 class UnserialisableRequestError(HarvesterError):
@@ -137,8 +130,8 @@ def decode(data: bytes, spider: Spider) -> Request:
         raise UnserialisableRequestError(f"A request in the frontier is none: {error}.") from None
     request.meta.clear()
     request.meta.update(wire.t)
-    if not MARKS.isdisjoint(wire.t):
-        for mark in MARKS:
+    if not FETCHING_PROCESS_ONLY.isdisjoint(wire.t):
+        for mark in FETCHING_PROCESS_ONLY:
             request.meta.pop(mark, None)
     return request
 

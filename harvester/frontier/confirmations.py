@@ -17,10 +17,9 @@ from twisted.python.failure import Failure
 
 from harvester.exceptions import FetchError, HarvesterError, InvalidRecordError, PageFailed, ParseError
 from harvester.frontier.leases import Lease
-from harvester.frontier.receipts import OTHER, parts_of, receipt_under_way
-from harvester.pipelines.mongo import MongoPipeline
-from harvester.pipelines.rejects import rejects_of
+from harvester.items.receipts import OTHER, SettlesRecords, parts_of, receipt_under_way
 from harvester.shutdown import RunEnding, end, is_ending
+from harvester.stores.rejects import rejects_of
 
 logger = logging.getLogger(__name__)
 
@@ -63,12 +62,12 @@ class Confirmations:
         connect(self._on_error, signals.item_error)
 
     def _on_scraped(self, item: Any) -> None:
-        """It has passed all pipelines. Records count as stored only when MongoDB has them, if it is used."""
+        """It has passed all pipelines. Records count as stored only when a pipeline says so, if one does."""
         receipt = receipt_under_way()
         if receipt is None or item is None:
             return
         receipt.settle({OTHER})
-        if not self._is_mongodb_used:
+        if not self._is_confirmed_by_a_pipeline:
             receipt.settle(parts_of(item))
 
     def _on_dropped(self, item: Any, response: Response | Failure, exception: DropItem) -> None:
@@ -99,5 +98,5 @@ class Confirmations:
                 self._closing = asyncio.ensure_future(closing)
 
     @cached_property
-    def _is_mongodb_used(self) -> bool:
-        return self._crawler.get_item_pipeline(MongoPipeline) is not None
+    def _is_confirmed_by_a_pipeline(self) -> bool:
+        return self._crawler.get_item_pipeline(SettlesRecords) is not None

@@ -1,6 +1,8 @@
 """The words between a worker and the frontier: operations, leases, and what people are told about requests."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from harvester.breaker.states import BreakerState, Change
 
 
 class ItemRef(NamedTuple):
@@ -147,62 +149,6 @@ class Held(NamedTuple):
     deliveries: int = 0
 
 
-class Reports(NamedTuple):
-    """What a worker saw of sites since it last told. Sent twice it counts once."""
-
-    number: int
-    """Larger than that of the reports before."""
-    rows: list[Any]
-    """As breaker.lua takes them."""
-
-
-class Change(NamedTuple):
-    """A breaker came into another state. Times in epoch seconds."""
-
-    id: str
-    site: str
-    tier: str
-    """Of proxies; empty: the whole site."""
-    before: str
-    after: str
-    """closed, open, half_open or held."""
-    at: float
-    cause: str
-    """Of the opening: refusals, failures, ratio, drift, fields or person."""
-    by: str
-    """The person who changed it; empty when nobody did."""
-    until: float | None
-    """When it may change by itself."""
-    tried: int
-    """In the window before."""
-    failed: int
-    outcomes: dict[str, int]
-    window_s: float
-    row: int
-    """Failures in a row at the end of it."""
-    pages: tuple[int, int]
-    """How many of the last pages were read, and how many of them had nothing in them."""
-    lost: list[tuple[str, str]]
-    """Kind of record and field, of fields that were lost."""
-    said: str
-    """Why the last failure failed."""
-    left: int
-    """Requests of the site that are parked then, or that workers hold."""
-    alone_s: float
-    """For how long the site had been left alone."""
-
-
-class Shut(NamedTuple):
-    """A breaker as workers know it."""
-
-    state: str
-    """closed, open, half_open or held."""
-    trial: int
-    """How often it was half open."""
-    until: float | None
-    """When it may change by itself, in epoch seconds of this machine's clock."""
-
-
 class ParkedSite(NamedTuple):
     """Parked requests of a site."""
 
@@ -267,7 +213,7 @@ class Exchange(NamedTuple):
     """Leases of this worker as Redis has them."""
     now: float
     """The time at Redis, in epoch seconds."""
-    shut: dict[str, Shut]
+    shut: dict[str, BreakerState]
     """Breakers that have changed since the worker was told of them; those that are closed, too. More may follow."""
     anew: bool
     """Whether what the worker knew of breakers before is to be forgotten."""

@@ -6,8 +6,9 @@ from typing import Any
 
 from scrapy import Request
 
+from harvester.breaker.states import BreakerState
 from harvester.frontier.codec import UnserialisableRequestError
-from harvester.frontier.entries import EndedAck, Feed, ItemEnded, ItemRef, Push, Shut, Stranded
+from harvester.frontier.entries import EndedAck, Feed, ItemEnded, ItemRef, Push, Stranded
 from harvester.frontier.store import Frontier
 from harvester.frontier.traffic import Traffic
 
@@ -77,7 +78,7 @@ class Feeding:
         last = self._traffic.last
         return last.now + monotonic() - self._traffic.last_at if last else 0.0
 
-    def shut(self) -> Mapping[str, Shut]:
+    def shut(self) -> Mapping[str, BreakerState]:
         """Breakers of sites that are not closed."""
         return self._traffic.breakers.shut_sites()
 

@@ -13,31 +13,14 @@ from twisted.python.failure import Failure
 from harvester.browser.render_options import forget_answer
 from harvester.exceptions import FetchError, HarvesterError, NotStoredError
 from harvester.frontier.entries import Dead, Done, ItemRef, Operation, Release, Skip
-from harvester.frontier.receipts import Receipt
+from harvester.items.receipts import Receipt
 from harvester.masking import mask
+from harvester.meta import ATTEMPTS, ITEMS, LEASE, LOCAL_ATTEMPTS, NOT_BEFORE, PARKED, PROBE, RETRY_REASON
 from harvester.outcomes import Outcome, Verdict, verdict_of
 from harvester.shutdown import RunEnding
 from harvester.sites import load_sites, policy_of
 
-LEASE = "harvester_lease"
-"""Key in Request.meta: the delivery under which the request is worked on."""
-TRIES = "harvester_tries"
-"""Key in Request.meta: how often it was tried."""
-NOT_BEFORE = "harvester_not_before"
-"""Key in Request.meta of a retry: until when it waits in the frontier, in seconds of the epoch."""
-WHY = "harvester_why"
-"""Key in Request.meta of a retry: outcome and reason of the try before, and whether it was one (or never sent)."""
-PROBE = "harvester_probe"
-"""Key in Request.meta: the trial in which it finds out whether its site must still be left alone."""
-PARKED = "harvester_parked"
-"""Key in Request.meta: it was not sent, since its site is left alone, and goes back as it came."""
-LOCAL_TRIES = "harvester_local_tries"
-"""Key in Request.meta: how often it failed for a fault of this machine that others did not have."""
-ITEMS = "harvester_items"
-"""Key in Request.meta: id and attempt of each job item that the request belongs to."""
-ITEMS_OF = "harvester_items_of"
-"""Key in Request.meta of a new request: ids of the items that it belongs to, among those of the page that led to it."""
-_OURS = (LEASE, NOT_BEFORE, TRIES, WHY, PROBE, PARKED, LOCAL_TRIES, ITEMS)
+_OURS = (LEASE, NOT_BEFORE, ATTEMPTS, RETRY_REASON, PROBE, PARKED, LOCAL_ATTEMPTS, ITEMS)
 MOST_REASON = 1000
 """Characters of an exception's text that a dead letter keeps."""
 

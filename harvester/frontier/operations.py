@@ -15,10 +15,11 @@ from redis.exceptions import RedisError
 from scrapy import Request
 
 from harvester.breaker.alerts import write_down
+from harvester.breaker.states import Change
 from harvester.config import Config
 from harvester.exceptions import UsageError
 from harvester.frontier import record
-from harvester.frontier.entries import BreakerStatus, Change, DeadLetter, Fate, Status
+from harvester.frontier.entries import BreakerStatus, DeadLetter, Fate, Status
 from harvester.frontier.seen import fingerprint
 from harvester.frontier.start_list import DeadEntry, StartList
 from harvester.frontier.store import Frontier

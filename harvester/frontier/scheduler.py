@@ -26,30 +26,20 @@ from harvester.breaker.breakers import Breakers
 from harvester.browser.render_options import forget_answer
 from harvester.config import Config, load_config
 from harvester.exceptions import FrontierLost, HarvesterError
+from harvester.frontier.attempts import attempts_of
 from harvester.frontier.codec import MOST_SHOWN, TooLargeError, UnserialisableRequestError, decode, encode
 from harvester.frontier.confirmations import Confirmations
 from harvester.frontier.entries import Again, Dead, Done, ItemRef, Operation, Push, Release, Skip, Stranded, Told
 from harvester.frontier.feeding import Feeding
 from harvester.frontier.keys import is_filtered
-from harvester.frontier.leases import (
-    ITEMS,
-    ITEMS_OF,
-    LEASE,
-    NOT_BEFORE,
-    PARKED,
-    PROBE,
-    WHY,
-    Lease,
-    WatchedErrback,
-    fresh,
-)
+from harvester.frontier.leases import Lease, WatchedErrback, fresh
 from harvester.frontier.record import FrontierRecord
 from harvester.frontier.seen import of_attempts
 from harvester.frontier.store import Frontier
 from harvester.frontier.traffic import Traffic
 from harvester.frontier.watchdog import Watchdog
 from harvester.masking import mask
-from harvester.middlewares.outcome import OutcomeMiddleware
+from harvester.meta import ITEMS, ITEMS_OF, JOB, LEASE, NOT_BEFORE, PARKED, PROBE, RETRY_REASON
 from harvester.outcomes import Outcome, Verdict, classify_exception
 from harvester.shutdown import end, is_ending
 from harvester.sites import load_sites
@@ -59,8 +49,6 @@ logger = logging.getLogger(__name__)
 
 _PAGES = (Outcome.OK, Outcome.EMPTY, Outcome.LAYOUT_CHANGED)
 """Outcomes of pages that came."""
-JOB = "job"
-"""Key in Request.meta: the job a request belongs to. Jobs share the workers fairly; each has its own seen requests."""
 
 
 class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
@@ -285,11 +273,11 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         meta.pop(PROBE, None)
         not_before = meta.pop(NOT_BEFORE, 0.0)
         filtered = is_filtered(lease)
-        target = self._number(request) if filtered and WHY not in meta and not request.dont_filter else None
+        target = self._number(request) if filtered and RETRY_REASON not in meta and not request.dont_filter else None
         request.dont_filter = not filtered
         came_from = meta.get("redirect_urls") or [""]
         outcome, reason, attempt = meta.pop(
-            WHY, ("redirected", came_from[-1] and f"by {mask(came_from[-1], MOST_SHOWN)}", False)
+            RETRY_REASON, ("redirected", came_from[-1] and f"by {mask(came_from[-1], MOST_SHOWN)}", False)
         )
         try:
             payload = self._encode(request)
@@ -354,8 +342,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         if is_ending(self._crawler):
             return Release(lease.id)
         error = lease.not_stored()
-        outcomes = self._crawler.get_downloader_middleware(OutcomeMiddleware)
-        follows = outcomes.not_stored(request, error) if outcomes and again else classify_exception(error)
+        follows = attempts_of(self._crawler).not_stored(request, error) if again else classify_exception(error)
         if isinstance(follows, Verdict):
             return Dead(lease.id, follows.outcome, follows.told())
         return self._successor(follows, lease.id)

@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 from redis.asyncio import Redis
 
+from harvester.breaker.states import BreakerState, Reports
 from harvester.exceptions import FrontierLost
 from harvester.frontier.admin import FrontierAdmin, change_of
 from harvester.frontier.entries import (
@@ -35,8 +36,6 @@ from harvester.frontier.entries import (
     ParkedSite,
     Push,
     Release,
-    Reports,
-    Shut,
     Skip,
     Stranded,
     Told,
@@ -321,8 +320,8 @@ def _delay_ms(not_before: float) -> int:
     return max(0, int((not_before - time.time()) * 1000)) if not_before else 0
 
 
-def _shut(state: str, trial: int, due_ms: float, now_ms: float) -> Shut:
-    return Shut(state, trial, time.time() + (due_ms - now_ms) / 1000 if due_ms else None)
+def _shut(state: str, trial: int, due_ms: float, now_ms: float) -> BreakerState:
+    return BreakerState(state, trial, time.time() + (due_ms - now_ms) / 1000 if due_ms else None)
 
 
 def _ended(row: list[Any]) -> ItemEnded:

@@ -17,11 +17,11 @@ from typing import Any
 from scrapy.statscollectors import StatsCollector
 
 from harvester.breaker.breakers import Breakers
+from harvester.breaker.states import Change
 from harvester.exceptions import FrontierLost
 from harvester.frontier.codec import address_of, has_items
 from harvester.frontier.entries import (
     Again,
-    Change,
     Dead,
     Done,
     Ending,
@@ -294,7 +294,7 @@ class Traffic:
             self._room.set()
         self._ready.extend(told.leased)
         self._held.update((leased.id, leased) for leased in told.leased)
-        if self.breakers.hear(told):
+        if self.breakers.hear(told.shut, anew=told.anew):
             self._give_back_parked()
         if told.changes:
             self._on_breakers(told.changes)

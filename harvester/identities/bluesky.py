@@ -19,8 +19,8 @@ from pydantic import SecretStr
 
 from harvester.config import Config
 from harvester.exceptions import SessionError, UsageError
-from harvester.identities.bluesky_calls import Answer, LoginCalls
-from harvester.identities.bluesky_file import Session, SessionFile
+from harvester.identities.bluesky_calls import LoginAnswer, LoginCalls
+from harvester.identities.bluesky_file import SessionFile, TokenSession
 from harvester.identities.secret_file import Pause
 
 logger = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ class Login:
         name = quote(f"{self.identifier.lower()}@{urlsplit(self.service).netloc}", safe="@")
         self._file = SessionFile(config.state_dir / "sessions" / f"{name}.json")
         self._turn = asyncio.Lock()
-        self._held: Session | None = None
+        self._held: TokenSession | None = None
         self._check_at = 0.0
         self._fruitless = 0
         self._failure: SessionError | None = None
@@ -78,7 +78,7 @@ class Login:
             raise UsageError(f"A login needs an identifier and a password, and one is missing. {HOW_TO}")
         return cls(config, identifier, password, pause or _sleep)
 
-    async def session(self) -> Session:
+    async def session(self) -> TokenSession:
         """A session to use now. Raises SessionError when there can be none, and from then on always."""
         held = self._held
         if held is not None and time.time() < min(held.renew_at, self._check_at):
@@ -120,7 +120,7 @@ class Login:
                 self._failure, self._held = error, None
                 raise
 
-    async def _renewed(self, refused: Session | None) -> Session:
+    async def _renewed(self, refused: TokenSession | None) -> TokenSession:
         """The session of another process when it has a newer one, else a refreshed one, else a new one."""
         # A refresh token serves once; the others use what the first one gets.
         async with self._file.kept.alone(self._pause, f"logging in as {self.identifier}"):
@@ -136,7 +136,7 @@ class Login:
             self._file.write(session)
             return session
 
-    async def _refreshed(self, old: Session) -> Session | None:
+    async def _refreshed(self, old: TokenSession) -> TokenSession | None:
         """None when the server refuses the refresh token, which serves once and ends after some months."""
         answer = await self._calls.call("POST", old.pds, "refreshSession", token=old.refresh)
         session = self._read(answer, old.pds)
@@ -147,7 +147,7 @@ class Login:
             logger.info("Refreshed the login of %s at %s", session.handle, session.pds)
         return session
 
-    async def _created(self) -> Session:
+    async def _created(self) -> TokenSession:
         password = self._password.get_secret_value()
         body = {"identifier": self.identifier, "password": password}
         answer = await self._calls.call("POST", self.service, "createSession", body=body)
@@ -161,7 +161,7 @@ class Login:
         logger.info("Logged in as %s at %s", session.handle, session.pds)
         return session
 
-    async def _alive(self, session: Session) -> bool:
+    async def _alive(self, session: TokenSession) -> bool:
         """The heartbeat. False when the token is refused; a server that does not answer says nothing."""
         try:
             answer = await self._calls.call("GET", session.pds, "getSession", token=session.access, tries=1)
@@ -175,14 +175,14 @@ class Login:
         self._check_at = time.time() + HEARTBEAT_S
         return True
 
-    def _read(self, answer: Answer, pds: str) -> Session | None:
+    def _read(self, answer: LoginAnswer, pds: str) -> TokenSession | None:
         """The session in an answer, at `pds` when the answer does not name the account's own."""
         body = answer.body
         parts = [body.get(key) for key in ("did", "accessJwt", "refreshJwt")]
         if answer.status != 200 or not all(isinstance(part, str) and part for part in parts):
             return None
         did, access, refresh = map(str, parts)
-        return Session(
+        return TokenSession(
             did=did,
             handle=str(body.get("handle") or did),
             pds=_own_pds(body.get("didDoc"), self.service) or pds,

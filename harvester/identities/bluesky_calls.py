@@ -11,7 +11,7 @@ from scrapy.http import Headers
 
 from harvester.exceptions import SessionError
 from harvester.identities.secret_file import Pause
-from harvester.middlewares.throttle import LONGEST_WAIT_S, reset_in, retry_after
+from harvester.politeness.rate_limits import LONGEST_WAIT_S, reset_in, retry_after
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ MOST_BYTES = 1_000_000
 """Of an answer."""
 
 
-class Answer(NamedTuple):
+class LoginAnswer(NamedTuple):
     """Of a call. `body` is {} when it is not a JSON object."""
 
     status: int
@@ -49,7 +49,7 @@ class LoginCalls:
         token: SecretStr | None = None,
         body: dict[str, str] | None = None,
         tries: int = TRIES,
-    ) -> Answer:
+    ) -> LoginAnswer:
         """The answer, unless it is 429 or 5xx. Raises SessionError when none comes."""
         host = urlsplit(server).netloc
         tried = 0
@@ -76,7 +76,7 @@ class LoginCalls:
             logger.warning("%s at %s: %s. Waiting %.0f s", name, server, fault, wait)
             await self._pause(wait, host)
 
-    async def _send(self, verb: str, url: str, token: SecretStr | None, body: dict[str, str] | None) -> Answer:
+    async def _send(self, verb: str, url: str, token: SecretStr | None, body: dict[str, str] | None) -> LoginAnswer:
         headers = {"User-Agent": self._user_agent, "Accept": "application/json"}
         if token is not None:
             headers["Authorization"] = f"Bearer {token.get_secret_value()}"
@@ -95,7 +95,7 @@ class LoginCalls:
                 text += chunk
                 if len(text) > MOST_BYTES:
                     raise ValueError("the answer is larger than allowed")
-            return Answer(response.status, Headers(list(response.headers.items())), _json_object(text))
+            return LoginAnswer(response.status, Headers(list(response.headers.items())), _json_object(text))
 
 
 def _json_object(text: bytes) -> dict[str, Any]:

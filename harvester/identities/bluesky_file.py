@@ -12,7 +12,7 @@ from harvester.masking import mask
 logger = logging.getLogger(__name__)
 
 
-class Session(BaseModel):
+class TokenSession(BaseModel):
     """An account's login. Its repr shows no token."""
 
     model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
@@ -37,15 +37,15 @@ class SessionFile:
     def __init__(self, path: Path) -> None:
         self.kept = SecretFile(path)
 
-    def read(self) -> Session | None:
+    def read(self) -> TokenSession | None:
         """None when there is no file, or none that can be used."""
         text = self.kept.read()
         try:
-            return Session.model_validate_json(text) if text is not None else None
+            return TokenSession.model_validate_json(text) if text is not None else None
         except ValidationError:
             logger.warning("%s holds no login session; it is ignored and will be replaced", self.kept.path)
             return None
 
-    def write(self, session: Session) -> None:
+    def write(self, session: TokenSession) -> None:
         tokens = {"access": session.access.get_secret_value(), "refresh": session.refresh.get_secret_value()}
         self.kept.write(json.dumps(session.model_dump() | tokens))

@@ -18,7 +18,7 @@ from harvester.identities.cookies import Jar
 from harvester.identities.credentials import Credentials
 from harvester.identities.health import Health
 from harvester.identities.limited_logins import LimitedLogins, NotNow
-from harvester.identities.login_methods import Fetch, LoginFailed, LoginRefused, Recipe, shows
+from harvester.identities.login_methods import Fetch, LoginFailed, LoginMethod, LoginRefused, shows
 from harvester.identities.secret_file import Pause
 from harvester.identities.state import Session, State, StateFile
 from harvester.sites import Site
@@ -38,7 +38,7 @@ class Identity:
         name: str,
         file: Path,
         credentials: Credentials | None,
-        recipe_of: Callable[[str, Fetch], Recipe],
+        method_of: Callable[[str, Fetch], LoginMethod],
         fetch: Callable[..., Awaitable[Response]],
         pause: Pause,
         count: Callable[[str], None],
@@ -57,8 +57,8 @@ class Identity:
         self._state = self._file.read()
         self.health = Health(*self._state.health)
         self._fetch: Fetch = partial(fetch, proxy_session=self._state.proxy_session)
-        recipe = recipe_of(self._state.proxy_session, self._fetch)
-        self._logins = LimitedLogins(site, name, credentials, recipe, self._file, count)
+        method = method_of(self._state.proxy_session, self._fetch)
+        self._logins = LimitedLogins(site, name, credentials, method, self._file, count)
         self._turn = asyncio.Lock()
         self._expired = ""
         """Generation of the session that the site no longer knows."""

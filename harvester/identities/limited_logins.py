@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from harvester.identities.credentials import Credentials, variables
-from harvester.identities.login_methods import LoginFailed, LoginRefused, Recipe
+from harvester.identities.login_methods import LoginFailed, LoginMethod, LoginRefused
 from harvester.identities.state import Session, State, StateFile
 from harvester.sites import Site
 
@@ -37,14 +37,14 @@ class LimitedLogins:
         site: Site,
         name: str,
         credentials: Credentials | None,
-        recipe: Recipe,
+        method: LoginMethod,
         file: StateFile,
         count: Callable[[str], None],
     ) -> None:
         self._site = site
         self._name = name
         self._credentials = credentials
-        self._recipe = recipe
+        self._method = method
         self._file = file
         self._count = count
         self._limited = site.identities.kind != "anonymous"
@@ -57,7 +57,7 @@ class LimitedLogins:
             state.logins.append(now)
             self._file.write(state)  # before it is tried, so that a crash that repeats itself is no storm of logins
         try:
-            session = await self._recipe.sign_in(old)
+            session = await self._method.sign_in(old)
         except LoginRefused as error:
             self._refused(state, error)
         except LoginFailed as error:

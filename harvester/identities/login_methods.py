@@ -22,11 +22,11 @@ _is_password = re.compile(rb"<input[^>]*type=[\"']?password", re.IGNORECASE).sea
 
 
 class LoginRefused(SessionError):
-    """The site says no to the credentials. Raised by recipes; nobody may try again with the same."""
+    """The site says no to the credentials. Raised by login methods; nobody may try again with the same."""
 
 
 class LoginFailed(Exception):
-    """There was no answer, or none that says yes or no. Raised by recipes; it may be tried again later."""
+    """There was no answer, or none that says yes or no. Raised by login methods; it may be tried again later."""
 
     def __init__(self, said: str, wait_s: float | None = None) -> None:
         super().__init__(said)
@@ -34,7 +34,7 @@ class LoginFailed(Exception):
         """What the server asked for."""
 
 
-class Recipe(Protocol):
+class LoginMethod(Protocol):
     """One site's way to sign in, for one identity."""
 
     async def sign_in(self, old: Session | None) -> Session:

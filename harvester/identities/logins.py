@@ -19,21 +19,16 @@ from harvester.identities.browser import BrowserLogin
 from harvester.identities.credentials import Credentials, credentials_of
 from harvester.identities.form import FormLogin
 from harvester.identities.identity import Identity
-from harvester.identities.login_methods import Anonymous, LoginFailed, Recipe
+from harvester.identities.login_methods import Anonymous, LoginFailed, LoginMethod
 from harvester.identities.pool import IdentityPool
 from harvester.identities.state import Session
 from harvester.identities.token import TokenLogin
+from harvester.meta import IDENTITY, LOGIN, LOGIN_SITE
 from harvester.outcomes import classify_exception
 from harvester.proxies.budget import BudgetSpent
 from harvester.shutdown import RunEnding, pause
 from harvester.sites import Site, load_sites
 
-LOGIN = "harvester_login"
-"""Key in Request.meta of the requests of a login: the Session in which they are sent."""
-LOGIN_SITE = "harvester_login_site"
-"""Key in Request.meta of such a request: name of the site whose hosts alone may see it."""
-IDENTITY = "harvester_identity"
-"""Key in Request.meta: by which a proxy gives an identity the same address each time."""
 TIMEOUT_S = 30.0
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -52,11 +47,11 @@ class Logins:
 
     def check(self, request: Request, site: Site) -> None:
         """Raises before the request of a login takes secrets where they do not belong."""
-        place = _place(request.url)
+        shown = _shown(request.url)
         if site.name != request.meta[LOGIN_SITE]:
-            raise LoginFailed(f"it leads to {place}, which is none of the site's hosts")
+            raise LoginFailed(f"it leads to {shown}, which is none of the site's hosts")
         if _is_open(request.url, self._config):
-            raise UsageError(f"The login of {site.name} leads to {place} over http; passwords want https.")
+            raise UsageError(f"The login of {site.name} leads to {shown} over http; passwords want https.")
 
     def _identity(self, site: Site, name: str) -> Identity:
         credentials = credentials_of(name, self._config) if site.identities.signs_in else None
@@ -66,20 +61,20 @@ class Logins:
             name,
             path,
             credentials,
-            partial(self._recipe, site, path.with_suffix(".storage.json"), credentials),
+            partial(self._method, site, path.with_suffix(".storage.json"), credentials),
             partial(self._fetch, site),
             self._pause,
             partial(self._count, site),
         )
 
-    def _recipe(
+    def _method(
         self,
         site: Site,
         storage: Path,
         credentials: Credentials | None,
         proxy_session: str,
         fetch: Callable[[Request, Session], Awaitable[Response]],
-    ) -> Recipe:
+    ) -> LoginMethod:
         table = site.identities
         if table.form is not None:
             return FormLogin(table.form, credentials, fetch)
@@ -113,8 +108,8 @@ class Logins:
 def refuse_secrets(url: str, site: str, config: Config) -> str:
     """Why no secret of a site may go to an address; empty when it may."""
     if load_sites().of(url).name != site:
-        return f"{_place(url)} is none of the hosts of {site}"
-    return f"{_place(url)} is asked over http, and passwords want https" if _is_open(url, config) else ""
+        return f"{_shown(url)} is none of the hosts of {site}"
+    return f"{_shown(url)} is asked over http, and passwords want https" if _is_open(url, config) else ""
 
 
 def _is_open(url: str, config: Config) -> bool:
@@ -123,7 +118,7 @@ def _is_open(url: str, config: Config) -> bool:
     return parts.scheme != "https" and parts.hostname not in _LOOPBACK and not config.allow_private_hosts
 
 
-def _place(url: str) -> str:
+def _shown(url: str) -> str:
     """Of an address what may be shown."""
     parts = urlsplit(url)
     return parts.netloc.rpartition("@")[2] or f"{parts.scheme}:"

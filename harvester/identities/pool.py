@@ -15,7 +15,7 @@ from harvester.identities.login_methods import LoginRefused
 from harvester.identities.state import Session
 from harvester.shutdown import CHECK_S
 
-PATIENCE_S = 2.0
+WAIT_HERE_S = 2.0
 """How long a request that can wait elsewhere waits here."""
 MOST_NEXT = 16
 """The most such requests that wait here for longer, because they are the next."""
@@ -65,15 +65,15 @@ class Checkout(NamedTuple):
     chain: str
 
     @property
-    def mark(self) -> SessionRef:
+    def session_ref(self) -> SessionRef:
         return SessionRef(self.identity.name, self.session.generation)
 
 
 class _Waiter:
     """A request in the queue."""
 
-    def __init__(self, wish: IdentityRequest) -> None:
-        self.wish = wish
+    def __init__(self, wanted: IdentityRequest) -> None:
+        self.wanted = wanted
         self.given: asyncio.Future[Identity] = asyncio.get_running_loop().create_future()
 
 
@@ -90,11 +90,11 @@ class IdentityPool:
         """Chain -> the identity it was last seen with, and when; the oldest first."""
         self._waiting: deque[_Waiter] = deque()
 
-    async def take(self, wish: IdentityRequest) -> Checkout:
+    async def take(self, wanted: IdentityRequest) -> Checkout:
         """Waits for room. Raises ChainLost, Later, SessionError when all identities have ended, and RunEnding."""
-        waited_until = time.time() + PATIENCE_S
+        waited_until = time.time() + WAIT_HERE_S
         while True:
-            identity = await self._chosen(wish, waited_until)
+            identity = await self._chosen(wanted, waited_until)
             try:
                 session = await identity.ready()
             except (LoginRefused, NotNow):
@@ -103,18 +103,18 @@ class IdentityPool:
             except BaseException:
                 self._give_back(identity)
                 raise
-            if wish.begun and session.generation != wish.begun.generation:
+            if wanted.begun and session.generation != wanted.begun.generation:
                 self._give_back(identity)
                 raise ChainLost(f"the session of {identity.name} has ended")
-            if wish.chain:
-                self._remember(wish.chain, identity)
-            return Checkout(identity, session, wish.chain)
+            if wanted.chain:
+                self._remember(wanted.chain, identity)
+            return Checkout(identity, session, wanted.chain)
 
-    def leave(self, place: Checkout, *, over: bool = False) -> None:
+    def leave(self, checkout: Checkout, *, over: bool = False) -> None:
         """The request has come to its end; `over`: its chain too."""
-        place.identity.end("" if over else place.chain, time.time())
+        checkout.identity.end("" if over else checkout.chain, time.time())
         if over:
-            self._chains.pop(place.chain, None)
+            self._chains.pop(checkout.chain, None)
         self._serve()
 
     def forget(self, chain: str) -> None:
@@ -125,11 +125,11 @@ class IdentityPool:
         identity.give_back()
         self._serve()
 
-    async def _chosen(self, wish: IdentityRequest, waited_until: float) -> Identity:
+    async def _chosen(self, wanted: IdentityRequest, waited_until: float) -> Identity:
         await self._pause(0.0, "")
-        if not self._waiting and (identity := self._choose(wish)):
+        if not self._waiting and (identity := self._choose(wanted)):
             return identity
-        waiter = _Waiter(wish)
+        waiter = _Waiter(wanted)
         self._waiting.append(waiter)
         try:
             while True:
@@ -139,9 +139,9 @@ class IdentityPool:
                 if waiter.given.done():
                     return waiter.given.result()
                 await self._pause(0.0, "")
-                if not wish.patient and time.time() >= waited_until and not self._is_next(waiter):
-                    until = max(self._free_at(), time.time() + PATIENCE_S)
-                    raise Later(until + random.uniform(0.0, PATIENCE_S), "no identity is free")  # noqa: TRY301
+                if not wanted.patient and time.time() >= waited_until and not self._is_next(waiter):
+                    until = max(self._free_at(), time.time() + WAIT_HERE_S)
+                    raise Later(until + random.uniform(0.0, WAIT_HERE_S), "no identity is free")  # noqa: TRY301
         except BaseException:
             if waiter.given.done() and not waiter.given.exception():
                 self._give_back(waiter.given.result())
@@ -153,7 +153,7 @@ class IdentityPool:
     def _is_next(self, waiter: _Waiter) -> bool:
         """Whether it will soon be its turn: a few stay, so that no identity is idle meanwhile."""
         few = islice(self._waiting, min(len(self.identities), MOST_NEXT))
-        return waiter in few and self._free_at() <= time.time() + PATIENCE_S
+        return waiter in few and self._free_at() <= time.time() + WAIT_HERE_S
 
     def _free_at(self) -> float:
         """When the first identity has rested or its window has ended; 0 when an answer comes before."""
@@ -165,41 +165,41 @@ class IdentityPool:
         """Gives identities to those who wait, the first first."""
         none_free = False
         for waiter in list(self._waiting):
-            if none_free and not waiter.wish.begun:
+            if none_free and not waiter.wanted.begun:
                 continue
             try:
-                identity = self._choose(waiter.wish)
+                identity = self._choose(waiter.wanted)
             except (ChainLost, SessionError) as error:
                 waiter.given.set_exception(error)
             else:
                 if identity is None:
-                    none_free = none_free or not (waiter.wish.begun or waiter.wish.chain in self._chains)
+                    none_free = none_free or not (waiter.wanted.begun or waiter.wanted.chain in self._chains)
                     continue
                 waiter.given.set_result(identity)
             self._waiting.remove(waiter)
 
-    def _choose(self, wish: IdentityRequest) -> Identity | None:
+    def _choose(self, wanted: IdentityRequest) -> Identity | None:
         """An identity that has begun with the request; None when none is free. Raises ChainLost, SessionError."""
         now = time.time()
         living = [identity for identity in self.identities.values() if identity.ended is None]
         if not living:
             raise SessionError(" ".join(str(identity.ended) for identity in self.identities.values()))
-        if wish.begun:
-            bound = self.identities.get(wish.begun.name)
-            if bound is None or bound.ended or not bound.knows(wish.begun.generation):
-                raise ChainLost(f"the session of {wish.begun.name} has ended")
-            if bound.has_lost(wish.chain):
-                raise ChainLost(f"another chain has the session of {wish.begun.name}")
+        if wanted.begun:
+            bound = self.identities.get(wanted.begun.name)
+            if bound is None or bound.ended or not bound.knows(wanted.begun.generation):
+                raise ChainLost(f"the session of {wanted.begun.name} has ended")
+            if bound.has_lost(wanted.chain):
+                raise ChainLost(f"another chain has the session of {wanted.begun.name}")
             candidates = [bound]
         else:
-            known = self._chains.get(wish.chain, ("", 0.0)) if wish.chain else ("", 0.0)
+            known = self._chains.get(wanted.chain, ("", 0.0)) if wanted.chain else ("", 0.0)
             own = self.identities.get(known[0]) if now - known[1] < self._chain_idle_s else None
             if own is not None and own.ended is None:
                 candidates = [own]
             else:
-                candidates = sorted(living, key=lambda each: _rank(each, wish, now))
+                candidates = sorted(living, key=lambda each: _rank(each, wanted, now))
         for identity in candidates:
-            if identity.free_at(now) <= now and identity.begin(wish.chain, now, begun=wish.begun is not None):
+            if identity.free_at(now) <= now and identity.begin(wanted.chain, now, begun=wanted.begun is not None):
                 return identity
         return None
 
@@ -210,8 +210,8 @@ class IdentityPool:
             self._chains.popitem(last=False)
 
 
-def _rank(identity: Identity, wish: IdentityRequest, now: float) -> tuple[bool, bool, float, int, float]:
+def _rank(identity: Identity, wanted: IdentityRequest, now: float) -> tuple[bool, bool, float, int, float]:
     """The lower, the sooner it is chosen."""
-    sticky = wish.sticky is not None and identity.name == wish.sticky.name
+    sticky = wanted.sticky is not None and identity.name == wanted.sticky.name
     health = round(identity.health.level(now), 1)  # so that a small difference does not put all load on one
-    return not sticky, identity.name == wish.avoid, -health, identity.in_use, identity.used_at
+    return not sticky, identity.name == wanted.avoid, -health, identity.in_use, identity.used_at

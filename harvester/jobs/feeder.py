@@ -18,7 +18,8 @@ from typing import ClassVar, Protocol
 from scrapy import Request
 from scrapy.statscollectors import StatsCollector
 
-from harvester.frontier.entries import ItemEnded, ItemRef, Shut, Stranded
+from harvester.breaker.states import BreakerState
+from harvester.frontier.entries import ItemEnded, ItemRef, Stranded
 from harvester.jobs.control import Control
 from harvester.jobs.documents import Item, Job, JobItem, JobState
 from harvester.jobs.ledger import Ledger, now
@@ -69,7 +70,7 @@ class FrontierSide(Protocol):
     def now(self) -> float:
         """The time at Redis, in epoch seconds."""
 
-    def shut(self) -> Mapping[str, Shut]:
+    def shut(self) -> Mapping[str, BreakerState]:
         """Sites whose breaker is not closed."""
 
     def feed(self, items: Sequence[ItemRef], requests: Sequence[Request], deadline: float) -> Awaitable[None]:

@@ -23,7 +23,7 @@ from harvester.jobs.control import Control
 from harvester.jobs.documents import UNFINISHED, Counted, Document, Item, Job, JobState, State, read_item, read_job
 from harvester.jobs.ledger import Deferred, Ledger, now
 from harvester.jobs.results import ItemResults, Results
-from harvester.spiders.known import spider_loader
+from harvester.project import spider_loader
 from harvester.stores import mongodb
 
 FRESH_S = 60.0

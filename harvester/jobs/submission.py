@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from io import BufferedWriter
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self, cast
 
 import msgspec
 
@@ -24,8 +24,7 @@ from harvester.jobs.control import Control
 from harvester.jobs.documents import Job, JobState
 from harvester.jobs.inputs import BadLine
 from harvester.jobs.ledger import Ledger
-from harvester.spiders.job import JobSpider
-from harvester.spiders.known import load_spider
+from harvester.project import load_spider
 from harvester.stores.private_files import make_closed
 
 CHUNK = 1000
@@ -69,21 +68,38 @@ class Submitted(NamedTuple):
     """All of them, one JSON object a line."""
 
 
+class TakesItems(Protocol):
+    """What a submission needs of the class of a spider: see JobSpider."""
+
+    ITEM_KINDS: tuple[str, ...]
+    ATTEMPTS: int
+    BACKOFF_S: float
+
+    def parse_arguments(self, given: dict[str, Any]) -> Any: ...
+
+    def scope_of(self, arguments: Any) -> str: ...
+
+    def limits_of(self, arguments: Any) -> dict[str, int]: ...
+
+    def check_item(self, found: Found) -> Found: ...
+
+    def site_of(self, found: Found) -> str: ...
+
+
 class Submitter:
     """One submission. What can be known to be wrong before the first item is refused by the constructor: UsageError."""
 
     def __init__(self, config: Config, ledger: Ledger, wanted: Submission) -> None:
-        self._config = config
         self._ledger = ledger
         self._wanted = wanted
         spider = load_spider(wanted.spider)
-        if not issubclass(spider, JobSpider) or not spider.ITEM_KINDS:
+        if not getattr(spider, "ITEM_KINDS", ()):
             raise UsageError(f"{wanted.spider} takes no items: it begins with its arguments (scrapy crawl).")
-        self._spider = spider
+        self._spider = cast(TakesItems, spider)
         if "job" in wanted.arguments:
             raise UsageError("-a job: a submission makes a job of its own; give --idempotency-key to add to one.")
-        self._arguments = spider.parse_arguments(dict(wanted.arguments))
-        kinds = spider.ITEM_KINDS
+        self._arguments = self._spider.parse_arguments(dict(wanted.arguments))
+        kinds = self._spider.ITEM_KINDS
         if wanted.kind and wanted.kind not in kinds:
             raise UsageError(f"{wanted.spider} takes no items of the kind {wanted.kind!r}, but {', '.join(kinds)}.")
         key = wanted.idempotency_key
@@ -132,7 +148,7 @@ class Submitter:
         own = wanted.idempotency_key or secrets.token_hex(16)
         arguments = self._spider.scope_of(self._arguments)
         scope = hashlib.sha256(f"{arguments} {self.kind} {own}".encode()).hexdigest()[:16]
-        limits = self._spider(self._config, self._arguments).limits()
+        limits = self._spider.limits_of(self._arguments)
         job, self._begun = await self._ledger.open_job(
             wanted.spider,
             scope,

@@ -7,9 +7,8 @@ from scrapy.http import Response
 
 from harvester.exceptions import InvalidRecordError
 from harvester.frontier.changes import CHANGES
-from harvester.frontier.leases import ITEMS
-from harvester.frontier.scheduler import JOB
 from harvester.items import Batch, Found, Record, Reject, Said, Stage
+from harvester.meta import ITEMS, JOB
 
 
 class BatchMiddleware:

@@ -14,18 +14,13 @@ from scrapy.http import Response
 from scrapy.utils.misc import load_object
 
 from harvester.breaker.breakers import Breakers
-from harvester.frontier.leases import LEASE, PARKED, PROBE
 from harvester.frontier.scheduler import Scheduler
 from harvester.items import Batch, Record
+from harvester.meta import LEASE, PARKED, PROBE, TIER, TIER_PROBE
 from harvester.outcomes import Outcome, Verdict
 from harvester.shutdown import RunEnding
 from harvester.signals import outcome_told
 from harvester.sites import load_sites, policy_of
-
-TIER = "harvester_proxy_tier"
-"""Key in Request.meta: the tier of proxies by which it leaves, or left."""
-TIER_PROBE = "harvester_tier_probe"
-"""Key in Request.meta: the trial in which it finds out whether that tier is of use again, until its outcome is told."""
 
 
 class Parked(RunEnding):

@@ -9,17 +9,15 @@ from scrapy.crawler import Crawler
 
 from harvester.browser.chromium import find_chromium
 from harvester.browser.handler import BROWSER
-from harvester.browser.render_options import LOST, RENDER, forget_answer, render_options_of
+from harvester.browser.render_options import forget_answer, render_options_of
 from harvester.browser.sign_in import SignIn
 from harvester.config import Config, load_config
-from harvester.download.handler import HANDLER
 from harvester.exceptions import BrowserLost, UsageError
-from harvester.frontier.leases import LEASE, NOT_BEFORE, WHY
+from harvester.frontier.waiting import wait_in_frontier
 from harvester.identities.browser import sign_ins
-from harvester.middlewares.outcome import MEDIA
+from harvester.meta import BROWSERS_LOST, HANDLER, LEASE, MEDIA, RENDER, SITE_FILE
 from harvester.outcomes import Outcome, RequestFailed, Verdict
 from harvester.shutdown import RunEnding, end, is_ending
-from harvester.signals import SITE_FILE
 from harvester.sites import load_sites
 
 logger = logging.getLogger(__name__)
@@ -62,11 +60,10 @@ class BrowserMiddleware:
             raise RunEnding("the crawl is being stopped")
         self._crawler.stats.inc_value("harvester/browser/pages_lost")
         again = request.replace(dont_filter=True, priority=request.priority + 10)
-        again.meta[LOST] = request.meta.get(LOST, 0) + 1
-        if LEASE in request.meta:
-            again.meta[NOT_BEFORE] = time.time()
-            again.meta[WHY] = (Outcome.NAVIGATION_FAILED, str(exception), False)
-        return again
+        again.meta[BROWSERS_LOST] = request.meta.get(BROWSERS_LOST, 0) + 1
+        if LEASE not in request.meta:
+            return again
+        return wait_in_frontier(again, time.time(), Outcome.NAVIGATION_FAILED, str(exception))
 
     def _look_for_chromium(self) -> None:
         try:

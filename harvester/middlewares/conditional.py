@@ -28,8 +28,8 @@ from scrapy.statscollectors import StatsCollector
 from scrapy.utils.misc import load_object
 
 from harvester.config import Config, load_config
-from harvester.frontier.leases import LEASE
 from harvester.frontier.scheduler import Scheduler
+from harvester.meta import CONDITIONAL, LEASE, VALIDATED
 from harvester.outcomes import Outcome, Verdict
 from harvester.outcomes.answer import CONDITIONS
 from harvester.signals import outcome_told
@@ -39,8 +39,6 @@ from harvester.stores.mongodb import connect
 
 logger = logging.getLogger(__name__)
 
-CONDITIONAL = "conditional"
-"""Key in Request.meta: whether the page is asked for only if it changed; stands before what the site's entry says."""
 COLLECTION = "validators"
 KEPT_S = 180 * 24 * 3600
 """How long the validators are kept of a page that is not asked for."""
@@ -50,7 +48,6 @@ LINGER_S = 0.5
 """How long a validator waits for others to be written with."""
 DISTRUST_S = 30.0
 """How long MongoDB is not asked after it failed: pages are then asked for in full."""
-_KEY = "harvester_validated"
 
 
 class ConditionalMiddleware:
@@ -70,12 +67,12 @@ class ConditionalMiddleware:
         return cls(crawler, load_config())
 
     async def process_request(self, request: Request) -> None:
-        if request.meta.pop(_KEY, None):  # a retry, a redirect, or a copy by the spider
+        if request.meta.pop(VALIDATED, None):  # a retry, a redirect, or a copy by the spider
             _take_off(request)
         if not self._is_wanted(request):
             return
         key = self._key(request)
-        request.meta[_KEY] = key
+        request.meta[VALIDATED] = key
         known = await self._validators.of(key)
         if known:
             if_none_match, if_modified_since = CONDITIONS
@@ -103,7 +100,7 @@ class ConditionalMiddleware:
 
     def process_response(self, request: Request, response: Response) -> Response:
         """Of a page that is ok: others have been told of before they come here."""
-        key = request.meta.get(_KEY)
+        key = request.meta.get(VALIDATED)
         if key is None:
             return response
         _take_off(request)
@@ -116,7 +113,7 @@ class ConditionalMiddleware:
         return response
 
     def _hear(self, request: Request, verdict: Verdict) -> None:
-        if verdict.outcome is Outcome.UNCHANGED and (key := request.meta.get(_KEY)):
+        if verdict.outcome is Outcome.UNCHANGED and (key := request.meta.get(VALIDATED)):
             _take_off(request)
             self._stats.inc_value("harvester/conditional/unchanged")
             self._validators.touch(key)

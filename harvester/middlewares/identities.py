@@ -20,40 +20,42 @@ from scrapy.http import Response
 
 from harvester.config import Config, load_config
 from harvester.exceptions import HarvesterError, SessionError
-from harvester.frontier.leases import LEASE, NOT_BEFORE, WHY
+from harvester.frontier.waiting import wait_in_frontier
 from harvester.identities.browser import keepers
-from harvester.identities.logins import IDENTITY, LOGIN, Logins
+from harvester.identities.logins import Logins
 from harvester.identities.pool import ChainLost, Checkout, IdentityPool, IdentityRequest, Later, SessionRef
 from harvester.identities.state import Session
+from harvester.meta import (
+    ASKED_AS,
+    AVOID_IDENTITY,
+    CHAIN_BEGUN,
+    CHECKOUT,
+    IDENTITY,
+    KNOWN_VERDICT,
+    LEASE,
+    LOGIN,
+    NEXT_TRY,
+    REDIRECT_HELD_BACK,
+    SENT_OUTDATED,
+    SESSION_CHAIN,
+    SESSION_CHAIN_END,
+    SESSION_RENEWALS,
+    SITE_FILE,
+    STORAGE_STATE,
+)
 from harvester.outcomes import Outcome, Verdict
 from harvester.shutdown import RunEnding, end
-from harvester.signals import KNOWN_VERDICT, NEXT_TRY, SITE_FILE, NextTry, outcome_told
+from harvester.signals import NextTry, outcome_told
 from harvester.sites import Site, load_sites, policy_of
 
 logger = logging.getLogger(__name__)
 
-CHAIN = "identity_chain"
-"""Key in Request.meta: the chain of requests that stays with one identity. A text, chosen by the spider."""
-CHAIN_END = "identity_chain_end"
-"""Key in Request.meta: True on the last request of a chain, whose identity is then free for another one."""
-BEGUN = "harvester_chain_begun"
-"""Key in Request.meta: name and generation of the session in which its chain began."""
-ASKED_AS = "harvester_asked_as"
-"""Key in Request.meta: name and generation of the session in which it was sent, and when (epoch seconds)."""
-STORAGE_STATE = "storage_state"
-"""Key in Request.meta: of an identity that a browser signed in, the file of the browser's side, and the generation."""
 MOST_RENEWALS = 2
 """How often a request is repeated because its session had ended."""
 OTHERS_S = 30.0
 """After the start, or a request for another site, how long a site without identities left does not end the run."""
 REFUSED_WAIT_S = 30.0
 """How long requests of such a site wait."""
-_RENEWALS = "harvester_renewals"
-_AVOID = "harvester_avoid"
-_HELD_BACK = "harvester_redirect_held_back"
-_OUTDATED = "harvester_sent_outdated"
-"""Key in Request.meta: it was sent in a session that was known to have ended; it had waited for its turn meanwhile."""
-_PLACE = "harvester_place"
 
 
 class IdentitiesMiddleware:
@@ -66,7 +68,7 @@ class IdentitiesMiddleware:
         self._crawler = crawler
         self._logins = Logins(crawler, config)
         self._pools: dict[str, IdentityPool] = {}
-        self._places: dict[int, Checkout] = {}
+        self._checkouts: dict[int, Checkout] = {}
         self._numbers = count(1)
         self._replaced: WeakKeyDictionary[Request, dict[str, list[bytes]]] = WeakKeyDictionary()
         """The headers of requests on their way, as they were before."""
@@ -100,28 +102,28 @@ class IdentitiesMiddleware:
                 self._others_at = time.monotonic()
             return None
         try:
-            place = await self._pool(site).take(_wish(request))
+            checkout = await self._pool(site).take(_wanted(request))
         except ChainLost as error:
             request.meta[KNOWN_VERDICT] = (Outcome.SESSION_EXPIRED, str(error))
             raise IgnoreRequest(str(error)) from None
         except Later as later:
-            return _back(request, later.until, Outcome.RATE_LIMITED, str(later))
+            return wait_in_frontier(request, later.until, Outcome.RATE_LIMITED, str(later))
         except HarvesterError as error:
             return self._without(request, site, error)
         number = next(self._numbers)
-        self._places[number] = place
-        request.meta[_PLACE] = number
-        request.meta[ASKED_AS] = (*place.mark, time.time())
-        request.meta.pop(_OUTDATED, None)
-        request.meta[IDENTITY] = place.identity.proxy_session
+        self._checkouts[number] = checkout
+        request.meta[CHECKOUT] = number
+        request.meta[ASKED_AS] = (*checkout.session_ref, time.time())
+        request.meta.pop(SENT_OUTDATED, None)
+        request.meta[IDENTITY] = checkout.identity.proxy_session
         if site.identities.kind == "browser":
-            request.meta[STORAGE_STATE] = (str(place.identity.storage_state), place.session.generation)
+            request.meta[STORAGE_STATE] = (str(checkout.identity.storage_state), checkout.session.generation)
         return None
 
     def _put_on(self, request: Request) -> None:
         """It has passed all middlewares."""
-        if (place := self._places.get(request.meta.get(_PLACE, 0))) is not None:
-            session = self._newest(request, place)
+        if (checkout := self._checkouts.get(request.meta.get(CHECKOUT, 0))) is not None:
+            session = self._newest(request, checkout)
         elif LOGIN in request.meta:
             session = request.meta[LOGIN]
         else:
@@ -132,17 +134,17 @@ class IdentitiesMiddleware:
             request.headers[name] = value
         session.jar.put_on(request)
 
-    def _newest(self, request: Request, place: Checkout) -> Session:
+    def _newest(self, request: Request, checkout: Checkout) -> Session:
         """Its session, or the one that has replaced it while the request waited for its turn; not within a chain."""
-        session = place.identity.session
+        session = checkout.identity.session
         if session is None:
-            request.meta[_OUTDATED] = True
-        elif BEGUN not in request.meta:
-            place = self._places[request.meta[_PLACE]] = place._replace(session=session)
-        request.meta[ASKED_AS] = (*place.mark, time.time())
+            request.meta[SENT_OUTDATED] = True
+        elif CHAIN_BEGUN not in request.meta:
+            checkout = self._checkouts[request.meta[CHECKOUT]] = checkout._replace(session=session)
+        request.meta[ASKED_AS] = (*checkout.session_ref, time.time())
         if STORAGE_STATE in request.meta:
-            request.meta[STORAGE_STATE] = (request.meta[STORAGE_STATE][0], place.session.generation)
-        return place.session
+            request.meta[STORAGE_STATE] = (request.meta[STORAGE_STATE][0], checkout.session.generation)
+        return checkout.session
 
     def _take_off(self, request: Request) -> None:
         """Its answer is there, and no middleware has seen it."""
@@ -159,14 +161,14 @@ class IdentitiesMiddleware:
             session.jar.take_in(response, request)
             response.headers.pop("Set-Cookie", None)
             return response
-        place = self._places.get(request.meta.get(_PLACE, 0))
-        if place is None:
+        checkout = self._checkouts.get(request.meta.get(CHECKOUT, 0))
+        if checkout is None:
             return response
         site = self._sites.of(request.url)
         if response.url == request.url:
-            place.identity.take_in(place.session, response, request)
+            checkout.identity.take_in(checkout.session, response, request)
         elif self._sites.of(response.url).name == site.name:  # a browser has followed redirects
-            place.identity.take_in(place.session, response, Request(response.url))
+            checkout.identity.take_in(checkout.session, response, Request(response.url))
         response.headers.pop("Set-Cookie", None)  # it is in the jar, and nobody else's business
         self._let_go(request)
         table = site.identities
@@ -175,7 +177,7 @@ class IdentitiesMiddleware:
         elif table.expired_url and _leads_to(table.expired_url, response):
             request.meta[KNOWN_VERDICT] = (Outcome.SESSION_EXPIRED, f"HTTP {response.status} to the login page")
             if not request.meta.get("dont_redirect"):
-                request.meta["dont_redirect"] = request.meta[_HELD_BACK] = True
+                request.meta["dont_redirect"] = request.meta[REDIRECT_HELD_BACK] = True
         elif response.status == 401 and table.signs_in:
             request.meta[KNOWN_VERDICT] = (Outcome.SESSION_EXPIRED, "HTTP 401")
         return response
@@ -185,14 +187,14 @@ class IdentitiesMiddleware:
         self._let_go(request)
 
     def _let_go(self, request: Request) -> None:
-        """Gives the place back. A request that another middleware has replaced comes here when it is scheduled."""
-        place = self._places.pop(request.meta.pop(_PLACE, 0), None)
-        if place is not None:
-            self._pools[place.identity.site.name].leave(place, over=bool(request.meta.get(CHAIN_END)))
+        """Gives the checkout back. A request that another middleware has replaced comes here when it is scheduled."""
+        checkout = self._checkouts.pop(request.meta.pop(CHECKOUT, 0), None)
+        if checkout is not None:
+            self._pools[checkout.identity.site.name].leave(checkout, over=bool(request.meta.get(SESSION_CHAIN_END)))
 
     def _judge(self, request: Request, verdict: Verdict) -> None:
         """Hears of every outcome."""
-        if request.meta.pop(_HELD_BACK, False):
+        if request.meta.pop(REDIRECT_HELD_BACK, False):
             del request.meta["dont_redirect"]
         asked_as = request.meta.get(ASKED_AS)
         site = self._sites.of(request.url)
@@ -209,29 +211,29 @@ class IdentitiesMiddleware:
                 logger.warning("%s at %s rests for %.0f s: %s", identity.name, site.name, rest_s, verdict.outcome)
                 self._count(site, "rests")
             if policy.new_identity:
-                request.meta[_AVOID] = identity.name
+                request.meta[AVOID_IDENTITY] = identity.name
         elif not policy.error:
             identity.health.good(time.time())
             identity.accepted(asked_as[1], asked_as[2])
-            request.meta.pop(_RENEWALS, None)
+            request.meta.pop(SESSION_RENEWALS, None)
 
     def _expired(self, request: Request, pool: IdentityPool, reason: str) -> None:
         """Has the session replaced, and the request repeated in the new one, unspent. Not in the midst of a chain."""
         name, generation, sent_at = request.meta[ASKED_AS]
         identity = pool.identities[name]
-        renewals = request.meta.get(_RENEWALS, 0)
+        renewals = request.meta.get(SESSION_RENEWALS, 0)
         let_in = identity.lets_in(generation, sent_at)
         if not let_in and identity.expire(generation):
             logger.info("The session of %s at %s has ended: %s", name, identity.site.name, reason)
             self._count(identity.site, "expired")
-        if BEGUN in request.meta or renewals >= MOST_RENEWALS or (let_in and renewals):
+        if CHAIN_BEGUN in request.meta or renewals >= MOST_RENEWALS or (let_in and renewals):
             request.meta[NEXT_TRY] = NextTry.NONE.value
-            request.meta.pop(_RENEWALS, None)
+            request.meta.pop(SESSION_RENEWALS, None)
             identity.health.bad(Outcome.SESSION_EXPIRED, time.time())
-            pool.forget(str(request.meta.get(CHAIN) or ""))
+            pool.forget(str(request.meta.get(SESSION_CHAIN) or ""))
         else:
             request.meta[NEXT_TRY] = NextTry.FREE.value
-            request.meta[_RENEWALS] = renewals + (0 if request.meta.pop(_OUTDATED, False) else 1)
+            request.meta[SESSION_RENEWALS] = renewals + (0 if request.meta.pop(SENT_OUTDATED, False) else 1)
 
     def _without(self, request: Request, site: Site, error: HarvesterError) -> Request:
         """There is no identity left. While there is other work its requests wait; then the run ends."""
@@ -240,7 +242,8 @@ class IdentitiesMiddleware:
             logger.error("%s", error)
         refused = isinstance(error, SessionError)
         if refused and LEASE in request.meta and time.monotonic() - self._others_at < OTHERS_S:
-            return _back(request, time.time() + REFUSED_WAIT_S, Outcome.AUTH_REQUIRED, f"no identity of {site.name}")
+            until = time.time() + REFUSED_WAIT_S
+            return wait_in_frontier(request, until, Outcome.AUTH_REQUIRED, f"no identity of {site.name}")
         end(self._crawler, "session_error" if refused else error.finish_reason, error.exit_code)
         raise RunEnding(f"there is no identity for {site.name}")
 
@@ -279,14 +282,14 @@ class ChainMiddleware:
 
     async def process_spider_output(self, response: Response, result: AsyncIterator[Any]) -> AsyncIterator[Any]:
         request = response.request
-        chain, asked_as = (request.meta.get(CHAIN), request.meta.get(ASKED_AS)) if request else (None, None)
+        chain, asked_as = (request.meta.get(SESSION_CHAIN), request.meta.get(ASKED_AS)) if request else (None, None)
         async for output in result:
             if isinstance(output, Request):
                 # Spiders like to hand on the whole meta of an answer.
-                for key in (BEGUN, ASKED_AS, _RENEWALS, _AVOID, _OUTDATED):
+                for key in (CHAIN_BEGUN, ASKED_AS, SESSION_RENEWALS, AVOID_IDENTITY, SENT_OUTDATED):
                     output.meta.pop(key, None)
-                if request and asked_as and chain and output.meta.get(CHAIN) == chain:
-                    output.meta[BEGUN] = tuple(asked_as[:2])
+                if request and asked_as and chain and output.meta.get(SESSION_CHAIN) == chain:
+                    output.meta[CHAIN_BEGUN] = tuple(asked_as[:2])
                     output.priority = max(output.priority, request.priority + 1)  # before chains that have not begun
             yield output
 
@@ -295,25 +298,17 @@ def _are_there() -> bool:
     return any(site.identities.kind for site in load_sites())
 
 
-def _wish(request: Request) -> IdentityRequest:
+def _wanted(request: Request) -> IdentityRequest:
     meta = request.meta
-    chain = str(meta.get(CHAIN) or "")
+    chain = str(meta.get(SESSION_CHAIN) or "")
     asked_as = meta.get(ASKED_AS)
     return IdentityRequest(
         chain,
-        begun=SessionRef(*meta[BEGUN]) if chain and BEGUN in meta else None,
+        begun=SessionRef(*meta[CHAIN_BEGUN]) if chain and CHAIN_BEGUN in meta else None,
         sticky=SessionRef(*asked_as[:2]) if asked_as and meta.get("redirect_times") else None,
-        avoid=meta.pop(_AVOID, ""),
+        avoid=meta.pop(AVOID_IDENTITY, ""),
         patient=LEASE not in meta,
     )
-
-
-def _back(request: Request, until: float, outcome: Outcome, said: str) -> Request:
-    """The request again, unspent, to wait in the frontier."""
-    again = request.replace(dont_filter=True)
-    again.meta[NOT_BEFORE] = until
-    again.meta[WHY] = (outcome, said, False)
-    return again
 
 
 def _leads_to(pattern: str, response: Response) -> bool:

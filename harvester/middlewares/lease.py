@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import AsyncIterator, Iterable
-from functools import cached_property
 from typing import Any, Self
 
 from scrapy import Request
@@ -12,11 +11,11 @@ from scrapy.http import Response
 from scrapy.utils.misc import load_object
 
 from harvester.exceptions import PageFailed, ParseError
+from harvester.frontier.attempts import attempts_of
 from harvester.frontier.codec import TooLargeError, UnserialisableRequestError
 from harvester.frontier.leases import Lease
 from harvester.frontier.scheduler import Scheduler
 from harvester.items import LINK, Batch, Reject
-from harvester.middlewares.outcome import OutcomeMiddleware
 from harvester.outcomes import Outcome, Verdict
 from harvester.outcomes.evidence import without_secrets
 from harvester.shutdown import end
@@ -41,6 +40,7 @@ class LeaseMiddleware:
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
+        self._attempts = attempts_of(crawler)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -84,7 +84,7 @@ class LeaseMiddleware:
             raise
         if lease and not (lease.moved or lease.verdict):  # else its callback raised PageFailed
             lease.exhausted = True
-            self._outcomes.page_read(response)
+            self._attempts.page_read(response)
 
     def process_spider_exception(self, response: Response, exception: Exception) -> Iterable[Any] | None:
         """Hears of a callback that raises. What it yielded before goes its way."""
@@ -92,7 +92,7 @@ class LeaseMiddleware:
         if lease is None or not isinstance(exception, (PageFailed, ParseError)):
             self._note(response, lease, exception)
             return None
-        follows = self._outcomes.page_failed(response, exception)
+        follows = self._attempts.page_failed(response, exception)
         if isinstance(follows, Request):
             self._scheduler.enqueue_request(follows)
         else:
@@ -104,13 +104,7 @@ class LeaseMiddleware:
             return
         lease.failed_by(error)
         if lease.error is not None:
-            self._outcomes.page_read(response, Verdict(Outcome.INVALID, lease.error, rule="program"))
-
-    @cached_property
-    def _outcomes(self) -> OutcomeMiddleware:
-        outcomes = self._crawler.get_downloader_middleware(OutcomeMiddleware)
-        assert outcomes
-        return outcomes
+            self._attempts.page_read(response, Verdict(Outcome.INVALID, lease.error, rule="program"))
 
     @property
     def _scheduler(self) -> Scheduler:

@@ -7,7 +7,8 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 
 from harvester.download.here import Here, here_of
-from harvester.frontier.leases import LEASE, NOT_BEFORE, WHY
+from harvester.frontier.waiting import wait_in_frontier
+from harvester.meta import LEASE
 from harvester.outcomes import Outcome
 from harvester.shutdown import CHECK_S, pause
 
@@ -25,10 +26,7 @@ class LocalMiddleware:
 
     async def process_request(self, request: Request) -> Request | None:
         if self._here.is_sick and LEASE in request.meta:
-            again = request.replace(dont_filter=True)
-            again.meta[NOT_BEFORE] = max(time.time(), self._here.until)
-            again.meta[WHY] = (Outcome.LOCAL, self._here.reason, False)
-            return again
+            return wait_in_frontier(request, max(time.time(), self._here.until), Outcome.LOCAL, self._here.reason)
         while self._here.is_sick:
             await pause(self._crawler, CHECK_S)
         return None

@@ -24,10 +24,20 @@ from scrapy.http import Response
 from harvester.config import Config, load_config
 from harvester.exceptions import HarvesterError, LocalFault, ProxyError
 from harvester.formatting import duration
-from harvester.frontier.leases import LEASE, NOT_BEFORE, TRIES, WHY
-from harvester.identities.logins import IDENTITY
-from harvester.middlewares.breaker import TIER, TIER_PROBE, BreakerMiddleware
-from harvester.middlewares.identities import CHAIN
+from harvester.frontier.waiting import wait_in_frontier
+from harvester.meta import (
+    ATTEMPTS,
+    IDENTITY,
+    KNOWN_VERDICT,
+    LEASE,
+    LEAST_TIER,
+    NEXT_TRY,
+    PROXIES_ROTATED,
+    SESSION_CHAIN,
+    TIER,
+    TIER_PROBE,
+)
+from harvester.middlewares.breaker import BreakerMiddleware
 from harvester.outcomes import Outcome, Verdict
 from harvester.proxies.accounts import Proxy, proxies_of
 from harvester.proxies.budget import Budgets, BudgetSpent, PassedOver, Reservation, Spent
@@ -35,18 +45,15 @@ from harvester.proxies.endpoints import ProxyEndpoint, endpoint_of
 from harvester.proxies.faults import ProxyFault, proxy_fault
 from harvester.proxies.policy import Attempt, NextRoute, ProxyHealth, health_of, is_held_against, route_after
 from harvester.proxies.pool import ProxyPool
-from harvester.proxies.spec import Tier, Vendor, session_id
 from harvester.shutdown import RunEnding, end, pause
-from harvester.signals import KNOWN_VERDICT, NEXT_TRY, NextTry, outcome_told
+from harvester.signals import NextTry, outcome_told
 from harvester.sites import Registry, Site, load_sites, policy_of
+from harvester.sites.proxy_spec import Tier, Vendor, session_id
 
 logger = logging.getLogger(__name__)
 
-_LEAST = "harvester_proxy_least"
-"""Key in Request.meta: the tier that it escalated to, by which it leaves at least."""
-_ROTATED = "harvester_proxy_rotated"
 _WAYS = {NextRoute.OTHER: NextTry.FREE, NextRoute.STOP: NextTry.NONE}
-_STUCK_BY = {"chain": CHAIN, "account": IDENTITY}
+_STUCK_BY = {"chain": SESSION_CHAIN, "account": IDENTITY}
 LEAST_WAIT_S = 1.0
 """Before a request that found no proxy looks for one again."""
 TAKEN_S = 10.0
@@ -59,11 +66,11 @@ _HEADERS = 200
 class ProxyAttempt:
     """One try of a request: by which tier, through which proxy."""
 
-    ticket: Reservation
+    reservation: Reservation
     pool: ProxyPool | None = None
     """None: it leaves without a proxy."""
     proxy: Proxy | None = None
-    exit: ProxyEndpoint | None = None
+    endpoint: ProxyEndpoint | None = None
     stuck_to: str = ""
     """What shares its address, if anything does."""
     received: int | None = None
@@ -84,7 +91,7 @@ class ProxyMiddleware:
         self._pools: dict[tuple[str, Tier], ProxyPool] = {}
         self._refused: set[str] = set()
         self._shards: defaultdict[str, int] = defaultdict(int)
-        self._journeys: WeakKeyDictionary[Request, ProxyAttempt] = WeakKeyDictionary()
+        self._attempts: WeakKeyDictionary[Request, ProxyAttempt] = WeakKeyDictionary()
         self._taken_until: dict[tuple[str, ...], float] = {}
         """By site, least tier and tiers passed over, on the monotonic clock, until when others have what is left."""
         self._said: set[tuple[str, ...]] = set()
@@ -103,107 +110,108 @@ class ProxyMiddleware:
 
     def endpoint_of(self, request: Request) -> ProxyEndpoint | None:
         """The proxy through which the request is to leave, for who sends it by other means than a download handler."""
-        journey = self._journeys.get(request)
-        return journey.exit if journey else None
+        attempt = self._attempts.get(request)
+        return attempt.endpoint if attempt else None
 
     async def process_request(self, request: Request) -> Request | None:
         site = self._sites.of(request.url)
         if not site.proxy.is_proxied:
-            for name in (TIER, TIER_PROBE, _LEAST):
+            for name in (TIER, TIER_PROBE, LEAST_TIER):
                 request.meta.pop(name, None)
             return None
-        while not isinstance(journey := await self._way_of(request, site), ProxyAttempt):
-            wait_s, reason = journey
+        while not isinstance(attempt := await self._way_of(request, site), ProxyAttempt):
+            wait_s, reason = attempt
             if LEASE in request.meta:
-                return _later(request, wait_s, reason)
+                return wait_in_frontier(request, time.time() + wait_s, Outcome.PROXY, reason)
             await pause(self._crawler, wait_s)
-        tier = journey.ticket.tier
+        tier = attempt.reservation.tier
         request.meta[TIER] = tier.value
-        self._journeys[request] = journey
-        finalize(request, self._settle, journey).atexit = False  # whatever becomes of it, what was taken is put right
+        self._attempts[request] = attempt
+        finalize(request, self._settle, attempt).atexit = False  # whatever becomes of it, what was taken is put right
         self._crawler.stats.inc_value(f"harvester/proxies/requests/{site.name}/{tier}")
         return None
 
     def process_response(self, request: Request, response: Response) -> Response:
-        journey = self._journeys.get(request)
-        if journey and journey.proxy:
+        attempt = self._attempts.get(request)
+        if attempt and attempt.proxy:
             head = sum(len(name) + len(b"".join(values)) + 4 for name, values in response.headers.items())
-            journey.received = max(journey.received or 0, len(response.body)) + head + _HEADERS
+            attempt.received = max(attempt.received or 0, len(response.body)) + head + _HEADERS
             headers = {
                 name.decode("latin-1").lower(): b", ".join(values).decode("latin-1")
                 for name, values in response.headers.items()
             }
-            self._note(request, journey, proxy_fault(response.status, headers))
+            self._note(request, attempt, proxy_fault(response.status, headers))
         return response
 
     def process_exception(self, request: Request, exception: Exception) -> Request | None:
         if isinstance(exception, BudgetSpent):  # maybe for robots.txt or a login, without which it cannot be sent
             if LEASE not in request.meta:
                 return None
-            return _later(request, exception.seconds, exception.verdict.reason)
-        journey = self._journeys.get(request)
-        if journey and journey.proxy and not isinstance(exception, LocalFault):
-            self._note(request, journey, proxy_fault(0, {}, exception))
+            until = time.time() + exception.seconds
+            return wait_in_frontier(request, until, Outcome.PROXY, exception.verdict.reason)
+        attempt = self._attempts.get(request)
+        if attempt and attempt.proxy and not isinstance(exception, LocalFault):
+            self._note(request, attempt, proxy_fault(0, {}, exception))
         return None
 
     # As a request leaves ----------------------------------------------------------------------------------
 
     def _put_on(self, request: Request) -> None:
-        journey = self._journeys.get(request)
-        if journey and journey.exit:
-            journey.received = 0
-            request.meta["proxy"] = journey.exit.address
-            if journey.exit.authorization:
-                request.headers["Proxy-Authorization"] = journey.exit.authorization
-            for name, value in journey.exit.headers.items():
+        attempt = self._attempts.get(request)
+        if attempt and attempt.endpoint:
+            attempt.received = 0
+            request.meta["proxy"] = attempt.endpoint.address
+            if attempt.endpoint.authorization:
+                request.headers["Proxy-Authorization"] = attempt.endpoint.authorization
+            for name, value in attempt.endpoint.headers.items():
                 request.headers[name] = value
 
     def _take_off(self, request: Request) -> None:
-        journey = self._journeys.get(request)
-        if journey and journey.exit:
-            for name in ("Proxy-Authorization", *journey.exit.headers):
+        attempt = self._attempts.get(request)
+        if attempt and attempt.endpoint:
+            for name in ("Proxy-Authorization", *attempt.endpoint.headers):
                 request.headers.pop(name, None)
             request.meta.pop("proxy", None)
 
     def _on_bytes(self, data: bytes, request: Request) -> None:
-        journey = self._journeys.get(request)
-        if journey and journey.received is not None:
-            journey.received += len(data)
+        attempt = self._attempts.get(request)
+        if attempt and attempt.received is not None:
+            attempt.received += len(data)
 
     # Which way ---------------------------------------------------------------------------------------------
 
     async def _way_of(self, request: Request, site: Site) -> ProxyAttempt | tuple[float, str]:
         """Of the request, or for how many seconds it waits for one, and why. Raises BudgetSpent."""
-        least = request.meta.get(_LEAST)
+        least = request.meta.get(LEAST_TIER)
         passed = self._passed(request, site)
         question = (site.name, least or "", *passed)
         taken_s = self._taken_until.get(question, 0.0) - monotonic()
-        ticket = await self._take(request, site, least, passed) if taken_s <= 0 else None
-        if isinstance(ticket, PassedOver):
+        reservation = await self._take(request, site, least, passed) if taken_s <= 0 else None
+        if isinstance(reservation, PassedOver):
             return self._without_tier(site, _allowed(site, least))
-        if isinstance(ticket, Spent):
-            cheaper = [tier for tier in _allowed(site, least, before=ticket.tier) if tier in passed]
+        if isinstance(reservation, Spent):
+            cheaper = [tier for tier in _allowed(site, least, before=reservation.tier) if tier in passed]
             if cheaper and LEASE in request.meta:
-                return self._without_tier(site, cheaper, ticket.seconds)
-            if ticket.is_final:
-                raise self._without_budget(site, ticket)
-            ticket, taken_s = None, TAKEN_S
+                return self._without_tier(site, cheaper, reservation.seconds)
+            if reservation.is_final:
+                raise self._without_budget(site, reservation)
+            reservation, taken_s = None, TAKEN_S
             self._taken_until[question] = monotonic() + taken_s
-        if ticket is None:
+        if reservation is None:
             reason = f"what is left of the budget of {site.name} for proxies is taken by others"
             return taken_s + random.uniform(0, TAKEN_S / 2), reason
-        journey, may_pass = None, False
+        attempt, may_pass = None, False
         try:
-            may_pass = await self._may_pass(request, ticket)
-            journey = self._journey(request, ticket) if may_pass else None
+            may_pass = await self._may_pass(request, reservation)
+            attempt = self._attempt(request, reservation) if may_pass else None
         finally:
-            if journey is None:
-                self._budgets.settle(ticket, None)
-        if journey:
-            return journey
+            if attempt is None:
+                self._budgets.settle(reservation, None)
+        if attempt:
+            return attempt
         if not may_pass:
             return await self._way_of(request, site)  # past that tier
-        return self._without_proxy(site, ticket.tier), f"no {ticket.tier} proxy of {site.name} is of use now"
+        return self._without_proxy(site, reservation.tier), f"no {reservation.tier} proxy of {site.name} is of use now"
 
     def _passed(self, request: Request, site: Site) -> list[Tier]:
         """The tiers that it goes past. What is not of the frontier is no probe, and goes past half open ones too."""
@@ -219,18 +227,18 @@ class ProxyMiddleware:
         self, request: Request, site: Site, least: Tier | None, passed: list[Tier]
     ) -> Reservation | Spent | PassedOver:
         """What is not of the frontier goes by tiers whose breaker is open rather than not at all."""
-        ticket = await self._budgets.take(site, least, passed)
-        if passed and not isinstance(ticket, Reservation) and LEASE not in request.meta:
-            ticket = await self._budgets.take(site, least)
-        return ticket
+        reservation = await self._budgets.take(site, least, passed)
+        if passed and not isinstance(reservation, Reservation) and LEASE not in request.meta:
+            reservation = await self._budgets.take(site, least)
+        return reservation
 
-    async def _may_pass(self, request: Request, ticket: Reservation) -> bool:
+    async def _may_pass(self, request: Request, reservation: Reservation) -> bool:
         """Whether it may go by the tier: where that is half open it must be one of a few."""
-        if self._breaker is None or LEASE not in request.meta or len(ticket.site.proxy.tiers) == 1:
+        if self._breaker is None or LEASE not in request.meta or len(reservation.site.proxy.tiers) == 1:
             return True
         try:
-            known = _trial(request, ticket.tier)
-            trial = await self._breaker.breakers.may_pass(ticket.site.name, ticket.tier, known)
+            known = _trial(request, reservation.tier)
+            trial = await self._breaker.breakers.may_pass(reservation.site.name, reservation.tier, known)
         except (HarvesterError, RedisError) as error:
             self._budgets.give_up(error)
             raise RunEnding("the frontier cannot be asked") from None
@@ -244,24 +252,24 @@ class ProxyMiddleware:
         """None: the requests are not of the frontier."""
         return self._crawler.get_downloader_middleware(BreakerMiddleware)
 
-    def _journey(self, request: Request, ticket: Reservation) -> ProxyAttempt | None:
+    def _attempt(self, request: Request, reservation: Reservation) -> ProxyAttempt | None:
         """None: no proxy of the tier is of use now."""
-        if ticket.tier is Tier.NONE:
-            return ProxyAttempt(ticket)
-        proxying = ticket.site.proxy
+        if reservation.tier is Tier.NONE:
+            return ProxyAttempt(reservation)
+        proxying = reservation.site.proxy
         try:
-            pool = self._pool(ticket.site, ticket.tier)
+            pool = self._pool(reservation.site, reservation.tier)
         except HarvesterError as error:
             raise self._ended(error) from None
         who = request.meta.get(_STUCK_BY.get(proxying.sticky, ""), "")
-        stuck_to = f"{ticket.site.name} {ticket.tier} {who}" if who else ""
+        stuck_to = f"{reservation.site.name} {reservation.tier} {who}" if who else ""
         assert self._crawler.spider
         session = session_id(self._crawler.spider.name, stuck_to, self._shards.get(stuck_to, 0)) if stuck_to else ""
         proxy = pool.pick(session, strict=proxying.strict)
         if proxy is None:
             return None
-        way_out = endpoint_of(proxying.spec(ticket.tier, session), proxy.account)
-        return ProxyAttempt(ticket, pool, proxy, way_out, stuck_to)
+        endpoint = endpoint_of(proxying.spec(reservation.tier, session), proxy.account)
+        return ProxyAttempt(reservation, pool, proxy, endpoint, stuck_to)
 
     def _pool(self, site: Site, tier: Tier) -> ProxyPool:
         pool = self._pools.get((site.name, tier))
@@ -331,51 +339,51 @@ class ProxyMiddleware:
 
     # What came of it --------------------------------------------------------------------------------------
 
-    def _note(self, request: Request, journey: ProxyAttempt, fault: ProxyFault | None) -> None:
-        journey.fault = fault
+    def _note(self, request: Request, attempt: ProxyAttempt, fault: ProxyFault | None) -> None:
+        attempt.fault = fault
         if fault:
             self._crawler.stats.inc_value(f"harvester/proxies/faults/{fault.kind}")
             request.meta[KNOWN_VERDICT] = (fault.outcome, fault.reason)
 
     def _on_outcome(self, request: Request, verdict: Verdict, response: Response | None) -> None:
-        journey = self._journeys.get(request)
-        if journey is None:
+        attempt = self._attempts.get(request)
+        if attempt is None:
             return
-        self._settle(journey)
-        site = journey.ticket.site
+        self._settle(attempt)
+        site = attempt.reservation.site
         policy = policy_of(site, verdict.outcome)
         if not policy.error:
-            self._budgets.works(journey.ticket)
-        if journey.pool and journey.proxy:
+            self._budgets.works(attempt.reservation)
+        if attempt.pool and attempt.proxy:
             tried = Attempt(
                 policy,
-                journey.fault.kind if journey.fault else None,
+                attempt.fault.kind if attempt.fault else None,
                 answered=response is not None,
                 listed=site.proxy.vendor is Vendor.LIST,
-                other_lives=journey.pool.has_other(journey.proxy.name),
-                rotated=request.meta.get(_ROTATED, 0),
-                last_try=request.meta.get(TRIES, 0) >= policy.retries,
+                other_lives=attempt.pool.has_other(attempt.proxy.name),
+                rotated=request.meta.get(PROXIES_ROTATED, 0),
+                last_try=request.meta.get(ATTEMPTS, 0) >= policy.retries,
             )
-            self._judge(journey, journey.pool, journey.proxy.name, tried)
-            self._choose_way(request, journey.ticket, route_after(tried))
-        elif policy.escalate and request.meta.get(TRIES, 0) >= policy.retries:
-            self._choose_way(request, journey.ticket, NextRoute.ESCALATE)
+            self._judge(attempt, attempt.pool, attempt.proxy.name, tried)
+            self._choose_way(request, attempt.reservation, route_after(tried))
+        elif policy.escalate and request.meta.get(ATTEMPTS, 0) >= policy.retries:
+            self._choose_way(request, attempt.reservation, NextRoute.ESCALATE)
 
-    def _judge(self, journey: ProxyAttempt, pool: ProxyPool, name: str, tried: Attempt) -> None:
+    def _judge(self, attempt: ProxyAttempt, pool: ProxyPool, name: str, tried: Attempt) -> None:
         """Holds an outcome against the proxy, or for it."""
-        standing = health_of(tried)
-        if standing is ProxyHealth.REFUSED:
-            self._refuse(name, journey.fault)
-        elif standing is ProxyHealth.BAD:
+        health = health_of(tried)
+        if health is ProxyHealth.REFUSED:
+            self._refuse(name, attempt.fault)
+        elif health is ProxyHealth.BAD:
             pool.bad(name)
-        elif standing is ProxyHealth.GOOD:
+        elif health is ProxyHealth.GOOD:
             pool.good(name)
-        site, stats = journey.ticket.site, self._crawler.stats
-        if journey.stuck_to and is_held_against(tried) and not site.proxy.strict:
-            self._shards[journey.stuck_to] += 1  # another session has another address
+        site, stats = attempt.reservation.site, self._crawler.stats
+        if attempt.stuck_to and is_held_against(tried) and not site.proxy.strict:
+            self._shards[attempt.stuck_to] += 1  # another session has another address
         alive, known = pool.counts()
-        stats.set_value(f"harvester/proxies/alive/{site.name}/{journey.ticket.tier}", alive)
-        stats.set_value(f"harvester/proxies/known/{site.name}/{journey.ticket.tier}", known)
+        stats.set_value(f"harvester/proxies/alive/{site.name}/{attempt.reservation.tier}", alive)
+        stats.set_value(f"harvester/proxies/known/{site.name}/{attempt.reservation.tier}", known)
 
     def _refuse(self, name: str, fault: ProxyFault | None) -> None:
         """A person must mend it; those who asked at the same time say nothing new."""
@@ -384,24 +392,24 @@ class ProxyMiddleware:
             logger.error("The proxy %s lets us in no more: %s. It is not used any more in this run.", name, fault.said)
             self._crawler.stats.inc_value("harvester/proxies/refused")
 
-    def _choose_way(self, request: Request, ticket: Reservation, step: NextRoute) -> None:
+    def _choose_way(self, request: Request, reservation: Reservation, route: NextRoute) -> None:
         """Tells the outcome middleware of a next try that the table does not know of."""
         way = None
-        if step is NextRoute.ESCALATE and (tier := _next_tier(ticket)):
+        if route is NextRoute.ESCALATE and (tier := _next_tier(reservation)):
             way = NextTry.COUNTED
-            request.meta[_LEAST] = tier.value
-            request.meta.pop(_ROTATED, None)
-            self._crawler.stats.inc_value(f"harvester/proxies/climbed/{ticket.site.name}/{tier}")
-        elif step is NextRoute.ROTATE:
+            request.meta[LEAST_TIER] = tier.value
+            request.meta.pop(PROXIES_ROTATED, None)
+            self._crawler.stats.inc_value(f"harvester/proxies/climbed/{reservation.site.name}/{tier}")
+        elif route is NextRoute.ROTATE:
             way = NextTry.COUNTED
-            request.meta[_ROTATED] = request.meta.get(_ROTATED, 0) + 1
-        elif step in _WAYS:
-            way = _WAYS[step]
+            request.meta[PROXIES_ROTATED] = request.meta.get(PROXIES_ROTATED, 0) + 1
+        elif route in _WAYS:
+            way = _WAYS[route]
         if way and request.meta.get(NEXT_TRY) != NextTry.NONE:  # what the identity is refused, no proxy helps
             request.meta[NEXT_TRY] = way.value
 
-    def _settle(self, journey: ProxyAttempt) -> None:
-        self._budgets.settle(journey.ticket, journey.received)
+    def _settle(self, attempt: ProxyAttempt) -> None:
+        self._budgets.settle(attempt.reservation, attempt.received)
 
     def _is_new(self, *words: str) -> bool:
         if words in self._said:
@@ -410,9 +418,9 @@ class ProxyMiddleware:
         return True
 
 
-def _next_tier(ticket: Reservation) -> Tier | None:
-    tiers = ticket.site.proxy.tiers
-    after = tiers.index(ticket.tier) + 1
+def _next_tier(reservation: Reservation) -> Tier | None:
+    tiers = reservation.site.proxy.tiers
+    after = tiers.index(reservation.tier) + 1
     return tiers[after] if after < len(tiers) else None
 
 
@@ -425,11 +433,3 @@ def _allowed(site: Site, least: Tier | None, before: Tier | None = None) -> Sequ
 def _trial(request: Request, tier: Tier) -> int:
     """The trial in which it is a probe of the tier, if it is one: it left by it, and nothing is known yet."""
     return int(request.meta.get(TIER_PROBE, 0)) if request.meta.get(TIER) == tier else 0
-
-
-def _later(request: Request, seconds: float, reason: str) -> Request:
-    """The request, to wait in the frontier; this was no try."""
-    again = request.replace(dont_filter=True)
-    again.meta[NOT_BEFORE] = time.time() + seconds
-    again.meta[WHY] = (Outcome.PROXY, reason, False)
-    return again

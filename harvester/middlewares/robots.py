@@ -6,127 +6,48 @@ meta["dont_obey_robotstxt"]. A site's entry may say `obey_robots = false`, with 
 """
 
 import asyncio
-import logging
 import random
 import time
-from email.utils import parsedate_to_datetime
 from time import monotonic
 from typing import Self
-from urllib.parse import urlsplit
 
 from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
-from scrapy.http import Headers, Response
-from scrapy.http.request import NO_CALLBACK
 
 from harvester.download.addresses import host_of
-from harvester.exceptions import RedirectError
-from harvester.frontier.leases import LEASE, NOT_BEFORE, WHY
-from harvester.middlewares.outcome import OutcomeMiddleware
-from harvester.middlewares.throttle import ThrottleMiddleware, retry_after
-from harvester.outcomes import Outcome, RequestFailed, Verdict, classify_exception
-from harvester.parsers.web.robots import AI_TOKENS, Robots, Rules, parse_robots, path_of
-from harvester.proxies.budget import BudgetSpent
-from harvester.shutdown import RunEnding, pause
-from harvester.signals import SITE_FILE
+from harvester.frontier.attempts import attempts_of
+from harvester.frontier.waiting import wait_in_frontier
+from harvester.meta import DONT_OBEY, LEASE, ROBOTS_WAITS
+from harvester.outcomes import Outcome, RequestFailed, Verdict
+from harvester.parsers.web.robots import path_of
+from harvester.politeness.robots import OriginRobots, robots_of
+from harvester.shutdown import pause
 from harvester.sites import load_sites
 
-logger = logging.getLogger(__name__)
-
-LONGEST_KEPT_S = 24 * 3600.0
-"""How long a robots.txt counts that names no time, and at most (RFC 9309, section 2.4)."""
-SHORTEST_KEPT_S = 600.0
-"""How long one counts that is not to be cached: it is not asked for before each page."""
-TIMEOUT_S = 30.0
-FIRST_BACKOFF_S = 5.0
-"""After a robots.txt that could not be read; doubled for each further time in a row."""
-MOST_BACKOFF_S = 600.0
-UNSTATED_WAIT_S = 60.0
-"""After a 429 that names no time."""
-LONGEST_WAIT_S = 3600.0
-"""What a Retry-After may ask for."""
 MOST_WAITS = 8
 """How often a leased request waits for robots.txt, in the frontier and unspent: for 20 minutes in all."""
 MOST_PAUSES = 2
 """How often a request without a lease does, in this process."""
-PATIENCE_S = 5.0
+WAIT_HERE_S = 5.0
 """How long a leased request waits in this process while robots.txt is on its way."""
-MOST_ORIGINS = 5_000
-"""Whose robots.txt is kept; a crawl of pictures meets many hosts."""
-DONT_OBEY = "dont_obey_robotstxt"
-_WAITS = "harvester_robots_waits"
-_UNREADABLE = {407: Outcome.PROXY, 408: Outcome.TIMEOUT, 429: Outcome.RATE_LIMITED}
-"""Statuses below 500 that do not say that there are no rules."""
 _FINAL = (Outcome.POLICY_DENIED,)
 """Waiting helps none of these: the host is in a private network, and nothing is asked of it."""
 
 
-def site_file(origin: str, path: str) -> Request:
-    """A request for a file in which a site says what robots may do: asked for once, whatever it says."""
-    meta = {DONT_OBEY: True, SITE_FILE: True, "dont_retry": True, "download_timeout": TIMEOUT_S}
-    return Request(origin + path, callback=NO_CALLBACK, priority=1000, dont_filter=True, meta=meta)
-
-
-def origin_of(url: str) -> str:
-    """Scheme, host and port of an address."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2].lower()}"
-
-
-class _Origin:
-    """What is known of the robots.txt of one scheme, host and port. Times are monotonic."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self.site = load_sites().of(url).name
-        self.robots: Robots | None = None
-        self.rules = Rules()
-        self.delay_s = 0.0
-        self.until = 0.0
-        """When it must be read again."""
-        self.failure: Verdict | None = None
-        """Why it could not be read the last time."""
-        self.failures = 0
-        """In a row."""
-        self.unpaid: BudgetSpent | None = None
-        """Why it was not asked for the last time, if there was no money for a proxy: that says nothing of the site."""
-        self.retry_at = 0.0
-        self.asked_at = 0.0
-        self.asking: asyncio.Task[None] | None = None
-
-
 class RobotsMiddleware:
-    """Reads the robots.txt of each origin once a day at most, however many requests wait for it.
-
-    HARVESTER_BACKOFF_FACTOR (default 1.0) multiplies the time before each retry; for tests of retries.
-    """
+    """Lets no request pass that robots.txt forbids, and none before its robots.txt was read."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self._stats = crawler.stats
         self._obey = crawler.settings.getbool("ROBOTSTXT_OBEY")
-        self._token = crawler.settings.get("ROBOTSTXT_USER_AGENT") or crawler.settings["BOT_NAME"]
-        self._factor = crawler.settings.getfloat("HARVESTER_BACKOFF_FACTOR", 1.0)
-        self._origins: dict[str, _Origin] = {}
+        self._robots = robots_of(crawler)
+        self._robots.on_miss = attempts_of(crawler).tell
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         return cls(crawler)
-
-    async def robots(self, url: str) -> Robots | None:
-        """The robots.txt that an address belongs to; None when it cannot be read now."""
-        origin = self._origin(url)
-        while monotonic() >= origin.until and (asking := self._ask(origin)):
-            await asyncio.wait([asking])
-            asking.result()  # a fault of this program must not be asked about for ever
-            await pause(self._crawler, 0.0)
-        return origin.robots
-
-    @property
-    def token(self) -> str:
-        """The name by which robots.txt addresses harvester."""
-        return str(self._token)
 
     async def process_request(self, request: Request) -> Request | None:
         """A request of the frontier waits there while robots.txt cannot be read."""
@@ -135,10 +56,10 @@ class RobotsMiddleware:
             return None
         if not load_sites().of(url).politeness.obey_robots:
             return None
-        origin = self._origin(url)
+        origin = self._robots.origin(url)
         if monotonic() >= origin.until and (later := await self._read(origin, request)):
             return later
-        request.meta.pop(_WAITS, None)
+        request.meta.pop(ROBOTS_WAITS, None)
         path = path_of(url)
         rule = origin.rules.of(path)
         if rule is not None and not rule.allowed and path != "/robots.txt":
@@ -147,15 +68,15 @@ class RobotsMiddleware:
             raise IgnoreRequest(f"robots.txt of {host} forbids {path[:200]}: {rule.text}")
         return None
 
-    async def _read(self, origin: _Origin, request: Request) -> Request | None:
+    async def _read(self, origin: OriginRobots, request: Request) -> Request | None:
         """Waits until the rules of the origin are known; a request that is returned waits in the frontier."""
         leased = LEASE in request.meta
         pauses = 0
         while monotonic() >= origin.until:
-            if asking := self._ask(origin):
-                done, _ = await asyncio.wait([asking], timeout=PATIENCE_S if leased else None)
+            if asking := self._robots.ask(origin):
+                done, _ = await asyncio.wait([asking], timeout=WAIT_HERE_S if leased else None)
                 if not done:
-                    return self._later(request, origin, max(PATIENCE_S, monotonic() - origin.asked_at))
+                    return self._later(request, origin, max(WAIT_HERE_S, monotonic() - origin.asked_at))
                 asking.result()
                 await pause(self._crawler, 0.0)
                 if monotonic() < origin.until:
@@ -166,112 +87,19 @@ class RobotsMiddleware:
                 raise origin.unpaid.at(origin.retry_at - monotonic())
             assert origin.failure
             # Each failure counts, also one after which it is time for the next by now.
-            waits = request.meta.get(_WAITS, 0) if leased else pauses
+            waits = request.meta.get(ROBOTS_WAITS, 0) if leased else pauses
             if origin.failure.outcome in _FINAL or waits >= (MOST_WAITS if leased else MOST_PAUSES):
                 raise RequestFailed(origin.failure, waits + 1)
             wait = max(0.0, origin.retry_at - monotonic())
             if leased:
                 again = self._later(request, origin, wait * random.uniform(1.0, 1.2))
-                again.meta[_WAITS] = waits + 1
+                again.meta[ROBOTS_WAITS] = waits + 1
                 return again
             pauses += 1
             await pause(self._crawler, wait)
         return None
 
-    def _later(self, request: Request, origin: _Origin, seconds: float) -> Request:
+    def _later(self, request: Request, origin: OriginRobots, seconds: float) -> Request:
         failure = origin.failure or Verdict(Outcome.TIMEOUT, "robots.txt is on its way")
         self._stats.inc_value("harvester/robots/waited")
-        again = request.replace(dont_filter=True)
-        again.meta[NOT_BEFORE] = time.time() + seconds
-        again.meta[WHY] = (failure.outcome, failure.reason, False)
-        return again
-
-    def _origin(self, url: str) -> _Origin:
-        name = origin_of(url)
-        origin = self._origins.get(name)
-        if origin is None:
-            if len(self._origins) >= MOST_ORIGINS:
-                oldest = next(iter(self._origins))
-                del self._origins[oldest]
-            origin = self._origins[name] = _Origin(name)
-        return origin
-
-    def _ask(self, origin: _Origin) -> "asyncio.Task[None] | None":
-        """The one request for the origin's robots.txt that is under way; None while it is too early for another."""
-        if origin.asking is None and monotonic() >= max(origin.retry_at, origin.until):
-            origin.asked_at = monotonic()
-            origin.asking = asyncio.create_task(self._fetch(origin))
-        return origin.asking
-
-    async def _fetch(self, origin: _Origin) -> None:
-        request = site_file(origin.url, "/robots.txt")
-        assert self._crawler.engine
-        origin.unpaid = None
-        try:
-            response = await self._crawler.engine.download_async(request)
-        except RunEnding:
-            pass  # those who wait learn of it by themselves
-        except BudgetSpent as spent:
-            origin.unpaid, origin.retry_at = spent, monotonic() + spent.seconds
-        except Exception as error:  # noqa: BLE001  whatever it is, robots.txt was not read
-            if isinstance(error, RedirectError):
-                self._learn(origin, b"", None)  # RFC 9309, section 2.3.1.2: as if there were none
-            else:
-                self._miss(origin, request, classify_exception(error), None)
-        else:
-            if response.status >= 500 or response.status in _UNREADABLE:
-                outcome = _UNREADABLE.get(response.status, Outcome.SERVER_ERROR)
-                self._miss(origin, request, Verdict(outcome, f"HTTP {response.status}"), response)
-            else:
-                self._learn(origin, response.body if 200 <= response.status < 300 else b"", response)
-        finally:
-            origin.asking = None
-
-    def _learn(self, origin: _Origin, body: bytes, response: Response | None) -> None:
-        origin.robots = parse_robots(body, [self.token, *AI_TOKENS])
-        ours = origin.robots.to(self.token)
-        origin.rules = Rules(ours.rules)
-        origin.until = monotonic() + kept_for(response.headers if response else Headers())
-        origin.failure, origin.failures = None, 0
-        self._stats.inc_value("harvester/robots/read" if origin.robots.groups else "harvester/robots/none")
-        origin.delay_s = ours.delay_s
-        throttle = self._crawler.get_downloader_middleware(ThrottleMiddleware)
-        if throttle:
-            delays = (each.delay_s for each in self._origins.values() if each.site == origin.site)
-            throttle.set_crawl_delay(origin.site, max(delays, default=0.0))
-
-    def _miss(self, origin: _Origin, request: Request, verdict: Verdict, response: Response | None) -> None:
-        origin.failure = verdict._replace(reason=f"{verdict.reason}, when robots.txt was asked for")
-        origin.failures += 1
-        wait = min(FIRST_BACKOFF_S * 2 ** min(origin.failures - 1, 16), MOST_BACKOFF_S) * self._factor
-        if response is not None and response.status in (429, 503):
-            asked = retry_after(response.headers)
-            wait = max(wait, asked if asked is not None else UNSTATED_WAIT_S if response.status == 429 else 0.0)
-        wait = min(wait, LONGEST_WAIT_S)
-        origin.retry_at = monotonic() + wait
-        self._stats.inc_value("harvester/robots/unreadable")
-        logger.info("%s/robots.txt cannot be read: %s", origin.url, verdict.reason)
-        outcomes = self._crawler.get_downloader_middleware(OutcomeMiddleware)
-        if outcomes:  # it does not tell of those who read statuses themselves
-            outcomes.tell(request, verdict, response)
-
-
-def kept_for(headers: Headers) -> float:
-    """Seconds for which an answer counts as robots.txt: as its headers say, within bounds."""
-    control = (headers.get("Cache-Control") or b"").decode("latin-1").lower()
-    directives = dict(part.strip().partition("=")[::2] for part in control.split(","))
-    seconds = LONGEST_KEPT_S
-    if "no-store" in directives or "no-cache" in directives:
-        seconds = 0.0
-    elif (age := directives.get("max-age", "").strip('"')).isdecimal():
-        seconds = float(age)
-    elif expires := (headers.get("Expires") or b"").decode("latin-1"):
-        seconds = _until(expires)
-    return min(max(seconds, SHORTEST_KEPT_S), LONGEST_KEPT_S)
-
-
-def _until(date: str) -> float:
-    try:
-        return parsedate_to_datetime(date).timestamp() - time.time()
-    except (ValueError, OverflowError):
-        return 0.0  # RFC 9111, section 5.3: what is no date is in the past
+        return wait_in_frontier(request, time.time() + seconds, failure.outcome, failure.reason)

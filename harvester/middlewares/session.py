@@ -18,16 +18,13 @@ from scrapy.http import Response
 from harvester.config import Config, load_config
 from harvester.exceptions import HarvesterError, StorageError
 from harvester.identities.bluesky import Login, is_refusal, origin
+from harvester.meta import AUTHENTICATE, SESSION_REPEATED
 from harvester.parsers.bluesky.identity import parse_error
 from harvester.shutdown import RunEnding, end, pause
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-AUTHENTICATE = "authenticate"
-"""meta key of requests that want the account's identity. They get it on the account's own PDS only."""
-_REPEATED = "harvester_session_repeated"
 
 
 async def account_origin(crawler: Crawler) -> str | None:
@@ -78,14 +75,14 @@ class SessionMiddleware:
         error = parse_error(response.body) if response.status in (400, 401) else None
         if error is None or not is_refusal(response.status, error[0]):
             self._login.accepted()
-            request.meta.pop(_REPEATED, None)
+            request.meta.pop(SESSION_REPEATED, None)
             return response
         self._crawler.stats.inc_value("harvester/session/refused")
-        if request.meta.get(_REPEATED):
+        if request.meta.get(SESSION_REPEATED):
             return response
         await self._or_end(self._login.renew(token))
         again = request.replace(dont_filter=True, priority=request.priority + 10)
-        again.meta[_REPEATED] = True
+        again.meta[SESSION_REPEATED] = True
         return again
 
     def process_exception(self, request: Request, exception: Exception) -> None:

@@ -5,9 +5,7 @@ once, when the site's entry or the spider says `read_opt_outs`. The crawl goes o
 entry says `honour_opt_outs = "skip"`.
 """
 
-import asyncio
-from time import monotonic
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from scrapy import Request
 from scrapy.crawler import Crawler
@@ -15,39 +13,14 @@ from scrapy.http import Headers, HtmlResponse, Response
 
 from harvester.download.addresses import host_of
 from harvester.items import Usage
-from harvester.middlewares.outcome import MEDIA, failed_on_its_way_back
-from harvester.middlewares.robots import (
-    DONT_OBEY,
-    SHORTEST_KEPT_S,
-    RobotsMiddleware,
-    kept_for,
-    origin_of,
-    site_file,
-)
+from harvester.meta import DONT_OBEY, MEDIA, USAGE
+from harvester.middlewares.outcome import failed_on_its_way_back
 from harvester.outcomes import Outcome, RequestFailed, Verdict
-from harvester.parsers.web.robots import MOST_BYTES
-from harvester.parsers.web.usage import Signal, SiteFiles, header_signals, html_signals, refuses, usage_of
-from harvester.proxies.budget import BudgetSpent
-from harvester.shutdown import RunEnding
+from harvester.parsers.web.usage import Signal, header_signals, html_signals, refuses, usage_of
+from harvester.politeness.usage import UsageFiles
 from harvester.sites import load_sites
 
-USAGE = "harvester_usage"
-"""Key in the meta of an answer: the fields of its items.Usage, if anything was said."""
-MOST_ORIGINS = 2_000
-"""Whose files are kept."""
-UNPAID_S = 60.0
-"""How long files count as saying nothing that were not asked for, since no proxy could be paid."""
 _HEADERS = frozenset({b"Content-Usage", b"X-Robots-Tag", b"Tdm-Reservation"})
-
-
-class _Known(NamedTuple):
-    """The files of an origin."""
-
-    files: SiteFiles
-    until: float
-    """Monotonic time at which they must be read again."""
-    unpaid: BudgetSpent | None = None
-    """Why they were not asked for, if there was no money for a proxy."""
 
 
 class UsageMiddleware:
@@ -58,7 +31,7 @@ class UsageMiddleware:
         self._stats = crawler.stats
         self._token = crawler.settings.get("ROBOTSTXT_USER_AGENT") or crawler.settings["BOT_NAME"]
         self._registered = any(_wants(site.politeness) for site in load_sites())
-        self._origins: dict[str, asyncio.Task[_Known]] = {}
+        self._files = UsageFiles(crawler)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -69,7 +42,7 @@ class UsageMiddleware:
         meta.pop(USAGE, None)  # of the page whose meta it may have copied
         if not self._reads_files(request):
             return
-        known = await self._known(request.url)
+        known = await self._files.known(request.url)
         if load_sites().of(request.url).politeness.honour_opt_outs == "skip":
             if known.unpaid:
                 raise known.unpaid.at(known.unpaid.seconds)
@@ -87,7 +60,7 @@ class UsageMiddleware:
         if isinstance(response, HtmlResponse):
             signals += html_signals(response.body, self._token)
         if self._reads_files(request):
-            signals += (await self._known(response.url)).files.signals(response.url)
+            signals += (await self._files.known(response.url)).files.signals(response.url)
         if signals:
             usage = usage_of(signals)
             assert usage
@@ -110,47 +83,9 @@ class UsageMiddleware:
             return True
         return self._registered and _wants(load_sites().of(request.url).politeness)
 
-    async def _known(self, url: str) -> _Known:
-        origin = origin_of(url)
-        known = self._origins.get(origin)
-        if known is None or (known.done() and (known.cancelled() or known.exception() or _is_old(known.result()))):
-            if len(self._origins) >= MOST_ORIGINS:
-                del self._origins[next(iter(self._origins))]
-            known = self._origins[origin] = asyncio.create_task(self._read(origin))
-        return await asyncio.shield(known)
-
-    async def _read(self, origin: str) -> _Known:
-        robots = self._crawler.get_downloader_middleware(RobotsMiddleware)
-        tdmrep = ai_txt = unpaid = None
-        try:
-            tdmrep, kept_s = await self._fetch(origin, "/.well-known/tdmrep.json")
-            ai_txt, ai_kept_s = await self._fetch(origin, "/ai.txt")
-        except BudgetSpent as spent:
-            unpaid, kept_s, ai_kept_s = spent, UNPAID_S, UNPAID_S
-        files = SiteFiles(await robots.robots(origin) if robots else None, tdmrep, ai_txt, self._token)
-        return _Known(files, monotonic() + min(kept_s, ai_kept_s), unpaid)
-
-    async def _fetch(self, origin: str, path: str) -> tuple[bytes | None, float]:
-        """The file, None when there is none, and for how many seconds that counts."""
-        assert self._crawler.engine
-        try:
-            response = await self._crawler.engine.download_async(site_file(origin, path))
-        except (RunEnding, BudgetSpent):
-            raise
-        except Exception:  # noqa: BLE001  whatever it is, nothing is known
-            return None, SHORTEST_KEPT_S
-        if response.status != 200:
-            return None, SHORTEST_KEPT_S if response.status >= 500 else kept_for(response.headers)
-        is_page = b"html" in (response.headers.get("Content-Type") or b"")
-        return None if is_page else response.body[:MOST_BYTES], kept_for(response.headers)
-
 
 def _wants(politeness: Any) -> bool:
     return bool(politeness.read_opt_outs) or politeness.honour_opt_outs == "skip"
-
-
-def _is_old(known: _Known) -> bool:
-    return monotonic() >= known.until
 
 
 def _texts(headers: Headers) -> dict[str, str]:

@@ -1,56 +1,18 @@
-"""Alerts about a failed run: webhook, Slack, Discord, Telegram, e-mail, each when it is configured.
-
-Spidermon's own actions are not used: its Slack wants a bot's token and no webhook, its Telegram breaks on
-`_` and `&` in a text, its e-mail stands on a deprecated part of Scrapy, and its errors show the address,
-which is secret.
-"""
+"""The alert about a run that failed its monitors."""
 
 import logging
-import platform
-import smtplib
-import ssl
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from email.message import EmailMessage
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
-from pydantic import SecretStr
 from scrapy.crawler import Crawler
 from spidermon import Action
 
+from harvester.alerts.channels import Alert, incomplete_channels, send
 from harvester.config import Config, load_config
 from harvester.monitors.history import history_of
 from harvester.monitors.judgement import Judgement
-from harvester.monitors.sending import TIMEOUT_SECONDS, post_json, send_patiently
 
 logger = logging.getLogger(__name__)
-
-SLACK_CHARACTERS = 4000
-DISCORD_CHARACTERS = 2000
-TELEGRAM_CHARACTERS = 4096
-
-
-class Alert(NamedTuple):
-    """What is to be told about a run."""
-
-    title: str
-    lines: list[str]
-    """The failures, one each, after a line about the run."""
-    report: Path | None
-    payload: dict[str, Any]
-    """The same as data, for the webhook."""
-
-    def text(self, most: int | None = None) -> str:
-        """Title and lines, within `most` characters; a line that does not fit is left out and counted."""
-        ending = [f"Report: {self.report}"] if self.report else []
-        lines = [self.title, *self.lines, *ending]
-        if most is None or len("\n".join(lines)) <= most:
-            return "\n".join(lines)
-        kept, left = self.lines[:-1], 1
-        while kept and len("\n".join([self.title, *kept, f"({left} more)", *ending])) > most:
-            kept, left = kept[:-1], left + 1
-        return "\n".join([self.title, *kept, f"({left} more)", *ending])[:most]
 
 
 class SendAlerts(Action):  # type: ignore[misc]
@@ -68,11 +30,7 @@ class SendAlerts(Action):  # type: ignore[misc]
         return cls(crawler, load_config())
 
     def run_action(self) -> None:
-        alert = make_alert(history_of(self.crawler).document(), Judgement.of(self.result))
-        channels = configured_channels(self.config, alert)
-        if channels:
-            with ThreadPoolExecutor(len(channels)) as threads:
-                list(threads.map(lambda name: send_patiently(name, channels[name]), channels))
+        send(self.config, make_alert(history_of(self.crawler).document(), Judgement.of(self.result)))
 
 
 def make_alert(run: dict[str, Any], judgement: Judgement) -> Alert:
@@ -93,62 +51,3 @@ def make_alert(run: dict[str, Any], judgement: Judgement) -> Alert:
     }
     report = Path(run["report"]) if run["report"] else None
     return Alert(f"harvester: the run of {run['spider']} failed its monitors", lines, report, payload)
-
-
-def configured_channels(config: Config, alert: Alert) -> dict[str, Callable[[], None]]:
-    """Name of each configured channel -> what sends the alert there once."""
-    channels: dict[str, Callable[[], None]] = {}
-
-    def add_post(name: str, url: SecretStr | None, body: dict[str, Any]) -> None:
-        if url:
-            channels[name] = lambda: post_json(url.get_secret_value(), body, config.user_agent)
-
-    add_post("webhook", config.alert_webhook_url, alert.payload)
-    add_post("Slack", config.alert_slack_webhook_url, {"text": _slack_text(alert)})
-    discord = {"content": alert.text(DISCORD_CHARACTERS), "allowed_mentions": {"parse": []}}
-    add_post("Discord", config.alert_discord_webhook_url, discord)
-    if config.alert_telegram_token and config.alert_telegram_chat_id:
-        token = config.alert_telegram_token.get_secret_value()
-        url = SecretStr(f"{config.alert_telegram_api.rstrip('/')}/bot{token}/sendMessage")
-        text = alert.text(TELEGRAM_CHARACTERS)
-        add_post("Telegram", url, {"chat_id": config.alert_telegram_chat_id, "text": text})
-    if config.alert_email_to and config.smtp_host:
-        channels["e-mail"] = lambda: send_email(config, alert)
-    return channels
-
-
-def incomplete_channels(config: Config) -> list[str]:
-    """A sentence for each channel that is configured by half, so that it is noticed before it is needed."""
-    sentences = []
-    if bool(config.alert_telegram_token) != bool(config.alert_telegram_chat_id):
-        sentences.append(
-            "No alerts by Telegram: they need both HARVESTER_ALERT_TELEGRAM_TOKEN and HARVESTER_ALERT_TELEGRAM_CHAT_ID."
-        )
-    if bool(config.alert_email_to) != bool(config.smtp_host):
-        sentences.append("No alerts by e-mail: they need both HARVESTER_ALERT_EMAIL_TO and HARVESTER_SMTP_HOST.")
-    return sentences
-
-
-def send_email(config: Config, alert: Alert) -> None:
-    """One e-mail to all addresses, with the report attached. Raises OSError, as smtplib's errors are."""
-    assert config.alert_email_to
-    assert config.smtp_host
-    message = EmailMessage()
-    message["Subject"] = alert.title
-    message["From"] = config.alert_email_from or f"harvester@{platform.node()}"
-    message["To"] = config.alert_email_to
-    message.set_content(alert.text())
-    if alert.report:
-        message.add_attachment(alert.report.read_text("utf-8"), subtype="html", filename=alert.report.name)
-    with smtplib.SMTP(config.smtp_host, config.smtp_port, timeout=TIMEOUT_SECONDS) as server:
-        if config.smtp_starttls:
-            server.starttls(context=ssl.create_default_context())
-        if config.smtp_user and config.smtp_password:
-            server.login(config.smtp_user, config.smtp_password.get_secret_value())
-        server.send_message(message)
-
-
-def _slack_text(alert: Alert) -> str:
-    """`&`, `<` and `>` are Slack's own signs. Escaping them lengthens the text: it is cut with room to spare."""
-    text = alert.text(SLACK_CHARACTERS - 500)
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from harvester.exceptions import INTERRUPTED
 from harvester.outcomes import POLICIES, Outcome
-from harvester.worker.interrupts import INTERRUPTED
 
 INTERRUPTED_REASONS = frozenset(
     {"shutdown", "closespider_timeout", "closespider_itemcount", "closespider_pagecount", "usage_error"}

@@ -10,10 +10,9 @@ import msgspec
 from scrapy import Request
 from scrapy.http import Response
 
+from harvester.meta import EXPECTS
 from harvester.outcomes.evidence import excerpt, readable
 
-EXPECTS = "harvester_expects"
-"""Key in Request.meta: `json` when nothing else is of use. An Accept header and an address may say it too."""
 MOST_MARKUP = 20_000
 """Bytes of a page that rules search as they came, and characters of the text that its reader sees."""
 MOST_PAGE = 64_000

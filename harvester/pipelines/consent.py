@@ -13,9 +13,9 @@ from scrapy.crawler import Crawler
 
 from harvester.config import Config, load_config
 from harvester.exceptions import HarvesterError, ServiceError, StorageError
-from harvester.frontier.receipts import parts_of, settle
 from harvester.items import Batch, Record, Reject
 from harvester.items.bluesky import Follow, Post, Profile
+from harvester.items.receipts import parts_of, settle
 from harvester.parsers.bluesky.scrub import without_quotes
 from harvester.pipelines.base import BatchPipeline
 from harvester.privacy.opt_outs import REFUSING, take_back

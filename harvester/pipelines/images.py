@@ -25,7 +25,7 @@ from harvester.config import load_config
 from harvester.download.addresses import refuse_private
 from harvester.exceptions import StorageError
 from harvester.items import Batch, Media, Record
-from harvester.middlewares.outcome import MEDIA
+from harvester.meta import MEDIA
 from harvester.outcomes import POLICIES, Outcome, Verdict, classify, classify_exception
 from harvester.pipelines.picture import PictureError, to_jpeg
 from harvester.shutdown import RunEnding, end, is_ending

@@ -17,13 +17,13 @@ from scrapy.crawler import Crawler
 
 from harvester.config import load_config
 from harvester.exceptions import StorageError
-from harvester.frontier.receipts import part_of, settle
 from harvester.items import Batch, Record, Reject
 from harvester.items.base import OF_ITEM
+from harvester.items.receipts import SettlesRecords, part_of, settle
 from harvester.jobs.ledger import Ledger
 from harvester.pipelines.base import BatchPipeline
-from harvester.pipelines.rejects import rejects_of
 from harvester.stores.mongodb import MongoOutage, connect
+from harvester.stores.rejects import rejects_of
 
 MOST_RECORDS = 2000
 """Written together."""
@@ -45,7 +45,7 @@ Refused = dict[int, tuple[Record, str]]
 """By the record's identity in memory: those that MongoDB cannot hold, and why."""
 
 
-class MongoPipeline(BatchPipeline):
+class MongoPipeline(BatchPipeline, SettlesRecords):
     """Passes a batch on when MongoDB has confirmed its records and the ledger has made its changes.
 
     A record that MongoDB cannot hold is rejected.

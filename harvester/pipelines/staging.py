@@ -11,11 +11,11 @@ from scrapy.exceptions import CloseSpider
 
 from harvester.config import load_config
 from harvester.exceptions import StorageError
-from harvester.frontier.receipts import part_of, settle
 from harvester.items import Batch, Provenance, Record, Reject
+from harvester.items.receipts import part_of, settle
 from harvester.pipelines.base import BatchPipeline
-from harvester.pipelines.rejects import rejects_of
-from harvester.pipelines.segments import REASON, Segments
+from harvester.stores.rejects import rejects_of
+from harvester.stores.segments import REASON, Segments
 
 _encode = msgspec.json.encode
 

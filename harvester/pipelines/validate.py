@@ -8,11 +8,11 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider
 
 from harvester.exceptions import StorageError
-from harvester.frontier.receipts import part_of, settle
 from harvester.items import Batch, Record, Reject
+from harvester.items.receipts import part_of, settle
 from harvester.pipelines.base import BatchPipeline
-from harvester.pipelines.rejects import Rejects, rejects_of
-from harvester.pipelines.segments import REASON
+from harvester.stores.rejects import Rejects, rejects_of
+from harvester.stores.segments import REASON
 
 
 class ValidatePipeline(BatchPipeline):

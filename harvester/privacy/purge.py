@@ -30,7 +30,7 @@ QUOTES = ("embed.quote", "embed.quote.embed.quote", "embed.quote.embed.quote.emb
 _ANY_CASE = Collation("en", strength=2)
 
 
-class Account(NamedTuple):
+class PurgedAccount(NamedTuple):
     """Who is to be purged."""
 
     did: str
@@ -50,7 +50,7 @@ class Findings(NamedTuple):
     unreadable: list[StorageError]
 
 
-def resolve(database: Database[Document], account: str) -> Account:
+def resolve(database: Database[Document], account: str) -> PurgedAccount:
     """Who is meant by a DID or a handle that is known here. Raises UsageError.
 
     A DID of which nothing is kept is an account too: it can be purged before it is ever met.
@@ -64,14 +64,14 @@ def resolve(database: Database[Document], account: str) -> Account:
         query = database[name].find({"_id": account} if by_did else {"handle": account}, {"handle": 1})
         found |= {row["_id"]: row.get("handle", "") for row in query.collation(_ANY_CASE)}
     if by_did:
-        return Account(account, found.get(account, ""))
+        return PurgedAccount(account, found.get(account, ""))
     if account.lower() == "handle.invalid" or len(found) > 1:
         raise UsageError(f"--account: {account} may be any of several accounts; give the DID instead of the handle.")
     if not found:
         raise UsageError(
             f"--account: no account with the handle {account!r} was harvested; give its DID (did:plc:...)."
         )
-    return Account(*found.popitem())
+    return PurgedAccount(*found.popitem())
 
 
 def find(database: Database[Document], config: Config, did: str) -> Findings:
@@ -93,7 +93,7 @@ def find(database: Database[Document], config: Config, did: str) -> Findings:
     return findings
 
 
-def purge(database: Database[Document], config: Config, account: Account, findings: Findings) -> None:
+def purge(database: Database[Document], config: Config, account: PurgedAccount, findings: Findings) -> None:
     """Removes what was found. Raises StorageError when a part cannot be removed; all others are, then."""
     did = account.did
     first = {"purged_at": datetime.now(UTC), "counts": dict(+findings.counts)}

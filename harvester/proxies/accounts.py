@@ -11,7 +11,7 @@ from pydantic import SecretStr
 from harvester.config import Config
 from harvester.exceptions import UsageError
 from harvester.proxies.endpoints import ProxyAccount
-from harvester.proxies.spec import Tier, Vendor
+from harvester.sites.proxy_spec import Tier, Vendor
 
 BRIGHTDATA = "brd.superproxy.io:33335"
 OXYLABS = {Tier.RESIDENTIAL: "pr.oxylabs.io:7777", Tier.MOBILE: "pr.oxylabs.io:7777"}

@@ -20,9 +20,9 @@ from scrapy.crawler import Crawler
 from harvester.config import Config
 from harvester.exceptions import HarvesterError
 from harvester.outcomes import Outcome, RequestFailed, Verdict
-from harvester.proxies.spec import Tier
 from harvester.shutdown import RunEnding, end, is_ending
 from harvester.sites import Site
+from harvester.sites.proxy_spec import Tier
 from harvester.stores import lua
 from harvester.stores.redis import RedisOutage, connect, unavailable
 
@@ -127,22 +127,22 @@ class Budgets:
         tier = proxying.tiers[index]
         return Reservation(site, tier, tier == least, bool(probe), day, taken)
 
-    def settle(self, ticket: Reservation, received: int | None) -> None:
+    def settle(self, reservation: Reservation, received: int | None) -> None:
         """The request has come to its end; `received` bytes, None: it never left."""
-        if ticket.settled:
+        if reservation.settled:
             return
-        ticket.settled = True
-        prices = _prices(ticket.site, ticket.tier)
+        reservation.settled = True
+        prices = _prices(reservation.site, reservation.tier)
         if prices[0] >= 0:
-            cost = (ticket.day, ticket.taken, -1 if received is None else received, *prices)
-            self._tell(self._run("settle", ticket.site, *cost))
+            cost = (reservation.day, reservation.taken, -1 if received is None else received, *prices)
+            self._tell(self._run("settle", reservation.site, *cost))
 
-    def works(self, ticket: Reservation) -> None:
+    def works(self, reservation: Reservation) -> None:
         """The site answered by this tier."""
-        if ticket.escalated or ticket.probe:
-            proxying = ticket.site.proxy
-            told = (ticket.tier.value, int(ticket.probe), int(max(1, proxying.cheaper_again_s)))
-            self._tell(self._run("works", ticket.site, *told, *(tier.value for tier in proxying.tiers)))
+        if reservation.escalated or reservation.probe:
+            proxying = reservation.site.proxy
+            told = (reservation.tier.value, int(reservation.probe), int(max(1, proxying.cheaper_again_s)))
+            self._tell(self._run("works", reservation.site, *told, *(tier.value for tier in proxying.tiers)))
 
     async def close(self) -> None:
         """Tells what is left to be told."""

@@ -1,4 +1,4 @@
-"""What must be said to a proxy so that it gives what a ProxySpec wishes: one encoder for each vendor. Pure."""
+"""What to tell a proxy so that it does what a ProxySpec asks for: one encoder for each vendor. Pure."""
 
 from base64 import b64encode
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from hashlib import blake2s
 from uuid import UUID
 
 from harvester.masking import mask
-from harvester.proxies.spec import ProxySpec, Tier, Vendor
+from harvester.sites.proxy_spec import ProxySpec, Tier, Vendor
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class ProxyEndpoint:
 
 
 def endpoint_of(spec: ProxySpec, account: ProxyAccount) -> ProxyEndpoint:
-    """The exit that the vendor's account gives for the wish. `spec.tier` is not none."""
+    """The endpoint by which the vendor's account gives what the spec asks for. `spec.tier` is not none."""
     assert spec.tier is not Tier.NONE
     user, headers = _ENCODERS[spec.vendor](spec, account.user)
     return ProxyEndpoint(account.address, user, account.password, headers)

@@ -1,4 +1,4 @@
-"""Who asks a site: pools of identities, and the recipes by which they sign in."""
+"""Who asks a site: pools of identities, and the methods by which they sign in."""
 
 import re
 from typing import Annotated, Literal, Self
@@ -24,7 +24,7 @@ Expression = Annotated[str, AfterValidator(_compiles)]
 
 
 class Sign(Part):
-    """What an answer is known by. All that is given must be so; of nothing given, nothing is."""
+    """What an answer is known by. All given conditions must hold; with none it never matches."""
 
     cookie: str = ""
     """Name of a cookie that the identity then has."""
@@ -151,10 +151,10 @@ class Identities(Part):
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
-        recipe = {"agree": "form"}.get(self.kind or "", self.kind)
+        method = {"agree": "form"}.get(self.kind or "", self.kind)
         for name in ("form", "token", "browser"):
-            if (getattr(self, name) is not None) != (name == recipe):
-                raise ValueError(f'kind = "{self.kind}" {"needs" if name == recipe else "has no"} table `{name}`')
+            if (getattr(self, name) is not None) != (name == method):
+                raise ValueError(f'kind = "{self.kind}" {"needs" if name == method else "has no"} table `{name}`')
         for part in (self.form, self.browser, self.check):
             if part is not None and not part.success:
                 raise ValueError("a `success` must name a cookie, text, url or status")

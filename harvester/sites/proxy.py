@@ -4,8 +4,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from harvester.proxies.spec import MOST_SESSION_MINUTES, Geo, ProxySpec, Tier, Vendor
 from harvester.sites.part import Part
+from harvester.sites.proxy_spec import MOST_SESSION_MINUTES, Geo, ProxySpec, Tier, Vendor
 
 
 class Price(Part):
@@ -85,7 +85,7 @@ class SiteProxy(Part):
         return self.tiers != (Tier.NONE,)
 
     def spec(self, tier: Tier, session_id: str = "") -> ProxySpec:
-        """What is wished of the vendor for a request. Raises ValueError when the vendor cannot give it."""
+        """What the vendor is asked for. Raises ValueError when the vendor cannot give it."""
         assert self.vendor is not None
         return ProxySpec(
             vendor=self.vendor,

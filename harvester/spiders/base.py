@@ -16,9 +16,8 @@ from twisted.python.failure import Failure
 
 from harvester.config import Config, load_config
 from harvester.exceptions import HarvesterError, UsageError
-from harvester.frontier.leases import ITEMS
 from harvester.items import Provenance, Usage
-from harvester.middlewares.usage import USAGE
+from harvester.meta import ITEMS, USAGE
 from harvester.shutdown import end, is_ending
 
 logger = logging.getLogger(__name__)

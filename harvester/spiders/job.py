@@ -16,14 +16,14 @@ from scrapy.http import Response
 from harvester.config import Config, load_config
 from harvester.exceptions import HarvesterError, UsageError
 from harvester.frontier.entries import ItemRef
-from harvester.frontier.leases import ITEMS
-from harvester.frontier.scheduler import JOB, Scheduler
+from harvester.frontier.scheduler import Scheduler
 from harvester.items import Found, Provenance
 from harvester.items.base import WEB
 from harvester.jobs.documents import JOBS, Job, JobItem, JobState, RetryPolicy, read_job
 from harvester.jobs.feeder import Feeder
 from harvester.jobs.ledger import Ledger
 from harvester.jobs.runs import End, Run
+from harvester.meta import ITEMS, JOB
 from harvester.shutdown import RunEnding, end, pause
 from harvester.sites import load_sites
 from harvester.spiders.base import HarvesterSpider, SpiderArguments
@@ -106,8 +106,9 @@ class JobSpider(HarvesterSpider, ABC):
         """What a job that `scrapy crawl` opens begins with. It is read again when the job is continued."""
         yield from ()
 
-    def limits(self) -> dict[str, int]:
-        """Kind -> the most items of it that a job which `scrapy crawl` opens ever asks for."""
+    @classmethod
+    def limits_of(cls, arguments: SpiderArguments) -> dict[str, int]:
+        """Kind -> the most items of it that a job with these arguments ever asks for."""
         return {}
 
     @classmethod
@@ -184,7 +185,7 @@ class JobSpider(HarvesterSpider, ABC):
                 self.name,
                 self.scope,
                 arguments=self.arguments.model_dump(mode="json"),
-                limits=self.limits(),
+                limits=self.limits_of(self.arguments),
                 attempts=self.ATTEMPTS,
                 backoff_s=self.BACKOFF_S,
             )

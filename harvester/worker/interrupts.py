@@ -12,11 +12,11 @@ from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from harvester.exceptions import INTERRUPTED
+
 if TYPE_CHECKING:
     from scrapy.crawler import AsyncCrawlerProcess, Crawler
 
-INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells use it, and after a limit that was set for the run."""
 LOOK_S = 0.05
 SAID = "Stopped before the crawl began: nothing was asked for."
 

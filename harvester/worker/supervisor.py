@@ -53,7 +53,7 @@ def _hold_services(config: Config) -> None:
     servers.redis_url(config)
 
 
-class Supervisor:
+class WorkerSupervisor:
     """Each worker has a task here, in which it lives, dies, waits, and lives again."""
 
     def __init__(self, config: Config, plan: Plan, show_line: Callable[[str], None] | None = None) -> None:

@@ -72,12 +72,12 @@ async def harvester(url: str, pages: int) -> list[float]:
 
 async def bare(url: str, pages: int) -> list[float]:
     """As short as one would write it."""
-    blocker = RequestFilter(RenderOptions(), url)
+    request_filter = RequestFilter(RenderOptions(), url)
     stamps: list[float] = []
     numbers = iter(range(pages))
 
     async def route_one(route: Route) -> None:
-        if blocker.refuses(route.request.url, route.request.resource_type):
+        if request_filter.refuses(route.request.url, route.request.resource_type):
             await route.abort()
         else:
             await route.continue_()

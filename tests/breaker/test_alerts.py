@@ -9,11 +9,12 @@ import pytest
 from pydantic import SecretStr
 from pymongo.database import Database
 
+from harvester.alerts.channels import Alert, send
 from harvester.breaker import alerts
 from harvester.breaker.alerts import BreakerAlerts
 from harvester.breaker.messages import extrapolation, reason, title
+from harvester.breaker.states import Change
 from harvester.config import Config
-from harvester.frontier.entries import Change
 from tests.crawling import until
 from tests.monitors.conftest import HttpSink, sink
 
@@ -142,10 +143,10 @@ async def test_an_alert_is_sent_once_when_mongodb_does_not_hear_that_it_was(
     house: House, sink: HttpSink, mongodb: Database[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(alerts, "SENDING_S", 0)
-    worker, loop, send = house.workers[0], asyncio.get_running_loop(), alerts.send
+    worker, loop = house.workers[0], asyncio.get_running_loop()
 
-    def send_and_lose_mongodb(config: Config, change: Change, event: dict[str, Any]) -> None:
-        send(config, change, event)
+    def send_and_lose_mongodb(config: Config, alert: Alert) -> None:
+        send(config, alert)
         database, worker._database = worker._database, None
         assert database is not None
         asyncio.run_coroutine_threadsafe(database.client.close(), loop).result()

@@ -37,7 +37,7 @@ class Crowd:
 
     async def exchange(self, operations: Sequence[Operation] = (), wanted: int = 0) -> Exchange:
         told = await self.frontier.exchange(self.name, operations, wanted, 1000, self.breakers.take())
-        self.breakers.hear(told)
+        self.breakers.hear(told.shut, anew=told.anew)
         return told
 
     async def until_told(self) -> None:

@@ -8,8 +8,8 @@ import pytest
 from harvester.frontier.entries import Dead, Done, Release
 from harvester.frontier.store import Frontier
 from harvester.outcomes import Outcome
-from harvester.proxies.spec import Tier
 from harvester.sites.breaker import SiteBreaker
+from harvester.sites.proxy_spec import Tier
 from tests.breaker.worker import QUICK, Worker
 from tests.frontier.pushes import push
 

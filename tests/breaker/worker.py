@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from harvester.breaker.breakers import Breakers
-from harvester.frontier.entries import Change, Exchange, Leased, Operation
+from harvester.breaker.states import Change
+from harvester.frontier.entries import Exchange, Leased, Operation
 from harvester.frontier.store import Frontier
 from harvester.outcomes import Outcome, Verdict
 from harvester.sites import Site, policy_of
@@ -41,7 +42,7 @@ class Worker:
     async def exchange(self, operations: Sequence[Operation] = (), wanted: int = 0) -> Exchange:
         reports = self.breakers.take()
         told = await self.frontier.exchange(self.name, operations, wanted, 1000, reports)
-        self.breakers.hear(told)
+        self.breakers.hear(told.shut, anew=told.anew)
         self.changes += told.changes
         self.trial = max([lease.probe for lease in told.leased if lease.probe], default=self.trial)
         return told

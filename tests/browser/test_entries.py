@@ -56,21 +56,21 @@ def test_what_a_step_types_is_not_in_its_words() -> None:
     ],
 )
 def test_pictures_trackers_and_named_hosts_are_not_asked(url: str, kind: str, refused: bool) -> None:
-    blocker = RequestFilter(RenderOptions(block_hosts=("example.net",)), PAGE)
-    assert blocker.refuses(url, kind) is refused
+    request_filter = RequestFilter(RenderOptions(block_hosts=("example.net",)), PAGE)
+    assert request_filter.refuses(url, kind) is refused
 
 
 def test_a_site_that_is_in_the_list_of_trackers_may_ask_its_own_hosts() -> None:
-    blocker = RequestFilter(RenderOptions(), "https://www.facebook.com/page")
-    assert not blocker.refuses("https://www.facebook.com/api/graphql", "xhr")
+    request_filter = RequestFilter(RenderOptions(), "https://www.facebook.com/page")
+    assert not request_filter.refuses("https://www.facebook.com/api/graphql", "xhr")
 
 
 def test_the_request_has_the_last_word_on_whether_and_how_it_is_rendered() -> None:
     site = Site(name="county", hosts=("records.example.gov",), browser=RenderOptions(render=True, device="mobile"))
     assert not is_rendered(Request(PAGE))
     assert is_rendered(Request(PAGE, meta={"render": True}))
-    wished = render_options_of(Request(PAGE, meta={"rendering": {"steps": [{"scroll": 2}]}}), site)
-    assert (wished.device, wished.steps) == ("mobile", (Step(scroll=2),))
+    options = render_options_of(Request(PAGE, meta={"rendering": {"steps": [{"scroll": 2}]}}), site)
+    assert (options.device, options.steps) == ("mobile", (Step(scroll=2),))
     with pytest.raises(UsageError, match=r"steps\.0"):
         render_options_of(Request(PAGE, meta={"rendering": {"steps": [{"scroll": "up"}]}}), site)
     assert not Registry().named("other").browser.render

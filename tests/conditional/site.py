@@ -2,7 +2,7 @@
 
 from multidict import CIMultiDictProxy
 
-from tests.robots.site import Reply, WebSite
+from tests.politeness.robots.site import Reply, WebSite
 
 OLD, NEW = "Mon, 02 Nov 2026 10:00:00 GMT", "Tue, 03 Nov 2026 10:00:00 GMT"
 

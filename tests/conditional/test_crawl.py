@@ -23,7 +23,7 @@ from tests.conditional.site import NEW, OLD, Validating
 from tests.crawling import LONGEST_S
 from tests.forking import fork
 from tests.frontier.crawl import crawl
-from tests.robots.site import Reply
+from tests.politeness.robots.site import Reply
 
 SOON = format_datetime(datetime(2099, 1, 1, tzinfo=UTC), usegmt=True)
 LINKED = "/linked?from=redirect"

@@ -9,12 +9,12 @@ import pytest
 
 from harvester import exceptions
 from harvester.config import Config
+from harvester.exceptions import INTERRUPTED
 from harvester.frontier import record as frontier
 from harvester.items.base import RESERVED
 from harvester.jobs.documents import ITEMS, JOBS
 from harvester.middlewares import conditional
 from harvester.monitors.suites import EXIT_CODE, RunMonitors
-from harvester.worker.interrupts import INTERRUPTED
 from tests.docs.tables import arguments, settings
 from tests.pipelines.records import KINDS
 

@@ -26,8 +26,8 @@ from scrapy.utils.test import get_crawler
 from harvester.download import dns, here
 from harvester.download.here import Here, domain_of
 from harvester.exceptions import LocalFault
-from harvester.frontier.leases import LOCAL_TRIES
 from harvester.frontier.store import Frontier
+from harvester.meta import LOCAL_ATTEMPTS
 from tests.crawling import LONGEST_S, Answer, Site, until
 from tests.listening import close
 from tests.root import ROOT
@@ -159,7 +159,7 @@ async def test_hosts_that_never_answered_are_blamed_after_some_tries(crawler: Cr
     while fault := await fail(ours, requests[2], REFUSED):
         assert fault.counts
         tries += 1
-        requests[2].meta[LOCAL_TRIES] = tries
+        requests[2].meta[LOCAL_ATTEMPTS] = tries
         await until(lambda: not ours.is_sick)
     assert tries == here.MOST_DOUBTS
 

@@ -20,7 +20,7 @@ from harvester.download.http1 import Http1DownloadHandler
 from harvester.download.http2 import Http2DownloadHandler
 from tests.crawling import Answer, Crawled, Plan, Site, crawl
 from tests.forking import fork
-from tests.robots.site import Reply, WebSite
+from tests.politeness.robots.site import Reply, WebSite
 from tests.root import ROOT
 from tests.sandbox.street_plan import HousePlan
 from tests.sandbox.street_process import Street
@@ -79,7 +79,7 @@ async def test_no_sitemap_leads_a_crawl_inward(tmp_path: Path) -> None:
             "HARVESTER_PRIVATE_HOSTS": own.name,
             "HARVESTER_REQUESTS_PER_SECOND": "0",
         }
-        process = await fork("tests.usage.crawl", own.url, cwd=tmp_path, env=environment)
+        process = await fork("tests.politeness.usage.crawl", own.url, cwd=tmp_path, env=environment)
         out, log = await process.communicate()
         assert process.returncode == 0, log.decode()
     told, stats = json.loads(out)

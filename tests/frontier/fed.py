@@ -15,9 +15,9 @@ from scrapy.http import Response
 
 from harvester.frontier.entries import ItemEnded, ItemRef
 from harvester.frontier.feeding import Feeding
-from harvester.frontier.leases import ITEMS, ITEMS_OF
 from harvester.frontier.scheduler import Scheduler
 from harvester.frontier.store import FEED_S
+from harvester.meta import ITEMS, ITEMS_OF
 from tests.frontier import crawl
 from tests.frontier.items import JOB
 

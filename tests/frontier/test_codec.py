@@ -12,7 +12,8 @@ from scrapy.utils.request import fingerprint
 from twisted.python.failure import Failure
 
 from harvester.config import Config
-from harvester.frontier.codec import MARKS, UnserialisableRequestError, decode, encode
+from harvester.frontier.codec import UnserialisableRequestError, decode, encode
+from harvester.meta import FETCHING_PROCESS_ONLY
 from harvester.spiders.base import HarvesterSpider, SpiderArguments
 
 
@@ -151,7 +152,7 @@ def test_a_method_that_is_no_callback_is_refused_to_the_one_who_yields_it() -> N
 
 
 def test_marks_that_let_a_request_past_a_check_do_not_come_out_of_redis() -> None:
-    marks = dict.fromkeys(MARKS, "/etc/passwd")
+    marks = dict.fromkeys(FETCHING_PROCESS_ONLY, "/etc/passwd")
     assert decode(forged(t={**marks, "depth": 3}), RICH).meta == {"depth": 3}
 
 

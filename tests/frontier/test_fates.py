@@ -10,19 +10,8 @@ import pytest
 from redis.asyncio import Redis
 
 from harvester.breaker.site_counts import SiteCounts
-from harvester.frontier.entries import (
-    Again,
-    Dead,
-    Done,
-    Ending,
-    Fate,
-    Operation,
-    Push,
-    Release,
-    Reports,
-    Skip,
-    Status,
-)
+from harvester.breaker.states import Reports
+from harvester.frontier.entries import Again, Dead, Done, Ending, Fate, Operation, Push, Release, Skip, Status
 from harvester.frontier.store import Frontier
 from harvester.outcomes import POLICIES, Outcome, Verdict
 from harvester.sites.breaker import SiteBreaker

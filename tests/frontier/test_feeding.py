@@ -17,10 +17,10 @@ from scrapy.utils.test import get_crawler
 from harvester.frontier.codec import UnserialisableRequestError, encode
 from harvester.frontier.entries import Done, ItemEnded, ItemRef, Push
 from harvester.frontier.feeding import Feeding
-from harvester.frontier.leases import ITEMS
 from harvester.frontier.seen import of_attempts
 from harvester.frontier.store import Frontier
 from harvester.frontier.traffic import Traffic
+from harvester.meta import ITEMS
 from tests.crawling import LONGEST_S, until
 from tests.frontier.crawl import crawl
 from tests.frontier.items import FAR, JOB, check_items, feed, item, of

@@ -17,7 +17,7 @@ from harvester.frontier.keys import prefix_of
 from harvester.frontier.seen import fingerprint
 from harvester.frontier.store import Frontier
 from tests.frontier.pushes import push
-from tests.frontier.servers import valkey
+from tests.stores.valkeys import valkey
 
 W = "worker-1"
 

@@ -25,10 +25,11 @@ from harvester.identities.credentials import Credentials
 from harvester.identities.form import FormLogin
 from harvester.identities.identity import Identity
 from harvester.identities.limited_logins import NotNow
-from harvester.identities.login_methods import Fetch, LoginFailed, LoginRefused, Recipe
-from harvester.identities.logins import LOGIN_SITE, Logins
+from harvester.identities.login_methods import Fetch, LoginFailed, LoginMethod, LoginRefused
+from harvester.identities.logins import Logins
 from harvester.identities.state import Session
 from harvester.identities.token import TokenLogin
+from harvester.meta import LOGIN_SITE
 from harvester.sites import Registry, Site
 from tests.identities.county import County
 from tests.identities.entries import FORM, TOKEN, read
@@ -83,7 +84,7 @@ async def pause(seconds: float, host: str) -> None:
     await asyncio.sleep(seconds)
 
 
-def recipe(site: Site, credentials: Credentials, proxy_session: str, fetch: Fetch) -> Recipe:
+def method(site: Site, credentials: Credentials, proxy_session: str, fetch: Fetch) -> LoginMethod:
     table = site.identities
     if table.form:
         return FormLogin(table.form, credentials, fetch)
@@ -106,7 +107,7 @@ class Made:
             "COUNTY",
             self._folder / "sessions" / "county.COUNTY.json",
             credentials,
-            partial(recipe, site, credentials),
+            partial(method, site, credentials),
             fetch,
             pause,
             lambda event: self.events.update([event]),

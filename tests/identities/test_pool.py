@@ -28,18 +28,18 @@ def pool_of(folder: Path, **table: object) -> IdentityPool:
     return IdentityPool(made, identities.chain_idle_s, pause)
 
 
-def names(places: list[Checkout]) -> Counter[str]:
-    return Counter(place.identity.name for place in places)
+def names(checkouts: list[Checkout]) -> Counter[str]:
+    return Counter(checkout.identity.name for checkout in checkouts)
 
 
 async def test_load_is_spread_and_bounded(tmp_path: Path) -> None:
     pool = pool_of(tmp_path, at_once=2)
-    places = [await pool.take(IdentityRequest()) for _ in range(6)]
-    assert names(places) == {"1": 2, "2": 2, "3": 2}
+    checkouts = [await pool.take(IdentityRequest()) for _ in range(6)]
+    assert names(checkouts) == {"1": 2, "2": 2, "3": 2}
     seventh = asyncio.create_task(pool.take(IdentityRequest()))
     assert not (await asyncio.wait([seventh], timeout=0.1))[0]
-    pool.leave(places[3])
-    assert (await seventh).identity is places[3].identity
+    pool.leave(checkouts[3])
+    assert (await seventh).identity is checkouts[3].identity
 
 
 async def test_requests_in_a_window_are_bounded(tmp_path: Path) -> None:
@@ -72,23 +72,23 @@ async def test_resting_identities_are_left_alone(tmp_path: Path) -> None:
 async def test_chain_stays_with_its_identity(tmp_path: Path) -> None:
     pool = pool_of(tmp_path, at_once=100)
     chains = [f"c{number % 7}" for number in range(70)]
-    places = [await pool.take(IdentityRequest(chain)) for chain in chains]
+    checkouts = [await pool.take(IdentityRequest(chain)) for chain in chains]
     for chain in set(chains):
-        assert len(names([place for place in places if place.chain == chain])) == 1
-    assert len(names(places)) == 3
+        assert len(names([checkout for checkout in checkouts if checkout.chain == chain])) == 1
+    assert len(names(checkouts)) == 3
 
 
 async def test_chain_whose_session_has_ended_is_lost(tmp_path: Path) -> None:
     pool = pool_of(tmp_path)
-    place = await pool.take(IdentityRequest("c"))
-    pool.leave(place)
-    again = await pool.take(IdentityRequest("c", begun=place.mark))
-    assert again.mark == place.mark
+    checkout = await pool.take(IdentityRequest("c"))
+    pool.leave(checkout)
+    again = await pool.take(IdentityRequest("c", begun=checkout.session_ref))
+    assert again.session_ref == checkout.session_ref
     again.identity.expire(again.session.generation)
     pool.leave(again)
     with pytest.raises(ChainLost):
-        await pool.take(IdentityRequest("c", begun=place.mark))
-    assert (await pool.take(IdentityRequest("c"))).mark != place.mark
+        await pool.take(IdentityRequest("c", begun=checkout.session_ref))
+    assert (await pool.take(IdentityRequest("c"))).session_ref != checkout.session_ref
 
 
 async def test_serial_jar_belongs_to_one_chain_until_it_ends_or_idles(tmp_path: Path) -> None:
@@ -97,13 +97,13 @@ async def test_serial_jar_belongs_to_one_chain_until_it_ends_or_idles(tmp_path: 
     pool.leave(first)
     other = asyncio.create_task(pool.take(IdentityRequest("b")))
     assert not (await asyncio.wait([other], timeout=0.3))[0]
-    pool.leave(await pool.take(IdentityRequest("a", begun=first.mark)), over=True)
+    pool.leave(await pool.take(IdentityRequest("a", begun=first.session_ref)), over=True)
     second = await other
     pool.leave(second)
     idle = await pool.take(IdentityRequest("c"))  # b never comes back
     pool.leave(idle)
     with pytest.raises(ChainLost):
-        await pool.take(IdentityRequest("b", begun=second.mark))
+        await pool.take(IdentityRequest("b", begun=second.session_ref))
 
 
 async def test_serial_jar_whose_session_ended_waits_for_no_chain(tmp_path: Path) -> None:
@@ -112,17 +112,17 @@ async def test_serial_jar_whose_session_ended_waits_for_no_chain(tmp_path: Path)
     pool.leave(first)
     first.identity.expire(first.session.generation)
     second = await asyncio.wait_for(pool.take(IdentityRequest("b")), 240)
-    assert second.mark != first.mark
+    assert second.session_ref != first.session_ref
 
 
 async def test_jar_of_a_serial_site_is_not_used_by_two_processes_at_once(tmp_path: Path) -> None:
     one, other = pool_of(tmp_path, count=2, serial=True), pool_of(tmp_path, count=2, serial=True)
-    places = [await one.take(IdentityRequest()), await other.take(IdentityRequest())]
-    assert len(names(places)) == 2
+    checkouts = [await one.take(IdentityRequest()), await other.take(IdentityRequest())]
+    assert len(names(checkouts)) == 2
     third = asyncio.create_task(other.take(IdentityRequest()))
     assert not (await asyncio.wait([third], timeout=0.4))[0]
-    one.leave(places[0])
-    assert (await third).identity.name == places[0].identity.name
+    one.leave(checkouts[0])
+    assert (await third).identity.name == checkouts[0].identity.name
 
 
 async def test_pool_whose_identities_have_all_ended_says_why(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from harvester.items import Reject
 from harvester.items.raw import members, read_back
-from harvester.pipelines.rejects import rejected_line
 from harvester.pipelines.staging import staged_line
+from harvester.stores.rejects import rejected_line
 from harvester.stores.staging import SegmentWriter, iter_records, read_segment
 from tests.items.test_base import volume
 

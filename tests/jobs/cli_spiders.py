@@ -36,7 +36,8 @@ class ParcelsSpider(JobSpider):
     def requests_of(self, items: Sequence[JobItem]) -> Iterable[Request]:
         yield from ()
 
-    def limits(self) -> dict[str, int]:
+    @classmethod
+    def limits_of(cls, arguments: SpiderArguments) -> dict[str, int]:
         return {"owner": 100}
 
 

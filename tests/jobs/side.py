@@ -9,6 +9,7 @@ from zlib import crc32
 
 from scrapy import Request
 
+from harvester.breaker.states import BreakerState
 from harvester.frontier.entries import (
     Done,
     EndedAck,
@@ -19,7 +20,6 @@ from harvester.frontier.entries import (
     Leased,
     Operation,
     Push,
-    Shut,
     Stranded,
 )
 from harvester.frontier.store import Frontier
@@ -37,7 +37,7 @@ class Side:
         self.waiting: list[asyncio.Future[None]] = []
         self.held: list[Leased] = []
         self.on_ended: Callable[[list[ItemEnded]], None] = lambda _: None
-        self.shut_sites: dict[str, Shut] = {}
+        self.shut_sites: dict[str, BreakerState] = {}
         self.parked = 0
         self.at = 0.0
         self.left: Stranded | None = None
@@ -49,7 +49,7 @@ class Side:
     def now(self) -> float:
         return self.at
 
-    def shut(self) -> Mapping[str, Shut]:
+    def shut(self) -> Mapping[str, BreakerState]:
         return self.shut_sites
 
     def stranded(self) -> Stranded | None:

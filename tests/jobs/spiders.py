@@ -51,8 +51,10 @@ class TreeSpider(JobSpider):
             for number in self.arguments.first.split(","):
                 yield Found("page", f"{url}/page/{number}")
 
-    def limits(self) -> dict[str, int]:
-        return {"page": self.arguments.most} if self.arguments.most else {}
+    @classmethod
+    def limits_of(cls, arguments: SpiderArguments) -> dict[str, int]:
+        assert isinstance(arguments, TreeArguments)
+        return {"page": arguments.most} if arguments.most else {}
 
     def requests_of(self, items: Sequence[JobItem]) -> Iterable[Request]:
         if items[0].kind == "pair":

@@ -13,7 +13,7 @@ from scrapy import Request
 from scrapy.statscollectors import StatsCollector
 from scrapy.utils.test import get_crawler
 
-from harvester.frontier.entries import Shut
+from harvester.breaker.states import BreakerState
 from harvester.frontier.store import Frontier
 from harvester.jobs import feeder as feeder_module
 from harvester.jobs.control import Control
@@ -204,10 +204,10 @@ async def test_items_of_a_site_that_is_left_alone_are_fed_to_find_out_whether_it
     worker = await workers.another()
     await worker.ledger.add(job.id, pages(*range(10)), lambda _: "refusing")
     await worker.ledger.add(job.id, pages("well"), lambda _: "other")
-    worker.side.shut_sites = {"refusing": Shut("open", 1, None)}
+    worker.side.shut_sites = {"refusing": BreakerState("open", 1, None)}
     assert await worker.round() == ["https://site.example/well"]
     for trial in (1, 2):
-        worker.side.shut_sites = {"refusing": Shut("half_open", trial, None)}
+        worker.side.shut_sites = {"refusing": BreakerState("half_open", trial, None)}
         assert len(await worker.round()) == 2
         assert await worker.round() == []
     worker.side.shut_sites = {}

@@ -18,7 +18,7 @@ from scrapy.crawler import Crawler
 from harvester.exceptions import StorageError
 from harvester.items import Batch, Found, Record
 from harvester.pipelines.mongo import MongoPipeline
-from harvester.pipelines.rejects import rejects_of
+from harvester.stores.rejects import rejects_of
 from harvester.stores.staging import read_segment
 from tests.items.bluesky_samples import whole
 from tests.pipelines.records import ALICE, BOB, KINDS, PAGE, crawler, follow, post, profile, stats

@@ -17,11 +17,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from harvester.alerts import sending
+from harvester.alerts.channels import Alert, configured_channels, incomplete_channels
+from harvester.alerts.sending import send_with_retries
 from harvester.config import Config
-from harvester.monitors import sending
-from harvester.monitors.alerts import Alert, configured_channels, incomplete_channels, make_alert
+from harvester.monitors.alerts import make_alert
 from harvester.monitors.judgement import Judged, Judgement
-from harvester.monitors.sending import send_patiently
 from tests.monitors.conftest import HttpSink
 
 RUN = {
@@ -53,7 +54,7 @@ def send(alert: Alert | None = None, **settings: Any) -> list[bool]:
     """Sends through the channels that the settings configure; returns which arrived."""
     config = Config(**settings)
     channels = configured_channels(config, alert or make_alert(RUN, JUDGEMENT))
-    return [send_patiently(name, channel) for name, channel in channels.items()]
+    return [send_with_retries(name, channel) for name, channel in channels.items()]
 
 
 def long_alert() -> Alert:

@@ -38,8 +38,9 @@ from harvester.exceptions import (
     NotStoredError,
     RedirectError,
 )
+from harvester.meta import EXPECTS
 from harvester.outcomes import Outcome
-from harvester.outcomes.answer import EXPECTS, Answer
+from harvester.outcomes.answer import Answer
 
 O = Outcome  # noqa: E741
 

@@ -14,7 +14,7 @@ from scrapy.http import Response, TextResponse
 from scrapy.utils.test import get_crawler
 
 from harvester.exceptions import DecodingError
-from harvester.frontier.leases import LEASE, TRIES
+from harvester.meta import ATTEMPTS, LEASE
 from harvester.middlewares.compression import CompressionMiddleware
 from harvester.middlewares.outcome import OutcomeMiddleware
 from harvester.outcomes import POLICIES, Outcome, RequestFailed, Verdict
@@ -134,7 +134,7 @@ class Ran:
                 self.nobody.replace("//", "//ann:hunter2@"),
             ]
             settings = {"HARVESTER_BACKOFF_FACTOR": 0.001, "REDIRECT_MAX_TIMES": 3}
-            patches = {"harvester.middlewares.throttle.UNSTATED_WAIT_S": 0.001}
+            patches = {"harvester.politeness.throttle.UNSTATED_WAIT_S": 0.001}
             plan = Plan(urls, settings=settings, patches=patches)
             self.crawled: Crawled = await crawl(plan, folder, requests_per_second="0", max_response_mb="1")
 
@@ -237,10 +237,10 @@ def test_nothing_is_sent_where_robots_txt_forbids_it(ran: Ran) -> None:
 
 
 async def test_host_whose_answer_cannot_be_read_has_answered() -> None:
-    request = Request("http://county.example/", meta={TRIES: 2, LEASE: "1"})
+    request = Request("http://county.example/", meta={ATTEMPTS: 2, LEASE: "1"})
     again = await OutcomeMiddleware(get_crawler()).answer_failed(request, DecodingError("the answer is cut short"))
     assert again is not None
-    assert again.meta[TRIES] == 3
+    assert again.meta[ATTEMPTS] == 3
 
 
 async def test_answer_that_is_decoded_costs_no_more_than_its_body_and_one_that_is_not_costs_nothing() -> None:

@@ -10,7 +10,7 @@ from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.test import get_crawler
 
 from harvester.exceptions import PageFailed, ParseError
-from harvester.middlewares.outcome import count
+from harvester.frontier.attempts import count
 from harvester.outcomes import (
     BAD_CURSOR,
     POLICIES,

@@ -8,7 +8,7 @@ from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.test import get_crawler
 
 from harvester.exceptions import UsageError
-from harvester.middlewares.outcome import count
+from harvester.frontier.attempts import count
 from harvester.outcomes import POLICIES, Outcome, Policy, Verdict, classify
 from harvester.outcomes.rules import Rule, RuleBase
 from harvester.sites import Site, load_sites, policy_of
@@ -175,7 +175,7 @@ def test_document_names_every_condition_of_a_rule_and_every_field_of_a_policy() 
 def test_a_page_that_names_hosts_without_end_fills_no_memory_with_their_counts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("harvester.middlewares.outcome.MOST_HOSTS", 10)
+    monkeypatch.setattr("harvester.frontier.attempts.MOST_HOSTS", 10)
     stats = MemoryStatsCollector(get_crawler())
     for number in range(100):
         for _ in range(2):

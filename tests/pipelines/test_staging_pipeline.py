@@ -12,8 +12,8 @@ from scrapy.exceptions import CloseSpider
 
 from harvester.config import load_config
 from harvester.items import Batch, Record
-from harvester.pipelines.rejects import rejects_of
 from harvester.pipelines.staging import StagingPipeline
+from harvester.stores.rejects import rejects_of
 from harvester.stores.staging import SegmentWriter, iter_records, read_segment
 from tests.pipelines.records import ALICE, BOB, PAGE, crawler, follow, post, profile, stats
 

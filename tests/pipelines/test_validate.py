@@ -10,8 +10,8 @@ import pytest
 
 from harvester.items import Batch, Record, Reject
 from harvester.items.bluesky import Facet, Like, ListItem, Post, Thread
-from harvester.pipelines.rejects import Rejects, slug
 from harvester.pipelines.validate import ValidatePipeline
+from harvester.stores.rejects import Rejects, slug
 from harvester.stores.staging import read_segment
 from tests.pipelines.records import ALICE, PAGE, crawler, follow, post, profile, stats
 

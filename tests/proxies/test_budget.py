@@ -15,9 +15,9 @@ from scrapy.utils.test import get_crawler
 from harvester.config import Config
 from harvester.proxies import budget
 from harvester.proxies.budget import Budgets, PassedOver, Reservation, Spent
-from harvester.proxies.spec import Tier
 from harvester.sites import Site
 from harvester.sites.proxy import SiteProxy
+from harvester.sites.proxy_spec import Tier
 
 Join = Callable[[], Budgets]
 PRICES = {"datacenter": {"usd_per_gb": 1.0}, "residential": {"usd_per_gb": 8.0, "usd_per_request": 0.001}}
@@ -44,9 +44,9 @@ def site_of(name: str, tiers: str = "datacenter", **proxying: Any) -> Site:
 
 
 async def taken(worker: Budgets, site: Site, least: Tier | None = None) -> Reservation:
-    ticket = await worker.take(site, least)
-    assert isinstance(ticket, Reservation)
-    return ticket
+    reservation = await worker.take(site, least)
+    assert isinstance(reservation, Reservation)
+    return reservation
 
 
 async def told(*workers: Budgets) -> None:
@@ -58,19 +58,19 @@ async def told(*workers: Budgets) -> None:
 
 async def test_workers_together_take_no_more_requests_than_the_budget(join: Join, name: str) -> None:
     site, workers = site_of(name, budget={"requests": 25}), [join() for _ in range(3)]
-    tickets = await asyncio.gather(*(workers[number % 3].take(site, None) for number in range(60)))
-    assert sum(isinstance(ticket, Reservation) for ticket in tickets) == 25
-    spent = [ticket for ticket in tickets if isinstance(ticket, Spent)]
+    reservations = await asyncio.gather(*(workers[number % 3].take(site, None) for number in range(60)))
+    assert sum(isinstance(reservation, Reservation) for reservation in reservations) == 25
+    spent = [reservation for reservation in reservations if isinstance(reservation, Spent)]
     assert {each.what for each in spent} == {"requests"}
     assert all(0 < each.seconds <= 86400 for each in spent)
 
 
 async def test_what_never_left_is_given_back_once(join: Join, name: str) -> None:
     site, worker = site_of(name, budget={"requests": 1, "megabytes": 1}), join()
-    ticket = await taken(worker, site)
+    reservation = await taken(worker, site)
     assert isinstance(await worker.take(site, None), Spent)
-    worker.settle(ticket, None)
-    worker.settle(ticket, None)
+    worker.settle(reservation, None)
+    worker.settle(reservation, None)
     await told(worker)
     await taken(worker, site)
     assert isinstance(await worker.take(site, None), Spent)
@@ -81,17 +81,17 @@ async def test_bytes_are_taken_before_they_come_and_put_right_after(
 ) -> None:
     monkeypatch.setattr(budget, "UNKNOWN_BYTES", 400_000)
     site, worker = site_of(name, budget={"megabytes": 1}), join()
-    tickets = [await taken(worker, site) for _ in range(2)]
+    reservations = [await taken(worker, site) for _ in range(2)]
     spent = await worker.take(site, None)  # a third may not fit
     assert isinstance(spent, Spent)
     assert not spent.is_final, "what is under way may need less"
-    for ticket in tickets:
-        worker.settle(ticket, 100_000)
+    for reservation in reservations:
+        worker.settle(reservation, 100_000)
     await told(worker)
-    tickets = [await taken(worker, site) for _ in range(8)]  # they are known to be small now
-    assert [ticket.taken for ticket in tickets] == [100_000] * 8
-    for ticket in tickets:
-        worker.settle(ticket, 100_000)
+    reservations = [await taken(worker, site) for _ in range(8)]  # they are known to be small now
+    assert [reservation.taken for reservation in reservations] == [100_000] * 8
+    for reservation in reservations:
+        worker.settle(reservation, 100_000)
     await told(worker)
     spent = await worker.take(site, None)
     assert isinstance(spent, Spent)
@@ -131,10 +131,10 @@ async def test_a_tier_that_is_passed_over_is_replaced_by_the_next_that_the_reque
     join: Join, name: str, least: Tier | None, passed: list[Tier], leaves_by: Tier | None
 ) -> None:
     site, worker = site_of(name, "none datacenter residential"), join()
-    ticket = await worker.take(site, least, passed)
-    assert (ticket.tier if isinstance(ticket, Reservation) else None) == leaves_by
-    if isinstance(ticket, Reservation):
-        assert ticket.escalated == (ticket.tier is least), (
+    reservation = await worker.take(site, least, passed)
+    assert (reservation.tier if isinstance(reservation, Reservation) else None) == leaves_by
+    if isinstance(reservation, Reservation):
+        assert reservation.escalated == (reservation.tier is least), (
             "the site is not known to need what another was passed over for"
         )
 
@@ -144,9 +144,9 @@ async def test_the_cheaper_tiers_are_used_again_while_the_one_that_works_is_pass
     worker.works(await taken(worker, site, DEAR))
     await told(worker)
     for passed, leaves_by in (([DEAR], CHEAP), ([CHEAP, DEAR], NONE)):
-        ticket = await worker.take(site, None, passed)
-        assert isinstance(ticket, Reservation)
-        assert ticket.tier is leaves_by
+        reservation = await worker.take(site, None, passed)
+        assert isinstance(reservation, Reservation)
+        assert reservation.tier is leaves_by
     assert isinstance(await worker.take(site, CHEAP, [CHEAP, DEAR]), PassedOver)
     assert (await taken(worker, site)).tier is DEAR
 
@@ -202,14 +202,14 @@ async def test_the_tier_that_works_is_remembered_by_all_and_the_cheaper_ones_are
     await told(first)
     assert [(await taken(worker, site)).tier for worker in (first, second)] == [Tier.RESIDENTIAL] * 2
     await pass_the_hour(redis_url, name)
-    tickets = [await taken(second, site) for _ in range(3)]
-    assert [(ticket.tier, ticket.probe) for ticket in tickets] == [
+    reservations = [await taken(second, site) for _ in range(3)]
+    assert [(reservation.tier, reservation.probe) for reservation in reservations] == [
         (Tier.DATACENTER, True),
         (Tier.RESIDENTIAL, False),
         (Tier.RESIDENTIAL, False),
     ]
-    second.works(tickets[1])  # says nothing of the cheaper one
-    second.works(tickets[0])
+    second.works(reservations[1])  # says nothing of the cheaper one
+    second.works(reservations[0])
     await told(second)
     assert (await taken(first, site)).tier is Tier.DATACENTER
     await pass_the_hour(redis_url, name)
@@ -224,14 +224,14 @@ async def test_a_cheaper_tier_that_cannot_be_paid_is_tried_when_it_can_be(
     join: Join, name: str, redis_url: str
 ) -> None:
     site, worker = site_of(name, "datacenter residential", budget={"requests": 1}), join()
-    ticket = await taken(worker, site, DEAR)
-    worker.works(ticket)
+    reservation = await taken(worker, site, DEAR)
+    worker.works(reservation)
     await told(worker)
     await pass_the_hour(redis_url, name)
     spent = await worker.take(site, None)
     assert isinstance(spent, Spent)
     assert spent.tier is CHEAP
-    worker.settle(ticket, None)
+    worker.settle(reservation, None)
     await told(worker)
     probe = await taken(worker, site)
     assert (probe.tier, probe.probe) == (CHEAP, True)

@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from harvester.proxies.endpoints import ProxyAccount, ProxyEndpoint, endpoint_of
-from harvester.proxies.spec import Geo, ProxySpec, Tier, Vendor, session_id
+from harvester.sites.proxy_spec import Geo, ProxySpec, Tier, Vendor, session_id
 
 BRD, OXY = "brd-customer-c_1234-zone-res1", "customer-ann"
 EVERYWHERE: dict[str, str] = {}

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import pytest
 
-from harvester.middlewares.identities import CHAIN
+from harvester.meta import SESSION_CHAIN
 from tests.ports import free_port
 from tests.proxies.crawl import Crawled, Plan, crawl
 from tests.proxies.farm import Answer, Asked, Proxy, Site, Streams, send
@@ -99,7 +99,7 @@ class Ran:
         urls += [self.modern.url + path for path in PAGES]
         urls += [site.url + path for site in (self.inner, self.outer) for path in PAGES[:5]]
         metas: list[dict[str, str]] = [{} for _ in urls]
-        metas += [{CHAIN: f"chain{number % 2}"} for number in range(10)]
+        metas += [{SESSION_CHAIN: f"chain{number % 2}"} for number in range(10)]
         metas += [{} for _ in range(5)]
         urls += [f"{self.chained.url}/{number}" for number in range(14)] + [f"{self.chained.url}/forbidden"]
         self.crawled: Crawled = await crawl(

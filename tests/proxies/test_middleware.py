@@ -15,22 +15,22 @@ from scrapy.exceptions import NotConfigured
 from scrapy.utils.test import get_crawler
 
 from harvester.breaker.breakers import Breakers
+from harvester.breaker.states import BreakerState
 from harvester.browser.sign_in import SignIn
 from harvester.config import Config
 from harvester.exceptions import ServiceError
-from harvester.frontier.entries import Shut
-from harvester.frontier.leases import LEASE, NOT_BEFORE, WHY
 from harvester.frontier.scheduler import Scheduler
 from harvester.identities.credentials import Credentials
-from harvester.middlewares.breaker import TIER, TIER_PROBE, BreakerMiddleware
-from harvester.middlewares.proxy import _LEAST, ProxyMiddleware
+from harvester.meta import LEASE, LEAST_TIER, NOT_BEFORE, RETRY_REASON, TIER, TIER_PROBE
+from harvester.middlewares.breaker import BreakerMiddleware
+from harvester.middlewares.proxy import ProxyMiddleware
 from harvester.outcomes import Outcome, Verdict
 from harvester.proxies.budget import BudgetSpent
-from harvester.proxies.spec import Tier
 from harvester.shutdown import RunEnding
 from harvester.signals import outcome_told
 from harvester.sites import Registry, Site
 from harvester.sites.proxy import SiteProxy
+from harvester.sites.proxy_spec import Tier
 
 URL = "https://site.test/page"
 
@@ -112,7 +112,7 @@ async def test_what_was_taken_for_a_request_that_never_left_is_given_back(
         later = await middleware.process_request(Request(URL, meta={LEASE: "1"}))
         assert later is not None
         assert time.time() + 9 < later.meta[NOT_BEFORE] < time.time() + 16, "it is not spent yet"
-        assert "taken by others" in later.meta[WHY][1]
+        assert "taken by others" in later.meta[RETRY_REASON][1]
         monkeypatch.setattr(middleware._budgets, "take", no_redis)  # it is known
     monkeypatch.undo()
     middleware._taken_until.clear()  # ten seconds later
@@ -122,9 +122,9 @@ async def test_what_was_taken_for_a_request_that_never_left_is_given_back(
         await asyncio.wait(middleware._budgets._telling)
     request = Request(URL)
     assert await middleware.process_request(request) is None
-    journey = middleware._journeys[request]
-    journey.received = 1000
-    middleware._settle(journey)
+    attempt = middleware._attempts[request]
+    attempt.received = 1000
+    middleware._settle(attempt)
     while middleware._budgets._telling:
         await asyncio.wait(middleware._budgets._telling)
     with pytest.raises(BudgetSpent, match="budget") as spent:
@@ -139,7 +139,7 @@ async def no_redis(*_: Any) -> Any:
     raise AssertionError("Redis is asked")
 
 
-def shut(middleware: ProxyMiddleware, *answers: int, **tiers: Shut) -> Breakers:
+def shut(middleware: ProxyMiddleware, *answers: int, **tiers: BreakerState) -> Breakers:
     """Breakers of tiers of its site, and what Redis answers who would be a probe."""
     left = list(answers)
 
@@ -158,41 +158,41 @@ async def test_a_tier_that_costs_nothing_is_waited_for_when_no_dearer_one_can_be
     make: Callable[..., ProxyMiddleware], name: str
 ) -> None:
     middleware = make(name, tiers=["none", "residential"], vendor="list", budget={"requests": 0})
-    breakers = shut(middleware, 0, none=Shut("open", 1, time.time() + 60))
+    breakers = shut(middleware, 0, none=BreakerState("open", 1, time.time() + 60))
     for wait_s in (60, 5):  # open; half open, and its probes are out
         later = await middleware.process_request(Request(URL, meta={LEASE: "1"}))
         assert later is not None
         assert later.meta[NOT_BEFORE] == pytest.approx(time.time() + wait_s, abs=3)
         robots = Request(URL)
         assert (await sent(middleware, robots))[0] == {TIER: "none"}
-        breakers._shut = {f"{name}\0none": Shut("half_open", 2, None)}
+        breakers._shut = {f"{name}\0none": BreakerState("half_open", 2, None)}
     breakers._shut = {}
     assert await middleware.process_request(Request(URL, meta={LEASE: "1"})) is None
     with pytest.raises(BudgetSpent):  # of what escalated
-        await middleware.process_request(Request(URL, meta={LEASE: "1", _LEAST: "residential"}))
+        await middleware.process_request(Request(URL, meta={LEASE: "1", LEAST_TIER: "residential"}))
 
 
 async def test_a_request_that_went_past_a_tier_comes_back_to_it_and_one_that_climbed_does_not(
     make: Callable[..., ProxyMiddleware], name: str
 ) -> None:
     middleware = make(name, tiers=["none", "residential"], vendor="list")
-    breakers = shut(middleware, none=Shut("open", 1, time.time() + 60))
+    breakers = shut(middleware, none=BreakerState("open", 1, time.time() + 60))
     request = Request(URL, meta={LEASE: "1"})
     assert (await sent(middleware, request))[0][TIER] == "residential"
     breakers._shut = {}
-    escalated = request.replace(meta={**request.meta, _LEAST: "residential"})
+    escalated = request.replace(meta={**request.meta, LEAST_TIER: "residential"})
     for each, tier in ((request, "none"), (escalated, "residential")):
         for _ in range(2):  # then where it is redirected to
             each = each.replace(url=f"{URL}/on")
             assert (await sent(middleware, each))[0][TIER] == tier
-            assert middleware._journeys[each].ticket.escalated == (tier == "residential")
+            assert middleware._attempts[each].reservation.escalated == (tier == "residential")
 
 
 async def test_a_probe_of_a_tier_stays_one_where_it_is_redirected_to(
     make: Callable[..., ProxyMiddleware], name: str
 ) -> None:
     middleware = make(name, tiers=["none", "residential"], vendor="list")
-    breakers = shut(middleware, 4, 0, none=Shut("half_open", 4, None))
+    breakers = shut(middleware, 4, 0, none=BreakerState("half_open", 4, None))
     probe = Request(URL, meta={LEASE: "1"})
     assert (await sent(middleware, probe))[0] == {LEASE: "1", TIER: "none", TIER_PROBE: 4}
     other = Request(URL, meta={LEASE: "2"})
@@ -232,7 +232,7 @@ async def test_a_request_is_given_back_when_redis_does_not_say_whether_it_may_be
     middleware = make(name, tiers=["none", "residential"], vendor="list", budget={"requests": 1})
     breakers = Breakers()
     breakers.ask_redis = ask
-    breakers._shut = {f"{name}\0none": Shut("half_open", 1, None)}
+    breakers._shut = {f"{name}\0none": BreakerState("half_open", 1, None)}
     vars(middleware)["_breaker"] = SimpleNamespace(breakers=breakers)
     with pytest.raises(RunEnding):
         await middleware.process_request(Request(URL, meta={LEASE: "1"}))

@@ -13,7 +13,7 @@ from harvester.proxies import pool
 from harvester.proxies.accounts import Proxy, proxies_of
 from harvester.proxies.endpoints import ProxyAccount
 from harvester.proxies.pool import ProxyPool
-from harvester.proxies.spec import Tier, Vendor
+from harvester.sites.proxy_spec import Tier, Vendor
 
 NAMES = [f"10.0.0.{number}:8080" for number in range(6)]
 

@@ -52,7 +52,7 @@ class Quota(NamedTuple):
         return self.window_s if self.reset_s is None else self.reset_s
 
 
-class Told(NamedTuple):
+class RateLimits(NamedTuple):
     """All that an answer says of its limits."""
 
     retry_after_s: float | None = None
@@ -72,7 +72,7 @@ class Problem(StrEnum):
     ABNORMAL_USAGE = "abnormal-usage-detected"
 
 
-def told(headers: Mapping[str, str], now: float) -> Told:
+def rate_limits(headers: Mapping[str, str], now: float) -> RateLimits:
     """What headers (names in lower case, several of one name joined by commas) say at an epoch.
 
     Times of day are reckoned by the server's own clock, when it sends a Date.
@@ -81,7 +81,7 @@ def told(headers: Mapping[str, str], now: float) -> Told:
     if headers.get("ratelimit", "").startswith(("limit=", "remaining=", "reset=")):
         headers = {**headers, **_draft_07(headers["ratelimit"])}
     quotas = [*_structured(headers), *_by_name(headers, now), *_by_unit(headers)]
-    return Told(_retry_after(headers.get("retry-after", ""), now), tuple(quotas))
+    return RateLimits(_retry_after(headers.get("retry-after", ""), now), tuple(quotas))
 
 
 def problem(kind: str, encoding: str, body: bytes) -> tuple[Problem, frozenset[str]] | None:

@@ -10,9 +10,9 @@ from scrapy.exceptions import CloseSpider
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
-from harvester.browser.render_options import RENDER
 from harvester.config import Config
 from harvester.exceptions import HarvesterError, ParseError, UsageError
+from harvester.frontier.attempts import count
 from harvester.frontier.changes import (
     CHANGES,
     Change,
@@ -22,7 +22,7 @@ from harvester.frontier.changes import (
 )
 from harvester.frontier.ledger import CrawlLedger
 from harvester.items import Batch, Record
-from harvester.middlewares.outcome import count
+from harvester.meta import MISREAD, RENDER
 from harvester.middlewares.session import account_origin
 from harvester.outcomes import POLICIES, Outcome, Verdict, verdict_of
 from harvester.parsers.bluesky import answers as parse
@@ -296,9 +296,9 @@ class BlueskySpider(HarvesterSpider):
         request = response.request
         assert request
         count(self.crawler.stats, verdict, request.url)
-        tries = request.meta.get("misread", 0) + 1
+        tries = request.meta.get(MISREAD, 0) + 1
         if tries <= POLICIES[verdict.outcome].retries:
-            yield request.replace(meta=request.meta | {"misread": tries})
+            yield request.replace(meta=request.meta | {MISREAD: tries})
         else:
             self.last_failure = verdict
             yield from fail(verdict)

@@ -12,11 +12,11 @@ from urllib.parse import parse_qs, urlsplit
 from scrapy import Request
 from scrapy.http import Response
 
-from harvester.browser.render_options import RENDER, RENDERING, captured_of
+from harvester.browser.render_options import captured_of
 from harvester.exceptions import ParseError
+from harvester.frontier.attempts import count
 from harvester.frontier.changes import Account, Progress
-from harvester.middlewares.outcome import count
-from harvester.middlewares.usage import USAGE
+from harvester.meta import RENDER, RENDERING, USAGE
 from harvester.outcomes import Outcome, Verdict
 from harvester.parsers.bluesky import identity
 from harvester.spiders.bluesky.accounts import Accounts

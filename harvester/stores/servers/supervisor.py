@@ -48,7 +48,7 @@ START_ATTEMPTS = 3
 """With another port each time, should something else take it in between."""
 
 
-class Supervisor:
+class ServerSupervisor:
     """Single-threaded, because on Linux the server dies with the thread that started it."""
 
     def __init__(self, server: Server, folder: Path, binary: str, sockets: Path | None) -> None:
@@ -225,7 +225,7 @@ def main() -> None:
     name, folder, binary, sockets = sys.argv[1:]
     os.umask(0o077)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # the machine shuts down
-    Supervisor(SERVERS[name], Path(folder), binary, Path(sockets) if sockets else None).run()
+    ServerSupervisor(SERVERS[name], Path(folder), binary, Path(sockets) if sockets else None).run()
 
 
 if __name__ == "__main__":

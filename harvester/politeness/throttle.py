@@ -1,0 +1,156 @@
+"""How fast each site is asked: no faster than it allows, and not at all while it says wait.
+
+All workers that use one Redis share the limits (limiter.py); a site without a rate has none to share.
+"""
+
+import logging
+import random
+import time
+from collections import Counter
+from collections.abc import Sequence
+from math import isfinite
+from weakref import WeakKeyDictionary
+
+from scrapy.crawler import Crawler
+from scrapy.http import Response
+
+from harvester.config import Config, load_config
+from harvester.parsers.web.rate_limits import Problem
+from harvester.politeness.limiter import HostLimiter
+from harvester.politeness.local_limiter import Limiter, LocalLimiter
+from harvester.politeness.pace import LONGEST_PACE_S, Pace
+from harvester.politeness.rate_limits import LONGEST_WAIT_S, problem_of, rate_limits_of
+from harvester.sites import load_sites
+from harvester.sites.politeness import Limits
+
+logger = logging.getLogger(__name__)
+
+UNSTATED_WAIT_S = 5.0
+"""After a refusal that names no time; doubled for each further one in a row, at most WINDOW_S."""
+WINDOW_S = 300.0
+"""Bluesky's rate-limit window."""
+MOST_JITTER_S = 2.0
+"""By how much longer than asked a site is left alone, so that not all its visitors come back at once."""
+MOST_PACES = 10_000
+"""Sites whose pace is remembered, as long as nothing slows them down."""
+REFUSING = {403, 413, 429}
+"""With a server error or a redirect, the statuses whose Retry-After is obeyed."""
+_SHOWN_FROM = 1.5
+"""Times the configured interval from which on a slower pace is shown."""
+
+_made: WeakKeyDictionary[Crawler, "Throttle"] = WeakKeyDictionary()
+
+
+def throttle_of(crawler: Crawler) -> "Throttle":
+    """That of the crawl."""
+    if crawler not in _made:
+        _made[crawler] = Throttle(crawler, load_config())
+    return _made[crawler]
+
+
+class Throttle:
+    """Knows the pace of each site, and obeys what its answers say and show of how much it can take."""
+
+    def __init__(self, crawler: Crawler, config: Config) -> None:
+        self._crawler = crawler
+        self._config = config
+        self._shared = HostLimiter(crawler, config, self._limits, self._show_pause_until)
+        self._own = LocalLimiter(crawler, self._limits, self._show_pause_until)
+        self._paces: dict[str, Pace] = {}
+        self._refusals: Counter[str] = Counter()
+        """In a row, by site; of those that named no time."""
+        self._slow: set[str] = set()
+        """Sites that are shown to be asked more slowly than configured."""
+
+    def limiter_of(self, name: str) -> Limiter:
+        """What limits the requests to the site: all workers together, unless it has no rate."""
+        pace = self._pace(name)
+        return self._shared if pace.limits.interval_s or pace.crawl_delay_s else self._own
+
+    def set_crawl_delay(self, site_name: str, seconds: float) -> None:
+        """The Crawl-delay of the site's robots.txt, or 0 when there is none. It slows the site down, if anything.
+
+        The slowest of the workers that share a Redis is followed by all.
+        """
+        if not load_sites().named(site_name).politeness.obey_crawl_delay or not isfinite(seconds):
+            return
+        if seconds > LONGEST_PACE_S:
+            logger.warning("%s wants %g s between requests; %g s are kept", site_name, seconds, LONGEST_PACE_S)
+        self._pace(site_name).crawl_delay_s = min(max(seconds, 0.0), LONGEST_PACE_S)
+
+    def answered(
+        self, limiter: Limiter, name: str, response: Response, captured: Sequence[Response], latency_s: float | None
+    ) -> None:
+        """Heeds an answer of the site; `captured`: the answers to the requests of a rendered page."""
+        refusals = (answer for answer in reversed(captured) if answer.status in REFUSING)
+        self._heed(limiter, name, next(refusals, response))
+        if limiter is self._shared:
+            self._watch(name, response.status, latency_s)
+
+    def timed_out(self, name: str) -> None:
+        """No answer of the site came in time."""
+        self._pace(name).slowdown.failed()
+        self._show_pace(name)
+
+    def _heed(self, limiter: Limiter, name: str, response: Response) -> None:
+        """Obeys what the answer says."""
+        status = response.status
+        said = rate_limits_of(response.headers)
+        trouble, violated = problem_of(response) if status >= 400 else (None, frozenset[str]())
+        wait = self._pace(name).heed(said.quotas, time.monotonic()) if said.quotas else 0.0
+        refused = status == 429 or trouble is not None
+        if refused and not wait:
+            wait = max((quota.ends_in_s or 0.0 for quota in said.quotas if quota.name in violated), default=0.0)
+            wait = wait or said.reset_s
+        if said.retry_after_s and (status in REFUSING or 300 <= status < 400 or status >= 500):
+            wait = said.retry_after_s
+        if not refused and status != 503:
+            self._refusals.pop(name, None)
+        elif refused and trouble is Problem.ABNORMAL_USAGE:
+            wait = wait or WINDOW_S
+        # While the site is left alone, refusals are still coming in of what was sent before.
+        elif refused and not wait and not limiter.is_paused(name):
+            wait = min(UNSTATED_WAIT_S * 2 ** min(self._refusals[name], 10), WINDOW_S)
+            self._refusals[name] += 1
+        if wait:
+            wait = min(wait, LONGEST_WAIT_S)
+            limiter.pause(name, wait + random.uniform(0, min(wait / 20, MOST_JITTER_S)))
+
+    def _watch(self, name: str, status: int, latency_s: float | None) -> None:
+        """Sees whether the site finds it hard to answer."""
+        slowdown = self._pace(name).slowdown
+        if status >= 500 and status not in (501, 505):
+            slowdown.failed()
+        elif status not in REFUSING and latency_s is not None:
+            slowdown.answered(latency_s)
+        self._show_pace(name)
+
+    def _pace(self, name: str) -> Pace:
+        pace = self._paces.get(name)
+        if pace is None:
+            if len(self._paces) >= MOST_PACES:
+                now = time.monotonic()
+                self._paces = {name: pace for name, pace in self._paces.items() if pace.is_slowed(now)}
+            pace = self._paces[name] = Pace(load_sites().named(name).politeness.limits(self._config))
+        return pace
+
+    def _limits(self, name: str) -> Limits:
+        return self._pace(name).limits_at(time.monotonic())
+
+    def _show_pace(self, name: str) -> None:
+        pace = self._pace(name)
+        interval_s, configured_s = self._limits(name).interval_s, pace.limits.interval_s
+        is_slow, was_slow = interval_s > _SHOWN_FROM * configured_s, name in self._slow
+        if not is_slow and not was_slow:
+            return
+        self._crawler.stats.set_value(f"harvester/interval/{name}", round(interval_s, 3))
+        if is_slow and not was_slow:
+            self._slow.add(name)
+            logger.info("%s is asked every %.3g s, not every %.3g s", name, interval_s, configured_s)
+        elif was_slow and not is_slow:
+            self._slow.remove(name)
+            logger.info("%s is asked every %.3g s again", name, interval_s)
+
+    def _show_pause_until(self, name: str, seconds: float) -> None:
+        logger.info("%s asks to wait %.0f s", name, seconds)
+        self._crawler.stats.set_value(f"harvester/waiting/{name}", time.time() + seconds)

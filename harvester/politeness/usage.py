@@ -1,0 +1,75 @@
+"""The files in which an origin says what its pages may be used for: robots.txt, tdmrep.json and ai.txt."""
+
+import asyncio
+from time import monotonic
+from typing import NamedTuple
+
+from scrapy.crawler import Crawler
+
+from harvester.parsers.web.robots import MOST_BYTES
+from harvester.parsers.web.usage import SiteFiles
+from harvester.politeness.robots import SHORTEST_KEPT_S, kept_for, origin_of, robots_of, site_file
+from harvester.proxies.budget import BudgetSpent
+from harvester.shutdown import RunEnding
+
+MOST_ORIGINS = 2_000
+"""Whose files are kept."""
+UNPAID_S = 60.0
+"""How long files count as saying nothing that were not asked for, since no proxy could be paid."""
+
+
+class KnownFiles(NamedTuple):
+    """The files of an origin."""
+
+    files: SiteFiles
+    until: float
+    """Monotonic time at which they must be read again."""
+    unpaid: BudgetSpent | None = None
+    """Why they were not asked for, if there was no money for a proxy."""
+
+
+class UsageFiles:
+    """Reads them once for each origin, while they count."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._robots = robots_of(crawler)
+        self._origins: dict[str, asyncio.Task[KnownFiles]] = {}
+
+    async def known(self, url: str) -> KnownFiles:
+        """What the files say of the origin that an address belongs to."""
+        origin = origin_of(url)
+        known = self._origins.get(origin)
+        if known is None or (known.done() and (known.cancelled() or known.exception() or _is_old(known.result()))):
+            if len(self._origins) >= MOST_ORIGINS:
+                del self._origins[next(iter(self._origins))]
+            known = self._origins[origin] = asyncio.create_task(self._read(origin))
+        return await asyncio.shield(known)
+
+    async def _read(self, origin: str) -> KnownFiles:
+        tdmrep = ai_txt = unpaid = None
+        try:
+            tdmrep, kept_s = await self._fetch(origin, "/.well-known/tdmrep.json")
+            ai_txt, ai_kept_s = await self._fetch(origin, "/ai.txt")
+        except BudgetSpent as spent:
+            unpaid, kept_s, ai_kept_s = spent, UNPAID_S, UNPAID_S
+        files = SiteFiles(await self._robots.robots(origin), tdmrep, ai_txt, self._robots.token)
+        return KnownFiles(files, monotonic() + min(kept_s, ai_kept_s), unpaid)
+
+    async def _fetch(self, origin: str, path: str) -> tuple[bytes | None, float]:
+        """The file, None when there is none, and for how many seconds that counts."""
+        assert self._crawler.engine
+        try:
+            response = await self._crawler.engine.download_async(site_file(origin, path))
+        except (RunEnding, BudgetSpent):
+            raise
+        except Exception:  # noqa: BLE001  whatever it is, nothing is known
+            return None, SHORTEST_KEPT_S
+        if response.status != 200:
+            return None, SHORTEST_KEPT_S if response.status >= 500 else kept_for(response.headers)
+        is_page = b"html" in (response.headers.get("Content-Type") or b"")
+        return None if is_page else response.body[:MOST_BYTES], kept_for(response.headers)
+
+
+def _is_old(known: KnownFiles) -> bool:
+    return monotonic() >= known.until

@@ -1,0 +1,125 @@
+"""What is not stored, and why: on disk, counted, and named once in the log. One for all who reject in a run."""
+
+import logging
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import msgspec
+from itemadapter import ItemAdapter
+from scrapy import signals
+from scrapy.crawler import Crawler
+
+from harvester.config import load_config
+from harvester.items import ITEM, Batch, Record, Reject
+from harvester.items.raw import members
+from harvester.items.receipts import part_of
+from harvester.stores.segments import Segments
+
+logger = logging.getLogger(__name__)
+_encode = msgspec.json.encode
+
+MOST_REASONS = 200
+"""Reasons that are counted apart; some texts are different each time."""
+
+_varying = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\S*\d\S*|[^\w\s]""")
+_made: WeakKeyDictionary[Crawler, "Rejects"] = WeakKeyDictionary()
+
+
+def rejects_of(crawler: Crawler) -> "Rejects":
+    """Those of the run, in data/rejects/<spider>."""
+    if crawler not in _made:
+        assert crawler.spider
+        rejects = Rejects(crawler, load_config().data_dir / "rejects" / crawler.spider.name)
+        crawler.signals.connect(rejects.close, signals.spider_closed)  # no pipeline may be there to close it
+        _made[crawler] = rejects
+    return _made[crawler]
+
+
+class Rejects(Segments):
+    """A line for each: kind, key, reason, url, rejected_at, and `raw` as in staged lines, JSON without white space."""
+
+    _named: frozenset[str] = frozenset()
+    """Stats of the kinds and reasons that the log has named."""
+
+    def keep(self, rejects: Sequence[Reject], event: str = "rejected") -> None:
+        """When it returns they are with the operating system. `event` is what the stats call it.
+
+        Raises StorageError, has the run ended, and takes nothing from then on: RunEnding.
+        """
+        lines: dict[str, list[bytes]] = defaultdict(list)
+        for reject in rejects:
+            lines[reject.kind].append(rejected_line(reject))
+        for kind, of_kind in lines.items():
+            self.write(kind, of_kind)
+        counts: Counter[str] = Counter()
+        for reject in rejects:
+            stat = f"harvester/records/{event}/{reject.kind}"
+            stat_of_reason = f"{stat}/{slug(reject)}"
+            if stat_of_reason not in self._named:
+                if len(self._named) >= MOST_REASONS:
+                    stat_of_reason = f"{stat}/other"
+                self._name(stat_of_reason, event, reject)
+            counts.update((stat, stat_of_reason))
+        for stat, count in counts.items():
+            self.crawler.stats.inc_value(stat, count)
+
+    def keep_dropped(self, item: Any, parts: Iterable[Any], why: str, url: str) -> int:
+        """Writes down which parts of an item somebody's pipeline dropped; how many."""
+        open_parts = set(parts)
+        records = item.records if isinstance(item, Batch) else [item] if isinstance(item, Record) else []
+        rejects = [part._replace(reason=why) for part in open_parts if isinstance(part, Reject)]
+        for record in records:
+            if part_of(record) in open_parts:
+                raw = b"" if record.opted_out else record.raw
+                rejects.append(Reject(record.KIND, why, str(record.key), raw, record.provenance.url))
+        if not records and not rejects:
+            rejects.append(Reject(ITEM, why, "", _raw_of(item), url))
+        self.keep(rejects, "dropped")
+        return len(rejects)
+
+    def _name(self, stat: str, event: str, reject: Reject) -> None:
+        if stat not in self._named:
+            self._named |= {stat}
+            what, why, key = reject.kind, _writable(reject.reason), _writable(reject.key)
+            logger.warning(
+                "%s a %s: %s (%s). Its like go to %s", event.capitalize(), what, why, key or reject.url, self.folder
+            )
+
+
+def slug(reject: Reject) -> str:
+    """The reason as part of a stat's name: what varies from record to record left out."""
+    words = _varying.sub(" ", _writable(reject.reason).removeprefix(f"{reject.kind}: ")).lower().split()
+    return "_".join(words)[:60] or "unknown"
+
+
+def rejected_line(reject: Reject) -> bytes:
+    """One line of JSON, without newline."""
+    raw = reject.raw if isinstance(reject.raw, bytes) else repr(reject.raw).encode()
+    with suppress(ValueError, RecursionError):  # it is no JSON
+        raw = msgspec.json.format(raw, indent=-1)
+    told = {
+        "kind": reject.kind,
+        "key": _writable(reject.key),
+        "reason": _writable(reject.reason),
+        "url": _writable(reject.url),
+        "rejected_at": datetime.now(UTC),
+    }
+    return b"%b,%b}" % (_encode(told)[:-1], members(raw))
+
+
+def _raw_of(item: Any) -> bytes:
+    """An item of any type as JSON, as far as it can be."""
+    try:
+        return _encode(ItemAdapter(item).asdict(), enc_hook=repr)
+    except (TypeError, ValueError, RecursionError):
+        return repr(item).encode("utf-8", "replace")
+
+
+def _writable(text: str) -> str:
+    """Without surrogates, which no UTF-8 can hold."""
+    return str(text).encode("utf-8", "replace").decode()

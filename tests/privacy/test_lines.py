@@ -1,0 +1,65 @@
+"""What a purge makes of one staged or rejected line."""
+
+import json
+from typing import Any
+
+import pytest
+
+from harvester.privacy.purge import without
+from tests.privacy import harvest
+from tests.privacy.harvest import ALICE, ALICIA, BOB
+
+
+def line(**fields: Any) -> bytes:
+    return json.dumps(fields).encode()
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [
+        line(kind="profile", key=ALICE, did=ALICE, raw={}),
+        line(kind="follow", key=f"{BOB} {ALICE}", did=BOB, raw={}),
+        line(kind="repost", key=f"{BOB} {harvest.uri(ALICE)}", did=BOB, raw={}),
+        line(kind="like", key=harvest.uri(BOB), did=BOB, raw={"subject": {"uri": harvest.uri(ALICE)}}),
+        line(kind="list_item", key=harvest.uri(BOB), did=BOB, raw={"subject": {"did": ALICE}}),
+        line(kind="list_item", key=harvest.uri(BOB), did=BOB, raw={"subject": ALICE}),
+        line(kind="post", key=harvest.uri(ALICE), reason="no rule", raw={}),
+        line(kind="like", key=harvest.uri(BOB), reason="no rule", raw={"subject": {"uri": harvest.uri(ALICE)}}),
+    ],
+)
+def test_lines_of_the_account_and_of_edges_to_it_go(gone: bytes) -> None:
+    assert without(gone, ALICE) is None
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        line(kind="profile", key=ALICIA, did=ALICIA, raw={"did": ALICIA}),
+        line(kind="follow", key=f"{BOB} {ALICIA}", did=BOB, raw={}),
+        line(kind="post", key=harvest.uri(BOB), did=BOB, raw={"text": f"hello {ALICE}"}),
+        line(kind="post", key=harvest.uri(BOB), did=BOB, raw={"reply": {"parent": {"uri": harvest.uri(ALICE)}}}),
+        line(kind="profile", key=BOB, did=BOB, url=f"https://example.com/?actors={ALICE}", raw={}),
+        b'{"kind":"post",  "key":"x", "did":"did:plc:b", "raw":{"a": 1.50, "t": "did:plc:alice"}}',
+    ],
+)
+def test_lines_of_others_keep_their_bytes(kept: bytes) -> None:
+    assert without(kept, ALICE) == kept
+
+
+def test_a_reject_that_is_no_json_is_emptied_when_it_names_the_account() -> None:
+    left = without(line(kind="profile", key="", reason="broken", raw=f'{{"did":"{ALICE}","displayName'), ALICE)
+
+    assert left
+    assert json.loads(left) == {"kind": "profile", "key": "", "reason": "broken", "raw": "purged"}
+
+
+def test_surrogates_in_a_line_do_not_stop_a_purge() -> None:
+    left = without(
+        rb'{"kind":"post","key":"k","did":"d","raw":{"a":{"did":"%b","x":"\ud800"},"b":"\ud800"}}' % ALICE.encode(),
+        ALICE,
+    )
+
+    assert (
+        left
+        == rb'{"kind":"post","key":"k","did":"d","raw":{"a":{"did":"%b","purged":true},"b":"\ud800"}}' % ALICE.encode()
+    )

@@ -1,0 +1,304 @@
+"""`harvester purge`: an account is removed from everything, its neighbours are not touched."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import typer
+from pymongo.database import Database
+from typer.testing import CliRunner
+
+from harvester.cli.purge import purge_command
+from harvester.config import Config
+from harvester.exceptions import HarvesterError
+from harvester.stores.staging import OPEN, SegmentWriter, recover
+from tests.privacy import harvest
+from tests.privacy.harvest import ALICE, BOB, SECRET
+
+Mongo = Database[dict[str, Any]]
+
+
+class Ended(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Purge = Callable[..., Ended]
+
+
+def _environment(config: Config) -> dict[str, str]:
+    assert config.mongodb_uri
+    return {
+        "HARVESTER_MONGODB_URI": config.mongodb_uri.get_secret_value(),
+        "HARVESTER_DATABASE": config.database,
+        "HARVESTER_STATE_DIR": str(config.state_dir),
+        "HARVESTER_DATA_DIR": str(config.data_dir),
+    }
+
+
+COMMAND = [sys.executable, "-m", "tests.privacy.command"]
+
+
+@pytest.fixture
+def purge(config: Config, monkeypatch: pytest.MonkeyPatch) -> Purge:
+    """Runs the command, with `typed` on its stdin."""
+    for name, value in _environment(config).items():
+        monkeypatch.setenv(name, value)
+    app = typer.Typer()
+    app.command()(purge_command)
+
+    def run(*arguments: str, typed: str = "") -> Ended:
+        result = CliRunner().invoke(app, arguments, input=typed)
+        if isinstance(result.exception, HarvesterError):
+            return Ended(result.exception.exit_code, result.stdout, str(result.exception))
+        return Ended(result.exit_code, result.stdout, result.stderr)
+
+    return run
+
+
+def without_alice(mongodb: Mongo, config: Config, tmp_path: Path, times: int = 1) -> "State":
+    """What a harvest would be that never met Alice, but for what others quoted of her."""
+    other = mongodb.client[f"{mongodb.name}-x"]
+    elsewhere = config.model_copy(update={"data_dir": tmp_path / "elsewhere"})
+    harvest.store(other, elsewhere, with_alice=False, times=times)
+    recover(elsewhere.data_dir / "staging")
+    state = state_of(other, elsewhere)
+    mongodb.client.drop_database(other.name)
+    return state
+
+
+State = tuple[dict[str, list[dict[str, Any]]], dict[str, list[bytes]], dict[str, bytes]]
+
+
+def state_of(mongodb: Mongo, config: Config) -> State:
+    return harvest.documents(mongodb), harvest.lines(config), harvest.pictures(config)
+
+
+def assert_only_alice_is_gone(found: State, expected: State) -> None:
+    documents, lines, pictures = found
+    assert pictures == expected[2]
+    closed = {"state": "closed", "stage": "skipped", "reason": "purged"}
+    alice, *others = documents.pop("accounts")
+    assert alice == {"_id": f"c-1:{ALICE}", "did": ALICE, "crawl": "c-1"} | closed
+    assert others == expected[0]["accounts"]
+    queue = documents.pop("thread_queue")
+    assert [row for row in queue if ALICE + "/" not in row["uri"]] == expected[0]["thread_queue"]
+    assert [row["state"] for row in queue if ALICE + "/" in row["uri"]] == ["closed"]
+    for name, rows in documents.items():
+        for row, wanted in zip(rows, expected[0][name], strict=True):
+            if name == "posts" and wanted["uri"].endswith(("/q1", "/q2", "/q3")):
+                assert {**row, "embed": 0, "media_urls": 0} == {**wanted, "embed": 0, "media_urls": 0}
+            else:
+                assert row == wanted
+    for name, of_kind in expected[1].items():
+        quoting = [line for line in of_kind if SECRET.encode() in line]
+        assert set(of_kind) - set(quoting) <= set(lines[name])
+        assert len(lines[name]) == len(of_kind)
+    everything = repr((documents, lines, pictures))
+    assert SECRET not in everything
+    assert harvest.PICTURE not in everything
+
+
+def test_an_account_is_removed_from_everything_and_its_neighbours_stay_as_they_are(
+    purge: Purge, mongodb: Mongo, config: Config, tmp_path: Path
+) -> None:
+    harvest.store(mongodb, config, with_alice=True)
+
+    done = purge("--account", ALICE, "--yes")
+
+    assert done.returncode == 0, done.stderr
+    assert_only_alice_is_gone(state_of(mongodb, config), without_alice(mongodb, config, tmp_path))
+
+
+def test_what_others_quoted_of_it_is_emptied_and_the_rest_of_their_posts_stays(
+    purge: Purge, mongodb: Mongo, config: Config
+) -> None:
+    harvest.store(mongodb, config, with_alice=True)
+    purge("--account", ALICE, "--yes")
+
+    posts = {post["uri"][-2:]: post for post in mongodb["posts"].find({"did": BOB})}
+    emptied = {"uri": harvest.uri(ALICE), "kind": "purged", "did": ALICE}
+    assert posts["q1"]["embed"] == {"images": [{"url": "https://cdn.example.com/own.jpg"}], "quote": emptied}
+    assert posts["q1"]["media_urls"] == ["https://cdn.example.com/own.jpg"]
+    assert posts["q2"]["embed"]["quote"]["text"] == "around"
+    assert posts["q2"]["embed"]["quote"]["embed"] == {"quote": emptied}
+    assert posts["q3"]["embed"]["unknown"] == [{"$type": "x.y", "record": {"uri": harvest.uri(ALICE), "purged": True}}]
+    assert posts["q4"]["text"] == f"I like {ALICE}"
+    staged = [json.loads(line) for line in harvest.lines(config)["staging/post"]]
+    of_bob = [line["raw"] for line in staged if line["key"] == harvest.uri(BOB, "q1")]
+    assert [raw["record"] for raw in of_bob] == [{"text": "look"}] * 2
+    assert [raw["embed"] for raw in of_bob] == [{"record": {"uri": harvest.uri(ALICE), "purged": True}}] * 2
+
+
+def test_it_is_remembered_and_listed(purge: Purge, mongodb: Mongo, config: Config) -> None:
+    harvest.store(mongodb, config, with_alice=True)
+    purge("--account", ALICE, "--yes")
+
+    remembered = mongodb["purged"].find_one()
+    assert remembered
+    assert (remembered["_id"], remembered["handle"]) == (ALICE, "alice.example")
+    assert remembered["counts"]["follows"] == 3
+    listed = purge("--list")
+    assert listed.returncode == 0
+    assert f"{remembered['purged_at']:%Y-%m-%d %H:%M}  {ALICE}  alice.example" in listed.stdout
+
+
+@pytest.mark.parametrize("handle", ["alice.example", "ALICE.Example", "@alice.example"])
+def test_a_handle_is_as_good_as_a_did_also_when_it_was_purged_before(
+    purge: Purge, mongodb: Mongo, config: Config, handle: str
+) -> None:
+    harvest.store(mongodb, config, with_alice=True)
+
+    first, again = purge("--account", handle, "--yes"), purge("--account", handle, "--yes")
+
+    assert (first.returncode, again.returncode) == (0, 0)
+    assert [row["_id"] for row in mongodb["purged"].find()] == [ALICE]
+    assert mongodb["profiles"].count_documents({"_id": ALICE}) == 0
+    assert "nothing is kept of it" in again.stdout
+
+
+def test_an_account_can_be_purged_before_it_is_ever_met(purge: Purge, mongodb: Mongo) -> None:
+    done = purge("--account", "did:plc:stranger", "--yes")
+
+    assert done.returncode == 0
+    assert mongodb["purged"].find_one({"_id": "did:plc:stranger"})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ["--account", "nobody.example"],
+            "no account with the handle 'nobody.example' was harvested; give its DID",
+        ),
+        (["--account", "handle.invalid"], "give the DID instead of the handle"),
+        (["--account", "twins.example"], "give the DID instead of the handle"),
+        (["--account", "did:plc:"], "is not a DID"),
+        (["--account", "did:plc:a/../b"], "is not a DID"),
+        (["--account", ""], "give either --account <DID or handle> or --list"),
+        ([], "give either --account <DID or handle> or --list"),
+        (["--account", ALICE, "--list"], "give either --account <DID or handle> or --list"),
+    ],
+)
+def test_who_is_not_clear_is_refused_and_nothing_is_removed(
+    purge: Purge, mongodb: Mongo, config: Config, arguments: list[str], said: str
+) -> None:
+    mongodb["profiles"].insert_many([{"_id": f"did:plc:{n}", "did": n, "handle": "twins.example"} for n in "ab"])
+    mongodb["profiles"].insert_one({"_id": "did:plc:c", "handle": "handle.invalid"})
+
+    refused = purge(*arguments, "--yes")
+
+    assert refused.returncode == 2
+    assert said in refused.stderr
+    assert mongodb["profiles"].count_documents({}) == 3
+    assert mongodb["purged"].count_documents({}) == 0
+
+
+@pytest.mark.parametrize("typed", ["n\n", ""])
+def test_it_says_what_it_would_remove_and_asks(purge: Purge, mongodb: Mongo, config: Config, typed: str) -> None:
+    harvest.store(mongodb, config, with_alice=True)
+    before = harvest.documents(mongodb), harvest.pictures(config)
+
+    refused = purge("--account", ALICE, typed=typed)
+
+    assert refused.returncode == 1
+    counts = {line[:17].strip(): line[17:].strip() for line in refused.stdout.splitlines() if line.startswith("  ")}
+    assert counts == {
+        "profiles": "1",
+        "follows": "3",
+        "posts": "1",
+        "reposts": "3",
+        "likes": "3",
+        "threads": "1",
+        "lists": "1",
+        "list_items": "3",
+        "quotes": "3",
+        "pictures": "3",
+        "staged lines": str(len(harvest.alices()) + 1 + 4),
+        "emptied lines": "6",
+    }
+    assert (harvest.documents(mongodb), harvest.pictures(config)) == before
+    assert mongodb["purged"].count_documents({}) == 0
+    assert purge("--account", ALICE, typed="y\n").returncode == 0
+    assert mongodb["profiles"].count_documents({"_id": ALICE}) == 0
+
+
+def _remembered(mongodb: Mongo, config: Config) -> bool:
+    return mongodb["purged"].count_documents({}) > 0
+
+
+def _profile_gone(mongodb: Mongo, config: Config) -> bool:
+    return _remembered(mongodb, config) and mongodb["profiles"].count_documents({"_id": ALICE}) == 0
+
+
+def _pictures_gone(mongodb: Mongo, config: Config) -> bool:
+    return not (Path(config.images_location) / ALICE).exists()
+
+
+def _segment_rewritten(mongodb: Mongo, config: Config) -> bool:
+    return _pictures_gone(mongodb, config) and any(config.data_dir.rglob("*.zst.tmp"))
+
+
+@pytest.mark.parametrize("moment", [_remembered, _profile_gone, _pictures_gone, _segment_rewritten])
+def test_a_purge_that_was_killed_is_completed_by_doing_it_again(
+    purge: Purge,
+    mongodb: Mongo,
+    config: Config,
+    tmp_path: Path,
+    moment: Callable[[Mongo, Config], bool],
+) -> None:
+    harvest.store(mongodb, config, with_alice=True, times=10)
+    command = [*COMMAND, "--account", "alice.example", "--yes"]
+    killed = subprocess.Popen(command, env=os.environ | _environment(config), stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 240
+    while not moment(mongodb, config) and killed.poll() is None:
+        assert time.monotonic() < deadline
+    killed.send_signal(signal.SIGKILL)
+    assert killed.wait() == -signal.SIGKILL
+
+    done = purge("--account", "alice.example", "--yes")
+
+    assert done.returncode == 0, done.stderr
+    assert_only_alice_is_gone(state_of(mongodb, config), without_alice(mongodb, config, tmp_path, times=10))
+    assert not list(config.data_dir.rglob("*.tmp"))
+
+
+def test_segments_of_a_running_crawl_are_left_alone_and_named(purge: Purge, mongodb: Mongo, config: Config) -> None:
+    harvest.store(mongodb, config, with_alice=True)
+    writer = SegmentWriter(config.data_dir / "staging" / "bluesky")
+    writer.write("post", [b'{"kind":"post","key":"at://did:plc:alice/x/1","did":"did:plc:alice","raw":{}}'])
+
+    during = purge("--account", ALICE, "--yes")
+    writer.close()
+    after = purge("--account", ALICE, "--yes")
+
+    assert (during.returncode, after.returncode) == (0, 0)
+    assert "A crawl is running" in during.stdout
+    assert "A crawl is running" not in after.stdout
+    assert b'"did":"did:plc:alice"' not in b"".join(
+        line for of_kind in harvest.lines(config).values() for line in of_kind
+    )
+    assert not list(config.data_dir.rglob(f"*{OPEN}"))
+
+
+def test_a_damaged_segment_is_named_and_all_else_is_removed(purge: Purge, mongodb: Mongo, config: Config) -> None:
+    harvest.store(mongodb, config, with_alice=True)
+    damaged = config.data_dir / "staging" / "bluesky" / "post" / "2026-11-01" / "000000-1-1.jsonl.zst"
+    damaged.parent.mkdir(parents=True)
+    damaged.write_bytes(b"this is no zstd")
+
+    done = purge("--account", ALICE, "--yes")
+
+    assert done.returncode == 4
+    assert str(damaged) in done.stderr
+    assert mongodb["posts"].count_documents({"did": ALICE}) == 0
+    assert not (Path(config.images_location) / ALICE).exists()
+    assert damaged.read_bytes() == b"this is no zstd"
