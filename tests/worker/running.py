@@ -38,7 +38,8 @@ class Workers:
 
     def start(self, *words: str, **arguments: object) -> None:
         given = [word for name, value in arguments.items() for word in ("-a", f"{name}={value}")]
-        command = ["tests.worker.command", "worker", "manners", *words, *given]
+        patience = () if "--drain-seconds" in words else ("--drain-seconds", str(SECONDS))
+        command = ["tests.worker.command", "worker", "manners", *words, *patience, *given]
         with self.log.open("wb") as log:
             files = [None, log.fileno(), log.fileno()]
             self.process = begin(*command, cwd=self.folder, env=self.environment, files=files)
