@@ -1,5 +1,8 @@
 # Everything runs in .venv, which is built from requirements.lock and rebuilt when that changes.
 
+# Hundreds of processes load the same modules: each module is compiled once.
+unexport PYTHONDONTWRITEBYTECODE
+
 SYNCED = .venv/.synced
 RUN = PATH="$(CURDIR)/.venv/bin:$$PATH"
 IMAGE = --quiet --no-emit-project --no-header --no-annotate --no-dev --extra car --extra deploy --extra proxies \

@@ -27,7 +27,7 @@ STEPS = (
 
 def run_demo(folder: Path, mongodb_uri: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "tests.demo", str(folder), "40"],
+        [sys.executable, "-m", "tests.demo", str(folder), "20"],
         cwd=ROOT,
         env={**os.environ, "MONGODB_URI": mongodb_uri},
         stdout=subprocess.PIPE,

@@ -14,8 +14,8 @@ from tests.root import ROOT
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the peak is read from /proc")
 
-FEW, MANY, VERY_MANY = 2_000, 60_000, 1_000_000
-MOST_MORE_MB = 20
+FEW, MANY, VERY_MANY = 2_000, 30_000, 1_000_000
+MOST_MORE_MB = 12
 
 
 def measured(jobs: Jobs, *words: str) -> tuple[str, float]:
