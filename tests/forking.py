@@ -78,7 +78,8 @@ class Forked:
 
     def send_signal(self, number: int) -> None:
         if self.returncode is None:
-            os.kill(self.pid, number)
+            with contextlib.suppress(ProcessLookupError):  # it has ended, and that was not heard yet
+                os.kill(self.pid, number)
 
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)

@@ -152,13 +152,16 @@ def reset():
 pictures = pickle.loads(sys.stdin.buffer.read())
 for small in pictures.values():
     to_jpeg(small[1], 10**8)
-for name, (body, _) in pictures.items():
+def taken(body):
     reset()
     before = peak()
     to_jpeg(body, 10**8)
-    pixels = 2000 * 2000
+    return peak() - before
+
+for name, (body, _) in pictures.items():
+    least = min(taken(body) for _ in range(3))  # the system may just have taken pages away that come back
     with Image.open(BytesIO(body)) as image:
-        print(name, (peak() - before) / pixels, _bytes_a_pixel(image, body), sep="|")
+        print(name, least / (2000 * 2000), _bytes_a_pixel(image, body), sep="|")
 """
 
 
