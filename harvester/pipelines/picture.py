@@ -62,7 +62,7 @@ def _bytes_a_pixel(image: Image.Image, body: bytes) -> int:
     if isinstance(image, JpegImageFile):
         coefficients = 0 if _is_of_one_scan(image, body) else 2 * image.layers
         return coefficients + (1 if _stays(image) else 9)
-    return 17 if image.format == "WEBP" else 9 if image.mode in ("RGB", "RGBA") else 13
+    return 20 if image.format == "WEBP" else 9 if image.mode in ("RGB", "RGBA") else 13
 
 
 def _is_of_one_scan(image: JpegImageFile, body: bytes) -> bool:

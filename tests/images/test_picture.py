@@ -138,6 +138,7 @@ MEASURE = """
 import pickle, sys
 from harvester.pipelines.picture import to_jpeg, _bytes_a_pixel
 from PIL import Image
+import ctypes
 import pickle
 import subprocess
 import sys
@@ -153,6 +154,7 @@ pictures = pickle.loads(sys.stdin.buffer.read())
 for small in pictures.values():
     to_jpeg(small[1], 10**8)
 def taken(body):
+    ctypes.CDLL(None).malloc_trim(0)  # else memory that was used before is used again, and not counted
     reset()
     before = peak()
     to_jpeg(body, 10**8)
