@@ -114,7 +114,7 @@ class Config(BaseSettings):
     max_image_megapixels: int = Field(50, ge=1)
     """Megapixels of a picture."""
     max_image_memory_mb: int = Field(200, ge=16)
-    """Megabytes that reading a picture may take: 1 to 17 bytes a pixel, by its format."""
+    """Megabytes that reading a picture may take: 1 to 20 bytes a pixel, by its format."""
 
     # Browser, for pages that need one
     chromium: str = ""
