@@ -8,11 +8,11 @@ from rich.console import Console
 from rich.table import Table
 
 from harvester.breaker.words import place
-from harvester.dashboard.words import counted, duration, number, size
+from harvester.dashboard.words import counted, duration, number, plural, size
 from harvester.frontier.entries import BreakerStatus, DeadLetter, Fate, Status
-from harvester.frontier.ledger_status import CrawlStatus
 from harvester.frontier.operations import Reading, StartStatus
 from harvester.frontier.start_list import DeadEntry
+from harvester.jobs.service import JobReport
 
 MOST_CHARACTERS = 200
 """Of a malformed entry."""
@@ -119,25 +119,19 @@ def _places(title: str, places: Mapping[str, Mapping[str, int]]) -> Table:
     return table
 
 
-def print_crawls(spider: str, crawls: Sequence[CrawlStatus]) -> None:
-    """What the ledger says."""
+def print_jobs(spider: str, jobs: Sequence[JobReport]) -> None:
+    """Those that are open or paused, with their items by kind and state."""
     console = _console()
-    if not crawls:
-        console.print(f"No crawl of {spider} is unfinished.")
-    for crawl in crawls:
-        console.print(f"crawl {crawl.crawl}, {crawl.state}, begun {crawl.started_at:%Y-%m-%d %H:%M} UTC")
-        for name, stages in (("seeds", crawl.seeds), ("accounts", crawl.accounts), ("threads", crawl.threads)):
-            if stages:
-                console.print(f"  {name:9} {sum(stages.values()):,}: {_parts(stages)}")
-        if crawl.later:
-            console.print(f"  {crawl.later:,} of them failed for a passing reason: the next run tries them again")
-        if not crawl.runners:
-            console.print("  nobody runs it; the same command continues it")
-        for runner in crawl.runners:
-            works_on = counted(runner.claims, "piece", "pieces")
-            console.print(
-                f"  process {runner.pid} on {runner.host} works on {works_on}, heard {duration(runner.silent_s)} ago"
-            )
+    if not jobs:
+        console.print(f"No job of {spider} is open.")
+    for report in jobs:
+        console.print(f"job {report.job.id}, {report.job.state}, since {_at(report.job.created_at.timestamp())}")
+        for kind, states in report.kinds.items():
+            console.print(f"  {plural(kind):9} {sum(states.values()):,}: {_parts(states)}")
+        if deferred := report.deferred:
+            again = counted(deferred.items, "item")
+            console.print(f"  {again} of it wait to be tried again, the first until {_at(deferred.until.timestamp())}")
+        console.print(f"  `harvester jobs show {report.job.id}` says more")
 
 
 def print_letters(letters: Sequence[DeadLetter]) -> None:
