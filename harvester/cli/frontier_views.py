@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
@@ -12,7 +13,9 @@ from harvester.dashboard.words import counted, duration, number, plural, size
 from harvester.frontier.entries import BreakerStatus, DeadLetter, Fate, Status
 from harvester.frontier.operations import Reading, StartStatus
 from harvester.frontier.start_list import DeadEntry
-from harvester.jobs.service import JobReport
+
+if TYPE_CHECKING:
+    from harvester.jobs.service import JobReport
 
 MOST_CHARACTERS = 200
 """Of a malformed entry."""
@@ -119,7 +122,7 @@ def _places(title: str, places: Mapping[str, Mapping[str, int]]) -> Table:
     return table
 
 
-def print_jobs(spider: str, jobs: Sequence[JobReport]) -> None:
+def print_jobs(spider: str, jobs: "Sequence[JobReport]") -> None:
     """Those that are open or paused, with their items by kind and state."""
     console = _console()
     if not jobs:
