@@ -68,6 +68,32 @@ async def test_records_of_an_account_known_to_refuse_are_dropped_where_they_do_n
     assert batch.records == [allowed, post(BOB)]
 
 
+async def test_a_spider_that_works_at_several_jobs_honours_opt_outs_in_those_that_ask_for_it(config: Config) -> None:
+    runs = crawler(honour_opt_outs=False)
+    runs.spider.honouring = ["bluesky-1"]  # type: ignore[union-attr]
+    pipeline = ConsentPipeline(runs, config)
+    await pipeline.open_spider()
+    other = msgspec.structs.replace(PAGE, crawl="bluesky-2")
+    for refusing, kept in ((post(opt_outs=("x",)), 0), (post(opt_outs=("x",), provenance=other), 1)):
+        assert len((await pipeline.process_batch(Batch([refusing], []))).records) == kept
+    await pipeline.close_spider()
+
+
+@pytest.mark.parametrize(("honouring", "kept"), [(["bluesky-1"], {BOB}), ([], {ALICE, BOB})])
+async def test_at_the_end_it_is_taken_back_what_was_kept_before_an_account_was_known_to_refuse(
+    config: Config, mongodb: Database[dict[str, Any]], honouring: list[str], kept: set[str]
+) -> None:
+    """By whichever process it was learnt."""
+    runs = crawler()
+    runs.spider.honouring = honouring  # type: ignore[union-attr]
+    pipeline = ConsentPipeline(runs, config)
+    mongodb.posts.insert_many([post(did).to_document() for did in (ALICE, BOB)])
+    mongodb.profiles.insert_one({"_id": ALICE, "intents": {"bulkDataset": False}})
+    await pipeline.take_back()
+    assert {row["did"] for row in mongodb.posts.find()} == kept
+    assert stats(runs).get("consent/dropped/post", 0) == 2 - len(kept)
+
+
 @pytest.mark.parametrize("honoured", [True, False])
 async def test_nothing_is_kept_of_a_purged_account(
     config: Config, mongodb: Database[dict[str, Any]], honoured: bool
