@@ -132,8 +132,8 @@ def print_jobs(spider: str, jobs: "Sequence[JobReport]") -> None:
         for kind, states in report.kinds.items():
             console.print(f"  {plural(kind):9} {sum(states.values()):,}: {_parts(states)}")
         if deferred := report.deferred:
-            again = counted(deferred.items, "item")
-            console.print(f"  {again} of it wait to be tried again, the first until {_at(deferred.until.timestamp())}")
+            wait = f"{counted(deferred.items, 'item')} of it {'waits' if deferred.items == 1 else 'wait'}"
+            console.print(f"  {wait} to be tried again, the first at {_at(deferred.until.timestamp())}")
         console.print(f"  `harvester jobs show {report.job.id}` says more")
 
 
