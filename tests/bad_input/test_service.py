@@ -52,7 +52,7 @@ def passing(account: int, fault: str, place: Place, site: Sandbox) -> Told:
     number = site.fault(fault, did)
     first = place.crawl(site, *NO_WAITING, seeds=did)
     site.clear_faults(number)
-    unfinished = place.database["crawls"].count_documents({"state": "unfinished"}) == 1
+    unfinished = place.database["jobs"].count_documents({"state": "open"}) == 1
     second = place.crawl(site, *NO_WAITING, seeds=did)
     return Told(first, unfinished, second, place.posts_of(did))
 

@@ -50,7 +50,7 @@ def no_room(place: Place, site: Sandbox) -> Told:
         first = crawl(place, site, *prefix)
         make_room()
         second = crawl(place, site)
-        lost = unstaged(place.folder / "data", stored(place.database), fates(place.database)["accounts"])
+        lost = unstaged(place.folder / "data", stored(place.database), fates(place.database)["account"])
     return Told(first, second, lost, set().union(*(place.posts_of(site.did(number)) for number in SEEDS)))
 
 

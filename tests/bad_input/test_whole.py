@@ -23,7 +23,7 @@ def test_a_service_that_begins_to_refuse_is_left_alone_and_the_next_run_complete
     assert fault["struck"] < 40, "it is asked no more when it has refused a few times"
     assert Answer(7, harvest.said).is_for_people(), harvest.said
     assert harvest.run() == 0, harvest.said
-    assert untruths(site, stored(place.database), fates(place.database)["accounts"]) == []
+    assert untruths(site, stored(place.database), fates(place.database)["account"]) == []
 
 
 def test_the_same_command_typed_twice_runs_one_crawl_in_two_processes(place: Place, site: Sandbox) -> None:
@@ -41,4 +41,4 @@ def test_the_same_command_typed_twice_runs_one_crawl_in_two_processes(place: Pla
         assert "is complete" in harvest.said
         assert "accounts left" not in harvest.said
         assert "threads left" not in harvest.said
-    assert untruths(site, stored(place.database), fates(place.database)["accounts"]) == []
+    assert untruths(site, stored(place.database), fates(place.database)["account"]) == []

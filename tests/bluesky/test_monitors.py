@@ -47,7 +47,7 @@ def test_fewer_records_and_lost_fields_raise_alerts_that_say_how_many_and_which(
     assert command.run() == 6, command.said
     half = run_of(mongodb, 1)
     assert half["scope"] == before["scope"]
-    assert half["crawl"] == before["crawl"].removesuffix("-1") + "-2", "a finished crawl done again is a new one"
+    assert half["crawl"] == before["crawl"].removesuffix("-1") + "-2", "a finished job done again is a new one"
     assert half["counts"]["post"] < 0.6 * before["counts"]["post"]
     [(monitor, message)] = failures(sink).items()
     assert monitor == "Drop against earlier runs"
@@ -86,15 +86,16 @@ def test_a_blocked_run_raises_an_alert_that_says_who_refused_and_ends_with_its_o
     assert "The run ended early, with the reason 'blocked'" in told["Finish reason"]
     assert command.said.count(f"{site.url} refuses to answer (HTTP 403). Wait before you continue the crawl") == 1
     assert_told(sink, run, command, told["Finish reason"])
-    [crawl] = mongodb.crawls.find()
-    assert crawl["state"] == "unfinished"
-    assert mongodb.accounts.count_documents({"state": {"$ne": "closed"}}) > 0, "the work is left for later"
+    [job] = mongodb.jobs.find()
+    assert job["state"] == "open"
+    left = {"kind": "account", "state": {"$in": ["waiting", "active"]}}
+    assert mongodb.job_items.count_documents(left) > 0, "the work is left for later"
 
     site.clear_faults()
     sink.posts.clear()
     assert command.run() == 0, command.said
     assert sink.posts == []
-    assert {row["state"] for row in mongodb.crawls.find()} == {"finished"}
+    assert {row["state"] for row in mongodb.jobs.find()} == {"finished"}
 
 
 def assert_told(sink: HttpSink, run: dict[str, Any], command: Harvest, message: str) -> None:

@@ -16,7 +16,7 @@ from harvester.frontier.keys import prefix_of, start_list_of
 from tests.bad_input.command import Answer, Place
 from tests.bluesky.conftest import Records
 from tests.chaos.servers import Valkey
-from tests.crash.harvest import Harvest
+from tests.crash.harvest import Harvest, fates
 from tests.sandbox.process import Sandbox
 
 pytestmark = pytest.mark.timeout(1800)
@@ -74,7 +74,7 @@ def place(tmp_path: Path, mongodb: Records, mongodb_uri: str, variables: dict[st
 
 
 def collected(database: Records) -> set[str]:
-    return {row["did"] for row in database.accounts.find({"stage": "posts_collected"})}
+    return {did for did, (ended, _) in fates(database)["account"].items() if ended == "posts_collected"}
 
 
 def has_collected(database: Records, did: str) -> bool:
@@ -104,18 +104,15 @@ def test_lines_and_objects_are_harvested_and_the_worker_ends_when_nothing_is_lef
     worker = serve()
     assert worker.run() == 0, worker.said[-3000:]
     assert collected(mongodb) == {site.did(number) for number in range(20, 25)}
-    profiles = mongodb.accounts.find_one({"did": site.did(25)})
-    assert profiles
-    assert profiles["stage"] == "profile_collected"
-    assert {row["state"] for row in mongodb.crawls.find()} == {"finished"}
-    assert mongodb.crawls.count_documents({"served": True}) == 2
+    assert fates(mongodb)["account"][site.did(25)] == ("profile_collected", "")
+    assert [row["state"] for row in mongodb.jobs.find()] == ["finished"] * 2
     assert [key for key in redis.keys("*start*") if not key.endswith(":clock")] == []
 
 
 def test_a_worker_ends_at_once_and_well_when_there_is_nothing(serve: Serve, mongodb: Records) -> None:
     worker = serve()
     assert worker.run() == 0, worker.said[-3000:]
-    assert mongodb.crawls.count_documents({}) == 0
+    assert mongodb.jobs.count_documents({}) == 0
     assert "Traceback" not in worker.said
 
 
@@ -160,7 +157,7 @@ def test_a_waiting_worker_takes_what_comes_and_goes_on_after_an_account_was_harv
         redis.lpush(LIST, site.handle(number))
         until(partial(has_collected, mongodb, site.did(number)), worker)
     redis.lpush(LIST, json.dumps({"seeds": site.did(22), "collect": "profiles"}))
-    until(lambda: mongodb.accounts.find_one({"did": site.did(22), "stage": "profile_collected"}), worker)
+    until(lambda: mongodb.job_items.find_one({"key": site.did(22), "stage": "profile_collected"}), worker)
     assert worker.end(signal.SIGTERM) == 130, worker.said[-3000:]
     assert "Traceback" not in worker.said
 

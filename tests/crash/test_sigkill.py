@@ -50,8 +50,8 @@ def test_nothing_is_lost_when_a_harvest_is_killed_at_random_moments(
             expected, found = stored(calm), stored(killed)
             assert differences(found, expected) == []
             assert differences(fates(killed), fates(calm)) == []
-            assert untruths(site, found, fates(killed)["accounts"]) == []
-            assert unstaged(tmp_path / "killed" / "data", found, fates(killed)["accounts"]) == []
+            assert untruths(site, found, fates(killed)["account"]) == []
+            assert unstaged(tmp_path / "killed" / "data", found, fates(killed)["account"]) == []
             assert unpictured(tmp_path / "killed" / "data", found) == []
             assert (plan.media == "yes") == any("media_paths" in post for post in found["posts"].values())
     finally:

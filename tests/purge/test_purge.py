@@ -67,7 +67,7 @@ def purge(config: Config, monkeypatch: pytest.MonkeyPatch) -> Purge:
     return run
 
 
-def without_alice(mongodb: Mongo, config: Config, tmp_path: Path, times: int = 1) -> "State":
+def without_alice(mongodb: Mongo, config: Config, tmp_path: Path, times: int = 1) -> "Kept":
     """What a harvest would be that never met Alice, but for what others quoted of her."""
     other = mongodb.client[f"{mongodb.name}-x"]
     elsewhere = config.model_copy(update={"data_dir": tmp_path / "elsewhere"})
