@@ -141,7 +141,7 @@ class Config(BaseSettings):
     min_records: int = Field(1, ge=0)
     """The fewest records that a run must store."""
     max_error_ratio: float = Field(0.1, ge=0, le=1)
-    """The share of requests, and of accounts, that may fail."""
+    """The share of requests, and of the job items of a kind, that may fail."""
     max_reject_ratio: float = Field(0.02, ge=0, le=1)
     """The share of records that may be rejected."""
     max_unclassified: int = Field(0, ge=0)

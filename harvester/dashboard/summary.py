@@ -23,6 +23,9 @@ ENDINGS = {
     "unreachable": "given up, because the site does not answer",
     "unusable": "given up, because the site does not answer as it should",
     "parked": "not complete yet: what is left waits for its time",
+    "paused": "paused",
+    "cancelled": "cancelled",
+    "job_gone": "given up, because its job is gone",
     "frontier_lost": "given up, because Redis forgot what was to be fetched; see the log for what to do",
     "storage_error": "given up, because records could not be kept",
     "service_error": "given up, because a server that is needed is not there",
@@ -32,6 +35,8 @@ ENDINGS = {
 }
 """Finish reasons in words. Empty: the process ended without closing the crawl."""
 
+NOT_CONTINUED = ("usage_error", "frontier_lost", "paused", "cancelled", "job_gone")
+"""Finish reasons after which the same command would not go on."""
 AT_ITS_END = "at its end, but some requests of it were given up"
 """The ending of a crawl that leaves dead letters."""
 INCOMPLETE = "at its end, but some of it is left"
@@ -92,14 +97,18 @@ def summarise(stats: Stats, places: Places, command: str) -> Summary:
     if complete and dead:
         ending = AT_ITS_END
     verdict = str(stats.get("harvester/verdict", "not judged"))
-    mood = "unfinished" if reason in ("", "shutdown") or (complete and verdict == "passed") else "bad"
+    mood = (
+        "unfinished"
+        if reason in ("", "shutdown", "parked", "paused", "cancelled") or (complete and verdict == "passed")
+        else "bad"
+    )
     return Summary(
         title=f"{progress.job or 'The crawl'} is {ending}; {_verdict(stats, verdict)}. {_pace(stats, progress)}.",
         mood="good" if reason == "finished" and verdict == "passed" and not dead else mood,
         collected=list(_collected(progress, stats)),
         missing=[*_dead_letters(dead, places.spider), *_missing(progress, stats)],
         places=list(_places(progress, stats, places)),
-        command=None if complete or reason in ("usage_error", "frontier_lost") else command,
+        command=None if complete or reason in NOT_CONTINUED else command,
     )
 
 

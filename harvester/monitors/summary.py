@@ -11,8 +11,9 @@ from harvester.worker.interrupts import INTERRUPTED
 
 INTERRUPTED_REASONS = frozenset(
     {"shutdown", "closespider_timeout", "closespider_itemcount", "closespider_pagecount", "usage_error"}
+    | {"paused", "cancelled"}
 )
-"""Finish reasons of runs that are not judged: the person at the terminal ended them, or they were never begun."""
+"""Finish reasons of runs that are not judged: a person ended them, or their job, or they were never begun."""
 
 HARMLESS_OUTCOMES = frozenset(str(outcome) for outcome, policy in POLICIES.items() if not policy.error)
 """Outcomes that say something about what was looked for, and nothing bad about the way there."""

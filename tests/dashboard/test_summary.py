@@ -10,7 +10,7 @@ from pydantic import SecretStr
 from rich.console import Console
 
 from harvester.config import Config, load_config
-from harvester.dashboard.summary import ENDINGS, OPENED_BY, Places, Summary, show, summarise
+from harvester.dashboard.summary import ENDINGS, NOT_CONTINUED, OPENED_BY, Places, Summary, show, summarise
 from harvester.exceptions import ServiceError, SessionError, StorageError, UsageError
 from tests.dashboard.test_progress import STATS
 
@@ -124,11 +124,11 @@ def test_many_reasons_are_cut_and_the_rest_is_counted() -> None:
 @pytest.mark.parametrize("reason", [*ENDINGS, "something_new"])
 def test_an_unfinished_run_says_why_and_how_to_continue(reason: str) -> None:
     summary = summarise(FINISHED | {"finish_reason": reason}, PLACES, COMMAND)
-    assert (summary.command is None) == (reason in ("finished", "usage_error", "frontier_lost"))
+    assert (summary.command is None) == (reason in ("finished", *NOT_CONTINUED))
     assert "_" not in summary.title
     assert (summary.mood == "good") == (reason == "finished")
     assert ("To continue, run the same command again:\n  " + COMMAND in printed(summary)) == (
-        reason not in ("finished", "usage_error", "frontier_lost")
+        reason not in ("finished", *NOT_CONTINUED)
     )
 
 

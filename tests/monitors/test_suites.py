@@ -48,7 +48,7 @@ def test_a_worker_that_found_no_work_is_not_judged_by_its_counts() -> None:
     assert failures({}, before({"post": 100}), resumed=True) == {}
 
 
-@pytest.mark.parametrize("reason", ["shutdown", "closespider_itemcount"])
+@pytest.mark.parametrize("reason", ["shutdown", "closespider_itemcount", "paused", "cancelled"])
 def test_a_run_that_a_person_ended_is_not_judged(reason: str) -> None:
     assert {judged.status for judged in judge({"finish_reason": reason}).values()} == {"skipped"}
 
