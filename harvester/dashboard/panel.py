@@ -107,8 +107,8 @@ def records_listed(records: Mapping[str, int]) -> str:
 
 
 def plural_of_records(kind: str) -> str:
-    """The plural of a kind of record; the kind itself when it is none that is known here."""
-    return RECORDS[kind].PLURAL if kind in RECORDS else kind
+    """The plural of a kind of record, as the type says it, if that is known here."""
+    return RECORDS[kind].PLURAL if kind in RECORDS else plural(kind)
 
 
 def _listed(counts: Mapping[str, int]) -> str:

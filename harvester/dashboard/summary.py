@@ -35,6 +35,8 @@ ENDINGS = {
 }
 """Finish reasons in words. Empty: the process ended without closing the crawl."""
 
+INTERRUPTIONS = ("", "shutdown", "parked", "paused", "cancelled")
+"""Finish reasons that are no fault."""
 NOT_CONTINUED = ("usage_error", "frontier_lost", "paused", "cancelled", "job_gone")
 """Finish reasons after which the same command would not go on."""
 AT_ITS_END = "at its end, but some requests of it were given up"
@@ -97,11 +99,7 @@ def summarise(stats: Stats, places: Places, command: str) -> Summary:
     if complete and dead:
         ending = AT_ITS_END
     verdict = str(stats.get("harvester/verdict", "not judged"))
-    mood = (
-        "unfinished"
-        if reason in ("", "shutdown", "parked", "paused", "cancelled") or (complete and verdict == "passed")
-        else "bad"
-    )
+    mood = "unfinished" if reason in INTERRUPTIONS or (complete and verdict == "passed") else "bad"
     return Summary(
         title=f"{progress.job or 'The crawl'} is {ending}; {_verdict(stats, verdict)}. {_pace(stats, progress)}.",
         mood="good" if reason == "finished" and verdict == "passed" and not dead else mood,

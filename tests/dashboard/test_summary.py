@@ -9,6 +9,7 @@ import pytest
 from pydantic import SecretStr
 from rich.console import Console
 
+import harvester.items.bluesky  # noqa: F401  the kinds of records that the stats speak of
 from harvester.config import Config, load_config
 from harvester.dashboard.summary import ENDINGS, NOT_CONTINUED, OPENED_BY, Places, Summary, show, summarise
 from harvester.exceptions import ServiceError, SessionError, StorageError, UsageError
@@ -65,7 +66,7 @@ def test_a_run_that_leaves_dead_letters_is_not_called_complete_and_says_how_to_s
         "12: 9 blocked, 3 not stored; see `harvester frontier dead feeds`; "
         "`harvester frontier replay feeds --all` tries again"
     )
-    assert found["item dropped"] == "2: 2 seen before"
+    assert found["items dropped"] == "2: 2 seen before"
 
 
 def test_all_that_is_missing_is_listed_with_its_reason() -> None:
