@@ -14,7 +14,7 @@ from scrapy.crawler import Crawler
 from harvester.config import Config, load_config
 from harvester.exceptions import HarvesterError, ServiceError, StorageError
 from harvester.frontier.receipts import parts_of, settle
-from harvester.items import Batch, Record, Reject
+from harvester.items import Batch, Record
 from harvester.items.bluesky import Follow, Post, Profile
 from harvester.parsers.bluesky.scrub import without_quotes
 from harvester.pipelines.base import BatchPipeline
@@ -31,8 +31,8 @@ class ConsentPipeline(BatchPipeline):
     """Applies what the owners of records declared, unless the spider's argument `honour_opt_outs` is off, and `purged`.
 
     Of an account that opted out a stub of its profile stays, which says so; all its other records are dropped. Of a
-    purged account nothing stays, and what others quote of it is emptied. What was kept of an account before it was
-    known to refuse is taken back at the end of the run.
+    purged account nothing stays, what others quote of it is emptied, and it is found by no job. What was kept of an
+    account before it was known to refuse is taken back at the end of the run.
     """
 
     def __init__(self, crawler: Crawler, config: Config) -> None:
@@ -73,7 +73,9 @@ class ConsentPipeline(BatchPipeline):
     async def process_batch(self, batch: Batch) -> Batch:
         self._honours = self._is_honoured(batch)
         kept = [kept for record in batch.records if (kept := self.process_record(record)) is not None]
-        rejects = tuple(filter(self._is_allowed, batch.rejects))
+        rejects = tuple(reject for reject in batch.rejects if self._is_allowed(reject.key))
+        if batch.found and self._purged:
+            batch = batch._replace(found=tuple(found for found in batch.found if self._is_allowed(found.key)))
         if len(kept) < len(batch.records) or len(rejects) < len(batch.rejects):
             left = batch._replace(records=kept, rejects=rejects)
             settle(parts_of(batch) - parts_of(left))
@@ -102,8 +104,9 @@ class ConsentPipeline(BatchPipeline):
         self.stats.inc_value("harvester/consent/stubbed" if stub else f"harvester/consent/dropped/{record.KIND}")
         return stub
 
-    def _is_allowed(self, reject: Reject) -> bool:
-        return reject.key.removeprefix("at://").partition("/")[0] not in self._purged
+    def _is_allowed(self, key: str) -> bool:
+        """Whether it is the key of no purged account, and of nothing that one wrote."""
+        return key.removeprefix("at://").partition("/")[0] not in self._purged
 
     def _without_purged_quotes(self, post: Post) -> Post:
         emptied = without_quotes(post, self._purged)

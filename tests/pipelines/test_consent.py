@@ -8,7 +8,7 @@ import pytest
 from pymongo.database import Database
 
 from harvester.config import Config
-from harvester.items import Batch, Record, Reject
+from harvester.items import Batch, Found, Record, Reject
 from harvester.items.bluesky import Embed, Image, Like, ListItem, Profile, Repost
 from harvester.pipelines import consent
 from harvester.pipelines.consent import ConsentPipeline
@@ -160,6 +160,16 @@ async def test_rejects_of_a_purged_account_are_not_kept(config: Config, mongodb:
     rejects = [Reject("post", "bad", key, b"{}", "") for key in (BOB, f"at://{BOB}/x/1", ALICE, "")]
     batch = await pipeline.process_batch(Batch([], [], tuple(rejects)))
     assert [reject.key for reject in batch.rejects] == [ALICE, ""]
+    await pipeline.close_spider()
+
+
+async def test_a_purged_account_is_found_by_no_job(config: Config, mongodb: Database[dict[str, Any]]) -> None:
+    mongodb["purged"].insert_one({"_id": BOB})
+    pipeline = ConsentPipeline(crawler(), config)
+    await pipeline.open_spider()
+    found = [Found("account", BOB), Found("thread", post(BOB).uri), Found("account", f"{BOB}by"), Found("page", "1")]
+    batch = await pipeline.process_batch(Batch([], [], found=tuple(found)))
+    assert list(batch.found) == found[2:]
     await pipeline.close_spider()
 
 
