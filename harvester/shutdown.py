@@ -13,7 +13,7 @@ CHECK_S = 0.25
 _endings: WeakKeyDictionary[Crawler, asyncio.Task[None]] = WeakKeyDictionary()
 
 
-class Stopped(IgnoreRequest):
+class RunEnding(IgnoreRequest):
     """A request, or an item, given up because the run is ending. Nothing follows from it: its work stays queued."""
 
 
@@ -36,11 +36,11 @@ def is_ending(crawler: Crawler) -> bool:
 
 
 async def pause(crawler: Crawler, seconds: float) -> None:
-    """Waits, for no time at all maybe. Raises Stopped when the run is ending, or ends meanwhile."""
+    """Waits, for no time at all maybe. Raises RunEnding when the run is ending, or ends meanwhile."""
     until = time.monotonic() + seconds
     while True:
         if is_ending(crawler):
-            raise Stopped("the crawl is being stopped")
+            raise RunEnding("the crawl is being stopped")
         left = until - time.monotonic()
         if left <= 0:
             return

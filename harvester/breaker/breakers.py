@@ -12,7 +12,7 @@ from itertools import count, islice
 from math import inf
 from time import monotonic, time
 
-from harvester.breaker.observed import MOST_RECORDS, Observed
+from harvester.breaker.site_counts import MOST_RECORDS, SiteCounts
 from harvester.frontier.entries import Exchange, Reports, Shut
 from harvester.items import Record
 from harvester.outcomes import Policy, Verdict
@@ -34,7 +34,7 @@ class Breakers:
     """Hears of every try; tells, when asked for a report."""
 
     def __init__(self) -> None:
-        self._observed: dict[str, tuple[Site, Observed]] = {}
+        self._observed: dict[str, tuple[Site, SiteCounts]] = {}
         self._numbers = count(1)
         self._shut: dict[str, Shut] = {}
         self._rows: Counter[str] = Counter()
@@ -61,9 +61,9 @@ class Breakers:
         A refusal that a dearer tier may mend says nothing yet of the site, and one that none may mend nothing of the
         tier: no request goes by another tier because of it.
         """
-        if tier and len(site.proxying.tiers) > 1 and (policy.dearer or not policy.breaker):
+        if tier and len(site.proxy.tiers) > 1 and (policy.escalate or not policy.breaker):
             self._of(site, tier).add_try(verdict, policy, tier_probe)
-            if policy.breaker and tier != site.proxying.tiers[-1]:
+            if policy.breaker and tier != site.proxy.tiers[-1]:
                 self._hurry()
                 return
         self._of(site).add_try(verdict, policy, probe)
@@ -82,11 +82,11 @@ class Breakers:
         """What a page yielded; some of it is looked at."""
         self._of(site).add_records(islice(records, MOST_RECORDS), probe)
 
-    def _of(self, site: Site, tier: str = "") -> Observed:
+    def _of(self, site: Site, tier: str = "") -> SiteCounts:
         name = _name(site.name, tier)
         found = self._observed.get(name)
         if found is None:
-            found = self._observed[name] = (site, Observed())
+            found = self._observed[name] = (site, SiteCounts())
         return found[1]
 
     def _hurry(self) -> None:
@@ -104,7 +104,7 @@ class Breakers:
         rows = []
         for name in names:
             site, observed = self._observed.pop(name)
-            rows.append(observed.row(name, site.breaking.rules()))
+            rows.append(observed.row(name, site.breaker.rules()))
         if not self._observed:
             self.urgent_since = None
         return Reports(next(self._numbers), rows)

@@ -24,17 +24,17 @@ from scrapy.http import Response
 from harvester.browser.chromium import launch_options
 from harvester.browser.kept import Kept, State, path_of
 from harvester.browser.page_handler import Driver, PageHandler
+from harvester.browser.page_run import CRASHED, PageRun, close
 from harvester.browser.relay import Relay, through
+from harvester.browser.render_options import SIGN_IN, STORAGE_STATE
 from harvester.browser.steps import is_gone
-from harvester.browser.visit import CRASHED, Visit, close
-from harvester.browser.wishes import SIGN_IN, STORAGE_STATE
 from harvester.config import Config
 from harvester.exceptions import BrowserLost, NavigationError, StorageError
 from harvester.identities.browser import keepers
-from harvester.identities.kept import POLL_S
 from harvester.identities.logins import IDENTITY
+from harvester.identities.secret_file import POLL_S
 from harvester.sites import Site
-from harvester.sites.rendering import Rendering
+from harvester.sites.browser import RenderOptions
 
 logger = logging.getLogger(__name__)
 
@@ -189,7 +189,7 @@ class Browser:
 
     # Pages ------------------------------------------------------------------------------------------------
 
-    async def render(self, request: Request, site: Site, rendering: Rendering) -> Response:
+    async def render(self, request: Request, site: Site, rendering: RenderOptions) -> Response:
         """The page as it is after the steps.
 
         Raises BrowserLost, NavigationError, IgnoreRequest, and the exceptions of Scrapy's downloads.
@@ -201,8 +201,8 @@ class Browser:
             self.at_once -= 1
             self.pages += 1
 
-    async def _render(self, request: Request, site: Site, rendering: Rendering) -> Response:
-        visit = Visit(request, rendering, self._config, self._most_bytes, self._stats)
+    async def _render(self, request: Request, site: Site, rendering: RenderOptions) -> Response:
+        visit = PageRun(request, rendering, self._config, self._most_bytes, self._stats)
         context = await self._context_for(request, site, rendering)
         context.at_once += 1
         began = time.time()
@@ -250,7 +250,7 @@ class Browser:
 
     # Contexts ---------------------------------------------------------------------------------------------
 
-    async def _context_for(self, request: Request, site: Site, rendering: Rendering) -> Context:
+    async def _context_for(self, request: Request, site: Site, rendering: RenderOptions) -> Context:
         options = self._options(request, rendering)
         cookie = (request.headers.get("Cookie") or b"").decode("latin-1")
         # The cookies of an identity that a browser signed in are the context's from then on.
@@ -273,7 +273,7 @@ class Browser:
                 self._contexts[key] = context
         return context
 
-    def _options(self, request: Request, rendering: Rendering) -> dict[str, Any]:
+    def _options(self, request: Request, rendering: RenderOptions) -> dict[str, Any]:
         """Of Playwright's `new_context`. The User-Agent is the device's, and names us."""
         device = dict(self._driver.playwright.devices[DEVICES[rendering.device]])
         device.pop("default_browser_type", None)
@@ -289,7 +289,7 @@ class Browser:
             options["proxy"] = _proxy(proxy, request.headers.get("Proxy-Authorization"))
         return options
 
-    def _kept(self, request: Request, rendering: Rendering) -> Kept | None:
+    def _kept(self, request: Request, rendering: RenderOptions) -> Kept | None:
         """Where the context's session is kept, if it is. An identity has one of its own, or none but its cookies."""
         if SIGN_IN in request.meta:
             return None

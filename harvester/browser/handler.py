@@ -7,10 +7,10 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.http import Response
 
-from harvester.browser.pool import Pool
-from harvester.browser.wishes import LOST, rendering_of
+from harvester.browser.pool import BrowserPool
+from harvester.browser.render_options import LOST, render_options_of
 from harvester.exceptions import BrowserLost, NavigationError
-from harvester.shutdown import CHECK_S, Stopped, is_ending
+from harvester.shutdown import CHECK_S, RunEnding, is_ending
 from harvester.sites import load_sites
 
 BROWSER = "browser"
@@ -28,7 +28,7 @@ class BrowserDownloadHandler:
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
-        self._pool = Pool.of(crawler)
+        self._pool = BrowserPool.of(crawler)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> "BrowserDownloadHandler":
@@ -46,13 +46,13 @@ class BrowserDownloadHandler:
             page.cancel()
         await asyncio.wait([page])
         if page.cancelled():
-            raise Stopped("the crawl is being stopped")
+            raise RunEnding("the crawl is being stopped")
         return page.result()
 
     async def _render(self, request: Request) -> Response:
         site = load_sites().of(request.url)
         try:
-            return await self._pool.render(request, site, rendering_of(request, site))
+            return await self._pool.render(request, site, render_options_of(request, site))
         except BrowserLost as error:
             if (lost := request.meta.get(LOST, 0)) >= MOST_LOST:
                 raise NavigationError(f"{lost + 1} browsers in a row ended under the page") from error

@@ -9,7 +9,7 @@ from filelock import FileLock, Timeout
 
 from harvester.config import Config
 from harvester.exceptions import StorageError
-from harvester.identities.kept import KeptFile
+from harvester.identities.secret_file import SecretFile
 
 State = dict[str, Any]
 """As Playwright's storage_state: `cookies` and `origins`."""
@@ -52,7 +52,7 @@ class Kept:
         return self._guard(state, lambda: self._write(state)) if self._guard else self._write(state)
 
     def _write(self, state: State) -> bool:
-        file = KeptFile(self._path)
+        file = SecretFile(self._path)
         try:
             with FileLock(file.lock_path, timeout=0, mode=0o600, thread_local=False):
                 if self._mark() != self._seen:

@@ -14,8 +14,8 @@ from scrapy.responsetypes import responsetypes
 from scrapy_playwright.handler import BrowserContextWrapper, ScrapyPlaywrightDownloadHandler
 from scrapy_playwright.provider import PlaywrightBrowserProvider
 
-from harvester.browser.visit import HOP, Visit, close
-from harvester.browser.wishes import CAPTURED, LED, SIGN_IN
+from harvester.browser.page_run import HOP, PageRun, close
+from harvester.browser.render_options import CAPTURED, LED, SIGN_IN
 from harvester.exceptions import NavigationError
 
 _NO_WINDOWS = "window.open = () => null"
@@ -60,7 +60,7 @@ class PageHandler(ScrapyPlaywrightDownloadHandler):  # type: ignore[misc]
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self.visits: dict[Page, Visit] = {}
+        self.visits: dict[Page, PageRun] = {}
         self._making = 0
         self._unknown: set[Page] = set()
         """Those that have appeared: each a page that is being made, or a window that a page has opened."""
@@ -70,7 +70,7 @@ class PageHandler(ScrapyPlaywrightDownloadHandler):  # type: ignore[misc]
         """As `close`, when the browser has died: nobody would answer."""
         await super(ScrapyPlaywrightDownloadHandler, self).close()
 
-    async def show(self, request: Request, visit: Visit, context: str, options: dict[str, Any]) -> Response:
+    async def show(self, request: Request, visit: PageRun, context: str, options: dict[str, Any]) -> Response:
         """The page after its steps. Raises Playwright's errors; the page stays open, as visit.page.
 
         The answer's request is the one that was asked for: what others hold for it, they let go of that one.

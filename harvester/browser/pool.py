@@ -20,7 +20,7 @@ from harvester.browser.chromium import find_chromium
 from harvester.config import Config, load_config
 from harvester.exceptions import BrowserLost
 from harvester.sites import Site
-from harvester.sites.rendering import Rendering
+from harvester.sites.browser import RenderOptions
 
 if TYPE_CHECKING:
     from harvester.browser.browser import Browser
@@ -39,10 +39,10 @@ IDLE_S = 120.0
 WATCH_S = 2.0
 """How often memory and health are looked at."""
 
-_pools: "WeakKeyDictionary[Crawler, Pool]" = WeakKeyDictionary()
+_pools: "WeakKeyDictionary[Crawler, BrowserPool]" = WeakKeyDictionary()
 
 
-class Pool:
+class BrowserPool:
     """At most `browser_pages` pages at the same time, in one browser; in two while one takes the other's place."""
 
     def __init__(self, crawler: Crawler, config: Config) -> None:
@@ -61,13 +61,13 @@ class Pool:
         self._used = time.monotonic()
 
     @classmethod
-    def of(cls, crawler: Crawler) -> "Pool":
+    def of(cls, crawler: Crawler) -> "BrowserPool":
         """The one of a crawl."""
         if crawler not in _pools:
             _pools[crawler] = cls(crawler, load_config())
         return _pools[crawler]
 
-    async def render(self, request: Request, site: Site, rendering: Rendering) -> Response:
+    async def render(self, request: Request, site: Site, rendering: RenderOptions) -> Response:
         """Waits for a place, and shows the page. Raises UsageError, and what Browser.render does."""
         async with self._places:
             browser = await self._browser()

@@ -8,19 +8,19 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
 
-from harvester.browser.wishes import RENDER, RENDERING, SIGN_IN
+from harvester.browser.render_options import RENDER, RENDERING, SIGN_IN
 from harvester.config import load_config
 from harvester.exceptions import FetchError, HarvesterError, UsageError
 from harvester.identities.cookies import Jar
 from harvester.identities.credentials import Credentials
+from harvester.identities.login_methods import LoginFailed, LoginRefused, refuses, shows
 from harvester.identities.logins import IDENTITY, LOGIN, LOGIN_SITE, refuse_secrets
-from harvester.identities.recipes import LoginFailed, LoginRefused, refuses, shows
 from harvester.identities.state import Session
 from harvester.proxies.budget import BudgetSpent
-from harvester.shutdown import Stopped
+from harvester.shutdown import RunEnding
 from harvester.sites import Site
+from harvester.sites.browser import Step
 from harvester.sites.identities import Sign
-from harvester.sites.rendering import Step
 
 
 class SignIn:
@@ -51,7 +51,7 @@ class SignIn:
         assert self._crawler.engine
         try:
             response = await self._crawler.engine.download_async(Request(address, meta=meta, dont_filter=True))
-        except (Stopped, LoginFailed, BudgetSpent):
+        except (RunEnding, LoginFailed, BudgetSpent):
             raise
         except (FetchError, IgnoreRequest) as error:
             raise LoginFailed(credentials.hide(str(error))) from None

@@ -14,7 +14,7 @@ from scrapy.http import Response
 
 from harvester.config import Config
 from harvester.exceptions import NavigationError
-from harvester.sites.rendering import Step
+from harvester.sites.browser import Step
 
 SETTLE_S = 0.1
 """How often it is looked whether the page has grown."""

@@ -139,7 +139,7 @@ def redis(config: Config) -> Finding:
         text = f"cannot be used: {error}"
         return Finding(Level.FAIL, "Redis", text, "check REDIS_URL and that the server runs, or unset it")
     version = f"Valkey {info['valkey_version']}" if "valkey_version" in info else info["redis_version"]
-    if problem := problem_of(info, config, clustered=False):
+    if problem := problem_of(info, config):
         said, _, remedy = problem.partition(": ")
         return Finding(Level.FAIL, "Redis", f"{version} ({whose}): {said}", remedy)
     if forgets(info):

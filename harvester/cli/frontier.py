@@ -173,7 +173,7 @@ def hold_command(spider: Spider, site: Site, tier: Tier = "") -> None:
 
 
 def _set_breaker(spider: str, site: str, tier: str, state: str) -> None:
-    from harvester.breaker.words import place
+    from harvester.breaker.messages import place
     from harvester.frontier import operations
 
     _check(spider)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
-from harvester.breaker.words import place
-from harvester.dashboard.words import counted, duration, number, plural, size
+from harvester.breaker.messages import place
+from harvester.formatting import counted, duration, number, plural, size
 from harvester.frontier.entries import BreakerStatus, DeadLetter, Fate, Status
 from harvester.frontier.operations import Reading, StartStatus
 from harvester.frontier.start_list import DeadEntry

@@ -19,7 +19,7 @@ from harvester.dashboard.panel import line, panel
 from harvester.dashboard.progress import Pace, Progress, Speedometer
 from harvester.dashboard.screen import Screen, wants_panel
 from harvester.dashboard.summary import Places, show, summarise
-from harvester.dashboard.words import counted, typed_command
+from harvester.formatting import counted, typed_command
 
 logger = logging.getLogger(__name__)
 

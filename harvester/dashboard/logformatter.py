@@ -11,11 +11,11 @@ from scrapy.http import Response
 from scrapy.logformatter import LogFormatter, LogFormatterResult
 from twisted.python.failure import Failure
 
-from harvester.dashboard.words import counted, without_userinfo
 from harvester.exceptions import HarvesterError
+from harvester.formatting import counted, without_userinfo
 from harvester.items import Batch, Record
 from harvester.masking import mask
-from harvester.shutdown import Stopped
+from harvester.shutdown import RunEnding
 
 _ROUTINE = ("scrapy.addons", "scrapy.crawler", "scrapy.middleware")
 """Loggers that list settings and components at every start; only their warnings are of use."""
@@ -62,7 +62,7 @@ class QuietLogFormatter(LogFormatter):
     def item_error(
         self, item: Any, exception: BaseException, response: Response | Failure | None, spider: Spider
     ) -> LogFormatterResult:
-        if isinstance(exception, Stopped):
+        if isinstance(exception, RunEnding):
             return _line(logging.DEBUG, "Put back %(what)s: %(why)s", what=_item(item), why=_text(exception))
         return _line(logging.ERROR, "Could not keep %(what)s: %(why)s", what=_item(item), why=_error(exception))
 

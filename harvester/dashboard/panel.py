@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harvester.dashboard.progress import Pace, Progress
-from harvester.dashboard.words import counted, duration, number, plural, size, spaced
+from harvester.formatting import counted, duration, number, plural, size, spaced
 from harvester.items import RECORDS
 
 _LONGEST_LIST = 6

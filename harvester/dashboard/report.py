@@ -17,8 +17,8 @@ from harvester.config import Config
 from harvester.dashboard.figures import Figures, Person, gather
 from harvester.dashboard.graph import Point, label, place
 from harvester.dashboard.timeline import Timeline
-from harvester.dashboard.words import plural, spaced
 from harvester.exceptions import StorageError, UsageError
+from harvester.formatting import plural, spaced
 from harvester.stores.mongodb import connect_sync, unavailable
 from harvester.stores.private_files import make_closed
 

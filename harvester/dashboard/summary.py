@@ -11,7 +11,7 @@ from rich.text import Text
 from harvester.config import Config
 from harvester.dashboard.panel import plural_of_records, records_listed
 from harvester.dashboard.progress import ItemCounts, Progress, Stats, below, two_below
-from harvester.dashboard.words import counted, duration, number, plural, size, spaced, without_userinfo
+from harvester.formatting import counted, duration, number, plural, size, spaced, without_userinfo
 from harvester.items import RECORDS
 from harvester.jobs.documents import State
 

@@ -11,7 +11,7 @@ from scrapy.http import Response
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from harvester.download.here import here_of
-from harvester.shutdown import Stopped
+from harvester.shutdown import RunEnding
 from harvester.sites import load_sites
 from harvester.stores.descriptors import connections, raise_limit
 
@@ -49,7 +49,7 @@ class DispatchingHandler:
             left_at = self._here.asks(request)
             try:
                 response = await self._speak(request)
-            except Stopped:
+            except RunEnding:
                 raise
             except Exception as error:
                 fault = await self._here.failed(request, error, left_at)
@@ -73,4 +73,4 @@ class DispatchingHandler:
 
 
 def _by_site(url: str) -> str:
-    return "http2" if url.startswith("https:") and load_sites().of(url).transport.http2 else ""
+    return "http2" if url.startswith("https:") and load_sites().of(url).http.http2 else ""

@@ -23,7 +23,7 @@ from harvester.download import dns
 from harvester.exceptions import LocalFault
 from harvester.frontier.leases import LOCAL_TRIES
 from harvester.outcomes import Outcome, classify_exception
-from harvester.shutdown import Stopped, pause
+from harvester.shutdown import RunEnding, pause
 from harvester.stores import outage
 from harvester.stores.descriptors import allowed
 
@@ -184,7 +184,7 @@ class Here:
                 if await self._is_well(fault):
                     logger.info("This machine is tried again; the crawl goes on")
                     break
-        except Stopped:
+        except RunEnding:
             pass  # those who wait learn of it by themselves
         finally:
             self._recovering, self._ended_at = None, time.monotonic()

@@ -1,4 +1,4 @@
-"""The download handler of sites whose entry says `[<site>.transport] http2 = true`: Scrapy's on httpx2.
+"""The download handler of sites whose entry says `[<site>.http] http2 = true`: Scrapy's on httpx2.
 
 It was chosen over Scrapy's own HTTP/2 handler, which takes no proxies, gives up when a server turns out to speak
 HTTP/1.1 only, and has failures of its own; this one fails with the same exceptions as the handler of all others.

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 from scrapy import Request, Spider
 
-from harvester.browser.wishes import SIGN_IN, STORAGE_STATE
+from harvester.browser.render_options import SIGN_IN, STORAGE_STATE
 from harvester.download.handler import HANDLER
 from harvester.exceptions import HarvesterError
 from harvester.frontier.callbacks import is_callback

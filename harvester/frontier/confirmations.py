@@ -20,7 +20,7 @@ from harvester.frontier.leases import Lease
 from harvester.frontier.receipts import OTHER, parts_of, receipt_under_way
 from harvester.pipelines.mongo import MongoPipeline
 from harvester.pipelines.rejects import rejects_of
-from harvester.shutdown import Stopped, end, is_ending
+from harvester.shutdown import RunEnding, end, is_ending
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class Confirmations:
         url = response.request.url  # type: ignore[union-attr]
         try:
             dropped = rejects_of(self._crawler).keep_dropped(item, receipt.open, why, url)
-        except (HarvesterError, Stopped):
+        except (HarvesterError, RunEnding):
             return  # the run ends for it, and the page goes back
         receipt.settle(set(receipt.open), rejected=dropped)
 

@@ -4,7 +4,7 @@ import re
 
 
 def prefix_of(spider: str) -> str:
-    """Of all keys of the spider. The braces put them in the cluster slot of its start list."""
+    """Of all keys of the spider."""
     return f"harvester:{{{start_list_of(spider)}}}:"
 
 

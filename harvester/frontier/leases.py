@@ -10,14 +10,14 @@ from scrapy import Request
 from scrapy.exceptions import CloseSpider, IgnoreRequest
 from twisted.python.failure import Failure
 
-from harvester.browser.wishes import forget_answer
+from harvester.browser.render_options import forget_answer
 from harvester.exceptions import FetchError, HarvesterError, NotStoredError
 from harvester.frontier.entries import Dead, Done, ItemRef, Operation, Release, Skip
 from harvester.frontier.receipts import Receipt
 from harvester.masking import mask
-from harvester.outcomes import Outcome, Verdict, policy_of, verdict_of
-from harvester.shutdown import Stopped
-from harvester.sites import load_sites
+from harvester.outcomes import Outcome, Verdict, verdict_of
+from harvester.shutdown import RunEnding
+from harvester.sites import load_sites, policy_of
 
 LEASE = "harvester_lease"
 """Key in Request.meta: the delivery under which the request is worked on."""
@@ -103,7 +103,7 @@ class Lease:
 
     def failed_by(self, error: BaseException) -> None:
         """Notes an exception of a callback, an errback or an item pipeline."""
-        if isinstance(error, (CloseSpider, Stopped)):
+        if isinstance(error, (CloseSpider, RunEnding)):
             self.given_back = True
         else:
             self.error = f"{type(error).__name__}: {mask(str(error), MOST_REASON)}{_place_of(error)}"
@@ -127,7 +127,7 @@ class WatchedErrback:
     def __call__(self, failure: Failure) -> Any:
         error = failure.value
         assert error is not None
-        if isinstance(error, Stopped):
+        if isinstance(error, RunEnding):
             self.lease.given_back = True
         elif isinstance(error, HarvesterError) and not isinstance(error, (FetchError, IgnoreRequest)):
             self.lease.failed_by(error)

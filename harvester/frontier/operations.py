@@ -10,11 +10,11 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, NamedTuple
 
 from pymongo.errors import OperationFailure, PyMongoError
-from redis.asyncio import Redis, RedisCluster
-from redis.exceptions import RedisClusterException, RedisError
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
 from scrapy import Request
 
-from harvester.breaker.notices import write_down
+from harvester.breaker.alerts import write_down
 from harvester.config import Config
 from harvester.exceptions import UsageError
 from harvester.frontier import record
@@ -142,12 +142,12 @@ async def set_breaker(
     How many requests are parked then, and what has changed. Raises UsageError when the tier has no breaker there.
     """
     entry = load_sites().named(site)
-    tiers = entry.proxying.tiers
+    tiers = entry.proxy.tiers
     if tier and (tier not in tiers or len(tiers) == 1):
         raise UsageError(f"{site} has no breaker for the tier {tier!r}; its tiers are {', '.join(tiers)}.")
     async with _frontier(config, spider) as frontier:
         name = f"{site}\0{tier}" if tier else site
-        parked, change = await frontier.set_breaker(name, entry.breaking.rules(), state, who)
+        parked, change = await frontier.set_breaker(name, entry.breaker.rules(), state, who)
         if change:
             await write_down(config, spider, change)
             await frontier.told(change)
@@ -170,14 +170,14 @@ def fingerprint_of(url: str) -> int:
 
 
 @asynccontextmanager
-async def _redis(config: Config) -> AsyncIterator[Redis | RedisCluster]:
+async def _redis(config: Config) -> AsyncIterator[Redis]:
     redis = await asyncio.to_thread(connect, config)
     try:
         yield redis
-    except (RedisError, RedisClusterException, OSError) as error:
+    except (RedisError, OSError) as error:
         raise unavailable(error) from None
     finally:
-        with suppress(RedisError, RedisClusterException, OSError):
+        with suppress(RedisError, OSError):
             await redis.aclose()
 
 

@@ -15,7 +15,7 @@ from scrapy.crawler import Crawler
 from harvester.config import Config, load_config
 from harvester.exceptions import FrontierLost, HarvesterError
 from harvester.stores import mongodb
-from harvester.stores.mongodb import MongoPatience
+from harvester.stores.mongodb import MongoOutage
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ class FrontierRecord:
     def __init__(self, crawler: Crawler, config: Config) -> None:
         self._crawler = crawler
         self._config = config
-        self._patiently = MongoPatience(crawler, config)
+        self._patiently = MongoOutage(crawler, config)
         self._connected: AsyncDatabase[Document] | None = None
 
     @classmethod

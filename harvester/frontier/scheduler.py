@@ -21,9 +21,9 @@ from scrapy.utils.defer import deferred_from_coro
 from scrapy_redis.scheduler import Scheduler as ScrapyRedisScheduler
 from twisted.internet.defer import Deferred
 
+from harvester.breaker.alerts import BreakerAlerts
 from harvester.breaker.breakers import Breakers
-from harvester.breaker.notices import Notices
-from harvester.browser.wishes import forget_answer
+from harvester.browser.render_options import forget_answer
 from harvester.config import Config, load_config
 from harvester.exceptions import FrontierLost, HarvesterError
 from harvester.frontier.codec import MOST_SHOWN, TooLargeError, UnserialisableRequestError, decode, encode
@@ -53,7 +53,7 @@ from harvester.middlewares.outcome import OutcomeMiddleware
 from harvester.outcomes import Outcome, Verdict, classify_exception
 from harvester.shutdown import end, is_ending
 from harvester.sites import load_sites
-from harvester.stores.redis import RedisPatience, connect
+from harvester.stores.redis import RedisOutage, connect
 
 logger = logging.getLogger(__name__)
 
@@ -99,7 +99,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             lease_timeout_s=config.lease_seconds,
             max_deliveries=config.max_deliveries,
         )
-        patiently = RedisPatience(self._crawler, config)
+        patiently = RedisOutage(self._crawler, config)
         self._traffic = Traffic(
             frontier,
             self._worker,
@@ -112,7 +112,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             on_breakers=lambda changes: self._notices.tell(changes),
         )
         self.feeding = Feeding(frontier, self._traffic, patiently, self._push)
-        self._notices = Notices(config, self.spider.name, lambda event: self._traffic.push(Told(event)))
+        self._notices = BreakerAlerts(config, self.spider.name, lambda event: self._traffic.push(Told(event)))
         self._watch_engine()
         Confirmations(self._crawler, self.lease_of).watch()
         self._traffic.start(self._on_silence)

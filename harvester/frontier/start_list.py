@@ -11,12 +11,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
-from redis.asyncio import Redis, RedisCluster
+from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from harvester.exceptions import UsageError
+from harvester.frontier import scripts
 from harvester.frontier.keys import prefix_of, start_list_of
-from harvester.stores import lua
 
 Bytes = bytes | str
 
@@ -43,7 +43,7 @@ class DeadEntry(NamedTuple):
 class StartList:
     """The start list of one spider, as one worker or one person sees it."""
 
-    def __init__(self, redis: Redis | RedisCluster, spider: str, *, lease_seconds: float = 30.0) -> None:
+    def __init__(self, redis: Redis, spider: str, *, lease_seconds: float = 30.0) -> None:
         self._redis: Any = redis  # its annotations mix answers of bytes, of str, awaited and not
         self.name = start_list_of(spider)
         self._prefix = prefix_of(spider)
@@ -104,4 +104,4 @@ class StartList:
         return letters
 
     async def _run(self, name: str, *arguments: Bytes | float) -> Any:
-        return await lua.run(self._redis, name, self._prefix, *arguments)
+        return await scripts.run(self._redis, name, self._prefix, *arguments)

@@ -16,10 +16,10 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
-from redis.asyncio import Redis, RedisCluster
+from redis.asyncio import Redis
 
 from harvester.exceptions import FrontierLost
-from harvester.frontier.desk import Desk, change_of
+from harvester.frontier.admin import FrontierAdmin, change_of
 from harvester.frontier.entries import (
     Again,
     Done,
@@ -60,12 +60,10 @@ MOST_ENDED = 500
 """Ended items of which one answer tells."""
 
 
-class Frontier(Desk):
+class Frontier(FrontierAdmin):
     """The frontier of one spider."""
 
-    def __init__(
-        self, redis: Redis | RedisCluster, spider: str, *, lease_timeout_s: float = 30.0, max_deliveries: int = 5
-    ) -> None:
+    def __init__(self, redis: Redis, spider: str, *, lease_timeout_s: float = 30.0, max_deliveries: int = 5) -> None:
         super().__init__(redis, spider)
         self._lease_timeout_ms = int(lease_timeout_s * 1000)
         self._max_deliveries = max_deliveries

@@ -14,7 +14,7 @@ from time import monotonic
 from types import FrameType
 from typing import Any
 
-from redis.exceptions import RedisClusterException, RedisError
+from redis.exceptions import RedisError
 from scrapy import Request
 from scrapy.http import Response
 from twisted.python.failure import Failure
@@ -103,7 +103,7 @@ class Watchdog:
             if blocked and self._beats == beats:
                 request, what = blocked
                 self._blocker = f"{what[0].upper()}{what[1:]}"
-                with suppress(RedisError, RedisClusterException, HarvesterError, OSError):  # it is told again
+                with suppress(RedisError, HarvesterError, OSError):  # it is told again
                     asyncio.run(self._tell(request, what))
 
     async def _tell(self, request: str, what: str) -> None:

@@ -21,7 +21,7 @@ from harvester.config import Config
 from harvester.exceptions import SessionError, UsageError
 from harvester.identities.bluesky_calls import Answer, LoginCalls
 from harvester.identities.bluesky_file import Session, SessionFile
-from harvester.identities.kept import Pause
+from harvester.identities.secret_file import Pause
 
 logger = logging.getLogger(__name__)
 

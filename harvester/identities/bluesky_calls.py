@@ -10,7 +10,7 @@ from pydantic import SecretStr
 from scrapy.http import Headers
 
 from harvester.exceptions import SessionError
-from harvester.identities.kept import Pause
+from harvester.identities.secret_file import Pause
 from harvester.middlewares.throttle import LONGEST_WAIT_S, reset_in, retry_after
 
 logger = logging.getLogger(__name__)

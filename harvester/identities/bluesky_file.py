@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError
 
-from harvester.identities.kept import KeptFile
+from harvester.identities.secret_file import SecretFile
 from harvester.masking import mask
 
 logger = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ class SessionFile:
     """Callers of `read` and `write` hold `kept.alone`."""
 
     def __init__(self, path: Path) -> None:
-        self.kept = KeptFile(path)
+        self.kept = SecretFile(path)
 
     def read(self) -> Session | None:
         """None when there is no file, or none that can be used."""

@@ -11,8 +11,8 @@ from scrapy.crawler import Crawler
 from harvester.exceptions import UsageError
 from harvester.identities.cookies import Jar
 from harvester.identities.credentials import Credentials
-from harvester.identities.kept import KeptFile
-from harvester.identities.recipes import LoginFailed
+from harvester.identities.login_methods import LoginFailed
+from harvester.identities.secret_file import SecretFile
 from harvester.identities.state import Session
 from harvester.masking import mask
 from harvester.sites import Site
@@ -65,7 +65,7 @@ class BrowserLogin:
         self._site = site
         self._credentials = credentials
         self._proxy_session = proxy_session
-        self._file = KeptFile(storage_state)
+        self._file = SecretFile(storage_state)
         self._afresh = False
 
     async def sign_in(self, old: Session | None) -> Session:
@@ -85,7 +85,7 @@ class BrowserLogin:
         return session
 
 
-def _read(file: KeptFile) -> dict[str, Any] | None:
+def _read(file: SecretFile) -> dict[str, Any] | None:
     try:
         state = json.loads(file.read() or b"null")
     except ValueError:

@@ -7,7 +7,7 @@ from scrapy.http import Response, TextResponse
 
 from harvester.identities.cookies import Jar
 from harvester.identities.credentials import Credentials
-from harvester.identities.recipes import (
+from harvester.identities.login_methods import (
     Fetch,
     LoginFailed,
     LoginRefused,

@@ -17,9 +17,9 @@ from scrapy.http import Response
 from harvester.identities.cookies import Jar
 from harvester.identities.credentials import Credentials
 from harvester.identities.health import Health
-from harvester.identities.kept import Pause
 from harvester.identities.limited_logins import LimitedLogins, NotNow
-from harvester.identities.recipes import Fetch, LoginFailed, LoginRefused, Recipe, shows
+from harvester.identities.login_methods import Fetch, LoginFailed, LoginRefused, Recipe, shows
+from harvester.identities.secret_file import Pause
 from harvester.identities.state import Session, State, StateFile
 from harvester.sites import Site
 

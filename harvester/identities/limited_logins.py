@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from harvester.identities.credentials import Credentials, variables
-from harvester.identities.recipes import LoginFailed, LoginRefused, Recipe
+from harvester.identities.login_methods import LoginFailed, LoginRefused, Recipe
 from harvester.identities.state import Session, State, StateFile
 from harvester.sites import Site
 

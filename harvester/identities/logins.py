@@ -19,13 +19,13 @@ from harvester.identities.browser import BrowserLogin
 from harvester.identities.credentials import Credentials, credentials_of
 from harvester.identities.form import FormLogin
 from harvester.identities.identity import Identity
-from harvester.identities.pool import Pool
-from harvester.identities.recipes import Anonymous, LoginFailed, Recipe
+from harvester.identities.login_methods import Anonymous, LoginFailed, Recipe
+from harvester.identities.pool import IdentityPool
 from harvester.identities.state import Session
 from harvester.identities.token import TokenLogin
 from harvester.outcomes import classify_exception
 from harvester.proxies.budget import BudgetSpent
-from harvester.shutdown import Stopped, pause
+from harvester.shutdown import RunEnding, pause
 from harvester.sites import Site, load_sites
 
 LOGIN = "harvester_login"
@@ -45,10 +45,10 @@ class Logins:
         self._crawler = crawler
         self._config = config
 
-    def pool(self, site: Site) -> Pool:
+    def pool(self, site: Site) -> IdentityPool:
         """Raises UsageError when credentials are missing, StorageError when nothing can be kept."""
         identities = [self._identity(site, name) for name in site.identities.names]
-        return Pool(identities, site.identities.chain_idle_s, self._pause)
+        return IdentityPool(identities, site.identities.chain_idle_s, self._pause)
 
     def check(self, request: Request, site: Site) -> None:
         """Raises before the request of a login takes secrets where they do not belong."""
@@ -98,7 +98,7 @@ class Logins:
             return await self._crawler.engine.download_async(request)
         except FetchError as error:
             raise LoginFailed(classify_exception(error).reason) from None
-        except (Stopped, HarvesterError, LoginFailed, BudgetSpent):
+        except (RunEnding, HarvesterError, LoginFailed, BudgetSpent):
             raise
         except Exception as error:  # noqa: BLE001  whatever a download may end with
             raise LoginFailed(f"{type(error).__name__}: {error}") from None

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from harvester.exceptions import SessionError
 from harvester.identities.identity import Identity
 from harvester.identities.limited_logins import NotNow
-from harvester.identities.recipes import LoginRefused
+from harvester.identities.login_methods import LoginRefused
 from harvester.identities.state import Session
 from harvester.shutdown import CHECK_S
 
@@ -36,20 +36,20 @@ class ChainLost(Exception):
     """The session in which a chain of requests began is no more. Raised by `take`."""
 
 
-class Mark(NamedTuple):
+class SessionRef(NamedTuple):
     """Which session asked."""
 
     name: str
     generation: str
 
 
-class Wish(NamedTuple):
+class IdentityRequest(NamedTuple):
     """What a request wants of an identity."""
 
     chain: str = ""
-    begun: Mark | None = None
+    begun: SessionRef | None = None
     """The session in which its chain began: this or none."""
-    sticky: Mark | None = None
+    sticky: SessionRef | None = None
     """The session that asked before a redirect: this if there is a choice."""
     avoid: str = ""
     """Name of an identity that was refused: another if there is a choice."""
@@ -57,7 +57,7 @@ class Wish(NamedTuple):
     """Whether it has to wait here."""
 
 
-class Place(NamedTuple):
+class Checkout(NamedTuple):
     """An identity in use by one request. To be given back by `leave`."""
 
     identity: Identity
@@ -65,19 +65,19 @@ class Place(NamedTuple):
     chain: str
 
     @property
-    def mark(self) -> Mark:
-        return Mark(self.identity.name, self.session.generation)
+    def mark(self) -> SessionRef:
+        return SessionRef(self.identity.name, self.session.generation)
 
 
 class _Waiter:
     """A request in the queue."""
 
-    def __init__(self, wish: Wish) -> None:
+    def __init__(self, wish: IdentityRequest) -> None:
         self.wish = wish
         self.given: asyncio.Future[Identity] = asyncio.get_running_loop().create_future()
 
 
-class Pool:
+class IdentityPool:
     """`take` before a request, `leave` after it."""
 
     def __init__(
@@ -90,8 +90,8 @@ class Pool:
         """Chain -> the identity it was last seen with, and when; the oldest first."""
         self._waiting: deque[_Waiter] = deque()
 
-    async def take(self, wish: Wish) -> Place:
-        """Waits for room. Raises ChainLost, Later, SessionError when all identities have ended, and Stopped."""
+    async def take(self, wish: IdentityRequest) -> Checkout:
+        """Waits for room. Raises ChainLost, Later, SessionError when all identities have ended, and RunEnding."""
         waited_until = time.time() + PATIENCE_S
         while True:
             identity = await self._chosen(wish, waited_until)
@@ -108,9 +108,9 @@ class Pool:
                 raise ChainLost(f"the session of {identity.name} has ended")
             if wish.chain:
                 self._remember(wish.chain, identity)
-            return Place(identity, session, wish.chain)
+            return Checkout(identity, session, wish.chain)
 
-    def leave(self, place: Place, *, over: bool = False) -> None:
+    def leave(self, place: Checkout, *, over: bool = False) -> None:
         """The request has come to its end; `over`: its chain too."""
         place.identity.end("" if over else place.chain, time.time())
         if over:
@@ -125,7 +125,7 @@ class Pool:
         identity.give_back()
         self._serve()
 
-    async def _chosen(self, wish: Wish, waited_until: float) -> Identity:
+    async def _chosen(self, wish: IdentityRequest, waited_until: float) -> Identity:
         await self._pause(0.0, "")
         if not self._waiting and (identity := self._choose(wish)):
             return identity
@@ -178,7 +178,7 @@ class Pool:
                 waiter.given.set_result(identity)
             self._waiting.remove(waiter)
 
-    def _choose(self, wish: Wish) -> Identity | None:
+    def _choose(self, wish: IdentityRequest) -> Identity | None:
         """An identity that has begun with the request; None when none is free. Raises ChainLost, SessionError."""
         now = time.time()
         living = [identity for identity in self.identities.values() if identity.ended is None]
@@ -210,7 +210,7 @@ class Pool:
             self._chains.popitem(last=False)
 
 
-def _rank(identity: Identity, wish: Wish, now: float) -> tuple[bool, bool, float, int, float]:
+def _rank(identity: Identity, wish: IdentityRequest, now: float) -> tuple[bool, bool, float, int, float]:
     """The lower, the sooner it is chosen."""
     sticky = wish.sticky is not None and identity.name == wish.sticky.name
     health = round(identity.health.level(now), 1)  # so that a small difference does not put all load on one

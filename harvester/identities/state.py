@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from harvester.identities.cookies import Jar
-from harvester.identities.kept import KeptFile
+from harvester.identities.secret_file import SecretFile
 from harvester.masking import mask
 
 logger = logging.getLogger(__name__)
@@ -90,7 +90,7 @@ class StateFile:
     """Callers that read and write hold `kept.alone`."""
 
     def __init__(self, path: Path) -> None:
-        self.kept = KeptFile(path)
+        self.kept = SecretFile(path)
         self._seen: tuple[int, int] | None = None
 
     def changed(self) -> bool:

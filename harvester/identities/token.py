@@ -9,7 +9,7 @@ from scrapy.http import Response
 
 from harvester.identities.cookies import Jar
 from harvester.identities.credentials import Credentials
-from harvester.identities.recipes import REFUSALS, Fetch, LoginFailed, LoginRefused, check_answered
+from harvester.identities.login_methods import REFUSALS, Fetch, LoginFailed, LoginRefused, check_answered
 from harvester.identities.state import Session
 from harvester.masking import mask
 from harvester.sites.identities import Token

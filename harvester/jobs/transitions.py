@@ -236,7 +236,7 @@ def rank_of(outcome: str) -> Rank:
     if outcome not in _POLICIES:
         return Rank.PASSING if outcome in _PASSING else Rank.LASTING
     policy = _POLICIES[outcome]
-    return Rank.GOOD if not policy.dead else Rank.PASSING if policy.later else Rank.LASTING
+    return Rank.GOOD if not policy.dead else Rank.PASSING if policy.retryable else Rank.LASTING
 
 
 def worst(outcomes: Mapping[str, int]) -> str:

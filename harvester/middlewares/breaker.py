@@ -1,7 +1,7 @@
 """Downloader middlewares: a site whose answers are bad is left alone, and its requests wait in the frontier.
 
 The first stands near the engine: what need not go further goes back at once. The second stands nearest the network,
-since a request may have waited long for its turn at the host. Both do nothing to requests that are not of the frontier.
+since a request may have waited long for its slot at the host. Both do nothing to requests that are not of the frontier.
 """
 
 from functools import cached_property
@@ -17,10 +17,10 @@ from harvester.breaker.breakers import Breakers
 from harvester.frontier.leases import LEASE, PARKED, PROBE
 from harvester.frontier.scheduler import Scheduler
 from harvester.items import Batch, Record
-from harvester.outcomes import Outcome, Verdict, policy_of
-from harvester.shutdown import Stopped
+from harvester.outcomes import Outcome, Verdict
+from harvester.shutdown import RunEnding
 from harvester.signals import outcome_told
-from harvester.sites import load_sites
+from harvester.sites import load_sites, policy_of
 
 TIER = "harvester_proxy_tier"
 """Key in Request.meta: the tier of proxies by which it leaves, or left."""
@@ -28,7 +28,7 @@ TIER_PROBE = "harvester_tier_probe"
 """Key in Request.meta: the trial in which it finds out whether that tier is of use again, until its outcome is told."""
 
 
-class Parked(Stopped):
+class Parked(RunEnding):
     """A request whose site is left alone. It goes back into the frontier unspent."""
 
 

@@ -9,8 +9,8 @@ from scrapy.crawler import Crawler
 
 from harvester.browser.chromium import find_chromium
 from harvester.browser.handler import BROWSER
+from harvester.browser.render_options import LOST, RENDER, forget_answer, render_options_of
 from harvester.browser.sign_in import SignIn
-from harvester.browser.wishes import LOST, RENDER, forget_answer, rendering_of
 from harvester.config import Config, load_config
 from harvester.download.handler import HANDLER
 from harvester.exceptions import BrowserLost, UsageError
@@ -18,7 +18,7 @@ from harvester.frontier.leases import LEASE, NOT_BEFORE, WHY
 from harvester.identities.browser import sign_ins
 from harvester.middlewares.outcome import MEDIA
 from harvester.outcomes import Outcome, RequestFailed, Verdict
-from harvester.shutdown import Stopped, end, is_ending
+from harvester.shutdown import RunEnding, end, is_ending
 from harvester.signals import SITE_FILE
 from harvester.sites import load_sites
 
@@ -48,7 +48,7 @@ class BrowserMiddleware:
                 del request.meta[HANDLER]
             return
         try:
-            rendering_of(request, load_sites().of(request.url))
+            render_options_of(request, load_sites().of(request.url))
         except UsageError as error:
             raise RequestFailed(Verdict(Outcome.INVALID, str(error)), 1) from None
         if not self._is_there:
@@ -59,7 +59,7 @@ class BrowserMiddleware:
         if not isinstance(exception, BrowserLost):
             return None
         if is_ending(self._crawler):
-            raise Stopped("the crawl is being stopped")
+            raise RunEnding("the crawl is being stopped")
         self._crawler.stats.inc_value("harvester/browser/pages_lost")
         again = request.replace(dont_filter=True, priority=request.priority + 10)
         again.meta[LOST] = request.meta.get(LOST, 0) + 1
@@ -74,7 +74,7 @@ class BrowserMiddleware:
         except UsageError as error:
             logger.error("%s", error)  # noqa: TRY400  it says all
             end(self._crawler, error.finish_reason, error.exit_code)
-            raise Stopped(str(error)) from None
+            raise RunEnding(str(error)) from None
         self._is_there = True
 
 
@@ -83,7 +83,7 @@ def is_rendered(request: Request) -> bool:
     wish = request.meta.get(RENDER)
     if wish is not None:
         return bool(wish)
-    if not load_sites().of(request.url).rendering.render:
+    if not load_sites().of(request.url).browser.render:
         return False
     # What is no page: pictures, the rules for robots, calls.
     return not request.meta.get(MEDIA) and SITE_FILE not in request.meta and request.method == "GET"

@@ -23,12 +23,12 @@ from harvester.exceptions import HarvesterError, SessionError
 from harvester.frontier.leases import LEASE, NOT_BEFORE, WHY
 from harvester.identities.browser import keepers
 from harvester.identities.logins import IDENTITY, LOGIN, Logins
-from harvester.identities.pool import ChainLost, Later, Mark, Place, Pool, Wish
+from harvester.identities.pool import ChainLost, Checkout, IdentityPool, IdentityRequest, Later, SessionRef
 from harvester.identities.state import Session
-from harvester.outcomes import Outcome, Verdict, policy_of
-from harvester.shutdown import Stopped, end
+from harvester.outcomes import Outcome, Verdict
+from harvester.shutdown import RunEnding, end
 from harvester.signals import KNOWN_VERDICT, NEXT_TRY, SITE_FILE, NextTry, outcome_told
-from harvester.sites import Site, load_sites
+from harvester.sites import Site, load_sites, policy_of
 
 logger = logging.getLogger(__name__)
 
@@ -65,8 +65,8 @@ class IdentitiesMiddleware:
         self._sites = load_sites()
         self._crawler = crawler
         self._logins = Logins(crawler, config)
-        self._pools: dict[str, Pool] = {}
-        self._places: dict[int, Place] = {}
+        self._pools: dict[str, IdentityPool] = {}
+        self._places: dict[int, Checkout] = {}
         self._numbers = count(1)
         self._replaced: WeakKeyDictionary[Request, dict[str, list[bytes]]] = WeakKeyDictionary()
         """The headers of requests on their way, as they were before."""
@@ -132,7 +132,7 @@ class IdentitiesMiddleware:
             request.headers[name] = value
         session.jar.put_on(request)
 
-    def _newest(self, request: Request, place: Place) -> Session:
+    def _newest(self, request: Request, place: Checkout) -> Session:
         """Its session, or the one that has replaced it while the request waited for its turn; not within a chain."""
         session = place.identity.session
         if session is None:
@@ -215,7 +215,7 @@ class IdentitiesMiddleware:
             identity.accepted(asked_as[1], asked_as[2])
             request.meta.pop(_RENEWALS, None)
 
-    def _expired(self, request: Request, pool: Pool, reason: str) -> None:
+    def _expired(self, request: Request, pool: IdentityPool, reason: str) -> None:
         """Has the session replaced, and the request repeated in the new one, unspent. Not in the midst of a chain."""
         name, generation, sent_at = request.meta[ASKED_AS]
         identity = pool.identities[name]
@@ -242,9 +242,9 @@ class IdentitiesMiddleware:
         if refused and LEASE in request.meta and time.monotonic() - self._others_at < OTHERS_S:
             return _back(request, time.time() + REFUSED_WAIT_S, Outcome.AUTH_REQUIRED, f"no identity of {site.name}")
         end(self._crawler, "session_error" if refused else error.finish_reason, error.exit_code)
-        raise Stopped(f"there is no identity for {site.name}")
+        raise RunEnding(f"there is no identity for {site.name}")
 
-    def _pool(self, site: Site) -> Pool:
+    def _pool(self, site: Site) -> IdentityPool:
         pool = self._pools.get(site.name)
         if pool is None:
             pool = self._pools[site.name] = self._logins.pool(site)
@@ -295,14 +295,14 @@ def _are_there() -> bool:
     return any(site.identities.kind for site in load_sites())
 
 
-def _wish(request: Request) -> Wish:
+def _wish(request: Request) -> IdentityRequest:
     meta = request.meta
     chain = str(meta.get(CHAIN) or "")
     asked_as = meta.get(ASKED_AS)
-    return Wish(
+    return IdentityRequest(
         chain,
-        begun=Mark(*meta[BEGUN]) if chain and BEGUN in meta else None,
-        sticky=Mark(*asked_as[:2]) if asked_as and meta.get("redirect_times") else None,
+        begun=SessionRef(*meta[BEGUN]) if chain and BEGUN in meta else None,
+        sticky=SessionRef(*asked_as[:2]) if asked_as and meta.get("redirect_times") else None,
         avoid=meta.pop(_AVOID, ""),
         patient=LEASE not in meta,
     )

@@ -10,24 +10,15 @@ from scrapy.crawler import Crawler
 from scrapy.http import Response
 from scrapy.statscollectors import StatsCollector
 
-from harvester.browser.wishes import captured_of, rendering_of
+from harvester.browser.render_options import captured_of, render_options_of
 from harvester.download.addresses import host_of
 from harvester.exceptions import LocalFault, NotStoredError
 from harvester.frontier.leases import LEASE, LOCAL_TRIES, NOT_BEFORE, TRIES, WHY
 from harvester.masking import mask
-from harvester.outcomes import (
-    OK,
-    Outcome,
-    RequestFailed,
-    Verdict,
-    classify,
-    classify_exception,
-    classify_page,
-    policy_of,
-)
-from harvester.shutdown import Stopped, pause
+from harvester.outcomes import OK, Outcome, RequestFailed, Verdict, classify, classify_exception, classify_page
+from harvester.shutdown import RunEnding, pause
 from harvester.signals import KNOWN_VERDICT, NEXT_TRY, NextTry, outcome_told
-from harvester.sites import load_sites
+from harvester.sites import load_sites, policy_of
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +62,7 @@ class OutcomeMiddleware:
         return await self._follow(request, verdict)
 
     async def process_exception(self, request: Request, exception: Exception) -> Request | None:
-        if isinstance(exception, Stopped) or request.meta.get("dont_retry"):
+        if isinstance(exception, RunEnding) or request.meta.get("dont_retry"):
             return None
         if isinstance(exception, RequestFailed):  # of another middleware, which knows that there is no use in trying
             self.tell(request, exception.verdict, None)
@@ -183,12 +174,12 @@ def _known(request: Request) -> Verdict | None:
 def _judged(request: Request, response: Response) -> Verdict:
     """The verdict on the answer; on what its page captured, too, when it is wished so."""
     site = load_sites().of(request.url)
-    verdict = classify(response, request, site)
+    verdict = classify(response, request, site.outcomes.own)
     captured = captured_of(response)
-    if not captured or verdict.outcome is not Outcome.OK or not rendering_of(request, site).judge_captured:
+    if not captured or verdict.outcome is not Outcome.OK or not render_options_of(request, site).judge_captured:
         return verdict
     last = {answer.url: answer for answer in captured}  # a page may ask again by itself for what failed
-    verdicts = (classify(answer, answer.request, load_sites().of(answer.url)) for answer in last.values())
+    verdicts = (classify(answer, answer.request, load_sites().of(answer.url).outcomes.own) for answer in last.values())
     return next((verdict for verdict in verdicts if verdict.outcome is not Outcome.OK), OK)
 
 

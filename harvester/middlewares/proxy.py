@@ -22,30 +22,30 @@ from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 
 from harvester.config import Config, load_config
-from harvester.dashboard.words import duration
 from harvester.exceptions import HarvesterError, LocalFault, ProxyError
+from harvester.formatting import duration
 from harvester.frontier.leases import LEASE, NOT_BEFORE, TRIES, WHY
 from harvester.identities.logins import IDENTITY
 from harvester.middlewares.breaker import TIER, TIER_PROBE, BreakerMiddleware
 from harvester.middlewares.identities import CHAIN
-from harvester.outcomes import Outcome, Verdict, policy_of
+from harvester.outcomes import Outcome, Verdict
 from harvester.proxies.accounts import Proxy, proxies_of
-from harvester.proxies.budget import Budgets, BudgetSpent, PassedOver, Spent, Ticket
-from harvester.proxies.exits import Exit, exit_of
+from harvester.proxies.budget import Budgets, BudgetSpent, PassedOver, Reservation, Spent
+from harvester.proxies.endpoints import ProxyEndpoint, endpoint_of
 from harvester.proxies.faults import ProxyFault, proxy_fault
-from harvester.proxies.policy import Carried, Standing, Step, is_held_against, standing_of, step_after
-from harvester.proxies.pool import Pool
+from harvester.proxies.policy import Attempt, NextRoute, ProxyHealth, health_of, is_held_against, route_after
+from harvester.proxies.pool import ProxyPool
 from harvester.proxies.spec import Tier, Vendor, session_id
-from harvester.shutdown import Stopped, end, pause
+from harvester.shutdown import RunEnding, end, pause
 from harvester.signals import KNOWN_VERDICT, NEXT_TRY, NextTry, outcome_told
-from harvester.sites import Registry, Site, load_sites
+from harvester.sites import Registry, Site, load_sites, policy_of
 
 logger = logging.getLogger(__name__)
 
 _LEAST = "harvester_proxy_least"
-"""Key in Request.meta: the tier that it climbed to, by which it leaves at least."""
+"""Key in Request.meta: the tier that it escalated to, by which it leaves at least."""
 _ROTATED = "harvester_proxy_rotated"
-_WAYS = {Step.OTHER: NextTry.FREE, Step.STOP: NextTry.NONE}
+_WAYS = {NextRoute.OTHER: NextTry.FREE, NextRoute.STOP: NextTry.NONE}
 _STUCK_BY = {"chain": CHAIN, "account": IDENTITY}
 LEAST_WAIT_S = 1.0
 """Before a request that found no proxy looks for one again."""
@@ -56,14 +56,14 @@ _HEADERS = 200
 
 
 @dataclass(slots=True, eq=False)
-class Journey:
+class ProxyAttempt:
     """One try of a request: by which tier, through which proxy."""
 
-    ticket: Ticket
-    pool: Pool | None = None
+    ticket: Reservation
+    pool: ProxyPool | None = None
     """None: it leaves without a proxy."""
     proxy: Proxy | None = None
-    exit: Exit | None = None
+    exit: ProxyEndpoint | None = None
     stuck_to: str = ""
     """What shares its address, if anything does."""
     received: int | None = None
@@ -75,16 +75,16 @@ class ProxyMiddleware:
     """Off when no site's entry names a tier of proxies."""
 
     def __init__(self, crawler: Crawler, config: Config, sites: Registry) -> None:
-        if not any(site.proxying.is_proxied for site in sites):
+        if not any(site.proxy.is_proxied for site in sites):
             raise NotConfigured
         self._crawler = crawler
         self._config = config
         self._sites = sites
         self._budgets = Budgets(crawler, config)
-        self._pools: dict[tuple[str, Tier], Pool] = {}
+        self._pools: dict[tuple[str, Tier], ProxyPool] = {}
         self._refused: set[str] = set()
         self._shards: defaultdict[str, int] = defaultdict(int)
-        self._journeys: WeakKeyDictionary[Request, Journey] = WeakKeyDictionary()
+        self._journeys: WeakKeyDictionary[Request, ProxyAttempt] = WeakKeyDictionary()
         self._taken_until: dict[tuple[str, ...], float] = {}
         """By site, least tier and tiers passed over, on the monotonic clock, until when others have what is left."""
         self._said: set[tuple[str, ...]] = set()
@@ -101,18 +101,18 @@ class ProxyMiddleware:
     def from_crawler(cls, crawler: Crawler) -> Self:
         return cls(crawler, load_config(), load_sites())
 
-    def exit_of(self, request: Request) -> Exit | None:
+    def endpoint_of(self, request: Request) -> ProxyEndpoint | None:
         """The proxy through which the request is to leave, for who sends it by other means than a download handler."""
         journey = self._journeys.get(request)
         return journey.exit if journey else None
 
     async def process_request(self, request: Request) -> Request | None:
         site = self._sites.of(request.url)
-        if not site.proxying.is_proxied:
+        if not site.proxy.is_proxied:
             for name in (TIER, TIER_PROBE, _LEAST):
                 request.meta.pop(name, None)
             return None
-        while not isinstance(journey := await self._way_of(request, site), Journey):
+        while not isinstance(journey := await self._way_of(request, site), ProxyAttempt):
             wait_s, reason = journey
             if LEASE in request.meta:
                 return _later(request, wait_s, reason)
@@ -172,7 +172,7 @@ class ProxyMiddleware:
 
     # Which way ---------------------------------------------------------------------------------------------
 
-    async def _way_of(self, request: Request, site: Site) -> Journey | tuple[float, str]:
+    async def _way_of(self, request: Request, site: Site) -> ProxyAttempt | tuple[float, str]:
         """Of the request, or for how many seconds it waits for one, and why. Raises BudgetSpent."""
         least = request.meta.get(_LEAST)
         passed = self._passed(request, site)
@@ -207,7 +207,7 @@ class ProxyMiddleware:
 
     def _passed(self, request: Request, site: Site) -> list[Tier]:
         """The tiers that it goes past. What is not of the frontier is no probe, and goes past half open ones too."""
-        tiers = site.proxying.tiers
+        tiers = site.proxy.tiers
         if self._breaker is None or len(tiers) == 1:
             return []
         told = self._breaker.breakers
@@ -217,23 +217,23 @@ class ProxyMiddleware:
 
     async def _take(
         self, request: Request, site: Site, least: Tier | None, passed: list[Tier]
-    ) -> Ticket | Spent | PassedOver:
+    ) -> Reservation | Spent | PassedOver:
         """What is not of the frontier goes by tiers whose breaker is open rather than not at all."""
         ticket = await self._budgets.take(site, least, passed)
-        if passed and not isinstance(ticket, Ticket) and LEASE not in request.meta:
+        if passed and not isinstance(ticket, Reservation) and LEASE not in request.meta:
             ticket = await self._budgets.take(site, least)
         return ticket
 
-    async def _may_pass(self, request: Request, ticket: Ticket) -> bool:
+    async def _may_pass(self, request: Request, ticket: Reservation) -> bool:
         """Whether it may go by the tier: where that is half open it must be one of a few."""
-        if self._breaker is None or LEASE not in request.meta or len(ticket.site.proxying.tiers) == 1:
+        if self._breaker is None or LEASE not in request.meta or len(ticket.site.proxy.tiers) == 1:
             return True
         try:
             known = _trial(request, ticket.tier)
             trial = await self._breaker.breakers.may_pass(ticket.site.name, ticket.tier, known)
         except (HarvesterError, RedisError) as error:
             self._budgets.give_up(error)
-            raise Stopped("the frontier cannot be asked") from None
+            raise RunEnding("the frontier cannot be asked") from None
         request.meta.pop(TIER_PROBE, None)
         if trial:
             request.meta[TIER_PROBE] = trial
@@ -244,11 +244,11 @@ class ProxyMiddleware:
         """None: the requests are not of the frontier."""
         return self._crawler.get_downloader_middleware(BreakerMiddleware)
 
-    def _journey(self, request: Request, ticket: Ticket) -> Journey | None:
+    def _journey(self, request: Request, ticket: Reservation) -> ProxyAttempt | None:
         """None: no proxy of the tier is of use now."""
         if ticket.tier is Tier.NONE:
-            return Journey(ticket)
-        proxying = ticket.site.proxying
+            return ProxyAttempt(ticket)
+        proxying = ticket.site.proxy
         try:
             pool = self._pool(ticket.site, ticket.tier)
         except HarvesterError as error:
@@ -260,20 +260,20 @@ class ProxyMiddleware:
         proxy = pool.pick(session, strict=proxying.strict)
         if proxy is None:
             return None
-        way_out = exit_of(proxying.spec(ticket.tier, session), proxy.account)
-        return Journey(ticket, pool, proxy, way_out, stuck_to)
+        way_out = endpoint_of(proxying.spec(ticket.tier, session), proxy.account)
+        return ProxyAttempt(ticket, pool, proxy, way_out, stuck_to)
 
-    def _pool(self, site: Site, tier: Tier) -> Pool:
+    def _pool(self, site: Site, tier: Tier) -> ProxyPool:
         pool = self._pools.get((site.name, tier))
         if pool is None:
-            assert site.proxying.vendor
-            proxies = proxies_of(self._config, site.proxying.vendor, tier)
-            country = site.proxying.country
-            if site.proxying.vendor is Vendor.LIST and country:
+            assert site.proxy.vendor
+            proxies = proxies_of(self._config, site.proxy.vendor, tier)
+            country = site.proxy.country
+            if site.proxy.vendor is Vendor.LIST and country:
                 proxies = tuple(proxy for proxy in proxies if proxy.country == country)
                 if not proxies:
                     raise ProxyError(f"{self._config.proxies_file} has no {tier} proxy in {country}, for {site.name}.")
-            pool = self._pools[site.name, tier] = Pool(proxies, self._refused)
+            pool = self._pools[site.name, tier] = ProxyPool(proxies, self._refused)
         return pool
 
     def _without_proxy(self, site: Site, tier: Tier) -> float:
@@ -291,17 +291,17 @@ class ProxyMiddleware:
         if self._is_new("none left", site.name, tier):
             logger.warning(
                 "No %s proxy of %s is of use now; its requests wait, the first is tried again in %s. If it stays so: "
-                "look at the proxies, or name a dearer tier in [%s.proxying].",
+                "look at the proxies, or name a dearer tier in [%s.proxy].",
                 tier, site.name, duration(wait_s), site.name,
             )  # fmt: skip
         return wait_s
 
-    def _ended(self, error: HarvesterError) -> Stopped:
+    def _ended(self, error: HarvesterError) -> RunEnding:
         """Ends the run: only a person can help. The requests stay queued."""
         if self._is_new("ended"):
             logger.error("%s", error)
         end(self._crawler, error.finish_reason, error.exit_code)
-        return Stopped("the crawl is being stopped")
+        return RunEnding("the crawl is being stopped")
 
     def _without_tier(self, site: Site, tiers: Sequence[Tier], unpaid_s: float | None = None) -> tuple[float, str]:
         """For how long a request waits that these tiers are left for, all passed over, and why.
@@ -318,12 +318,12 @@ class ProxyMiddleware:
 
     def _without_budget(self, site: Site, spent: Spent) -> BudgetSpent:
         """Says so, once."""
-        reason = f"the day's budget of {site.name} for proxies is spent: {getattr(site.proxying.budget, spent.what):g} "
+        reason = f"the day's budget of {site.name} for proxies is spent: {getattr(site.proxy.budget, spent.what):g} "
         reason += spent.what
         self._crawler.stats.set_value(f"harvester/proxies/spent/{site.name}", spent.what)
         if self._is_new("spent", site.name, f"{time.time() // 86400}"):
             logger.error(
-                "%s. Its requests wait %s, until the next day (UTC). To go on now: raise [%s.proxying.budget].",
+                "%s. Its requests wait %s, until the next day (UTC). To go on now: raise [%s.proxy.budget].",
                 reason[0].upper() + reason[1:], duration(spent.seconds, rough=True), site.name,
             )  # fmt: skip
         self._crawler.stats.set_value(f"harvester/waiting/{site.name}", time.time() + spent.seconds)
@@ -331,7 +331,7 @@ class ProxyMiddleware:
 
     # What came of it --------------------------------------------------------------------------------------
 
-    def _note(self, request: Request, journey: Journey, fault: ProxyFault | None) -> None:
+    def _note(self, request: Request, journey: ProxyAttempt, fault: ProxyFault | None) -> None:
         journey.fault = fault
         if fault:
             self._crawler.stats.inc_value(f"harvester/proxies/faults/{fault.kind}")
@@ -347,31 +347,31 @@ class ProxyMiddleware:
         if not policy.error:
             self._budgets.works(journey.ticket)
         if journey.pool and journey.proxy:
-            tried = Carried(
+            tried = Attempt(
                 policy,
                 journey.fault.kind if journey.fault else None,
                 answered=response is not None,
-                listed=site.proxying.vendor is Vendor.LIST,
+                listed=site.proxy.vendor is Vendor.LIST,
                 other_lives=journey.pool.has_other(journey.proxy.name),
                 rotated=request.meta.get(_ROTATED, 0),
                 last_try=request.meta.get(TRIES, 0) >= policy.retries,
             )
             self._judge(journey, journey.pool, journey.proxy.name, tried)
-            self._choose_way(request, journey.ticket, step_after(tried))
-        elif policy.dearer and request.meta.get(TRIES, 0) >= policy.retries:
-            self._choose_way(request, journey.ticket, Step.CLIMB)
+            self._choose_way(request, journey.ticket, route_after(tried))
+        elif policy.escalate and request.meta.get(TRIES, 0) >= policy.retries:
+            self._choose_way(request, journey.ticket, NextRoute.ESCALATE)
 
-    def _judge(self, journey: Journey, pool: Pool, name: str, tried: Carried) -> None:
+    def _judge(self, journey: ProxyAttempt, pool: ProxyPool, name: str, tried: Attempt) -> None:
         """Holds an outcome against the proxy, or for it."""
-        standing = standing_of(tried)
-        if standing is Standing.REFUSED:
+        standing = health_of(tried)
+        if standing is ProxyHealth.REFUSED:
             self._refuse(name, journey.fault)
-        elif standing is Standing.BAD:
+        elif standing is ProxyHealth.BAD:
             pool.bad(name)
-        elif standing is Standing.GOOD:
+        elif standing is ProxyHealth.GOOD:
             pool.good(name)
         site, stats = journey.ticket.site, self._crawler.stats
-        if journey.stuck_to and is_held_against(tried) and not site.proxying.strict:
+        if journey.stuck_to and is_held_against(tried) and not site.proxy.strict:
             self._shards[journey.stuck_to] += 1  # another session has another address
         alive, known = pool.counts()
         stats.set_value(f"harvester/proxies/alive/{site.name}/{journey.ticket.tier}", alive)
@@ -384,15 +384,15 @@ class ProxyMiddleware:
             logger.error("The proxy %s lets us in no more: %s. It is not used any more in this run.", name, fault.said)
             self._crawler.stats.inc_value("harvester/proxies/refused")
 
-    def _choose_way(self, request: Request, ticket: Ticket, step: Step) -> None:
+    def _choose_way(self, request: Request, ticket: Reservation, step: NextRoute) -> None:
         """Tells the outcome middleware of a next try that the table does not know of."""
         way = None
-        if step is Step.CLIMB and (tier := _dearer(ticket)):
+        if step is NextRoute.ESCALATE and (tier := _next_tier(ticket)):
             way = NextTry.COUNTED
             request.meta[_LEAST] = tier.value
             request.meta.pop(_ROTATED, None)
             self._crawler.stats.inc_value(f"harvester/proxies/climbed/{ticket.site.name}/{tier}")
-        elif step is Step.ROTATE:
+        elif step is NextRoute.ROTATE:
             way = NextTry.COUNTED
             request.meta[_ROTATED] = request.meta.get(_ROTATED, 0) + 1
         elif step in _WAYS:
@@ -400,7 +400,7 @@ class ProxyMiddleware:
         if way and request.meta.get(NEXT_TRY) != NextTry.NONE:  # what the identity is refused, no proxy helps
             request.meta[NEXT_TRY] = way.value
 
-    def _settle(self, journey: Journey) -> None:
+    def _settle(self, journey: ProxyAttempt) -> None:
         self._budgets.settle(journey.ticket, journey.received)
 
     def _is_new(self, *words: str) -> bool:
@@ -410,15 +410,15 @@ class ProxyMiddleware:
         return True
 
 
-def _dearer(ticket: Ticket) -> Tier | None:
-    tiers = ticket.site.proxying.tiers
+def _next_tier(ticket: Reservation) -> Tier | None:
+    tiers = ticket.site.proxy.tiers
     after = tiers.index(ticket.tier) + 1
     return tiers[after] if after < len(tiers) else None
 
 
 def _allowed(site: Site, least: Tier | None, before: Tier | None = None) -> Sequence[Tier]:
     """The tiers that a request may use; with `before` those that are cheaper than it."""
-    tiers = site.proxying.tiers
+    tiers = site.proxy.tiers
     return tiers[tiers.index(least) if least in tiers else 0 : tiers.index(before) if before else None]
 
 

@@ -28,7 +28,7 @@ from harvester.middlewares.throttle import ThrottleMiddleware, retry_after
 from harvester.outcomes import Outcome, RequestFailed, Verdict, classify_exception
 from harvester.parsers.web.robots import AI_TOKENS, Robots, Rules, parse_robots, path_of
 from harvester.proxies.budget import BudgetSpent
-from harvester.shutdown import Stopped, pause
+from harvester.shutdown import RunEnding, pause
 from harvester.signals import SITE_FILE
 from harvester.sites import load_sites
 
@@ -209,7 +209,7 @@ class RobotsMiddleware:
         origin.unpaid = None
         try:
             response = await self._crawler.engine.download_async(request)
-        except Stopped:
+        except RunEnding:
             pass  # those who wait learn of it by themselves
         except BudgetSpent as spent:
             origin.unpaid, origin.retry_at = spent, monotonic() + spent.seconds

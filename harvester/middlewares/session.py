@@ -19,7 +19,7 @@ from harvester.config import Config, load_config
 from harvester.exceptions import HarvesterError, StorageError
 from harvester.identities.bluesky import Login, is_refusal, origin
 from harvester.parsers.bluesky.identity import parse_error
-from harvester.shutdown import Stopped, end, pause
+from harvester.shutdown import RunEnding, end, pause
 
 logger = logging.getLogger(__name__)
 
@@ -102,7 +102,7 @@ class SessionMiddleware:
             return await work
         except HarvesterError as error:
             end(self._crawler, self._report(error), error.exit_code)
-            raise Stopped(str(error)) from None
+            raise RunEnding(str(error)) from None
 
     def _report(self, error: HarvesterError) -> str:
         """Say why the run ends; the finish reason."""

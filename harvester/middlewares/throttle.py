@@ -1,6 +1,6 @@
 """Downloader middleware: each site is asked no faster than it allows, and not at all while it says wait.
 
-All workers that use one Redis share the limits (frontier/turns.py); a site without a rate has none to share.
+All workers that use one Redis share the limits (politeness/limiter.py); a site without a rate has none to share.
 
 It stands nearest the network, so that nothing else can send a request past it. Scrapy's own slots cannot hold
 back what they have queued, and ignore Retry-After and the rate-limit headers; hence the waiting is done here.
@@ -20,13 +20,13 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import DownloadTimeoutError
 from scrapy.http import Headers, Response
 
-from harvester.browser.wishes import captured_of
+from harvester.browser.render_options import captured_of
 from harvester.config import Config, load_config
 from harvester.frontier.leases import LEASE, NOT_BEFORE, WHY
-from harvester.frontier.turns import LONG_S, SharedTurns, Silenced
-from harvester.middlewares.pace import LONGEST_PACE_S, Pace
 from harvester.outcomes import Outcome
 from harvester.parsers.web.rate_limits import NAMES, Problem, Told, problem, told
+from harvester.politeness.limiter import LONG_S, HostLimiter, HostPaused
+from harvester.politeness.pace import LONGEST_PACE_S, Pace
 from harvester.shutdown import CHECK_S, pause
 from harvester.sites import load_sites
 from harvester.sites.politeness import Limits
@@ -43,7 +43,7 @@ MOST_JITTER_S = 2.0
 """By how much longer than asked a site is left alone, so that not all its visitors come back at once."""
 MOST_PACES = 10_000
 """Sites whose pace is remembered, as long as nothing slows them down."""
-_TURN = "harvester_turn"
+_SLOT = "harvester_slot"
 _READ = frozenset(name.title().encode() for name in NAMES)
 _REFUSING = {403, 413, 429}
 """With a server error or a redirect, the statuses whose Retry-After is obeyed."""
@@ -51,71 +51,71 @@ _SHOWN_FROM = 1.5
 """Times the configured interval from which on a slower pace is shown."""
 
 
-class Turns(Protocol):
-    """Who may ask a site, and when."""
+class Limiter(Protocol):
+    """Which requests may go to a site, and when."""
 
-    async def take(self, name: str, *, patient: bool = True) -> None:
-        """Waits until a request may go to the site. Raises Stopped, and Silenced to who is not patient."""
+    async def acquire(self, name: str, *, patient: bool = True) -> None:
+        """Waits until a request may go to the site. Raises RunEnding; with patient=False HostPaused for a long wait."""
 
-    def leave(self, name: str) -> None:
+    def release(self, name: str) -> None:
         """The request has come to its end."""
 
-    def is_silent(self, name: str) -> bool:
-        """Whether the site wants to be left alone now."""
+    def is_paused(self, name: str) -> bool:
+        """Whether the site is paused now."""
 
-    def silence(self, name: str, seconds: float) -> None:
+    def pause(self, name: str, seconds: float) -> None:
         """The site wants to be left alone."""
 
 
-class OwnServers:
-    """Turns at servers of one's own: any number of them, at so many places a process, and no traffic with Redis."""
+class LocalLimiter:
+    """Limits this process alone, for servers of one's own: so many requests at a time, at any rate, without Redis."""
 
     def __init__(
-        self, crawler: Crawler, limits_of: Callable[[str], Limits], on_silence: Callable[[str, float], None]
+        self, crawler: Crawler, limits_of: Callable[[str], Limits], on_pause: Callable[[str, float], None]
     ) -> None:
         self._crawler = crawler
         self._limits_of = limits_of
-        self._on_silence = on_silence
-        self._places: dict[str, asyncio.Semaphore] = {}
-        self._silent_until: defaultdict[str, float] = defaultdict(float)
+        self._on_pause = on_pause
+        self._permits: dict[str, asyncio.Semaphore] = {}
+        self._paused_until: defaultdict[str, float] = defaultdict(float)
         """On the monotonic clock, so that setting the machine's clock stops nobody."""
 
-    async def take(self, name: str, *, patient: bool = True) -> None:
-        places = self._places.get(name)
-        if places is None:
-            places = self._places[name] = asyncio.Semaphore(self._limits_of(name).concurrency)
-        await places.acquire()
+    async def acquire(self, name: str, *, patient: bool = True) -> None:
+        permits = self._permits.get(name)
+        if permits is None:
+            permits = self._permits[name] = asyncio.Semaphore(self._limits_of(name).concurrency)
+        await permits.acquire()
         try:
             await pause(self._crawler, 0.0)
-            while (wait := self._silent_until[name] - time.monotonic()) > 0:
+            while (wait := self._paused_until[name] - time.monotonic()) > 0:
                 if wait > LONG_S and not patient:
-                    raise Silenced(wait)  # noqa: TRY301
+                    raise HostPaused(wait)  # noqa: TRY301
                 await pause(self._crawler, min(wait, CHECK_S))
         except BaseException:
-            self.leave(name)
+            self.release(name)
             raise
 
-    def leave(self, name: str) -> None:
-        self._places[name].release()
+    def release(self, name: str) -> None:
+        self._permits[name].release()
 
-    def is_silent(self, name: str) -> bool:
-        return self._silent_until[name] > time.monotonic()
+    def is_paused(self, name: str) -> bool:
+        return self._paused_until[name] > time.monotonic()
 
-    def silence(self, name: str, seconds: float) -> None:
-        until, known = time.monotonic() + seconds, self._silent_until[name]
+    def pause(self, name: str, seconds: float) -> None:
+        until, known = time.monotonic() + seconds, self._paused_until[name]
         if until > known + 1:
-            self._on_silence(name, seconds)
-        self._silent_until[name] = max(until, known)
+            self._on_pause(name, seconds)
+        self._paused_until[name] = max(until, known)
 
 
 class ThrottleMiddleware:
-    """Sends a request when it is its turn, and obeys what the site says and shows of how much it can take."""
+    """Sends a request when its slot has come, and obeys what the site says and shows of how much it can take."""
 
     def __init__(self, crawler: Crawler, config: Config) -> None:
         self._crawler = crawler
         self._config = config
-        self._shared = SharedTurns(crawler, config, self._limits, self._show_silence)
-        self._own = OwnServers(crawler, self._limits, self._show_silence)
+        self._shared = HostLimiter(crawler, config, self._limits, self._show_pause_until)
+        self._own = LocalLimiter(crawler, self._limits, self._show_pause_until)
         self._paces: dict[str, Pace] = {}
         self._refusals: Counter[str] = Counter()
         """In a row, by site; of those that named no time."""
@@ -140,42 +140,42 @@ class ThrottleMiddleware:
     async def process_request(self, request: Request) -> Request | None:
         """A request of the frontier waits there while its site wants to be left alone for long."""
         name = load_sites().of(request.url).name
-        turns = self._turns(self._pace(name))
+        limiter = self._limiter_of(self._pace(name))
         try:
-            await turns.take(name, patient=LEASE not in request.meta)
-        except Silenced as silence:
+            await limiter.acquire(name, patient=LEASE not in request.meta)
+        except HostPaused as pause:
             again = request.replace(dont_filter=True)
-            again.meta[NOT_BEFORE] = time.time() + silence.seconds
-            again.meta[WHY] = (Outcome.RATE_LIMITED, f"its turn at {name} comes later", False)
+            again.meta[NOT_BEFORE] = time.time() + pause.seconds
+            again.meta[WHY] = (Outcome.RATE_LIMITED, f"its slot at {name} comes later", False)
             return again
-        request.meta[_TURN] = (turns, name)
+        request.meta[_SLOT] = (limiter, name)
         return None
 
     def process_response(self, request: Request, response: Response) -> Response:
-        turn = request.meta.get(_TURN)
-        if turn:
-            turns, name = turn
+        slot = request.meta.get(_SLOT)
+        if slot:
+            limiter, name = slot
             refusals = (answer for answer in reversed(captured_of(response)) if answer.status in _REFUSING)
-            self._heed(turns, name, next(refusals, response))
-            if turns is self._shared:
+            self._heed(limiter, name, next(refusals, response))
+            if limiter is self._shared:
                 self._watch(name, request, response.status)
-        self._leave(request)  # after the silence has begun, so that no other request slips in
+        self._leave(request)  # after the pause has begun, so that no other request slips in
         return response
 
     def process_exception(self, request: Request, exception: Exception) -> None:
-        turn = request.meta.get(_TURN)
-        if turn and isinstance(exception, (DownloadTimeoutError, TimeoutError)):
-            self._pace(turn[1]).slowdown.failed()
-            self._show_pace(turn[1])
+        slot = request.meta.get(_SLOT)
+        if slot and isinstance(exception, (DownloadTimeoutError, TimeoutError)):
+            self._pace(slot[1]).slowdown.failed()
+            self._show_pace(slot[1])
         self._leave(request)
 
     def _leave(self, request: Request) -> None:
-        turn = request.meta.pop(_TURN, None)
-        if turn:
-            turns, name = turn
-            turns.leave(name)
+        slot = request.meta.pop(_SLOT, None)
+        if slot:
+            limiter, name = slot
+            limiter.release(name)
 
-    def _heed(self, turns: Turns, name: str, response: Response) -> None:
+    def _heed(self, limiter: Limiter, name: str, response: Response) -> None:
         """Obeys what the answer says."""
         status = response.status
         said = told_by(response.headers)
@@ -192,12 +192,12 @@ class ThrottleMiddleware:
         elif refused and trouble is Problem.ABNORMAL_USAGE:
             wait = wait or WINDOW_S
         # While the site is left alone, refusals are still coming in of what was sent before.
-        elif refused and not wait and not turns.is_silent(name):
+        elif refused and not wait and not limiter.is_paused(name):
             wait = min(UNSTATED_WAIT_S * 2 ** min(self._refusals[name], 10), WINDOW_S)
             self._refusals[name] += 1
         if wait:
             wait = min(wait, LONGEST_WAIT_S)
-            turns.silence(name, wait + random.uniform(0, min(wait / 20, MOST_JITTER_S)))
+            limiter.pause(name, wait + random.uniform(0, min(wait / 20, MOST_JITTER_S)))
 
     def _watch(self, name: str, request: Request, status: int) -> None:
         """Sees whether the site finds it hard to answer."""
@@ -208,7 +208,7 @@ class ThrottleMiddleware:
             slowdown.answered(latency_s)
         self._show_pace(name)
 
-    def _turns(self, pace: Pace) -> Turns:
+    def _limiter_of(self, pace: Pace) -> Limiter:
         return self._shared if pace.limits.interval_s or pace.crawl_delay_s else self._own
 
     def _pace(self, name: str) -> Pace:
@@ -237,7 +237,7 @@ class ThrottleMiddleware:
             self._slow.remove(name)
             logger.info("%s is asked every %.3g s again", name, interval_s)
 
-    def _show_silence(self, name: str, seconds: float) -> None:
+    def _show_pause_until(self, name: str, seconds: float) -> None:
         logger.info("%s asks to wait %.0f s", name, seconds)
         self._crawler.stats.set_value(f"harvester/waiting/{name}", time.time() + seconds)
 

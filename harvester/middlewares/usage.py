@@ -28,7 +28,7 @@ from harvester.outcomes import Outcome, RequestFailed, Verdict
 from harvester.parsers.web.robots import MOST_BYTES
 from harvester.parsers.web.usage import Signal, SiteFiles, header_signals, html_signals, refuses, usage_of
 from harvester.proxies.budget import BudgetSpent
-from harvester.shutdown import Stopped
+from harvester.shutdown import RunEnding
 from harvester.sites import load_sites
 
 USAGE = "harvester_usage"
@@ -135,7 +135,7 @@ class UsageMiddleware:
         assert self._crawler.engine
         try:
             response = await self._crawler.engine.download_async(site_file(origin, path))
-        except (Stopped, BudgetSpent):
+        except (RunEnding, BudgetSpent):
             raise
         except Exception:  # noqa: BLE001  whatever it is, nothing is known
             return None, SHORTEST_KEPT_S

@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from harvester.dashboard.words import without_userinfo
+from harvester.formatting import without_userinfo
 
 LONGEST_TEXT = 300
 """Characters of one argument that are kept."""

@@ -13,7 +13,7 @@ from scrapy.crawler import Crawler
 from spidermon import Action
 
 from harvester.config import Config, load_config
-from harvester.dashboard.words import duration, plural, spaced, typed_command
+from harvester.formatting import duration, plural, spaced, typed_command
 from harvester.masking import mask
 from harvester.monitors.history import Earlier, history_of
 from harvester.monitors.judgement import Judgement

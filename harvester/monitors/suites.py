@@ -12,7 +12,7 @@ from spidermon import Monitor, MonitorSuite
 from spidermon.decorators import monitors
 
 from harvester.config import load_config
-from harvester.dashboard.words import counted
+from harvester.formatting import counted
 from harvester.items import LINK
 from harvester.jobs.documents import State
 from harvester.monitors.alerts import SendAlerts

@@ -3,7 +3,7 @@
 from harvester.outcomes.classifier import BAD_CURSOR, classify, classify_exception, classify_page
 from harvester.outcomes.failed import RequestFailed, verdict_of
 from harvester.outcomes.outcome import OK, Outcome, Verdict
-from harvester.outcomes.policies import POLICIES, Policy, policy_of
+from harvester.outcomes.policies import POLICIES, Policy
 
 __all__ = [
     "BAD_CURSOR",
@@ -16,6 +16,5 @@ __all__ = [
     "classify",
     "classify_exception",
     "classify_page",
-    "policy_of",
     "verdict_of",
 ]

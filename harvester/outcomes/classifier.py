@@ -4,7 +4,6 @@ import errno
 import re
 import socket
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from scrapy import Request
 from scrapy.http import Response
@@ -13,10 +12,7 @@ from harvester.exceptions import PageFailed
 from harvester.outcomes.answer import LIKE_200, Answer
 from harvester.outcomes.evidence import excerpt, without_secrets
 from harvester.outcomes.outcome import OK, Outcome, Verdict
-from harvester.outcomes.rules import RuleBook, common_book, common_rules
-
-if TYPE_CHECKING:
-    from harvester.sites import Site
+from harvester.outcomes.rules import NO_RULES, RuleBook, SiteRules, common_book, common_rules
 
 BAD_CURSOR = "bad cursor"
 """Reason of a refused cursor: the chain must begin anew."""
@@ -31,13 +27,10 @@ _ssl = re.compile(r" ssl:(default|True|False|None|<[^>]*>) ")
 """What aiohttp puts into its messages, of no use to anyone."""
 
 
-def classify(response: Response, request: Request | None = None, site: "Site | None" = None) -> Verdict:
+def classify(response: Response, request: Request | None = None, own: SiteRules = NO_RULES) -> Verdict:
     """The outcome of an answer; OK itself when nothing is wrong with it. The site's own rules are tried first."""
-    if site is None:
-        return judge(Answer(response, request), common_book())
-    judging = site.judging
-    books = (judging.book, common_book()) if judging.rules else (common_book(),)
-    return judge(Answer(response, request, judging.page_ending), *books)
+    books = (own.book, common_book()) if own.book else (common_book(),)
+    return judge(Answer(response, request, own.page_ending), *books)
 
 
 def judge(answer: Answer, *books: RuleBook) -> Verdict:

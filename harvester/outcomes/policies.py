@@ -1,12 +1,9 @@
-"""What follows from an outcome: the one table, and what a site's entry says otherwise."""
+"""What follows from an outcome: the one table. A site's entry may say otherwise: sites/outcomes.py."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from harvester.outcomes.outcome import Outcome
-
-if TYPE_CHECKING:
-    from harvester.sites import Site
 
 
 class Policy(NamedTuple):
@@ -18,7 +15,7 @@ class Policy(NamedTuple):
     """Before the first retry; doubled for each one after, jittered."""
     most_backoff_s: float = 60.0
     """The longest backoff."""
-    later: bool = False
+    retryable: bool = False
     """Whether a later run of the same crawl tries again what failed with it."""
     error: bool = True
     """Whether it counts against the run's error ratio."""
@@ -32,7 +29,7 @@ class Policy(NamedTuple):
     """Whether it counts against the proxy that carried it."""
     new_identity: bool = False
     """Whether the next try goes out as somebody else."""
-    dearer: bool = False
+    escalate: bool = False
     """Whether the next try may use a dearer tier of proxies."""
     dead: bool = True
     """Whether what is not tried again is a dead letter; else it is done."""
@@ -45,32 +42,27 @@ POLICIES: Mapping[Outcome, Policy] = {
     Outcome.NOT_FOUND: Policy(0, error=False, dead=False),
     Outcome.GONE: Policy(0, error=False, dead=False),
     # The throttle waits as long as the site says; the backoff is for a site that does not say.
-    Outcome.RATE_LIMITED: Policy(12, backoff_s=5.0, later=True, site=True, session=True),
+    Outcome.RATE_LIMITED: Policy(12, backoff_s=5.0, retryable=True, site=True, session=True),
     Outcome.BLOCKED: Policy(
-        0, later=True, site=True, breaker=True, session=True, proxy=True, new_identity=True, dearer=True
+        0, retryable=True, site=True, breaker=True, session=True, proxy=True, new_identity=True, escalate=True
     ),
     # A refusal is never answered with another proxy.
-    Outcome.CHALLENGE: Policy(0, later=True, site=True, breaker=True, session=True),
-    Outcome.AUTH_REQUIRED: Policy(0, later=True, breaker=True, session=True),
+    Outcome.CHALLENGE: Policy(0, retryable=True, site=True, breaker=True, session=True),
+    Outcome.AUTH_REQUIRED: Policy(0, retryable=True, breaker=True, session=True),
     Outcome.POLICY_DENIED: Policy(0),
-    Outcome.MAINTENANCE: Policy(3, backoff_s=20.0, later=True, site=True, breaker=True),
-    Outcome.TIMEOUT: Policy(4, backoff_s=2.0, later=True, site=True, breaker=True, proxy=True),
-    Outcome.DNS: Policy(3, backoff_s=2.0, later=True, site=True, breaker=True),
-    Outcome.NETWORK: Policy(6, backoff_s=1.0, later=True, site=True, breaker=True, proxy=True),
-    Outcome.PROXY: Policy(3, backoff_s=1.0, later=True, proxy=True, dearer=True),
-    Outcome.SERVER_ERROR: Policy(5, backoff_s=1.0, later=True, breaker=True),
-    Outcome.LAYOUT_CHANGED: Policy(2, backoff_s=1.0, later=True),
-    Outcome.NAVIGATION_FAILED: Policy(2, backoff_s=1.0, later=True, breaker=True),
-    Outcome.SESSION_EXPIRED: Policy(0, later=True, session=True),
+    Outcome.MAINTENANCE: Policy(3, backoff_s=20.0, retryable=True, site=True, breaker=True),
+    Outcome.TIMEOUT: Policy(4, backoff_s=2.0, retryable=True, site=True, breaker=True, proxy=True),
+    Outcome.DNS: Policy(3, backoff_s=2.0, retryable=True, site=True, breaker=True),
+    Outcome.NETWORK: Policy(6, backoff_s=1.0, retryable=True, site=True, breaker=True, proxy=True),
+    Outcome.PROXY: Policy(3, backoff_s=1.0, retryable=True, proxy=True, escalate=True),
+    Outcome.SERVER_ERROR: Policy(5, backoff_s=1.0, retryable=True, breaker=True),
+    Outcome.LAYOUT_CHANGED: Policy(2, backoff_s=1.0, retryable=True),
+    Outcome.NAVIGATION_FAILED: Policy(2, backoff_s=1.0, retryable=True, breaker=True),
+    Outcome.SESSION_EXPIRED: Policy(0, retryable=True, session=True),
     Outcome.TOO_MANY: Policy(0),
     # The page came; its records did not reach MongoDB and were not rejected either.
-    Outcome.NOT_STORED: Policy(2, backoff_s=2.0, later=True),
+    Outcome.NOT_STORED: Policy(2, backoff_s=2.0, retryable=True),
     Outcome.INVALID: Policy(0),
     # Uncounted tries, until the machine is well; the number bounds those that fail while it is well for others.
-    Outcome.LOCAL: Policy(5, backoff_s=1.0, later=True),
+    Outcome.LOCAL: Policy(5, backoff_s=1.0, retryable=True),
 }
-
-
-def policy_of(site: "Site", outcome: Outcome) -> Policy:
-    """The row of the table, with what the site's entry says otherwise."""
-    return site.judging.policy_table[outcome]

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, lru_cache
 from importlib.resources import files
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, NamedTuple, Self
 
 import msgspec
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, model_validator
@@ -208,6 +208,18 @@ class RuleBook:
             if rule.matches(answer):
                 return rule
         return None
+
+
+class SiteRules(NamedTuple):
+    """What a site's entry says of its answers."""
+
+    book: RuleBook | None = None
+    """Rules that are tried before the common ones."""
+    page_ending: str = ""
+    """With what every whole HTML page of the site ends."""
+
+
+NO_RULES = SiteRules()
 
 
 class CommonRules(BaseModel):

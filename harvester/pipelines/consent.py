@@ -19,7 +19,7 @@ from harvester.items.bluesky import Follow, Post, Profile
 from harvester.parsers.bluesky.scrub import without_quotes
 from harvester.pipelines.base import BatchPipeline
 from harvester.privacy.opt_outs import REFUSING, take_back
-from harvester.stores.mongodb import MongoPatience, connect, connect_sync
+from harvester.stores.mongodb import MongoOutage, connect, connect_sync
 
 logger = logging.getLogger(__name__)
 
@@ -59,9 +59,9 @@ class ConsentPipeline(BatchPipeline):
 
     async def open_spider(self) -> None:
         self._database = connect(self._config)
-        patiently = MongoPatience(self.crawler, self._config)
-        await patiently(self.read_purged)
-        await patiently(self._read_refusing)
+        retrying = MongoOutage(self.crawler, self._config)
+        await retrying(self.read_purged)
+        await retrying(self._read_refusing)
         self._reader = asyncio.create_task(self._keep_reading())
 
     async def close_spider(self) -> None:

@@ -28,8 +28,8 @@ from harvester.items import Batch, Media, Record
 from harvester.middlewares.outcome import MEDIA
 from harvester.outcomes import POLICIES, Outcome, Verdict, classify, classify_exception
 from harvester.pipelines.picture import PictureError, to_jpeg
-from harvester.shutdown import Stopped, end, is_ending
-from harvester.stores.mongodb import MongoPatience, connect
+from harvester.shutdown import RunEnding, end, is_ending
+from harvester.stores.mongodb import MongoOutage, connect
 from harvester.stores.objects import LocalStore, S3Store, open_store, stored_path
 
 logger = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class RecordImagesPipeline(ImagesPipeline):
         self._config = load_config()
         self._most_bytes = self._config.max_image_mb * 1024 * 1024
         self._bounds = self._config.max_image_megapixels * 1_000_000, self._config.max_image_memory_mb * 1024 * 1024
-        self._patiently = MongoPatience(crawler, self._config)
+        self._retrying = MongoOutage(crawler, self._config)
         self._places = asyncio.Semaphore(MOST_AT_ONCE)
         self._decoder = ThreadPoolExecutor(1, "pictures")  # one at a time: a large picture takes 200 MB
         self._fetching: dict[str, asyncio.Task[bytes]] = {}
@@ -93,7 +93,7 @@ class RecordImagesPipeline(ImagesPipeline):
         return item
 
     async def _process_batch(self, batch: Batch) -> Batch:
-        """Raises StorageError when pictures cannot be written, Stopped when the crawl is being stopped."""
+        """Raises StorageError when pictures cannot be written, RunEnding when the crawl is being stopped."""
         wanted = [(index, media) for index, record in enumerate(batch.records) for media in record.media()]
         if not wanted or not _wants_pictures(self.crawler.spider):
             return batch
@@ -116,7 +116,7 @@ class RecordImagesPipeline(ImagesPipeline):
         if self._failure:
             raise self._failure
         if interrupted:
-            raise Stopped("the crawl is being stopped; their pictures are fetched when it is continued")
+            raise RunEnding("the crawl is being stopped; their pictures are fetched when it is continued")
         records = list(batch.records)
         for index in {index for index, _ in wanted}:
             records[index] = _with_pictures(records[index], stored[index], known)
@@ -135,7 +135,7 @@ class RecordImagesPipeline(ImagesPipeline):
 
     async def _stored(self, collection: str, keys: list[str]) -> list[dict[str, Any]]:
         asked = {"_id": {"$in": keys}}, {"media_paths": 1, "media_sources": 1}
-        return await self._patiently(lambda: self._database[collection].find(*asked).to_list())
+        return await self._retrying(lambda: self._database[collection].find(*asked).to_list())
 
     async def _store(self, media: Media, record: Record, known: _Known) -> str | None:
         """Where the picture is stored; None when it could not be."""

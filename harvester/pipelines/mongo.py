@@ -22,7 +22,7 @@ from harvester.items import Batch, Record, Reject
 from harvester.jobs.ledger import Ledger
 from harvester.pipelines.base import BatchPipeline
 from harvester.pipelines.rejects import rejects_of
-from harvester.stores.mongodb import MongoPatience, connect
+from harvester.stores.mongodb import MongoOutage, connect
 
 MOST_RECORDS = 2000
 """Written together."""
@@ -53,7 +53,7 @@ class MongoPipeline(BatchPipeline):
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
         self._config = load_config()
-        self._patiently = MongoPatience(crawler, self._config)
+        self._patiently = MongoOutage(crawler, self._config)
         self._waiting: list[tuple[Batch, asyncio.Future[Refused]]] = []
         self._writer: asyncio.Task[None] | None = None
         self._indexed: set[type[Record]] = set()

@@ -49,7 +49,7 @@ class Rejects(Segments):
     def keep(self, rejects: Sequence[Reject], event: str = "rejected") -> None:
         """When it returns they are with the operating system. `event` is what the stats call it.
 
-        Raises StorageError, has the run ended, and takes nothing from then on: Stopped.
+        Raises StorageError, has the run ended, and takes nothing from then on: RunEnding.
         """
         lines: dict[str, list[bytes]] = defaultdict(list)
         for reject in rejects:

@@ -6,7 +6,7 @@ from pathlib import Path
 from scrapy.crawler import Crawler
 
 from harvester.exceptions import StorageError
-from harvester.shutdown import Stopped, end
+from harvester.shutdown import RunEnding, end
 from harvester.stores.private_files import make_closed
 from harvester.stores.staging import SegmentWriter, recover
 
@@ -47,10 +47,10 @@ class Segments:
     def write(self, kind: str, lines: list[bytes]) -> int:
         """The compressed size in bytes.
 
-        Raises StorageError, has the run ended, and takes nothing from then on: Stopped.
+        Raises StorageError, has the run ended, and takes nothing from then on: RunEnding.
         """
         if self._failed:
-            raise Stopped("earlier ones could not be written; they are fetched again when the crawl is continued")
+            raise RunEnding("earlier ones could not be written; they are fetched again when the crawl is continued")
         try:
             if not self._is_open:
                 self.open()

@@ -10,7 +10,7 @@ from pydantic import SecretStr
 
 from harvester.config import Config
 from harvester.exceptions import UsageError
-from harvester.proxies.exits import Account
+from harvester.proxies.endpoints import ProxyAccount
 from harvester.proxies.spec import Tier, Vendor
 
 BRIGHTDATA = "brd.superproxy.io:33335"
@@ -28,7 +28,7 @@ class Proxy(NamedTuple):
 
     name: str
     """For people: no credentials are in it. Each account has its own: who is refused, or rests, is known by it."""
-    account: Account
+    account: ProxyAccount
     country: str = ""
     """Where a listed one stands, if the list says so."""
 
@@ -39,7 +39,7 @@ def proxies_of(config: Config, vendor: Vendor, tier: Tier) -> tuple[Proxy, ...]:
         return _listed(config.proxies_file, tier)
     if vendor is Vendor.ZYTE:
         key = _secret(config.zyte_api_key, "HARVESTER_ZYTE_API_KEY", vendor)
-        return (Proxy("zyte", Account(f"http://{ZYTE}", key)),)
+        return (Proxy("zyte", ProxyAccount(f"http://{ZYTE}", key)),)
     if vendor is Vendor.BRIGHTDATA:
         customer = _secret(config.brightdata_customer, "HARVESTER_BRIGHTDATA_CUSTOMER", vendor)
         zones, variable = config.brightdata_zones, "HARVESTER_BRIGHTDATA_ZONES"
@@ -53,7 +53,7 @@ def proxies_of(config: Config, vendor: Vendor, tier: Tier) -> tuple[Proxy, ...]:
             if not address:
                 raise UsageError(f"{variable}: the access of the tier {tier} needs an @host:port at its end.")
             user, password = unquote(access["user"]), unquote(access["password"])
-            return (Proxy(f"{vendor}-{tier}", Account(f"http://{address}", before + user, password)),)
+            return (Proxy(f"{vendor}-{tier}", ProxyAccount(f"http://{address}", before + user, password)),)
     raise UsageError(f"{variable} has no access of the tier {tier}, which a site's entry wants.")
 
 
@@ -81,8 +81,8 @@ def _listed(path: Path | None, tier: Tier) -> tuple[Proxy, ...]:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"HARVESTER_PROXIES_FILE: {path} cannot be read: {error}.") from None
-    names: dict[Account, str] = {}
-    found: dict[Account, Proxy] = {}
+    names: dict[ProxyAccount, str] = {}
+    found: dict[ProxyAccount, Proxy] = {}
     for number, line in enumerate(lines, 1):
         words = line.split()
         if words and not words[0].startswith("#"):
@@ -114,5 +114,7 @@ def _read(words: list[str], place: str) -> tuple[Tier, Proxy]:
     if not re.fullmatch(r"([a-z]{2})?", country):
         raise UsageError(f"{place}: a country has two small letters.")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    account = Account(f"{parts.scheme}://{host}:{port}", unquote(parts.username or ""), unquote(parts.password or ""))
+    account = ProxyAccount(
+        f"{parts.scheme}://{host}:{port}", unquote(parts.username or ""), unquote(parts.password or "")
+    )
     return Tier(of_tier or Tier.DATACENTER), Proxy(f"{host}:{port}", account, country)

@@ -9,13 +9,11 @@ import contextlib
 import logging
 from collections.abc import Collection, Coroutine
 from dataclasses import dataclass
-from functools import cache, partial
-from hashlib import sha1
-from importlib.resources import files
+from functools import partial
 from typing import Any, Self
 
-from redis.asyncio import Redis, RedisCluster
-from redis.exceptions import NoScriptError, RedisError
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
 from scrapy import signals
 from scrapy.crawler import Crawler
 
@@ -23,10 +21,10 @@ from harvester.config import Config
 from harvester.exceptions import HarvesterError
 from harvester.outcomes import Outcome, RequestFailed, Verdict
 from harvester.proxies.spec import Tier
-from harvester.shutdown import Stopped, end, is_ending
+from harvester.shutdown import RunEnding, end, is_ending
 from harvester.sites import Site
-from harvester.stores.lua import Script
-from harvester.stores.redis import RedisPatience, connect, unavailable
+from harvester.stores import lua
+from harvester.stores.redis import RedisOutage, connect, unavailable
 
 logger = logging.getLogger(__name__)
 
@@ -37,12 +35,12 @@ CLOSE_S = 5.0
 
 
 @dataclass(slots=True, eq=False)
-class Ticket:
+class Reservation:
     """A request may leave by this tier."""
 
     site: Site
     tier: Tier
-    climbed: bool
+    escalated: bool
     """Whether it goes by this tier because the one before was of no use to it."""
     probe: bool
     """Whether it tries a tier cheaper than the one that is known to work."""
@@ -93,17 +91,19 @@ class Budgets:
     def __init__(self, crawler: Crawler, config: Config) -> None:
         self._crawler = crawler
         self._config = config
-        self._patiently = RedisPatience(crawler, config)
-        self._redis: asyncio.Task[Redis | RedisCluster] | None = None
+        self._retrying = RedisOutage(crawler, config)
+        self._redis: asyncio.Task[Redis] | None = None
         self._telling: set[asyncio.Task[None]] = set()
         crawler.signals.connect(self.close, signals.spider_closed)
 
-    async def take(self, site: Site, least: Tier | None, passed: Collection[Tier] = ()) -> Ticket | Spent | PassedOver:
+    async def take(
+        self, site: Site, least: Tier | None, passed: Collection[Tier] = ()
+    ) -> Reservation | Spent | PassedOver:
         """The tier for a request of the site, at least `least`, and none of those that are passed over.
 
-        Raises Stopped when the run ends meanwhile.
+        Raises RunEnding when the run ends meanwhile.
         """
-        proxying = site.proxying
+        proxying = site.proxy
         first = proxying.tiers.index(least) if least in proxying.tiers else 0
         budget = proxying.budget
         limits = (
@@ -117,7 +117,7 @@ class Budgets:
             answer = await self._run("take", site, first, *limits, UNKNOWN_BYTES, again_s, *tiers)
         except (HarvesterError, RedisError) as error:
             self.give_up(error)
-            raise Stopped("the crawl is being stopped") from None
+            raise RunEnding("the crawl is being stopped") from None
         index, probe, taken, day, left, spent, under_way = answer
         if index == -2:
             return PassedOver()
@@ -125,9 +125,9 @@ class Budgets:
             what = spent.decode() if isinstance(spent, bytes) else spent
             return Spent(proxying.tiers[taken], what, float(left), is_final=not under_way)
         tier = proxying.tiers[index]
-        return Ticket(site, tier, tier == least, bool(probe), day, taken)
+        return Reservation(site, tier, tier == least, bool(probe), day, taken)
 
-    def settle(self, ticket: Ticket, received: int | None) -> None:
+    def settle(self, ticket: Reservation, received: int | None) -> None:
         """The request has come to its end; `received` bytes, None: it never left."""
         if ticket.settled:
             return
@@ -137,10 +137,10 @@ class Budgets:
             cost = (ticket.day, ticket.taken, -1 if received is None else received, *prices)
             self._tell(self._run("settle", ticket.site, *cost))
 
-    def works(self, ticket: Ticket) -> None:
+    def works(self, ticket: Reservation) -> None:
         """The site answered by this tier."""
-        if ticket.climbed or ticket.probe:
-            proxying = ticket.site.proxying
+        if ticket.escalated or ticket.probe:
+            proxying = ticket.site.proxy
             told = (ticket.tier.value, int(ticket.probe), int(max(1, proxying.cheaper_again_s)))
             self._tell(self._run("works", ticket.site, *told, *(tier.value for tier in proxying.tiers)))
 
@@ -171,28 +171,19 @@ class Budgets:
             end(self._crawler, "service_error", error.exit_code)
 
     async def _run(self, name: str, site: Site, *arguments: str | float) -> Any:
-        return await self._patiently(partial(self._ask, _script(name), f"harvester:{{{site.name}}}:proxies", arguments))
+        script = lua.load("harvester.proxies", name)
+        return await self._retrying(partial(self._ask, script, f"harvester:{{{site.name}}}:proxies", arguments))
 
-    async def _ask(self, script: Script, key: str, arguments: tuple[str | float, ...]) -> Any:
+    async def _ask(self, script: lua.Script, key: str, arguments: tuple[str | float, ...]) -> Any:
         if self._redis is None or (self._redis.done() and self._redis.exception()):
             # In a thread: it may have to start the private server.
             self._redis = asyncio.ensure_future(asyncio.to_thread(connect, self._config))
-        redis = await self._redis
-        try:
-            return await redis.evalsha(script.sha, 1, key, *arguments)
-        except NoScriptError:
-            return await redis.eval(script.text, 1, key, *arguments)
+        return await lua.run(await self._redis, script, [key], *arguments)
 
 
 def _prices(site: Site, tier: Tier) -> tuple[float, float]:
     """Usd a request and a byte; -1: it costs nothing and counts for nothing."""
     if tier is Tier.NONE:
         return -1, 0
-    price = site.proxying.prices.of(tier)
+    price = site.proxy.prices.of(tier)
     return (price.usd_per_request, price.usd_per_gb / 1e9) if price else (0, 0)
-
-
-@cache
-def _script(name: str) -> Script:
-    text = files("harvester.proxies").joinpath("lua", f"{name}.lua").read_text(encoding="utf-8")
-    return Script(text, sha1(text.encode(), usedforsecurity=False).hexdigest())

@@ -10,7 +10,7 @@ MOST_ROTATED = 4
 """Through how many other proxies of a tier a request is sent that the site refuses."""
 
 
-class Carried(NamedTuple):
+class Attempt(NamedTuple):
     """A try that went through a proxy and has come to its end."""
 
     policy: Policy
@@ -28,7 +28,7 @@ class Carried(NamedTuple):
     """Whether the table of outcomes knows no further try."""
 
 
-class Standing(StrEnum):
+class ProxyHealth(StrEnum):
     """How a proxy stands after it."""
 
     GOOD = "good"
@@ -38,7 +38,7 @@ class Standing(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Step(StrEnum):
+class NextRoute(StrEnum):
     """Which way the next try takes."""
 
     TABLE = "table"
@@ -47,37 +47,37 @@ class Step(StrEnum):
     """Through another proxy; the site knows nothing of this one."""
     ROTATE = "rotate"
     """Through another proxy; the site refused this one."""
-    CLIMB = "climb"
+    ESCALATE = "escalate"
     """By a dearer tier, if there is one."""
     STOP = "stop"
     """There is none: it would come to the same."""
 
 
-def standing_of(tried: Carried) -> Standing:
+def health_of(tried: Attempt) -> ProxyHealth:
     """A 404, like all that is no fault of the proxy, speaks for it: it carried the answer."""
     if tried.fault is FaultKind.AUTH:
-        return Standing.REFUSED
+        return ProxyHealth.REFUSED
     if tried.fault is FaultKind.UNREACHABLE or (tried.listed and is_held_against(tried)):
-        return Standing.BAD
-    return Standing.GOOD if tried.answered else Standing.UNKNOWN
+        return ProxyHealth.BAD
+    return ProxyHealth.GOOD if tried.answered else ProxyHealth.UNKNOWN
 
 
-def is_held_against(tried: Carried) -> bool:
+def is_held_against(tried: Attempt) -> bool:
     """Whether the address by which it left is of no use now."""
     return tried.policy.proxy and tried.fault is not FaultKind.TARGET
 
 
-def step_after(tried: Carried) -> Step:
-    """The next try. Only outcomes whose policy says `dearer` lead to other addresses because of the site's answer."""
+def route_after(tried: Attempt) -> NextRoute:
+    """The next try. Only outcomes whose policy says `escalate` lead to other addresses because of the site's answer."""
     fault, elsewhere = tried.fault, tried.listed and tried.other_lives
     if fault is FaultKind.AUTH:
-        return Step.OTHER
+        return NextRoute.OTHER
     if fault is FaultKind.POLICY:
-        return Step.OTHER if elsewhere else Step.STOP
+        return NextRoute.OTHER if elsewhere else NextRoute.STOP
     if fault in (FaultKind.UNREACHABLE, FaultKind.CAPACITY) and elsewhere:
-        return Step.OTHER
-    if not tried.policy.dearer:
-        return Step.TABLE
+        return NextRoute.OTHER
+    if not tried.policy.escalate:
+        return NextRoute.TABLE
     if fault is None and elsewhere and tried.rotated < MOST_ROTATED:
-        return Step.ROTATE
-    return Step.CLIMB if tried.last_try else Step.TABLE
+        return NextRoute.ROTATE
+    return NextRoute.ESCALATE if tried.last_try else NextRoute.TABLE

@@ -18,7 +18,7 @@ FIRST_REST_S = 30.0
 LONGEST_REST_S = 3600.0
 
 
-class Pool:
+class ProxyPool:
     """Proxies that live, rest or are refused. A rest ends by itself; a refusal only by a person."""
 
     def __init__(self, proxies: Iterable[Proxy], refused: Collection[str]) -> None:

@@ -132,7 +132,7 @@ class Identities(Part):
     check: Check | None = None
     expired_url: Expression = ""
     """Found in the address to which the site redirects when a session has ended. A page that says so
-    is known by the outcome session_expired: see `[<site>.judging]`."""
+    is known by the outcome session_expired: see `[<site>.outcomes]`."""
 
     @field_validator("credentials", mode="before")
     @classmethod

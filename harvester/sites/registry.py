@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from harvester.config import Config, load_config
 from harvester.exceptions import UsageError
@@ -17,6 +18,17 @@ from harvester.sites.site import MOST_NAME, Site
 
 MOST_KNOWN = 10_000
 """Unregistered hosts whose entry is kept; a crawl of pictures meets many hosts."""
+
+RENAMED = {
+    "judging": "outcomes",
+    "breaking": "breaker",
+    "proxying": "proxy",
+    "rendering": "browser",
+    "transport": "http",
+    "later": "retryable",
+    "dearer": "escalate",
+}
+"""Tables and keys of earlier versions, and what they are called now."""
 
 
 class Registry:
@@ -91,7 +103,13 @@ def _read(file: Traversable | Path) -> Iterator[Site]:
         try:
             yield Site(name=name, **table)
         except ValidationError as error:
-            lines = [f"  {'.'.join(map(str, (name, *each['loc'])))}: {each['msg']}" for each in error.errors()]
+            lines = [f"  {'.'.join(map(str, (name, *each['loc'])))}: {_said(each)}" for each in error.errors()]
             raise UsageError(f"Sites in {file} cannot be used:\n" + "\n".join(lines)) from None
         except TypeError:
             raise UsageError(f"{file}: the site's name is the heading, [{name}]; take the key `name` out.") from None
+
+
+def _said(error: ErrorDetails) -> str:
+    """What is wrong with a key; of one that has another name now, that name."""
+    new = RENAMED.get(str(error["loc"][-1])) if error["type"] == "extra_forbidden" else None
+    return f"is called `{new}` now" if new else error["msg"]

@@ -2,14 +2,16 @@
 
 from pydantic import Field
 
-from harvester.sites.breaking import Breaking
+from harvester.outcomes.outcome import Outcome
+from harvester.outcomes.policies import Policy
+from harvester.sites.breaker import SiteBreaker
+from harvester.sites.browser import RenderOptions
+from harvester.sites.http import SiteHttp
 from harvester.sites.identities import Identities
-from harvester.sites.judging import Judging
+from harvester.sites.outcomes import SiteOutcomes
 from harvester.sites.part import Part
 from harvester.sites.politeness import Politeness
-from harvester.sites.proxying import Proxying
-from harvester.sites.rendering import Rendering
-from harvester.sites.transport import Transport
+from harvester.sites.proxy import SiteProxy
 
 MOST_NAME = 260
 """Characters of a site's name: a host name and its port have no more."""
@@ -23,9 +25,14 @@ class Site(Part):
     hosts: tuple[str, ...] = Field(min_length=1)
     """`example.org`, `example.org:8080`, or `*.example.org` for all hosts below it."""
     politeness: Politeness = Politeness()
-    breaking: Breaking = Breaking()
-    judging: Judging = Judging()
+    breaker: SiteBreaker = SiteBreaker()
+    outcomes: SiteOutcomes = SiteOutcomes()
     identities: Identities = Identities()
-    proxying: Proxying = Proxying()
-    rendering: Rendering = Rendering()
-    transport: Transport = Transport()
+    proxy: SiteProxy = SiteProxy()
+    browser: RenderOptions = RenderOptions()
+    http: SiteHttp = SiteHttp()
+
+
+def policy_of(site: Site, outcome: Outcome) -> Policy:
+    """The row of the common table, with what the site's entry says otherwise."""
+    return site.outcomes.policy_table[outcome]

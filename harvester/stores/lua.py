@@ -1,11 +1,12 @@
-"""The Lua scripts that move requests: each runs as one step, so that no request is ever in two places or in none."""
+"""Lua scripts, which Redis runs as one step each: read from the folder `lua` of a room, sent when Redis lacks them."""
 
+from collections.abc import Sequence
 from functools import cache
 from hashlib import sha1
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from redis.asyncio import Redis, RedisCluster
+from redis.asyncio import Redis
 from redis.exceptions import NoScriptError
 
 
@@ -16,23 +17,17 @@ class Script(NamedTuple):
     sha: str
 
 
-_WITH_BREAKERS = ("exchange", "breaker_set", "breaker_probe")
-"""Scripts that change the breakers of sites."""
-
-
 @cache
-def load(name: str) -> Script:
-    """The script of that name, with what it shares with others in front."""
-    folder = files("harvester.frontier").joinpath("lua")
-    shared = ["common", "items", "breaker"] if name in _WITH_BREAKERS else ["common", "items"]
-    text = "\n".join(folder.joinpath(f"{each}.lua").read_text(encoding="utf-8") for each in (*shared, name))
+def load(package: str, *names: str) -> Script:
+    """These files of the package's folder `lua`, one after the other, as one script."""
+    folder = files(package).joinpath("lua")
+    text = "\n".join(folder.joinpath(f"{name}.lua").read_text(encoding="utf-8") for name in names)
     return Script(text, sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 
-async def run(redis: "Redis | RedisCluster", name: str, prefix: str, *arguments: str | bytes | float) -> Any:
-    """The script's answer. The script is sent when Redis does not know it (yet, or since it was restarted)."""
-    script = load(name)
+async def run(redis: Redis, script: Script, keys: Sequence[str], *arguments: str | bytes | float) -> Any:
+    """The script's answer. Sends the script when Redis does not know it (yet, or since it was restarted)."""
     try:
-        return await redis.evalsha(script.sha, 1, prefix, *arguments)
+        return await redis.evalsha(script.sha, len(keys), *keys, *arguments)
     except NoScriptError:
-        return await redis.eval(script.text, 1, prefix, *arguments)
+        return await redis.eval(script.text, len(keys), *keys, *arguments)

@@ -14,7 +14,7 @@ from harvester.config import Config
 from harvester.exceptions import ServiceError, StorageError, UsageError
 from harvester.stores import servers
 from harvester.stores.descriptors import SMALL, allowed
-from harvester.stores.outage import Patience
+from harvester.stores.outage import Outage
 
 OPTIONS: dict[str, Any] = {
     "tz_aware": True,
@@ -77,7 +77,7 @@ def _address_is_checked() -> Iterator[None]:
             raise UsageError(f"HARVESTER_MONGODB_URI cannot be used: {said}. {_EXAMPLE}") from None
 
 
-class MongoPatience(Patience):
+class MongoOutage(Outage):
     """Makes a MongoDB outage a pause."""
 
     SERVER = "MongoDB"

@@ -25,7 +25,7 @@ FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 5.0
 
 
-class _Outage:
+class _Waiting:
     """What all users of one server in one crawler share while it is away."""
 
     def __init__(self) -> None:
@@ -37,13 +37,13 @@ class _Outage:
         """Why nothing is tried any more: the run is ending, and it was waited for long enough."""
 
 
-_outages: WeakKeyDictionary[Crawler, defaultdict[str, _Outage]] = WeakKeyDictionary()
+_outages: WeakKeyDictionary[Crawler, defaultdict[str, _Waiting]] = WeakKeyDictionary()
 """By the server's name. The engine pauses while any of them has operations that wait."""
 
 
 def hold(crawler: Crawler, server: str) -> bool:
     """Has the engine pause while something is waited for. Returns whether it is the first to wait for that."""
-    outage = _outages.setdefault(crawler, defaultdict(_Outage))[server]
+    outage = _outages.setdefault(crawler, defaultdict(_Waiting))[server]
     outage.waiting += 1
     if outage.waiting > 1:
         return False
@@ -71,7 +71,7 @@ def let_go(crawler: Crawler, server: str) -> str:
     return f"{server} is back{'; the crawl goes on' if goes_on else ''}"
 
 
-class Patience(ABC):
+class Outage(ABC):
     """Makes an outage of a server a pause: operations are tried until it is back."""
 
     SERVER: ClassVar[str]
@@ -82,7 +82,7 @@ class Patience(ABC):
     def __init__(self, crawler: Crawler, config: Config) -> None:
         self._crawler = crawler
         self._config = config
-        self._outage = _outages.setdefault(crawler, defaultdict(_Outage))[self.SERVER]
+        self._outage = _outages.setdefault(crawler, defaultdict(_Waiting))[self.SERVER]
 
     async def __call__(self, operation: Callable[[], Awaitable[T]]) -> T:
         """The operation's result. Raises what `refusal` and `surrender` give, and errors that do not pass."""

@@ -1,4 +1,4 @@
-"""Connections to the Redis that holds the frontier: the configured one (also Sentinel, Cluster), or the private one."""
+"""Connections to the Redis that holds the frontier: the configured one (also behind Sentinels), or the private one."""
 
 import asyncio
 import contextlib
@@ -6,9 +6,8 @@ import threading
 from typing import Any
 from urllib.parse import urlsplit
 
-from redis.asyncio import Redis, RedisCluster, Sentinel
-from redis.asyncio.cluster import ClusterNode
-from redis.asyncio.connection import Connection, SSLConnection, UnixDomainSocketConnection, parse_url
+from redis.asyncio import Redis, Sentinel
+from redis.asyncio.connection import UnixDomainSocketConnection, parse_url
 from redis.asyncio.retry import Retry
 from redis.backoff import ConstantBackoff
 from redis.exceptions import (
@@ -16,22 +15,19 @@ from redis.exceptions import (
     AuthenticationWrongNumberOfArgsError,
     AuthorizationError,
     BusyLoadingError,
-    ClusterDownError,
     ConnectionError,
     NoPermissionError,
     OutOfMemoryError,
     ReadOnlyError,
-    RedisClusterException,
     RedisError,
     ResponseError,
     TimeoutError,
-    TryAgainError,
 )
 
 from harvester.config import Config
 from harvester.exceptions import ServiceError, UsageError
 from harvester.stores import servers
-from harvester.stores.outage import Patience
+from harvester.stores.outage import Outage
 
 OPTIONS: dict[str, Any] = {
     "socket_timeout": 15.0,
@@ -40,26 +36,25 @@ OPTIONS: dict[str, Any] = {
     "retry": Retry(ConstantBackoff(0.1), 1),
 }
 """A server that neither answers nor hangs up counts as unreachable after the timeout. One retry, for a connection that
-was closed while it was idle; longer waits are Patience's."""
+was closed while it was idle; longer waits are Outage's."""
 SENTINEL_PORT = 26379
 _REFUSALS = (AuthenticationError, AuthenticationWrongNumberOfArgsError, AuthorizationError, NoPermissionError)
-_PASSING = (ConnectionError, TimeoutError, ReadOnlyError, OutOfMemoryError, TryAgainError, ClusterDownError, OSError)
+_PASSING = (ConnectionError, TimeoutError, ReadOnlyError, OutOfMemoryError, OSError)
 _PASSING_WORDS = ("MISCONF", "NOREPLICAS", "BUSY ", "MASTERDOWN", "UNBLOCKED")
 """Of errors that have no class: the disk is full, too few replicas, a script of someone else runs, a failover."""
 _FORMS = (
     "redis://user:password@host:6379/0, rediss://... (TLS), unix:///path/to/socket,"
-    " redis+sentinel://host:26379,host:26379/service/0 or redis+cluster://host:6379"
-    " (% signs in a password as %25; TLS for the last two as rediss+...)"
+    " or redis+sentinel://host:26379,host:26379/service/0 (% signs in a password as %25; TLS there as rediss+sentinel)"
 )
 _REMEDY = "Check HARVESTER_REDIS_URL and that the server runs, or unset it: harvester then runs a private one."
 
 
-def connect(config: Config) -> Redis | RedisCluster:
+def connect(config: Config) -> Redis:
     """A client for use on an event loop. Starts the private server when none is configured."""
     return client_of(servers.redis_url(config))
 
 
-def client_of(url: str) -> Redis | RedisCluster:
+def client_of(url: str) -> Redis:
     """A client of the server at this address. Raises UsageError when it is none."""
     scheme, _, rest = url.partition("://")
     try:
@@ -68,8 +63,6 @@ def client_of(url: str) -> Redis | RedisCluster:
                 return _single(url)
             case "redis+sentinel" | "rediss+sentinel":
                 return _behind_sentinel(rest, tls=scheme.startswith("rediss"))
-            case "redis+cluster" | "rediss+cluster":
-                return _cluster(rest, tls=scheme.startswith("rediss"))
     except (ValueError, TypeError) as error:
         said = str(error).partition("'")[0].rstrip(": ")  # what it quotes may be a part of the password
         raise UsageError(f"HARVESTER_REDIS_URL cannot be used: {said}. Give an address like {_FORMS}.") from None
@@ -94,7 +87,7 @@ def check(config: Config) -> None:
     thread.start()
     thread.join()
     for failure in failures:
-        if isinstance(failure, (RedisError, RedisClusterException, OSError)):
+        if isinstance(failure, (RedisError, OSError)):
             raise unavailable(failure) from None
         raise failure
 
@@ -177,17 +170,6 @@ def _behind_sentinel(rest: str, *, tls: bool) -> Redis:
     return client
 
 
-def _cluster(rest: str, *, tls: bool) -> RedisCluster:
-    login, nodes, path, options = _parts(rest, 6379)
-    if path.strip("/") not in ("", "0"):
-        raise ValueError("a cluster has only database 0")
-    options = {**OPTIONS, **login, **options, "ssl": tls}
-    client = RedisCluster(startup_nodes=[ClusterNode(host, port) for host, port in nodes], **options)
-    for kwargs in (client.connection_kwargs, client.nodes_manager.connection_kwargs):
-        kwargs["connection_class"] = _cancellable(SSLConnection if tls else Connection)
-    return client
-
-
 def _parts(rest: str, default_port: int) -> tuple[dict[str, Any], list[tuple[str, int]], str, dict[str, Any]]:
     """Login, hosts with ports, path and options of an address that may name several hosts."""
     address, _, query = rest.partition("?")
@@ -214,11 +196,7 @@ async def _examine(config: Config) -> None:
     redis: Any = connect(config)
     try:
         await redis.ping()
-        if isinstance(redis, RedisCluster):
-            about: dict[str, Any] = await redis.info(target_nodes=redis.get_random_node())
-        else:
-            about = await redis.info()
-        if problem := problem_of(about, config, clustered=isinstance(redis, RedisCluster)):
+        if problem := problem_of(await redis.info(), config):
             raise ServiceError(problem)
         await redis.eval("return cmsgpack.pack(redis.call('TIME'))", 1, "harvester")
     finally:
@@ -226,15 +204,17 @@ async def _examine(config: Config) -> None:
             await redis.aclose()
 
 
-def problem_of(about: dict[str, Any], config: Config, *, clustered: bool) -> str:
+def problem_of(about: dict[str, Any], config: Config) -> str:
     """Why requests would not be safe on a server that says this about itself; empty when they are."""
     mode = about.get("redis_mode") or about.get("server_mode")
     policy = str(about.get("maxmemory_policy", ""))
     if mode == "sentinel":
         return "HARVESTER_REDIS_URL names a Sentinel: write it as redis+sentinel://host:port/service."
-    if mode == "cluster" and not clustered:
-        return "HARVESTER_REDIS_URL names a node of a cluster: write it as redis+cluster://host:port."
-    if about.get("role") == "slave" and not clustered:
+    if mode == "cluster":
+        return (
+            "HARVESTER_REDIS_URL names a node of a cluster, which harvester does not use: give it a Redis of its own."
+        )
+    if about.get("role") == "slave":
         return "HARVESTER_REDIS_URL names a replica, which takes no requests: give the address of its primary."
     if about.get("maxmemory") and policy.startswith("allkeys"):
         return (
@@ -254,18 +234,18 @@ def forgets(about: dict[str, Any]) -> bool:
     return not about.get("aof_enabled")
 
 
-class RedisPatience(Patience):
+class RedisOutage(Outage):
     """Makes a Redis outage a pause: until the server is back, has loaded, or has room."""
 
     SERVER = "Redis"
-    ERRORS = (RedisError, RedisClusterException, OSError)
+    ERRORS = (RedisError, OSError)
     start_private = staticmethod(servers.redis_url)
 
     def refusal(self, error: Exception) -> ServiceError | None:
         return unavailable(error) if isinstance(error, _REFUSALS) else None
 
     def passes(self, error: Exception) -> bool:
-        passing = (*_PASSING, RedisClusterException, ServiceError)
+        passing = (*_PASSING, ServiceError)
         return isinstance(error, passing) or str(error).startswith(_PASSING_WORDS)
 
     def condition(self, error: Exception) -> str:

@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.table import Table
 
 from harvester.dashboard.screen import wants_panel
-from harvester.dashboard.words import counted, duration, number, size
+from harvester.formatting import counted, duration, number, size
 from harvester.worker.process import WorkerProcess
 
 logger = logging.getLogger("harvester.worker")

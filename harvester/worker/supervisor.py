@@ -9,8 +9,8 @@ from types import FrameType
 from typing import NamedTuple
 
 from harvester.config import Config
-from harvester.dashboard.words import counted, duration, size
 from harvester.exceptions import ServiceError
+from harvester.formatting import counted, duration, size
 from harvester.stores import mongodb, redis, servers
 from harvester.worker.endings import FAULT, STOPPED, USAGE, Next, backoff_s, describe, next_step, worst
 from harvester.worker.process import WorkerProcess, memory_of

@@ -14,10 +14,10 @@ from typing import Any
 
 from playwright.async_api import Route, async_playwright
 
-from harvester.browser.blocking import Blocker
 from harvester.browser.chromium import find_chromium, launch_options
+from harvester.browser.request_filter import RequestFilter
 from harvester.config import Config
-from harvester.sites.rendering import Rendering
+from harvester.sites.browser import RenderOptions
 from tests.browser.crawl import Plan, Wish, end, start
 from tests.browser.site import ITEMS
 from tests.root import ROOT
@@ -72,7 +72,7 @@ async def harvester(url: str, pages: int) -> list[float]:
 
 async def bare(url: str, pages: int) -> list[float]:
     """As short as one would write it."""
-    blocker = Blocker(Rendering(), url)
+    blocker = RequestFilter(RenderOptions(), url)
     stamps: list[float] = []
     numbers = iter(range(pages))
 

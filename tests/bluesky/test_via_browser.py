@@ -252,7 +252,7 @@ steps = [
     {{wait_for = '[aria-label="Notifications"], [role="alert"]', optional = true, timeout_s = 30}},
 ]
 success = {{text = 'aria-label="Notifications"'}}
-[[bluesky-web.judging.rules]]
+[[bluesky-web.outcomes.rules]]
 name = "signed-out"
 outcome = "session_expired"
 pattern = ['<button[^>]* aria-label="Sign in"']

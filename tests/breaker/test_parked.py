@@ -9,12 +9,12 @@ import pytest
 from redis.asyncio import Redis
 
 from harvester.breaker.breakers import Breakers
-from harvester.frontier import desk
+from harvester.frontier import admin
 from harvester.frontier.entries import Again, Done, Exchange, Leased, Operation, Release
 from harvester.frontier.store import Frontier
-from harvester.outcomes import Outcome, Verdict, policy_of
-from harvester.sites import Site
-from harvester.sites.breaking import Breaking
+from harvester.outcomes import Outcome, Verdict
+from harvester.sites import Site, policy_of
+from harvester.sites.breaker import SiteBreaker
 from tests.breaker.worker import QUICK
 from tests.frontier.pushes import push
 
@@ -25,10 +25,10 @@ FEW, MANY = 200, 2000
 class Crowd:
     """A worker at many sites, with one request or more of each in the frontier."""
 
-    def __init__(self, frontier: Frontier, sites: int, breaking: Breaking = LONG, name: str = "worker-1") -> None:
+    def __init__(self, frontier: Frontier, sites: int, breaking: SiteBreaker = LONG, name: str = "worker-1") -> None:
         self.frontier = frontier
         self.name = name
-        self.sites = [Site(name=f"s{n}", hosts=(f"s{n}",), breaking=breaking) for n in range(sites)]
+        self.sites = [Site(name=f"s{n}", hosts=(f"s{n}",), breaker=breaking) for n in range(sites)]
         self.breakers = Breakers()
 
     def see(self, site: Site, outcome: Outcome, times: int = 1, probe: int = 0) -> None:
@@ -113,7 +113,7 @@ async def test_a_script_costs_the_same_however_many_sites_are_left_alone(redis: 
 async def test_status_reads_lines_in_parts_and_notices_a_request_that_is_in_none(
     frontier: Frontier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(desk, "CHUNK", 3)
+    monkeypatch.setattr(admin, "CHUNK", 3)
     crowd = Crowd(frontier, 7)
     await crowd.are_left_alone(each=2)
     await crowd.exchange([push(-n, site=f"fine{n}") for n in range(1, 9)])

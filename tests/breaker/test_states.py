@@ -9,7 +9,7 @@ from harvester.frontier.entries import Dead, Done, Release
 from harvester.frontier.store import Frontier
 from harvester.outcomes import Outcome
 from harvester.proxies.spec import Tier
-from harvester.sites.breaking import Breaking
+from harvester.sites.breaker import SiteBreaker
 from tests.breaker.worker import QUICK, Worker
 from tests.frontier.pushes import push
 
@@ -45,7 +45,7 @@ async def _probes(worker: Worker, *outcomes: Outcome) -> None:
 
 
 async def _by_hand(worker: Worker, state: str) -> None:
-    await worker.frontier.set_breaker("s", worker.site.breaking.rules(), state, "a person")
+    await worker.frontier.set_breaker("s", worker.site.breaker.rules(), state, "a person")
     await worker.exchange()
 
 
@@ -282,7 +282,7 @@ async def test_a_ratio_of_failures_opens_it_when_there_were_enough_tries(frontie
 
 
 async def test_what_was_tried_before_the_window_does_not_count(frontier: Frontier) -> None:
-    breaking = Breaking(window_seconds=1, least_tries=20, refusals_in_a_row=50, failures_in_a_row=50)
+    breaking = SiteBreaker(window_seconds=1, least_tries=20, refusals_in_a_row=50, failures_in_a_row=50)
     worker = Worker(frontier, "worker-1", breaking)
     worker.see(Outcome.BLOCKED, 15)
     await worker.exchange()
@@ -322,7 +322,7 @@ async def test_reports_that_are_sent_twice_count_once(frontier: Frontier) -> Non
 
 
 async def test_a_breaker_that_is_off_opens_only_by_hand(frontier: Frontier) -> None:
-    worker = Worker(frontier, "worker-1", Breaking(enabled=False, least_tries=1))
+    worker = Worker(frontier, "worker-1", SiteBreaker(enabled=False, least_tries=1))
     worker.see(Outcome.BLOCKED, 500)
     await worker.exchange()
     assert await worker.state() == "closed"
@@ -395,7 +395,7 @@ async def test_a_request_that_fails_again_and_again_is_given_up_at_last(frontier
 async def workers(frontier: Frontier) -> list[Worker]:
     """Two at a site that may be asked by two tiers of proxies; `datacenter` is refused."""
     both = [Worker(frontier, name) for name in ("worker-1", "worker-2")]
-    proxying = both[0].site.proxying.model_copy(update={"tiers": (Tier.DATACENTER, Tier.RESIDENTIAL)})
+    proxying = both[0].site.proxy.model_copy(update={"tiers": (Tier.DATACENTER, Tier.RESIDENTIAL)})
     for worker in both:
         worker.site = worker.site.model_copy(update={"proxying": proxying})
     await both[0].exchange([push(1, site="s")])

@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 
 from harvester.frontier.entries import Status
 from harvester.frontier.store import Frontier
-from harvester.sites.breaking import Breaking
+from harvester.sites.breaker import SiteBreaker
 from tests.breaker.running import LONGEST_S, Crawl
 from tests.breaker.site import Site
 from tests.monitors.conftest import HttpSink, sink
@@ -38,7 +38,7 @@ class House(NamedTuple):
         """Of the site, which is registered as `blockable`."""
         sites = self.folder / "sites"
         sites.mkdir(exist_ok=True)
-        (sites / "sites.toml").write_text(f'[blockable]\nhosts = ["{site.name}"]\n[blockable.breaking]\n{breaking}\n')
+        (sites / "sites.toml").write_text(f'[blockable]\nhosts = ["{site.name}"]\n[blockable.breaker]\n{breaking}\n')
         own = {f"HARVESTER_{name.upper()}": value for name, value in variables.items()}
         return Crawl(self.folder, {**self.variables, **own}, f"urls={site.url}", f"inputs={inputs}")
 
@@ -140,7 +140,7 @@ async def test_a_worker_killed_while_a_site_is_left_alone_loses_nothing(house: H
 
 
 async def test_a_run_ends_when_all_that_is_left_is_held_and_a_later_one_goes_on(house: House, sink: HttpSink) -> None:
-    rules = Breaking().rules()
+    rules = SiteBreaker().rules()
     await house.frontier.set_breaker("blockable", rules, "held", "a person")
     async with Site() as site, Site() as other, house.crawl(site, 50) as crawl:
         crawl.also(other.url)

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from harvester.breaker.breakers import Breakers
 from harvester.frontier.entries import Change, Exchange, Leased, Operation
 from harvester.frontier.store import Frontier
-from harvester.outcomes import Outcome, Verdict, policy_of
-from harvester.sites import Site
-from harvester.sites.breaking import Breaking
+from harvester.outcomes import Outcome, Verdict
+from harvester.sites import Site, policy_of
+from harvester.sites.breaker import SiteBreaker
 
-QUICK = Breaking(
+QUICK = SiteBreaker(
     least_tries=20,
     refusals_in_a_row=5,
     failures_in_a_row=10,
@@ -23,10 +23,10 @@ QUICK = Breaking(
 class Worker:
     """Sees tries of one site; what it saw goes out with its next exchange."""
 
-    def __init__(self, frontier: Frontier, name: str, breaking: Breaking = QUICK, site: str = "s") -> None:
+    def __init__(self, frontier: Frontier, name: str, breaking: SiteBreaker = QUICK, site: str = "s") -> None:
         self.frontier = frontier
         self.name = name
-        self.site = Site(name=site, hosts=(site,), breaking=breaking)
+        self.site = Site(name=site, hosts=(site,), breaker=breaking)
         self.breakers = Breakers()
         self.breakers.ask_redis = frontier.take_probe
         self.trial = 1

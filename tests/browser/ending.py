@@ -21,11 +21,11 @@ from scrapy.settings import Settings
 from harvester.browser import browser as browsers
 from harvester.browser import pool as pools
 from harvester.browser.kept import Kept, State, path_of
-from harvester.browser.pool import Pool
+from harvester.browser.pool import BrowserPool
 from harvester.config import load_config
 from harvester.exceptions import BrowserLost
 from harvester.sites import load_sites
-from harvester.sites.rendering import Rendering
+from harvester.sites.browser import RenderOptions
 from tests.browser.killing import drivers, until
 
 ME = psutil.Process()
@@ -40,7 +40,7 @@ class Ending(Spider):
 
     async def start(self) -> AsyncIterator[Any]:
         """Nothing is asked by the crawl itself."""
-        ways: list[Callable[[Pool], Awaitable[list[str] | None]]] = [
+        ways: list[Callable[[BrowserPool], Awaitable[list[str] | None]]] = [
             self.page_cancelled_while_a_browser_starts,
             self.closed_while_a_browser_starts,
             self.closed_while_a_browser_is_replaced,
@@ -52,7 +52,7 @@ class Ending(Spider):
             self.sessions_cannot_be_kept,
         ]
         for way in ways:
-            pool = Pool(self.crawler, load_config())
+            pool = BrowserPool(self.crawler, load_config())
             self.left[way.__name__] = [*(await way(pool) or ())]
             await pool.close()
             _, alive = await asyncio.to_thread(psutil.wait_procs, ME.children(recursive=True), 5)
@@ -62,26 +62,26 @@ class Ending(Spider):
         return
         yield
 
-    def render(self, pool: Pool, path: str = "list/1", **rendering: Any) -> "asyncio.Task[Any]":
+    def render(self, pool: BrowserPool, path: str = "list/1", **rendering: Any) -> "asyncio.Task[Any]":
         request = Request(f"{self.url}/{path}")
         site = load_sites().of(self.url)
         return asyncio.ensure_future(
-            pool.render(request, site, Rendering.model_validate(site.rendering.model_dump() | rendering))
+            pool.render(request, site, RenderOptions.model_validate(site.browser.model_dump() | rendering))
         )
 
-    async def token(self, pool: Pool) -> str:
+    async def token(self, pool: BrowserPool) -> str:
         """The one that a page got for the one that the page before it got."""
         steps = [{"wait_for": "#told"}]
         page = await self.render(pool, "renewing/1", session="county", steps=steps)
         return str(page.text.partition('<p id="told">')[2].partition("</p>")[0])
 
-    async def page_cancelled_while_a_browser_starts(self, pool: Pool) -> None:
+    async def page_cancelled_while_a_browser_starts(self, pool: BrowserPool) -> None:
         page = self.render(pool)
         await until(lambda: bool(drivers(ME.pid)))
         page.cancel()
         await asyncio.wait([page])
 
-    async def closed_while_a_browser_starts(self, pool: Pool) -> None:
+    async def closed_while_a_browser_starts(self, pool: BrowserPool) -> None:
         page = self.render(pool)
         await until(lambda: bool(drivers(ME.pid)))
         await pool.close()
@@ -90,12 +90,12 @@ class Ending(Spider):
         with suppress(BrowserLost):
             await self.render(pool)
 
-    async def closed_while_a_browser_is_replaced(self, pool: Pool) -> None:
+    async def closed_while_a_browser_is_replaced(self, pool: BrowserPool) -> None:
         await self.render(pool)
         pool._renew("age")
         await until(lambda: len(drivers(ME.pid)) == 2)
 
-    async def browser_dies_while_it_is_replaced(self, pool: Pool) -> None:
+    async def browser_dies_while_it_is_replaced(self, pool: BrowserPool) -> None:
         await self.render(pool)
         pool._renew("age")
         assert pool._current
@@ -104,7 +104,7 @@ class Ending(Spider):
         await self.render(pool)
         await pool._renewing
 
-    async def end_of_the_handler_fails(self, pool: Pool) -> None:
+    async def end_of_the_handler_fails(self, pool: BrowserPool) -> None:
         await self.render(pool)
         assert pool._current
 
@@ -113,7 +113,7 @@ class Ending(Spider):
 
         pool._current._handler.close = fail
 
-    async def driver_dies_and_chromium_hangs(self, pool: Pool) -> None:
+    async def driver_dies_and_chromium_hangs(self, pool: BrowserPool) -> None:
         await self.render(pool)
         [driver] = drivers(ME.pid)
         for each in driver.children(recursive=True):
@@ -122,7 +122,7 @@ class Ending(Spider):
         driver.kill()
         await until(lambda: pool._current is None or pool._current.is_lost)
 
-    async def pages_open_windows(self, pool: Pool) -> list[str]:
+    async def pages_open_windows(self, pool: BrowserPool) -> list[str]:
         before = asyncio.all_tasks()
         await asyncio.gather(*(self.render(pool, f"opens/{number}") for number in range(3)))
         assert pool._current
@@ -133,12 +133,12 @@ class Ending(Spider):
                     await asyncio.sleep(0.05)
         return left
 
-    async def windows(self, pool: Pool) -> list[str]:
+    async def windows(self, pool: BrowserPool) -> list[str]:
         assert pool._current
         targets = (await pool._current._cdp.send("Target.getTargets"))["targetInfos"]
         return [target["url"] for target in targets if target["type"] == "page" and target.get("browserContextId")]
 
-    async def session_goes_from_browser_to_browser(self, pool: Pool) -> list[str]:
+    async def session_goes_from_browser_to_browser(self, pool: BrowserPool) -> list[str]:
         tokens = [await self.token(pool), await self.token(pool)]
         assert pool._current
         [context] = pool._current._contexts.values()
@@ -154,7 +154,7 @@ class Ending(Spider):
         told = [f"a token was lost: {tokens}"] if tokens != [f"t{number}" for number in range(1, 7)] else []
         return told + (["the last one is not kept"] if '"t6"' not in path.read_text() else [])
 
-    async def sessions_cannot_be_kept(self, pool: Pool) -> list[str]:
+    async def sessions_cannot_be_kept(self, pool: BrowserPool) -> list[str]:
         Path(f"{path_of(load_config(), 'oak')}.lock").mkdir()  # noqa: ASYNC240
         left = []
         with saves() as tried:

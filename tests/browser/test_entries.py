@@ -6,12 +6,12 @@ import pytest
 from pydantic import ValidationError
 from scrapy import Request
 
-from harvester.browser.blocking import Blocker
-from harvester.browser.wishes import rendering_of
+from harvester.browser.render_options import render_options_of
+from harvester.browser.request_filter import RequestFilter
 from harvester.exceptions import UsageError
 from harvester.middlewares.browser import is_rendered
 from harvester.sites import Registry, Site
-from harvester.sites.rendering import Rendering, Step
+from harvester.sites.browser import RenderOptions, Step
 
 PAGE = "https://records.example.gov/list"
 
@@ -36,8 +36,8 @@ def test_a_step_that_cannot_be_meant_is_refused(step: dict[str, Any], said: str)
 def test_a_step_that_waits_for_what_is_not_captured_is_refused() -> None:
     step = {"captured": "*/api/*"}
     with pytest.raises(ValidationError, match="capture"):
-        Rendering.model_validate({"steps": [step]})
-    assert Rendering.model_validate({"steps": [step], "capture": ["*/api/*"]}).steps == (Step(captured="*/api/*"),)
+        RenderOptions.model_validate({"steps": [step]})
+    assert RenderOptions.model_validate({"steps": [step], "capture": ["*/api/*"]}).steps == (Step(captured="*/api/*"),)
 
 
 def test_what_a_step_types_is_not_in_its_words() -> None:
@@ -56,21 +56,21 @@ def test_what_a_step_types_is_not_in_its_words() -> None:
     ],
 )
 def test_pictures_trackers_and_named_hosts_are_not_asked(url: str, kind: str, refused: bool) -> None:
-    blocker = Blocker(Rendering(block_hosts=("example.net",)), PAGE)
+    blocker = RequestFilter(RenderOptions(block_hosts=("example.net",)), PAGE)
     assert blocker.refuses(url, kind) is refused
 
 
 def test_a_site_that_is_in_the_list_of_trackers_may_ask_its_own_hosts() -> None:
-    blocker = Blocker(Rendering(), "https://www.facebook.com/page")
+    blocker = RequestFilter(RenderOptions(), "https://www.facebook.com/page")
     assert not blocker.refuses("https://www.facebook.com/api/graphql", "xhr")
 
 
 def test_the_request_has_the_last_word_on_whether_and_how_it_is_rendered() -> None:
-    site = Site(name="county", hosts=("records.example.gov",), rendering=Rendering(render=True, device="mobile"))
+    site = Site(name="county", hosts=("records.example.gov",), browser=RenderOptions(render=True, device="mobile"))
     assert not is_rendered(Request(PAGE))
     assert is_rendered(Request(PAGE, meta={"render": True}))
-    wished = rendering_of(Request(PAGE, meta={"rendering": {"steps": [{"scroll": 2}]}}), site)
+    wished = render_options_of(Request(PAGE, meta={"rendering": {"steps": [{"scroll": 2}]}}), site)
     assert (wished.device, wished.steps) == ("mobile", (Step(scroll=2),))
     with pytest.raises(UsageError, match=r"steps\.0"):
-        rendering_of(Request(PAGE, meta={"rendering": {"steps": [{"scroll": "up"}]}}), site)
-    assert not Registry().named("other").rendering.render
+        render_options_of(Request(PAGE, meta={"rendering": {"steps": [{"scroll": "up"}]}}), site)
+    assert not Registry().named("other").browser.render

@@ -106,7 +106,7 @@ async def test_nothing_is_left_of_a_crawl_that_is_stopped_or_killed(tmp_path: Pa
             assert alive == []
             if sign is signal.SIGTERM:
                 assert "Traceback" not in (tmp_path / "log").read_text()
-                assert msgspec.json.decode(out, type=Crawled).of(f"{site.url}/never").kind == "Stopped"
+                assert msgspec.json.decode(out, type=Crawled).of(f"{site.url}/never").kind == "RunEnding"
 
 
 async def test_no_browser_window_or_session_is_left_or_lost_however_its_pool_is_ended(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ async def test_a_crawl_that_renders_nothing_starts_no_browser(tmp_path: Path) ->
 async def test_without_chromium_the_run_ends_and_says_what_to_install(tmp_path: Path) -> None:
     async with JavaScriptSite() as site:
         done = await crawl(Plan([wish(f"{site.url}/list/2")]), tmp_path, chromium="/nowhere")
-    assert done.results == [] or done.results[0].kind == "Stopped"
+    assert done.results == [] or done.results[0].kind == "RunEnding"
     assert done.stats["harvester/exit_code"] == 2
     assert "HARVESTER_CHROMIUM" in done.log
     assert "Traceback" not in done.log
@@ -75,7 +75,7 @@ async def test_a_site_whose_entry_says_so_is_rendered_but_for_what_is_no_page(tm
         (sites / "here.toml").write_text(
             f"""[county]
 hosts = ["{site.url.removeprefix("http://")}"]
-[county.rendering]
+[county.browser]
 render = true
 device = "mobile"
 locale = "de-DE"
@@ -116,7 +116,7 @@ async def test_what_goes_wrong_on_a_page_has_an_outcome_that_names_it(tmp_path: 
                 wish(f"{site.url}/list/2"),
             ],
             settings={"DOWNLOAD_MAXSIZE": 1 << 20, "ROBOTSTXT_OBEY": False},
-            patches={"harvester.browser.visit.CLOSE_S": 0.5},
+            patches={"harvester.browser.page_run.CLOSE_S": 0.5},
         )
         done = await crawl(plan, tmp_path)
     failed = done.of(f"{site.url}/never")

@@ -51,7 +51,7 @@ def test_a_setting_that_cannot_be_used_is_named() -> None:
 STEPS = """
 [county]
 hosts = ["county.example"]
-[county.rendering]
+[county.browser]
 render = true
 steps = [{ fill = "#user", secret = "county_user" }]
 [county.identities]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harvester.dashboard.words import counted, duration, number, plural, size, typed_command, without_userinfo
+from harvester.formatting import counted, duration, number, plural, size, typed_command, without_userinfo
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from tests.crawling import Crawled, Plan, crawl
 from tests.sandbox.street_plan import HousePlan
 from tests.sandbox.street_process import Street
 
-HTTP2 = "[.transport]\nhttp2 = true"
+HTTP2 = "[.http]\nhttp2 = true"
 FEW_TRIES = {"HARVESTER_BACKOFF_FACTOR": 0.01}
 
 

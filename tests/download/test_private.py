@@ -92,10 +92,10 @@ async def test_no_sitemap_leads_a_crawl_inward(tmp_path: Path) -> None:
 async def test_http2_is_refused_what_http1_is(tmp_path: Path) -> None:
     plans = [HousePlan("inner", scheme="h2"), HousePlan("own", scheme="h2")]
     with Street(plans, tmp_path / "street") as street:
-        sites = street.register(tmp_path / "sites", {each.name: "[.transport]\nhttp2 = true" for each in plans})
+        sites = street.register(tmp_path / "sites", {each.name: "[.http]\nhttp2 = true" for each in plans})
         own = street.url("own", "/page/1")
         inner = street.url("inner", "/page/1").replace("127.0.0.1", "inward.example")
-        entry = '[inward]\nhosts = ["inward.example"]\n[inward.transport]\nhttp2 = true\n'
+        entry = '[inward]\nhosts = ["inward.example"]\n[inward.http]\nhttp2 = true\n'
         (sites / "inward.toml").write_text(entry)
         plan = Plan([own, inner], names={"inward.example": "127.0.0.1"})
         permitted = own.split("/")[2]

@@ -22,7 +22,7 @@ from scrapy.settings import Settings
 from twisted.python.failure import Failure
 
 from harvester.items import Batch, Media, Provenance, Record
-from harvester.shutdown import Stopped, pause
+from harvester.shutdown import RunEnding, pause
 
 ENDING = "ending"
 """A file that is there when the crawl knows that it is to end."""
@@ -59,7 +59,7 @@ class Confirming(Spider):
             yield Request(self.site + path, self.parse, errback=self.failed)
 
     async def _tell_when_it_ends(self) -> None:
-        with suppress(Stopped):
+        with suppress(RunEnding):
             await pause(self.crawler, 600)
         Path(ENDING).touch()  # noqa: ASYNC240  it is done at once
 

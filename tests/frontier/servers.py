@@ -1,4 +1,4 @@
-"""Valkey servers of a test's own: with a password, by TLS, as a cluster, behind a Sentinel."""
+"""Valkey servers of a test's own: with a password, by TLS, behind a Sentinel."""
 
 import asyncio
 import contextlib

@@ -143,7 +143,7 @@ def test_status_is_readable(run: Run, filled: dict[str, str]) -> None:
 def test_a_person_leaves_a_tier_of_a_site_alone_and_asks_it_again(
     run: Run, redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entry = '[tiered]\nhosts = ["t.test"]\n[tiered.proxying]\ntiers = ["none", "datacenter"]\nvendor = "list"\n'
+    entry = '[tiered]\nhosts = ["t.test"]\n[tiered.proxy]\ntiers = ["none", "datacenter"]\nvendor = "list"\n'
     (tmp_path / "sites.toml").write_text(entry)
     monkeypatch.setenv("HARVESTER_SITES_DIR", str(tmp_path))
     for word, state in (("hold", "held"), ("open", "open"), ("close", "closed")):

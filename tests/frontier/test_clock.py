@@ -13,7 +13,7 @@ import pytest
 from harvester.frontier.entries import Done
 from harvester.frontier.start_list import StartList
 from harvester.frontier.store import Frontier
-from harvester.frontier.turns import _script
+from harvester.stores import lua
 from tests.frontier.pushes import push
 from tests.frontier.test_store import again
 
@@ -82,14 +82,16 @@ async def test_what_a_silent_worker_had_of_the_start_list_comes_back(frontier: F
     await two.confirm()
 
 
-async def test_a_silence_ends_and_turns_go_on(redis: Any) -> None:
+async def test_a_pause_ends_and_slots_go_on(redis: Any) -> None:
     keys = [f"harvester:{{clock-{uuid4().hex}}}:{name}" for name in ("turns", "places", "window")]
 
     async def ask(wait_us: int = 0) -> list[int]:
-        """One worker wants a turn: until the first one, its mark, how many; further how long the silence lasts."""
+        """One worker wants a slot: until the first one, its mark, how many; further how long the pause lasts."""
         said = [50_000, 1, 200_000, 4, 0, 0, 1, 0, 5_000_000, wait_us]
         window = [2, 1_000_000, 1_000_000, "", "channel", "host"]
-        answer: list[int] = await redis.eval(_script().text, 3, *keys, "worker", *said, *window)
+        answer: list[int] = await redis.eval(
+            lua.load("harvester.politeness", "slots").text, 3, *keys, "worker", *said, *window
+        )
         return answer
 
     assert (await ask())[2] == 1
@@ -102,7 +104,7 @@ async def test_a_silence_ends_and_turns_go_on(redis: Any) -> None:
         granted, demand, at = held.split()
         await redis.hset(keys[1], name, b"%s %s %d" % (granted, demand, int(at) + HOUR_MS * 1000))
     answer = await ask()
-    assert answer[5] <= 300_000, "the silence lasts no hour longer"
+    assert answer[5] <= 300_000, "the pause lasts no hour longer"
     async with asyncio.timeout(30):
         while not (await ask())[2]:  # noqa: ASYNC110
             await asyncio.sleep(0.02)

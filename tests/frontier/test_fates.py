@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 from redis.asyncio import Redis
 
-from harvester.breaker.observed import Observed
+from harvester.breaker.site_counts import SiteCounts
 from harvester.frontier.entries import (
     Again,
     Dead,
@@ -25,7 +25,7 @@ from harvester.frontier.entries import (
 )
 from harvester.frontier.store import Frontier
 from harvester.outcomes import POLICIES, Outcome, Verdict
-from harvester.sites.breaking import Breaking
+from harvester.sites.breaker import SiteBreaker
 from tests.frontier.pushes import push
 
 ONE, TWO = "worker-1", "worker-2"
@@ -44,8 +44,8 @@ MOVES: dict[str, Callable[[Frontier], Awaitable[object]]] = {
     "released": lambda f: f.exchange(ONE, [Release("1")]),
     "reconciled": lambda f: f.reconcile(ONE, []),
     "left": lambda f: f.leave(ONE),
-    "its site held": lambda f: f.set_breaker("", Breaking().rules(), "held", "a person"),
-    "its site opened again": lambda f: f.set_breaker("", Breaking().rules(), "closed", "a person"),
+    "its site held": lambda f: f.set_breaker("", SiteBreaker().rules(), "held", "a person"),
+    "its site opened again": lambda f: f.set_breaker("", SiteBreaker().rules(), "closed", "a person"),
     "replayed": lambda f: f.replay(),
     "forgotten": lambda f: f.forget([1]),
 }
@@ -236,7 +236,7 @@ async def _random_history(redis: Redis, seed: int) -> tuple[Status, int]:
         worker = f"w{chance.randrange(4)}"
         match chance.randrange(13):
             case 12:
-                state, rules = chance.choice(["open", "closed", "held"]), Breaking(open_seconds=0.01).rules()
+                state, rules = chance.choice(["open", "closed", "held"]), SiteBreaker(open_seconds=0.01).rules()
                 await frontier.set_breaker(f"s{chance.randrange(3)}", rules, state, "a person")
             case 0:
                 frontier = Frontier(redis, frontier.spider, lease_timeout_s=1000, max_deliveries=3)
@@ -314,11 +314,11 @@ class _Model:
         """What a worker saw of a site: that it failed, or that its probes did well or did not."""
         if chance.random() < 0.5:
             return None
-        observed = Observed()
+        observed = SiteCounts()
         verdict = Verdict(chance.choice([Outcome.OK, Outcome.DNS, Outcome.BLOCKED]))
         for _ in range(chance.choice([1, 3, 6])):
             observed.add_try(verdict, POLICIES[verdict.outcome], probe=True)
-        rules = Breaking(refusals_in_a_row=5, failures_in_a_row=5, open_seconds=0.01, probes=2).rules()
+        rules = SiteBreaker(refusals_in_a_row=5, failures_in_a_row=5, open_seconds=0.01, probes=2).rules()
         self.reported += 1
         return Reports(self.reported, [observed.row(f"s{chance.randrange(3)}", rules)])
 

@@ -12,13 +12,13 @@ from harvester.frontier.entries import Again, Dead, Done, EndedAck, Operation, R
 from harvester.frontier.start_list import StartList
 from harvester.frontier.store import Frontier
 from harvester.outcomes import Outcome
-from harvester.sites.breaking import Breaking
+from harvester.sites.breaker import SiteBreaker
 from tests.breaker.worker import QUICK, Worker
 from tests.frontier.items import check_items, feed, item, name_of, of
 from tests.frontier.pushes import push
 
 ONE, TWO, THREE = "worker-1", "worker-2", "worker-3"
-RULES = Breaking().rules()
+RULES = SiteBreaker().rules()
 
 
 class Fragile(Redis):

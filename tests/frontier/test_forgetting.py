@@ -194,7 +194,7 @@ async def test_what_was_lost_is_waited_for_until_all_jobs_are_begun_anew(
 )
 async def test_a_deleted_key_of_another_kind_stops_nobody(frontier: Frontier, redis: Redis, part: str) -> None:
     await frontier.exchange(ONE, [push(n, job="j", site="s") for n in range(6)], wanted=3)
-    rules = load_sites().named("other").breaking.rules()
+    rules = load_sites().named("other").breaker.rules()
     await frontier.set_breaker("other", rules, "open", "a person")
     await frontier.exchange(ONE, [push(n, site="other") for n in range(6, 9)])
     assert await redis.delete(f"{frontier.prefix}{part}")

@@ -24,7 +24,7 @@ from harvester.frontier.entries import (
 )
 from harvester.frontier.store import MOST_ENDED, Frontier
 from harvester.outcomes import Outcome
-from harvester.sites.breaking import Breaking
+from harvester.sites.breaker import SiteBreaker
 from tests.breaker.worker import QUICK, Worker
 from tests.frontier.items import JOB, check_items, feed, item, name_of, of
 from tests.frontier.pushes import push
@@ -104,7 +104,7 @@ KEEP_OPEN: dict[str, Callable[[Frontier, str], Awaitable[object]]] = {
 
 
 async def _breaker(frontier: Frontier, state: str) -> None:
-    await frontier.set_breaker("", Breaking().rules(), state, "a person")
+    await frontier.set_breaker("", SiteBreaker().rules(), state, "a person")
 
 
 @pytest.mark.parametrize("what", KEEP_OPEN)

@@ -12,7 +12,7 @@ from scrapy import Request
 from harvester.frontier.entries import Again, Dead, Done, Operation, Skip
 from harvester.frontier.seen import fingerprint
 from harvester.frontier.store import Frontier
-from harvester.sites.breaking import Breaking
+from harvester.sites.breaker import SiteBreaker
 from tests.crawling import Answer, Site
 from tests.frontier.crawl import crawl
 from tests.frontier.pushes import push
@@ -85,10 +85,10 @@ async def test_pages_that_lead_to_each_other_do_not_wait_for_each_other(frontier
 async def test_a_redirect_into_a_site_that_is_left_alone_is_parked(frontier: Frontier) -> None:
     await _leased(frontier, 1)
     await frontier.exchange(ONE, [push(2, site="s")])
-    await frontier.set_breaker("s", Breaking().rules(), "held", "a person")
+    await frontier.set_breaker("s", SiteBreaker().rules(), "held", "a person")
     told = await frontier.exchange(ONE, [redirect("1", 2)._replace(site="s")])
     assert (told.parked, told.waiting) == (2, 0)
-    await frontier.set_breaker("s", Breaking().rules(), "closed", "a person")
+    await frontier.set_breaker("s", SiteBreaker().rules(), "closed", "a person")
     assert (await frontier.status()).balanced
 
 

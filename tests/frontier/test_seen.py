@@ -11,11 +11,11 @@ from redis.asyncio import Redis
 from scrapy import Request
 from scrapy.utils.request import fingerprint as digest_of
 
+from harvester.frontier import scripts
 from harvester.frontier.entries import Done, Operation
 from harvester.frontier.keys import prefix_of
 from harvester.frontier.seen import fingerprint
 from harvester.frontier.store import Frontier
-from harvester.stores import lua
 from tests.frontier.pushes import push
 from tests.frontier.servers import valkey
 
@@ -138,7 +138,7 @@ async def add(redis: Redis, spider: str, numbers: list[int]) -> None:
 
 
 _ADD = (
-    lua.load("look_up").text.partition("-- Where a request is.")[0]
+    scripts.load("look_up").text.partition("-- Where a request is.")[0]
     + """
 local scope = scope_of('')
 for _, each in ipairs(cmsgpack.unpack(ARGV[1])) do

@@ -25,8 +25,8 @@ from harvester.identities.credentials import Credentials
 from harvester.identities.form import FormLogin
 from harvester.identities.identity import Identity
 from harvester.identities.limited_logins import NotNow
+from harvester.identities.login_methods import Fetch, LoginFailed, LoginRefused, Recipe
 from harvester.identities.logins import LOGIN_SITE, Logins
-from harvester.identities.recipes import Fetch, LoginFailed, LoginRefused, Recipe
 from harvester.identities.state import Session
 from harvester.identities.token import TokenLogin
 from harvester.sites import Registry, Site

@@ -9,15 +9,15 @@ import pytest
 
 from harvester.exceptions import SessionError
 from harvester.identities.identity import Identity
-from harvester.identities.pool import ChainLost, Later, Place, Pool, Wish
-from harvester.identities.recipes import Anonymous, LoginRefused
+from harvester.identities.login_methods import Anonymous, LoginRefused
+from harvester.identities.pool import ChainLost, Checkout, IdentityPool, IdentityRequest, Later
 from harvester.outcomes import Outcome
 from harvester.sites import Site
 from harvester.sites.identities import Identities
 from tests.identities.test_identity import fetch, pause
 
 
-def pool_of(folder: Path, **table: object) -> Pool:
+def pool_of(folder: Path, **table: object) -> IdentityPool:
     """A pool of anonymous identities."""
     identities = Identities.model_validate({"kind": "anonymous", "count": 3} | table)
     site = Site(name="county", hosts=("example.org",), identities=identities)
@@ -25,18 +25,18 @@ def pool_of(folder: Path, **table: object) -> Pool:
         Identity(site, name, folder / f"{name}.json", None, lambda *_: Anonymous(), fetch, pause, lambda _: None)
         for name in identities.names
     ]
-    return Pool(made, identities.chain_idle_s, pause)
+    return IdentityPool(made, identities.chain_idle_s, pause)
 
 
-def names(places: list[Place]) -> Counter[str]:
+def names(places: list[Checkout]) -> Counter[str]:
     return Counter(place.identity.name for place in places)
 
 
 async def test_load_is_spread_and_bounded(tmp_path: Path) -> None:
     pool = pool_of(tmp_path, at_once=2)
-    places = [await pool.take(Wish()) for _ in range(6)]
+    places = [await pool.take(IdentityRequest()) for _ in range(6)]
     assert names(places) == {"1": 2, "2": 2, "3": 2}
-    seventh = asyncio.create_task(pool.take(Wish()))
+    seventh = asyncio.create_task(pool.take(IdentityRequest()))
     assert not (await asyncio.wait([seventh], timeout=0.1))[0]
     pool.leave(places[3])
     assert (await seventh).identity is places[3].identity
@@ -46,15 +46,15 @@ async def test_requests_in_a_window_are_bounded(tmp_path: Path) -> None:
     pool = pool_of(tmp_path, count=1, requests=5, window_s=0.5, at_once=100)
     began = time.time()
     for _ in range(11):
-        pool.leave(await pool.take(Wish()))
+        pool.leave(await pool.take(IdentityRequest()))
     assert time.time() - began >= 1.0
 
 
 async def test_healthiest_is_chosen_and_a_refused_one_is_avoided(tmp_path: Path) -> None:
     pool = pool_of(tmp_path, at_once=100)
     pool.identities["1"].health.bad(Outcome.BLOCKED, time.time())
-    assert names([await pool.take(Wish()) for _ in range(20)]) == {"2": 10, "3": 10}
-    assert names([await pool.take(Wish(avoid="2")) for _ in range(20)]) == {"3": 20}
+    assert names([await pool.take(IdentityRequest()) for _ in range(20)]) == {"2": 10, "3": 10}
+    assert names([await pool.take(IdentityRequest(avoid="2")) for _ in range(20)]) == {"3": 20}
 
 
 async def test_resting_identities_are_left_alone(tmp_path: Path) -> None:
@@ -63,16 +63,16 @@ async def test_resting_identities_are_left_alone(tmp_path: Path) -> None:
         while not pool.identities[name].health.bad(Outcome.BLOCKED, time.time()):
             pass
     with pytest.raises(Later) as later:
-        await pool.take(Wish(patient=False))
+        await pool.take(IdentityRequest(patient=False))
     assert later.value.until > time.time() + 30
     pool.identities["2"].health.rest_until = 0.0
-    assert (await pool.take(Wish())).identity.name == "2"
+    assert (await pool.take(IdentityRequest())).identity.name == "2"
 
 
 async def test_chain_stays_with_its_identity(tmp_path: Path) -> None:
     pool = pool_of(tmp_path, at_once=100)
     chains = [f"c{number % 7}" for number in range(70)]
-    places = [await pool.take(Wish(chain)) for chain in chains]
+    places = [await pool.take(IdentityRequest(chain)) for chain in chains]
     for chain in set(chains):
         assert len(names([place for place in places if place.chain == chain])) == 1
     assert len(names(places)) == 3
@@ -80,46 +80,46 @@ async def test_chain_stays_with_its_identity(tmp_path: Path) -> None:
 
 async def test_chain_whose_session_has_ended_is_lost(tmp_path: Path) -> None:
     pool = pool_of(tmp_path)
-    place = await pool.take(Wish("c"))
+    place = await pool.take(IdentityRequest("c"))
     pool.leave(place)
-    again = await pool.take(Wish("c", begun=place.mark))
+    again = await pool.take(IdentityRequest("c", begun=place.mark))
     assert again.mark == place.mark
     again.identity.expire(again.session.generation)
     pool.leave(again)
     with pytest.raises(ChainLost):
-        await pool.take(Wish("c", begun=place.mark))
-    assert (await pool.take(Wish("c"))).mark != place.mark
+        await pool.take(IdentityRequest("c", begun=place.mark))
+    assert (await pool.take(IdentityRequest("c"))).mark != place.mark
 
 
 async def test_serial_jar_belongs_to_one_chain_until_it_ends_or_idles(tmp_path: Path) -> None:
     pool = pool_of(tmp_path, count=1, serial=True, chain_idle_s=3.0)
-    first = await pool.take(Wish("a"))
+    first = await pool.take(IdentityRequest("a"))
     pool.leave(first)
-    other = asyncio.create_task(pool.take(Wish("b")))
+    other = asyncio.create_task(pool.take(IdentityRequest("b")))
     assert not (await asyncio.wait([other], timeout=0.3))[0]
-    pool.leave(await pool.take(Wish("a", begun=first.mark)), over=True)
+    pool.leave(await pool.take(IdentityRequest("a", begun=first.mark)), over=True)
     second = await other
     pool.leave(second)
-    idle = await pool.take(Wish("c"))  # b never comes back
+    idle = await pool.take(IdentityRequest("c"))  # b never comes back
     pool.leave(idle)
     with pytest.raises(ChainLost):
-        await pool.take(Wish("b", begun=second.mark))
+        await pool.take(IdentityRequest("b", begun=second.mark))
 
 
 async def test_serial_jar_whose_session_ended_waits_for_no_chain(tmp_path: Path) -> None:
     pool = pool_of(tmp_path, count=1, serial=True, chain_idle_s=300.0)
-    first = await pool.take(Wish("a"))
+    first = await pool.take(IdentityRequest("a"))
     pool.leave(first)
     first.identity.expire(first.session.generation)
-    second = await asyncio.wait_for(pool.take(Wish("b")), 240)
+    second = await asyncio.wait_for(pool.take(IdentityRequest("b")), 240)
     assert second.mark != first.mark
 
 
 async def test_jar_of_a_serial_site_is_not_used_by_two_processes_at_once(tmp_path: Path) -> None:
     one, other = pool_of(tmp_path, count=2, serial=True), pool_of(tmp_path, count=2, serial=True)
-    places = [await one.take(Wish()), await other.take(Wish())]
+    places = [await one.take(IdentityRequest()), await other.take(IdentityRequest())]
     assert len(names(places)) == 2
-    third = asyncio.create_task(other.take(Wish()))
+    third = asyncio.create_task(other.take(IdentityRequest()))
     assert not (await asyncio.wait([third], timeout=0.4))[0]
     one.leave(places[0])
     assert (await third).identity.name == places[0].identity.name
@@ -130,4 +130,4 @@ async def test_pool_whose_identities_have_all_ended_says_why(tmp_path: Path) -> 
     for identity in pool.identities.values():
         identity.ended = LoginRefused(f"no to {identity.name}.")
     with pytest.raises(SessionError, match=r"no to 1\. no to 2\."):
-        await pool.take(Wish())
+        await pool.take(IdentityRequest())

@@ -25,7 +25,7 @@ from harvester import settings
 from harvester.items import Batch, Provenance, Record
 from harvester.items.bluesky import Embed, Image, Post, Profile
 from harvester.outcomes import POLICIES
-from harvester.shutdown import Stopped, pause
+from harvester.shutdown import RunEnding, pause
 
 PROVENANCE = Provenance("http://127.0.0.1/", datetime(2026, 11, 21, tzinfo=UTC), "pictures", "pictures-1")
 
@@ -48,7 +48,7 @@ class Pictures(Spider):
         yield Batch(list(self.batches[kwargs["number"]]), [])
 
     async def _tell_when_it_ends(self) -> None:
-        with suppress(Stopped):
+        with suppress(RunEnding):
             await pause(self.crawler, 600)
         print("The crawl is ending", file=sys.stderr, flush=True)
 

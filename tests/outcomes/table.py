@@ -3,7 +3,7 @@
 from harvester.outcomes import POLICIES, Policy
 
 HEAD = """\
-| Outcome | Tries again | Backoff | Later | Counts against | Next try | Ends as |
+| Outcome | Tries again | Backoff | Retryable | Counts against | Next try | Ends as |
 |---|---|---|---|---|---|---|
 """
 
@@ -21,12 +21,12 @@ def _row(outcome: str, policy: Policy) -> str:
         "session": policy.session,
         "proxy": policy.proxy,
     }
-    following = {"another identity": policy.new_identity, "dearer proxies": policy.dearer}
+    following = {"another identity": policy.new_identity, "escalate": policy.escalate}
     cells = [
         f"`{outcome}`",
         str(policy.retries or "no"),
         backoff,
-        "yes" if policy.later else "",
+        "yes" if policy.retryable else "",
         ", ".join(name for name, counts in against.items() if counts),
         ", ".join(name for name, allowed in following.items() if allowed),
         _end(outcome, policy),

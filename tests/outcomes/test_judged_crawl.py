@@ -71,12 +71,12 @@ FATES: dict[str, tuple[str, str, list[str]]] = {
 SITE = """
 [county]
 hosts = ["{host}"]
-[county.judging.policies.blocked]
+[county.outcomes.policies.blocked]
 retries = 1
 backoff_s = 1
-[county.judging.policies.maintenance]
+[county.outcomes.policies.maintenance]
 retries = 0
-[[county.judging.rules]]
+[[county.outcomes.rules]]
 name = "office-hours"
 outcome = "maintenance"
 text = ["The office is closed"]

@@ -9,10 +9,10 @@ from scrapy.utils.test import get_crawler
 
 from harvester.exceptions import UsageError
 from harvester.middlewares.outcome import count
-from harvester.outcomes import POLICIES, Outcome, Policy, Verdict, classify, policy_of
+from harvester.outcomes import POLICIES, Outcome, Policy, Verdict, classify
 from harvester.outcomes.rules import Rule, RuleBase
-from harvester.sites import Site, load_sites
-from harvester.sites.judging import PolicyChange
+from harvester.sites import Site, load_sites, policy_of
+from harvester.sites.outcomes import PolicyChange
 from tests.outcomes.exchanges import Exchange, page
 from tests.outcomes.table import table
 from tests.root import ROOT
@@ -50,14 +50,14 @@ def test_every_outcome_has_a_policy() -> None:
 @pytest.mark.parametrize("outcome", Outcome)
 def test_policy_is_consistent(outcome: Outcome) -> None:
     policy = POLICIES[outcome]
-    assert policy.later == (outcome in PASSING), "what passes is tried again by a later run, and nothing else"
-    assert policy.later or not policy.retries, "what is tried again now is worth a later try too"
-    assert policy.later or not policy.site, "what says something of the whole site says nothing of this input"
+    assert policy.retryable == (outcome in PASSING), "what passes is tried again by a later run, and nothing else"
+    assert policy.retryable or not policy.retries, "what is tried again now is worth a later try too"
+    assert policy.retryable or not policy.site, "what says something of the whole site says nothing of this input"
     assert bool(policy.retries) == bool(policy.backoff_s), "no retry without a pause before it"
     assert policy.error != (outcome in {O.OK, O.UNCHANGED, O.EMPTY, O.NOT_FOUND, O.GONE})
     assert policy.error == policy.dead, "what counts as an error can be replayed"
     assert not (outcome in REFUSALS and policy.retries), "a site that says no is left alone"
-    assert not (outcome in REFUSALS - {O.BLOCKED} and (policy.dearer or policy.new_identity)), (
+    assert not (outcome in REFUSALS - {O.BLOCKED} and (policy.escalate or policy.new_identity)), (
         "a refusal by policy never leads to another proxy or identity"
     )
 
@@ -78,24 +78,24 @@ def test_a_site_may_change_each_field() -> None:
 ENTRY = """
 [county]
 hosts = ["county.example"]
-[county.judging]
+[county.outcomes]
 page_ending = "</html>"
-[county.judging.policies.blocked]
+[county.outcomes.policies.blocked]
 retries = 2
 backoff_s = 30
-[county.judging.policies.invalid]
+[county.outcomes.policies.invalid]
 dead = false
-[[county.judging.rules]]
+[[county.outcomes.rules]]
 name = "no-parcel"
 outcome = "not_found"
 status = [200]
 text = ["No Such Parcel"]
 reason = "the county knows no such parcel"
-[[county.judging.rules]]
+[[county.outcomes.rules]]
 name = "closed"
 outcome = "maintenance"
 url = ["/closed\\\\.html$"]
-[[county.judging.rules]]
+[[county.outcomes.rules]]
 name = "teapot"
 outcome = "ok"
 status = [418]
@@ -131,25 +131,25 @@ def test_rules_of_a_site_are_tried_before_the_common_ones(county: Site) -> None:
         (Exchange(O.NOT_FOUND, "not-found", 404), O.NOT_FOUND),
     ]
     for exchange, elsewhere in exchanges:
-        verdict = classify(exchange.response(), exchange.request(), county)
+        verdict = classify(exchange.response(), exchange.request(), county.outcomes.own)
         assert (verdict.outcome, verdict.rule) == (exchange.outcome, exchange.rule)
-        assert classify(exchange.response(), exchange.request(), other).outcome is elsewhere
+        assert classify(exchange.response(), exchange.request(), other.outcomes.own).outcome is elsewhere
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[a.judging.policies.blokked]\nretries = 1", r"a\.judging\.policies\.blokked"),
-        ("[a.judging.policies.blocked]\nretry = 1", r"a\.judging\.policies\.blocked\.retry"),
-        ("[a.judging.policies.blocked]\nretries = -1", r"a\.judging\.policies\.blocked\.retries"),
-        ("[[a.judging.rules]]\nname = 'x'", r"a\.judging\.rules\.0\.outcome: Field required"),
-        ("[[a.judging.rules]]\nname = 'x'\noutcome = 'nice'", r"a\.judging\.rules\.0\.outcome"),
-        ("[[a.judging.rules]]\nname = 'x'\noutcome = 'ok'\nurl = ['(']", r"a\.judging\.rules\.0\.url\.0.*expression"),
-        ("[[a.judging.rules]]\nname = 'x'\noutcome = 'ok'\nheader = ['x: (']", r"a\.judging\.rules\.0\.header\.0"),
-        ("[[a.judging.rules]]\nname = 'x'\noutcome = 'ok'\nstatus = ['4x']", r"a\.judging\.rules\.0\.status\.0"),
-        ("[[a.judging.rules]]\nname = 'x'\noutcome = 'ok'\nreason = '{why}'", r"a\.judging\.rules\.0\.reason.*said"),
-        ("[[a.judging.rules]]\nname = 'x'\noutcome = 'ok'\nbody = ['x']", r"a\.judging\.rules\.0\.body"),
-        ("[[a.judging.rules]]\nname = 'x'\noutcome = 'ok'", r"a\.judging\.rules\.0: .*condition"),
+        ("[a.outcomes.policies.blokked]\nretries = 1", r"a\.outcomes\.policies\.blokked"),
+        ("[a.outcomes.policies.blocked]\nretry = 1", r"a\.outcomes\.policies\.blocked\.retry"),
+        ("[a.outcomes.policies.blocked]\nretries = -1", r"a\.outcomes\.policies\.blocked\.retries"),
+        ("[[a.outcomes.rules]]\nname = 'x'", r"a\.outcomes\.rules\.0\.outcome: Field required"),
+        ("[[a.outcomes.rules]]\nname = 'x'\noutcome = 'nice'", r"a\.outcomes\.rules\.0\.outcome"),
+        ("[[a.outcomes.rules]]\nname = 'x'\noutcome = 'ok'\nurl = ['(']", r"a\.outcomes\.rules\.0\.url\.0.*expression"),
+        ("[[a.outcomes.rules]]\nname = 'x'\noutcome = 'ok'\nheader = ['x: (']", r"a\.outcomes\.rules\.0\.header\.0"),
+        ("[[a.outcomes.rules]]\nname = 'x'\noutcome = 'ok'\nstatus = ['4x']", r"a\.outcomes\.rules\.0\.status\.0"),
+        ("[[a.outcomes.rules]]\nname = 'x'\noutcome = 'ok'\nreason = '{why}'", r"a\.outcomes\.rules\.0\.reason.*said"),
+        ("[[a.outcomes.rules]]\nname = 'x'\noutcome = 'ok'\nbody = ['x']", r"a\.outcomes\.rules\.0\.body"),
+        ("[[a.outcomes.rules]]\nname = 'x'\noutcome = 'ok'", r"a\.outcomes\.rules\.0: .*condition"),
     ],
 )
 def test_an_entry_that_cannot_be_used_is_named_with_site_and_key(

@@ -12,7 +12,7 @@ BLOCK = b"<html><title>Access denied</title>Your address is blocked.</html>"
 def entry(name: str, site: Site, **lines: str) -> str:
     """A site's entry; values as TOML writes them."""
     told = {"tiers": '["datacenter"]', "vendor": '"list"', **lines}
-    head = [f"[{name}]", f'hosts = ["{site.name}"]', f"[{name}.proxying]"]
+    head = [f"[{name}]", f'hosts = ["{site.name}"]', f"[{name}.proxy]"]
     return "\n".join([*head, *(f"{key} = {value}" for key, value in told.items()), ""])
 
 

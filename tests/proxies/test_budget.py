@@ -14,10 +14,10 @@ from scrapy.utils.test import get_crawler
 
 from harvester.config import Config
 from harvester.proxies import budget
-from harvester.proxies.budget import Budgets, PassedOver, Spent, Ticket
+from harvester.proxies.budget import Budgets, PassedOver, Reservation, Spent
 from harvester.proxies.spec import Tier
 from harvester.sites import Site
-from harvester.sites.proxying import Proxying
+from harvester.sites.proxy import SiteProxy
 
 Join = Callable[[], Budgets]
 PRICES = {"datacenter": {"usd_per_gb": 1.0}, "residential": {"usd_per_gb": 8.0, "usd_per_request": 0.001}}
@@ -40,12 +40,12 @@ async def join(redis_url: str) -> AsyncIterator[Join]:
 
 def site_of(name: str, tiers: str = "datacenter", **proxying: Any) -> Site:
     table = {"tiers": tiers.split(), "vendor": "list", **proxying}
-    return Site(name=name, hosts=(name,), proxying=Proxying.model_validate(table))
+    return Site(name=name, hosts=(name,), proxy=SiteProxy.model_validate(table))
 
 
-async def taken(worker: Budgets, site: Site, least: Tier | None = None) -> Ticket:
+async def taken(worker: Budgets, site: Site, least: Tier | None = None) -> Reservation:
     ticket = await worker.take(site, least)
-    assert isinstance(ticket, Ticket)
+    assert isinstance(ticket, Reservation)
     return ticket
 
 
@@ -59,7 +59,7 @@ async def told(*workers: Budgets) -> None:
 async def test_workers_together_take_no_more_requests_than_the_budget(join: Join, name: str) -> None:
     site, workers = site_of(name, budget={"requests": 25}), [join() for _ in range(3)]
     tickets = await asyncio.gather(*(workers[number % 3].take(site, None) for number in range(60)))
-    assert sum(isinstance(ticket, Ticket) for ticket in tickets) == 25
+    assert sum(isinstance(ticket, Reservation) for ticket in tickets) == 25
     spent = [ticket for ticket in tickets if isinstance(ticket, Spent)]
     assert {each.what for each in spent} == {"requests"}
     assert all(0 < each.seconds <= 86400 for each in spent)
@@ -132,9 +132,9 @@ async def test_a_tier_that_is_passed_over_is_replaced_by_the_next_that_the_reque
 ) -> None:
     site, worker = site_of(name, "none datacenter residential"), join()
     ticket = await worker.take(site, least, passed)
-    assert (ticket.tier if isinstance(ticket, Ticket) else None) == leaves_by
-    if isinstance(ticket, Ticket):
-        assert ticket.climbed == (ticket.tier is least), (
+    assert (ticket.tier if isinstance(ticket, Reservation) else None) == leaves_by
+    if isinstance(ticket, Reservation):
+        assert ticket.escalated == (ticket.tier is least), (
             "the site is not known to need what another was passed over for"
         )
 
@@ -145,7 +145,7 @@ async def test_the_cheaper_tiers_are_used_again_while_the_one_that_works_is_pass
     await told(worker)
     for passed, leaves_by in (([DEAR], CHEAP), ([CHEAP, DEAR], NONE)):
         ticket = await worker.take(site, None, passed)
-        assert isinstance(ticket, Ticket)
+        assert isinstance(ticket, Reservation)
         assert ticket.tier is leaves_by
     assert isinstance(await worker.take(site, CHEAP, [CHEAP, DEAR]), PassedOver)
     assert (await taken(worker, site)).tier is DEAR
@@ -216,7 +216,7 @@ async def test_the_tier_that_works_is_remembered_by_all_and_the_cheaper_ones_are
     probe = await taken(first, site)
     assert (probe.tier, probe.probe) == (Tier.NONE, True)  # of which nothing more is heard: it was refused
     assert (await taken(first, site)).tier is Tier.DATACENTER
-    await taken(first, site, Tier.RESIDENTIAL)  # what climbed does not come down
+    await taken(first, site, Tier.RESIDENTIAL)  # what escalated does not come down
     assert (await taken(first, site)).tier is Tier.DATACENTER
 
 
@@ -259,4 +259,4 @@ async def pass_the_hour(redis_url: str, name: str) -> None:
 )
 def test_an_entry_that_cannot_be_had_is_refused(table: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ValidationError, match=complaint):
-        Proxying.model_validate(table)
+        SiteProxy.model_validate(table)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from harvester.proxies.exits import Account, Exit, exit_of
+from harvester.proxies.endpoints import ProxyAccount, ProxyEndpoint, endpoint_of
 from harvester.proxies.spec import Geo, ProxySpec, Tier, Vendor, session_id
 
 BRD, OXY = "brd-customer-c_1234-zone-res1", "customer-ann"
@@ -46,28 +46,31 @@ def spec(vendor: str, tier: str = "residential", geo: dict[str, str] = EVERYWHER
     ids=lambda each: each if isinstance(each, str) else "",
 )
 def test_user_names_follow_the_grammar_of_the_vendor(wish: ProxySpec, user: str, expected: str) -> None:
-    way_out = exit_of(wish, Account("http://proxy.test:1", user, "word"))
+    way_out = endpoint_of(wish, ProxyAccount("http://proxy.test:1", user, "word"))
     assert (way_out.address, way_out.user) == ("http://proxy.test:1", expected)
     assert way_out.authorization == "Basic " + b64encode(f"{expected}:word".encode()).decode()
 
 
 def test_zyte_is_told_in_headers() -> None:
-    account = Account("http://api.zyte.com:8011", "api-key", "")
-    plain, german = exit_of(spec("zyte", "datacenter"), account), exit_of(spec("zyte", geo={"country": "de"}), account)
+    account = ProxyAccount("http://api.zyte.com:8011", "api-key", "")
+    plain, german = (
+        endpoint_of(spec("zyte", "datacenter"), account),
+        endpoint_of(spec("zyte", geo={"country": "de"}), account),
+    )
     assert plain.headers == {"Zyte-IPType": "datacenter"}
     assert german.headers == {"Zyte-IPType": "residential", "Zyte-Geolocation": "DE"}
     assert german.authorization == "Basic " + b64encode(b"api-key:").decode()
-    one, same, other = (exit_of(spec("zyte", session_id=name), account).headers for name in ("a1", "a1", "b2"))
+    one, same, other = (endpoint_of(spec("zyte", session_id=name), account).headers for name in ("a1", "a1", "b2"))
     assert one["Zyte-Session-ID"] == same["Zyte-Session-ID"] != other["Zyte-Session-ID"]
 
 
 def test_a_password_may_have_any_letters() -> None:
-    way_out = exit_of(spec("list"), Account("http://proxy.test:1", "änn", "p€ss"))
+    way_out = endpoint_of(spec("list"), ProxyAccount("http://proxy.test:1", "änn", "p€ss"))
     assert way_out.authorization == "Basic " + b64encode("änn:p€ss".encode()).decode()
 
 
 def test_a_proxy_without_a_user_gets_no_authorization() -> None:
-    assert exit_of(spec("list"), Account("http://proxy.test:1")).authorization == ""
+    assert endpoint_of(spec("list"), ProxyAccount("http://proxy.test:1")).authorization == ""
 
 
 @pytest.mark.parametrize(
@@ -100,7 +103,9 @@ def test_what_a_vendor_cannot_give_is_refused(vendor: str, wish: dict[str, Any],
 
 
 def test_no_repr_shows_a_credential() -> None:
-    told = repr(Account("http://proxy.test:1", "ann", "word")) + repr(Exit("http://proxy.test:1", "ann", "word"))
+    told = repr(ProxyAccount("http://proxy.test:1", "ann", "word")) + repr(
+        ProxyEndpoint("http://proxy.test:1", "ann", "word")
+    )
     assert "ann" not in told
     assert "word" not in told
 

@@ -86,7 +86,7 @@ class Ran:
         proxies += f"https://{USER}:{WORD}@{self.by_tls.name} mobile\n"
         sites = entry(f"{name}p", self.plain) + entry(f"{name}s", self.secure, tiers='["isp"]')
         sites += entry(f"{name}r", self.refusing, tiers='["none", "residential"]')
-        sites += entry(f"{name}m", self.modern, tiers='["isp"]') + f"[{name}m.transport]\nhttp2 = true\n"
+        sites += entry(f"{name}m", self.modern, tiers='["isp"]') + f"[{name}m.http]\nhttp2 = true\n"
         sites += entry(f"{name}i", self.inner, tiers='["mobile"]') + entry(f"{name}o", self.outer, tiers='["mobile"]')
         vendor = {"tiers": '["residential"]', "vendor": '"brightdata"', "sticky": '"chain"'}
         sites += entry(f"{name}c", self.chained, **vendor, country='"us"', state='"ny"')

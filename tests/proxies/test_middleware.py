@@ -27,10 +27,10 @@ from harvester.middlewares.proxy import _LEAST, ProxyMiddleware
 from harvester.outcomes import Outcome, Verdict
 from harvester.proxies.budget import BudgetSpent
 from harvester.proxies.spec import Tier
-from harvester.shutdown import Stopped
+from harvester.shutdown import RunEnding
 from harvester.signals import outcome_told
 from harvester.sites import Registry, Site
-from harvester.sites.proxying import Proxying
+from harvester.sites.proxy import SiteProxy
 
 URL = "https://site.test/page"
 
@@ -60,7 +60,7 @@ async def make(redis_url: str, tmp_path: Path) -> AsyncIterator[Callable[..., Pr
         config = Config(
             redis_url=SecretStr(redis_url), proxies_file=tmp_path / "list", zyte_api_key=SecretStr("api-key")
         )
-        site = Site(name=name, hosts=("site.test",), proxying=Proxying.model_validate(proxying))
+        site = Site(name=name, hosts=("site.test",), proxy=SiteProxy.model_validate(proxying))
         made.append(ProxyMiddleware(crawler, config, Registry([site])))
         return made[-1]
 
@@ -88,7 +88,7 @@ async def test_credentials_are_on_a_request_only_while_it_is_in_the_downloader(
     assert set(headers) == {"Proxy-Authorization", "Zyte-Iptype", "Zyte-Geolocation"}
     assert dict(request.headers) == {}
     assert request.meta == {TIER: "residential"}
-    way_out = middleware.exit_of(request)
+    way_out = middleware.endpoint_of(request)
     assert way_out
     assert (way_out.user, way_out.password) == ("api-key", "")
 
@@ -168,7 +168,7 @@ async def test_a_tier_that_costs_nothing_is_waited_for_when_no_dearer_one_can_be
         breakers._shut = {f"{name}\0none": Shut("half_open", 2, None)}
     breakers._shut = {}
     assert await middleware.process_request(Request(URL, meta={LEASE: "1"})) is None
-    with pytest.raises(BudgetSpent):  # of what climbed
+    with pytest.raises(BudgetSpent):  # of what escalated
         await middleware.process_request(Request(URL, meta={LEASE: "1", _LEAST: "residential"}))
 
 
@@ -180,12 +180,12 @@ async def test_a_request_that_went_past_a_tier_comes_back_to_it_and_one_that_cli
     request = Request(URL, meta={LEASE: "1"})
     assert (await sent(middleware, request))[0][TIER] == "residential"
     breakers._shut = {}
-    climbed = request.replace(meta={**request.meta, _LEAST: "residential"})
-    for each, tier in ((request, "none"), (climbed, "residential")):
+    escalated = request.replace(meta={**request.meta, _LEAST: "residential"})
+    for each, tier in ((request, "none"), (escalated, "residential")):
         for _ in range(2):  # then where it is redirected to
             each = each.replace(url=f"{URL}/on")
             assert (await sent(middleware, each))[0][TIER] == tier
-            assert middleware._journeys[each].ticket.climbed == (tier == "residential")
+            assert middleware._journeys[each].ticket.escalated == (tier == "residential")
 
 
 async def test_a_probe_of_a_tier_stays_one_where_it_is_redirected_to(
@@ -234,7 +234,7 @@ async def test_a_request_is_given_back_when_redis_does_not_say_whether_it_may_be
     breakers.ask_redis = ask
     breakers._shut = {f"{name}\0none": Shut("half_open", 1, None)}
     vars(middleware)["_breaker"] = SimpleNamespace(breakers=breakers)
-    with pytest.raises(Stopped):
+    with pytest.raises(RunEnding):
         await middleware.process_request(Request(URL, meta={LEASE: "1"}))
     engine: Any = middleware._crawler.engine
     await asyncio.sleep(0)

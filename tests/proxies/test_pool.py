@@ -11,18 +11,20 @@ from harvester.config import Config
 from harvester.exceptions import UsageError
 from harvester.proxies import pool
 from harvester.proxies.accounts import Proxy, proxies_of
-from harvester.proxies.exits import Account
-from harvester.proxies.pool import Pool
+from harvester.proxies.endpoints import ProxyAccount
+from harvester.proxies.pool import ProxyPool
 from harvester.proxies.spec import Tier, Vendor
 
 NAMES = [f"10.0.0.{number}:8080" for number in range(6)]
 
 
-def pool_of(*names: str, refused: set[str] | None = None) -> Pool:
-    return Pool([Proxy(name, Account(f"http://{name}")) for name in names], refused if refused is not None else set())
+def pool_of(*names: str, refused: set[str] | None = None) -> ProxyPool:
+    return ProxyPool(
+        [Proxy(name, ProxyAccount(f"http://{name}")) for name in names], refused if refused is not None else set()
+    )
 
 
-def picked(proxies: Pool, session: str = "", *, strict: bool = False) -> str | None:
+def picked(proxies: ProxyPool, session: str = "", *, strict: bool = False) -> str | None:
     proxy = proxies.pick(session, strict=strict)
     return proxy.name if proxy else None
 
@@ -90,7 +92,7 @@ def test_a_list_is_read(tmp_path: Path) -> None:
     )
     config = Config(proxies_file=file)
     one, two, three = proxies_of(config, Vendor.LIST, Tier.DATACENTER)
-    assert (one.name, one.account) == ("10.0.0.1:8080", Account("http://10.0.0.1:8080", "ann", "p@ss"))
+    assert (one.name, one.account) == ("10.0.0.1:8080", ProxyAccount("http://10.0.0.1:8080", "ann", "p@ss"))
     assert (two.account.address, two.account.user, two.country) == ("http://10.0.0.2:3128", "", "us")
     assert (three.name, three.account.user) == ("10.0.0.1:8080#6", "eve")
     [four] = proxies_of(config, Vendor.LIST, Tier.RESIDENTIAL)
@@ -122,7 +124,9 @@ def test_who_is_refused_at_an_address_takes_no_other_user_with_him(tmp_path: Pat
     (tmp_path / "list").write_text("http://ann:word@10.0.0.1:8080\nhttp://eve:word@10.0.0.1:8080 residential\n")
     config = Config(proxies_file=tmp_path / "list")
     refused: set[str] = set()
-    cheap, dear = (Pool(proxies_of(config, Vendor.LIST, Tier(tier)), refused) for tier in ("datacenter", "residential"))
+    cheap, dear = (
+        ProxyPool(proxies_of(config, Vendor.LIST, Tier(tier)), refused) for tier in ("datacenter", "residential")
+    )
     proxy = cheap.pick()
     assert proxy
     refused.add(proxy.name)
@@ -167,11 +171,11 @@ def test_gateways_are_those_of_the_variables() -> None:
         )
     }  # fmt: skip
     assert told == {
-        ("brightdata", "datacenter"): Account("http://brd.superproxy.io:33335", "brd-customer-c1-zone-dc", "pw1"),
-        ("brightdata", "residential"): Account("http://127.0.0.1:99", "brd-customer-c1-zone-res", "p w"),
-        ("oxylabs", "residential"): Account("http://pr.oxylabs.io:7777", "customer-ann", "pw2"),
-        ("oxylabs", "datacenter"): Account("http://dc.oxylabs.io:8000", "customer-bob", "pw3"),
-        ("zyte", "datacenter"): Account("http://api.zyte.com:8011", "key", ""),
+        ("brightdata", "datacenter"): ProxyAccount("http://brd.superproxy.io:33335", "brd-customer-c1-zone-dc", "pw1"),
+        ("brightdata", "residential"): ProxyAccount("http://127.0.0.1:99", "brd-customer-c1-zone-res", "p w"),
+        ("oxylabs", "residential"): ProxyAccount("http://pr.oxylabs.io:7777", "customer-ann", "pw2"),
+        ("oxylabs", "datacenter"): ProxyAccount("http://dc.oxylabs.io:8000", "customer-bob", "pw3"),
+        ("zyte", "datacenter"): ProxyAccount("http://api.zyte.com:8011", "key", ""),
     }
     with pytest.raises(UsageError, match="HARVESTER_OXYLABS_USERS: the access of the tier isp needs an @host:port"):
         proxies_of(config, Vendor.OXYLABS, Tier.ISP)

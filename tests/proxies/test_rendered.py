@@ -15,7 +15,7 @@ async def test_a_rendered_page_leaves_by_the_proxy(
     async with AsyncExitStack() as stack:
         site = await stack.enter_async_context(Site())
         proxy = await stack.enter_async_context(Proxy("good", users=USERS))
-        configured(entry(name, site) + f"[{name}.rendering]\nrender = true\n", line(proxy, "datacenter"))
+        configured(entry(name, site) + f"[{name}.browser]\nrender = true\n", line(proxy, "datacenter"))
         crawled = await crawl(tmp_path, Plan(name, [site.url + "/page"]))
     assert crawled.ended("200") == [site.url + "/page"]
     [asked] = [asked for asked in site.asked if asked.path == "/page"]

@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 from harvester.config import Config
 from harvester.frontier.entries import Status
 from harvester.frontier.store import Frontier
-from harvester.sites.breaking import Breaking
+from harvester.sites.breaker import SiteBreaker
 from harvester.stores.redis import connect
 from tests.proxies.crawl import Plan, crawl
 from tests.proxies.farm import Answer, Asked, Listener, Proxy, Site, Streams
@@ -53,7 +53,7 @@ async def status_of(spider: str) -> Status:
 
 async def leave_alone(site: str, *tiers: str, seconds: float = 3600.0) -> None:
     """Opens breakers of tiers."""
-    rules = Breaking(open_seconds=seconds).rules()
+    rules = SiteBreaker(open_seconds=seconds).rules()
     async with frontier_of(site) as frontier:
         for tier in tiers:
             await frontier.set_breaker(f"{site}\0{tier}", rules, "open", "a person")
@@ -190,7 +190,7 @@ async def test_workers_together_stay_within_the_budget_and_nothing_goes_round_it
 async def test_requests_that_wait_carry_no_credentials_into_redis(
     servers: AsyncExitStack, configured: Configured, name: str, tmp_path: Path, redis_url: str
 ) -> None:
-    """They were sent by a proxy, refused, climbed, and wait for the next day."""
+    """They were sent by a proxy, refused, escalated, and wait for the next day."""
     site, cheap, dear = Site(refuses=["cheap"]), Proxy("cheap", users=USERS), Proxy("dear", users=USERS)
     await start(servers, site, cheap, dear)
     entries = entry(name, site, tiers='["datacenter", "residential"]', budget="{requests = 10}")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from scrapy.utils.test import get_crawler
 
-from harvester.identities.kept import KeptFile
+from harvester.identities.secret_file import SecretFile
 from harvester.pipelines.segments import Segments
 from harvester.stores.objects import LocalStore
 
@@ -19,4 +19,4 @@ if __name__ == "__main__":
     segments.open()
     segments.write("post", [b"{}"])
     segments.close()
-    KeptFile(state_dir / "sessions" / "any.json").write("a session")
+    SecretFile(state_dir / "sessions" / "any.json").write("a session")

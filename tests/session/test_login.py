@@ -21,7 +21,7 @@ from harvester.config import Config
 from harvester.exceptions import SessionError, StorageError, UsageError
 from harvester.identities.bluesky import HEARTBEAT_S, MOST_RENEWALS, Login
 from harvester.identities.bluesky_file import Session
-from harvester.identities.kept import Pause
+from harvester.identities.secret_file import Pause
 from tests.root import ROOT
 from tests.sandbox.process import Sandbox
 

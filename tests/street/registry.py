@@ -10,7 +10,7 @@ TOO_OFTEN = 6
 CREDENTIALS = {"HARVESTER_SESSION_STREET_USER": USER, "HARVESTER_SESSION_STREET_PASSWORD": PASSWORD}
 OPEN_S = 4
 """For how long a breaker is open at first."""
-BREAKING = f"""[.breaking]
+BREAKING = f"""[.breaker]
 least_tries = 10
 refusals_in_a_row = 5
 failures_in_a_row = 5

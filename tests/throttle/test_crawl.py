@@ -19,7 +19,7 @@ FULL = Answer(200, headers={"RateLimit-Limit": "100", "RateLimit-Remaining": "80
 class Refusing(Site):
     """It answers the first request, once as many as may be under way have come, with a wish to be left alone.
 
-    The others under way are held back until the silence is over. So every place is taken when the wish is heard, and
+    The others under way are held back until the pause is over. So every permit is taken when the wish is heard, and
     nothing can be on its way: whatever comes next was sent after it.
     """
 
@@ -52,7 +52,7 @@ class Refusing(Site):
 
 
 class RefusingUntil(Refusing):
-    """It names the end of the silence: as an HTTP date in Retry-After, or as an epoch in RateLimit-Reset."""
+    """It names the end of the pause: as an HTTP date in Retry-After, or as an epoch in RateLimit-Reset."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -65,14 +65,14 @@ class RefusingUntil(Refusing):
 
 
 class Stubborn(Site):
-    """It refuses all of the first requests, and the first one after the silence, without saying for how long."""
+    """It refuses all of the first requests, and the first one after the pause, without saying for how long."""
 
     async def answer(self, path: str, number: int) -> Answer:
         place = len(self.arrivals)
         if place <= AT_ONCE + 1:
             await until(lambda: len(self.arrivals) >= AT_ONCE)
             return Answer(429)
-        await until(lambda: len(self.arrivals) > 2 * AT_ONCE)  # no good answer before the second silence is over
+        await until(lambda: len(self.arrivals) > 2 * AT_ONCE)  # no good answer before the second pause is over
         return FULL
 
 
@@ -85,7 +85,7 @@ class Slow(Site):
 
 
 class Quick(Site):
-    """It answers at once. The last third waits until another host has asked for silence."""
+    """It answers at once. The last third waits until another host has asked for a pause."""
 
     def __init__(self, other: Refusing) -> None:
         super().__init__()
@@ -145,7 +145,7 @@ def test_never_more_requests_at_once_than_allowed(ran: Ran) -> None:
 
 
 def test_not_faster_than_allowed(ran: Ran) -> None:
-    """As seen from robots.txt on, which was answered before the first of them got its turn."""
+    """As seen from robots.txt on, which was answered before the first of them got its slot."""
     times = [arrival.at for arrival in ran.quick.arrivals]
     assert len(times) == 31
     assert all(at >= ran.quick.robots_at + number / PER_SECOND for number, at in enumerate(times))
@@ -162,7 +162,7 @@ def test_nothing_is_sent_for_as_long_as_the_host_asked_for(ran: Ran, name: str, 
     assert f"{site.name} asks to wait {seconds} s" in ran.crawled.log
 
 
-def test_refusals_in_a_row_double_the_silence_but_not_those_under_way_at_once(ran: Ran) -> None:
+def test_refusals_in_a_row_double_the_pause_but_not_those_under_way_at_once(ran: Ran) -> None:
     lines = [line for line in ran.crawled.log.splitlines() if f"{ran.stubborn.name} asks" in line]
     assert [line.rpartition("wait ")[2] for line in lines] == ["1 s", "2 s"]
 
@@ -174,12 +174,12 @@ def test_nothing_is_sent_before_the_time_that_the_host_named(ran: Ran, name: str
     assert site.later[0].at + offset >= site.until - 0.05  # as far as the two clocks agree
 
 
-def test_after_the_silence_requests_are_spaced_as_before(ran: Ran) -> None:
+def test_after_the_pause_requests_are_spaced_as_before(ran: Ran) -> None:
     over_at = ran.in_seconds.said_at + 2
     assert all(each.at >= over_at + number / PER_SECOND for number, each in enumerate(ran.in_seconds.later))
 
 
-def test_one_host_s_silence_is_no_other_s(ran: Ran) -> None:
+def test_one_host_s_pause_is_no_other_s(ran: Ran) -> None:
     begin, end_ = ran.in_seconds.said_at, ran.in_seconds.later[0].at
     assert [arrival for arrival in ran.quick.arrivals if begin < arrival.at < end_]
 
@@ -200,21 +200,21 @@ async def test_end_of_the_run_is_not_kept_waiting_by_a_host(tmp_path: Path, redi
 
     class Closing(Site):
         async def answer(self, path: str, number: int) -> Answer:
-            await until(lambda: len(silent.arrivals) == 1)
+            await until(lambda: len(paused.arrivals) == 1)
             return FULL
 
-    async with Site({"/0": [Answer(429, headers={"Retry-After": "3000"})]}) as silent, Closing() as other:
-        urls = [f"{silent.url}/{number}" for number in range(20)]
+    async with Site({"/0": [Answer(429, headers={"Retry-After": "3000"})]}) as paused, Closing() as other:
+        urls = [f"{paused.url}/{number}" for number in range(20)]
         closing_url = f"{other.url}/last" if ending == "close_spider" else None
         plan = Plan([*urls, *([closing_url] if closing_url else [])], closing_url, {"ROBOTSTXT_OBEY": False})
         limits = {"concurrent_per_host": "1", "requests_per_second": "20", "redis_url": redis_url}
         process = await start(plan, tmp_path, **limits)
         if ending == "SIGINT":
-            await until(lambda: len(silent.arrivals) == 1)
+            await until(lambda: len(paused.arrivals) == 1)
             process.send_signal(signal.SIGINT)
         crawled = await end(process)
     assert crawled.stats["finish_reason"] == ("shutdown" if ending == "SIGINT" else "enough")
-    assert [arrival.path for arrival in silent.arrivals] == ["/0"]
-    assert {result.error for result in crawled.results if result.url in urls} <= {"Stopped"}
+    assert [arrival.path for arrival in paused.arrivals] == ["/0"]
+    assert {result.error for result in crawled.results if result.url in urls} <= {"RunEnding"}
     counted = {name for name in crawled.stats if name.startswith("harvester/outcomes/")}
     assert counted <= {"harvester/outcomes/rate_limited", "harvester/outcomes/ok"}

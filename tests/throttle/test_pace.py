@@ -5,8 +5,8 @@ import random
 import pytest
 
 from harvester.config import Config
-from harvester.middlewares.pace import HEADROOM, LONGEST_PACE_S, Pace, Slowdown
 from harvester.parsers.web.rate_limits import Quota
+from harvester.politeness.pace import HEADROOM, LONGEST_PACE_S, Pace, Slowdown
 from harvester.sites.politeness import Limits, Politeness
 
 EVERY_S = 0.125

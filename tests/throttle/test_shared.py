@@ -81,7 +81,7 @@ def test_every_worker_gets_all_its_answers(shared: Shared) -> None:
 
 
 def test_workers_together_are_not_faster_than_one_may_be(shared: Shared) -> None:
-    """Each would be done in 4 s by itself. What had its turn before the second one came is not counted."""
+    """Each would be done in 4 s by itself. What had its slot before the second one came is not counted."""
     begin = max(times(shared.door))
     assert times(shared.quick)[-1] - begin > 1.2 * QUICK / PER_SECOND
 
@@ -91,20 +91,20 @@ def test_workers_together_have_no_more_requests_under_way_than_one_may_have(shar
     assert shared.quick.most_at_once <= AT_ONCE
 
 
-def test_no_worker_takes_all_places(shared: Shared) -> None:
+def test_no_worker_takes_all_permits(shared: Shared) -> None:
     assert shared.slow.served_both
 
 
 def test_keys_of_a_host_expire(shared: Shared) -> None:
-    """And of a run that has ended no places are left."""
+    """And of a run that has ended no permits are left."""
     turns = {f"harvester:{{{site.name}}}:turns" for site in (shared.quick, shared.slow)}
     assert set(shared.keys_left) == turns
     assert all(0 < milliseconds <= 120_000 for milliseconds in shared.keys_left.values())
 
 
-async def test_a_silence_told_to_one_worker_is_kept_by_all(tmp_path: Path, redis_url: str) -> None:
+async def test_a_pause_told_to_one_worker_is_kept_by_all(tmp_path: Path, redis_url: str) -> None:
     class Refusing(Gated):
-        """When both are at work and no place is free, it asks for a silence; it answers the others when that is known.
+        """When both are at work and no permit is free, it asks for a pause; it answers the others when that is known.
 
         So what the others do next, they do after one worker was told. Which one was told does not matter.
         """
@@ -134,7 +134,7 @@ async def test_a_silence_told_to_one_worker_is_kept_by_all(tmp_path: Path, redis
     assert all(re.search(rf"{site.name} asks to wait \d s", each.log) for each in crawled)
 
 
-async def test_places_of_a_killed_worker_come_back(tmp_path: Path, redis_url: str) -> None:
+async def test_permits_of_a_killed_worker_come_back(tmp_path: Path, redis_url: str) -> None:
     class Holding(Site):
         """It never answers worker a."""
 
@@ -160,7 +160,7 @@ async def test_places_of_a_killed_worker_come_back(tmp_path: Path, redis_url: st
 
 
 async def test_without_redis_nobody_asks_and_with_it_all_go_on(tmp_path: Path) -> None:
-    """What had its turn before may still go: that of a second, for who was alone then."""
+    """What had its slot before may still go: that of a second, for who was alone then."""
     with Valkey(tmp_path / "valkey", free_port()) as server:
         limits = {"concurrent_per_host": "2", "requests_per_second": str(PER_SECOND), "redis_url": server.uri}
         async with Site() as door, Gated(door) as site, Workers(tmp_path, **limits) as workers:
@@ -190,7 +190,7 @@ async def test_end_of_the_run_is_not_kept_waiting_by_redis(tmp_path: Path) -> No
             workers.send("a", signal.SIGINT)
             crawled = await workers.end("a")
     assert crawled.stats["finish_reason"] == "shutdown"
-    assert {result.error for result in crawled.results if result.status != 200} <= {"Stopped"}
+    assert {result.error for result in crawled.results if result.status != 200} <= {"RunEnding"}
 
 
 async def test_a_redis_that_refuses_the_login_ends_the_run(tmp_path: Path, redis_url: str) -> None:

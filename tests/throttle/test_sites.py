@@ -49,7 +49,7 @@ async def test_no_window_of_a_site_ever_holds_more_than_its_entry_allows(tmp_pat
     assert free.arrivals[-1].at < together[-1], "and nobody else was held back"
 
 
-async def test_hosts_of_one_site_share_its_rate_and_its_places(tmp_path: Path, redis_url: str) -> None:
+async def test_hosts_of_one_site_share_its_rate_and_its_permits(tmp_path: Path, redis_url: str) -> None:
     class Slow(Site):
         async def answer(self, path: str, number: int) -> Answer:
             at_once.append(one.at_once + other.at_once)
@@ -171,9 +171,9 @@ async def test_what_a_site_says_slows_down_before_it_has_to_refuse(tmp_path: Pat
     assert crawled.stats[f"harvester/interval/{site.name}"] >= window_s / most
 
 
-async def test_plain_scrapy_asks_on_where_harvester_is_silent(tmp_path: Path, redis_url: str) -> None:
-    """The same spider at the same site, which asks for three seconds of silence."""
-    silence_s = 3
+async def test_plain_scrapy_asks_on_where_harvester_pauses(tmp_path: Path, redis_url: str) -> None:
+    """The same spider at the same site, which asks for a pause of three seconds."""
+    pause_s = 3
 
     class Refusing(Site):
         said_at = 0.0
@@ -181,13 +181,13 @@ async def test_plain_scrapy_asks_on_where_harvester_is_silent(tmp_path: Path, re
         async def answer(self, path: str, number: int) -> Answer:
             if not self.said_at:
                 self.said_at = time.monotonic()
-                return Answer(429, headers={"Retry-After": str(silence_s)})
+                return Answer(429, headers={"Retry-After": str(pause_s)})
             return Answer()
 
         @property
         def during(self) -> int:
             """Requests that came while it wanted none."""
-            return sum(self.said_at < arrival.at < self.said_at + silence_s for arrival in self.arrivals)
+            return sum(self.said_at < arrival.at < self.said_at + pause_s for arrival in self.arrivals)
 
     urls = [f"/{number}" for number in range(20)]
     async with Refusing() as site:

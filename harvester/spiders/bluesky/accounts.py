@@ -63,7 +63,7 @@ class Accounts:
             yield SeedEnded(handle, profile.belongs_to)
 
     def fail_seeds(self, handles: list[str], verdict: Verdict) -> Iterator[Output]:
-        later = POLICIES[verdict.outcome].later
+        later = POLICIES[verdict.outcome].retryable
         for handle in handles:
             if later:
                 self._spider.logger.warning("The seed %s waits for the next run: %s", handle, verdict.reason)
@@ -113,7 +113,7 @@ class Accounts:
     def fail_profiles(self, dids: list[str], verdict: Verdict) -> Iterator[Output]:
         reason = f"{verdict.outcome}: {verdict.reason}"
         for did in dids:
-            yield Ended(did, "failed", reason, POLICIES[verdict.outcome].later)
+            yield Ended(did, "failed", reason, POLICIES[verdict.outcome].retryable)
 
     def ask_did_document(self, profile: Profile) -> Request:
         """Where the account's own server is."""
@@ -161,7 +161,7 @@ class Accounts:
             yield from self.accept(profile, None)
         else:
             reason = f"server: {verdict.outcome}: {verdict.reason}"
-            yield Ended(profile.did, "failed", reason, POLICIES[verdict.outcome].later)
+            yield Ended(profile.did, "failed", reason, POLICIES[verdict.outcome].retryable)
 
     def leave_out(self, profile: Profile) -> Iterator[Output]:
         """Of an account that does not want to be collected, only that is kept."""

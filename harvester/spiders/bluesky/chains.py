@@ -125,7 +125,7 @@ class Chains:
             step.page,
             None if verdict.reason == BAD_CURSOR else step.cursor,
             error=f"{verdict.outcome}: {verdict.reason}",
-            later=POLICIES[verdict.outcome].later,
+            later=POLICIES[verdict.outcome].retryable,
         )
 
     def _go_on(self, step: Step, cursor: str | None) -> tuple[str | None, list[Request]]:
@@ -218,7 +218,7 @@ class Chains:
 
     def fail_posts(self, done: Progress, cursor: str | None, verdict: Verdict) -> Iterator[Output]:
         error = f"{verdict.outcome}: {verdict.reason}"
-        yield done._replace(cursor=cursor, error=error, later=POLICIES[verdict.outcome].later)
+        yield done._replace(cursor=cursor, error=error, later=POLICIES[verdict.outcome].retryable)
 
     def read_lists(self, step: Step, response: Response) -> Iterator[Output]:
         parsed = parse.parse_lists(response.body, self._spider.provenance(response))

@@ -17,7 +17,7 @@ from harvester.frontier.start_list import StartList
 from harvester.shutdown import pause
 from harvester.spiders.bluesky.arguments import BlueskyArguments
 from harvester.spiders.bluesky.entries import parse_entry
-from harvester.stores.redis import RedisPatience, check, connect
+from harvester.stores.redis import RedisOutage, check, connect
 
 if TYPE_CHECKING:
     from harvester.spiders.bluesky.spider import BlueskySpider
@@ -44,7 +44,7 @@ class Serving:
         self._database = database
         self._patiently = patiently
         self._own = spider.arguments
-        self._redis_patiently = RedisPatience(spider.crawler, spider.config)
+        self._redis_patiently = RedisOutage(spider.crawler, spider.config)
         self._left: dict[str, int | None] = {}
         """Crawls in which nothing was left to do -> how often they had been fed by then."""
         self._look_at = 0.0
@@ -93,7 +93,7 @@ class Serving:
     async def next_crawl(self) -> BlueskyArguments | None:
         """Arguments of a crawl in which something may be to be done; None when there was none for long enough.
 
-        Raises Stopped when the run is being ended.
+        Raises RunEnding when the run is being ended.
         """
         idle_since = time.monotonic()
         while True:

@@ -10,7 +10,7 @@ from scrapy.exceptions import CloseSpider
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
-from harvester.browser.wishes import RENDER
+from harvester.browser.render_options import RENDER
 from harvester.config import Config
 from harvester.exceptions import HarvesterError, ParseError, UsageError
 from harvester.frontier.changes import (
@@ -26,7 +26,7 @@ from harvester.middlewares.outcome import count
 from harvester.middlewares.session import account_origin
 from harvester.outcomes import POLICIES, Outcome, Verdict, verdict_of
 from harvester.parsers.bluesky import answers as parse
-from harvester.shutdown import Stopped, end
+from harvester.shutdown import RunEnding, end
 from harvester.spiders.base import HarvesterSpider
 from harvester.spiders.bluesky.accounts import Accounts
 from harvester.spiders.bluesky.arguments import BlueskyArguments
@@ -37,7 +37,7 @@ from harvester.spiders.bluesky.serving import Serving
 from harvester.spiders.bluesky.threads import Threads
 from harvester.spiders.bluesky.web import WebAccounts, WebChains, of_page
 from harvester.spiders.seeds import BadSeed
-from harvester.stores.mongodb import MongoPatience, connect
+from harvester.stores.mongodb import MongoOutage, connect
 
 PROFILES_A_CALL = 25
 ACCOUNTS_AT_ONCE = 40
@@ -81,13 +81,13 @@ class BlueskySpider(HarvesterSpider):
         self.finished = True
         """Whether nothing was left to do in any crawl that was left."""
         self.database: AsyncDatabase[dict[str, Any]]
-        self.patiently: MongoPatience
+        self.patiently: MongoOutage
         self.ledger: CrawlLedger
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
         spider = super().from_crawler(crawler, *args, **kwargs)
-        spider.database, spider.patiently = connect(spider.config), MongoPatience(crawler, spider.config)
+        spider.database, spider.patiently = connect(spider.config), MongoOutage(crawler, spider.config)
         if not spider.arguments.seeds:
             spider.serving = Serving(spider, spider.database, spider.patiently)
         spider.work_on(spider.arguments)
@@ -132,7 +132,7 @@ class BlueskySpider(HarvesterSpider):
                 yield request
         except HarvesterError as error:
             raise self.stop_for(error) from None
-        except Stopped:
+        except RunEnding:
             return  # the run is being ended, for the reason that it says
 
     async def harvest(self) -> AsyncIterator[Request]:
@@ -305,7 +305,7 @@ class BlueskySpider(HarvesterSpider):
 
     def on_failure(self, failure: Failure) -> Iterator[Any]:
         request: Request = failure.request  # type: ignore[attr-defined]
-        if isinstance(failure.value, Stopped):
+        if isinstance(failure.value, RunEnding):
             return
         assert failure.value
         verdict = verdict_of(failure.value)

@@ -83,7 +83,7 @@ class Threads:
             yield ThreadAnswer(tree.uri)
         elif tree.failure:
             reason = f"{tree.failure.outcome}: {tree.failure.reason}"
-            later = POLICIES[tree.failure.outcome].later
+            later = POLICIES[tree.failure.outcome].retryable
             yield ThreadEnded(tree.uri, "failed", reason, later, answers=tree.asked)
         else:
             assert tree.provenance

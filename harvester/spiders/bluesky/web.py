@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 from scrapy import Request
 from scrapy.http import Response
 
-from harvester.browser.wishes import RENDER, RENDERING, captured_of
+from harvester.browser.render_options import RENDER, RENDERING, captured_of
 from harvester.exceptions import ParseError
 from harvester.frontier.changes import Account, Progress
 from harvester.middlewares.outcome import count

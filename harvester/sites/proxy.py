@@ -39,11 +39,11 @@ class Budget(Part):
     """Needs prices."""
 
 
-class Proxying(Part):
-    """The table `[<site>.proxying]`."""
+class SiteProxy(Part):
+    """The table `[<site>.proxy]`."""
 
     tiers: Annotated[tuple[Tier, ...], Field(min_length=1)] = (Tier.NONE,)
-    """From the cheapest to the dearest. A request goes on to the next when the policy of its outcome says `dearer`."""
+    """The cheapest first. A request goes on to the next when the policy of its outcome says `escalate`."""
     vendor: Vendor | None = None
     """Who runs the proxies."""
     country: str = ""

@@ -20,7 +20,7 @@ POLL_S = 0.1
 """How often one looks whether another process has let go of a lock."""
 
 
-class KeptFile:
+class SecretFile:
     """One file of secrets. Callers that read and write again hold `alone` meanwhile."""
 
     def __init__(self, path: Path) -> None:

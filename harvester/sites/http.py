@@ -3,7 +3,7 @@
 from harvester.sites.part import Part
 
 
-class Transport(Part):
+class SiteHttp(Part):
     """The table `[<site>.transport]`."""
 
     http2: bool = False

@@ -60,8 +60,8 @@ class Step(Part):
         return f"{self.action} {getattr(self, self.action)}"
 
 
-class Rendering(Part):
-    """The table `[<site>.rendering]`. A request's meta["rendering"] replaces what it names of it."""
+class RenderOptions(Part):
+    """The table `[<site>.browser]`. A request's meta["rendering"] replaces what it names of it."""
 
     render: bool = False
     """Whether a browser renders the site's pages; a request's meta["render"] says otherwise."""
@@ -92,7 +92,7 @@ class Rendering(Part):
     """Seconds that a page may take, with its steps."""
 
     @model_validator(mode="after")
-    def _captures(self) -> "Rendering":
+    def _captures(self) -> "RenderOptions":
         if not self.capture and any(step.captured is not None for step in self.steps):
             raise ValueError("a step `captured` sees what `capture` names; name something there")
         return self

@@ -6,12 +6,12 @@ from scrapy.http import Response
 
 from harvester.exceptions import UsageError
 from harvester.sites import Site
-from harvester.sites.rendering import Rendering
+from harvester.sites.browser import RenderOptions
 
 RENDER = "render"
 """Key in Request.meta: whether a browser renders the page, whatever the site's entry says."""
 RENDERING = "rendering"
-"""Key in Request.meta: a dict like the table [<site>.rendering], for this page."""
+"""Key in Request.meta: a dict like the table [<site>.browser], for this page."""
 SIGN_IN = "harvester_sign_in"
 """Key in Request.meta of a login: the storage_state to begin with, or {}. The answer's holds the one after it."""
 STORAGE_STATE = "storage_state"
@@ -25,13 +25,13 @@ LED = "harvester_led"
 """Key in the meta of a rendered answer: the browser has followed redirects, and they are told as Scrapy tells them."""
 
 
-def rendering_of(request: Request, site: Site) -> Rendering:
+def render_options_of(request: Request, site: Site) -> RenderOptions:
     """The site's table with the request's own wishes in it. Raises UsageError that names each bad key."""
     own = request.meta.get(RENDERING)
     if not own:
-        return site.rendering
+        return site.browser
     try:
-        return Rendering.model_validate(site.rendering.model_dump() | own)
+        return RenderOptions.model_validate(site.browser.model_dump() | own)
     except (ValidationError, TypeError) as error:
         lines = (
             [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]

@@ -7,11 +7,11 @@ from itertools import count, islice
 from typing import Any, TypeVar
 
 import msgspec
-from redis.asyncio import Redis, RedisCluster
+from redis.asyncio import Redis
 
+from harvester.frontier import scripts
 from harvester.frontier.entries import BreakerStatus, Change, DeadLetter, Event, Fate, Status, WorkerStatus
 from harvester.frontier.keys import entry_id, prefix_of
-from harvester.stores import lua
 
 CHUNK = 1000
 """Requests, fingerprints or shards that one script handles, so that Redis is not kept from workers for long."""
@@ -26,10 +26,10 @@ PLACES = (
 T = TypeVar("T")
 
 
-class Desk:
+class FrontierAdmin:
     """The part of the frontier that is not for workers."""
 
-    def __init__(self, redis: Redis | RedisCluster, spider: str) -> None:
+    def __init__(self, redis: Redis, spider: str) -> None:
         self._redis: Any = redis  # its annotations mix answers of bytes, of str, awaited and not
         self.spider = spider
         self.prefix = prefix_of(spider)
@@ -195,7 +195,7 @@ class Desk:
         return dropped
 
     async def _run(self, name: str, *arguments: str | bytes | float) -> Any:
-        return await lua.run(self._redis, name, self.prefix, *arguments)
+        return await scripts.run(self._redis, name, self.prefix, *arguments)
 
     async def _graves(self) -> AsyncIterator[tuple[str, float, "_Entry"]]:
         """Id, time of death and entry of each dead letter, the latest first."""

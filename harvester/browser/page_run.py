@@ -17,15 +17,15 @@ from scrapy.http import Headers, Response, TextResponse
 from scrapy.responsetypes import responsetypes
 from scrapy.statscollectors import StatsCollector
 
-from harvester.browser.blocking import Blocker
+from harvester.browser.render_options import SIGN_IN
+from harvester.browser.request_filter import RequestFilter
 from harvester.browser.steps import Steps
-from harvester.browser.wishes import SIGN_IN
 from harvester.config import Config
 from harvester.download.addresses import refuse_private
 from harvester.exceptions import NavigationError
 from harvester.identities.logins import refuse_secrets
 from harvester.sites import load_sites
-from harvester.sites.rendering import Rendering
+from harvester.sites.browser import RenderOptions
 
 CRASHED = "the page crashed, or took more memory than a page may"
 CLOSE_S = 5.0
@@ -55,11 +55,11 @@ _DOCUMENT = """most => {
 }"""
 
 
-class Visit:
+class PageRun:
     """Listens to one page. None of its listeners raises: Playwright would raise it out of another page's call."""
 
     def __init__(
-        self, request: Request, rendering: Rendering, config: Config, most_bytes: int, stats: StatsCollector
+        self, request: Request, rendering: RenderOptions, config: Config, most_bytes: int, stats: StatsCollector
     ) -> None:
         self._url = request.url
         self.at = request.url
@@ -74,7 +74,7 @@ class Visit:
         self._config = config
         self._most_bytes = most_bytes
         self._stats = stats
-        self._blocker = Blocker(rendering, request.url)
+        self._blocker = RequestFilter(rendering, request.url)
         self._wanted = [_pattern(glob) for glob in rendering.capture]
         self._answers: list[Response | None] = []
         self._captured_bytes = 0

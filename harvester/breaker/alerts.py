@@ -17,7 +17,7 @@ from pymongo import ASCENDING, DESCENDING, IndexModel
 from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.errors import PyMongoError
 
-from harvester.breaker.words import extrapolation, reason, title
+from harvester.breaker.messages import extrapolation, reason, title
 from harvester.config import Config
 from harvester.exceptions import ServiceError
 from harvester.frontier.entries import Change
@@ -44,7 +44,7 @@ INDEXES = [
 ]
 
 
-class Notices:
+class BreakerAlerts:
     """Tells of changes, one after the other, while the crawl goes on. `told` hears of each that people know of."""
 
     def __init__(self, config: Config, spider: str, told: Callable[[str], None]) -> None:

@@ -9,9 +9,9 @@ import pytest
 from pydantic import SecretStr
 from pymongo.database import Database
 
-from harvester.breaker import notices
-from harvester.breaker.notices import Notices
-from harvester.breaker.words import extrapolation, reason, title
+from harvester.breaker import alerts
+from harvester.breaker.alerts import BreakerAlerts
+from harvester.breaker.messages import extrapolation, reason, title
 from harvester.config import Config
 from harvester.frontier.entries import Change
 from tests.crawling import until
@@ -80,7 +80,7 @@ class House:
 
     def __init__(self, config: Config) -> None:
         self.told: list[str] = []
-        self.workers = [Notices(config, "inputs", self.told.append) for _ in range(3)]
+        self.workers = [BreakerAlerts(config, "inputs", self.told.append) for _ in range(3)]
 
     async def tell(self, change: Change, workers: int = 3) -> None:
         """So many of them are given the same change."""
@@ -93,7 +93,7 @@ class House:
 @pytest.fixture
 async def house(config: Config, sink: HttpSink, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[House]:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setattr(notices, "AGAIN_S", 0.05)
+    monkeypatch.setattr(alerts, "AGAIN_S", 0.05)
     house = House(config.model_copy(update={"alert_webhook_url": SecretStr(sink.url)}))
     yield house
     for worker in house.workers:
@@ -131,8 +131,8 @@ async def test_an_alert_that_a_lost_worker_did_not_send_is_sent_by_another(
     house: House, sink: HttpSink, mongodb: Database[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nor does any worker say that people know, before they do."""
-    monkeypatch.setattr(notices, "SENDING_S", 0.5)
-    event = notices.document("inputs", OPENED)
+    monkeypatch.setattr(alerts, "SENDING_S", 0.5)
+    event = alerts.document("inputs", OPENED)
     mongodb["events"].insert_one(event | {"alerting_at": datetime.now(UTC)})
     await house.tell(OPENED)
     assert len(sink.posts) == 1
@@ -141,8 +141,8 @@ async def test_an_alert_that_a_lost_worker_did_not_send_is_sent_by_another(
 async def test_an_alert_is_sent_once_when_mongodb_does_not_hear_that_it_was(
     house: House, sink: HttpSink, mongodb: Database[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notices, "SENDING_S", 0)
-    worker, loop, send = house.workers[0], asyncio.get_running_loop(), notices.send
+    monkeypatch.setattr(alerts, "SENDING_S", 0)
+    worker, loop, send = house.workers[0], asyncio.get_running_loop(), alerts.send
 
     def send_and_lose_mongodb(config: Config, change: Change, event: dict[str, Any]) -> None:
         send(config, change, event)
@@ -150,7 +150,7 @@ async def test_an_alert_is_sent_once_when_mongodb_does_not_hear_that_it_was(
         assert database is not None
         asyncio.run_coroutine_threadsafe(database.client.close(), loop).result()
 
-    monkeypatch.setattr(notices, "send", send_and_lose_mongodb)
+    monkeypatch.setattr(alerts, "send", send_and_lose_mongodb)
     await house.tell(OPENED, workers=1)
     assert len(sink.posts) == 1
     assert mongodb["events"].count_documents({"alerted_at": {"$ne": None}}) == 1
@@ -159,7 +159,7 @@ async def test_an_alert_is_sent_once_when_mongodb_does_not_hear_that_it_was(
 
 def test_the_alert_of_a_tier_says_that_its_requests_go_by_others() -> None:
     change = OPENED._replace(tier="datacenter", left=0)
-    text = notices.alert_of(change, notices.document("inputs", change)).text()
+    text = alerts.alert_of(change, alerts.document("inputs", change)).text()
     assert "s through datacenter proxies is left alone" in text
     assert title(change._replace(tier="none")) == "s without a proxy is left alone"
     assert "go by its other tiers" in text
@@ -170,11 +170,11 @@ def test_the_alert_of_a_tier_says_that_its_requests_go_by_others() -> None:
 async def test_an_event_waits_for_mongodb(
     config: Config, mongodb: Database[dict[str, Any]], mongodb_uri: str, free_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notices, "AGAIN_S", 0.05)
-    monkeypatch.setattr(notices, "DATABASE_S", 0.3)
+    monkeypatch.setattr(alerts, "AGAIN_S", 0.05)
+    monkeypatch.setattr(alerts, "DATABASE_S", 0.3)
     away = SecretStr(f"mongodb://127.0.0.1:{free_port}")
     told: list[str] = []
-    worker = Notices(config.model_copy(update={"mongodb_uri": away}), "inputs", told.append)
+    worker = BreakerAlerts(config.model_copy(update={"mongodb_uri": away}), "inputs", told.append)
     worker.tell([OPENED])
     await asyncio.sleep(1)
     assert told == []

@@ -2,7 +2,7 @@
 
 from urllib.parse import urlsplit
 
-from harvester.sites.rendering import Rendering
+from harvester.sites.browser import RenderOptions
 
 TRACKERS = frozenset(
     {
@@ -61,10 +61,10 @@ TRACKERS = frozenset(
 """Hosts, with all below them, that count visitors or show advertisements."""
 
 
-class Blocker:
+class RequestFilter:
     """What one page does not fetch. The site's own hosts are no trackers."""
 
-    def __init__(self, rendering: Rendering, page_url: str) -> None:
+    def __init__(self, rendering: RenderOptions, page_url: str) -> None:
         self._kinds = frozenset(rendering.block)
         self._hosts = frozenset(rendering.block_hosts)
         self._trackers = TRACKERS if rendering.block_trackers else frozenset()

@@ -17,7 +17,7 @@ MOST_RECORDS = 5
 """Records of a page that are looked at."""
 
 
-class Observed:
+class SiteCounts:
     """Tries, pages and records of one site, or of one tier of proxies there."""
 
     def __init__(self) -> None:

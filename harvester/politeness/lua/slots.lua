@@ -1,18 +1,20 @@
--- One worker's exchange about one host: it says what it has and wants; it is told what it may do.
+-- One worker's exchange about one host: it says what it has and wants, and is told what it may do.
 -- Times are microseconds of this server's clock; the answers are durations, so that no other clock matters.
 --
--- KEYS  1 turns: last_at, silent_until, settled_at, pace, pace_until, seen_at, offset   2 places: worker -> "granted demand heard_at"
---       3 window: until when each of the last turns may be used, as many as a window has
--- ARGV  1 worker  2 its interval between turns  3 turns wanted  4 how far ahead a turn may lie
---       5 places of all workers  6 places it holds  7 requests under way  8 places it could use
---       9 whether it was heard of before  10 how long what a silent worker has and says is kept
+-- KEYS  1 turns: last_at, silent_until, settled_at, pace, pace_until, seen_at, offset
+--       2 places: worker -> "permits demand heard_at"
+--       3 window: until when each of the last slots may be used, as many as a window has
+-- ARGV  1 worker  2 its interval between slots  3 slots wanted  4 how far ahead a slot may lie
+--       5 permits of all workers  6 permits it holds  7 requests under way  8 permits it could use
+--       9 whether Redis heard of it before  10 how long Redis keeps what a worker has and says that it does not hear of
 --       11 how long the host asked it to wait (0: did not)  12 requests in a window (0: any)  13 length of a window
---       14 how long after its time a turn may reach the host  15 marks of turns that were not used  16 channel  17 host
--- Gives until the first turn, its mark in the window, how many turns, the time between them, until it is worth asking again,
--- until the silence ends, places granted, places to come down to, whether other workers lack places, or there are none
-local ROTATION = 2000000  -- how long those keep the places that cannot be divided evenly
+--       14 how long after its time a slot may reach the host  15 marks of slots that were not used  16 channel  17 host
+-- Returns until the first slot, its mark in the window, how many slots, the time between them, until it is worth asking
+-- again, until the pause ends, permits granted, permits to shrink to, whether other workers lack permits, whether there
+-- are no others
+local ROTATION = 2000000  -- how long those keep the permits that cannot be divided evenly
 local LEAP = 60000000  -- time passes by itself between two questions
-local ALONE = 5  -- times as far ahead may a turn lie that nobody else could want
+local ALONE = 5  -- times as far ahead may a slot lie that nobody else could want
 
 local worker, channel, host = ARGV[1], ARGV[16], ARGV[17]
 local interval, wanted, ahead, limit = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -29,7 +31,7 @@ local seen_at, offset = tonumber(state[6] or now), tonumber(state[7] or 0)
 local ahead_of_last = now + offset - seen_at
 if ahead_of_last < 0 or ahead_of_last > math.max(LEAP, 0.9 * offset) then offset = math.max(0, seen_at - now) end
 now = now + offset
--- No turn is given further ahead than this.
+-- No slot is given further ahead than this.
 local last_at = math.min(tonumber(state[1] or 0), now + ALONE * ahead)
 local silent_until = tonumber(state[2] or 0)
 local settled_at = math.min(tonumber(state[3] or 0), now + lease)
@@ -43,7 +45,7 @@ if now + wait > silent_until and wait > 0 then
   redis.call('PUBLISH', channel, string.format('%.0f %s', wait, host))
 end
 
--- Places
+-- Permits
 local order, demands, others, unmet, had = {}, {}, 0, 0, nil
 local entries = redis.call('HGETALL', KEYS[2])
 for i = 1, #entries, 2 do
@@ -85,13 +87,13 @@ else
   redis.call('HDEL', KEYS[2], worker)
 end
 
--- Turns
+-- Slots
 local alone = #order == 1
 if alone then ahead = ALONE * ahead end
 
 for mark in string.gmatch(ARGV[15], '%d+') do redis.call('LREM', KEYS[3], -1, mark) end
 
--- When the window lets the nth turn from now pass: a window's length after the one that is so many turns before it.
+-- When the window lets the nth slot from now pass: a window's length after the one that is so many slots before it.
 local length = most > 0 and redis.call('LLEN', KEYS[3]) or 0
 local function opens(n)
   local before = length + n - 1 - most

@@ -1,4 +1,4 @@
-"""Turns, places and silences between workers on one event loop, with a real Redis."""
+"""Slots, permits and pauses between workers on one event loop, with a real Redis."""
 
 import asyncio
 import random
@@ -17,9 +17,9 @@ from scrapy import Spider
 from scrapy.utils.test import get_crawler
 
 from harvester.config import Config
-from harvester.frontier import hosts, turns
-from harvester.frontier.hosts import Answer, SharedHost
-from harvester.frontier.turns import SharedTurns
+from harvester.politeness import host_queue, limiter
+from harvester.politeness.host_queue import HostQueue, SlotAnswer
+from harvester.politeness.limiter import HostLimiter
 from harvester.sites.politeness import Limits
 from tests.crawling import until
 from tests.throttle.workers import most_within
@@ -30,7 +30,7 @@ class Join(Protocol):
 
     def __call__(
         self, per_second: float = 1000, at_once: int = 4, window: tuple[int, float] = (0, 0)
-    ) -> SharedTurns: ...
+    ) -> HostLimiter: ...
 
 
 @pytest.fixture
@@ -43,11 +43,11 @@ def host() -> str:
 async def join(redis_url: str) -> AsyncIterator[Join]:
     async with AsyncExitStack() as stack:
 
-        def make(per_second: float = 1000, at_once: int = 4, window: tuple[int, float] = (0, 0)) -> SharedTurns:
+        def make(per_second: float = 1000, at_once: int = 4, window: tuple[int, float] = (0, 0)) -> HostLimiter:
             crawler = get_crawler(Spider)
             crawler.engine = cast(Any, SimpleNamespace(running=True, _slot=None))
             limits = Limits(1 / per_second, at_once, *window)
-            worker = SharedTurns(
+            worker = HostLimiter(
                 crawler, Config(redis_url=SecretStr(redis_url)), lambda name: limits, lambda name, seconds: None
             )
             stack.push_async_callback(worker.close)
@@ -65,21 +65,21 @@ class Asked:
         self.by_worker: Counter[int] = Counter()
         self.at_once = self.most_at_once = 0
 
-    async def request(self, worker: SharedTurns, takes: Callable[[], float]) -> None:
-        await worker.take(self.host)
+    async def request(self, worker: HostLimiter, takes: Callable[[], float]) -> None:
+        await worker.acquire(self.host)
         self.times.append(monotonic())
         self.by_worker[id(worker)] += 1
         self.at_once += 1
         self.most_at_once = max(self.at_once, self.most_at_once)
         await asyncio.sleep(takes())
         self.at_once -= 1
-        worker.leave(self.host)
+        worker.release(self.host)
 
-    async def requests(self, worker: SharedTurns, count: int, takes: Callable[[], float] = lambda: 0.0) -> None:
+    async def requests(self, worker: HostLimiter, count: int, takes: Callable[[], float] = lambda: 0.0) -> None:
         await asyncio.gather(*(self.request(worker, takes) for _ in range(count)))
 
 
-def counting(worker: SharedTurns, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+def counting(worker: HostLimiter, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Counts its round trips."""
     trips: Counter[str] = Counter()
     send: Callable[..., Awaitable[None]] = worker._send
@@ -93,19 +93,19 @@ def counting(worker: SharedTurns, monkeypatch: pytest.MonkeyPatch) -> Counter[st
 
 
 def lose_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No turn is too late and no lease ends, however slow this process is."""
-    for name in ("GRACE_S", "BEAT_S", "PLACE_LEASE_S"):
-        monkeypatch.setattr(hosts, name, 600)
+    """No slot is too late and no lease ends, however slow this process is."""
+    for name in ("GRACE_S", "BEAT_S", "PERMIT_LEASE_S"):
+        monkeypatch.setattr(host_queue, name, 600)
 
 
 @pytest.mark.parametrize(("workers", "at_once"), [(2, 1), (3, 4), (6, 2)])
-async def test_places_are_never_more_than_allowed_however_workers_come_and_go(
+async def test_permits_are_never_more_than_allowed_however_workers_come_and_go(
     join: Join, host: str, workers: int, at_once: int
 ) -> None:
-    """And all come to their turns, those too for whom there is no place at first."""
+    """And all come to their slots, those too for whom there is no permit at first."""
     asked = Asked(host)
 
-    async def one(worker: SharedTurns) -> None:
+    async def one(worker: HostLimiter) -> None:
         for _ in range(3):
             await asked.requests(worker, random.randint(1, 12), lambda: random.uniform(0, 0.05))
             await asyncio.sleep(random.uniform(0, 0.2))
@@ -117,7 +117,7 @@ async def test_places_are_never_more_than_allowed_however_workers_come_and_go(
 
 
 @pytest.mark.parametrize(("workers", "per_second"), [(1, 100), (3, 100), (4, 10)])
-async def test_turns_of_all_workers_are_spaced(join: Join, host: str, workers: int, per_second: int) -> None:
+async def test_slots_of_all_workers_are_spaced(join: Join, host: str, workers: int, per_second: int) -> None:
     asked, began = Asked(host), monotonic()
     each = 3 * per_second // workers
     await asyncio.gather(*(asked.requests(join(per_second, 16), each) for _ in range(workers)))
@@ -131,13 +131,13 @@ async def test_no_window_wherever_it_begins_holds_more_than_allowed(join: Join, 
     assert most_within(asked.times, 0.8) <= 7
 
 
-async def test_turns_that_were_not_used_leave_room_in_the_window(join: Join, host: str, redis_url: str) -> None:
+async def test_slots_that_were_not_used_leave_room_in_the_window(join: Join, host: str, redis_url: str) -> None:
     worker = join(4, 8, (12, 60))
     requests = asyncio.create_task(Asked(host).requests(worker, 6))
     await until(lambda: bool(worker._hosts) and not worker._hosts[host].must_ask(monotonic()))
     for _ in range(3):
         await asyncio.sleep(0.3)
-        worker.silence(host, 1.1)
+        worker.pause(host, 1.1)
     await requests
     await worker.close()
     with Redis.from_url(redis_url) as redis:
@@ -148,16 +148,16 @@ async def test_turns_that_were_not_used_leave_room_in_the_window(join: Join, hos
 async def test_the_slowest_pace_that_a_worker_knows_of_is_that_of_all(join: Join, host: str) -> None:
     asked, began = Asked(host), monotonic()
     quick, slow = join(per_second=200, at_once=16), join(per_second=10, at_once=16)
-    await slow.take(host)
+    await slow.acquire(host)
     await asyncio.gather(asked.requests(quick, 15), asked.requests(slow, 15))
-    slow.leave(host)
+    slow.release(host)
     assert all(at >= began + number / 10 for number, at in enumerate(asked.times, 1))
 
 
 async def test_a_pace_is_forgotten_with_the_worker_that_knew_of_it(
     join: Join, host: str, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hosts, "PLACE_LEASE_S", 1.0)
+    monkeypatch.setattr(host_queue, "PERMIT_LEASE_S", 1.0)
     quick, slow = join(per_second=50, at_once=16), join(per_second=1, at_once=16)
     await Asked(host).requests(slow, 1)
     await slow.close()
@@ -166,26 +166,26 @@ async def test_a_pace_is_forgotten_with_the_worker_that_knew_of_it(
         assert redis.hget(f"harvester:{{{host}}}:turns", "pace") == b"20000"
 
 
-async def test_a_silence_is_told_once(host: str) -> None:
+async def test_a_pause_is_told_once(host: str) -> None:
     """Though it is heard of on the channel, a little later and so a little longer, before the answer comes."""
-    queue = SharedHost(host, Limits(0.1, 4))
-    queue.silence(1010.0)
+    queue = HostQueue(host, Limits(0.1, 4))
+    queue.pause(1010.0)
     queue.untold = True
     queue.ask(1000.0)
-    queue.silence(1010.3)
-    queue.hear(Answer(0, 0, 0, 100_000, 0, 9_900_000, 0, 0, 0, 1), 1000.0, 1000.1)
+    queue.pause(1010.3)
+    queue.hear(SlotAnswer(0, 0, 0, 100_000, 0, 9_900_000, 0, 0, 0, 1), 1000.0, 1000.1)
     assert not queue.untold
     assert not queue.must_ask(1000.2)
 
 
 async def test_a_host_may_lose_its_rate(host: str) -> None:
     """As one without a rate does whose Crawl-delay is taken back."""
-    queue = SharedHost(host, Limits(5.0, 4))
+    queue = HostQueue(host, Limits(5.0, 4))
     queue.adapt(Limits(0.0, 4))
     queue.join()
     interval, wanted, *_ = queue.ask(1000.0)
     assert int(interval) > 0
-    queue.hear(Answer(0, 0, int(wanted), int(interval), 0, 0, 1, 1, 0, 1), 1000.0, 1000.0)
+    queue.hear(SlotAnswer(0, 0, int(wanted), int(interval), 0, 0, 1, 1, 0, 1), 1000.0, 1000.0)
     queue.serve(1000.0)
     assert not queue.waiting
     assert queue.ask(1000.1)
@@ -196,17 +196,17 @@ async def test_who_can_wait_elsewhere_does_so_when_others_lack_the_room(join: Jo
     worker = join(0.1)
     downloader = SimpleNamespace(active=set(range(20)), total_concurrency=40)
     cast(Any, worker._crawler.engine).downloader = downloader
-    waiting = [asyncio.create_task(worker.take(host, patient=False)) for _ in range(30)]
+    waiting = [asyncio.create_task(worker.acquire(host, patient=False)) for _ in range(30)]
     await waiting[0]
     assert sum(task.done() for task in waiting) == 1, "all others wait here"
     downloader.active.add(20)
-    away = [await asyncio.gather(worker.take(host, patient=False), return_exceptions=True) for _ in range(30)]
-    seconds = [silence.seconds for [silence] in away if isinstance(silence, turns.Silenced)]
+    away = [await asyncio.gather(worker.acquire(host, patient=False), return_exceptions=True) for _ in range(30)]
+    seconds = [pause.seconds for [pause] in away if isinstance(pause, limiter.HostPaused)]
     assert len(seconds) == 30
-    assert min(seconds) > hosts.QUEUE_S / 2
+    assert min(seconds) > host_queue.QUEUE_S / 2
     assert seconds == sorted(seconds), "they do not come back all at once"
     free = f"free.{host}"  # nobody waits for it
-    await worker.take(free, patient=False)
+    await worker.acquire(free, patient=False)
     for task in waiting[1:]:
         task.cancel()
     await asyncio.wait(waiting)
@@ -223,44 +223,44 @@ async def test_one_worker_alone_asks_redis_less_often_than_the_host(
     assert trips["trips"] < 40 / 2
 
 
-async def test_a_silence_reaches_those_who_hold_turns(
+async def test_a_pause_reaches_those_who_hold_slots(
     join: Join, host: str, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At once, not only with their next question."""
-    monkeypatch.setattr(hosts, "BEAT_S", 3600)
+    monkeypatch.setattr(host_queue, "BEAT_S", 3600)
     told, other = join(), join()
     for worker in (told, other):
-        await worker.take(host)
+        await worker.acquire(host)
     with Redis.from_url(redis_url) as redis:
-        await until(lambda: redis.pubsub_numsub(turns.CHANNEL)[0][1] >= 2)
+        await until(lambda: redis.pubsub_numsub(limiter.CHANNEL)[0][1] >= 2)
     trips = counting(other, monkeypatch)
-    told.silence(host, 3)
-    assert told.is_silent(host)
-    await until(lambda: other.is_silent(host))
+    told.pause(host, 3)
+    assert told.is_paused(host)
+    await until(lambda: other.is_paused(host))
     assert not trips
 
 
-async def test_a_turn_given_before_a_silence_is_not_used_in_it(join: Join, host: str) -> None:
+async def test_a_slot_given_before_a_pause_is_not_used_in_it(join: Join, host: str) -> None:
     worker = join(at_once=2)
-    await worker.take(host)
-    turn = asyncio.create_task(worker.take(host))
-    await until(lambda: not worker._hosts[host].waiting and not turn.done())
+    await worker.acquire(host)
+    slot = asyncio.create_task(worker.acquire(host))
+    await until(lambda: not worker._hosts[host].waiting and not slot.done())
     began = monotonic()
-    worker.silence(host, 1)
-    await turn
+    worker.pause(host, 1)
+    await slot
     assert monotonic() - began >= 1
 
 
 async def test_questions_of_one_moment_travel_together(join: Join, host: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "CHECK_S", 3600)  # no beat, however long the connection takes
+    monkeypatch.setattr(limiter, "CHECK_S", 3600)  # no beat, however long the connection takes
     worker = join()
     trips = counting(worker, monkeypatch)
     names = [f"{number}.{host}" for number in range(50)]
-    await asyncio.gather(*(worker.take(name) for name in names))
+    await asyncio.gather(*(worker.acquire(name) for name in names))
     assert trips["trips"] == 1
 
 
-async def test_turns_at_high_rates_come_in_blocks(join: Join, host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slots_at_high_rates_come_in_blocks(join: Join, host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     lose_nothing(monkeypatch)
     worker = join(per_second=500, at_once=64)
     trips = counting(worker, monkeypatch)
@@ -268,47 +268,47 @@ async def test_turns_at_high_rates_come_in_blocks(join: Join, host: str, monkeyp
     assert trips["trips"] < 500 / 5
 
 
-async def test_places_that_redis_forgot_are_not_given_twice(join: Join, host: str, redis_url: str) -> None:
+async def test_permits_that_redis_forgot_are_not_given_twice(join: Join, host: str, redis_url: str) -> None:
     """After an outage those who ask first wait until all have been heard of."""
     asked, first, second = Asked(host), join(at_once=2), join(at_once=2)
     for _ in range(2):
-        await first.take(host)
+        await first.acquire(host)
     waiting = asyncio.create_task(asked.requests(second, 2))
     with Redis.from_url(redis_url) as redis:
-        places = f"harvester:{{{host}}}:places"
-        await until(lambda: redis.hlen(places) == 2)
-        redis.delete(places)
-        await until(lambda: redis.hlen(places) == 2)
+        permits = f"harvester:{{{host}}}:places"
+        await until(lambda: redis.hlen(permits) == 2)
+        redis.delete(permits)
+        await until(lambda: redis.hlen(permits) == 2)
         await asyncio.sleep(1)
     assert not asked.times
     for _ in range(2):
-        first.leave(host)
+        first.release(host)
     await waiting
 
 
 @pytest.mark.parametrize("when", ["waiting", "given"])
-async def test_a_request_that_is_given_up_gives_its_place_back(
+async def test_a_request_that_is_given_up_gives_its_permit_back(
     join: Join, host: str, when: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker = join(at_once=1)
-    await worker.take(host)
-    given_up = asyncio.create_task(worker.take(host))
+    await worker.acquire(host)
+    given_up = asyncio.create_task(worker.acquire(host))
     await asyncio.sleep(0)
-    turn, serve = worker._hosts[host].waiting[0], worker._serve
+    slot, serve = worker._hosts[host].waiting[0], worker._serve
 
-    def serve_and_give_up(queue: SharedHost) -> None:
+    def serve_and_give_up(queue: HostQueue) -> None:
         serve(queue)
-        if turn.done():
-            given_up.cancel()  # it has its turn, and has not gone on yet
+        if slot.done():
+            given_up.cancel()  # it has its slot, and has not gone on yet
 
     if when == "given":
         monkeypatch.setattr(worker, "_serve", serve_and_give_up)
     else:
         given_up.cancel()
-    worker.leave(host)
+    worker.release(host)
     await asyncio.wait([given_up])
     assert given_up.cancelled()
-    await asyncio.wait_for(worker.take(host), 240)
+    await asyncio.wait_for(worker.acquire(host), 240)
 
 
 async def test_hosts_that_are_asked_no_more_are_forgotten(join: Join, host: str, redis_url: str) -> None:
@@ -320,15 +320,15 @@ async def test_hosts_that_are_asked_no_more_are_forgotten(join: Join, host: str,
         assert not redis.exists(f"harvester:{{{host}}}:places")
 
 
-async def test_a_process_that_is_always_late_comes_to_its_turns(host: str) -> None:
-    """A turn that was missed is lost; but not every one."""
-    queue = SharedHost(host, Limits(0.1, 4))
-    turn = queue.join()
-    answer = Answer(
-        start=100_000, mark=0, turns=1, pace=100_000, again=0, silence=0, places=1, share=1, lacking=0, alone=0
+async def test_a_process_that_is_always_late_comes_to_its_slots(host: str) -> None:
+    """A slot that was missed is lost; but not every one."""
+    queue = HostQueue(host, Limits(0.1, 4))
+    slot = queue.join()
+    answer = SlotAnswer(
+        start=100_000, mark=0, slots=1, pace=100_000, again=0, pause=0, permits=1, share=1, lacking=0, alone=0
     )
     now, tries = 1000.0, 0
-    while not turn.done():
+    while not slot.done():
         tries += 1
         assert queue.must_ask(now)
         queue.ask(now)

@@ -7,33 +7,33 @@ from pydantic import Field
 
 from harvester.outcomes.outcome import Outcome
 from harvester.outcomes.policies import POLICIES, Policy
-from harvester.outcomes.rules import Rule, RuleBook
+from harvester.outcomes.rules import Rule, RuleBook, SiteRules
 from harvester.sites.part import Part
 
 
 class PolicyChange(Part):
-    """The table `[<site>.judging.policies.<outcome>]`: what is given replaces the common policy's field."""
+    """The table `[<site>.outcomes.policies.<outcome>]`: what is given replaces the common policy's field."""
 
     retries: int | None = Field(None, ge=0, le=1000)
     backoff_s: float | None = Field(None, ge=0)
     most_backoff_s: float | None = Field(None, ge=0)
-    later: bool | None = None
+    retryable: bool | None = None
     error: bool | None = None
     site: bool | None = None
     breaker: bool | None = None
     session: bool | None = None
     proxy: bool | None = None
     new_identity: bool | None = None
-    dearer: bool | None = None
+    escalate: bool | None = None
     dead: bool | None = None
 
 
-class Judging(Part):
-    """The table `[<site>.judging]`."""
+class SiteOutcomes(Part):
+    """The table `[<site>.outcomes]`."""
 
     policies: Mapping[Outcome, PolicyChange] = {}
     rules: tuple[Rule, ...] = ()
-    """`[[<site>.judging.rules]]`, tried in order before the common ones (outcomes/rules.toml)."""
+    """`[[<site>.outcomes.rules]]`, tried in order before the common ones (outcomes/rules.toml)."""
     page_ending: str = Field("", max_length=100)
     """With what every whole HTML page of the site ends, like `</html>`: without it, it is cut short."""
 
@@ -46,6 +46,6 @@ class Judging(Part):
         return {outcome: policy._replace(**changes.get(outcome, {})) for outcome, policy in POLICIES.items()}
 
     @cached_property
-    def book(self) -> RuleBook:
-        """The site's own rules."""
-        return RuleBook(self.rules)
+    def own(self) -> SiteRules:
+        """What the classifier tries first."""
+        return SiteRules(RuleBook(self.rules) if self.rules else None, self.page_ending)

@@ -11,7 +11,7 @@ from harvester.proxies.spec import ProxySpec, Tier, Vendor
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class ProxyAccount:
     """An access to a vendor's gateway, or to one proxy of a list. Its repr shows no credentials."""
 
     address: str
@@ -24,7 +24,7 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True)
-class Exit:
+class ProxyEndpoint:
     """A proxy, and how one is let in. Its repr shows no credentials: user names hold customer ids."""
 
     address: str
@@ -41,11 +41,11 @@ class Exit:
         return "Basic " + b64encode(f"{self.user}:{self.password}".encode()).decode("ascii")
 
 
-def exit_of(spec: ProxySpec, account: Account) -> Exit:
+def endpoint_of(spec: ProxySpec, account: ProxyAccount) -> ProxyEndpoint:
     """The exit that the vendor's account gives for the wish. `spec.tier` is not none."""
     assert spec.tier is not Tier.NONE
     user, headers = _ENCODERS[spec.vendor](spec, account.user)
-    return Exit(account.address, user, account.password, headers)
+    return ProxyEndpoint(account.address, user, account.password, headers)
 
 
 def _brightdata(spec: ProxySpec, user: str) -> tuple[str, dict[str, str]]:

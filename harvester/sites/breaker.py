@@ -5,8 +5,8 @@ from pydantic import Field
 from harvester.sites.part import Part
 
 
-class Breaking(Part):
-    """The table `[<site>.breaking]`. What counts as a failure is said by the policy of its outcome."""
+class SiteBreaker(Part):
+    """The table `[<site>.breaker]`. What counts as a failure is said by the policy of its outcome."""
 
     enabled: bool = True
     """Whether the breaker opens by itself."""
