@@ -18,6 +18,14 @@ class UsageError(HarvesterError):
     exit_code = 2
 
 
+class UnknownJob(UsageError):
+    """There is no such job, or no such item of it. Raised by harvester.jobs."""
+
+
+class JobConflict(UsageError):
+    """A job is not in a state for what is wanted, or an idempotency key is another's. Raised by harvester.jobs."""
+
+
 class ServiceError(HarvesterError):
     """A server that harvester needs (MongoDB, Redis) is not there and cannot be started. Raised by stores."""
 

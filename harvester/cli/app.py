@@ -14,6 +14,7 @@ from harvester import __version__
 from harvester.cli.deploy import deploy_command
 from harvester.cli.feed import feed_command
 from harvester.cli.frontier import frontier
+from harvester.cli.jobs import jobs
 from harvester.cli.purge import purge_command
 from harvester.cli.worker import worker_command
 from harvester.config import Config, load_config, read_config
@@ -25,6 +26,7 @@ app = typer.Typer(help="Harvests public data, and keeps it.", no_args_is_help=Tr
 spiders = typer.Typer(help="What can be harvested.", no_args_is_help=True)
 app.add_typer(spiders, name="spiders")
 app.add_typer(frontier, name="frontier")
+app.add_typer(jobs, name="jobs")
 app.command("purge")(purge_command)
 app.command("feed")(feed_command)
 app.command("deploy")(deploy_command)

@@ -2,13 +2,12 @@
 
 import asyncio
 import getpass
-import json
 from contextlib import suppress
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from harvester.cli.printing import print_json
 from harvester.config import Config, load_config
 from harvester.exceptions import UsageError
 
@@ -38,7 +37,7 @@ def status_command(spider: Spider, as_json: Json = False) -> None:
     reading = asyncio.run(operations.status(config, spider))
     jobs = asyncio.run(_open_jobs(config, spider)) if has_jobs else []
     if as_json:
-        _print_json({**reading._asdict(), "jobs": list(map(_job, jobs))})
+        print_json({**reading._asdict(), "jobs": list(map(_job, jobs))})
         return
     views.print_status(reading)
     views.print_start_list(reading.start)
@@ -77,7 +76,7 @@ def dead_command(
     letters = asyncio.run(operations.dead(config, spider, outcome or None, limit))
     entries = [] if outcome else asyncio.run(operations.dead_entries(config, spider, limit))
     if as_json:
-        _print_json({"requests": letters, "entries": entries})
+        print_json({"requests": letters, "entries": entries})
     else:
         views.print_letters(letters)
         views.print_entries(entries)
@@ -149,7 +148,7 @@ def find_command(spider: Spider, url: str, job: Job = "", as_json: Json = False)
     _check(spider)
     fate = asyncio.run(operations.find(load_config(), spider, url, job))
     if as_json:
-        _print_json(fate)
+        print_json(fate)
     else:
         views.print_fate(url, fate)
 
@@ -194,18 +193,3 @@ def _check(spider: str) -> None:
     from harvester.spiders.known import load_spider
 
     load_spider(spider)
-
-
-def _print_json(value: Any) -> None:
-    print(json.dumps(_plain(value), indent=2, ensure_ascii=False))
-
-
-def _plain(value: Any) -> Any:
-    """As JSON has it: named tuples become objects, times become text."""
-    if hasattr(value, "_asdict"):
-        value = value._asdict()
-    if isinstance(value, dict):
-        return {name: _plain(part) for name, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(part) for part in value]
-    return value.isoformat() if isinstance(value, datetime) else value

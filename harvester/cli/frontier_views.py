@@ -2,13 +2,12 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.table import Table
 
 from harvester.breaker.messages import place
+from harvester.cli.printing import at, new_console, new_grid, new_table, parts
 from harvester.formatting import counted, duration, number, plural, size
 from harvester.frontier.entries import BreakerStatus, DeadLetter, Fate, Status
 from harvester.frontier.operations import Reading, StartStatus
@@ -31,8 +30,8 @@ def print_status(reading: Reading) -> None:
         ("parked", status.parked, _sites(status)),
         ("waiting", status.waiting, _next(status, time.time())),
         ("leased", status.leased, ""),
-        ("dead", status.dead, _parts(status.dead_by_outcome)),
-        ("skipped", status.skipped, _parts(status.skipped_by_outcome)),
+        ("dead", status.dead, parts(status.dead_by_outcome)),
+        ("skipped", status.skipped, parts(status.skipped_by_outcome)),
         ("done", status.done, _done(status)),
         ("queued", status.queued, "in all" if status.balanced else "which is not what is found above: report this"),
         ("seen", status.seen, f"pages; {counted(status.duplicates, 'request')} for them came again"),
@@ -42,13 +41,13 @@ def print_status(reading: Reading) -> None:
         rows.insert(
             7, ("lost", status.lost, "by a Redis that forgot them: begin anew with `harvester frontier forget`")
         )
-    table = _grid()
+    table = new_grid()
     for name, count, remark in rows:
         table.add_row(name, f"{count:,}", remark)
     table.add_row("memory", size(status.memory_bytes), "in Redis")
     pace = f"{number(rates.done)} done, {number(rates.queued)} queued, {number(rates.retried)} retried a second"
     table.add_row("now", "", pace)
-    console = _console()
+    console = new_console()
     console.print(table)
     if status.workers:
         console.print()
@@ -56,7 +55,7 @@ def print_status(reading: Reading) -> None:
     if status.breakers:
         console.print()
         for name, breaker in list(status.breakers.items())[:MOST_ROWS]:
-            console.print(_breaker(name, breaker))
+            console.print(breaker_text(name, breaker))
         if len(status.breakers) > MOST_ROWS:
             console.print(f"and {len(status.breakers) - MOST_ROWS:,} more breakers that are not closed: see --json")
     for title, places in (("job", status.jobs), ("site", status.sites)):
@@ -68,7 +67,7 @@ def print_status(reading: Reading) -> None:
 def _done(status: Status) -> str:
     """With what outcomes, and how many records were not stored."""
     rejected = f"; {counted(status.rejected, 'record')} rejected, see data/rejects" if status.rejected else ""
-    return _parts(status.done_by_outcome) + rejected
+    return parts(status.done_by_outcome) + rejected
 
 
 def _sites(status: Status) -> str:
@@ -78,21 +77,21 @@ def _sites(status: Status) -> str:
         return ""
     largest = dict(sorted(parked.items(), key=lambda site: (-site[1], site[0]))[:MOST_ROWS])
     others = f", and of {len(parked) - MOST_ROWS:,} more" if len(parked) > MOST_ROWS else ""
-    return f"since their sites are left alone: {_parts(largest)}{others}"
+    return f"since their sites are left alone: {parts(largest)}{others}"
 
 
-def _breaker(name: str, breaker: BreakerStatus) -> str:
+def breaker_text(name: str, breaker: BreakerStatus) -> str:
     """Two lines: how it is, and why."""
     site, _, tier = name.partition("\0")
     if breaker.state == "half_open":
         out, well = breaker.probes
-        how = f"half open since {_at(breaker.since)}, {counted(out, 'probe')} out, {well:,} did well"
+        how = f"half open since {at(breaker.since)}, {counted(out, 'probe')} out, {well:,} did well"
     else:
-        until = "a person closes it" if breaker.until is None else _at(breaker.until)
-        how = f"{breaker.state} since {_at(breaker.since)} until {until}"
+        until = "a person closes it" if breaker.until is None else at(breaker.until)
+        how = f"{breaker.state} since {at(breaker.since)} until {until}"
     times = f", for the {breaker.times:,}. time in a row" if breaker.times > 1 else ""
     failed = f"{breaker.failed:,} of {breaker.tried:,} failed lately"
-    tries = f"; {failed} ({_parts(breaker.outcomes)})" if breaker.tried else ""
+    tries = f"; {failed} ({parts(breaker.outcomes)})" if breaker.tried else ""
     said = f"; the last one said: {breaker.said}" if breaker.said else ""
     return f"breaker of {place(site, tier)}: {how}{times}\n    because of {breaker.cause}{tries}{said}"
 
@@ -100,11 +99,11 @@ def _breaker(name: str, breaker: BreakerStatus) -> str:
 def print_start_list(start: StartStatus) -> None:
     """One line."""
     taken = counted(sum(start.taken.values()), "entry", "entries")
-    _console().print(f"\nstart list: {start.entries:,} left; workers have taken {taken}, {start.dead:,} malformed")
+    new_console().print(f"\nstart list: {start.entries:,} left; workers have taken {taken}, {start.dead:,} malformed")
 
 
 def _workers(status: Status) -> Table:
-    table = _table("worker", "leased", "oldest", "silent for")
+    table = new_table("worker", "leased", "oldest", "silent for")
     for name, worker in sorted(status.workers.items()):
         oldest = duration(worker.oldest_s) if worker.leased else "-"
         table.add_row(name, f"{worker.leased:,}", oldest, duration(worker.silent_s))
@@ -113,7 +112,7 @@ def _workers(status: Status) -> Table:
 
 def _places(title: str, places: Mapping[str, Mapping[str, int]]) -> Table:
     names = list(next(iter(places.values())))
-    table = _table(title, *names)
+    table = new_table(title, *names)
     largest = sorted(places.items(), key=lambda place: -sum(place[1].values()))
     for name, counts in largest[:MOST_ROWS]:
         table.add_row(name or "(none)", *(f"{counts[column]:,}" for column in names))
@@ -124,22 +123,22 @@ def _places(title: str, places: Mapping[str, Mapping[str, int]]) -> Table:
 
 def print_jobs(spider: str, jobs: "Sequence[JobReport]") -> None:
     """Those that are open or paused, with their items by kind and state."""
-    console = _console()
+    console = new_console()
     if not jobs:
         console.print(f"No job of {spider} is open.")
     for report in jobs:
-        console.print(f"job {report.job.id}, {report.job.state}, since {_at(report.job.created_at.timestamp())}")
+        console.print(f"job {report.job.id}, {report.job.state}, since {at(report.job.created_at)}")
         for kind, states in report.kinds.items():
-            console.print(f"  {plural(kind):9} {sum(states.values()):,}: {_parts(states)}")
+            console.print(f"  {plural(kind):9} {sum(states.values()):,}: {parts(states)}")
         if deferred := report.deferred:
             wait = f"{counted(deferred.items, 'item')} of it {'waits' if deferred.items == 1 else 'wait'}"
-            console.print(f"  {wait} to be tried again, the first at {_at(deferred.until.timestamp())}")
+            console.print(f"  {wait} to be tried again, the first at {at(deferred.until)}")
         console.print(f"  `harvester jobs show {report.job.id}` says more")
 
 
 def print_letters(letters: Sequence[DeadLetter]) -> None:
     """Two lines for each: what is to be replayed, and why it was given up."""
-    console = _console()
+    console = new_console()
     if not letters:
         console.print("None.")
     for letter in letters:
@@ -152,7 +151,7 @@ def print_letters(letters: Sequence[DeadLetter]) -> None:
 
 def print_entries(entries: Sequence[DeadEntry]) -> None:
     """What was pushed into the start list and could not be used."""
-    console = _console()
+    console = new_console()
     if entries:
         console.print("Entries of the start list:")
     for entry in entries:
@@ -161,15 +160,15 @@ def print_entries(entries: Sequence[DeadEntry]) -> None:
 
 def print_fate(url: str, fate: Fate | None) -> None:
     """One address, with its history."""
-    console = _console()
+    console = new_console()
     if fate is None:
         console.print(f"{url} was not asked for, or was forgotten.")
         return
     words = [fate.state]
     if fate.since is not None:
-        words.append(f"since {_at(fate.since)}")
+        words.append(f"since {at(fate.since)}")
     if fate.until is not None:
-        words.append(f"until {_at(fate.until)}")
+        words.append(f"until {at(fate.until)}")
     if fate.worker:
         words.append(f"by {fate.worker}")
     if fate.state == "parked":
@@ -180,38 +179,10 @@ def print_fate(url: str, fate: Fate | None) -> None:
         words.append(f"after {counted(fate.attempts, 'attempt')}, {counted(fate.deliveries, 'lost worker')}")
     console.print(f"{url}: {', '.join(words)}")
     for event in fate.history:
-        console.print(f"  {_at(event.at)}  {event.event:12} {event.outcome} {event.reason}".rstrip())
+        console.print(f"  {at(event.at)}  {event.event:12} {event.outcome} {event.reason}".rstrip())
 
 
 def _next(status: Status, now: float) -> str:
     if status.next_due is None:
         return ""
-    return f"the next until {_at(status.next_due)}, {duration(status.next_due - now)} from now"
-
-
-def _at(seconds: float) -> str:
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
-
-
-def _parts(counts: Mapping[str, int]) -> str:
-    largest = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
-    return ", ".join(f"{count:,} {name}" for name, count in largest)
-
-
-def _grid() -> Table:
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    for justify in ("left", "right", "left"):
-        grid.add_column(justify=justify)
-    return grid
-
-
-def _table(first: str, *others: str) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(first)
-    for name in others:
-        table.add_column(name, justify="right")
-    return table
-
-
-def _console() -> Console:
-    return Console(highlight=False, soft_wrap=True, markup=False)
+    return f"the next until {at(status.next_due)}, {duration(status.next_due - now)} from now"

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from harvester.cli.pairs import pairs
 from harvester.config import load_config
 from harvester.exceptions import UsageError
 
@@ -34,26 +35,16 @@ def worker_command(
     from harvester.worker.show import display
     from harvester.worker.supervisor import Plan, Supervisor, check_services
 
-    arguments, settings = _pairs("-a", argument or []), _pairs("-s", setting or [])
+    arguments, settings = pairs("-a", argument or []), pairs("-s", setting or [])
     load_spider(spider, settings).parse_arguments(arguments)
     if "-" in arguments.values():
         raise UsageError("-a: several processes cannot share standard input; give a file (@FILE) instead of -.")
     command = ["crawl", spider]
-    for option, pairs in (("-a", arguments), ("-s", settings)):
-        command += [word for name, value in pairs.items() for word in (option, f"{name}={value}")]
+    for option, given in (("-a", arguments), ("-s", settings)):
+        command += [word for name, value in given.items() for word in (option, f"{name}={value}")]
     plan = Plan(command, processes, max_memory_mb * 1_000_000 if max_memory_mb else None, drain_seconds)
     config = load_config()
     check_services(config)  # before the supervisor handles signals: until then one ends all of it at once
     with display() as shown:
         code = asyncio.run(Supervisor(config, plan, shown.show_line).run(shown))
     raise typer.Exit(code)
-
-
-def _pairs(option: str, given: list[str]) -> dict[str, str]:
-    pairs = {}
-    for text in given:
-        name, equals, value = text.partition("=")
-        if not name or not equals:
-            raise UsageError(f"{option}: {text!r} is not of the form NAME=VALUE.")
-        pairs[name] = value
-    return pairs

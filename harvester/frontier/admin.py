@@ -70,12 +70,16 @@ class FrontierAdmin:
             memory_bytes=memory,
             jobs={job: {name: numbers.get(name, 0) for name in PLACES} for job, numbers in jobs.items()},
             sites=sites,
-            breakers=dict(sorted([pair async for pair in self._shut_breakers()])),
+            breakers=await self.breakers(),
             balanced=queued == done + skipped + lost + here
             and entries == payloads == here
             and all(counts.get(name, 0) == number for name, number in found.items())
             and (in_lines == [ready, parked] or after != before),
         )
+
+    async def breakers(self) -> dict[str, BreakerStatus]:
+        """Those that are not closed; names as in Status."""
+        return dict(sorted([pair async for pair in self._shut_breakers()]))
 
     async def _ready_lines(self) -> list[bytes]:
         jobs = await self._redis.zrange(self.prefix + "jobs", 0, -1)

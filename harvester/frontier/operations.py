@@ -18,7 +18,7 @@ from harvester.breaker.alerts import write_down
 from harvester.config import Config
 from harvester.exceptions import UsageError
 from harvester.frontier import record
-from harvester.frontier.entries import Change, DeadLetter, Fate, Status
+from harvester.frontier.entries import BreakerStatus, Change, DeadLetter, Fate, Status
 from harvester.frontier.seen import fingerprint
 from harvester.frontier.start_list import DeadEntry, StartList
 from harvester.frontier.store import Frontier
@@ -152,6 +152,12 @@ async def set_breaker(
             await write_down(config, spider, change)
             await frontier.told(change)
     return parked, change
+
+
+async def breakers(config: Config, spider: str) -> dict[str, BreakerStatus]:
+    """Those that are not closed; names as in Status."""
+    async with _frontier(config, spider) as frontier:
+        return await frontier.breakers()
 
 
 async def find(config: Config, spider: str, url: str, job: str = "") -> Fate | None:

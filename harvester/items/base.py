@@ -25,6 +25,8 @@ LINK = "link"
 """Kind of a reject that would have been no record, but a request."""
 ITEM = "item"
 """Kind of a reject that was an item of another type."""
+OF_ITEM = "provenance.item"
+"""Where a stored record names its job item. Each collection has an index on it."""
 RESERVED = frozenset(
     [
         "accounts",
@@ -73,6 +75,8 @@ class Provenance(Struct, frozen=True, omit_defaults=True, gc=False, cache_hash=T
     """Identifier of the crawl in the ledger, if it has one."""
     usage: Usage | None = None
     """None: nothing was said, or nobody looked."""
+    item: str = ""
+    """Id of the job item that its page was fetched for; empty when there are several, or none."""
 
 
 class Media(NamedTuple):

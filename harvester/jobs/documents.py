@@ -18,6 +18,8 @@ ITEMS = "job_items"
 """Name of the collection of their items."""
 MOST_KEY_BYTES = 500
 """Of a key in an item's id. A longer one is replaced there by its hash."""
+MOST_PACES = 100
+"""Counts of a job that are remembered: those of the last minutes."""
 MOST_ATTEMPTS_SHOWN = 10
 """Attempts that an item's history keeps, the latest."""
 
@@ -138,6 +140,14 @@ class Counted(Struct, frozen=True):
     items: int
 
 
+class Pace(Struct, frozen=True):
+    """How far a job was when it was counted."""
+
+    at: datetime
+    ended: int
+    """Items that were done, failed or skipped."""
+
+
 class Job(Struct, frozen=True, kw_only=True):
     """What somebody asked for. Times in UTC."""
 
@@ -169,6 +179,8 @@ class Job(Struct, frozen=True, kw_only=True):
     counts: tuple[Counted, ...] = ()
     """As they were at `counted_at`."""
     counted_at: datetime | None = None
+    pace: tuple[Pace, ...] = ()
+    """What the last counts said, the latest last."""
     pause_reason: str = ""
 
     @property

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from enum import StrEnum
 from io import BufferedReader, FileIO
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -83,13 +83,13 @@ class BadLine(NamedTuple):
 @contextmanager
 def opened(path: str) -> Iterator[Source]:
     """The file, or standard input for `-`. Raises UsageError when it cannot be opened."""
-    if path == STANDARD_INPUT:
-        if sys.stdin is None:
-            raise UsageError("There is no standard input.")
-        yield cast(Source, sys.stdin.buffer)
-        return
+    if path == STANDARD_INPUT and sys.stdin is None:
+        raise UsageError("There is no standard input.")
     try:
-        file = BufferedReader(FileIO(path), SAMPLE_BYTES)
+        if path == STANDARD_INPUT:
+            file = BufferedReader(FileIO(0, closefd=False), SAMPLE_BYTES)
+        else:
+            file = BufferedReader(FileIO(path), SAMPLE_BYTES)
     except OSError as error:
         raise _unreadable(path, error) from None
     with file:

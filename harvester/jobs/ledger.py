@@ -28,6 +28,7 @@ from harvester.jobs.documents import (
     ITEMS,
     JOB_INDEXES,
     JOBS,
+    MOST_PACES,
     UNFINISHED,
     Counted,
     Document,
@@ -391,7 +392,11 @@ class Ledger:
         alike = {name: {"$ifNull": [f"${name}", ""]} for name in ("kind", "state", "stage", "outcome")}
         rows = await self._aggregate([{"$match": {"job": job}}, {"$group": {"_id": alike, "items": {"$sum": 1}}}])
         counts = [{**row["_id"], "items": row["items"]} for row in rows]
-        update = {"$set": {"counts": counts, "counted_at": at}}
+        pace = {"at": at, "ended": sum(row["items"] for row in counts if row["state"] not in UNFINISHED)}
+        update = {
+            "$set": {"counts": counts, "counted_at": at},
+            "$push": {"pace": {"$each": [pace], "$slice": -MOST_PACES}},
+        }
         await self.patiently(lambda: self.jobs.update_one({"_id": job}, update))
         self._count_at[job] = began + max(COUNT_S, COUNT_SHARE * (time.monotonic() - began))
         return msgspec.convert(counts, tuple[Counted, ...])

@@ -19,6 +19,7 @@ from harvester.config import load_config
 from harvester.exceptions import StorageError
 from harvester.frontier.receipts import part_of, settle
 from harvester.items import Batch, Record, Reject
+from harvester.items.base import OF_ITEM
 from harvester.jobs.ledger import Ledger
 from harvester.pipelines.base import BatchPipeline
 from harvester.pipelines.rejects import rejects_of
@@ -166,8 +167,10 @@ class MongoPipeline(BatchPipeline):
 
     async def _make_indexes(self, kind: type[Record]) -> None:
         """When its first record comes: a database gets no collections of sites that nobody crawls."""
+        collection = self._database[kind.COLLECTION]
         for fields in kind.INDEXES:
-            await self._database[kind.COLLECTION].create_index([(name, 1) for name in fields])
+            await collection.create_index([(name, 1) for name in fields])
+        await collection.create_index(OF_ITEM, sparse=True)
         self._indexed.add(kind)
 
 

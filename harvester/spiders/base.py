@@ -16,9 +16,12 @@ from twisted.python.failure import Failure
 
 from harvester.config import Config, load_config
 from harvester.exceptions import HarvesterError, UsageError
-from harvester.items import Provenance, Usage
+from harvester.frontier.leases import ITEMS
+from harvester.items import Found, Provenance, Usage
+from harvester.items.base import WEB
 from harvester.middlewares.usage import USAGE
 from harvester.shutdown import end, is_ending
+from harvester.sites import load_sites
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +42,8 @@ class HarvesterSpider(Spider):
     Arguments: ClassVar[type[SpiderArguments]]
     SERVES_START_LIST: ClassVar[bool] = False
     """Whether entries of a list in Redis tell it where to begin when its arguments do not."""
+    ITEM_KINDS: ClassVar[tuple[str, ...]] = ()
+    """Kinds of items that may be submitted to it; the first is meant when none is named."""
     read_opt_outs: ClassVar[bool] = False
     """Whether it reads what sites say of training and text mining in files of their own, as a site's entry may say."""
 
@@ -74,6 +79,17 @@ class HarvesterSpider(Spider):
         """Whether an entry of the start list says anything. Raises UsageError when it cannot be used."""
         return bool(entry)
 
+    @classmethod
+    def check_item(cls, found: Found) -> Found:
+        """A submitted item as it is kept, its key in the usual form. Raises UsageError when it cannot be used."""
+        return found
+
+    @classmethod
+    def site_of(cls, found: Found) -> str:
+        """Name of the site that an item is fetched from, where its `url` or its key is an address; else empty."""
+        url = found.input.get("url", found.key)
+        return load_sites().of(url).name if isinstance(url, str) and url.startswith(WEB) else ""
+
     @property
     def scope(self) -> str:
         """Hash of the arguments: runs of one scope harvest the same."""
@@ -88,7 +104,9 @@ class HarvesterSpider(Spider):
         """Of the records of this answer."""
         said = response.meta.get(USAGE)
         usage = Usage(*said) if said else None
-        return Provenance(response.url, datetime.now(UTC), self.name, self.crawl_id, usage)
+        items = response.meta.get(ITEMS, ())
+        item = items[0][0] if len(items) == 1 else ""
+        return Provenance(response.url, datetime.now(UTC), self.name, self.crawl_id, usage, item)
 
     def on_start_error(self, response: Response | Failure | None) -> None:
         """A fault of this program in `start`, to which no answer belongs: the run would end as if all was asked for."""

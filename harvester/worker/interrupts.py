@@ -8,6 +8,7 @@ import contextlib
 import os
 import signal
 import sys
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -20,12 +21,12 @@ LOOK_S = 0.05
 SAID = "Stopped before the crawl began: nothing was asked for."
 
 
-def end_on_signals() -> None:
+def end_on_signals(said: str = SAID) -> None:
     """From now on a signal ends the process, until somebody else handles them. What is ignored stays so."""
     for number in (signal.SIGINT, signal.SIGTERM):
         with contextlib.suppress(ValueError):  # not in the main thread
             if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
-                signal.signal(number, _end)
+                signal.signal(number, partial(_end, said))
 
 
 def stop_when_open(process: "AsyncCrawlerProcess", crawler: "Crawler", opening: "asyncio.Task[Any]") -> None:
@@ -44,16 +45,16 @@ def stop_when_open(process: "AsyncCrawlerProcess", crawler: "Crawler", opening: 
     process.stop = stop_later  # type: ignore[method-assign]
 
 
-def leave() -> NoReturn:
+def leave(said: str = SAID) -> NoReturn:
     """Ends the process now. Private servers notice it, as they notice a kill."""
     with contextlib.suppress(OSError, ValueError, RuntimeError):  # closed, or being written to just now
         sys.stdout.flush()
         sys.stderr.flush()
     with contextlib.suppress(OSError):
-        os.write(2, f"{SAID}\n".encode())
+        os.write(2, f"{said}\n".encode())
     os._exit(INTERRUPTED)
 
 
-def _end(number: int, frame: FrameType | None) -> None:
+def _end(said: str, number: int, frame: FrameType | None) -> None:
     """Raises nothing: what is raised in the midst of anything is not noticed in some places."""
-    leave()
+    leave(said)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -12,6 +13,8 @@ from pymongo.database import Database
 from harvester.items import Found
 from harvester.jobs.documents import Item, Job, State, read_item
 from harvester.jobs.ledger import Ledger
+from tests.jobs.command import Jobs
+from tests.root import ROOT
 
 T = TypeVar("T")
 Document = dict[str, Any]
@@ -86,3 +89,26 @@ def pages(*keys: str | int, **fields: Any) -> Iterator[Found]:
 def nowhere(_: Found) -> str:
     """Of which site an item is: nobody knows."""
     return ""
+
+
+@pytest.fixture
+def jobs(
+    redis_url: str,
+    mongodb_uri: str,
+    mongodb: Database[Document],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Jobs:
+    """Runs `harvester jobs`."""
+    variables = {
+        "HARVESTER_REDIS_URL": redis_url,
+        "HARVESTER_MONGODB_URI": mongodb_uri,
+        "HARVESTER_DATABASE": mongodb.name,
+        "HARVESTER_DATA_DIR": str(tmp_path / "data"),
+        "SCRAPY_SETTINGS_MODULE": "tests.jobs.cli_settings",
+        "COLUMNS": "140",
+    }
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    return Jobs(tmp_path, {**variables, "PYTHONPATH": str(ROOT)}, monkeypatch, capsys)

@@ -1,0 +1,297 @@
+"""The commands `harvester jobs ...`: what is to be collected, item by item, and what became of it."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from harvester.cli.pairs import pairs
+from harvester.cli.printing import print_json
+from harvester.config import load_config
+from harvester.exceptions import JobConflict, UsageError
+
+if TYPE_CHECKING:  # imports inside commands keep shell completion quick
+    from harvester.jobs.export import Exported
+    from harvester.jobs.service import JobService
+    from harvester.jobs.submission import Submission, Submitted
+
+T = TypeVar("T")
+E = TypeVar("E", bound=StrEnum)
+
+jobs = typer.Typer(help="Jobs: what is to be collected, item by item, and what became of it.", no_args_is_help=True)
+
+UNMET, LEFT, STOPPED = 6, 7, 130
+"""Exit codes of `wait`: items failed, the time is over, the job was cancelled."""
+MOST_NUMBER = 1_000_000_000
+"""Of a priority, a limit or a number of rows."""
+
+Job = Annotated[str, typer.Argument(help="Id of the job, as `list` shows it.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Limit = Annotated[int, typer.Option(min=1, max=MOST_NUMBER, help="The most that are listed.")]
+
+
+@jobs.command("submit")
+def submit_command(
+    spider: Annotated[str, typer.Argument(help="Name of the spider.")],
+    source: Annotated[str, typer.Option("--input", metavar="FILE", help="File of items; - for standard input.")],
+    argument: Annotated[
+        list[str] | None, typer.Option("-a", metavar="NAME=VALUE", help="Argument of the spider; may be repeated.")
+    ] = None,
+    form: Annotated[
+        str, typer.Option("--format", metavar="csv|jsonl|text", help="Of the input, if its name does not say it.")
+    ] = "",
+    kind: Annotated[str, typer.Option(help="Kind of the items, for a spider that takes several.")] = "",
+    key: Annotated[str, typer.Option(metavar="COLUMN", help="Column or field that holds the key of an item.")] = "",
+    priority: Annotated[
+        int, typer.Option(min=-MOST_NUMBER, max=MOST_NUMBER, help="Jobs with a larger one go first.")
+    ] = 0,
+    max_items: Annotated[
+        int | None, typer.Option(min=1, max=MOST_NUMBER, help="The most items of the kind that are worked at.")
+    ] = None,
+    idempotency_key: Annotated[
+        str | None, typer.Option(help="Any word of yours: submitted with it once more, it is the same job.")
+    ] = None,
+    name: Annotated[str, typer.Option(help="What the job is called, for people.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Make a job of the lines of a file. Lines that cannot be used are named and left out."""
+    from harvester.cli import jobs_views as views
+    from harvester.jobs.submission import Submission
+    from harvester.worker.interrupts import end_on_signals
+
+    again = "the same command adds the rest" if idempotency_key else "with --idempotency-key it could go on"
+    end_on_signals(f"Stopped: items that were added stay; {again}.")
+    wanted = Submission(spider, pairs("-a", argument or []), kind, priority, max_items, name, idempotency_key)
+    submitted = _with_service(lambda service: _submit(service, wanted, source, form, key))
+    if as_json:
+        print_json(submitted)
+    else:
+        views.print_submitted(submitted)
+    if submitted.job is None:
+        raise UsageError("There is no line that can be used, so there is no job.")
+
+
+async def _submit(service: "JobService", wanted: "Submission", source: str, form: str, key: str) -> "Submitted":
+    from harvester.jobs.inputs import Format, Lines, opened
+    from harvester.jobs.submission import Submitter
+
+    known_form = _chosen("--format", form, Format)
+    submitter = Submitter(service.config, service.ledger, wanted)
+    with opened(source) as file:
+        lines = await asyncio.to_thread(Lines, file, source, submitter.kind, known_form, key)
+        return await submitter.submit(lines)
+
+
+@jobs.command("list")
+def list_command(
+    spider: Annotated[str, typer.Option(help="Only jobs of this spider.")] = "",
+    state: Annotated[str, typer.Option(metavar="STATE", help="Only open, paused, cancelled or finished ones.")] = "",
+    limit: Limit = 100,
+    as_json: Json = False,
+) -> None:
+    """List jobs, the latest first."""
+    from harvester.cli import jobs_views as views
+    from harvester.jobs.documents import JobState
+
+    chosen = _chosen("--state", state, JobState)
+    found = _with_service(lambda service: service.jobs(spider, [chosen] if chosen else [], limit))
+    if as_json:
+        print_json([views.job_in_json(job) for job in found])
+    else:
+        views.print_jobs(found)
+
+
+@jobs.command("show")
+def show_command(job: Job, as_json: Json = False) -> None:
+    """Show how far a job is, how fast it goes, and why it is no farther."""
+    from harvester.cli import jobs_views as views
+
+    report = _with_service(lambda service: service.report(job))
+    if as_json:
+        print_json({**report._asdict(), "job": views.job_in_json(report.job)})
+    else:
+        views.print_report(report)
+
+
+@jobs.command("items")
+def items_command(
+    job: Job,
+    state: Annotated[
+        str, typer.Option(metavar="STATE", help="Only waiting, active, done, failed or skipped ones.")
+    ] = "",
+    outcome: Annotated[str, typer.Option(help="Only those whose latest attempt had this outcome.")] = "",
+    site: Annotated[str, typer.Option(help="Only those of this site.")] = "",
+    text: Annotated[str, typer.Option(help="Only those with this in their key or their reason.")] = "",
+    limit: Limit = 100,
+    as_json: Json = False,
+) -> None:
+    """List items with their attempts, and where their records and files lie."""
+    from harvester.cli import jobs_views as views
+    from harvester.jobs.service import ItemFilter
+
+    found = _with_service(lambda service: service.items(job, ItemFilter(state, outcome, site, text), limit))
+    if as_json:
+        print_json(found)
+    else:
+        views.print_items(found)
+
+
+@jobs.command("pause")
+def pause_command(
+    job: Job, reason: Annotated[str, typer.Option(help="Why, for others.")] = "", as_json: Json = False
+) -> None:
+    """Begin no more items of a job. Those that are being worked at come to their end."""
+    _with_service(lambda service: service.pause(job, reason))
+    _tell({"job": job, "state": "paused"}, f"{job} is paused.", as_json)
+
+
+@jobs.command("resume")
+def resume_command(job: Job, as_json: Json = False) -> None:
+    """End a pause."""
+    _with_service(lambda service: service.resume(job))
+    _tell({"job": job, "state": "open"}, f"{job} goes on.", as_json)
+
+
+@jobs.command("cancel")
+def cancel_command(
+    job: Job, yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False, as_json: Json = False
+) -> None:
+    """Skip what waits in a job, for good. Items that are being worked at come to their end."""
+    if not yes:
+        typer.confirm(f"Cancel {job}? Its items are not tried again.", abort=True, err=True)
+    skipped = _with_service(lambda service: service.cancel(job))
+    _tell({"job": job, "state": "cancelled", "skipped": skipped}, f"{job} is cancelled; {skipped:,} skipped.", as_json)
+
+
+@jobs.command("retry")
+def retry_command(
+    job: Job,
+    items: Annotated[list[str] | None, typer.Argument(help="Ids or keys of items.")] = None,
+    failed: Annotated[bool, typer.Option("--failed", help="All that failed.")] = False,
+    outcome: Annotated[str, typer.Option(help="All with this outcome, whatever their state.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Try items again, now, with all their attempts."""
+    if bool(items) + failed + bool(outcome) != 1:
+        raise UsageError("retry: give one of items, --failed or --outcome NAME.")
+    number = _with_service(lambda service: service.retry(job, items or (), outcome))
+    said = f"{number:,} {'item is' if number == 1 else 'items are'} tried again."
+    _tell({"job": job, "retried": number}, said, as_json)
+
+
+@jobs.command("priority", context_settings={"ignore_unknown_options": True})
+def priority_command(
+    job: Job,
+    priority: Annotated[
+        int, typer.Argument(min=-MOST_NUMBER, max=MOST_NUMBER, help="Jobs with a larger one go first.")
+    ],
+    as_json: Json = False,
+) -> None:
+    """Put a job before or behind others of its spider."""
+    _with_service(lambda service: service.set_priority(job, priority))
+    _tell({"job": job, "priority": priority}, f"{job} has the priority {priority:,}.", as_json)
+
+
+@jobs.command("export")
+def export_command(
+    job: Job,
+    form: Annotated[str, typer.Option("--format", metavar="csv|jsonl|parquet", help="Of the files.")] = "jsonl",
+    zstd: Annotated[bool, typer.Option("--zstd", help="Compress CSV or JSON lines with zstd.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Folder to write to, instead of one in the data folder.")] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A collection of records, or manifest; may be repeated. Else: all."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Write the records of a job, and the manifest of its items, into files. The job may go on meanwhile."""
+    from harvester.jobs.export import Exporter, Format
+
+    config = load_config()
+    chosen = _chosen("--format", form, Format) or Format.JSONL
+
+    async def export(service: "JobService") -> "list[Exported]":
+        known = await service.job(job)
+        folder = out or config.data_dir / "exports" / known.id
+        return await Exporter(service.database, known.id, folder, chosen, zstd=zstd).export(only or ())
+
+    written = _with_service(export)
+    if as_json:
+        print_json(written)
+    else:
+        for file in written:
+            print(f"{file.rows:12,}  {file.path}")
+
+
+@jobs.command("wait")
+def wait_command(
+    job: Job,
+    timeout: Annotated[float | None, typer.Option(min=0, help="Seconds; none: until it ends.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Wait until a job is finished. Exit code 6: items failed; 7: the time is over; 130: it was cancelled."""
+    from harvester.cli import jobs_views as views
+    from harvester.jobs.documents import JobState, State
+    from harvester.jobs.service import by_state
+    from harvester.worker.interrupts import end_on_signals
+
+    end_on_signals("Stopped waiting; the job goes on as it was.")
+    ended = _with_service(lambda service: service.wait(job, timeout))
+    if as_json:
+        print_json(views.job_in_json(ended))
+    else:
+        views.print_jobs([ended])
+    if ended.state is JobState.CANCELLED:
+        raise typer.Exit(STOPPED)
+    if ended.state is not JobState.FINISHED:
+        raise typer.Exit(LEFT)
+    raise typer.Exit(UNMET if by_state(ended).get(State.FAILED) else 0)
+
+
+@jobs.command("run")
+def run_command(
+    job: Job,
+    setting: Annotated[
+        list[str] | None, typer.Option("-s", metavar="NAME=VALUE", help="Setting of Scrapy; may be repeated.")
+    ] = None,
+) -> None:
+    """Work at a job here until it is finished: as `scrapy crawl` with its spider and -a job=ID."""
+    from scrapy.cmdline import execute
+
+    from harvester.jobs.documents import JobState
+
+    settings = pairs("-s", setting or [])
+    known = _with_service(lambda service: service.job(job))
+    if known.state is JobState.CANCELLED:
+        raise JobConflict(f"{job} is cancelled: there is nothing to be done.")
+    os.environ.setdefault("SCRAPY_SETTINGS_MODULE", "harvester.settings")
+    options = [word for name, value in settings.items() for word in ("-s", f"{name}={value}")]
+    execute(["scrapy", "crawl", known.spider, "-a", f"job={known.id}", *options])
+
+
+def _with_service(act: "Callable[[JobService], Awaitable[T]]") -> T:
+    from harvester.jobs.service import job_service
+
+    async def run() -> T:
+        async with job_service(load_config()) as service:
+            return await act(service)
+
+    return asyncio.run(run())
+
+
+def _chosen(option: str, given: str, among: type[E]) -> E | None:
+    """None when nothing was given. Raises UsageError."""
+    if given and given not in list(among):
+        raise UsageError(f"{option}: {given!r} is none of {', '.join(among)}.")
+    return among(given) if given else None
+
+
+def _tell(said: dict[str, object], sentence: str, as_json: bool) -> None:
+    if as_json:
+        print_json(said)
+    else:
+        print(sentence)

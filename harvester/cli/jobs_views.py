@@ -1,0 +1,152 @@
+"""How jobs and their items are shown to people at a terminal."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from rich.console import Console
+
+from harvester.cli.frontier_views import breaker_text
+from harvester.cli.printing import at, new_console, new_grid, new_table, parts
+from harvester.formatting import counted, duration, number
+from harvester.jobs.documents import Item, Job, State
+from harvester.jobs.service import ItemReport, JobReport, by_state
+from harvester.jobs.submission import Submitted
+
+MOST_CHARACTERS = 120
+"""Of a bad line, a key or a reason."""
+MOST_NAMED = 3
+"""Records of an item in each collection, and files, that are named; the others are counted."""
+
+
+def job_in_json(job: Job) -> dict[str, Any]:
+    """Without what only computes its pace."""
+    fields = msgspec.structs.asdict(job)
+    del fields["pace"]
+    return fields
+
+
+def print_submitted(submitted: Submitted) -> None:
+    """Bad lines on standard error, then what was accepted."""
+    for line in submitted.bad_lines:
+        print(f"Line {line.line}, {_shown(line.text)!r}: {line.reason}.", file=sys.stderr)
+    if submitted.bad > len(submitted.bad_lines):
+        print(f"... and {submitted.bad - len(submitted.bad_lines):,} more lines.", file=sys.stderr)
+    if submitted.bad_file:
+        print(f"All of these lines, with the reasons: {submitted.bad_file}", file=sys.stderr)
+    if submitted.job is None:
+        return
+    known = f", {submitted.known:,} known before" if submitted.known else ""
+    bad = f", {counted(submitted.bad, 'line')} left out" if submitted.bad else ""
+    print(f"{submitted.job}: {counted(submitted.accepted, 'item')} accepted{known}{bad}.")
+
+
+def print_jobs(jobs: Sequence[Job]) -> None:
+    """One line each, with the counts that were made last."""
+    console = new_console()
+    if not jobs:
+        console.print("None.")
+        return
+    table = new_table("job", "state", *State)
+    for name in ("created", "name"):
+        table.add_column(name)
+    for job in jobs:
+        states = by_state(job)
+        numbers = [f"{states.get(state, 0):,}" for state in State]
+        table.add_row(job.id, job.state, *numbers, f"{job.created_at:%Y-%m-%d %H:%M}", _shown(job.name))
+    console.print(table)
+
+
+def print_report(report: JobReport) -> None:
+    """All of one job."""
+    job, console = report.job, new_console()
+    called = f" ({_shown(job.name)})" if job.name else ""
+    since = f", ended {at(job.ended_at)}" if job.ended_at else ""
+    console.print(f"{job.id}{called}: {job.state}, created {at(job.created_at)}{since}")
+    if job.pause_reason:
+        console.print(f"  paused because of: {_shown(job.pause_reason)}")
+    arguments = " ".join(f"{name}={value}" for name, value in job.arguments.items())
+    console.print(f"  {job.spider} {arguments}".rstrip() + (f", priority {job.priority:,}" if job.priority else ""))
+    for kind, most in job.limits.items():
+        console.print(f"  at most {most:,} of the kind {kind}")
+    console.print()
+    _print_counts(console, report)
+    if report.deferred:
+        why = parts(_named(report.deferred.outcomes))
+        console.print(f"\nto be tried again later: {counted(report.deferred.items, 'item')} ({why})")
+        console.print(f"    the first at {at(report.deferred.until)}")
+    for alone in report.left_alone:
+        name = f"{alone.site}\0{alone.tier}" if alone.tier else alone.site
+        console.print(f"\n{breaker_text(name, alone.breaker)}")
+        console.print(f"    items of this job that are left there: {alone.items:,}")
+    if report.left_alone_unknown:
+        console.print(f"\nWhich sites are left alone is not known: {report.left_alone_unknown}")
+
+
+def _print_counts(console: Console, report: JobReport) -> None:
+    grid = new_grid()
+    grid.add_row("items", f"{report.items:,}", _pace(report))
+    for state in State:
+        grid.add_row(f"  {state}", f"{report.states.get(state, 0):,}", "")
+    for kind, states in report.kinds.items():
+        grid.add_row(f"kind {kind}", f"{sum(states.values()):,}", parts(states))
+    console.print(grid)
+    for title, counts in (("stages", report.stages), ("outcomes", report.outcomes)):
+        if counts:
+            console.print(f"{title}: {parts(counts)}")
+
+
+def _pace(report: JobReport) -> str:
+    if report.rate is None:
+        return ""
+    left = f", about {duration(report.left_s, rough=True)} left" if report.left_s is not None else ""
+    return f"{number(report.rate * 60)} end a minute{left}"
+
+
+def print_items(items: Sequence[ItemReport]) -> None:
+    """A few lines each."""
+    console = new_console()
+    if not items:
+        console.print("None.")
+    for report in items:
+        item = report.item
+        console.print(f"{_shown(item.id)}  {_state(item)}")
+        for past in item.history:
+            came = f"{counted(past.requests, 'request')}, {counted(past.records, 'record')}"
+            why = f" because of {past.outcome}" + (f": {_shown(past.reason)}" if past.reason else "")
+            console.print(f"    {at(past.at)}  attempt {past.attempt}: {past.state}{why} ({came})")
+        for collection, keys in report.results.records.items():
+            console.print(f"    records in {collection}: {_some(keys)}")
+        if report.results.files:
+            console.print(f"    files: {_some(report.results.files)}")
+
+
+def _state(item: Item) -> str:
+    words = [item.state + (f" since {at(item.updated_at)}")]
+    if item.stage:
+        words.append(f"stage {item.stage}")
+    if item.due_at:
+        words.append(f"tried again at {at(item.due_at)}")
+    if item.attempts:
+        words.append(counted(item.attempts, "attempt"))
+    if item.line:
+        words.append(f"line {item.line:,}")
+    if item.site:
+        words.append(f"site {item.site}")
+    return ", ".join(words)
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(map(_shown, names[:MOST_NAMED])) + more
+
+
+def _named(outcomes: Mapping[str, int]) -> dict[str, int]:
+    return {name or "without an outcome": items for name, items in outcomes.items()}
+
+
+def _shown(text: str) -> str:
+    """Text of others: shortened, and without what a terminal would obey."""
+    shortened = text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}..."
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in shortened)

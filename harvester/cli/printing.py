@@ -1,0 +1,64 @@
+"""What commands print: tables for people, JSON for programs."""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+
+def print_json(value: Any) -> None:
+    """Named tuples and structs become objects, times and paths become text."""
+    print(json.dumps(_plain(value), indent=2, ensure_ascii=False))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, msgspec.Struct):
+        value = msgspec.structs.asdict(value)
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(part) for part in value]
+    if isinstance(value, Path):
+        return str(value)
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+def new_console() -> Console:
+    """Prints as told: long lines stay whole."""
+    return Console(highlight=False, soft_wrap=True, markup=False)
+
+
+def new_grid() -> Table:
+    """Name, number, remark."""
+    columns = Table.grid(padding=(0, 2, 0, 0))
+    for justify in ("left", "right", "left"):
+        columns.add_column(justify=justify)
+    return columns
+
+
+def new_table(first: str, *others: str) -> Table:
+    """A column of names, and columns of numbers."""
+    rows = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    rows.add_column(first)
+    for name in others:
+        rows.add_column(name, justify="right")
+    return rows
+
+
+def parts(counts: Mapping[str, int]) -> str:
+    """The largest first: 12 done, 3 failed."""
+    largest = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    return ", ".join(f"{count:,} {name}" for name, count in largest)
+
+
+def at(time: datetime | float) -> str:
+    """A time, or epoch seconds."""
+    moment = time if isinstance(time, datetime) else datetime.fromtimestamp(time, UTC)
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"

@@ -1,0 +1,321 @@
+"""What people do with jobs, from the command line or through an API. Typed values in and out.
+
+Raises UnknownJob for a job or item that is none, JobConflict for what a job's state does not allow, UsageError for
+other things that cannot be used, ServiceError when MongoDB cannot be had.
+"""
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+from pymongo.asynchronous.database import AsyncDatabase
+from pymongo.errors import PyMongoError
+
+from harvester.config import Config
+from harvester.exceptions import JobConflict, ServiceError, UnknownJob, UsageError
+from harvester.frontier import operations
+from harvester.frontier.entries import BreakerStatus
+from harvester.jobs.control import Control
+from harvester.jobs.documents import UNFINISHED, Counted, Document, Item, Job, JobState, State, read_item, read_job
+from harvester.jobs.ledger import Deferred, Ledger, now
+from harvester.jobs.results import ItemResults, Results
+from harvester.spiders.known import spider_loader
+from harvester.stores import mongodb
+
+FRESH_S = 60.0
+"""Counts of a large job that are older are made anew."""
+SMALL = 20_000
+"""Items of a job that is counted whenever somebody looks."""
+RATE_S = 300.0
+"""The pace of a job is that of so long a while."""
+LEAST_S = 10.0
+"""Over a shorter time the pace says nothing."""
+LOOK_S = 1.0
+"""Between two looks at a job whose end is waited for."""
+MOST_RECORDS = 100
+"""Records of an item in each collection that are listed."""
+
+
+class SiteLeftAlone(NamedTuple):
+    """A site of a job whose breaker is not closed."""
+
+    site: str
+    tier: str
+    """Of proxies; empty: the whole site."""
+    breaker: BreakerStatus
+    items: int
+    """Of the job, that are to be fetched from there and have not ended."""
+
+
+class JobReport(NamedTuple):
+    """How far a job is."""
+
+    job: Job
+    items: int
+    states: dict[str, int]
+    """Items by state; likewise below."""
+    kinds: dict[str, dict[str, int]]
+    """Kind -> its items by state."""
+    stages: dict[str, int]
+    """Of items that have reached one."""
+    outcomes: dict[str, int]
+    """Of items that have had one."""
+    rate: float | None
+    """Items that ended a second, over the last minutes. None: not known."""
+    left_s: float | None
+    """Until all have ended, at this rate. None: not known."""
+    deferred: Deferred | None
+    """Those that wait for a time."""
+    left_alone: list[SiteLeftAlone]
+    left_alone_unknown: str
+    """Why nobody knows; empty when it is known."""
+
+
+class ItemReport(NamedTuple):
+    """What became of an item so far."""
+
+    item: Item
+    results: Results
+
+
+class ItemFilter(NamedTuple):
+    """Which items of a job are meant. What is empty is not asked for."""
+
+    state: str = ""
+    outcome: str = ""
+    site: str = ""
+    text: str = ""
+    """In its key or its reason; capitals and small letters are the same."""
+
+
+@asynccontextmanager
+async def job_service(config: Config) -> AsyncIterator["JobService"]:
+    """Connects to MongoDB, and starts the private one when none is configured."""
+    spider_loader()  # with the spiders it imports the records of the project
+    database = await asyncio.to_thread(mongodb.connect, config)
+    try:
+        ledger = Ledger(database, _at_once)
+        await ledger.make_indexes()
+        yield JobService(config, database, ledger)
+    except UnicodeEncodeError as error:
+        raise UsageError(f"{error.object!r} holds bytes that are no UTF-8.") from None
+    except PyMongoError as error:
+        raise mongodb.unavailable(error) from None
+    finally:
+        await database.client.close()
+
+
+class JobService:
+    """Everything that can be asked of jobs and done to them, but for submitting and exporting."""
+
+    def __init__(self, config: Config, database: AsyncDatabase[Document], ledger: Ledger) -> None:
+        self.config = config
+        self.database = database
+        self.ledger = ledger
+        self._control = Control(ledger)
+        self._results = ItemResults(database)
+
+    # Looking ----------------------------------------------------------------------------------------------
+
+    async def job(self, job: str) -> Job:
+        """As it is now. Raises UnknownJob."""
+        found = await self.ledger.job(job)
+        if found is None:
+            raise UnknownJob(f"There is no job {job!r}; `harvester jobs list` shows those there are.")
+        return found
+
+    async def jobs(self, spider: str = "", states: Iterable[JobState] = (), most: int = 100) -> list[Job]:
+        """The latest first, with the counts that were made last."""
+        query: Document = {"spider": spider} if spider else {}
+        if wanted := list(states):
+            query["state"] = {"$in": wanted}
+        rows = await self.ledger.jobs.find(query, sort=[("created_at", -1), ("_id", -1)], limit=most).to_list()
+        return [read_job(row) for row in rows]
+
+    async def report(self, job: str) -> JobReport:
+        """How far it is, and why it is no farther."""
+        known = await self.job(job)
+        if not _is_fresh(known):
+            await self.ledger.count(job)
+            known = await self.job(job)
+        left_alone: list[SiteLeftAlone] = []
+        unknown = ""
+        if known.state in (JobState.OPEN, JobState.PAUSED):
+            try:
+                left_alone = await self._left_alone(known)
+            except ServiceError as error:
+                unknown = str(error)
+        states = by_state(known)
+        rate = pace_of(known) if known.state is JobState.OPEN else None
+        left = sum(states.get(state, 0) for state in UNFINISHED)
+        return JobReport(
+            job=known,
+            items=sum(states.values()),
+            states=states,
+            kinds={
+                kind: _sums((row for row in known.counts if row.kind == kind), lambda row: row.state)
+                for kind in sorted({row.kind for row in known.counts})
+            },
+            stages=_sums(known.counts, lambda row: row.stage),
+            outcomes=_sums(known.counts, lambda row: row.outcome),
+            rate=rate,
+            left_s=left / rate if rate and not known.standing else None,
+            deferred=await self.ledger.deferred(job),
+            left_alone=left_alone,
+            left_alone_unknown=unknown,
+        )
+
+    async def items(self, job: str, which: ItemFilter, most: int = 100) -> list[ItemReport]:
+        """In the order of their ids, with what came of them. Raises UsageError for a state or site that is none."""
+        await self.job(job)
+        rows = await self.ledger.items.find(_query(job, which), sort=[("_id", 1)], limit=most).to_list()
+        if not rows and which.site:
+            await self._check_site(job, which.site)
+        results = await self._results.of([row["_id"] for row in rows], MOST_RECORDS)
+        return [ItemReport(read_item(row), of_it) for row, of_it in zip(rows, results, strict=True)]
+
+    async def _check_site(self, job: str, site: str) -> None:
+        sites = sorted(filter(None, await self.ledger.items.distinct("site", {"job": job})))
+        if site not in sites:
+            known = f"its sites are {', '.join(sites[:20])}" if sites else "none of its items names a site"
+            raise UsageError(f"--site: {job} has no items of the site {site!r}; {known}.")
+
+    async def _left_alone(self, job: Job) -> list[SiteLeftAlone]:
+        breakers = await operations.breakers(self.config, job.spider)
+        places = [name.partition("\0")[::2] for name in breakers]
+        unfinished = {"job": job.id, "state": {"$in": list(UNFINISHED)}, "site": {"$in": [site for site, _ in places]}}
+        stages = [{"$match": unfinished}, {"$group": {"_id": "$site", "items": {"$sum": 1}}}]
+        rows = await (await self.ledger.items.aggregate(stages)).to_list() if places else []
+        numbers = {row["_id"]: row["items"] for row in rows}
+        return [
+            SiteLeftAlone(site, tier, breaker, numbers[site])
+            for (site, tier), breaker in zip(places, breakers.values(), strict=True)
+            if site in numbers
+        ]
+
+    # Doing ------------------------------------------------------------------------------------------------
+
+    async def pause(self, job: str, reason: str = "") -> None:
+        """No more items are fed. Those that are active come to their end. One that is paused stays so."""
+        if not await self._control.pause(job, reason):
+            await self._expect(job, JobState.PAUSED, "paused")
+
+    async def resume(self, job: str) -> None:
+        """Ends a pause. One that is open stays so."""
+        if not await self._control.resume(job):
+            await self._expect(job, JobState.OPEN, "resumed")
+
+    async def cancel(self, job: str) -> int:
+        """Skips what waits, for good; how many items. Those that are active come to their end."""
+        skipped = await self._control.cancel(job)
+        if skipped is None:
+            await self._expect(job, JobState.CANCELLED, "cancelled")
+        await self.ledger.count(job)
+        return skipped or 0
+
+    async def retry(self, job: str, items: Sequence[str] = (), outcome: str = "") -> int:
+        """Has items tried again, now: those named by id or key, those with the outcome, or all that failed; how many.
+
+        Items that wait already, or are active, are not among them.
+        """
+        await self.job(job)
+        ids = await self._ids(job, items) if items else None
+        number = await self._control.retry(job, ids, outcome or None)
+        if number is None:
+            raise JobConflict(f"{job} is cancelled: its items are not tried again. Submit them anew.")
+        await self.ledger.count(job)
+        return number
+
+    async def _ids(self, job: str, names: Sequence[str]) -> list[str]:
+        """Of items by id or key. Raises UnknownJob that names those there are not."""
+        named = {"job": job, "$or": [{"_id": {"$in": list(names)}}, {"key": {"$in": list(names)}}]}
+        rows = await self.ledger.items.find(named, {"key": 1}).to_list()
+        known = {row["_id"] for row in rows} | {row["key"] for row in rows}
+        if missing := [name for name in names if name not in known]:
+            raise UnknownJob(f"{job} has no item {', '.join(map(repr, missing[:10]))}: give its id or its key.")
+        return [row["_id"] for row in rows]
+
+    async def set_priority(self, job: str, priority: int) -> None:
+        """Its items are fed before those of jobs with a smaller one."""
+        await self.job(job)
+        await self._control.set_priority(job, priority)
+
+    async def wait(self, job: str, timeout_s: float | None = None) -> Job:
+        """The job when it is finished or cancelled, or when the time is over. Raises UsageError if that never comes."""
+        known = await self.job(job)
+        if known.standing and timeout_s is None:
+            raise UsageError(f"{job} never finishes, since it is a standing job: give a time to wait for.")
+        until = None if timeout_s is None else time.monotonic() + timeout_s
+        while known.state in (JobState.OPEN, JobState.PAUSED):
+            left = LOOK_S if until is None else min(LOOK_S, until - time.monotonic())
+            if left <= 0:
+                break
+            await asyncio.sleep(left)
+            known = await self.job(job)
+        if not _is_fresh(known):
+            await self.ledger.count(job)
+        return await self.job(job)
+
+    async def _expect(self, job: str, state: JobState, done: str) -> None:
+        """Raises JobConflict unless the job is in this state."""
+        known = await self.job(job)
+        if known.state is not state:
+            raise JobConflict(f"{job} is {known.state}, and cannot be {done}.")
+
+
+def pace_of(job: Job) -> float | None:
+    """Items that ended a second over the last minutes; None when it was not counted often enough."""
+    since = now() - timedelta(seconds=RATE_S)
+    recent = [pace for pace in job.pace if pace.at >= since]
+    if len(recent) < 2:
+        return None
+    first, last = recent[0], recent[-1]
+    seconds = (last.at - first.at).total_seconds()
+    return max(0.0, (last.ended - first.ended) / seconds) if seconds >= LEAST_S else None
+
+
+def by_state(job: Job) -> dict[str, int]:
+    """Its items, as they were counted last."""
+    return _sums(job.counts, lambda row: row.state)
+
+
+def _sums(counts: Iterable[Counted], name: Callable[[Counted], str]) -> dict[str, int]:
+    sums: dict[str, int] = {}
+    for row in counts:
+        if name(row):
+            sums[str(name(row))] = sums.get(str(name(row)), 0) + row.items
+    return dict(sorted(sums.items(), key=lambda pair: (-pair[1], pair[0])))
+
+
+def _is_fresh(job: Job) -> bool:
+    if job.counted_at is None:
+        return False
+    if job.state is JobState.FINISHED and job.ended_at and job.counted_at >= job.ended_at:
+        return True
+    large = sum(row.items for row in job.counts) > SMALL
+    return large and job.counted_at > now() - timedelta(seconds=FRESH_S)
+
+
+def _query(job: str, which: ItemFilter) -> Document:
+    query: Document = {"job": job, "_id": {"$gte": f"{job}:", "$lt": f"{job};"}}
+    if which.state:
+        if which.state not in list(State):
+            raise UsageError(f"--state: {which.state!r} is none of {', '.join(State)}.")
+        query["state"] = which.state
+    if which.outcome:
+        query["outcome"] = which.outcome
+    if which.site:
+        query["site"] = which.site
+    if which.text:
+        pattern = {"$regex": re.escape(which.text), "$options": "i"}
+        query["$or"] = [{"key": pattern}, {"reason": pattern}]
+    return query
+
+
+async def _at_once(operation: Callable[[], Awaitable[Any]]) -> Any:
+    """A command does not wait for a server that is away."""
+    return await operation()

@@ -1,0 +1,203 @@
+"""Gives a job its items, from a stream of any length. Every thousand are safe before the next are read.
+
+So one that was killed may be submitted once more: with the same idempotency key it is the same job, and an item that
+is there already stays as it is.
+"""
+
+import asyncio
+import hashlib
+import os
+import secrets
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from io import BufferedWriter
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple, Self
+
+import msgspec
+
+from harvester.config import Config
+from harvester.exceptions import HarvesterError, JobConflict, StorageError, UsageError
+from harvester.items import Found
+from harvester.jobs.control import Control
+from harvester.jobs.documents import Job, JobState
+from harvester.jobs.inputs import BadLine
+from harvester.jobs.ledger import Ledger
+from harvester.spiders.known import load_spider
+from harvester.stores.private_files import make_closed
+
+CHUNK = 1000
+"""Items that are added together."""
+MOST_KEY = 200
+"""Characters of an idempotency key."""
+MOST_SHOWN = 20
+"""Bad lines that an answer holds. All are in a file."""
+
+
+class Submission(NamedTuple):
+    """What somebody asks for."""
+
+    spider: str
+    arguments: dict[str, str]
+    """As typed."""
+    kind: str = ""
+    """Of the items; empty: the first of the spider's ITEM_KINDS."""
+    priority: int = 0
+    max_items: int | None = None
+    """The most items of the kind that are ever fed."""
+    name: str = ""
+    idempotency_key: str | None = None
+
+
+class Submitted(NamedTuple):
+    """What became of a submission."""
+
+    job: str | None
+    """None: there was no line that could be used, and no job was made."""
+    begun: bool
+    """Whether the job was there before."""
+    accepted: int
+    """New items."""
+    known: int
+    """Items that were in the job before, or came twice."""
+    bad: int
+    bad_lines: list[BadLine]
+    """The first of them."""
+    bad_file: Path | None
+    """All of them, one JSON object a line."""
+
+
+class Submitter:
+    """One submission. What can be known to be wrong before the first item is refused by the constructor: UsageError."""
+
+    def __init__(self, config: Config, ledger: Ledger, wanted: Submission) -> None:
+        self._ledger = ledger
+        self._wanted = wanted
+        self._spider = load_spider(wanted.spider)
+        self._scope = self._spider.scope_of(self._spider.parse_arguments(dict(wanted.arguments)))
+        kinds = self._spider.ITEM_KINDS
+        if not kinds:
+            raise UsageError(f"{wanted.spider} takes no items: it begins with its arguments (scrapy crawl).")
+        if wanted.kind and wanted.kind not in kinds:
+            raise UsageError(f"{wanted.spider} takes no items of the kind {wanted.kind!r}, but {', '.join(kinds)}.")
+        key = wanted.idempotency_key
+        if key is not None and not 0 < len(key) <= MOST_KEY:
+            raise UsageError(f"--idempotency-key: give 1 to {MOST_KEY} characters.")
+        self.kind = wanted.kind or kinds[0]
+        """Of its items."""
+        self._bad = BadLines(config, wanted.spider)
+        self._job: Job | None = None
+        self._begun = False
+        self._accepted = self._known = 0
+
+    async def submit(self, lines: Iterable[Found | BadLine]) -> Submitted:
+        """Reads all of them. The job is made with the first that can be used.
+
+        Raises JobConflict when the idempotency key belongs to something else, or the job is cancelled; StorageError
+        when bad lines cannot be written; and what reading raises. What was read before is then in the job, as is said.
+        """
+        with self._bad:
+            try:
+                items = self._usable(lines)
+                while chunk := await asyncio.to_thread(list, islice(items, CHUNK)):  # it may be a terminal that is read
+                    await self._add(chunk)
+            except HarvesterError as error:
+                raise self._with_progress(error) from None
+        if self._job:
+            await self._ledger.count(self._job.id)
+        job = self._job.id if self._job else None
+        bad = self._bad
+        return Submitted(job, self._begun, self._accepted, self._known, bad.number, bad.first, bad.path)
+
+    async def _add(self, items: list[Found]) -> None:
+        if self._job is None:
+            self._job = await self._open()
+        added = await self._ledger.add(self._job.id, items, self._spider.site_of)
+        self._accepted += added.new
+        self._known += added.known
+        now = await self._ledger.job(self._job.id)
+        if now and now.state is JobState.CANCELLED:
+            await Control(self._ledger).skip_cancelled(now.id)
+            raise JobConflict(f"{now.id} was cancelled, and takes no more items.")
+
+    async def _open(self) -> Job:
+        """The job of the idempotency key, or a new one. Its scope is its own, so that no other run continues it."""
+        wanted = self._wanted
+        own = wanted.idempotency_key or secrets.token_hex(16)
+        scope = hashlib.sha256(f"{self._scope} {self.kind} {own}".encode()).hexdigest()[:16]
+        job, self._begun = await self._ledger.open_job(
+            wanted.spider,
+            scope,
+            arguments=wanted.arguments,
+            priority=wanted.priority,
+            limits={self.kind: wanted.max_items} if wanted.max_items else {},
+            name=wanted.name,
+            idempotency_key=wanted.idempotency_key,
+        )
+        if (job.spider, job.scope) != (wanted.spider, scope):
+            raise JobConflict(
+                f"The idempotency key {wanted.idempotency_key!r} belongs to the job {job.id}, which has other arguments"
+                " or another kind of items. Give another key."
+            )
+        if job.state is JobState.CANCELLED:
+            raise JobConflict(f"{job.id} is cancelled, and takes no more items. Give another idempotency key.")
+        return job
+
+    def _usable(self, lines: Iterable[Found | BadLine]) -> Iterator[Found]:
+        for each in lines:
+            if isinstance(each, BadLine):
+                self._bad.add(each)
+                continue
+            try:
+                yield self._spider.check_item(each)
+            except UsageError as error:
+                self._bad.add(BadLine(each.line or 0, each.key, str(error)))
+
+    def _with_progress(self, error: HarvesterError) -> HarvesterError:
+        if not self._job or not self._accepted + self._known:
+            return error
+        done = f"Before that, {self._accepted + self._known:,} items came to {self._job.id}"
+        goes_on = "; the same command adds the others" if self._wanted.idempotency_key else ""
+        return type(error)(f"{error} {done}{goes_on}.")
+
+
+class BadLines:
+    """Counts bad lines, keeps the first, and writes all into a file in the data folder, which `with` closes."""
+
+    def __init__(self, config: Config, spider: str) -> None:
+        self.number = 0
+        self.first: list[BadLine] = []
+        self.path: Path | None = None
+        """None while there is no bad line."""
+        name = f"{spider}-{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}.bad-lines.jsonl"
+        self._path = config.data_dir / "jobs" / name
+        self._file: BufferedWriter | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            if self._file:
+                self._file.close()
+        except OSError as error:
+            raise self._failure(error) from None
+
+    def add(self, line: BadLine) -> None:
+        """Raises StorageError."""
+        self.number += 1
+        if len(self.first) < MOST_SHOWN:
+            self.first.append(line)
+        try:
+            if self._file is None:
+                make_closed(self._path.parent)
+                self._file = self._path.open("ab")
+                self.path = self._path
+            self._file.write(msgspec.json.encode(line._asdict()) + b"\n")
+        except OSError as error:
+            raise self._failure(error) from None
+
+    def _failure(self, error: OSError) -> StorageError:
+        remedy = "Make room and let it be written, or set HARVESTER_DATA_DIR to another folder."
+        return StorageError(f"{self._path} cannot be written: {error.strerror or error}. {remedy}")

@@ -1,0 +1,171 @@
+"""What a job has brought, as files: every row, with its types, in each format, while the job goes on."""
+
+import csv
+import io
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyarrow import parquet
+from pymongo.database import Database
+from zstandard import ZstdDecompressor
+
+from harvester.items import bluesky
+from harvester.items.base import RECORDS, Record
+from harvester.jobs.export import MANIFEST, columns_of
+from tests.jobs.command import Jobs
+
+Document = dict[str, Any]
+AT = datetime(2026, 1, 31, 12, 30, 15, 250_000, UTC)
+
+
+@pytest.fixture
+def job(jobs: Jobs, mongodb: Database[Document]) -> str:
+    """Two items: the first has two posts with a picture each and a profile; of another job there is a post, too."""
+    job = jobs.submitted('{"key": "1", "note": "a, \\"b\\""}\n{"key": "2"}\n', name="input.jsonl")
+
+    def provenance(of: str, item: str) -> Document:
+        return {"url": "https://x.test/1", "fetched_at": AT, "spider": "parcels", "crawl": of, "item": f"{of}:{item}"}
+
+    for name in ("posts", "profiles"):
+        mongodb[name].create_index("provenance.item", sparse=True)
+    mongodb["posts"].insert_many(
+        [
+            {
+                "_id": f"at://{n}",
+                "uri": f"at://{n}",
+                "did": "did:plc:ann",
+                "text": f'Ärger, "zitiert"\n{n}',
+                "langs": ["de"],
+                "created_at": AT,
+                "like_count": n,
+                "pinned": True,
+                "media_paths": {"0": f"ann/{n}.jpg"},
+                "provenance": provenance(of, item),
+            }
+            for n, (of, item) in enumerate([(job, "parcel:1"), (job, "parcel:1"), ("another", "parcel:1")])
+        ]
+    )
+    profile = {"_id": "did:plc:ann", "did": "did:plc:ann"}
+    mongodb["profiles"].insert_one(profile | {"provenance": provenance(job, "parcel:1")})
+    return job
+
+
+def read(path: Path) -> list[Document]:
+    """The rows of a file."""
+    if path.suffix == ".parquet":
+        rows: list[Document] = parquet.read_table(path).to_pylist()
+        return rows
+    data = path.read_bytes()
+    if path.suffix == ".zst":
+        data = ZstdDecompressor().decompressobj().decompress(data)
+    text = data.decode()
+    if ".csv" in path.suffixes:
+        return list(csv.DictReader(io.StringIO(text, newline="")))
+    return [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("words", "ending"),
+    [
+        ((), ".jsonl"),
+        (("--zstd",), ".jsonl.zst"),
+        (("--format", "csv"), ".csv"),
+        (("--format", "csv", "--zstd"), ".csv.zst"),
+        (("--format", "parquet"), ".parquet"),
+    ],
+)
+def test_each_format_has_every_record_of_the_job_and_every_item(
+    jobs: Jobs, job: str, words: tuple[str, ...], ending: str
+) -> None:
+    written = jobs("export", job, *words, "--json").json
+    folder = jobs.folder / "data" / "exports" / job
+    assert {row["path"]: row["rows"] for row in written} == {
+        str(folder / f"posts{ending}"): 2,
+        str(folder / f"profiles{ending}"): 1,
+        str(folder / f"{MANIFEST}{ending}"): 2,
+    }
+    assert sorted(each.name for each in folder.iterdir()) == sorted(Path(row["path"]).name for row in written)
+    posts = read(folder / f"posts{ending}")
+    assert [post["_id"] for post in posts] == ["at://0", "at://1"]
+    assert posts[1]["text"] == 'Ärger, "zitiert"\n1'
+    items = read(folder / f"{MANIFEST}{ending}")
+    assert [(item["_id"], item["key"], item["state"]) for item in items] == [
+        (f"{job}:parcel:1", "1", "waiting"),
+        (f"{job}:parcel:2", "2", "waiting"),
+    ]
+
+
+def test_values_have_the_types_of_their_fields(jobs: Jobs, job: str) -> None:
+    jobs("export", job, "--format", "parquet", "--only", "posts")
+    (_, post) = read(jobs.folder / "data" / "exports" / job / "posts.parquet")
+    assert (post["created_at"], post["like_count"], post["pinned"]) == (AT, 1, True)
+    assert (post["provenance.fetched_at"], post["provenance.crawl"]) == (AT, job)
+    assert (json.loads(post["langs"]), json.loads(post["media_paths"])) == (["de"], {"0": "ann/1.jpg"})
+    assert post["root_uri"] is None
+    jobs("export", job, "--format", "csv", "--only", "posts")
+    (_, row) = read(jobs.folder / "data" / "exports" / job / "posts.csv")
+    assert list(row) == list(post)
+    assert (row["created_at"], row["like_count"], row["pinned"]) == ("2026-01-31T12:30:15.250000+00:00", "1", "true")
+    assert (row["root_uri"], row["langs"]) == ("", '["de"]')
+
+
+def test_the_manifest_says_of_each_item_where_its_records_and_files_are(
+    jobs: Jobs, job: str, mongodb: Database[Document]
+) -> None:
+    history = [{"attempt": 1, "at": AT, "state": "done", "outcome": "ok", "reason": "", "requests": 2, "records": 3}]
+    done = {"state": "done", "outcome": "ok", "attempts": 1, "fed_at": AT, "history": history}
+    mongodb["job_items"].update_one({"key": "1"}, {"$set": done})
+    jobs("export", job, "--only", "manifest")
+    first, second = read(jobs.folder / "data" / "exports" / job / "manifest.jsonl")
+    assert first["records"] == {"posts": ["at://0", "at://1"], "profiles": ["did:plc:ann"]}
+    assert first["files"] == ["ann/0.jpg", "ann/1.jpg"]
+    assert first["input"] == {"key": "1", "note": 'a, "b"'}
+    assert (first["outcome"], first["attempts"], first["line"]) == ("ok", 1, 1)
+    assert first["fed_at"] == "2026-01-31T12:30:15.250000Z"
+    assert first["history"][0]["records"] == 3
+    assert (second["records"], second["files"], second["history"]) == ({}, [], None)
+
+
+def test_records_of_items_that_came_or_went_meanwhile_are_passed_over(
+    jobs: Jobs, job: str, mongodb: Database[Document]
+) -> None:
+    mongodb["posts"].insert_one({"_id": "at://9", "provenance": {"crawl": job, "item": f"{job}:parcel:15"}})
+    jobs("export", job, "--only", "manifest")
+    items = read(jobs.folder / "data" / "exports" / job / "manifest.jsonl")
+    assert [list(item["records"]) for item in items] == [["posts", "profiles"], []]
+
+
+def test_a_collection_that_is_asked_for_is_written_though_it_is_empty(jobs: Jobs, job: str) -> None:
+    jobs("export", job, "--only", "likes", "--format", "csv")
+    (path,) = (jobs.folder / "data" / "exports" / job).iterdir()
+    assert path.read_text().startswith("_id,")
+    assert path.read_text().count("\n") == 1
+
+
+def test_an_export_replaces_the_one_before(jobs: Jobs, job: str, mongodb: Database[Document]) -> None:
+    jobs("export", job, "--only", "posts")
+    mongodb["posts"].delete_one({"_id": "at://0"})
+    jobs("export", job, "--only", "posts")
+    assert [post["_id"] for post in read(jobs.folder / "data" / "exports" / job / "posts.jsonl")] == ["at://1"]
+
+
+def test_a_job_of_thousands_of_items_is_exported_whole(jobs: Jobs) -> None:
+    job = jobs.submitted("".join(f"{number}\n" for number in range(5_001)))
+    for form in ("jsonl", "csv", "parquet"):
+        out = jobs.folder / form
+        jobs("export", job, "--format", form, "--out", str(out))
+        keys = [item["key"] for item in read(out / f"manifest.{form}")]
+        assert len(keys) == len(set(keys)) == 5_001
+
+
+@pytest.mark.parametrize("kind", [kind for kind in RECORDS.values() if kind.__module__ == bluesky.__name__])
+def test_each_type_of_record_has_a_column_for_each_field_but_raw(kind: type[Record]) -> None:
+    names = [column.name for column in columns_of(kind)]
+    assert names[0] == "_id"
+    assert len(names) == len(set(names))
+    fields = {name for name in kind.__struct_fields__ if name not in ("raw", "provenance")}
+    assert {name for name in names if "." not in name} == {"_id", *fields}
+    assert {"provenance.url", "provenance.fetched_at", "provenance.crawl"} <= set(names)
