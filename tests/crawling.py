@@ -57,6 +57,9 @@ class Arrival(NamedTuple):
 class Site:
     """`async with Site(...) as site: ...site.url...`. `answers` are those to a path in turn, the last one for ever."""
 
+    robots = Answer(404, b"", kind="text/plain")
+    """What /robots.txt says."""
+
     def __init__(self, answers: Mapping[str, list[Answer]] | None = None) -> None:
         self.answers = answers or {}
         self.arrivals: list[Arrival] = []
@@ -99,7 +102,7 @@ class Site:
         path = head.split(b" ", 2)[1].decode()
         if path == "/robots.txt":
             self.robots_at = time.monotonic()
-            answer = Answer(404, b"", kind="text/plain")
+            answer = self.robots
         else:
             number = self.count(path)
             self.arrivals.append(Arrival(time.monotonic(), path))

@@ -15,6 +15,7 @@ from harvester.cli.deploy import deploy_command
 from harvester.cli.feed import feed_command
 from harvester.cli.frontier import frontier
 from harvester.cli.jobs import jobs
+from harvester.cli.new_spider import new_command
 from harvester.cli.purge import purge_command
 from harvester.cli.worker import worker_command
 from harvester.config import Config, load_config, read_config
@@ -80,6 +81,9 @@ def report(
         except ValidationError:
             raise UsageError(f"--database: {database!r} is no name of a database.") from None
     print(write_report(config, job, out))
+
+
+spiders.command("new")(new_command)
 
 
 @spiders.command("list")

@@ -39,7 +39,7 @@ class SpiderArguments(BaseModel):
 class HarvesterSpider(Spider):
     """A spider whose arguments are the pydantic model `Arguments`; a bad one is refused before anything is fetched."""
 
-    Arguments: ClassVar[type[SpiderArguments]]
+    Arguments: ClassVar[type[SpiderArguments]] = SpiderArguments
     SERVES_START_LIST: ClassVar[bool] = False
     """Whether entries of a list in Redis tell it where to begin when its arguments do not."""
     ITEM_KINDS: ClassVar[tuple[str, ...]] = ()

@@ -8,18 +8,31 @@ from harvester.exceptions import UsageError
 from harvester.spiders.base import HarvesterSpider
 
 if TYPE_CHECKING:
+    from scrapy.settings import Settings
     from scrapy.spiderloader import SpiderLoaderProtocol
+
+SETTINGS_MODULE = "SCRAPY_SETTINGS_MODULE"
 
 
 def spider_loader(overrides: Mapping[str, str] | None = None) -> "SpiderLoaderProtocol":
     """What finds them, with Scrapy's settings as a crawl would have them."""
-    from scrapy.settings import Settings
     from scrapy.spiderloader import get_spider_loader
 
-    settings = Settings()
-    settings.setmodule(os.environ.get("SCRAPY_SETTINGS_MODULE", "harvester.settings"))
+    settings = project_settings()
     settings.setdict(dict(overrides or {}), "cmdline")
     return get_spider_loader(settings)
+
+
+def project_settings() -> "Settings":
+    """Those of the project whose scrapy.cfg is in this folder or above it; harvester's own where there is none."""
+    from scrapy.settings import Settings
+    from scrapy.utils.conf import init_env
+
+    if SETTINGS_MODULE not in os.environ:
+        init_env(os.environ.get("SCRAPY_PROJECT", "default"))
+    settings = Settings()
+    settings.setmodule(os.environ.get(SETTINGS_MODULE, "harvester.settings"))
+    return settings
 
 
 def load_spider(name: str, overrides: Mapping[str, str] | None = None) -> type[HarvesterSpider]:

@@ -1,6 +1,7 @@
 """Spiders that items are submitted to. Their records are those of Bluesky."""
 
-from typing import Literal
+from collections.abc import AsyncIterator
+from typing import Any, Literal
 
 from msgspec.structs import replace
 from pydantic import Field
@@ -23,6 +24,12 @@ class ParcelsSpider(HarvesterSpider):
     name = "parcels"
     Arguments = ParcelsArguments
     ITEM_KINDS = ("parcel", "owner")
+    arguments: ParcelsArguments
+
+    async def start(self) -> AsyncIterator[Any]:
+        print(f"working at {self.arguments.job}, {self.settings['MARK']}")
+        return
+        yield
 
     @classmethod
     def check_item(cls, found: Found) -> Found:

@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import os
 import re
+import subprocess
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -15,7 +17,9 @@ from harvester.config import load_config
 from harvester.frontier.operations import set_breaker
 from harvester.jobs.ledger import Ledger
 from harvester.jobs.transitions import Ended
-from tests.jobs.command import Jobs
+from harvester.stores.servers.kinds import SERVERS
+from harvester.stores.servers.state import State, running_in
+from tests.jobs.command import HARVESTER, Jobs
 
 T = TypeVar("T")
 Document = dict[str, Any]
@@ -358,3 +362,35 @@ def test_a_standing_job_is_waited_for_no_longer_than_is_said(jobs: Jobs, mongodb
     answer = jobs("wait", job)
     assert (answer.code, "never finishes" in answer.err) == (2, True)
     assert jobs("wait", job, "--timeout", "0").code == 7
+
+
+def test_run_is_the_crawl_of_the_job_by_its_spider(jobs: Jobs) -> None:
+    job = jobs.submitted("1\n")
+    ran = jobs.run("run", job, "-s", "MARK=7")
+    assert (ran.returncode, ran.stdout) == (0, f"working at {job}, 7\n"), ran.stderr
+    jobs("cancel", job, "--yes")
+    refused = jobs("run", job)
+    assert (refused.code, f"{job} is cancelled: there is nothing to be done." in refused.err) == (2, True)
+
+
+# Without servers -------------------------------------------------------------------------------------------
+
+
+def test_no_server_is_needed(jobs: Jobs) -> None:
+    state = jobs.folder / "state"
+    variables = {name: value for name, value in jobs.variables.items() if not name.endswith(("_URL", "_URI"))}
+    alone = os.environ | variables | {"HARVESTER_STATE_DIR": str(state)}
+    for name in ("HARVESTER_REDIS_URL", "HARVESTER_MONGODB_URI"):
+        del alone[name]
+    path = jobs.write("1\n2\n", "input.txt")
+    try:
+        command = [HARVESTER, "jobs", "submit", "parcels", "--input", str(path), "--json"]
+        submitted = subprocess.run(command, cwd=jobs.folder, env=alone, capture_output=True, check=True)
+        command = [HARVESTER, "jobs", "show", json.loads(submitted.stdout)["job"], "--json"]
+        shown = subprocess.run(command, cwd=jobs.folder, env=alone, capture_output=True, check=True)
+        assert json.loads(shown.stdout)["states"] == {"waiting": 2}
+    finally:
+        for server in SERVERS:
+            supervisor = running_in(state / server, State.read(state / server).supervisor_pid)
+            if supervisor:
+                supervisor.wait(240)

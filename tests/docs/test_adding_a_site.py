@@ -1,0 +1,210 @@
+"""docs/adding-a-site.md is followed by the letter, in an empty folder, against copies of the sites it names."""
+
+import asyncio
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+from pymongo.database import Database
+
+from tests.crawling import LONGEST_S, Answer, Site
+from tests.docs.test_docs import DOCS
+from tests.forking import fork
+
+PAGE = (DOCS / "adding-a-site.md").read_text("utf-8")
+FILES = dict(re.findall(r"`([\w.]+)`:\n\n```\w+\n(.*?)```", PAGE, re.DOTALL))
+"""Those that the page has one write: name -> text."""
+COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines()]
+HTML = "text/html; charset=utf-8"
+MOST_LINES = 30
+
+
+class Ended(NamedTuple):
+    code: int
+    out: str
+    log: str
+
+
+class House(NamedTuple):
+    """An empty folder, and servers."""
+
+    folder: Path
+    database: Database[dict[str, Any]]
+    environment: dict[str, str]
+
+    async def run(self, command: str) -> Ended:
+        """A command line, as typed in the folder."""
+        program, *arguments = command.split()
+        if program == "python":
+            program, *arguments = str(self.folder / arguments[0]), *arguments[1:]
+        else:
+            program = str(Path(sys.executable).with_name(program))
+        process = await fork(program, *arguments, cwd=self.folder, env=self.environment)
+        out, log = await process.end(LONGEST_S)
+        assert process.returncode is not None
+        return Ended(process.returncode, out, log)
+
+    async def runs(self, command: str) -> str:
+        """What it printed. Fails when it fails."""
+        ended = await self.run(command)
+        assert ended.code == 0, f"{command}: {ended.out}\n{ended.log}"
+        return ended.out
+
+    async def test(self) -> str:
+        """Runs the folder's tests, in a process that knows no others, and tells what pytest said."""
+        plain = ["-p", "no:cacheprovider", "-p", "no:asyncio", "tests"]
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "pytest", *plain),
+            cwd=self.folder,
+            env=self.environment,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        out, _ = await process.communicate()
+        return out.decode()
+
+
+@pytest.fixture
+def house(tmp_path: Path, mongodb: Database[dict[str, Any]], mongodb_uri: str, own_redis: str) -> House:
+    own = {
+        "REDIS_URL": own_redis,
+        "MONGODB_URI": mongodb_uri,
+        "DATABASE": mongodb.name,
+        "REQUESTS_PER_SECOND": "0",
+        "ALLOW_PRIVATE_HOSTS": "true",
+    }
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("SCRAPY_", "PYTEST_"))}
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    return House(folder, mongodb, environment | {f"HARVESTER_{name}": value for name, value in own.items()})
+
+
+def books() -> dict[str, list[Answer]]:
+    """The pages of a bookshop: path -> answers."""
+    book = '<article><h1>Book {0}</h1><p class="price_color">£{0}.50</p><table><td>upc{0}</td></table></article>'
+    link = '<h3><a href="/catalogue/{0}.html">Book {0}</a></h3>'
+    pages = {f"/catalogue/{n}.html": book.format(n) for n in range(1, 6)}
+    pages["/"] = "".join(map(link.format, (1, 2, 3))) + '<li class="next"><a href="page-2.html">next</a></li>'
+    pages["/page-2.html"] = "".join(map(link.format, (4, 5)))
+    return {path: [Answer(body=f"<title>A shop</title>{text}".encode(), kind=HTML)] for path, text in pages.items()}
+
+
+def quotes() -> dict[str, list[Answer]]:
+    """The answers of an API of quotes."""
+    rows = [{"author": {"slug": f"Author-{n}"}, "text": f"“Quote {n}”", "tags": ["life"] * (n % 2)} for n in range(25)]
+    pages = {n: {"page": n, "has_next": n < 3, "quotes": rows[10 * n - 10 : 10 * n]} for n in (1, 2, 3)}
+    return {f"/api/quotes?page={n}": [Answer(body=msgspec.json.encode(page))] for n, page in pages.items()}
+
+
+@pytest.mark.parametrize("name", ["books.py", "quotes.py"])
+def test_a_site_takes_few_lines(name: str) -> None:
+    assert FILES[name].count("\n") <= MOST_LINES
+    written = [line for line in (FILES[name] + FILES["settings.py"]).splitlines() if line]
+    assert len(written) <= MOST_LINES, "with the settings"
+
+
+async def test_the_page_leads_from_an_empty_folder_to_records_in_mongodb(house: House) -> None:
+    async with Site(books()) as shop, Site(quotes()) as api:
+        for name, text in FILES.items():
+            local = text.replace("https://books.toscrape.com", shop.url).replace("https://quotes.toscrape.com", api.url)
+            (house.folder / name).write_text(local, "utf-8")
+        assert shop.url in (house.folder / "books.py").read_text()
+        assert api.url in (house.folder / "quotes.py").read_text()
+        said = {command: await house.runs(command) for command in COMMANDS}
+        assert said.keys() >= {"scrapy crawl books", "scrapy crawl quotes", "python show.py"}
+
+        stored = list(house.database["books"].find({}, {"provenance.fetched_at": 0}).sort("_id"))
+        assert stored == [
+            {
+                "_id": f"upc{n}",
+                "upc": f"upc{n}",
+                "title": f"Book {n}",
+                "price": n + 0.5,
+                "provenance": {"url": f"{shop.url}/catalogue/{n}.html", "spider": "books"},
+            }
+            for n in range(1, 6)
+        ]
+        assert house.database["quotes"].count_documents({}) == 25
+        assert house.database["quotes"].find_one({"_id": "Author-7 “Quote 7”"}, {"tags": 1}) == {
+            "_id": "Author-7 “Quote 7”",
+            "tags": ["life"],
+        }
+        assert said["python show.py"].splitlines()[0].startswith("upc1 Book 1 1.5 http")
+        assert said["python show.py"].splitlines()[-1] == "12 quotes about life"
+        assert "7 pages are forgotten" in said["harvester frontier forget books --all --yes"]
+        assert shop.count("/catalogue/5.html") == 1
+        await house.runs("scrapy crawl books")
+        assert shop.count("/catalogue/5.html") == 2, "what is forgotten is asked for again"
+
+
+@pytest.mark.parametrize(
+    ("url", "read"), [("/", {"title": "A shop"}), ("/api/quotes?page=1", {"size": 3})], ids=["html", "json"]
+)
+async def test_a_new_spider_runs_at_once_and_so_does_its_test(house: House, url: str, read: dict[str, Any]) -> None:
+    async with Site(books() | quotes()) as site:
+        said = await house.runs(f"harvester spiders new my_county {site.url}{url}")
+        assert all((house.folder / path).exists() for path in said.split("\n\n")[0].splitlines())
+        assert site.count(url) == 1
+        saved = next((house.folder / "tests" / "pages").iterdir())
+        assert saved.read_bytes() == site.answers[url][0].body
+        assert "my_county" in await house.runs("harvester spiders list")
+        await house.runs("scrapy crawl my_county")
+        (record,) = house.database["my_county_pages"].find({}, {"provenance": 0})
+        assert record == {"_id": site.url + url, "url": site.url + url} | read
+        assert "1 passed" in await house.test()
+
+        saved.write_bytes(b"[]" if "size" in read else b"<title>Another shop</title>")
+        assert "1 failed" in await house.test(), "it sees what is read"
+
+        again = await house.run(f"harvester spiders new my_county {site.url}{url}")
+        assert (again.code, "is there already; nothing was written" in again.log) == (2, True)
+        assert saved.read_bytes() in (b"[]", b"<title>Another shop</title>")
+        await house.runs(f"harvester spiders new another {site.url}{url}")
+        listed = await house.runs("harvester spiders list")
+        assert "another" in listed
+        assert "my_county" in listed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        ("County {}", 2, "'County' is no name of a spider"),
+        ("class {}", 2, "'class' is no name of a spider"),
+        ("../county {}", 2, "'../county' is no name of a spider"),
+        ("county /etc/passwd", 2, "'/etc/passwd' is no address"),
+        ("county {}/nothing", 3, "/nothing does not come: not_found: HTTP 404"),
+        ("county {}/forbidden", 3, "/forbidden does not come: policy_denied"),
+        ("county {}/untitled", 2, "/untitled has no title"),
+        ("county {}/broken.json", 2, "/broken.json says that it is JSON, and is not"),
+        ("county {}/scalar.json", 2, "/scalar.json is neither an object nor an array"),
+    ],
+)
+async def test_a_spider_that_cannot_begin_is_refused_and_nothing_is_written(
+    house: House, arguments: str, code: int, sentence: str
+) -> None:
+    class Forbidding(Site):
+        robots = Answer(body=b"User-agent: *\nDisallow: /forbidden", kind="text/plain")
+
+    answers = {
+        "/nothing": [Answer(404, b"")],
+        "/untitled": [Answer(body=b"<p>no title</p>", kind=HTML)],
+        "/broken.json": [Answer(body=b"{'a': 1}")],
+        "/scalar.json": [Answer(body=b"17")],
+    }
+    async with Forbidding(answers) as site:
+        ended = await house.run(f"harvester spiders new {arguments.format(site.url)}")
+        assert (ended.code, sentence in ended.log) == (code, True), ended.log
+        assert "Traceback" not in ended.log
+        assert site.count("/forbidden") == 0
+    assert [path.name for path in house.folder.iterdir() if not path.name.startswith(".")] == []
+
+
+async def test_a_project_that_keeps_its_spiders_elsewhere_is_told_so(house: House) -> None:
+    (house.folder / "scrapy.cfg").write_text(FILES["scrapy.cfg"])
+    (house.folder / "settings.py").write_text("from harvester.settings import *\nNEWSPIDER_MODULE = 'books'\n")
+    ended = await house.run("harvester spiders new county http://127.0.0.1:1/")
+    assert ended.code == 2
+    assert "NEWSPIDER_MODULE is 'books'; it must name a package `spiders`" in ended.log
