@@ -63,6 +63,8 @@ class Config(BaseSettings):
     """How long a worker that finds no work waits for more before it ends. 0: not at all. -1: for ever."""
     parked_seconds: float = Field(1800.0, ge=-1)
     """How long a site may be left alone before a run ends that has nothing else to do. -1: for ever."""
+    deferred_seconds: float = Field(60.0, ge=-1)
+    """How long job items may wait for their next attempt before a run ends that has no other work. -1: for ever."""
 
     # Places
     state_dir: Path = Path(".harvester")
@@ -142,7 +144,7 @@ class Config(BaseSettings):
     min_records: int = Field(1, ge=0)
     """The fewest records that a run must store."""
     max_error_ratio: float = Field(0.1, ge=0, le=1)
-    """The share of requests, and of accounts, that may fail."""
+    """The share of requests, and of the job items of a kind, that may fail."""
     max_reject_ratio: float = Field(0.02, ge=0, le=1)
     """The share of records that may be rejected."""
     max_unclassified: int = Field(0, ge=0)

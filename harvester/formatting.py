@@ -7,6 +7,7 @@ from pathlib import PurePath
 
 _SIZE_UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
+_ends_in_consonant_and_y = re.compile(r"[^aeiou]y$").search
 _userinfo = re.compile(r"(?<=://)[^/@\s]+@")
 
 
@@ -15,9 +16,17 @@ def number(value: float) -> str:
     return f"{value:,.1f}" if value < 100 and value != int(value) else f"{value:,.0f}"
 
 
-def counted(value: int, singular: str, plural: str = "") -> str:
+def counted(value: int, singular: str, several: str = "") -> str:
     """1 -> "1 page", 1204 -> "1,204 pages"."""
-    return f"{value:,} {singular if value == 1 else plural or singular + 's'}"
+    return f"{value:,} {spaced(singular) if value == 1 else several or plural(singular)}"
+
+
+def plural(noun: str) -> str:
+    """Of a regular noun, such as the name of a kind: list_item -> "list items", county -> "counties"."""
+    words = spaced(noun)
+    if _ends_in_consonant_and_y(words):
+        return words[:-1] + "ies"
+    return words + ("es" if words.endswith(("s", "x", "z", "ch", "sh")) else "s")
 
 
 def duration(seconds: float, rough: bool = False) -> str:

@@ -41,6 +41,9 @@ browser and usage middlewares."""
 CAPTURED = "captured"
 """The answers to the page's own requests that its options named. Written by the browser room. Read by callbacks, the
 outcome and the throttle middleware."""
+PART = "harvester_part"
+"""What the request asks for of its job item, in a word: a failure is told with it. Written by spiders. Read by the
+scheduler."""
 USAGE = "harvester_usage"
 """The fields of the page's items.Usage, if anything was said. Written by the usage middleware. Read by spiders."""
 MISREAD = "misread"

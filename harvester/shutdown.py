@@ -4,8 +4,9 @@ import asyncio
 import time
 from weakref import WeakKeyDictionary
 
+from scrapy import signals
 from scrapy.crawler import Crawler
-from scrapy.exceptions import IgnoreRequest
+from scrapy.exceptions import DontCloseSpider, IgnoreRequest
 
 CHECK_S = 0.25
 """How soon those who wait notice the end."""
@@ -22,8 +23,14 @@ def end(crawler: Crawler, reason: str, exit_code: int) -> None:
     if crawler in _endings or crawler.engine is None:
         return
     crawler.stats.set_value("harvester/exit_code", exit_code)
+    crawler.signals.connect(_leave_to_ending, signals.spider_idle)
     # Not awaited: the engine waits for what is at hand here.
     _endings[crawler] = asyncio.ensure_future(crawler.engine.close_spider_async(reason=reason))
+
+
+def _leave_to_ending() -> None:
+    """The engine may become idle before the task of `end` has begun: it would close the spider as finished."""
+    raise DontCloseSpider
 
 
 def is_ending(crawler: Crawler) -> bool:

@@ -63,7 +63,7 @@ def doctor(site: Annotated[str, typer.Option(help="Address that should be reacha
 
 @app.command()
 def report(
-    crawl: Annotated[str, typer.Option(help="Only what this crawl observed.")] = "",
+    job: Annotated[str, typer.Option(help="Only what was observed for this job.")] = "",
     database: Annotated[str, typer.Option(help="MongoDB database, instead of the configured one.")] = "",
     out: Annotated[Path | None, typer.Option(help="File to write, instead of one in the data folder.")] = None,
 ) -> None:
@@ -80,7 +80,7 @@ def report(
             config = Config.model_validate(config.model_dump() | {"database": database})
         except ValidationError:
             raise UsageError(f"--database: {database!r} is no name of a database.") from None
-    print(write_report(config, crawl, out))
+    print(write_report(config, job, out))
 
 
 spiders.command("new")(new_command)

@@ -2,15 +2,17 @@
 
 import asyncio
 import getpass
-import sys
 from contextlib import suppress
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from harvester.cli.printing import print_json
-from harvester.config import load_config
+from harvester.config import Config, load_config
 from harvester.exceptions import UsageError
+
+if TYPE_CHECKING:
+    from harvester.jobs.service import JobReport
 
 frontier = typer.Typer(help="What waits to be fetched, and what became of it.", no_args_is_help=True)
 
@@ -25,22 +27,38 @@ Outcome = Annotated[str, typer.Option(help="Only what ended with this outcome.")
 
 @frontier.command("status")
 def status_command(spider: Spider, as_json: Json = False) -> None:
-    """Show what is ready, parked, waiting, leased, dead, skipped and done, and which sites are left alone."""
+    """Show what is ready, parked, waiting, leased, dead, skipped and done, sites that are left alone, and open jobs."""
     from harvester.cli import frontier_views as views
-    from harvester.frontier import ledger_status, operations
+    from harvester.frontier import operations
+    from harvester.spiders.job import JobSpider
+    from harvester.spiders.known import load_spider
 
     config = load_config()
-    has_ledger = _load(spider, at_redis=False)
+    has_jobs = issubclass(load_spider(spider), JobSpider)
     reading = asyncio.run(operations.status(config, spider))
-    crawls = asyncio.run(ledger_status.crawls(config, spider)) if has_ledger else []
+    jobs = asyncio.run(_open_jobs(config, spider)) if has_jobs else []
     if as_json:
-        print_json({**reading._asdict(), "crawls": crawls})
+        print_json({**reading._asdict(), "jobs": list(map(_job, jobs))})
         return
-    if has_ledger:
-        views.print_crawls(spider, crawls)
-    else:
-        views.print_status(reading)
+    views.print_status(reading)
     views.print_start_list(reading.start)
+    if has_jobs:
+        views.print_jobs(spider, jobs)
+
+
+async def _open_jobs(config: Config, spider: str) -> "list[JobReport]":
+    """Paused ones are among them."""
+    from harvester.jobs.documents import JobState
+    from harvester.jobs.service import job_service
+
+    async with job_service(config) as service:
+        jobs = await service.jobs(spider, [JobState.OPEN, JobState.PAUSED])
+        return [await service.report(job.id) for job in jobs]
+
+
+def _job(report: "JobReport") -> dict[str, Any]:
+    until = report.deferred.until if report.deferred else None
+    return {"job": report.job.id, "state": report.job.state, "items": report.kinds, "next_due": until}
 
 
 @frontier.command("dead")
@@ -54,7 +72,7 @@ def dead_command(
     from harvester.cli import frontier_views as views
     from harvester.frontier import operations
 
-    _load(spider)
+    _check(spider)
     config = load_config()
     letters = asyncio.run(operations.dead(config, spider, outcome or None, limit))
     entries = [] if outcome else asyncio.run(operations.dead_entries(config, spider, limit))
@@ -77,7 +95,7 @@ def replay_command(
 
     if bool(ids) + bool(outcome) + every != 1:
         raise UsageError("replay: give one of ids, --outcome NAME or --all.")
-    _load(spider)
+    _check(spider)
     number = asyncio.run(operations.replay(load_config(), spider, ids or None, outcome or None))
     print(f"{number:,} of the dead are ready again.")
 
@@ -96,7 +114,7 @@ def forget_command(
 
     if bool(url) + bool(pattern) + every != 1:
         raise UsageError("forget: give one of --url, --pattern or --all.")
-    _load(spider)
+    _check(spider)
     config = load_config()
     if url:
         number = asyncio.run(operations.forget(config, spider, url, job))
@@ -115,7 +133,7 @@ def drop_command(spider: Spider, yes: Yes = False) -> None:
     """Remove everything that waits, is dead or was seen. The start list stays."""
     from harvester.frontier import operations
 
-    _load(spider)
+    _check(spider)
     if not yes:
         typer.confirm(f"Drop all requests of {spider}, and forget every page it has asked for?", abort=True)
     number = asyncio.run(operations.drop(load_config(), spider))
@@ -128,7 +146,7 @@ def find_command(spider: Spider, url: str, job: Job = "", as_json: Json = False)
     from harvester.cli import frontier_views as views
     from harvester.frontier import operations
 
-    _load(spider)
+    _check(spider)
     fate = asyncio.run(operations.find(load_config(), spider, url, job))
     if as_json:
         print_json(fate)
@@ -158,8 +176,7 @@ def _set_breaker(spider: str, site: str, tier: str, state: str) -> None:
     from harvester.breaker.messages import place
     from harvester.frontier import operations
 
-    if _load(spider, at_redis=False):
-        raise UsageError(f"{spider} keeps its queue in its ledger, where nothing is parked.")
+    _check(spider)
     parked, change = asyncio.run(operations.set_breaker(load_config(), spider, site, state, _who(), tier))
     said = f"The breaker of {place(site, tier)} {'is' if change else 'was'} {state}"
     print(f"{said}." if tier else f"{said}; {parked:,} of its requests are parked.")
@@ -172,11 +189,8 @@ def _who() -> str:
     return "somebody"
 
 
-def _load(spider: str, at_redis: bool = True) -> bool:
-    """Whether the spider keeps a ledger, and no requests in Redis. Raises UsageError when there is no such spider."""
+def _check(spider: str) -> None:
+    """Raises UsageError when there is no such spider."""
     from harvester.spiders.known import load_spider
 
-    has_ledger = "SCHEDULER" in (load_spider(spider).custom_settings or {})
-    if has_ledger and at_redis:
-        print(f"{spider} keeps its queue in its ledger (`harvester frontier status {spider}`).", file=sys.stderr)
-    return has_ledger
+    load_spider(spider)

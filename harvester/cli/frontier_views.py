@@ -2,16 +2,19 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 
 from harvester.breaker.messages import place
 from harvester.cli.printing import at, new_console, new_grid, new_table, parts
-from harvester.formatting import counted, duration, number, size
+from harvester.formatting import counted, duration, number, plural, size
 from harvester.frontier.entries import BreakerStatus, DeadLetter, Fate, Status
-from harvester.frontier.ledger_status import CrawlStatus
 from harvester.frontier.operations import Reading, StartStatus
 from harvester.frontier.start_list import DeadEntry
+
+if TYPE_CHECKING:
+    from harvester.jobs.service import JobReport
 
 MOST_CHARACTERS = 200
 """Of a malformed entry."""
@@ -118,25 +121,19 @@ def _places(title: str, places: Mapping[str, Mapping[str, int]]) -> Table:
     return table
 
 
-def print_crawls(spider: str, crawls: Sequence[CrawlStatus]) -> None:
-    """What the ledger says."""
+def print_jobs(spider: str, jobs: "Sequence[JobReport]") -> None:
+    """Those that are open or paused, with their items by kind and state."""
     console = new_console()
-    if not crawls:
-        console.print(f"No crawl of {spider} is unfinished.")
-    for crawl in crawls:
-        console.print(f"crawl {crawl.crawl}, {crawl.state}, begun {crawl.started_at:%Y-%m-%d %H:%M} UTC")
-        for name, stages in (("seeds", crawl.seeds), ("accounts", crawl.accounts), ("threads", crawl.threads)):
-            if stages:
-                console.print(f"  {name:9} {sum(stages.values()):,}: {parts(stages)}")
-        if crawl.later:
-            console.print(f"  {crawl.later:,} of them failed for a passing reason: the next run tries them again")
-        if not crawl.runners:
-            console.print("  nobody runs it; the same command continues it")
-        for runner in crawl.runners:
-            works_on = counted(runner.claims, "piece", "pieces")
-            console.print(
-                f"  process {runner.pid} on {runner.host} works on {works_on}, heard {duration(runner.silent_s)} ago"
-            )
+    if not jobs:
+        console.print(f"No job of {spider} is open.")
+    for report in jobs:
+        console.print(f"job {report.job.id}, {report.job.state}, since {at(report.job.created_at)}")
+        for kind, states in report.kinds.items():
+            console.print(f"  {plural(kind):9} {sum(states.values()):,}: {parts(states)}")
+        if deferred := report.deferred:
+            wait = f"{counted(deferred.items, 'item')} of it {'waits' if deferred.items == 1 else 'wait'}"
+            console.print(f"  {wait} to be tried again, the first at {at(deferred.until)}")
+        console.print(f"  `harvester jobs show {report.job.id}` says more")
 
 
 def print_letters(letters: Sequence[DeadLetter]) -> None:

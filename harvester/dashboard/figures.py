@@ -8,8 +8,8 @@ from typing import Any
 
 from pymongo.database import Database
 
-from harvester.dashboard.progress import STAGES
 from harvester.items import RECORDS, Record
+from harvester.jobs.documents import ITEMS, JOBS, State
 
 Document = dict[str, Any]
 
@@ -51,12 +51,12 @@ class Figures:
     """All that the report shows. Rankings are (label, count), the largest first."""
 
     database: str
-    crawl: str
-    """Empty when the figures are of all crawls."""
+    job: str
+    """Empty when the figures are of all jobs."""
     counts: dict[str, int] = field(default_factory=dict)
     """Collection -> documents."""
-    stages: dict[str, int] = field(default_factory=dict)
-    """Stage -> accounts in the ledger."""
+    items: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Kind of job item -> state -> items."""
     pictures: int = 0
     began: datetime | None = None
     ended: datetime | None = None
@@ -71,19 +71,19 @@ class Figures:
     threads: list[Thread] = field(default_factory=list)
 
 
-def gather(database: Database[Document], crawl: str = "") -> Figures:
-    """Counts everything. With `crawl`, only what that crawl was the last to observe."""
-    figures = Figures(database.name, crawl)
-    _Gatherer(database, crawl, figures).run()
+def gather(database: Database[Document], job: str = "") -> Figures:
+    """Counts everything. With `job`, only what was observed last for that job."""
+    figures = Figures(database.name, job)
+    _Gatherer(database, job, figures).run()
     return figures
 
 
 class _Gatherer:
-    def __init__(self, database: Database[Document], crawl: str, figures: Figures) -> None:
+    def __init__(self, database: Database[Document], job: str, figures: Figures) -> None:
         self.database = database
-        self.crawl = crawl
+        self.job = job
         self.figures = figures
-        self.of_crawl: Document = {"provenance.crawl": crawl} if crawl else {}
+        self.of_job: Document = {"provenance.crawl": job} if job else {}
 
     def run(self) -> None:
         figures = self.figures
@@ -91,7 +91,7 @@ class _Gatherer:
             figures.counts[record.COLLECTION] = self._count(record.COLLECTION)
         pictured = [record for record in RECORDS.values() if record.media is not Record.media]
         figures.pictures = sum(self._pictures(record.COLLECTION) for record in pictured)
-        self._ledger()
+        self._jobs()
         self._graph()
         day = {"$dateTrunc": {"date": {"$ifNull": ["$sort_at", "$created_at"]}, "unit": "day"}}
         rows = self._rows("posts", {"$group": {"_id": day, "n": {"$sum": 1}}})
@@ -102,12 +102,12 @@ class _Gatherer:
         figures.threads = self._threads()
 
     def _count(self, collection: str) -> int:
-        if self.crawl:
-            return self.database[collection].count_documents(self.of_crawl)
+        if self.job:
+            return self.database[collection].count_documents(self.of_job)
         return self.database[collection].estimated_document_count()
 
     def _rows(self, collection: str, *stages: Document) -> list[Document]:
-        pipeline = [{"$match": self.of_crawl}, *stages]
+        pipeline = [{"$match": self.of_job}, *stages]
         return list(self.database[collection].aggregate(pipeline, allowDiskUse=True))
 
     def _pictures(self, collection: str) -> int:
@@ -115,16 +115,16 @@ class _Gatherer:
         rows = self._rows(collection, {"$group": {"_id": None, "n": {"$sum": stored}}})
         return int(rows[0]["n"]) if rows else 0
 
-    def _ledger(self) -> None:
-        of_crawl = {"crawl": self.crawl} if self.crawl else {}
-        rows = self.database["accounts"].aggregate(
-            [{"$match": of_crawl}, {"$group": {"_id": "$stage", "n": {"$sum": 1}}}]
-        )
-        stages = {row["_id"]: row["n"] for row in rows}
-        self.figures.stages = {stage: stages[stage] for stage in STAGES if stage in stages}
+    def _jobs(self) -> None:
+        matching = {"job": self.job} if self.job else {}
+        alike = {"kind": "$kind", "state": "$state"}
+        rows = self.database[ITEMS].aggregate([{"$match": matching}, {"$group": {"_id": alike, "n": {"$sum": 1}}}])
+        found = {(row["_id"]["kind"], row["_id"]["state"]): row["n"] for row in rows}
+        for kind in sorted({kind for kind, _ in found}):
+            self.figures.items[kind] = {state: found[kind, state] for state in State if (kind, state) in found}
         span: Document = {"_id": None, "began": {"$min": "$started_at"}, "ended": {"$max": "$ended_at"}}
-        matching = {"_id": self.crawl} if self.crawl else {}
-        for row in self.database["crawls"].aggregate([{"$match": matching}, {"$group": span}]):
+        matching = {"_id": self.job} if self.job else {}
+        for row in self.database[JOBS].aggregate([{"$match": matching}, {"$group": span}]):
             self.figures.began, self.figures.ended = row["began"], row["ended"]
 
     def _graph(self) -> None:
@@ -150,7 +150,7 @@ class _Gatherer:
         position = {person.did: index for index, person in enumerate(self.figures.people)}
         keys = (f"{one} {other}" for one in position for other in position if one != other)
         while chunk := list(islice(keys, 5000)):
-            for edge in self.database["follows"].find({"_id": {"$in": chunk}, **self.of_crawl}, {"_id": 1}):
+            for edge in self.database["follows"].find({"_id": {"$in": chunk}, **self.of_job}, {"_id": 1}):
                 one, other = edge["_id"].split(" ")
                 self.figures.follows.append((position[one], position[other]))
         self.figures.follows.sort()

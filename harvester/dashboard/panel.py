@@ -10,11 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 from harvester.dashboard.progress import Pace, Progress
-from harvester.formatting import counted, duration, number, size, spaced
+from harvester.formatting import counted, duration, number, plural, size, spaced
 from harvester.items import RECORDS
 
 _LONGEST_LIST = 6
-"""Errors and waits shown at most."""
+"""Kinds of items, errors and waits shown at most."""
 
 _WIDEST_COLUMNS = 110
 """Longer lines are hard to read."""
@@ -38,7 +38,7 @@ def panel(
         grid.add_row("Stopping", Text(f"finishing {counted(in_flight, 'request')} in flight", style="bold yellow"))
     return Panel(
         grid,
-        title=Text.assemble((progress.crawl or "harvester", "bold"), f"  {duration(elapsed)}"),
+        title=Text.assemble((progress.job or "harvester", "bold"), f"  {duration(elapsed)}"),
         title_align="left",
         subtitle=Text(hint, style="dim"),
         subtitle_align="right",
@@ -48,15 +48,14 @@ def panel(
 
 
 def _rows(progress: Progress, pace: Pace, now: float, memory: int) -> list[tuple[str, RenderableType]]:
-    accounts = progress.accounts
     rows: list[tuple[str, RenderableType]] = []
-    if accounts.total:
-        headline = ", ".join([*_accounts(progress), *_left(progress, pace)])
-        rows.append(("Accounts", Text(headline, style="bold")))
-        rows.append(("", ProgressBar(total=accounts.total, completed=accounts.settled)))
-        rows.append(("", Text(_listed(accounts.by_stage))))
-    if progress.threads:
-        rows.append(("Threads", Text(_listed(progress.threads))))
+    if progress.items:
+        rows.append(("Items", Text(", ".join([*_items(progress), *_left(progress, pace)]), style="bold")))
+        rows.append(("", ProgressBar(total=progress.items_total, completed=progress.items_settled)))
+    for items in progress.items[:_LONGEST_LIST]:
+        rows.append((plural(items.kind).capitalize(), Text(_listed(items.by_state))))
+        if items.by_stage:
+            rows.append(("", Text(_listed(items.by_stage))))
     rows.append(("Pages", Text(f"{progress.pages:,}  ({number(pace.pages_per_second)}/s)")))
     rows.append(("Records", Text(f"{progress.records_total:,}  ({number(pace.records_per_second)}/s)")))
     if progress.records:
@@ -74,7 +73,7 @@ def _rows(progress: Progress, pace: Pace, now: float, memory: int) -> list[tuple
 def line(progress: Progress, pace: Pace) -> str:
     """The same for a log, on one line."""
     parts = [
-        *_accounts(progress),
+        *_items(progress),
         f"{counted(progress.pages, 'page')} ({number(pace.pages_per_second)}/s)",
         f"{counted(progress.records_total, 'record')} ({number(pace.records_per_second)}/s)",
     ]
@@ -85,13 +84,14 @@ def line(progress: Progress, pace: Pace) -> str:
         parts.append("waiting for MongoDB")
     for host, until in list(progress.waiting.items())[:_LONGEST_LIST]:
         parts.append(f"waiting for {host} until {datetime.fromtimestamp(until):%H:%M:%S}")
+    if progress.next_due:
+        parts.append(f"items to be tried again from {datetime.fromtimestamp(progress.next_due):%H:%M:%S} on")
     return ", ".join([*parts, *_left(progress, pace)])
 
 
-def _accounts(progress: Progress) -> list[str]:
-    """1,204 of 5,310 accounts. Nothing when the spider is about something else."""
-    total = progress.accounts.total
-    return [f"{progress.accounts.complete:,} of {counted(total, 'account')}"] if total else []
+def _items(progress: Progress) -> list[str]:
+    """1,204 of 5,310 accounts, and the same of other kinds."""
+    return [f"{items.done:,} of {counted(items.total, items.kind)}" for items in progress.items[:_LONGEST_LIST]]
 
 
 def _left(progress: Progress, pace: Pace) -> list[str]:
@@ -103,12 +103,12 @@ def _left(progress: Progress, pace: Pace) -> list[str]:
 
 def records_listed(records: Mapping[str, int]) -> str:
     """80,200 follows, 1 post."""
-    return ", ".join(counted(count, spaced(kind), plural(kind)) for kind, count in records.items())
+    return ", ".join(counted(count, kind, plural_of_records(kind)) for kind, count in records.items())
 
 
-def plural(kind: str) -> str:
-    """The plural of a kind of record; the kind itself when it is none that is known here."""
-    return RECORDS[kind].PLURAL if kind in RECORDS else kind
+def plural_of_records(kind: str) -> str:
+    """The plural of a kind of record, as the type says it, if that is known here."""
+    return RECORDS[kind].PLURAL if kind in RECORDS else plural(kind)
 
 
 def _listed(counts: Mapping[str, int]) -> str:
@@ -125,4 +125,6 @@ def _waits(progress: Progress, now: float) -> list[str]:
     waits.extend(f"{host} asked to wait {duration(until - now)}" for host, until in hosts[:_LONGEST_LIST])
     if len(hosts) > _LONGEST_LIST:
         waits.append(f"{len(hosts) - _LONGEST_LIST} more hosts")
+    if progress.next_due:
+        waits.append(f"items to be tried again, the first in {duration(progress.next_due - now)}")
     return waits

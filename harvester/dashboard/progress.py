@@ -5,16 +5,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from harvester.jobs.documents import UNFINISHED, State
+
 Stats = Mapping[str, Any]
 
-STAGES = ("queued", "profile_collected", "posts_collected", "failed", "skipped")
-"""Stages of accounts, in their natural order."""
-
-ACCOUNT_WINDOW_SECONDS = 120.0
-"""Accounts come to their end in bursts; the time that is left is told from so long a while."""
-
-GIVEN_UP = ("failed", "skipped")
-"""Stages of accounts of which nothing more is collected."""
+ITEM_WINDOW_SECONDS = 120.0
+"""Items come to their end in bursts; the time that is left is told from so long a while."""
 
 
 def below(stats: Stats, path: str) -> dict[str, int]:
@@ -46,45 +42,47 @@ def _largest_first(counts: dict[str, int]) -> dict[str, int]:
 
 
 @dataclass(frozen=True)
-class Accounts:
-    """Accounts by stage."""
+class ItemCounts:
+    """The items of one kind, of all jobs of the run."""
 
+    kind: str
+    by_state: dict[str, int]
+    """In their natural order."""
     by_stage: dict[str, int]
-    last_stage: str
-    """The stage at which an account of this crawl is complete."""
+    """The stage that each has reached last."""
 
     @classmethod
-    def of(cls, stats: Stats) -> "Accounts":
-        counts = below(stats, "harvester/accounts")
-        by_stage = {stage: counts[stage] for stage in STAGES if stage in counts}
-        guess = "posts_collected" if "posts_collected" in by_stage else "profile_collected"
-        return cls(by_stage, stats.get("harvester/last_stage") or guess)
+    def of(cls, stats: Stats) -> "list[ItemCounts]":
+        """Those of each kind; the kind with the most items first."""
+        stages = two_below(stats, "harvester/stages")
+        counts = [
+            cls(kind, {state: states[state] for state in State if state in states}, stages.get(kind, {}))
+            for kind, states in two_below(stats, "harvester/items").items()
+        ]
+        return sorted(counts, key=lambda items: -items.total)
 
     @property
     def total(self) -> int:
-        return sum(self.by_stage.values())
+        return sum(self.by_state.values())
 
     @property
-    def complete(self) -> int:
-        return self.by_stage.get(self.last_stage, 0)
-
-    @property
-    def settled(self) -> int:
-        """Complete, failed or skipped."""
-        return self.complete + sum(self.by_stage.get(stage, 0) for stage in GIVEN_UP)
+    def done(self) -> int:
+        return self.by_state.get(State.DONE, 0)
 
     @property
     def left(self) -> int:
-        return max(0, self.total - self.settled)
+        return sum(self.by_state.get(state, 0) for state in UNFINISHED)
 
 
 @dataclass(frozen=True)
 class Progress:
     """One look at the stats."""
 
-    crawl: str
-    accounts: Accounts
-    threads: dict[str, int]
+    job: str
+    """Empty when the run works at none."""
+    items: list[ItemCounts]
+    next_due: float | None
+    """Unix time, when the first of those items is due that are to be tried again; None when that is not ahead."""
     pages: int
     records: dict[str, int]
     """Stored, by kind."""
@@ -101,10 +99,11 @@ class Progress:
     def of(cls, stats: Stats, now: float) -> "Progress":
         """Reads the stats. `now` is unix time."""
         waiting = below(stats, "harvester/waiting")
+        next_due = stats.get("harvester/next_due", 0)
         return cls(
-            crawl=stats.get("harvester/crawl", ""),
-            accounts=Accounts.of(stats),
-            threads=below(stats, "harvester/threads"),
+            job=stats.get("harvester/job", ""),
+            items=ItemCounts.of(stats),
+            next_due=next_due if next_due > now else None,
             pages=stats.get("harvester/pages", 0),
             records=below(stats, "harvester/records/stored"),
             images_stored=stats.get("harvester/images/stored", 0),
@@ -119,6 +118,20 @@ class Progress:
     def records_total(self) -> int:
         return sum(self.records.values())
 
+    @property
+    def items_total(self) -> int:
+        return sum(items.total for items in self.items)
+
+    @property
+    def items_left(self) -> int:
+        """Waiting or active."""
+        return sum(items.left for items in self.items)
+
+    @property
+    def items_settled(self) -> int:
+        """Done, failed or skipped."""
+        return self.items_total - self.items_left
+
 
 def errors_by_outcome(stats: Stats) -> dict[str, int]:
     """Errors of all hosts, by outcome, the most frequent first."""
@@ -132,14 +145,14 @@ class Pace:
 
     pages_per_second: float
     records_per_second: float
-    accounts_per_second: float
-    """Completed, failed or skipped."""
+    items_per_second: float
+    """Done, failed or skipped."""
 
     def seconds_left(self, progress: Progress) -> float | None:
-        """Until no known account is left; None when that cannot be said."""
-        if progress.accounts.left == 0 or self.accounts_per_second <= 0:
+        """Until no known item is left; None when that cannot be said."""
+        if progress.items_left == 0 or self.items_per_second <= 0:
             return None
-        return progress.accounts.left / self.accounts_per_second
+        return progress.items_left / self.items_per_second
 
 
 class Speedometer:
@@ -147,15 +160,15 @@ class Speedometer:
 
     def __init__(self, window_seconds: float) -> None:
         self._records = Meter(window_seconds)
-        self._accounts = Meter(ACCOUNT_WINDOW_SECONDS)
+        self._items = Meter(ITEM_WINDOW_SECONDS)
 
     def measure(self, progress: Progress, now: float) -> Pace:
         """The pace, after noting this look. `now` is a clock in seconds that does not go back."""
         pages, records = self._records.rates(now, (progress.pages, progress.records_total))
-        accounts = 0.0
-        if progress.accounts.total:  # a continued crawl begins with those of its earlier runs
-            (accounts,) = self._accounts.rates(now, (progress.accounts.settled,))
-        return Pace(pages, records, accounts)
+        items = 0.0
+        if progress.items:  # a continued job begins with those of its earlier runs
+            (items,) = self._items.rates(now, (progress.items_settled,))
+        return Pace(pages, records, items)
 
 
 class Meter:

@@ -18,7 +18,7 @@ from harvester.dashboard.figures import Figures, Person, gather
 from harvester.dashboard.graph import Point, label, place
 from harvester.dashboard.timeline import Timeline
 from harvester.exceptions import StorageError, UsageError
-from harvester.formatting import spaced
+from harvester.formatting import plural, spaced
 from harvester.stores.mongodb import connect_sync, unavailable
 from harvester.stores.private_files import make_closed
 
@@ -47,8 +47,8 @@ _LANGUAGES = {
 }  # fmt: skip
 
 
-def write_report(config: Config, crawl: str = "", out: Path | None = None) -> Path:
-    """Writes the picture of the configured database, or of one crawl, and returns where.
+def write_report(config: Config, job: str = "", out: Path | None = None) -> Path:
+    """Writes the picture of the configured database, or of one job, and returns where.
 
     Raises UsageError when there is nothing to show, ServiceError when MongoDB cannot be asked, StorageError when
     the file cannot be written.
@@ -56,13 +56,13 @@ def write_report(config: Config, crawl: str = "", out: Path | None = None) -> Pa
     try:
         database = connect_sync(config)
         with database.client:
-            figures = gather(database, crawl)
+            figures = gather(database, job)
     except PyMongoError as error:
         raise unavailable(error) from None
     if not any(figures.counts.values()):
-        scope = f"of the crawl {crawl} " if crawl else ""
+        scope = f"of the job {job} " if job else ""
         raise UsageError(f"There are no records {scope}in the database {config.database}.")
-    path = out or config.data_dir / "reports" / f"{crawl or config.database}.html"
+    path = out or config.data_dir / "reports" / f"{job or config.database}.html"
     try:
         make_closed(path.parent)
         path.write_text(render(figures, Path(config.images_location)), "utf-8")
@@ -76,6 +76,7 @@ def render(figures: Figures, images: Path) -> str:
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {
         "spaced": spaced,
+        "plural": plural,
         "grouped": "{:,}".format,
         "short": short,
         "when": "{:%d %B %Y, %H:%M} UTC".format,

@@ -2,16 +2,18 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from textwrap import fill
 
 from rich.console import Console
 from rich.text import Text
 
 from harvester.config import Config
-from harvester.dashboard.panel import plural, records_listed
-from harvester.dashboard.progress import GIVEN_UP, Progress, Stats, below, two_below
-from harvester.formatting import counted, duration, number, size, spaced, without_userinfo
+from harvester.dashboard.panel import plural_of_records, records_listed
+from harvester.dashboard.progress import ItemCounts, Progress, Stats, below, two_below
+from harvester.formatting import counted, duration, number, plural, size, spaced, without_userinfo
 from harvester.items import RECORDS
+from harvester.jobs.documents import State
 
 ENDINGS = {
     "finished": "complete",
@@ -19,7 +21,11 @@ ENDINGS = {
     "": "stopped at once, before it was complete",
     "blocked": "given up, because the site refuses us",
     "unreachable": "given up, because the site does not answer",
-    "unusable": "given up, because the site does not answer as the Bluesky API does",
+    "unusable": "given up, because the site does not answer as it should",
+    "parked": "not complete yet: what is left waits for its time",
+    "paused": "paused",
+    "cancelled": "cancelled",
+    "job_gone": "given up, because its job is gone",
     "frontier_lost": "given up, because Redis forgot what was to be fetched; see the log for what to do",
     "storage_error": "given up, because records could not be kept",
     "service_error": "given up, because a server that is needed is not there",
@@ -29,10 +35,14 @@ ENDINGS = {
 }
 """Finish reasons in words. Empty: the process ended without closing the crawl."""
 
+INTERRUPTIONS = ("", "shutdown", "parked", "paused", "cancelled")
+"""Finish reasons that are no fault."""
+NOT_CONTINUED = ("usage_error", "frontier_lost", "paused", "cancelled", "job_gone")
+"""Finish reasons after which the same command would not go on."""
 AT_ITS_END = "at its end, but some requests of it were given up"
 """The ending of a crawl that leaves dead letters."""
-INCOMPLETE = "at its end, but some of it failed for a passing reason"
-"""The ending of a crawl that has finished and would try something again."""
+INCOMPLETE = "at its end, but some of it is left"
+"""The ending of a run that has worked off what was due, and not the whole job."""
 
 OPENED_BY = "harvester.stores.mongodb.connect_sync(harvester.config.load_config())"
 
@@ -83,20 +93,20 @@ def summarise(stats: Stats, places: Places, command: str) -> Summary:
     """The summary of a run. `stats` are those after the spider was closed; `command` started the run."""
     reason = str(stats.get("finish_reason", ""))
     progress = Progress.of(stats, now=float("inf"))
-    complete = reason == "finished" and stats.get("harvester/crawl_finished", True)
+    complete = reason == "finished" and stats.get("harvester/job_finished", True)
     ending = INCOMPLETE if reason == "finished" and not complete else ENDINGS.get(reason, f"ended: {spaced(reason)}")
     dead = below(stats, "harvester/frontier/dead")
     if complete and dead:
         ending = AT_ITS_END
     verdict = str(stats.get("harvester/verdict", "not judged"))
-    mood = "unfinished" if reason in ("", "shutdown") or (complete and verdict == "passed") else "bad"
+    mood = "unfinished" if reason in INTERRUPTIONS or (complete and verdict == "passed") else "bad"
     return Summary(
-        title=f"{progress.crawl or 'The crawl'} is {ending}; {_verdict(stats, verdict)}. {_pace(stats, progress)}.",
+        title=f"{progress.job or 'The crawl'} is {ending}; {_verdict(stats, verdict)}. {_pace(stats, progress)}.",
         mood="good" if reason == "finished" and verdict == "passed" and not dead else mood,
         collected=list(_collected(progress, stats)),
         missing=[*_dead_letters(dead, places.spider), *_missing(progress, stats)],
         places=list(_places(progress, stats, places)),
-        command=None if complete or reason in ("usage_error", "frontier_lost") else command,
+        command=None if complete or reason in NOT_CONTINUED else command,
     )
 
 
@@ -116,17 +126,14 @@ def _pace(stats: Stats, progress: Progress) -> str:
 
 
 def _collected(progress: Progress, stats: Stats) -> Iterator[_Row]:
-    accounts = progress.accounts
-    for stage, count in accounts.by_stage.items():
-        if stage == accounts.last_stage:
-            yield "accounts", f"{count:,} of {accounts.total:,}"
+    for items in progress.items:
+        stages = ", ".join(f"{count:,} {spaced(stage)}" for stage, count in items.by_stage.items())
+        yield plural(items.kind), f"{items.done:,} of {items.total:,}" + (f" ({stages})" if stages else "")
     known = below(stats, "harvester/records/known")
     new = {kind: count - known.get(kind, 0) for kind, count in progress.records.items()}
     yield "new records", records_listed({kind: count for kind, count in new.items() if count > 0}) or "none"
     if known:
         yield "seen again", records_listed(known)
-    if "collected" in progress.threads:
-        yield "threads", f"{progress.threads['collected']:,} of {sum(progress.threads.values()):,}"
     unchanged = stats.get("harvester/images/unchanged", 0)
     if progress.images_stored or unchanged:
         yield "images", f"{progress.images_stored:,} stored" + (f", {unchanged:,} had not changed" if unchanged else "")
@@ -135,24 +142,17 @@ def _collected(progress: Progress, stats: Stats) -> Iterator[_Row]:
 
 
 def _missing(progress: Progress, stats: Stats) -> Iterator[_Row]:
-    accounts = progress.accounts
-    reasons = two_below(stats, "harvester/accounts/reasons")
-    for stage in GIVEN_UP:
-        if stage in accounts.by_stage:
-            yield f"accounts {stage}", _why(accounts.by_stage[stage], reasons.get(stage, {}))
-    if accounts.left:
-        yield "accounts left", f"{accounts.left:,}"
-    for stage in ("failed", "queued"):
-        if stage in progress.threads:
-            name = f"threads {'left' if stage == 'queued' else stage}"
-            yield name, _why(progress.threads[stage], two_below(stats, "harvester/threads/reasons").get(stage, {}))
+    for items in progress.items:
+        yield from _not_done(items, two_below(stats, f"harvester/reasons/{items.kind}"))
+    if due := stats.get("harvester/next_due"):
+        yield "next try", f"from {datetime.fromtimestamp(due, UTC):%Y-%m-%d %H:%M} UTC on"
     if stats.get("harvester/seeds/rejected"):
         yield "seeds rejected", f"{stats['harvester/seeds/rejected']:,}"
     yield from _consent(stats)
     for event in ("rejected", "dropped"):
         reasons = two_below(stats, f"harvester/records/{event}")
         for kind, count in below(stats, f"harvester/records/{event}").items():
-            yield f"{plural(kind)} {event}", _why(count, reasons.get(kind, {}))
+            yield f"{plural_of_records(kind)} {event}", _why(count, reasons.get(kind, {}))
     if put_back := stats.get("harvester/frontier/put_back"):
         yield "pages put back", f"{put_back:,} whose records were not all stored when the run ended"
     if progress.images_failed:
@@ -170,6 +170,19 @@ def _missing(progress: Progress, stats: Stats) -> Iterator[_Row]:
             "unclassified",
             f"{counted(stats['harvester/unclassified'], 'failure')} that no rule knew; see the log",
         )
+
+
+def _not_done(items: ItemCounts, reasons: Mapping[str, Mapping[str, int]]) -> Iterator[_Row]:
+    """`reasons`: state -> reason -> how many items. Those that wait and have one are to be tried again."""
+    name = plural(items.kind)
+    for state in (State.FAILED, State.SKIPPED):
+        if state in items.by_state:
+            yield f"{name} {state}", _why(items.by_state[state], reasons.get(state, {}))
+    again = reasons.get(State.WAITING, {})
+    if again:
+        yield f"{name} to be tried again", _why(sum(again.values()), again)
+    if left := max(0, items.left - sum(again.values())):
+        yield f"{name} left", f"{left:,}"
 
 
 def _dead_letters(dead: Mapping[str, int], spider: str) -> Iterator[_Row]:

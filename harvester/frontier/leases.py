@@ -33,10 +33,14 @@ class Lease:
     site: str
     items: tuple[ItemRef, ...] = ()
     """To which it belongs, and what follows from it."""
+    part: str = ""
+    """What it asks for of them; empty: nobody said."""
     moved: bool = False
     """Whether it goes on as another request: a retry, a redirect."""
     exhausted: bool = False
     """Whether its callback was run to the end."""
+    answered: bool = False
+    """Whether its errback yielded something: its items are not tried again for its failure."""
     verdict: Verdict | None = None
     """On a download that failed, or a page that its callback found to be no use."""
     error: str | None = None
@@ -71,12 +75,15 @@ class Lease:
             return Release(self.id)
         if self.error is not None:
             return Dead(self.id, Outcome.INVALID, self.error)
-        if self.verdict is not None:
+        if self.verdict is not None and not self.answered:
+            reason = self.verdict.reason if self.items else self.verdict.told()  # items are counted by their reasons
+            if self.part:
+                reason = f"{self.part}: {self.verdict.outcome}: {reason}"
             if not policy_of(load_sites().named(self.site), self.verdict.outcome).dead:
-                return Done(self.id, self.verdict.outcome, self.rejected, self._stored, self.verdict.told())
+                return Done(self.id, self.verdict.outcome, self.rejected, self._stored, reason)
             end = Skip if self.verdict.outcome is Outcome.POLICY_DENIED else Dead
-            return end(self.id, self.verdict.outcome, self.verdict.told())
-        if self.exhausted:
+            return end(self.id, self.verdict.outcome, reason)
+        if self.exhausted or self.answered:
             return Done(self.id, rejected=self.rejected, records=self._stored)
         return Dead(self.id, Outcome.INVALID, "it ended without an answer and without an error")
 
@@ -119,7 +126,7 @@ class WatchedErrback:
         if self.errback is None:
             failure.raiseException()
         try:
-            output = self._prepared(self.errback(failure))
+            output = self.errback(failure)
         except BaseException as raised:
             self._raised(raised, error)
             raise
@@ -127,17 +134,18 @@ class WatchedErrback:
             return self._watch_async(output, error)
         if isinstance(output, Iterable) and not isinstance(output, (dict, str, bytes)):
             return self._watch(output, error)
-        return output
+        return output if output is None else self._yielded(output)
 
-    def _prepared(self, output: Any) -> Any:
+    def _yielded(self, output: Any) -> Any:
         if isinstance(output, Request):
             self._prepare(output, self.lease)
+        self.lease.answered = bool(self.lease.items)
         return output
 
     def _watch(self, outputs: Iterable[Any], error: BaseException) -> Iterator[Any]:
         try:
             for output in outputs:
-                yield self._prepared(output)
+                yield self._yielded(output)
         except BaseException as raised:
             self._raised(raised, error)
             raise
@@ -146,10 +154,10 @@ class WatchedErrback:
         try:
             if isawaitable(output):
                 for each in await output or ():
-                    yield self._prepared(each)
+                    yield self._yielded(each)
             else:
                 async for each in output:
-                    yield self._prepared(each)
+                    yield self._yielded(each)
         except BaseException as raised:
             self._raised(raised, error)
             raise

@@ -39,7 +39,7 @@ from harvester.frontier.store import Frontier
 from harvester.frontier.traffic import Traffic
 from harvester.frontier.watchdog import Watchdog
 from harvester.masking import mask
-from harvester.meta import ITEMS, ITEMS_OF, JOB, LEASE, NOT_BEFORE, PARKED, PROBE, RETRY_REASON
+from harvester.meta import ITEMS, ITEMS_OF, JOB, LEASE, NOT_BEFORE, PARKED, PART, PROBE, RETRY_REASON
 from harvester.outcomes import Outcome, Verdict, classify_exception
 from harvester.shutdown import end, is_ending
 from harvester.sites import load_sites
@@ -177,7 +177,8 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             except UnserialisableRequestError as error:
                 self._traffic.finish(Dead(leased.id, Outcome.INVALID, str(error)), leased.id)
                 continue
-            lease = Lease(leased.id, leased.site, tuple(ItemRef(*item) for item in request.meta.get(ITEMS, ())))
+            items = tuple(ItemRef(*item) for item in request.meta.get(ITEMS, ()))
+            lease = Lease(leased.id, leased.site, items, str(request.meta.get(PART, "")))
             request.meta[LEASE] = delivery = f"{next(self._deliveries)}"
             if leased.probe:
                 request.meta[PROBE] = leased.probe

@@ -285,8 +285,6 @@ class Batch(NamedTuple):
     """What one answer yielded. It travels through the item pipelines as one item."""
 
     records: list[Record]
-    ledger: list[Any]
-    """Changes of the ledger that may be made when, and only when, the records are confirmed."""
     rejects: tuple[Reject, ...] = ()
     job: str = ""
     """For which the page was fetched, if for any."""

@@ -52,6 +52,8 @@ class Stage(Struct, frozen=True, gc=False):
     item_id: str
     stage: str
     """The spider's own word for it."""
+    rank: int = 0
+    """Stages of a larger rank come later: a page that is read twice, or late, leads back to none."""
 
 
 class Said(Struct, frozen=True, gc=False):

@@ -93,6 +93,8 @@ class Item(Struct, frozen=True, kw_only=True):
     state: State = State.WAITING
     stage: str = ""
     """How far it has come, in the spider's own word."""
+    stage_rank: int | None = None
+    """Of the stage in its latest attempt: the larger comes later."""
     attempts: int = 0
     """How often it was fed: the number of its latest attempt. It never goes down."""
     failures: int = 0

@@ -20,8 +20,10 @@ from scrapy.statscollectors import StatsCollector
 
 from harvester.breaker.states import BreakerState
 from harvester.frontier.entries import ItemEnded, ItemRef, Stranded
+from harvester.items import Said
 from harvester.jobs.control import Control
 from harvester.jobs.documents import Item, Job, JobItem, JobState
+from harvester.jobs.job_stats import JobStats
 from harvester.jobs.ledger import Ledger, now
 from harvester.jobs.transitions import Ended, Event, Lost, worst
 from harvester.masking import mask
@@ -95,8 +97,8 @@ class FedSpider(Protocol):
     name: str
     ITEMS_A_REQUEST: ClassVar[int | Mapping[str, int]]
 
-    def requests_of(self, items: Sequence[JobItem]) -> Iterable[Request]:
-        """With which these items begin."""
+    def requests_of(self, items: Sequence[JobItem]) -> Iterable[Request | Said]:
+        """With which these items begin, and how those end that need not be asked for."""
 
 
 class Feeder:
@@ -114,6 +116,7 @@ class Feeder:
     ) -> None:
         self._ledger = ledger
         self._control = Control(ledger)
+        self.job_stats = JobStats(ledger, stats)
         self._frontier = frontier
         self._spider = spider
         self._stats = stats
@@ -185,7 +188,7 @@ class Feeder:
                 await self._control.skip_cancelled(job.id)  # what came after it was cancelled
             elif job.state is JobState.OPEN and self._feeds(job.id):
                 await self._ledger.promote(job.id)
-                await self._ledger.count_now_and_then(job.id)
+                await self.job_stats.look(job.id)
                 if not self.adding and await self._ledger.finish(job.id):
                     del self.jobs[job.id]
         self._jobs_at = monotonic()
@@ -267,7 +270,10 @@ class Feeder:
         """What is to be awaited. An item with which the spider cannot begin ends here, and says why."""
         refs = [ItemRef(item.id, item.attempts) for item in items]
         try:
-            sent = self._frontier.feed(refs, self._requests_of(items), deadline)
+            requests, said = self._requests_of(items)
+            if said:
+                await self._ledger.say(dict(refs), said)
+            sent = self._frontier.feed(refs, requests, deadline)
         except Exception as error:  # noqa: BLE001  whatever a spider raises
             if len(items) > 1:
                 for item in items:
@@ -280,12 +286,18 @@ class Feeder:
         else:
             yield sent
 
-    def _requests_of(self, items: Sequence[Item]) -> list[Request]:
+    def _requests_of(self, items: Sequence[Item]) -> tuple[list[Request], list[Said]]:
         """Raises ValueError when they are too many."""
-        requests = list(islice(self._spider.requests_of([_handed_out(item) for item in items]), MOST_REQUESTS + 1))
-        if len(requests) > MOST_REQUESTS:
-            raise ValueError(f"it begins with more than {MOST_REQUESTS:,} requests")
-        return requests
+        requests: list[Request] = []
+        said: list[Said] = []
+        for each in self._spider.requests_of([_handed_out(item) for item in items]):
+            if isinstance(each, Said):
+                said.append(each)
+                continue
+            requests.append(each)
+            if len(requests) > MOST_REQUESTS:
+                raise ValueError(f"it begins with more than {MOST_REQUESTS:,} requests")
+        return requests, said
 
     def _groups(self, items: Sequence[Item]) -> Iterator[list[Item]]:
         """Items of a kind that share requests."""

@@ -23,6 +23,7 @@ from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.errors import BulkWriteError, DuplicateKeyError
 
 from harvester.items import Batch, Found
+from harvester.items import Said as SaidOf
 from harvester.jobs.documents import (
     ITEM_INDEXES,
     ITEMS,
@@ -82,6 +83,8 @@ class Deferred(NamedTuple):
     """When the first of them is due."""
     outcomes: dict[str, int]
     """Why they wait: outcome of the latest attempt -> how many."""
+    reason: str = ""
+    """Of one of those with the most frequent outcome."""
 
 
 class Ledger:
@@ -195,14 +198,16 @@ class Ledger:
             attempts = dict(batch.items)
             found += [(batch.job, attempts, each) for each in batch.found]
             for stage in batch.stages:
-                events.append((stage.item_id, StageReached(attempts[stage.item_id], stage.stage)))
-            for said in batch.said:
-                spoken = Said(attempts[said.item_id], State(said.state), said.outcome, said.reason)
-                events.append((said.item_id, spoken))
+                events.append((stage.item_id, StageReached(attempts[stage.item_id], stage.stage, stage.rank)))
+            events += _events_of(batch.said, attempts)
         if found:
             await self.add_found(found, site_of)
         if events:
             await self.apply(events)
+
+    async def say(self, attempts: Mapping[str, int], said: Iterable[SaidOf]) -> None:
+        """How attempts end before anything was asked for. `attempts`: id of the item -> number."""
+        await self.apply(_events_of(said, attempts))
 
     async def _depths(self, ids: Collection[str]) -> dict[str, int]:
         if not ids:
@@ -328,12 +333,13 @@ class Ledger:
     async def deferred(self, job: str) -> Deferred | None:
         """Its items that wait for a time; None when there are none."""
         waiting = {"job": job, "state": State.WAITING, "due_at": {"$type": "date"}}
-        group = {"_id": "$outcome", "items": {"$sum": 1}, "until": {"$min": "$due_at"}}
+        group = {"_id": "$outcome", "items": {"$sum": 1}, "until": {"$min": "$due_at"}, "reason": {"$max": "$reason"}}
         rows = await self._aggregate([{"$match": waiting}, {"$group": group}])
         if not rows:
             return None
         outcomes = {row["_id"] or "": row["items"] for row in rows}
-        return Deferred(sum(outcomes.values()), min(row["until"] for row in rows), outcomes)
+        reason = max(rows, key=lambda row: row["items"])["reason"] or ""
+        return Deferred(sum(outcomes.values()), min(row["until"] for row in rows), outcomes, reason)
 
     async def next_due(self, job: str) -> datetime | None:
         """When the first of its items is due that wait for a time."""
@@ -463,6 +469,10 @@ def _new_item(job: str, found: Found, depth: int, site: str) -> Item:
         created_at=at,
         updated_at=at,
     )
+
+
+def _events_of(said: Iterable[SaidOf], attempts: Mapping[str, int]) -> list[tuple[str, Event]]:
+    return [(each.item_id, Said(attempts[each.item_id], State(each.state), each.outcome, each.reason)) for each in said]
 
 
 def _as_read(item: Item) -> Document:

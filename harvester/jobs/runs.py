@@ -1,11 +1,14 @@
 """A run: the feeder works until its job is finished, or until nothing can be done for long enough, and says why."""
 
+import math
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
-from time import monotonic
+from time import monotonic, time
 from typing import NamedTuple
 
+from scrapy.statscollectors import StatsCollector
+
 from harvester.config import Config
+from harvester.jobs.blame import blame
 from harvester.jobs.documents import Job, JobState
 from harvester.jobs.feeder import Feeder, FrontierSide
 from harvester.jobs.ledger import Ledger, now
@@ -14,6 +17,10 @@ LEFT = 7
 """Exit code of a run that leaves items behind which wait for a time, or for their sites."""
 STOPPED = 130
 """Exit code of a run whose job somebody has cancelled."""
+
+
+NEVER_OF_USE_S = 0.0
+"""How long sites are waited for that are left alone, in a run that no host has answered: its address may be wrong."""
 
 
 class End(NamedTuple):
@@ -30,12 +37,23 @@ class Run:
     """The work of one process at one job, or at all jobs of its spider."""
 
     def __init__(
-        self, ledger: Ledger, frontier: FrontierSide, feeder: Feeder, config: Config, *, job: str | None = None
+        self,
+        ledger: Ledger,
+        frontier: FrontierSide,
+        feeder: Feeder,
+        config: Config,
+        stats: StatsCollector,
+        *,
+        job: str | None = None,
+        address: str = "",
     ) -> None:
+        """`address`: by which argument the address of the spider's site is given, if by any."""
         self._ledger = ledger
         self._frontier = frontier
         self._feeder = feeder
         self._config = config
+        self._stats = stats
+        self._address = address
         self._job = job
         self._busy_at = monotonic()
         """When there was something to do last."""
@@ -66,7 +84,10 @@ class Run:
 
     async def _end_of(self, job: Job) -> End | None:
         if job.state is JobState.FINISHED or await self._ledger.finish(job.id):
-            return End("finished")
+            to_blame = None if self._was_of_use else blame(self._stats, self._address)
+            if to_blame is None:
+                return End("finished")
+            return End(to_blame.reason, LEFT, f"{to_blame.said} Nothing came of the job {job.id}.")
         if await self._ledger.is_active(job.id):
             return self._stranded(job)
         if job.state is JobState.CANCELLED:
@@ -76,10 +97,9 @@ class Run:
             return End(
                 "paused", LEFT, f"The job {job.id} is paused{why}. `harvester jobs resume {job.id}` has it go on."
             )
-        goes_on_at = await self._goes_on_at(job.id)
-        if goes_on_at is None or not self._is_too_long((goes_on_at - now()).total_seconds()):
+        if await self._ledger.is_due(job.id, self._frontier.shut()) or await self._goes_on_soon(job.id):
             return None
-        return End("parked", LEFT, await self._said_of_rest(job.id))
+        return self._left(await self._said_of_rest(job.id), parked=await self._ledger.is_due(job.id))
 
     async def _may_work_at(self, job: Job) -> bool:
         """Whether something of it is under way, or could be now."""
@@ -90,30 +110,38 @@ class Run:
     def _stranded(self, job: Job) -> End | None:
         """The end of a run in which all that is under way is parked, and has been for long."""
         stranded = self._frontier.stranded()
-        if stranded is None or not self._is_too_long(stranded.alone_s):
+        most = self._config.parked_seconds if self._was_of_use else min(self._config.parked_seconds, NEVER_OF_USE_S)
+        if stranded is None or not _is_too_long(stranded.alone_s, most):
             return None
         sites = ", ".join(f"{each.parked:,} of {each.site} ({each.state})" for each in stranded.sites)
-        return End("parked", LEFT, f"Nothing is left but parked requests: {sites}. The same command continues the job.")
+        return self._left(f"Nothing is left but parked requests: {sites}.", parked=True)
 
-    def _is_too_long(self, seconds: float) -> bool:
-        """To be waited for."""
-        return 0 <= self._config.parked_seconds < seconds
+    def _left(self, said: str, *, parked: bool) -> End:
+        """The end of a run that leaves items behind. Who kept it from them is told if that is beyond doubt."""
+        to_blame = blame(self._stats, self._address) if parked or not self._was_of_use else None
+        if to_blame is None:
+            return End("parked", LEFT, f"{said} The same command continues the job.")
+        return End(to_blame.reason, LEFT, f"{to_blame.said} {said} The same command continues the job.")
 
-    async def _goes_on_at(self, job: str) -> datetime | None:
-        """When something can be done of a job of which nothing is under way; None: now."""
-        shut = self._frontier.shut()
-        if await self._ledger.is_due(job, shut):
-            return None
-        times = [each.until for each in shut.values()] if await self._ledger.is_due(job) else []
-        moments = [datetime.fromtimestamp(until, UTC) if until else datetime.max.replace(tzinfo=UTC) for until in times]
-        if due_at := await self._ledger.next_due(job):
-            moments.append(due_at)
-        return min(moments, default=None)
+    @property
+    def _was_of_use(self) -> bool:
+        return bool(self._stats.get_value("harvester/pages", 0))
+
+    async def _goes_on_soon(self, job: str) -> bool:
+        """Whether a job of which nothing can be done now need not be waited for too long."""
+        due_at, waits_for_sites = await self._ledger.next_due(job), await self._ledger.is_due(job)
+        if due_at and not _is_too_long((due_at - now()).total_seconds(), self._config.deferred_seconds):
+            return True
+        if waits_for_sites:
+            looked_at = [each.until - time() for each in self._frontier.shut().values() if each.until]
+            return not _is_too_long(min(looked_at, default=math.inf), self._config.parked_seconds)
+        return due_at is None  # what changes that is being written
 
     async def _said_of_rest(self, job: str) -> str:
         said = []
         if deferred := await self._ledger.deferred(job):
-            why = ", ".join(f"{number:,} {outcome}" for outcome, number in sorted(deferred.outcomes.items()))
+            why = "; ".join(f"{number:,} {outcome}" for outcome, number in sorted(deferred.outcomes.items()))
+            why += f": {deferred.reason}" if deferred.reason else ""
             until = f"{deferred.until:%Y-%m-%d %H:%M:%S} UTC ({why})"
             one = "1 item waits for its next attempt, until"
             many = f"{deferred.items:,} items wait for their next attempt, the first until"
@@ -121,4 +149,9 @@ class Run:
         if await self._ledger.is_due(job):
             sites = ", ".join(sorted(self._frontier.shut())[:5])
             said.append(f"others wait for sites that are left alone ({sites})")
-        return f"The job {job} is not finished: {'; '.join(said)}. The same command continues it."
+        return f"The job {job} is not finished: {'; '.join(said)}."
+
+
+def _is_too_long(seconds: float, most: float) -> bool:
+    """To be waited for. `most`: -1 for ever."""
+    return 0 <= most < seconds

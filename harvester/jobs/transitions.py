@@ -81,6 +81,8 @@ class StageReached(NamedTuple):
 
     attempt: int
     stage: str
+    rank: int = 0
+    """Does nothing when one of a larger rank was reached before."""
 
 
 Event = Fed | Ended | Lost | Retried | Cancelled | LimitReached | Nearer | Said | StageReached
@@ -110,8 +112,9 @@ def _after(item: Item, event: Event, policy: RetryPolicy, now: datetime) -> Item
             return _nearer(item, event, policy)
         case Said() if _is_running(item, event.attempt) and event != item.said:
             return replace(item, said=event)
-        case StageReached() if _is_running(item, event.attempt) and event.stage != item.stage:
-            return replace(item, stage=event.stage)
+        case StageReached() if _is_running(item, event.attempt) and event.rank >= (item.stage_rank or 0):
+            reached = replace(item, stage=event.stage, stage_rank=event.rank or None)
+            return reached if reached != item else None
     return None
 
 
@@ -132,6 +135,7 @@ def _fed(item: Item, event: Fed, policy: RetryPolicy, now: datetime) -> Item | N
         fed_depth=item.depth,
         due_at=None,
         said=None,
+        stage_rank=None,
         outcome="",
         reason="",
     )

@@ -3,54 +3,51 @@
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+from scrapy import Request
 from scrapy.http import Response
 
 from harvester.exceptions import InvalidRecordError
-from harvester.frontier.changes import CHANGES
 from harvester.items import Batch, Found, Record, Reject, Said, Stage
 from harvester.meta import ITEMS, JOB
 
 
 class BatchMiddleware:
-    """Collects what a callback yields into Batches; requests and other items pass.
+    """Collects what a callback yields into a Batch; requests and other items pass.
 
     A callback may yield a list of records: each layer of Scrapy between it and here costs time for every output.
-
-    A change of the ledger ends a batch: it is made when the records yielded before it are confirmed. What is said of
-    job items travels in the last one. Raises InvalidRecordError when the page was fetched for no such item.
+    Raises InvalidRecordError when something is said of a job item for which the page was not fetched.
     """
 
     async def process_spider_output(self, response: Response, result: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        records: list[Record] = []
-        rejects: list[Reject] = []
-        changes: list[Any] = []
-        noted: list[Found | Stage | Said] = []
-        async for output in result:
-            if isinstance(output, (list, Record, Reject)):
-                if changes:
-                    yield Batch(records, changes, tuple(rejects))
-                    records, rejects, changes = [], [], []
-                if isinstance(output, list):
-                    records += output
-                elif isinstance(output, Record):
-                    records.append(output)
-                else:
-                    rejects.append(output)
-            elif isinstance(output, CHANGES):
-                changes.append(output)
-            elif isinstance(output, (Found, Stage, Said)):
-                noted.append(output)
-            else:
-                yield output
-        batch = Batch(records, changes, tuple(rejects))
-        if noted:
-            batch = _with_items(batch, noted, response)
-        if records or rejects or changes or noted:
-            yield batch
+        async for output in batched(result, response):
+            yield output
 
 
-def _with_items(batch: Batch, noted: Sequence[Found | Stage | Said], response: Response) -> Batch:
-    items: dict[str, int] = dict(response.meta.get(ITEMS, ()))
+async def batched(outputs: AsyncIterator[Any], page: Response | Request) -> AsyncIterator[Any]:
+    """The same for the outputs of an errback, which no spider middleware sees."""
+    records: list[Record] = []
+    rejects: list[Reject] = []
+    noted: list[Found | Stage | Said] = []
+    async for output in outputs:
+        if isinstance(output, list):
+            records += output
+        elif isinstance(output, Record):
+            records.append(output)
+        elif isinstance(output, Reject):
+            rejects.append(output)
+        elif isinstance(output, (Found, Stage, Said)):
+            noted.append(output)
+        else:
+            yield output
+    batch = Batch(records, tuple(rejects))
+    if noted:
+        yield _with_items(batch, noted, page)
+    elif records or rejects:
+        yield batch
+
+
+def _with_items(batch: Batch, noted: Sequence[Found | Stage | Said], page: Response | Request) -> Batch:
+    items: dict[str, int] = dict(page.meta.get(ITEMS, ()))
     if not items:
         raise InvalidRecordError("The page was fetched for no item of a job: it can say nothing of any, and find none")
     found = tuple(each for each in noted if isinstance(each, Found))
@@ -59,5 +56,5 @@ def _with_items(batch: Batch, noted: Sequence[Found | Stage | Said], response: R
     for item in (*(stage.item_id for stage in stages), *(each.item_id for each in said)):
         if item not in items:
             raise InvalidRecordError(f"The page was not fetched for the item {item!r}, of which it says more")
-    job = str(response.meta.get(JOB, ""))
+    job = str(page.meta.get(JOB, ""))
     return batch._replace(job=job, items=tuple(items.items()), found=found, stages=stages, said=said)

@@ -116,4 +116,4 @@ class LeaseMiddleware:
 
 def _rejected(request: Request, error: TooLargeError, response: Response) -> Batch:
     url = request.url[:MOST_KEPT]
-    return Batch([], [], (Reject(LINK, str(error), url, b"", response.url[:MOST_KEPT]),))
+    return Batch([], (Reject(LINK, str(error), url, b"", response.url[:MOST_KEPT]),))

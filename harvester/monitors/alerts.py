@@ -36,7 +36,7 @@ class SendAlerts(Action):  # type: ignore[misc]
 def make_alert(run: dict[str, Any], judgement: Judgement) -> Alert:
     """The alert about a run, whose document of `runs` is given."""
     counts = ", ".join(f"{count:,} {kind}" for kind, count in run["counts"].items()) or "nothing"
-    crawl = f", crawl {run['crawl']}" if run["crawl"] else ""
+    crawl = f", job {run['crawl']}" if run["crawl"] else ""
     lines = [f"Run {run['_id']}{crawl} on {run['host']} ended with '{run['finish_reason']}'. Stored: {counts}."]
     lines += [f"• {failure['monitor']}: {failure['message']}" for failure in judgement.failures]
     payload = {

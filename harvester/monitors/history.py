@@ -116,7 +116,7 @@ class RunHistory:
         document = {
             "_id": self.run_id,
             "spider": getattr(spider, "name", None),
-            "crawl": getattr(spider, "crawl_id", None),
+            "crawl": stats.get("harvester/job"),
             "scope": getattr(spider, "scope", None),
             "resumed": bool(getattr(spider, "resumed", False)),
             "arguments": printable_arguments(getattr(spider, "arguments", None)),
@@ -132,7 +132,7 @@ class RunHistory:
             "outcomes": summary.outcomes,
             "errors": [error._asdict() for error in summary.errors[:100]],
             "coverage": summary.coverage,
-            "accounts": summary.accounts,
+            "items": summary.items,
             "verdict": self.judgement.verdict if self.judgement else None,
             "failures": self.judgement.failures if self.judgement else [],
             "stats": summary.excerpt,

@@ -13,7 +13,7 @@ from scrapy.crawler import Crawler
 from spidermon import Action
 
 from harvester.config import Config, load_config
-from harvester.formatting import duration, spaced, typed_command
+from harvester.formatting import duration, plural, spaced, typed_command
 from harvester.masking import mask
 from harvester.monitors.history import Earlier, history_of
 from harvester.monitors.judgement import Judgement
@@ -52,7 +52,7 @@ class WriteReport(Action):  # type: ignore[misc]
 def render(run: dict[str, Any], judgement: Judgement, earlier: Earlier | None, command: str) -> str:
     """The page. `run` is a document of `runs`, `command` the one that started it."""
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {"share": _share, "when": _when, "spaced": spaced}
+    environment.filters |= {"share": _share, "when": _when, "spaced": spaced, "plural": plural}
     template = environment.from_string(files(__package__).joinpath("report.html").read_text("utf-8"))
     compared = earlier.same_scope if earlier else []
     kinds = sorted({kind for each in [run, *compared] for kind in each["counts"]} | set(run["parsed"]))

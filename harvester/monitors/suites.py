@@ -14,6 +14,7 @@ from spidermon.decorators import monitors
 from harvester.config import load_config
 from harvester.formatting import counted
 from harvester.items import LINK
+from harvester.jobs.documents import State
 from harvester.monitors.alerts import SendAlerts
 from harvester.monitors.history import history_of
 from harvester.monitors.judgement import Judgement
@@ -237,19 +238,28 @@ class UnclassifiedMonitor(RunMonitor):
             )
 
 
-@monitors.name("Failed accounts")
-class FailedAccountsMonitor(RunMonitor):
+@monitors.name("Failed items")
+class FailedItemsMonitor(RunMonitor):
     def runTest(self) -> None:
-        reasons, total = self.summary.failed_accounts(), sum(self.summary.accounts.values())
-        failed, most = sum(reasons.values()), self.config.max_error_ratio
-        absent = self.summary.accounts.get("failed", 0) - failed
-        gone = f", besides {absent:,} that are not there any more" if absent > 0 else ""
-        self.note = f"{failed:,} of {total:,} accounts failed{gone}."
-        if failed > total * most:
+        most = self.config.max_error_ratio
+        self.note = " ".join(map(self._failed, self.summary.items)) or "The run worked at no job items."
+        faults = []
+        for kind, states in self.summary.items.items():
+            reasons = self.summary.failed_items(kind)
+            if sum(reasons.values()) > sum(states.values()) * most:
+                faults.append(f"{self._failed(kind)} The most frequent reasons are {_most(reasons)}.")
+        if faults:
             self.fail(
-                f"{self.note} HARVESTER_MAX_ERROR_RATIO allows {most:.0%}. The most frequent reasons are "
-                f"{_most(reasons)}. Start the run again with the same arguments when the cause is gone."
+                f"{' '.join(faults)} HARVESTER_MAX_ERROR_RATIO allows {most:.0%}. "
+                "Start the run again with the same arguments when the cause is gone."
             )
+
+    def _failed(self, kind: str) -> str:
+        """A sentence that says how many."""
+        states, failed = self.summary.items[kind], sum(self.summary.failed_items(kind).values())
+        absent = states.get(State.FAILED, 0) - failed
+        gone = f", besides {absent:,} that are not there any more" if absent > 0 else ""
+        return f"{failed:,} of {counted(sum(states.values()), kind)} failed{gone}."
 
 
 class RunMonitors(MonitorSuite):  # type: ignore[misc]
@@ -265,7 +275,7 @@ class RunMonitors(MonitorSuite):  # type: ignore[misc]
         ErrorRatioMonitor,
         RejectRatioMonitor,
         UnclassifiedMonitor,
-        FailedAccountsMonitor,
+        FailedItemsMonitor,
     )
     monitors_finished_actions = (WriteReport,)
     monitors_failed_actions = (SendAlerts,)

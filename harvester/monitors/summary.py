@@ -4,13 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from harvester.dashboard.progress import two_below
 from harvester.exceptions import INTERRUPTED
+from harvester.jobs.documents import State
 from harvester.outcomes import POLICIES, Outcome
 
 INTERRUPTED_REASONS = frozenset(
     {"shutdown", "closespider_timeout", "closespider_itemcount", "closespider_pagecount", "usage_error"}
+    | {"paused", "cancelled"}
 )
-"""Finish reasons of runs that are not judged: the person at the terminal ended them, or they were never begun."""
+"""Finish reasons of runs that are not judged: a person ended them, or their job, or they were never begun."""
 
 HARMLESS_OUTCOMES = frozenset(str(outcome) for outcome, policy in POLICIES.items() if not policy.error)
 """Outcomes that say something about what was looked for, and nothing bad about the way there."""
@@ -41,7 +44,7 @@ class HostErrors(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class RunSummary:
-    """Counts of one run, by kind, outcome, stage or reason. What was never counted is empty."""
+    """Counts of one run, by kind, outcome, state or reason. What was never counted is empty."""
 
     finish_reason: str
     parsed: dict[str, int]
@@ -57,9 +60,10 @@ class RunSummary:
     """Outcome -> requests that the frontier has given up."""
     coverage: dict[str, dict[str, float]]
     """Kind -> field -> share (0 to 1) of the stored records that had it."""
-    accounts: dict[str, int]
-    account_failures: dict[str, int]
-    """Reason why accounts failed -> accounts."""
+    items: dict[str, dict[str, int]]
+    """Kind of job item -> state -> items."""
+    item_failures: dict[str, dict[str, int]]
+    """Kind of job item -> reason why items failed -> items."""
     excerpt: dict[str, Any]
     """Some of Scrapy's own stats."""
 
@@ -67,6 +71,7 @@ class RunSummary:
     def from_stats(cls, stats: Mapping[str, Any]) -> "RunSummary":
         """The summary of a run whose stats these are."""
         stored = _counts(stats, "harvester/records/stored/")
+        items = two_below(stats, "harvester/items")
         errors = []
         for path, count in _counts(stats, "harvester/errors/", depth=2).items():
             outcome, host = path.split("/")
@@ -82,8 +87,8 @@ class RunSummary:
             unclassified=int(stats.get("harvester/unclassified", 0)),
             dead=_counts(stats, "harvester/frontier/dead/"),
             coverage=_coverage(stats, stored),
-            accounts=_counts(stats, "harvester/accounts/"),
-            account_failures=_below(stats, "harvester/accounts/reasons/failed/"),
+            items=items,
+            item_failures={kind: _below(stats, f"harvester/reasons/{kind}/{State.FAILED}/") for kind in items},
             excerpt={name: stats[name] for name in _EXCERPT if name in stats},
         )
 
@@ -96,10 +101,10 @@ class RunSummary:
         """Outcomes that count as errors, with how often they came."""
         return {name: count for name, count in self.outcomes.items() if name not in HARMLESS_OUTCOMES}
 
-    def failed_accounts(self) -> dict[str, int]:
-        """Reasons why accounts failed, with how many; without those that are simply no longer there."""
-        reasons = dict(self.account_failures)
-        unexplained = self.accounts.get("failed", 0) - sum(reasons.values())
+    def failed_items(self, kind: str) -> dict[str, int]:
+        """Reasons why items of the kind failed, with how many; without those that are simply no longer there."""
+        reasons = dict(self.item_failures[kind])
+        unexplained = self.items[kind].get(State.FAILED, 0) - sum(reasons.values())
         if unexplained > 0:
             reasons["no reason given"] = unexplained
         return {reason: count for reason, count in reasons.items() if not _is_harmless(reason)}
@@ -115,7 +120,7 @@ def exit_code(stats: Mapping[str, Any], otherwise: int) -> int:
 
 
 def _is_harmless(reason: str) -> bool:
-    """A reason begins with its outcome (`gone: ...`), or with a list and the outcome (`posts: gone: ...`)."""
+    """A reason begins with its outcome (`gone: ...`), or with what was asked and the outcome (`posts: gone: ...`)."""
     return any(part.strip() in HARMLESS_OUTCOMES for part in reason.split(":")[:2])
 
 

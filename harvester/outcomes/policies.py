@@ -16,11 +16,11 @@ class Policy(NamedTuple):
     most_backoff_s: float = 60.0
     """The longest backoff."""
     retryable: bool = False
-    """Whether a later run of the same crawl tries again what failed with it."""
+    """Whether a job item that fails with it is tried again later."""
     error: bool = True
     """Whether it counts against the run's error ratio."""
     site: bool = False
-    """Whether it says something of the whole site: a row of them ends the run of a spider without a frontier."""
+    """Whether it says something of the whole site: after a row of them a host is asked for no further picture."""
     breaker: bool = False
     """Whether it counts against the site's breaker."""
     session: bool = False

@@ -27,14 +27,14 @@ class BatchPipeline:
         if isinstance(item, Batch):
             return await self.process_batch(item)
         if isinstance(item, Record):
-            processed = await self.process_batch(Batch([item], []))
+            processed = await self.process_batch(Batch([item]))
             if not processed.records:
                 raise DropItem(f"{item.KIND} {item.key}")
             return processed.records[0]
         return item
 
     async def process_batch(self, batch: Batch) -> Batch:
-        """The batch for the next pipeline. `ledger` must be passed on as it is."""
+        """The batch for the next pipeline."""
         processed = [self.process_record(record) for record in batch.records]
         return batch._replace(records=[record for record in processed if record is not None])
 

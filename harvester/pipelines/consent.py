@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Self
 
 from pymongo.errors import PyMongoError
@@ -13,7 +13,7 @@ from scrapy.crawler import Crawler
 
 from harvester.config import Config, load_config
 from harvester.exceptions import HarvesterError, ServiceError, StorageError
-from harvester.items import Batch, Record, Reject
+from harvester.items import Batch, Record
 from harvester.items.bluesky import Follow, Post, Profile
 from harvester.items.receipts import parts_of, settle
 from harvester.parsers.bluesky.scrub import without_quotes
@@ -31,8 +31,8 @@ class ConsentPipeline(BatchPipeline):
     """Applies what the owners of records declared, unless the spider's argument `honour_opt_outs` is off, and `purged`.
 
     Of an account that opted out a stub of its profile stays, which says so; all its other records are dropped. Of a
-    purged account nothing stays, and what others quote of it is emptied. What was kept of an account before it was
-    known to refuse is taken back at the end of the run.
+    purged account nothing stays, what others quote of it is emptied, and it is found by no job. What was kept of an
+    account before it was known to refuse is taken back at the end of the run.
     """
 
     def __init__(self, crawler: Crawler, config: Config) -> None:
@@ -42,6 +42,14 @@ class ConsentPipeline(BatchPipeline):
         self._refusing: set[str] = set()
         """Accounts that declared, where no view of them shows it, that they do not want to be collected."""
         self._honours = True
+        """Whether that counts for the batch at hand."""
+
+    def _is_honoured(self, batch: Batch) -> bool:
+        """Whether its job leaves out who does not want to be collected. A spider without jobs answers for all."""
+        keeping_all: Container[str] | None = getattr(self.crawler.spider, "keeping_all", None)
+        if keeping_all is not None and batch.records:
+            return batch.records[0].provenance.crawl not in keeping_all
+        return bool(getattr(getattr(self.crawler.spider, "arguments", None), "honour_opt_outs", True))
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -63,10 +71,11 @@ class ConsentPipeline(BatchPipeline):
         await self._database.client.close()
 
     async def process_batch(self, batch: Batch) -> Batch:
-        arguments = getattr(self.crawler.spider, "arguments", None)  # of the crawl that the run works on now
-        self._honours = bool(getattr(arguments, "honour_opt_outs", True))
+        self._honours = self._is_honoured(batch)
         kept = [kept for record in batch.records if (kept := self.process_record(record)) is not None]
-        rejects = tuple(filter(self._is_allowed, batch.rejects))
+        rejects = tuple(reject for reject in batch.rejects if self.is_allowed(reject.key))
+        if batch.found and self._purged:
+            batch = batch._replace(found=tuple(found for found in batch.found if self.is_allowed(found.key)))
         if len(kept) < len(batch.records) or len(rejects) < len(batch.rejects):
             left = batch._replace(records=kept, rejects=rejects)
             settle(parts_of(batch) - parts_of(left))
@@ -95,8 +104,9 @@ class ConsentPipeline(BatchPipeline):
         self.stats.inc_value("harvester/consent/stubbed" if stub else f"harvester/consent/dropped/{record.KIND}")
         return stub
 
-    def _is_allowed(self, reject: Reject) -> bool:
-        return reject.key.removeprefix("at://").partition("/")[0] not in self._purged
+    def is_allowed(self, key: str) -> bool:
+        """Whether it is the key of no purged account, and of nothing that one wrote."""
+        return key.removeprefix("at://").partition("/")[0] not in self._purged
 
     def _without_purged_quotes(self, post: Post) -> Post:
         emptied = without_quotes(post, self._purged)
@@ -113,28 +123,26 @@ class ConsentPipeline(BatchPipeline):
 
     async def take_back(self) -> None:
         """To be called when the pipelines are closed, so that all that they staged can be read."""
-        crawls: list[str] = getattr(self.crawler.spider, "honouring", [])
-        others_know = crawls and self.crawler.spider.ledger.shared  # type: ignore[union-attr]
-        if not crawls or not (self._refusing or others_know):
-            return
-        logger.info("Removing what was kept of accounts before they were known to refuse")
+        jobs: list[str] = getattr(self.crawler.spider, "honouring", [])
         try:
-            removed = await asyncio.to_thread(self._take_back, crawls)
+            removed = await asyncio.to_thread(self._take_back, jobs) if jobs else Counter()
         except (PyMongoError, HarvesterError) as error:
             logger.error("What was kept of accounts that refuse could not be removed: %s", error)  # noqa: TRY400
             if not self.stats.get_value("harvester/exit_code"):
                 self.stats.set_value("harvester/exit_code", StorageError.exit_code)
-        else:
+            return
+        if removed:
+            logger.info("What was kept of accounts before they were known to refuse is removed")
             for kind, count in removed.items():
                 self.stats.inc_value(f"harvester/consent/dropped/{kind}", count)
 
-    def _take_back(self, crawls: Iterable[str]) -> Counter[str]:
+    def _take_back(self, jobs: Iterable[str]) -> Counter[str]:
         assert self.crawler.spider
         removed: Counter[str] = Counter()
         database = connect_sync(self._config)
         with database.client:
-            for crawl in crawls:
-                removed += take_back(database, self._config, self.crawler.spider.name, crawl)
+            for job in jobs:
+                removed += take_back(database, self._config, self.crawler.spider.name, job)
         return removed
 
     async def _keep_reading(self) -> None:

@@ -89,7 +89,7 @@ class RecordImagesPipeline(ImagesPipeline):
         if isinstance(item, Batch):
             return await self._process_batch(item)
         if isinstance(item, Record):
-            return (await self._process_batch(Batch([item], []))).records[0]
+            return (await self._process_batch(Batch([item]))).records[0]
         return item
 
     async def _process_batch(self, batch: Batch) -> Batch:

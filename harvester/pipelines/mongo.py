@@ -104,9 +104,6 @@ class MongoPipeline(BatchPipeline, SettlesRecords):
             rejects_of(self.crawler).keep([_reject(record, reason) for record, reason in refused.values()])
         if noted := [batch for batch in batches if batch.found or batch.stages or batch.said]:
             await self._ledger.note(noted, self.crawler.spider.site_of)  # type: ignore[union-attr]
-        changes = [change for batch in batches for change in batch.ledger]
-        if changes:
-            await self.crawler.spider.ledger.confirm(changes)  # type: ignore[union-attr]
         return refused
 
     async def _store(self, kind: type[Record], records: list[Record], refused: Refused) -> None:

@@ -1,4 +1,4 @@
-"""Takes back what a crawl kept of accounts before it knew that they do not want to be collected.
+"""Takes back what was kept of accounts for a job before it was known that they do not want to be collected.
 
 A label is in every view of an account. A declaration of user intents is asked for once, when it is the account's
 turn; other accounts' lists, feeds and threads may have shown it before.
@@ -18,6 +18,7 @@ from pymongo.database import Database
 from harvester.config import Config
 from harvester.items import RECORDS
 from harvester.items.bluesky import BlueskyRecord, Follow, Post, Profile
+from harvester.jobs.documents import JOBS
 from harvester.parsers.bluesky.scrub import PURGED, scrub
 from harvester.privacy.purge import QUOTES, is_nobodys
 from harvester.stores.objects import open_store
@@ -41,41 +42,41 @@ def refusing(database: Database[Document]) -> set[str]:
     return {row["_id"] for row in database[Profile.COLLECTION].find(REFUSING, {"_id": 1})}
 
 
-def take_back(database: Database[Document], config: Config, spider: str, crawl: str) -> Counter[str]:
-    """Removes what `crawl` kept of refusing accounts: records, quotes of them, pictures, staged lines.
+def take_back(database: Database[Document], config: Config, spider: str, job: str) -> Counter[str]:
+    """Removes what was kept of refusing accounts for `job`: records, quotes of them, pictures, staged lines.
 
-    Returns kind (and `quote`) -> how many were removed. What an earlier crawl kept stays. Doing it again does no
-    harm. To be called when the crawl's segments are closed. Raises PyMongoError and StorageError.
+    Returns kind (and `quote`) -> how many were removed. What was kept for other jobs stays. Doing it again does no
+    harm. To be called when the run's segments are closed. Raises PyMongoError and StorageError.
     """
     removed: Counter[str] = Counter()
     dids = refusing(database)
     if not dids:
         return removed
-    theirs = {"provenance.crawl": crawl, "did": {"$in": list(dids)}}
+    theirs = {"provenance.crawl": job, "did": {"$in": list(dids)}}
     pictured = database[Post.COLLECTION].distinct("did", theirs)
     for kind in _REMOVED:
         removed[kind.KIND] = database[kind.COLLECTION].delete_many(theirs).deleted_count
-    for key, emptied in list(_emptied_posts(database, crawl, dids)):
+    for key, emptied in list(_emptied_posts(database, job, dids)):
         database[Post.COLLECTION].update_one({"_id": key}, {"$set": emptied})
         removed["quote"] += 1
     for did in pictured:
         if not database[Post.COLLECTION].count_documents({"did": did}, limit=1):
             open_store(config.images_location).remove(did)
     make_closed(config.data_dir)
-    with FileLock(config.data_dir / ".taking-back.lock"):  # processes that share a crawl and a folder end together
-        for segment in _segments(database, config.data_dir, spider, crawl):
-            if any(without(line, dids, crawl) != line for line in read_segment(segment)):
-                rewrite_segment(segment, lambda line: without(line, dids, crawl))
+    with FileLock(config.data_dir / ".taking-back.lock"):  # processes that share a job and a folder end together
+        for segment in _segments(database, config.data_dir, spider, job):
+            if any(without(line, dids, job) != line for line in read_segment(segment)):
+                rewrite_segment(segment, lambda line: without(line, dids, job))
     return +removed
 
 
-def without(line: bytes, dids: set[str], crawl: str) -> bytes | None:
-    """A staged or rejected line of `crawl` without what it shows of these accounts; None when all of it is theirs."""
+def without(line: bytes, dids: set[str], job: str) -> bytes | None:
+    """A staged or rejected line of `job` without what it shows of these accounts; None when all of it is theirs."""
     shown = dids.intersection(did.decode() for did in _dids(line))
     if not shown:
         return line
     staged = json.loads(line)
-    if staged.get("crawl", crawl) != crawl or is_nobodys(staged):
+    if staged.get("crawl", job) != job or is_nobodys(staged):
         return line
     owner = staged.get("did") or str(staged["key"]).removeprefix("at://").partition("/")[0]
     if owner in dids and staged["kind"] != Follow.KIND:
@@ -89,11 +90,11 @@ def without(line: bytes, dids: set[str], crawl: str) -> bytes | None:
     return json.dumps(staged | {"raw": raw}, separators=(",", ":")).encode() if changed else line
 
 
-def _emptied_posts(database: Database[Document], crawl: str, dids: set[str]) -> Iterator[tuple[str, Document]]:
+def _emptied_posts(database: Database[Document], job: str, dids: set[str]) -> Iterator[tuple[str, Document]]:
     """Posts that quote refusing accounts, and those of their fields that change."""
     holding = [{f"{path}.did": {"$in": list(dids)}, f"{path}.kind": {"$ne": "opted_out"}} for path in QUOTES]
     rows = database[Post.COLLECTION].find(
-        {"provenance.crawl": crawl, "$or": holding}, {"embed": 1, "media_urls": 1}, batch_size=500
+        {"provenance.crawl": job, "$or": holding}, {"embed": 1, "media_urls": 1}, batch_size=500
     )
     for row in rows:
         key = row.pop("_id")
@@ -113,10 +114,10 @@ def _quoted(embed: Document) -> Iterator[str]:
         embed = quote.get("embed", {})
 
 
-def _segments(database: Database[Document], data_dir: Path, spider: str, crawl: str) -> Iterator[Path]:
-    """Those that may hold lines of the crawl."""
-    document = database["crawls"].find_one({"_id": crawl})
-    since = document["started_at"].astimezone(UTC).date().isoformat() if document else ""
+def _segments(database: Database[Document], data_dir: Path, spider: str, job: str) -> Iterator[Path]:
+    """Those that may hold lines of the job."""
+    document = database[JOBS].find_one({"_id": job})
+    since = document["created_at"].astimezone(UTC).date().isoformat() if document else ""
     for folder in ("staging", "rejects"):
         for segment in sorted((data_dir / folder / spider).glob(f"*/*/*{SUFFIX}")):
             if segment.parent.name >= since:

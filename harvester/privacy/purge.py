@@ -18,6 +18,7 @@ from harvester.config import Config
 from harvester.exceptions import StorageError, UsageError
 from harvester.items import RECORDS, Record
 from harvester.items.bluesky import Post, Profile
+from harvester.jobs.documents import ITEMS, State
 from harvester.parsers.bluesky.scrub import PURGED, scrub
 from harvester.stores.objects import open_store
 from harvester.stores.staging import OPEN, SUFFIX, read_segment, recover, rewrite_segment
@@ -103,7 +104,7 @@ def purge(database: Database[Document], config: Config, account: PurgedAccount, 
         database[kind.COLLECTION].delete_many(_owned(kind, did))
     for key, emptied in list(_posts_to_empty(database, did)):
         database[Post.COLLECTION].update_one({"_id": key}, {"$set": emptied})
-    _close_ledger(database, did)
+    _skip_items(database, did)
     problems = list(findings.unreadable)
     try:
         open_store(config.images_location).remove(did)
@@ -189,13 +190,15 @@ def _posts_to_empty(database: Database[Document], did: str) -> Iterator[tuple[st
             yield key, emptied
 
 
-def _close_ledger(database: Database[Document], did: str) -> None:
-    """Nothing of the account waits to be fetched any more."""
-    closed = {"state": "closed", "stage": "skipped", "reason": PURGED}
-    left = dict.fromkeys(("later", "again", "todo", "handle", "pds"), "")
-    database["accounts"].update_many({"did": did}, {"$set": closed, "$unset": left})
-    roots = {"uri": {"$regex": f"^at://{re.escape(did)}/"}}
-    database["thread_queue"].update_many(roots, {"$set": closed, "$unset": left})
+def _skip_items(database: Database[Document], did: str) -> None:
+    """No item of the account, or of what it wrote, is fetched any more; of one, only its key is kept.
+
+    An attempt that is under way changes nothing when it ends, since its item is active no more.
+    """
+    theirs = {"$or": [{"key": did}, {"key": {"$regex": f"^at://{re.escape(did)}/"}}]}
+    skipped = {"state": State.SKIPPED, "outcome": PURGED, "reason": PURGED, "updated_at": datetime.now(UTC)}
+    left = dict.fromkeys(("input", "stage", "said", "history", "due_at", "feeder"), "")
+    database[ITEMS].update_many(theirs, {"$set": skipped, "$unset": left})
 
 
 def _staged(config: Config) -> list[Path]:

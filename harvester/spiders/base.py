@@ -32,6 +32,10 @@ class SpiderArguments(BaseModel):
         """What tells one harvest from another, as JSON values."""
         return self.model_dump(mode="json")
 
+    def kept(self) -> dict[str, Any]:
+        """What a job keeps of them, to be read again on any machine."""
+        return self.model_dump(mode="json")
+
 
 class HarvesterSpider(Spider):
     """A spider whose arguments are the pydantic model `Arguments`; a bad one is refused before anything is fetched."""

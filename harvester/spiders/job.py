@@ -3,36 +3,60 @@
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from functools import wraps
+from time import monotonic
 from typing import Any, ClassVar, Self
 
 from msgspec.structs import replace
 from pydantic import ValidationError
 from pymongo.errors import PyMongoError
-from scrapy import Request
+from scrapy import Request, signals
 from scrapy.crawler import Crawler
 from scrapy.http import Response
+from twisted.python.failure import Failure
 
 from harvester.config import Config, load_config
 from harvester.exceptions import HarvesterError, UsageError
 from harvester.frontier.entries import ItemRef
 from harvester.frontier.scheduler import Scheduler
-from harvester.items import Found, Provenance
+from harvester.frontier.start_list import StartList
+from harvester.items import Found, Provenance, Said
 from harvester.items.base import WEB
 from harvester.jobs.documents import JOBS, Job, JobItem, JobState, RetryPolicy, read_job
 from harvester.jobs.feeder import Feeder
-from harvester.jobs.ledger import Ledger
+from harvester.jobs.ledger import Ledger, Opened
 from harvester.jobs.runs import End, Run
+from harvester.jobs.serving import Serving
 from harvester.meta import ITEMS, JOB
+from harvester.middlewares.batch import batched
 from harvester.shutdown import RunEnding, end, pause
 from harvester.sites import load_sites
 from harvester.spiders.base import HarvesterSpider, SpiderArguments
+from harvester.stores import redis
 from harvester.stores.mongodb import MongoOutage, connect, connect_sync, unavailable
 
 logger = logging.getLogger(__name__)
 
+OTHERS_S = 1.0
+"""How often it is looked whether others work beside this process."""
 ALL_JOBS = "all"
 """As `-a job=all`: all open jobs of the spider, for as long as there is something to do."""
+
+
+def errback(method: Callable[..., Iterable[Any]]) -> Callable[..., Any]:
+    """For a method that is an errback, and yields what callbacks may: no spider middleware sees what it yields."""
+
+    @wraps(method)
+    async def yield_batches(spider: "JobSpider", failure: Failure) -> AsyncIterator[Any]:
+        async def outputs() -> AsyncIterator[Any]:
+            for output in method(spider, failure):
+                yield output
+
+        async for output in batched(outputs(), failure.request):  # type: ignore[attr-defined]
+            yield output
+
+    return yield_batches
 
 
 class JobSpider(HarvesterSpider, ABC):
@@ -46,6 +70,8 @@ class JobSpider(HarvesterSpider, ABC):
     """Kinds of items that may be submitted to it; the first is meant when none is named."""
     ITEMS_A_REQUEST: ClassVar[int | Mapping[str, int]] = 1
     """How many items of a kind share requests, where an API takes several; of each kind, or kind -> how many."""
+    ADDRESS: ClassVar[str] = ""
+    """By which arguments the address of its site is given, if by any: where nothing answers, that is called to mind."""
     ATTEMPTS: ClassVar[int] = RetryPolicy().attempts
     """Failures after which an item of a job that `scrapy crawl` opens is failed."""
     BACKOFF_S: ClassVar[float] = RetryPolicy().backoff_s
@@ -57,6 +83,8 @@ class JobSpider(HarvesterSpider, ABC):
         """The job to work at, when it was named."""
         self.jobs: dict[str, Job] = {}
         """Jobs of which pages were seen."""
+        self._arguments: dict[str, SpiderArguments] = {}
+        """Of these jobs."""
         self._feeder: Feeder | None = None
 
     @classmethod
@@ -75,7 +103,7 @@ class JobSpider(HarvesterSpider, ABC):
             raise UsageError(f"-a job={job} works at that job, whose arguments are known: leave the others out.")
         if job == ALL_JOBS:
             return cls.Arguments.model_construct()
-        return cls._arguments_of(cls._read_job(job))
+        return cls._read_arguments(cls._read_job(job))
 
     @classmethod
     def _read_job(cls, job: str) -> Job:
@@ -89,7 +117,7 @@ class JobSpider(HarvesterSpider, ABC):
         return read_job(document)
 
     @classmethod
-    def _arguments_of(cls, job: Job) -> SpiderArguments:
+    def _read_arguments(cls, job: Job) -> SpiderArguments:
         try:
             return cls.Arguments(**job.arguments)
         except ValidationError as error:
@@ -98,9 +126,12 @@ class JobSpider(HarvesterSpider, ABC):
     # What a spider gives ----------------------------------------------------------------------------------
 
     @abstractmethod
-    def requests_of(self, items: Sequence[JobItem]) -> Iterable[Request]:
-        """With which these items of one kind begin. A request belongs to all of them, unless its meta narrows that:
-        `harvester_items_of` is a list of ids."""
+    def requests_of(self, items: Sequence[JobItem]) -> Iterable[Request | Said]:
+        """With which these items of one kind begin; Said of those that need not be asked for.
+
+        A request belongs to all of the items, unless its meta narrows that: `harvester_items_of` is a list of ids.
+        An errback that yields anything has dealt with the failure: the items are not tried again for it.
+        """
 
     def items_of_arguments(self) -> Iterator[Found]:
         """What a job that `scrapy crawl` opens begins with. It is read again when the job is continued."""
@@ -110,6 +141,22 @@ class JobSpider(HarvesterSpider, ABC):
     def limits_of(cls, arguments: SpiderArguments) -> dict[str, int]:
         """Kind -> the most items of it that a job with these arguments ever asks for."""
         return {}
+
+    @classmethod
+    def read_start_entry(cls, entry: bytes, own: SpiderArguments) -> tuple[SpiderArguments, list[Found]] | None:
+        """Arguments and items that an entry of the start list asks for; None when it says nothing. Raises UsageError.
+
+        What an entry does not say is as in `own`, the arguments of the command.
+        """
+        raise UsageError(f"{cls.name} serves no start list")
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether a start list in Redis says with what jobs begin, since the arguments do not."""
+        return False
+
+    async def before(self) -> None:
+        """Called before any item is fed."""
 
     @classmethod
     def check_item(cls, found: Found) -> Found:
@@ -133,13 +180,14 @@ class JobSpider(HarvesterSpider, ABC):
         (item,) = self.items_of(response)
         return item
 
-    def arguments_of(self, response: Response) -> Any:
-        """The arguments of the job that the page was fetched for: workers share the pages of all jobs."""
-        return self._arguments_of(self.job_of(response))
+    def arguments_of(self, page: Response | Request | JobItem) -> Any:
+        """The arguments of the job that a page is fetched for: workers share the pages of all jobs."""
+        job = page.job if isinstance(page, JobItem) else str(page.meta[JOB])
+        if job not in self._arguments:
+            self._arguments[job] = self._read_arguments(self._job_named(job))
+        return self._arguments[job]
 
-    def job_of(self, response: Response) -> Job:
-        """The job that the page was fetched for."""
-        name = str(response.meta[JOB])
+    def _job_named(self, name: str) -> Job:
         if name not in self.jobs:
             known = self._feeder.jobs.get(name) if self._feeder else None
             self.jobs[name] = known or self._read_job(name)
@@ -169,7 +217,8 @@ class JobSpider(HarvesterSpider, ABC):
         try:
             ledger = Ledger(database, MongoOutage(self.crawler, self.config))
             await ledger.make_indexes()
-            job = None if self.only == ALL_JOBS else await self._open(ledger)
+            await self.before()
+            job = None if self.only == ALL_JOBS or self.is_serving else await self._open(ledger)
             return await self._run(ledger, job)
         finally:
             await database.client.close()
@@ -181,19 +230,25 @@ class JobSpider(HarvesterSpider, ABC):
             assert job
             begun = True
         else:
-            job, begun = await ledger.open_job(
-                self.name,
-                self.scope,
-                arguments=self.arguments.model_dump(mode="json"),
-                limits=self.limits_of(self.arguments),
-                attempts=self.ATTEMPTS,
-                backoff_s=self.BACKOFF_S,
-            )
+            job, begun = await self._job_of(ledger, self.arguments)
         self.crawl_id, self.resumed = job.id, begun
-        self.crawler.stats.set_value("harvester/crawl", job.id)
+        self.crawler.stats.set_value("harvester/job", job.id)
+        if begun:
+            logger.info("Continuing the job %s", job.id)
         if begun and not await self._scheduler.feeding.others():
             await ledger.promote(job.id, all_of_them=True)
         return job
+
+    async def _job_of(self, ledger: Ledger, arguments: SpiderArguments) -> Opened:
+        """The unfinished job of these arguments, or a new one."""
+        return await ledger.open_job(
+            self.name,
+            self.scope_of(arguments),
+            arguments=arguments.kept(),
+            limits=self.limits_of(arguments),
+            attempts=self.ATTEMPTS,
+            backoff_s=self.BACKOFF_S,
+        )
 
     async def _run(self, ledger: Ledger, job: Job | None) -> End:
         feeding, only = self._scheduler.feeding, job.id if job else None
@@ -201,13 +256,45 @@ class JobSpider(HarvesterSpider, ABC):
         self._feeder = Feeder(ledger, feeding, self, stats, worker=self._scheduler.worker, only=only)
         feeding.listen(self._feeder.hear)
         adding = asyncio.create_task(self._add(ledger, job))
+        serving = self._serve(ledger) if self.is_serving else None
+
+        looked_at = -OTHERS_S
+
+        async def go_on() -> None:
+            nonlocal looked_at
+            await pause(self.crawler, 0)
+            if not self.resumed and monotonic() >= looked_at + OTHERS_S:
+                self.resumed, looked_at = bool(await feeding.others()), monotonic()  # its counts are those of a part
+            if serving:
+                await serving.file_entries()
+
         try:
-            run = Run(ledger, feeding, self._feeder, self.config, job=only)
-            return await run.work(lambda: self._goes_on(adding), lambda: pause(self.crawler, 0))
+            run = Run(ledger, feeding, self._feeder, self.config, stats, job=only, address=self.ADDRESS)
+            return await run.work(lambda: self._goes_on(adding) or bool(serving and serving.is_busy), go_on)
         finally:
             adding.cancel()
             feeding.listen(None)
             await self._feeder.write_ended()
+            if serving:
+                await serving.leave()
+            await self._feeder.job_stats.close()
+
+    def _serve(self, ledger: Ledger) -> Serving:
+        self.resumed = True  # its counts are those of parts
+        client = redis.connect(self.config)
+        self.crawler.signals.connect(client.aclose, signals.spider_closed)
+        start_list = StartList(client, self.name, lease_seconds=self.config.lease_seconds)
+        logger.info("Serving the list %s in Redis", start_list.name)
+
+        async def add(arguments: str, found: list[Found]) -> None:
+            job, _ = await self._job_of(ledger, self.Arguments.model_validate_json(arguments))
+            await ledger.add(job.id, found, self.site_of)
+
+        def read(entry: bytes) -> tuple[str, list[Found]] | None:
+            asked_for = self.read_start_entry(entry, self.arguments)
+            return (asked_for[0].model_dump_json(), asked_for[1]) if asked_for else None
+
+        return Serving(start_list, redis.RedisOutage(self.crawler, self.config), self.crawler.stats, read, add)
 
     async def _add(self, ledger: Ledger, job: Job | None) -> None:
         if job and not self.only and job.state is JobState.OPEN:

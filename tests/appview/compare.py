@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
+from tests.crash.harvest import fate
+
 Truth = Mapping[str, Any]
 """What truth.json holds."""
 
@@ -34,8 +36,8 @@ def compare(truth: Truth, db: Database) -> list[str]:
     An account is *within reach* if it is visible and a chain of follows leads to it from these two through
     accounts that are visible and have not opted out; it is *harvested* if it has not opted out itself.
 
-    accounts  Harvested: stage `posts_collected`. Opted out and within reach: stage `skipped`, for a reason
-              that begins with `opt_out`. Any other: absent, or in a stage that claims nothing was collected.
+    accounts  Items of the job. Harvested: done, stage `posts_collected`. Opted out and within reach: skipped, for a
+              reason that begins with `opt_out`. Any other: absent, or not done.
     profiles  Harvested: present, with no opt_outs. Opted out: absent, or with opt_outs. Any other: absent.
     follows   Exactly the pairs in the lists of follows and of followers of harvested accounts, as the AppView
               shows them to anyone: a pair of two who opted out is in none.
@@ -132,21 +134,20 @@ class Known:
 
 
 def compare_accounts(known: Known, db: Database) -> list[str]:
-    """Whether each account ended in the stage that it should."""
-    ledger = {entry["did"]: entry for entry in db["accounts"].find()}
+    """Whether each account ended as it should."""
+    ends = {item["key"]: fate(item) for item in db["job_items"].find() if item["kind"] == "account"}
     unfinished, not_skipped = [], []
     for did in known.within_reach:
-        entry = ledger.get(did, {})
-        stage, reason = entry.get("stage"), str(entry.get("reason") or "")
-        told = f"{name(known, did)} is {stage} {reason}".strip()
-        if did in known.harvested and stage != "posts_collected":
+        ended, reason = ends.get(did, ("absent", ""))
+        told = f"{name(known, did)} is {ended} {reason}".strip()
+        if did in known.harvested and ended != "posts_collected":
             unfinished.append(told)
-        if did in known.opted_out and not (stage == "skipped" and reason.startswith("opt_out")):
+        if did in known.opted_out and not (ended == "skipped" and reason.startswith("opt_out")):
             not_skipped.append(told)
     claimed = [
-        f"{name(known, did)} is {entry['stage']}"
-        for did, entry in ledger.items()
-        if did not in known.within_reach and entry["stage"] in ("profile_collected", "posts_collected")
+        f"{name(known, did)} is {ended}"
+        for did, (ended, _) in ends.items()
+        if did not in known.within_reach and ended in ("profile_collected", "posts_collected")
     ]
     return [
         *tell("accounts not in the stage posts_collected", unfinished),

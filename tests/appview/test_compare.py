@@ -132,10 +132,11 @@ def harvest() -> Harvest:
     pairs = ["all hub", "no hub", "all no", "all intends", "all yes", "all not"]
     collected = ["hub", "all", "yes", "not"]
     return Harvest(
-        accounts=[
-            *({"crawl": "c", "did": did, "stage": "posts_collected", "reason": None} for did in collected),
-            {"crawl": "c", "did": "no", "stage": "skipped", "reason": "opt_out: label"},
-            {"crawl": "c", "did": "intends", "stage": "skipped", "reason": "opt_out: record"},
+        job_items=[
+            *(account_item(did, "done", stage="posts_collected") for did in collected),
+            account_item("no", "skipped", reason="opt_out: label"),
+            account_item("intends", "skipped", reason="opt_out: record"),
+            {"kind": "seed", "key": "hub.test", "state": "done"},
         ],
         profiles=[{"_id": did, "opt_outs": []} for did in collected],
         follows=[{"_id": pair, "did": pair.split()[0], "subject_did": pair.split()[1]} for pair in pairs],
@@ -158,13 +159,20 @@ def harvest() -> Harvest:
     )
 
 
+def account_item(did: str, state: str, **fields: str) -> dict[str, Any]:
+    """As an item of a job."""
+    return {"kind": "account", "key": did, "state": state, **fields}
+
+
 def test_a_complete_harvest_does_not_differ(truth: dict[str, Any], harvest: Harvest) -> None:
     assert compare(truth, harvest) == []
 
 
 TOLERATED: dict[str, Callable[[Harvest], None]] = {
     "a profile that names its opt-out": lambda h: h.add("profiles", _id="no", opt_outs=["label"]),
-    "an invisible account that failed": lambda h: h.add("accounts", did="away", stage="failed", reason="not_found"),
+    "an invisible account that failed": lambda h: h.add(
+        "job_items", **account_item("away", "failed", reason="not_found")
+    ),
     "a root that names itself": lambda h: h.change("posts", {"_id": "hub/1"}, root_uri="hub/1"),
     "a thread with nothing to show": lambda h: h.add("threads", _id="hub/4"),
     "a repost of a lost post": lambda h: h.add("reposts", did="hub", subject_uri="away/1"),
@@ -181,10 +189,12 @@ def test_what_may_be_there_is_no_difference(
 
 
 DIFFERENCES: dict[str, Callable[[Harvest], None]] = {
-    "1 accounts not in the stage": lambda h: h.change("accounts", {"did": "yes"}, stage="profile_collected"),
-    "1 accounts not in the stage posts_collected: hub": lambda h: h.without("accounts", did="hub"),
-    "1 accounts that opted out": lambda h: h.change("accounts", {"did": "no"}, reason="unwanted"),
-    "1 accounts that cannot be seen": lambda h: h.add("accounts", did="away", stage="posts_collected"),
+    "1 accounts not in the stage": lambda h: h.change("job_items", {"key": "yes"}, stage="profile_collected"),
+    "1 accounts not in the stage posts_collected: hub": lambda h: h.without("job_items", key="hub"),
+    "1 accounts that opted out": lambda h: h.change("job_items", {"key": "no"}, reason="unwanted"),
+    "1 accounts that cannot be seen": lambda h: h.add(
+        "job_items", **account_item("away", "done", stage="posts_collected")
+    ),
     "1 profiles missing": lambda h: h.without("profiles", _id="hub"),
     "1 profiles too many: away.test": lambda h: h.add("profiles", _id="away", opt_outs=[]),
     "1 profiles too many: alone.test": lambda h: h.add("profiles", _id="alone", opt_outs=[]),
@@ -220,7 +230,7 @@ def test_each_difference_is_told_once(
 
 
 def test_many_differences_of_a_kind_are_one_line_with_examples(truth: dict[str, Any]) -> None:
-    nothing = Harvest(accounts=[], profiles=[], follows=[], posts=[], reposts=[], threads=[])
+    nothing = Harvest(job_items=[], profiles=[], follows=[], posts=[], reposts=[], threads=[])
     assert [line.split(":")[0] for line in compare(truth, nothing)] == [
         "4 accounts not in the stage posts_collected",
         "2 accounts that opted out and are not skipped for it",

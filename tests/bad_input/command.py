@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 from pymongo.database import Database
 
-from tests.crash.harvest import Harvest
+from tests.crash.harvest import Harvest, fates
 from tests.forking import Begun, run
 from tests.root import ROOT
 from tests.sandbox.process import Sandbox
@@ -77,8 +77,8 @@ class Place:
         return self.run("scrapy", "crawl", "bluesky", *words, *options, stdin=stdin, prefix=prefix)
 
     def stages(self) -> dict[str, tuple[str, str]]:
-        """What became of the accounts of all crawls: DID -> stage and reason."""
-        return {row["did"]: (row["stage"], row.get("reason", "")) for row in self.database["accounts"].find()}
+        """What became of the accounts of all jobs: DID -> how it ended (see `fates`), and why."""
+        return fates(self.database)["account"]
 
     def posts_of(self, did: str) -> set[str]:
         """Addresses of the posts that are stored of an account."""

@@ -73,6 +73,8 @@ def _place(site: Sandbox, folder: Path, mongodb_uri: str) -> Iterator[Place]:
         "HARVESTER_ALLOW_PRIVATE_HOSTS": "true",
         "HARVESTER_REQUESTS_PER_SECOND": "0",
         "HARVESTER_PLC_URL": site.url,
+        "HARVESTER_PARKED_SECONDS": "0",
+        "HARVESTER_DEFERRED_SECONDS": "0",
     }
     with MongoClient[dict[str, Any]](mongodb_uri, tz_aware=True) as client:
         yield Place(folder, client[name], variables)

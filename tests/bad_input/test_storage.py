@@ -50,7 +50,7 @@ def no_room(place: Place, site: Sandbox) -> Told:
         first = crawl(place, site, *prefix)
         make_room()
         second = crawl(place, site)
-        lost = unstaged(place.folder / "data", stored(place.database), fates(place.database)["accounts"])
+        lost = unstaged(place.folder / "data", stored(place.database), fates(place.database)["account"])
     return Told(first, second, lost, set().union(*(place.posts_of(site.did(number)) for number in SEEDS)))
 
 
@@ -87,11 +87,6 @@ STATES: dict[str, tuple[Callable[[Place, Sandbox], Answer], int, str]] = {
         partial(state_is_a_file, HARVESTER_MONGODB_URI=""),
         3,
         "Make room and let it be written, or set HARVESTER_STATE_DIR to another folder",
-    ),
-    "state for a login": (
-        partial(state_is_a_file, HARVESTER_BLUESKY_IDENTIFIER="a.test", HARVESTER_BLUESKY_APP_PASSWORD="a-b-c-d"),
-        4,
-        "Login sessions cannot be kept in ",
     ),
 }
 STORIES: dict[str, Callable[[Place, Sandbox], Any]] = {kind: run for kind, (run, *_) in STATES.items()}

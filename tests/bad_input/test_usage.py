@@ -151,7 +151,7 @@ def bad_values(place: Place, site: Sandbox) -> Answer:
 
 
 def refused(run: Callable[[Place, Sandbox], Answer], place: Place, site: Sandbox) -> Refused:
-    return Refused(run(place, site), place.database["crawls"].count_documents({}))
+    return Refused(run(place, site), place.database["jobs"].count_documents({}))
 
 
 STORIES = {kind: partial(refused, run) for kind, (run, _) in KINDS.items()}

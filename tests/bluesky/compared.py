@@ -5,6 +5,7 @@ from typing import Any
 
 from pymongo.database import Database
 
+from tests.crash.harvest import fates
 from tests.crash.nothing_lost import differences
 from tests.sandbox.network import REFUSING
 from tests.sandbox.posts import Post
@@ -26,7 +27,7 @@ def untruths(
 def found(database: Database[dict[str, Any]]) -> Comparable:
     """What is stored."""
     return {
-        "accounts": {row["did"]: row["stage"] for row in database.accounts.find()},
+        "accounts": {key: ended for key, (ended, _) in fates(database)["account"].items()},
         "profiles": {row["_id"]: _profile(row) for row in database.profiles.find()},
         "follows": {row["_id"]: (row["did"], row["subject_did"]) for row in database.follows.find()},
         "posts": {row["_id"]: _post(row) for row in database.posts.find()},

@@ -32,19 +32,19 @@ def test_ctrl_c_ends_cleanly_and_says_how_to_continue_and_the_next_run_completes
     assert "To continue, run the same command again:\n  " in said
     assert f"crawl bluesky -a seeds={site.handle(0)} -a depth=10" in said
     assert "Traceback" not in said
-    [crawl] = mongodb.crawls.find()
-    assert (crawl["state"], crawl["runners"]) == ("unfinished", [])
+    [job] = mongodb.jobs.find()
+    assert job["state"] == "open"
     assert not list((slow.folder / "data").rglob("*.open"))
     fast = harvest(collect=EVERYTHING)
     assert fast.run() == 0, fast.said
-    assert f"Continuing the crawl {crawl['_id']}" in fast.said
+    assert f"Continuing the job {job['_id']}" in fast.said
     assert untruths(site, mongodb) == []
-    assert [(row["_id"], row["state"]) for row in mongodb.crawls.find()] == [(crawl["_id"], "finished")]
+    assert [(row["_id"], row["state"]) for row in mongodb.jobs.find()] == [(job["_id"], "finished")]
     runs = mongodb.runs.find().sort("started_at")
     assert [(row["state"], row["resumed"]) for row in runs] == [("interrupted", False), ("finished", True)]
 
 
-def test_a_finished_harvest_done_again_is_a_new_crawl_that_brings_what_has_changed(
+def test_a_finished_harvest_done_again_is_a_new_job_that_brings_what_has_changed(
     harvest: Make, site: Sandbox, mongodb: Records
 ) -> None:
     seeds = ",".join(map(site.did, (0, PICTURED, LATER)))
@@ -63,7 +63,7 @@ def test_a_finished_harvest_done_again_is_a_new_crawl_that_brings_what_has_chang
     mongodb.profiles.update_one({"_id": site.did(LATER)}, {"$set": future})
     site.clear_log()
     assert command.run() == 0, command.said
-    first, second = mongodb.crawls.find().sort("number")
+    first, second = mongodb.jobs.find().sort("number")
     assert (first["state"], second["state"]) == ("finished", "finished")
     assert second["_id"] == first["_id"].removesuffix("-1") + "-2"
     assert {row["quote_count"] for row in mongodb.posts.find()} == {5}

@@ -47,8 +47,8 @@ def test_counts_of_a_profile_exceed_its_lists_and_the_harvest_is_complete_nevert
     profile = database.profiles.find_one({"_id": hub})
     assert profile
     assert profile["followers_count"] > database.follows.count_documents({"subject_did": hub}) > 0
-    [crawl] = database.crawls.find()
-    assert crawl["state"] == "finished"
+    [job] = database.jobs.find()
+    assert job["state"] == "finished"
 
 
 def test_short_and_empty_pages_do_not_end_a_list(harvested: By, site: Sandbox) -> None:

@@ -1,8 +1,9 @@
 """A run that goes wrong while nothing fails is noticed: an alert arrives and says what happened."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -20,14 +21,28 @@ __all__ = ["sink"]
 @pytest.fixture
 def watched(harvest: Make, sink: HttpSink) -> Callable[..., Harvest]:
     """Makes a command whose alerts arrive at the sink."""
-    variables = {"HARVESTER_ALERT_WEBHOOK_URL": f"{sink.url}/hook", "NO_PROXY": "127.0.0.1"}
-    return lambda **arguments: harvest(variables, depth="1", collect="graph,profiles,posts", **arguments)
+    usual = {
+        "HARVESTER_ALERT_WEBHOOK_URL": f"{sink.url}/hook",
+        "HARVESTER_PARKED_SECONDS": "0",
+        "NO_PROXY": "127.0.0.1",
+    }
+
+    def watch(variables: Mapping[str, str] = MappingProxyType({}), **arguments: str) -> Harvest:
+        return harvest(usual | dict(variables), depth="1", collect="graph,profiles,posts", **arguments)
+
+    return watch
 
 
 def failures(sink: HttpSink) -> dict[str, str]:
-    """Monitor -> message, of the only alert."""
-    [posted] = sink.posts
-    return {failure["monitor"]: failure["message"] for failure in posted.body["failures"]}
+    """Monitor -> message, of the only alert about a run."""
+    return {failure["monitor"]: failure["message"] for failure in alert_of(sink)["failures"]}
+
+
+def alert_of(sink: HttpSink) -> dict[str, Any]:
+    """There may be others, about sites that are left alone."""
+    alerts: list[dict[str, Any]] = [post.body for post in sink.posts if "failures" in post.body]
+    assert len(alerts) == 1
+    return alerts[0]
 
 
 def run_of(database: Database[dict[str, Any]], number: int) -> dict[str, Any]:
@@ -47,7 +62,7 @@ def test_fewer_records_and_lost_fields_raise_alerts_that_say_how_many_and_which(
     assert command.run() == 6, command.said
     half = run_of(mongodb, 1)
     assert half["scope"] == before["scope"]
-    assert half["crawl"] == before["crawl"].removesuffix("-1") + "-2", "a finished crawl done again is a new one"
+    assert half["crawl"] == before["crawl"].removesuffix("-1") + "-2", "a finished job done again is a new one"
     assert half["counts"]["post"] < 0.6 * before["counts"]["post"]
     [(monitor, message)] = failures(sink).items()
     assert monitor == "Drop against earlier runs"
@@ -69,13 +84,16 @@ def test_fewer_records_and_lost_fields_raise_alerts_that_say_how_many_and_which(
 
 
 def test_a_blocked_run_raises_an_alert_that_says_who_refused_and_ends_with_its_own_exit_code(
-    watched: Make, site: Sandbox, mongodb: Records, sink: HttpSink
+    watched: Make, site: Sandbox, mongodb: Records, sink: HttpSink, tmp_path: Path
 ) -> None:
     site.fault("block_all", match="/xrpc/app.bsky.", after=30)
-    command = watched(direction="both")
+    host = site.url.removeprefix("http://")
+    (tmp_path / "sites").mkdir()
+    entry = f'[sandbox]\nhosts = ["{host}"]\n[sandbox.breaker]\nopen_seconds = 1\nmost_open_seconds = 1\n'
+    (tmp_path / "sites" / "sandbox.toml").write_text(entry)
+    command = watched(direction="both", variables={"HARVESTER_SITES_DIR": str(tmp_path / "sites")})
     assert command.run() == 7, command.said
     run = run_of(mongodb, 0)
-    host = site.url.removeprefix("http://")
     told = failures(sink)
     said_no = re.escape(host) + r' said no (\d+) times \(blocked\), and said: "HTTP 403'
     match = re.search(said_no, told["Refusals"])
@@ -84,22 +102,24 @@ def test_a_blocked_run_raises_an_alert_that_says_who_refused_and_ends_with_its_o
     assert refusals >= 5
     assert told["Refusals"].startswith(f"{refusals} of {sum(run['outcomes'].values())} answers were a refusal. ")
     assert "The run ended early, with the reason 'blocked'" in told["Finish reason"]
-    assert command.said.count(f"{site.url} refuses to answer (HTTP 403). Wait before you continue the crawl") == 1
+    assert command.said.count(f"{host} refuses to answer (HTTP 403). Wait before you continue") == 1
     assert_told(sink, run, command, told["Finish reason"])
-    [crawl] = mongodb.crawls.find()
-    assert crawl["state"] == "unfinished"
-    assert mongodb.accounts.count_documents({"state": {"$ne": "closed"}}) > 0, "the work is left for later"
+    [job] = mongodb.jobs.find()
+    assert job["state"] == "open"
+    left = {"kind": "account", "state": {"$in": ["waiting", "active"]}}
+    assert mongodb.job_items.count_documents(left) > 0, "the work is left for later"
 
     site.clear_faults()
+    command.run()  # an account of which some requests were parked, and another was refused, waits once more
     sink.posts.clear()
     assert command.run() == 0, command.said
     assert sink.posts == []
-    assert {row["state"] for row in mongodb.crawls.find()} == {"finished"}
+    assert {row["state"] for row in mongodb.jobs.find()} == {"finished"}
 
 
 def assert_told(sink: HttpSink, run: dict[str, Any], command: Harvest, message: str) -> None:
     """The alert, the history, the log and the report speak of the same run and say the same."""
-    alert = sink.posts[0].body
+    alert = alert_of(sink)
     assert (alert["verdict"], alert["spider"], alert["run"]) == ("failed", "bluesky", run["_id"])
     assert (alert["crawl"], alert["counts"]) == (run["crawl"], run["counts"])
     assert run["failures"] == alert["failures"]

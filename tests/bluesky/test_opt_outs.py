@@ -8,7 +8,7 @@ import pytest
 from harvester.parsers.bluesky.scrub import scrub
 from harvester.stores.staging import SUFFIX, read_segment
 from tests.bluesky.conftest import Harvested, Records
-from tests.crash.harvest import Harvest
+from tests.crash.harvest import Harvest, fates
 from tests.pipelines.records import KINDS
 from tests.sandbox.network import special
 from tests.sandbox.process import Sandbox
@@ -24,9 +24,7 @@ def test_of_an_account_that_opted_out_a_stub_stays_which_says_so(
     kind: str, history: str, harvested: By, site: Sandbox
 ) -> None:
     database, did = harvested(history).database, site.did(kind)
-    account = database.accounts.find_one({"did": did})
-    assert account
-    assert (account["stage"], account["reason"]) == ("skipped", REASONS[kind])
+    assert fates(database)["account"][did] == ("skipped", REASONS[kind])
     profile = database.profiles.find_one({"_id": did})
     assert profile
     assert profile.keys() - {"intents"} == {"_id", "did", "handle", "opt_outs", "provenance"}
@@ -77,7 +75,7 @@ def test_opt_outs_are_collected_when_they_are_not_to_be_honoured(
     seeds = ",".join(map(site.did, REASONS))
     command = harvest(seeds=seeds, depth="0", collect="profiles,posts", honour_opt_outs="no")
     assert command.run() == 0, command.said
-    assert {row["stage"] for row in mongodb.accounts.find()} == {"posts_collected"}
+    assert set(fates(mongodb)["account"].values()) == {("posts_collected", "")}
     truth = site.truth_of(honour_opt_outs=False, seeds=map(special().__getitem__, REASONS), hops=0)
     assert {row["_id"] for row in mongodb.posts.find()} == truth.posts.keys()
     private = mongodb.profiles.find_one({"_id": site.did("private")})

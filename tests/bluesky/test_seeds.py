@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.bluesky.conftest import Records
-from tests.crash.harvest import Harvest
+from tests.crash.harvest import Harvest, fates
 from tests.sandbox.process import Sandbox
 
 Make = Callable[..., Harvest]
@@ -18,29 +18,29 @@ def test_a_file_of_seeds_may_name_accounts_in_every_way_and_hold_lines_that_are_
     lines = {
         "# my favourites": None,
         "": None,
-        site.handle(0).upper(): "resolved",
-        f"@{site.handle(20)}  # with a comment": "resolved",
-        site.did(21): "resolved",
-        f"https://bsky.app/profile/{site.handle(22)}": "resolved",
-        f"https://bsky.app/profile/{site.did(23)}/post/3kabc": "resolved",
-        f"at://{site.did(24)}": "resolved",
-        site.handle(24): "resolved",
-        site.handle("renamed"): "resolved",
+        site.handle(0).upper(): "done",
+        f"@{site.handle(20)}  # with a comment": "done",
+        site.did(21): None,
+        f"https://bsky.app/profile/{site.handle(22)}": "done",
+        f"https://bsky.app/profile/{site.did(23)}/post/3kabc": None,
+        f"at://{site.did(24)}": None,
+        site.handle(24): "done",
+        site.handle("renamed"): "done",
         renamed: "failed",
         "nobody.sandbox.test": "failed",
-        "not a handle": "failed",
-        site.did("deactivated"): "resolved",
+        "not a handle": None,
+        site.did("deactivated"): None,
     }
     (tmp_path / "accounts.txt").write_text("\r\n".join(lines), "utf-8-sig")
     command = harvest(seeds="@accounts.txt", depth="0", collect="profiles")
     assert command.run() == 0, command.said
-    assert sorted(row["stage"] for row in mongodb.seeds.find()) == sorted(filter(None, lines.values()))
+    seeds = mongodb.job_items.find({"kind": "seed"})
+    assert sorted(row["state"] for row in seeds) == sorted(filter(None, lines.values())), "a handle is to be resolved"
     wanted = [site.did(name) for name in (0, 20, 21, 22, 23, 24, "renamed")]
     assert {row["_id"] for row in mongodb.profiles.find()} == set(wanted)
     gone = site.did("deactivated")
-    stages = dict.fromkeys(wanted, "profile_collected") | {gone: "failed"}
-    assert {row["did"]: row["stage"] for row in mongodb.accounts.find()} == stages
-    assert mongodb.accounts.find_one({"did": gone, "reason": "gone: AccountDeactivated"})
+    ended = dict.fromkeys(wanted, ("profile_collected", "")) | {gone: ("failed", "gone: AccountDeactivated")}
+    assert fates(mongodb)["account"] == ended
     said = command.said
     assert "Line 13 of the seeds, 'not a handle', is neither a handle" in said
     for handle in (renamed, "nobody.sandbox.test"):

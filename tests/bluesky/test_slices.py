@@ -30,7 +30,7 @@ def test_accounts_so_many_steps_away_are_harvested_and_their_lists_read(
     command = harvest(seeds=site.did(NORMAL), depth=str(depth), direction=direction, collect="graph,profiles")
     assert command.run() == 0, command.said
     truth = site.truth_of(seeds=(NORMAL,), hops=depth, directions=lists)
-    assert {row["did"]: row["depth"] for row in mongodb.accounts.find()} == {
+    assert {row["key"]: row["depth"] for row in mongodb.job_items.find({"kind": "account"})} == {
         site.did(index): steps for index, steps in truth.depths.items()
     }
     assert {row["_id"] for row in mongodb.profiles.find()} == truth.accounts.keys()
@@ -45,14 +45,13 @@ def test_accounts_so_many_steps_away_are_harvested_and_their_lists_read(
 def test_max_accounts_is_exact_and_the_nearest_come_first(harvest: Make, site: Sandbox, mongodb: Records) -> None:
     command = harvest(seeds=site.did(NORMAL), depth="3", direction="both", max_accounts="17", collect="graph,profiles")
     assert command.run() == 0, command.said
-    begun = list(mongodb.accounts.find({"reason": {"$ne": "max_accounts"}}))
+    begun = list(mongodb.job_items.find({"kind": "account", "reason": {"$ne": "max_items"}}))
     assert len(begun) == 17
-    assert {row["_id"] for row in mongodb.profiles.find()} == {row["did"] for row in begun}
+    assert {row["_id"] for row in mongodb.profiles.find()} == {row["key"] for row in begun}
     depths = site.truth_of(seeds=(NORMAL,), hops=2).depths
-    steps = [depths[site.network.index_of_did(row["did"]) or 0] for row in begun]
+    steps = [depths[site.network.index_of_did(row["key"]) or 0] for row in begun]
     assert sorted(steps) == sorted(depths.values())[:17]
-    left = {(row["state"], row["stage"]) for row in mongodb.accounts.find({"reason": "max_accounts"})}
-    assert left == {("closed", "skipped")}
+    assert {row["state"] for row in mongodb.job_items.find({"reason": "max_items"})} == {"skipped"}
 
 
 @pytest.mark.parametrize("history", ["appview", "records"])

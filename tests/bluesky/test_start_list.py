@@ -16,7 +16,7 @@ from harvester.frontier.keys import prefix_of, start_list_of
 from tests.bad_input.command import Answer, Place
 from tests.bluesky.conftest import Records
 from tests.chaos.servers import Valkey
-from tests.crash.harvest import Harvest
+from tests.crash.harvest import Harvest, fates
 from tests.sandbox.process import Sandbox
 
 pytestmark = pytest.mark.timeout(1800)
@@ -74,7 +74,7 @@ def place(tmp_path: Path, mongodb: Records, mongodb_uri: str, variables: dict[st
 
 
 def collected(database: Records) -> set[str]:
-    return {row["did"] for row in database.accounts.find({"stage": "posts_collected"})}
+    return {did for did, (ended, _) in fates(database)["account"].items() if ended == "posts_collected"}
 
 
 def has_collected(database: Records, did: str) -> bool:
@@ -104,18 +104,16 @@ def test_lines_and_objects_are_harvested_and_the_worker_ends_when_nothing_is_lef
     worker = serve()
     assert worker.run() == 0, worker.said[-3000:]
     assert collected(mongodb) == {site.did(number) for number in range(20, 25)}
-    profiles = mongodb.accounts.find_one({"did": site.did(25)})
-    assert profiles
-    assert profiles["stage"] == "profile_collected"
-    assert {row["state"] for row in mongodb.crawls.find()} == {"finished"}
-    assert mongodb.crawls.count_documents({"served": True}) == 2
-    assert [key for key in redis.keys("*start*") if not key.endswith(":clock")] == []
+    assert fates(mongodb)["account"][site.did(25)] == ("profile_collected", "")
+    assert [row["state"] for row in mongodb.jobs.find()] == ["finished"] * 2
+    assert left(redis) == 0
+    assert [key for key in redis.keys(f"{PREFIX}start:*") if not key.endswith(":clock")] == []
 
 
 def test_a_worker_ends_at_once_and_well_when_there_is_nothing(serve: Serve, mongodb: Records) -> None:
     worker = serve()
     assert worker.run() == 0, worker.said[-3000:]
-    assert mongodb.crawls.count_documents({}) == 0
+    assert mongodb.jobs.count_documents({}) == 0
     assert "Traceback" not in worker.said
 
 
@@ -131,6 +129,25 @@ BAD = {
     "[1]": "it is neither a handle",
     "not a seed": "it is neither a handle",
 }
+
+
+def test_a_list_that_is_submitted_becomes_a_job_of_the_accounts_that_it_names(
+    place: Place, site: Sandbox, mongodb: Records
+) -> None:
+    place.variables |= {
+        "HARVESTER_ALLOW_PRIVATE_HOSTS": "true",
+        "HARVESTER_PLC_URL": site.url,
+        "SCRAPY_SETTINGS_MODULE": "harvester.settings",
+    }
+    lines = [site.handle(20).upper(), f"https://bsky.app/profile/{site.handle(21)}", site.did(22), "not a handle"]
+    (place.folder / "handles.txt").write_text("\n".join(lines))
+    words = ["-a", "depth=0", "-a", "collect=profiles", "-a", "media=no", "-a", f"service={site.url}"]
+    said = place.run("harvester", "jobs", "submit", "bluesky", "--input", "handles.txt", "--json", *words).text
+    submitted = json.loads(said[said.index("{") : said.rindex("}") + 1])
+    assert (submitted["accepted"], submitted["bad"]) == (3, 1), said
+    answer = place.run("scrapy", "crawl", "bluesky", "-a", f"job={submitted['job']}")
+    assert answer.code == 0, answer.text
+    assert {row["_id"] for row in mongodb.profiles.find()} == {site.did(number) for number in (20, 21, 22)}
 
 
 def test_malformed_entries_become_dead_letters_with_a_reason(
@@ -160,7 +177,7 @@ def test_a_waiting_worker_takes_what_comes_and_goes_on_after_an_account_was_harv
         redis.lpush(LIST, site.handle(number))
         until(partial(has_collected, mongodb, site.did(number)), worker)
     redis.lpush(LIST, json.dumps({"seeds": site.did(22), "collect": "profiles"}))
-    until(lambda: mongodb.accounts.find_one({"did": site.did(22), "stage": "profile_collected"}), worker)
+    until(lambda: mongodb.job_items.find_one({"key": site.did(22), "stage": "profile_collected"}), worker)
     assert worker.end(signal.SIGTERM) == 130, worker.said[-3000:]
     assert "Traceback" not in worker.said
 
@@ -180,7 +197,7 @@ def test_a_killed_worker_loses_no_entry(serve: Serve, site: Sandbox, redis: Any,
     redis.rpush(f"{PREFIX}start:taken:a-worker-of-yore", site.did(0))
     redis.zadd(f"{PREFIX}start:workers", {"a-worker-of-yore": 1})
     until(lambda: collected(mongodb) >= truth | {site.did(0)}, other)
-    assert left(redis) == 0
+    until(lambda: left(redis) == 0, other)
     assert other.end(signal.SIGTERM) == 130, other.said[-3000:]
 
 

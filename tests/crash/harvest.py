@@ -110,13 +110,20 @@ def stored(database: Database[Document]) -> dict[str, dict[str, Document]]:
 
 
 def fates(database: Database[Document]) -> dict[str, dict[str, tuple[str, str]]]:
-    """Accounts and threads of the last crawl: their last stage and its reason."""
+    """Accounts and threads of the last job: how each ended, and why if it was not done.
+
+    How it ended is the stage of an item that is done, else its state.
+    """
     return {
-        collection: {
-            document[name]: (document["stage"], document.get("reason", "")) for document in database[collection].find()
-        }
-        for collection, name in (("accounts", "did"), ("thread_queue", "uri"))
+        kind: {item["key"]: fate(item) for item in database["job_items"].find({"kind": kind})}
+        for kind in ("account", "thread")
     }
+
+
+def fate(item: Mapping[str, Any]) -> tuple[str, str]:
+    if item["state"] == "done":
+        return item.get("stage", "done"), ""
+    return item["state"], item.get("reason", "")
 
 
 def documents(database: Database[Document]) -> int:

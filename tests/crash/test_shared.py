@@ -46,8 +46,8 @@ def started(harvests: Sequence[Harvest]) -> Iterator[None]:
 
 
 def workers(number: int, site: Sandbox, folder: Path, uri: str, database: DATABASE, **wishes: str) -> list[Harvest]:
-    """The same command in as many processes, which stage into one folder."""
-    variables = VARIABLES | {"HARVESTER_DATA_DIR": str(folder / "data")}
+    """The same command in as many processes, which stage into one folder and share a Redis."""
+    variables = VARIABLES | {"HARVESTER_DATA_DIR": str(folder / "data"), "HARVESTER_STATE_DIR": str(folder / "state")}
     return [Harvest(site, folder / str(worker), uri, database.name, variables, **wishes) for worker in range(number)]
 
 
@@ -69,12 +69,12 @@ def test_several_processes_bring_all_that_there_is_and_fetch_nothing_twice(
     with started(harvests):
         assert [harvest.wait() for harvest in harvests] == [0] * 3, [one.said[-2000:] for one in harvests]
     found, ended = stored(mongodb), fates(mongodb)
-    assert untruths(site, found, ended["accounts"]) == []
-    assert unstaged(tmp_path / "data", found, ended["accounts"]) == []
+    assert untruths(site, found, ended["account"]) == []
+    assert unstaged(tmp_path / "data", found, ended["account"]) == []
     kept = {did for did, account in site.truth.accounts.items() if account.state == "visible"}
     assert feeds(site) == Counter(kept)
-    (crawl,) = mongodb.crawls.find()
-    assert (crawl["state"], crawl["runners"]) == ("finished", [])
+    (job,) = mongodb.jobs.find()
+    assert job["state"] == "finished"
     took_part = [run for run in mongodb.runs.find() if run["counts"].get("post")]
     assert len(took_part) == 3, "all of them did something"
     assert {run["state"] for run in mongodb.runs.find()} == {"finished"}
@@ -102,13 +102,12 @@ def test_what_a_killed_process_had_is_completed_by_the_others(
     print(f"{struck} of {KILLS} kills, and {len(mortal)} at the end")
     assert struck >= KILLS - 2, "too few of the kills struck"
     found, ended = stored(mongodb), fates(mongodb)
-    assert untruths(site, found, ended["accounts"]) == []
+    assert untruths(site, found, ended["account"]) == []
     recover(tmp_path / "data" / "staging")
-    assert unstaged(tmp_path / "data", found, ended["accounts"]) == []
-    (crawl,) = mongodb.crawls.find()
-    assert (crawl["state"], crawl["runners"]) == ("finished", [])
-    for queue in (mongodb.accounts, mongodb.thread_queue, mongodb.seeds):
-        assert queue.count_documents({"$or": [{"state": {"$ne": "closed"}}, {"claimed_by": {"$exists": True}}]}) == 0
+    assert unstaged(tmp_path / "data", found, ended["account"]) == []
+    (job,) = mongodb.jobs.find()
+    assert job["state"] == "finished"
+    assert mongodb.job_items.count_documents({"state": {"$in": ["waiting", "active"]}}) == 0
 
 
 def test_max_accounts_holds_for_all_processes_together(
@@ -117,8 +116,8 @@ def test_max_accounts_holds_for_all_processes_together(
     harvests = workers(3, site, tmp_path, mongodb_uri, mongodb, max_accounts="61", collect="graph,profiles,posts")
     with started(harvests):
         assert [harvest.wait() for harvest in harvests] == [0] * 3, [one.said[-2000:] for one in harvests]
-    reasons = Counter((row["stage"], row.get("reason")) for row in mongodb.accounts.find())
-    left_out = reasons.pop(("skipped", "max_accounts"), 0)
+    reasons = Counter((row["state"], row.get("reason")) for row in mongodb.job_items.find({"kind": "account"}))
+    left_out = reasons.pop(("skipped", "max_items"), 0)
     assert sum(reasons.values()) == 61
     assert left_out > 0
     assert mongodb.profiles.count_documents({}) <= 61

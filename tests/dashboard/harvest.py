@@ -11,8 +11,9 @@ from pymongo.database import Database
 
 from harvester.items import Provenance, Record
 from harvester.items.bluesky import Embed, External, Facet, Follow, Post, Profile, Thread
+from harvester.jobs.documents import Item, Job, JobState, State, item_id, to_document
 
-CRAWL = "bluesky-made-up-1"
+JOB = "bluesky-made-up-1"
 TAGS = ("art", "openscience", "photography", "caturday", "夏休み", "climate", "gardening", "bluesky", "été")
 DOMAINS = ("example.com", "www.nature.example", "blog.example.org", "video.example.net", "news.example")
 LANGUAGES = ("en", "en-US", "ja", "pt", "de", "es", "fr")
@@ -26,9 +27,9 @@ def did(number: int) -> str:
 def fill(
     database: Database[dict[str, Any]], images: Path, accounts: int = 200, posts: int = 2000, days: int = 300
 ) -> None:
-    """Writes accounts (three of four with an avatar), follows, posts, threads and the ledger of one crawl."""
+    """Writes accounts (three of four with an avatar), follows, posts, threads, and one job with its items."""
     chance = random.Random(accounts)
-    provenance = Provenance("https://api.example", LAST_DAY, "bluesky", CRAWL)
+    provenance = Provenance("https://api.example", LAST_DAY, "bluesky", JOB)
     records: list[Record] = []
     for number in range(accounts):
         records.append(_profile(number, images, provenance))
@@ -44,14 +45,32 @@ def fill(
     ]
     for record in records:
         database[record.COLLECTION].insert_one(record.to_document())
-    database["accounts"].insert_many(
-        [
-            {"crawl": CRAWL, "did": did(n), "stage": "failed" if n % 50 == 49 else "posts_collected"}
-            for n in range(accounts)
-        ]
+    items = [item(JOB, n, State.FAILED if n % 50 == 49 else State.DONE) for n in range(accounts)]
+    database["job_items"].insert_many([to_document(each) for each in items])
+    job = Job(
+        id=JOB,
+        spider="bluesky",
+        scope="made-up",
+        number=1,
+        state=JobState.FINISHED,
+        created_at=LAST_DAY - timedelta(days=1),
+        started_at=LAST_DAY,
+        ended_at=LAST_DAY + timedelta(minutes=42),
     )
-    database["crawls"].insert_one(
-        {"_id": CRAWL, "started_at": LAST_DAY, "ended_at": LAST_DAY + timedelta(minutes=42), "state": "finished"}
+    database["jobs"].insert_one(to_document(job))
+
+
+def item(job: str, number: int, state: State) -> Item:
+    """An account as an item of a job."""
+    key = did(number)
+    return Item(
+        id=item_id(job, "account", key),
+        job=job,
+        kind="account",
+        key=key,
+        state=state,
+        created_at=LAST_DAY,
+        updated_at=LAST_DAY,
     )
 
 

@@ -146,7 +146,7 @@ def test_panel_higher_than_the_terminal_leaves_nothing_behind() -> None:
 def test_first_ctrl_c_says_what_is_finished_and_how_to_continue(tmp_path: Path) -> None:
     go_on = tmp_path / "go-on"
     with Terminal("5", str(go_on), columns=200, rows=50) as terminal:
-        terminal.read_until(lambda: "5 queued" in terminal.shown)
+        terminal.read_until(lambda: "5 waiting" in terminal.shown)
         terminal.process.send_signal(signal.SIGINT)
         terminal.read_until(lambda: "Stopping" in terminal.shown)
         assert re.search(r"Finishing \d requests? in flight; press Ctrl-C again to stop at once", terminal.text)
@@ -160,7 +160,7 @@ def test_first_ctrl_c_says_what_is_finished_and_how_to_continue(tmp_path: Path) 
 def test_second_ctrl_c_leaves_a_whole_terminal_and_says_how_to_continue(tmp_path: Path) -> None:
     never = tmp_path / "never"
     with Terminal("5", str(never), columns=200, rows=50) as terminal:
-        terminal.read_until(lambda: "5 queued" in terminal.shown)
+        terminal.read_until(lambda: "5 waiting" in terminal.shown)
         terminal.process.send_signal(signal.SIGINT)
         terminal.read_until(lambda: "Stopping" in terminal.shown)
         terminal.process.send_signal(signal.SIGINT)

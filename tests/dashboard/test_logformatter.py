@@ -23,7 +23,6 @@ BATCH = Batch(
         Profile(did="did:plc:a", handle="a.example", provenance=PROVENANCE, raw=b"BODY"),
         Follow(did="did:plc:a", subject_did="did:plc:b", provenance=PROVENANCE, raw=b"BODY"),
     ],
-    ["a change"],
 )
 
 

@@ -6,20 +6,23 @@ import pytest
 from rich.console import Console
 
 from harvester.dashboard.panel import line, panel
-from harvester.dashboard.progress import Accounts, Meter, Pace, Progress, Speedometer, below, two_below
+from harvester.dashboard.progress import Meter, Pace, Progress, Speedometer, below, two_below
 
 NOW = 1_800_000_000.0
 
 STATS: dict[str, Any] = {
-    "harvester/crawl": "bluesky-3f9a1c-1",
-    "harvester/accounts/queued": 3903,
-    "harvester/accounts/profile_collected": 189,
-    "harvester/accounts/posts_collected": 1204,
-    "harvester/accounts/failed": 2,
-    "harvester/accounts/skipped": 12,
-    "harvester/accounts/reasons/failed/gone": 2,
-    "harvester/threads/queued": 20,
-    "harvester/threads/collected": 200,
+    "harvester/job": "bluesky-3f9a1c-1",
+    "harvester/items/account/waiting": 3903,
+    "harvester/items/account/active": 189,
+    "harvester/items/account/done": 1204,
+    "harvester/items/account/failed": 2,
+    "harvester/items/account/skipped": 12,
+    "harvester/items/county/waiting": 20,
+    "harvester/items/county/active": 0,
+    "harvester/items/county/done": 200,
+    "harvester/stages/account/profile_collected": 189,
+    "harvester/stages/account/posts_collected": 1204,
+    "harvester/reasons/account/failed/gone": 2,
     "harvester/pages": 3401,
     "harvester/records/parsed/follow": 90_000,
     "harvester/records/stored/profile": 1204,
@@ -50,7 +53,7 @@ def drawn(stats: dict[str, Any], width: int, in_flight: int | None = None) -> li
 
 
 def test_counts_are_read_by_level_without_zeros_largest_first() -> None:
-    assert list(below(STATS, "harvester/accounts").items())[:2] == [("queued", 3903), ("posts_collected", 1204)]
+    assert list(below(STATS, "harvester/items/account").items())[:2] == [("waiting", 3903), ("done", 1204)]
     assert "other.example" not in below({"harvester/waiting/other.example": 0}, "harvester/waiting")
     assert two_below(STATS, "harvester/errors") == {
         "rate_limited": {"public.api.example": 10, "other.example": 4},
@@ -59,17 +62,23 @@ def test_counts_are_read_by_level_without_zeros_largest_first() -> None:
 
 
 def test_a_reason_may_contain_slashes() -> None:
-    stats = {"harvester/accounts/reasons/failed/server: HTTP 500 at /xrpc": 1}
-    assert two_below(stats, "harvester/accounts/reasons") == {"failed": {"server: HTTP 500 at /xrpc": 1}}
-    assert below(stats, "harvester/accounts") == {}
+    stats = {"harvester/reasons/account/failed/server: HTTP 500 at /xrpc": 1}
+    assert two_below(stats, "harvester/reasons/account") == {"failed": {"server: HTTP 500 at /xrpc": 1}}
+    assert below(stats, "harvester/reasons/account") == {}
 
 
-def test_accounts_are_complete_at_the_last_stage_of_their_crawl() -> None:
-    stats = {"harvester/accounts/queued": 5, "harvester/accounts/profile_collected": 3, "harvester/accounts/failed": 1}
-    graph = Accounts.of(stats)
-    assert (graph.complete, graph.settled, graph.left, graph.total) == (3, 4, 5, 9)
-    posts = Accounts.of({**stats, "harvester/last_stage": "posts_collected"})
-    assert (posts.complete, posts.settled, posts.left) == (0, 1, 8)
+def test_every_item_is_settled_or_left_and_the_kind_with_the_most_comes_first() -> None:
+    stats = {f"harvester/items/{kind}/waiting": number for kind, number in (("feed", 3), ("seed", 1), ("page", 9))}
+    progress = Progress.of(stats | {"harvester/items/seed/failed": 1, "harvester/items/feed/done": 2}, NOW)
+    assert [(each.kind, each.done, each.total) for each in progress.items] == [
+        ("page", 0, 9),
+        ("feed", 2, 5),
+        ("seed", 0, 2),
+    ]
+    assert (progress.items_settled, progress.items_left, progress.items_total) == (3, 13, 16)
+    whole = Progress.of(STATS, NOW)
+    assert (whole.items_settled, whole.items_left, whole.items_total) == (1418, 4112, 5530)
+    assert list(whole.items[0].by_state) == ["waiting", "active", "done", "failed", "skipped"]
 
 
 def test_pace_is_that_of_the_window_and_not_of_the_whole_crawl() -> None:
@@ -82,15 +91,15 @@ def test_pace_is_that_of_the_window_and_not_of_the_whole_crawl() -> None:
     assert meter.rates(45, (200,))[0] == pytest.approx(10.0)
 
 
-def test_accounts_of_earlier_runs_do_not_count_as_pace() -> None:
-    def look(second: float, **stages: int) -> Pace:
-        stats = {f"harvester/accounts/{stage}": count for stage, count in stages.items()}
+def test_items_of_earlier_runs_do_not_count_as_pace() -> None:
+    def look(second: float, **states: int) -> Pace:
+        stats = {f"harvester/items/account/{state}": count for state, count in states.items()}
         return speedometer.measure(Progress.of(stats, NOW), second)
 
     speedometer = Speedometer(10)
-    assert look(0).accounts_per_second == 0
-    assert look(1, queued=5000, profile_collected=4000).accounts_per_second == 0
-    assert look(11, queued=4990, profile_collected=4000, failed=10).accounts_per_second == pytest.approx(1.0)
+    assert look(0).items_per_second == 0
+    assert look(1, waiting=5000, done=4000).items_per_second == 0
+    assert look(11, waiting=4990, done=4000, failed=10).items_per_second == pytest.approx(1.0)
 
 
 def test_memory_of_the_meter_is_bounded_by_the_window() -> None:
@@ -102,9 +111,9 @@ def test_memory_of_the_meter_is_bounded_by_the_window() -> None:
 
 def test_no_time_is_foretold_without_pace_or_without_work() -> None:
     progress = Progress.of(STATS, NOW)
-    assert PACE.seconds_left(progress) == pytest.approx(4092 / 1.4)
+    assert PACE.seconds_left(progress) == pytest.approx(4112 / 1.4)
     assert Pace(11, 980, 0).seconds_left(progress) is None
-    assert PACE.seconds_left(Progress.of({"harvester/accounts/profile_collected": 3}, NOW)) is None
+    assert PACE.seconds_left(Progress.of({"harvester/items/account/done": 3}, NOW)) is None
 
 
 def test_only_waits_that_are_not_over_are_shown() -> None:
@@ -113,10 +122,17 @@ def test_only_waits_that_are_not_over_are_shown() -> None:
     assert not any("third.example" in row for row in drawn(STATS, 80))
 
 
+def test_items_that_wait_for_a_time_say_when_the_first_is_due() -> None:
+    later = STATS | {"harvester/next_due": NOW + 600}
+    assert any("items to be tried again, the first in 10 min 00 s" in row for row in drawn(later, 80))
+    assert "items to be tried again from " in line(Progress.of(later, NOW), PACE)
+    assert not any("tried again" in row for row in drawn(STATS | {"harvester/next_due": NOW - 1}, 80))
+
+
 def test_log_line_says_everything_once() -> None:
     said = line(Progress.of(STATS | {"harvester/waiting_for/mongodb": 1}, NOW), PACE)
     assert said.startswith(
-        "1,204 of 5,310 accounts, 3,401 pages (11.2/s), 120,400 records (980/s), "
+        "1,204 of 5,310 accounts, 200 of 220 counties, 3,401 pages (11.2/s), 120,400 records (980/s), "
         "16 errors (14 rate limited, 2 server error), waiting for MongoDB, waiting for public.api.example until "
     )
     assert said.endswith(", about 49 min left")
@@ -136,9 +152,10 @@ def test_panel_is_whole_at_every_width_and_fits_24_rows(width: int) -> None:
 def test_panel_shows_what_the_stats_say() -> None:
     text = "\n".join(drawn(STATS, 120, in_flight=3))
     for part in (
-        "1,204 of 5,310 accounts, about 49 min left",
-        "3,903 queued, 189 profile collected, 1,204 posts collected, 2 failed, 12 skipped",
-        "200 collected, 20 queued",
+        "1,204 of 5,310 accounts, 200 of 220 counties, about 49 min left",
+        "Accounts  3,903 waiting, 189 active, 1,204 done, 2 failed, 12 skipped",
+        "1,204 posts collected, 189 profile collected",
+        "Counties  20 waiting, 200 done",
         "3,401  (11.2/s)",
         "120,400  (980/s)",
         "80,200 follows, 38,996 list items, 1,204 profiles",
@@ -150,6 +167,6 @@ def test_panel_shows_what_the_stats_say() -> None:
         assert part in text
 
 
-def test_an_empty_crawl_can_be_drawn() -> None:
-    assert "Pages    0" in "\n".join(drawn({}, 80))
+def test_a_run_without_jobs_speaks_of_no_items() -> None:
+    assert "Items" not in "\n".join(drawn({}, 80))
     assert line(Progress.of({}, NOW), Pace(0, 0, 0)) == "0 pages (0/s), 0 records (0/s)"

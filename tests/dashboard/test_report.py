@@ -16,8 +16,9 @@ from harvester.config import Config
 from harvester.dashboard.figures import gather
 from harvester.dashboard.report import thumbnail, write_report
 from harvester.exceptions import ServiceError, StorageError, UsageError
+from harvester.jobs.documents import State, to_document
 from harvester.stores.mongodb import OPTIONS
-from tests.dashboard.harvest import CRAWL, did, fill
+from tests.dashboard.harvest import JOB, did, fill, item
 
 Mongo = Database[dict[str, Any]]
 
@@ -78,7 +79,7 @@ def test_figures_are_those_of_the_harvest(config: Config, mongodb: Mongo) -> Non
     assert figures.counts["profiles"] == 60
     assert figures.counts["follows"] == mongodb["follows"].count_documents({})
     assert figures.pictures == 45
-    assert figures.stages == {"posts_collected": 59, "failed": 1}
+    assert figures.items == {"account": {"done": 59, "failed": 1}}
     followers = {
         person.did: mongodb["follows"].count_documents({"subject_did": person.did}) for person in figures.people
     }
@@ -123,19 +124,21 @@ def test_tags_languages_and_sites_count_once_a_post_however_they_are_written(mon
     assert figures.domains == [("awww.example", 1), ("one.example", 1)]
 
 
-def test_one_crawl_can_be_shown_alone(config: Config, mongodb: Mongo) -> None:
+def test_one_job_can_be_shown_alone(config: Config, mongodb: Mongo) -> None:
     fill(mongodb, Path(config.images_location), accounts=20, posts=30)
     mongodb["profiles"].insert_one({"_id": did(900), "did": did(900), "provenance": {"crawl": "another"}})
-    mongodb["accounts"].insert_one({"crawl": "another", "did": did(900), "stage": "queued"})
+    mongodb["job_items"].insert_one(to_document(item("another", 900, State.WAITING)))
     mongodb["posts"].insert_one({"_id": "x", "tags": ["elsewhere"], "provenance": {"crawl": "another"}})
     assert gather(mongodb).counts["profiles"] == 21
     assert ("elsewhere", 1) in gather(mongodb).hashtags
-    alone = gather(mongodb, CRAWL)
+    assert gather(mongodb).items == {"account": {"waiting": 1, "done": 20}}
+    alone = gather(mongodb, JOB)
     assert alone.counts["profiles"] == 20
-    assert "queued" not in alone.stages
+    assert alone.items == {"account": {"done": 20}}
     assert ("elsewhere", 1) not in alone.hashtags
-    page = write_report(config, CRAWL).read_text("utf-8")
-    assert f"<h1>{CRAWL}</h1>" in page
+    page = write_report(config, JOB).read_text("utf-8")
+    assert f"<h1>{JOB}</h1>" in page
+    assert "Accounts of the job: 20 done." in page
     assert "from 01 November 2026, 00:00 UTC to 01 November 2026, 00:42 UTC" in page
 
 
@@ -172,7 +175,7 @@ def test_nothing_to_show_is_a_sentence(config: Config, mongodb: Mongo) -> None:
     with pytest.raises(UsageError, match=f"There are no records in the database {mongodb.name}"):
         write_report(config)
     fill(mongodb, Path(config.images_location), accounts=5, posts=5)
-    with pytest.raises(UsageError, match="There are no records of the crawl nonsense in the database"):
+    with pytest.raises(UsageError, match="There are no records of the job nonsense in the database"):
         write_report(config, "nonsense")
 
 
@@ -200,9 +203,9 @@ def test_the_command_writes_where_it_is_told(
     assert config.mongodb_uri
     monkeypatch.setenv("HARVESTER_MONGODB_URI", config.mongodb_uri.get_secret_value())
     out = tmp_path / "deep" / "picture.html"
-    ended = CliRunner().invoke(app, ["report", "--database", mongodb.name, "--crawl", CRAWL, "--out", str(out)])
+    ended = CliRunner().invoke(app, ["report", "--database", mongodb.name, "--job", JOB, "--out", str(out)])
     assert (ended.exit_code, ended.stdout) == (0, f"{out}\n")
-    assert CRAWL in out.read_text("utf-8")
+    assert JOB in out.read_text("utf-8")
     ended = CliRunner().invoke(app, ["report", "--database", "a b"])
     assert isinstance(ended.exception, UsageError)
 

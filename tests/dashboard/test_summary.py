@@ -9,21 +9,23 @@ import pytest
 from pydantic import SecretStr
 from rich.console import Console
 
+import harvester.items.bluesky  # noqa: F401  the kinds of records that the stats speak of
 from harvester.config import Config, load_config
-from harvester.dashboard.summary import ENDINGS, OPENED_BY, Places, Summary, show, summarise
+from harvester.dashboard.summary import ENDINGS, NOT_CONTINUED, OPENED_BY, Places, Summary, show, summarise
 from harvester.exceptions import ServiceError, SessionError, StorageError, UsageError
 from tests.dashboard.test_progress import STATS
 
 COMMAND = "scrapy crawl bluesky -a seeds=@accounts.txt -a 'collect=graph,profiles,posts'"
 PLACES = Places("harvester", "mongodb://db.example:27017", "data/staging/bluesky", "data/images")
 FINISHED: dict[str, Any] = {
-    "harvester/crawl": "bluesky-3f9a1c-1",
-    "harvester/accounts/posts_collected": 1204,
+    "harvester/job": "bluesky-3f9a1c-1",
+    "harvester/items/account/done": 1204,
+    "harvester/stages/account/posts_collected": 1204,
     "harvester/pages": 3401,
     "harvester/records/stored/follow": 80_200,
     "harvester/records/stored/list_item": 12,
     "harvester/verdict": "passed",
-    "harvester/crawl_finished": True,
+    "harvester/job_finished": True,
     "finish_reason": "finished",
     "elapsed_time_seconds": 312.5,
 }
@@ -47,6 +49,7 @@ def test_a_good_run_says_so_and_asks_for_nothing() -> None:
     assert summary.mood == "good"
     assert summary.missing == []
     assert summary.command is None
+    assert rows(summary)["accounts"] == "1,204 of 1,204 (1,204 posts collected)"
     assert rows(summary)["new records"] == "80,200 follows, 12 list items"
     assert rows(summary)["MongoDB"] == "database harvester, mongodb://db.example:27017: follows, list_items"
 
@@ -63,7 +66,7 @@ def test_a_run_that_leaves_dead_letters_is_not_called_complete_and_says_how_to_s
         "12: 9 blocked, 3 not stored; see `harvester frontier dead feeds`; "
         "`harvester frontier replay feeds --all` tries again"
     )
-    assert found["item dropped"] == "2: 2 seen before"
+    assert found["items dropped"] == "2: 2 seen before"
 
 
 def test_all_that_is_missing_is_listed_with_its_reason() -> None:
@@ -71,9 +74,12 @@ def test_all_that_is_missing_is_listed_with_its_reason() -> None:
         "finish_reason": "finished",
         "harvester/verdict": "failed",
         "harvester/verdict/failures": 2,
-        "harvester/accounts/reasons/skipped/max_accounts": 9,
-        "harvester/accounts/reasons/skipped/opt_out: !no-unauthenticated": 3,
-        "harvester/threads/failed": 4,
+        "harvester/reasons/account/skipped/max_items": 9,
+        "harvester/reasons/account/skipped/opt_out: !no-unauthenticated": 3,
+        "harvester/reasons/account/waiting/timeout": 40,
+        "harvester/reasons/account/waiting/server_error: HTTP 503": 2,
+        "harvester/next_due": 1_800_000_000.5,
+        "harvester/items/county/failed": 4,
         "harvester/seeds/rejected": 1,
         "harvester/consent/stubbed": 5,
         "harvester/consent/dropped/post": 7,
@@ -87,10 +93,14 @@ def test_all_that_is_missing_is_listed_with_its_reason() -> None:
     }
     found = rows(summarise(stats, PLACES, COMMAND))
     assert found["accounts failed"] == "2: 2 gone"
-    assert found["accounts skipped"] == "12: 9 max accounts, 3 opt out: !no-unauthenticated"
-    assert found["accounts left"] == "4,092"
-    assert found["threads left"] == "20"
-    assert found["threads failed"] == "4"
+    assert found["accounts skipped"] == "12: 9 max items, 3 opt out: !no-unauthenticated"
+    assert found["accounts to be tried again"] == "42: 40 timeout, 2 server error: HTTP 503"
+    assert found["next try"] == "from 2027-01-15 08:00 UTC on"
+    assert found["accounts left"] == "4,050", "those that are to be tried again are not counted twice"
+    assert found["counties left"] == "20"
+    assert found["counties failed"] == "4"
+    assert found["accounts"] == "1,204 of 5,310 (1,204 posts collected, 189 profile collected)"
+    assert found["counties"] == "200 of 224"
     assert found["seeds rejected"] == "1"
     assert found["opted out"] == "5 profiles reduced to a stub; 7 posts dropped; 1 like purged"
     assert found["posts rejected"] == "3: 2 bad uri, 1 no cid"
@@ -104,8 +114,8 @@ def test_all_that_is_missing_is_listed_with_its_reason() -> None:
 
 
 def test_many_reasons_are_cut_and_the_rest_is_counted() -> None:
-    reasons = {f"harvester/accounts/reasons/failed/reason {n} {'x' * 200}": 10 - n for n in range(8)}
-    summary = summarise({"harvester/accounts/failed": 52} | reasons, PLACES, COMMAND)
+    reasons = {f"harvester/reasons/account/failed/reason {n} {'x' * 200}": 10 - n for n in range(8)}
+    summary = summarise({"harvester/items/account/failed": 52} | reasons, PLACES, COMMAND)
     said = rows(summary)["accounts failed"]
     assert said.startswith("52: 10 reason 0 xxx")
     assert said.endswith("12 for other reasons")
@@ -115,18 +125,18 @@ def test_many_reasons_are_cut_and_the_rest_is_counted() -> None:
 @pytest.mark.parametrize("reason", [*ENDINGS, "something_new"])
 def test_an_unfinished_run_says_why_and_how_to_continue(reason: str) -> None:
     summary = summarise(FINISHED | {"finish_reason": reason}, PLACES, COMMAND)
-    assert (summary.command is None) == (reason in ("finished", "usage_error", "frontier_lost"))
+    assert (summary.command is None) == (reason in ("finished", *NOT_CONTINUED))
     assert "_" not in summary.title
     assert (summary.mood == "good") == (reason == "finished")
     assert ("To continue, run the same command again:\n  " + COMMAND in printed(summary)) == (
-        reason not in ("finished", "usage_error", "frontier_lost")
+        reason not in ("finished", *NOT_CONTINUED)
     )
 
 
-def test_what_failed_for_a_passing_reason_is_worth_another_run() -> None:
-    summary = summarise(FINISHED | {"harvester/crawl_finished": False}, PLACES, COMMAND)
+def test_a_job_of_which_something_is_left_is_worth_another_run() -> None:
+    summary = summarise(FINISHED | {"harvester/job_finished": False}, PLACES, COMMAND)
     assert summary.command == COMMAND
-    assert "failed for a passing reason" in summary.title
+    assert summary.title.startswith("bluesky-3f9a1c-1 is at its end, but some of it is left; ")
 
 
 def test_every_error_of_ours_has_words_for_its_ending() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harvester.formatting import counted, duration, number, size, typed_command, without_userinfo
+from harvester.formatting import counted, duration, number, plural, size, typed_command, without_userinfo
 
 
 @pytest.mark.parametrize(
@@ -37,6 +37,22 @@ def test_numbers_are_grouped_and_only_small_ones_have_a_fraction() -> None:
         "1,204 pages",
         "0 entries",
     ]
+
+
+@pytest.mark.parametrize(
+    ("noun", "several"),
+    [
+        ("account", "accounts"),
+        ("list_item", "list items"),
+        ("county", "counties"),
+        ("survey", "surveys"),
+        ("address", "addresses"),
+        ("batch", "batches"),
+    ],
+)
+def test_kinds_have_a_plural(noun: str, several: str) -> None:
+    assert plural(noun) == several
+    assert counted(2, noun) == f"2 {several}"
 
 
 def test_passwords_in_addresses_are_left_out() -> None:

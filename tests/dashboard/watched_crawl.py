@@ -48,8 +48,8 @@ class WatchedSpider(Spider):
     async def start(self) -> AsyncIterator[Any]:
         pages = int(sys.argv[1])
         stats = self.crawler.stats
-        stats.set_value("harvester/crawl", "watched-1")
-        stats.set_value("harvester/accounts/queued", pages)
+        stats.set_value("harvester/job", "watched-1")
+        stats.set_value("harvester/items/account/waiting", pages)
         stats.set_value("harvester/waiting/api.example", time.time() + 60)
         for page in range(1, pages + 1):
             yield Request(f"data:,{page}", dont_filter=True, cb_kwargs={"page": page})
@@ -60,8 +60,8 @@ class WatchedSpider(Spider):
         stats = self.crawler.stats
         stats.inc_value("harvester/pages")
         stats.inc_value("harvester/records/stored/post", 10)
-        stats.inc_value("harvester/accounts/queued", -1)
-        stats.inc_value("harvester/accounts/profile_collected")
+        stats.inc_value("harvester/items/account/waiting", -1)
+        stats.inc_value("harvester/items/account/done")
         if page % 3 == 0:
             self.logger.warning("Line %d begins %s line %d ends", page, "x" * 100, page)
         if page == 7:

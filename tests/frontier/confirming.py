@@ -79,15 +79,15 @@ class Confirming(Spider):
                 yield [rows[0], rows[1], self._row(name, response.url, "c", value={"a": object()})]
             case "repeats":
                 yield [rows[0], rows[0], rows[1]]
-                yield Batch([rows[2], rows[0]], [])
-                yield Batch([rows[2]], [])
+                yield Batch([rows[2], rows[0]])
+                yield Batch([rows[2]])
             case _:
                 yield rows
 
     def failed(self, failure: Failure) -> Iterator[Any]:
         url = failure.request.url  # type: ignore[attr-defined]
         name = url.removeprefix(self.site + "/")
-        yield Batch([self._row(name, url, "missing")], [])
+        yield Batch([self._row(name, url, "missing")])
         if name == "missing-unserialisable":
             yield Request(self.site + "/never", callback=print)
 
@@ -120,7 +120,7 @@ class Meddler:
             case "exchanges-one":
                 return item._replace(records=[*item.records[1:], _renamed(item.records[0])])
             case "rebuilds":
-                return Batch([*item.records], [])
+                return Batch([*item.records])
             case "drops" | "plain-drops":
                 raise DropItem("seen in another county")
             case "raises":

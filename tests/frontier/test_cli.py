@@ -4,10 +4,10 @@ import asyncio
 import json
 import os
 import re
-import socket
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -16,14 +16,16 @@ from pymongo import AsyncMongoClient
 from pymongo.database import Database
 from redis.asyncio import Redis
 
+import harvester.items.bluesky  # noqa: F401  records of a kind that is stored
 from harvester.cli import main
-from harvester.frontier.changes import RootsFound
 from harvester.frontier.entries import Again, Dead, Done, Leased, Push, Skip
 from harvester.frontier.operations import fingerprint_of
 from harvester.frontier.start_list import StartList
 from harvester.frontier.store import Frontier
+from harvester.items import Found
+from harvester.jobs.ledger import Ledger
+from harvester.jobs.transitions import Ended
 from tests.forking import run as run_program
-from tests.ledger.conftest import Runs, found, kill, opened
 
 T = TypeVar("T")
 
@@ -183,12 +185,6 @@ def test_a_person_leaves_a_site_alone_and_asks_it_again(
     assert all(event["by"] and event["reason"] == f"{event['by']} wanted it so." for event in events)
 
 
-def test_nothing_is_parked_in_a_ledger(run_bluesky: Run) -> None:
-    answer = run_bluesky("hold", "bluesky", "bsky.app")
-    assert answer.code == 2
-    assert "bluesky keeps its queue in its ledger, where nothing is parked." in answer.err
-
-
 def test_status_tells_how_fast_it_goes(run: Run, filled: dict[str, str]) -> None:
     assert run("status", "plain", "--json").json["rates"].keys() >= {"queued", "done"}
 
@@ -252,64 +248,58 @@ def test_a_fate_has_its_history(run: Run, filled: dict[str, str]) -> None:
     assert run("find", "plain", url("never"), "--json").json is None
 
 
-# The ledger of bluesky -------------------------------------------------------------------------------------
+# Jobs ------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def begun(mongodb_uri: str, mongodb: Database[dict[str, Any]]) -> str:
-    """A crawl with two accounts of three claimed by this process, and one thread; its name."""
+def opened(mongodb_uri: str, mongodb: Database[dict[str, Any]]) -> str:
+    """A job of the spider, with items of two kinds, of which one is tried again in an hour; its id."""
 
     async def begin() -> str:
         async with AsyncMongoClient[dict[str, Any]](mongodb_uri, tz_aware=True) as client:
-            runs = Runs(client[mongodb.name])
-            ledger = await runs.next()
-            await ledger.add_seeds(["alice.test", "bob.test"])
-            assert await ledger.next_seeds(1)
-            await opened(ledger, "alice", "posts")
-            await ledger.confirm([found("bob", "carol"), RootsFound(("at://alice/1",))])
-            assert len(await ledger.next_accounts(1)) == 1
-            kill(ledger)
-            return ledger.crawl
+            ledger = Ledger(client[mongodb.name], at_once)
+            await ledger.make_indexes()
+            job = (await ledger.open_job("listed", "0123456789abcdef", backoff_s=3600)).job
+            items = [Found("page", "1"), Found("page", "2"), Found("page", "3"), Found("county", "Athens")]
+            await ledger.add(job.id, items, lambda _: "")
+            first, second, *_ = await ledger.claim(job, 3, "here")
+            await ledger.apply([(first.id, Ended(1, "timeout", "late")), (second.id, Ended(1, "ok"))])
+            return job.id
 
     return asyncio.run(begin())
 
 
-@pytest.fixture
-def run_bluesky(run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setenv("SCRAPY_SETTINGS_MODULE", "harvester.settings")
-    return run
+async def at_once(operation: Callable[[], Awaitable[Any]]) -> Any:
+    return await operation()
 
 
-def test_status_of_bluesky_tells_what_its_ledger_says(run_bluesky: Run, begun: str) -> None:
-    (crawl,) = run_bluesky("status", "bluesky", "--json").json["crawls"]
-    assert (crawl["crawl"], crawl["state"]) == (begun, "running")
-    assert crawl["seeds"] == {"queued": 2}
-    assert crawl["accounts"] == {"queued": 2, "profile_collected": 1}
-    assert crawl["threads"] == {"queued": 1}
-    (runner,) = crawl["runners"]
-    assert (runner["pid"], runner["claims"]) == (os.getpid(), 3)
-    said = run_bluesky("status", "bluesky").out
-    assert f"crawl {begun}, running, begun " in said
-    assert "  accounts  3: 2 queued, 1 profile_collected\n" in said
-    assert f"  process {os.getpid()} on {socket.gethostname()} works on 3 pieces, heard " in said
+def test_status_names_the_open_jobs_of_a_spider_with_their_items_by_state(run: Run, opened: str) -> None:
+    read = run("status", "listed", "--json").json
+    assert read["status"]["queued"] == 0, "its frontier is shown like any other"
+    (job,) = read["jobs"]
+    assert (job["job"], job["state"]) == (opened, "open")
+    assert job["items"] == {"county": {"waiting": 1}, "page": {"done": 1, "active": 1, "waiting": 1}}
+    due = datetime.fromisoformat(job["next_due"])
+    assert 3000 < (due - datetime.now(UTC)).total_seconds() <= 3600
+    said = run("status", "listed").out
+    assert "queued 0 in all" in " ".join(said.split())
+    assert f"job {opened}, open, since " in said
+    assert "  counties  1: 1 waiting\n" in said
+    assert "  pages     3: 1 active, 1 done, 1 waiting\n" in said
+    assert f"  1 item of it waits to be tried again, the first at {due:%Y-%m-%d %H:%M:%S} UTC\n" in said
+    assert f"  `harvester jobs show {opened}` says more\n" in said
 
 
-def test_a_crawl_that_nobody_runs_says_how_it_goes_on(
-    run_bluesky: Run, begun: str, mongodb: Database[dict[str, Any]]
-) -> None:
-    mongodb["crawls"].update_one({"_id": begun}, {"$set": {"runners": [], "state": "unfinished"}})
-    mongodb["accounts"].update_one({"did": "did:plc:carol"}, {"$set": {"later": True}})
-    said = run_bluesky("status", "bluesky").out
-    assert "  nobody runs it; the same command continues it\n" in said
-    assert "  1 of them failed for a passing reason: the next run tries them again\n" in said
-    mongodb["crawls"].update_one({"_id": begun}, {"$set": {"state": "finished"}})
-    assert "No crawl of bluesky is unfinished." in run_bluesky("status", "bluesky").out
+def test_jobs_that_have_ended_are_not_named(run: Run, opened: str, mongodb: Database[dict[str, Any]]) -> None:
+    mongodb["jobs"].update_one({}, {"$set": {"state": "paused"}})
+    assert f"job {opened}, paused, since " in run("status", "listed").out
+    mongodb["jobs"].update_one({}, {"$set": {"state": "finished"}})
+    assert run("status", "listed", "--json").json["jobs"] == []
+    assert "No job of listed is open.\n" in run("status", "listed").out
 
 
-def test_commands_that_see_only_redis_point_to_the_ledger(run_bluesky: Run) -> None:
-    answer = run_bluesky("dead", "bluesky")
-    assert answer.code == 0
-    assert "bluesky keeps its queue in its ledger (`harvester frontier status bluesky`)." in answer.err
+def test_of_a_spider_without_jobs_no_job_is_spoken_of(run: Run) -> None:
+    assert "job of" not in run("status", "plain").out
 
 
 # Changing --------------------------------------------------------------------------------------------------
@@ -398,7 +388,7 @@ def test_an_unknown_spider_is_refused(run: Run, command: str) -> None:
     words = [first, "nope", *others, *(["https://x.test/"] if first == "find" else [])]
     answer = run(*words)
     assert answer.code == 2
-    assert "There is no spider 'nope'; there are: manners, plain." in answer.err
+    assert "There is no spider 'nope'; there are: listed, manners, plain." in answer.err
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ class Pictures(Spider):
 
     def parse(self, response: Response, **kwargs: Any) -> Any:
         self.watching = asyncio.ensure_future(self._tell_when_it_ends())
-        yield Batch(list(self.batches[kwargs["number"]]), [])
+        yield Batch(list(self.batches[kwargs["number"]]))
 
     async def _tell_when_it_ends(self) -> None:
         with suppress(RunEnding):

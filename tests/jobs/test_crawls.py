@@ -213,7 +213,7 @@ async def test_a_site_that_is_left_alone_holds_up_no_other_and_its_items_wait_un
 async def test_a_run_that_ends_early_says_what_waits_until_when_and_why_and_the_same_command_goes_on(
     tmp_path: Path, mongodb_uri: str, mongodb: Database[Document], own_redis: str
 ) -> None:
-    variables = {"mongodb_uri": mongodb_uri, "redis_url": own_redis, "database": mongodb.name, "parked_seconds": "0"}
+    variables = {"mongodb_uri": mongodb_uri, "redis_url": own_redis, "database": mongodb.name, "deferred_seconds": "0"}
     async with Runs(tmp_path, **variables) as runs, Tree(4) as tree:
         tree.bad = lambda path, number: 503 if path == "/page/4" else 0
         assert await runs.run("patient_tree", urls=tree.url) == LEFT, runs.said
@@ -221,7 +221,7 @@ async def test_a_run_that_ends_early_says_what_waits_until_when_and_why_and_the_
         assert item
         assert (item["state"], item["outcome"]) == ("waiting", "server_error")
         assert f"1 item waits for its next attempt, until {item['due_at']:%Y-%m-%d %H:%M:%S} UTC" in runs.said
-        assert "(1 server_error)" in runs.said
+        assert "(1 server_error: HTTP 503" in runs.said
         tree.bad = lambda path, number: 0
         assert await runs.run("patient_tree", urls=tree.url) == FINISHED, runs.said
         await check_finished(mongodb, tree, own_redis, "patient_tree")

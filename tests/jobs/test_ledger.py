@@ -117,7 +117,7 @@ async def test_what_pages_say_of_items_is_noted_for_the_attempt_that_they_were_f
     job, ledger = await ledgers.job(), ledgers.another()
     await ledger.add(job.id, pages("a", "b", depth=1), nowhere)
     a, b = await claim(ledger, job.id, 2)
-    page = Batch([], [], (), job.id, ((a.id, 1), (b.id, 7)), (Found("page", "c"), Found("page", "c", depth=1)))
+    page = Batch([], (), job.id, ((a.id, 1), (b.id, 7)), (Found("page", "c"), Found("page", "c", depth=1)))
     page = page._replace(stages=(Stage(a.id, "half"), Stage(b.id, "half")), said=(items.Said(a.id, "failed", "gone"),))
     await ledger.note([page, page, page._replace(said=())], nowhere)
     noted = await ledgers.items()

@@ -175,7 +175,7 @@ class ModelSide(Side):
         if what == "page":
             found = tuple(Found("page", str(n)) for n in (2 * int(number), 2 * int(number) + 1) if n <= PAGES)
             self.world.keys.update(each.key for each in found)
-            await self.process.ledger.note([Batch([], [], (), leased.job, items, found)], nowhere)
+            await self.process.ledger.note([Batch([], (), leased.job, items, found)], nowhere)
             self.outgoing.append(self.push(f"https://site.example/behind/{number}", items, f"behind {number}"))
         self.outgoing.append(Done(leased.id, records=1))
 

@@ -299,3 +299,17 @@ def test_every_outcome_ends_an_attempt(outcome: Outcome) -> None:
     after = transition(ITEMS["active"], Ended(2, outcome), RetryPolicy(), NOW)
     assert after is not None
     assert after.state is not State.ACTIVE
+
+
+def test_a_page_that_is_read_late_leads_back_to_no_stage_and_a_new_attempt_begins_anew() -> None:
+    item, policy = ITEMS["active"], POLICIES["plain"]
+    for stage, rank, expected in (("half", 1, "half"), ("whole", 2, "whole"), ("half", 1, "whole")):
+        item = transition(item, StageReached(item.attempts, stage, rank), policy, NOW) or item
+        assert item.stage == expected
+    waiting = transition(item, Lost(item.attempts), policy, NOW)
+    assert waiting
+    again = transition(waiting, Fed(item.attempts + 1, "feeder"), policy, NOW)
+    assert again
+    begun = transition(again, StageReached(again.attempts, "half", 1), policy, NOW)
+    assert begun
+    assert begun.stage == "half"

@@ -142,5 +142,5 @@ def harvest(posts: int, like_count: float = 1.0) -> dict[str, Any]:
         "harvester/coverage/post/text": posts * 9 // 10,
         "harvester/coverage/post/like_count": int(posts * like_count),
         "harvester/outcomes/ok": 100,
-        "harvester/accounts/posts_collected": 10,
+        "harvester/items/account/done": 10,
     }

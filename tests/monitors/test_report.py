@@ -33,7 +33,7 @@ def run(posts: int = 0, **fields: Any) -> dict[str, Any]:
         "outcomes": {},
         "errors": [],
         "coverage": {"post": {"text": 0.5}} if posts else {},
-        "accounts": {},
+        "items": {"account": {"done": 1203, "failed": 2}},
         **fields,
     }
 
@@ -90,9 +90,8 @@ def test_the_page_says_what_happened() -> None:
     errors = [{"outcome": "rate_limited", "host": "api.test", "times": 1234, "said": ""}]
     earlier = Earlier([run(2000, coverage={"post": {"text": 1.0}})], [])
     arguments = {"seeds": ["a.test", "b.test"], "depth": 2, "since": None}
-    text = Checker(
-        render(run(1000, errors=errors, arguments=arguments), JUDGEMENT, earlier, "scrapy crawl toy -a depth=2")
-    ).text
+    page = render(run(1000, errors=errors, arguments=arguments), JUDGEMENT, earlier, "scrapy crawl toy -a depth=2")
+    text = " ".join(Checker(page).text.split())
     for part in (
         "failed",
         "5 min",
@@ -103,6 +102,8 @@ def test_the_page_says_what_happened() -> None:
         "rate limited",
         "1,234",
         "a.test, b.test",
+        "job toy-1",
+        "Accounts: 1,203 done, 2 failed.",
     ):
         assert part in text
     assert "scrapy crawl toy -a depth=2" in text

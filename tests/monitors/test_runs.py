@@ -136,13 +136,13 @@ def test_a_continued_run_is_neither_compared_with_whole_runs_nor_a_measure_for_t
 
 def test_what_a_spider_counts_while_it_closes_is_judged(make_toy: MakeToy, last_run: LastRun) -> None:
     late = {
-        "harvester/accounts/failed": 90,
-        "harvester/accounts/reasons/failed/posts: server_error: HTTP 502": 90,
+        "harvester/items/account/failed": 90,
+        "harvester/reasons/account/failed/posts: server_error: HTTP 502": 90,
     }
     make_toy().run(harvest(100), late_stats=late)
     [failure] = last_run()["failures"]
     assert "90 of 100 accounts failed" in failure["message"]
-    assert last_run()["accounts"]["failed"] == 90
+    assert last_run()["items"] == {"account": {"done": 10, "failed": 90}}
 
 
 def test_failed_monitors_neither_log_errors_nor_replace_an_exit_code(make_toy: MakeToy, last_run: LastRun) -> None:

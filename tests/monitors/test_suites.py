@@ -48,7 +48,7 @@ def test_a_worker_that_found_no_work_is_not_judged_by_its_counts() -> None:
     assert failures({}, before({"post": 100}), resumed=True) == {}
 
 
-@pytest.mark.parametrize("reason", ["shutdown", "closespider_itemcount"])
+@pytest.mark.parametrize("reason", ["shutdown", "closespider_itemcount", "paused", "cancelled"])
 def test_a_run_that_a_person_ended_is_not_judged(reason: str) -> None:
     assert {judged.status for judged in judge({"finish_reason": reason}).values()} == {"skipped"}
 
@@ -180,18 +180,31 @@ def test_a_failure_that_no_rule_knew_fails() -> None:
     )
 
 
-def test_failed_accounts_fail_and_absent_ones_do_not() -> None:
-    absent = {"harvester/accounts/failed": 90, "harvester/accounts/reasons/failed/not_found: no profile": 90}
+def test_failed_items_fail_and_absent_ones_do_not() -> None:
+    absent = {"harvester/items/account/failed": 90, "harvester/reasons/account/failed/not_found: no profile": 90}
     assert failures(harvest(100) | absent) == {}
     gone = {
-        "harvester/accounts/failed": 90,
-        "harvester/accounts/reasons/failed/posts: gone: AccountTakedown": 90,
+        "harvester/items/account/failed": 90,
+        "harvester/reasons/account/failed/posts: gone: AccountTakedown": 90,
     }
     assert failures(harvest(100) | gone) == {}
-    failed = {"harvester/accounts/failed": 3, "harvester/accounts/reasons/failed/posts: http://x/ 502": 2}
-    message = failures(harvest(100) | failed)["Failed accounts"]
+    note = judge(harvest(100) | gone)["Failed items"].message
+    assert note == "0 of 100 accounts failed, besides 90 that are not there any more."
+    failed = {"harvester/items/account/failed": 3, "harvester/reasons/account/failed/posts: http://x/ 502": 2}
+    message = failures(harvest(100) | failed)["Failed items"]
     assert "3 of 13 accounts failed" in message
     assert "posts: http://x/ 502 (2), no reason given (1)" in message
+
+
+def test_a_kind_whose_items_fail_is_not_hidden_by_another_with_more_of_them() -> None:
+    few = {"harvester/items/county/done": 2, "harvester/items/county/failed": 2, "harvester/items/account/done": 1000}
+    message = failures(harvest(100) | few)["Failed items"]
+    assert message.startswith("2 of 4 counties failed. The most frequent reasons are no reason given (2). ")
+
+
+def test_items_that_wait_for_another_try_have_not_failed() -> None:
+    later = {"harvester/items/account/waiting": 90, "harvester/reasons/account/waiting/timeout": 90}
+    assert failures(harvest(100) | later) == {}
 
 
 def test_a_monitor_that_breaks_fails_and_says_so() -> None:

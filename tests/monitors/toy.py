@@ -50,6 +50,8 @@ class ToySpider(Spider):
     scenario: dict[str, Any]
 
     async def start(self) -> AsyncIterator[Any]:
+        assert self.crawler.stats
+        self.crawler.stats.set_value("harvester/job", "toy-1")
         self.crawler.signals.connect(self.on_closed, signals.spider_closed)
         yield Request("data:,page")
 
@@ -77,7 +79,7 @@ def wait_until(appears: Path) -> None:
 
 def main() -> None:
     scenario = json.loads(sys.argv[1])
-    attributes = {"crawl_id": "toy-1", "scope": "alike", "resumed": False, **scenario.get("attributes", {})}
+    attributes = {"scope": "alike", "resumed": False, **scenario.get("attributes", {})}
     arguments = Arguments.model_validate(scenario.get("arguments", {}))
     process = AsyncCrawlerProcess(SETTINGS)
     process.crawl(ToySpider, scenario=scenario, arguments=arguments, **attributes)

@@ -44,7 +44,7 @@ class ThreeBatches(Spider):
     async def start(self) -> AsyncIterator[Any]:
         for key, size in (("1", 10), ("2", MOST_BYTES), ("3", 10)):
             noise = Random(key).randbytes(size).hex()
-            yield Batch([post(key=key, raw=json.dumps({"noise": noise}).encode())], [])
+            yield Batch([post(key=key, raw=json.dumps({"noise": noise}).encode())])
 
 
 def main() -> None:

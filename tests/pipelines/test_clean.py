@@ -13,8 +13,7 @@ async def test_cleaned_texts_stand_beside_the_untouched_originals() -> None:
         profile(display_name="A\u200blice", description=None),
         follow(),
     ]
-    batch = await CleanPipeline(crawler()).process_item(Batch(records, ["change"]))
-    assert batch.ledger == ["change"]
+    batch = await CleanPipeline(crawler()).process_item(Batch(records))
     assert batch.records == [
         replace(records[0], text_clean="Tom & Jerry"),
         replace(records[1], display_name_clean="Alice"),
@@ -23,5 +22,5 @@ async def test_cleaned_texts_stand_beside_the_untouched_originals() -> None:
 
 
 async def test_a_text_without_words_has_an_empty_cleaned_form() -> None:
-    batch = await CleanPipeline(crawler()).process_item(Batch([post(text=""), post(text="\u200b")], []))
+    batch = await CleanPipeline(crawler()).process_item(Batch([post(text=""), post(text="\u200b")]))
     assert [record.text_clean for record in batch.records] == ["", ""]

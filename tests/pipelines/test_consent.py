@@ -8,13 +8,11 @@ import pytest
 from pymongo.database import Database
 
 from harvester.config import Config
-from harvester.items import Batch, Record, Reject
+from harvester.items import Batch, Found, Record, Reject
 from harvester.items.bluesky import Embed, Image, Like, ListItem, Profile, Repost
 from harvester.pipelines import consent
 from harvester.pipelines.consent import ConsentPipeline
 from tests.pipelines.records import ALICE, BOB, CAROL, PAGE, crawler, follow, post, profile, quote_of, stats
-
-LEDGER = ["a change"]
 
 
 async def _through(config: Config, records: list[Record], **arguments: Any) -> tuple[Batch, dict[str, Any]]:
@@ -23,7 +21,7 @@ async def _through(config: Config, records: list[Record], **arguments: Any) -> t
     pipeline = ConsentPipeline(runs, config)
     await pipeline.open_spider()
     try:
-        return await pipeline.process_item(Batch(records, LEDGER)), stats(runs)
+        return await pipeline.process_item(Batch(records)), stats(runs)
     finally:
         await pipeline.close_spider()
 
@@ -39,7 +37,6 @@ async def test_of_an_account_that_opted_out_a_stub_stays(config: Config) -> None
     assert stub.raw == b"", "it would be staged"
     assert stub.media() == []
     assert other == post(BOB)
-    assert batch.ledger is LEDGER
     assert counted["consent/stubbed"] == 1
     assert counted["consent/dropped/post"] == 1
 
@@ -66,6 +63,32 @@ async def test_records_of_an_account_known_to_refuse_are_dropped_where_they_do_n
     allowed = profile(BOB, intents={"bulkDataset": True})
     batch, _ = await _through(config, [allowed, post(BOB)])
     assert batch.records == [allowed, post(BOB)]
+
+
+async def test_a_spider_that_works_at_several_jobs_honours_opt_outs_but_in_those_that_keep_all(config: Config) -> None:
+    runs = crawler(honour_opt_outs=False)
+    runs.spider.keeping_all = ["bluesky-2"]  # type: ignore[union-attr]
+    pipeline = ConsentPipeline(runs, config)
+    await pipeline.open_spider()
+    other = msgspec.structs.replace(PAGE, crawl="bluesky-2")
+    for refusing, kept in ((post(opt_outs=("x",)), 0), (post(opt_outs=("x",), provenance=other), 1)):
+        assert len((await pipeline.process_batch(Batch([refusing]))).records) == kept
+    await pipeline.close_spider()
+
+
+@pytest.mark.parametrize(("honouring", "kept"), [(["bluesky-1"], {BOB}), ([], {ALICE, BOB})])
+async def test_at_the_end_it_is_taken_back_what_was_kept_before_an_account_was_known_to_refuse(
+    config: Config, mongodb: Database[dict[str, Any]], honouring: list[str], kept: set[str]
+) -> None:
+    """By whichever process it was learnt."""
+    runs = crawler()
+    runs.spider.honouring = honouring  # type: ignore[union-attr]
+    pipeline = ConsentPipeline(runs, config)
+    mongodb.posts.insert_many([post(did).to_document() for did in (ALICE, BOB)])
+    mongodb.profiles.insert_one({"_id": ALICE, "intents": {"bulkDataset": False}})
+    await pipeline.take_back()
+    assert {row["did"] for row in mongodb.posts.find()} == kept
+    assert stats(runs).get("consent/dropped/post", 0) == 2 - len(kept)
 
 
 @pytest.mark.parametrize("honoured", [True, False])
@@ -132,8 +155,18 @@ async def test_rejects_of_a_purged_account_are_not_kept(config: Config, mongodb:
     pipeline = ConsentPipeline(crawler(), config)
     await pipeline.open_spider()
     rejects = [Reject("post", "bad", key, b"{}", "") for key in (BOB, f"at://{BOB}/x/1", ALICE, "")]
-    batch = await pipeline.process_batch(Batch([], [], tuple(rejects)))
+    batch = await pipeline.process_batch(Batch([], tuple(rejects)))
     assert [reject.key for reject in batch.rejects] == [ALICE, ""]
+    await pipeline.close_spider()
+
+
+async def test_a_purged_account_is_found_by_no_job(config: Config, mongodb: Database[dict[str, Any]]) -> None:
+    mongodb["purged"].insert_one({"_id": BOB})
+    pipeline = ConsentPipeline(crawler(), config)
+    await pipeline.open_spider()
+    found = [Found("account", BOB), Found("thread", post(BOB).uri), Found("account", f"{BOB}by"), Found("page", "1")]
+    batch = await pipeline.process_batch(Batch([], found=tuple(found)))
+    assert list(batch.found) == found[2:]
     await pipeline.close_spider()
 
 
@@ -153,10 +186,10 @@ async def test_an_account_purged_during_the_run_is_heeded(
     monkeypatch.setattr(consent, "REFRESH_S", 0.01)
     pipeline = Listening(crawler(), config)
     await pipeline.open_spider()
-    assert (await pipeline.process_batch(Batch([post(BOB)], []))).records
+    assert (await pipeline.process_batch(Batch([post(BOB)]))).records
     mongodb["purged"].insert_one({"_id": BOB})
     for _ in range(2):  # the first may have begun before the account was purged
         pipeline.read.clear()
         await pipeline.read.wait()
-    assert not (await pipeline.process_batch(Batch([post(BOB)], []))).records
+    assert not (await pipeline.process_batch(Batch([post(BOB)]))).records
     await pipeline.close_spider()

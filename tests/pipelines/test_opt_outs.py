@@ -1,4 +1,4 @@
-"""What a crawl kept of accounts, before it knew that they refuse, is taken back, and nothing else."""
+"""What was kept of accounts for a job, before it was known that they refuse, is taken back, and nothing else."""
 
 import json
 from datetime import UTC, datetime
@@ -12,6 +12,7 @@ from pymongo.database import Database
 from harvester.config import Config
 from harvester.items import Provenance, Record
 from harvester.items.bluesky import Embed
+from harvester.jobs.documents import Job, to_document
 from harvester.pipelines.staging import staged_line
 from harvester.privacy.opt_outs import take_back, without
 from harvester.stores.objects import LocalStore, on_disk
@@ -33,7 +34,7 @@ def view(did: str) -> dict[str, Any]:
 
 
 def keep(config: Config, database: MongoDB, *records: Record) -> None:
-    """As a crawl does."""
+    """As a run does."""
     for record in records:
         database[record.COLLECTION].insert_one(record.to_document())
     writer = SegmentWriter(config.data_dir / "staging" / "bluesky")
@@ -77,13 +78,25 @@ def test_records_quotes_pictures_and_staged_lines_go_and_edges_stay(config: Conf
         assert not (folder / on_disk(BOB)).exists()
 
 
-def test_what_an_earlier_crawl_kept_stays(config: Config, mongodb: MongoDB) -> None:
+def test_what_was_kept_for_an_earlier_job_stays(config: Config, mongodb: MongoDB) -> None:
     LocalStore(config.images_location).write(f"{on_disk(BOB)}/posts/c_0.jpg", b"picture")
     keep(config, mongodb, REFUSING, post(BOB, provenance=EARLIER), post(BOB, "2"))
     assert take_back(mongodb, config, "bluesky", "bluesky-1") == {"post": 1}
     assert [row["uri"] for row in mongodb.posts.find()] == [post(BOB).uri]
     assert staged(config).keys() == {f"post {post(BOB).key}"}
     assert (Path(config.images_location) / on_disk(BOB) / "posts").exists()
+
+
+def test_segments_from_before_the_job_are_not_read(config: Config, mongodb: MongoDB) -> None:
+    job = Job(id="bluesky-1", spider="bluesky", scope="s", number=1, created_at=datetime.now(UTC))
+    mongodb.jobs.insert_one(to_document(job))
+    keep(config, mongodb, REFUSING, post(BOB))
+    older = config.data_dir / "staging" / "bluesky" / "post" / "2026-01-01" / f"000000-1-1{SUFFIX}"
+    older.parent.mkdir(parents=True)
+    older.write_bytes(b"this could not be read")
+    assert take_back(mongodb, config, "bluesky", job.id) == {"post": 1}
+    older.unlink()
+    assert staged(config) == {}
 
 
 def test_without_a_refusal_no_segment_is_touched(config: Config, mongodb: MongoDB) -> None:

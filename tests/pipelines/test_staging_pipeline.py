@@ -31,7 +31,7 @@ async def _staged(folder: Path, records: list[Record]) -> dict[str, Any]:
     runs = crawler()
     pipeline = StagingPipeline(runs, folder)
     await pipeline.open_spider()
-    batch = Batch(records, ["change"])
+    batch = Batch(records)
     assert await pipeline.process_item(batch) is batch
     await pipeline.close_spider()
     return stats(runs)

@@ -89,9 +89,9 @@ async def test_rejects_are_kept_on_disk_with_their_reason(tmp_path: Path) -> Non
         Reject("profile", "cut", "", b'{"a": "\xff', "https://b.example"),
         Reject("post", "surrogate '\ud800'", "\ud800", b"", ""),
     )
-    batch = Batch([post(), bad], ["change"], rejects)
+    batch = Batch([post(), bad], rejects)
     passed, counted, written = await _validated(tmp_path, batch)
-    assert passed == Batch([post()], ["change"])
+    assert passed == Batch([post()])
     assert all(datetime.fromisoformat(line.pop("rejected_at")).tzinfo for line in written)
     expected = [
         {"kind": "post", "key": "x", "reason": rejects[0].reason, "url": "https://a.example", "raw": {"a": 1}},
@@ -132,7 +132,7 @@ def test_reasons_that_differ_only_in_values_count_as_one() -> None:
 
 async def test_of_two_records_with_one_key_the_last_stays(tmp_path: Path) -> None:
     records: list[Record] = [post(like_count=1), follow(), post(like_count=2), follow(subject_did="did:plc:x")]
-    passed, counted, written = await _validated(tmp_path, Batch(records, []))
+    passed, counted, written = await _validated(tmp_path, Batch(records))
     assert passed.records == [records[2], records[1], records[3]]
     assert counted["records/parsed/post"] == 2
     assert counted["records/repeated/post"] == 1
@@ -145,7 +145,7 @@ async def test_coverage_counts_the_records_that_have_a_field(tmp_path: Path) -> 
         profile("did:plc:b", display_name=""),
         profile("did:plc:c", followers_count=-1),
     ]
-    _, counted, _ = await _validated(tmp_path, Batch(records, []))
+    _, counted, _ = await _validated(tmp_path, Batch(records))
     covered = {name.rpartition("/")[2]: count for name, count in counted.items() if name.startswith("coverage/profile")}
     assert covered == {"handle": 2, "display_name": 1, "followers_count": 1}
 
@@ -153,7 +153,7 @@ async def test_coverage_counts_the_records_that_have_a_field(tmp_path: Path) -> 
 async def test_the_log_names_each_reason_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     bad = [post(key=str(number), like_count=-1) for number in range(5)]
     with caplog.at_level(logging.WARNING):
-        await _validated(tmp_path, Batch([*bad, post(key="x", root_uri="at://x")], []))
+        await _validated(tmp_path, Batch([*bad, post(key="x", root_uri="at://x")]))
     assert [record.message.split(" (")[0] for record in caplog.records] == [
         "Rejected a post: like_count is negative",
         "Rejected a post: a reply names only one of root_uri and parent_uri",

@@ -25,6 +25,7 @@ from harvester.items.bluesky import (
     Repost,
     Thread,
 )
+from harvester.jobs.documents import EndedAttempt, Item, Said, State, item_id, to_document
 from harvester.pipelines.staging import staged_line
 from harvester.stores.objects import LocalStore
 from harvester.stores.rejects import rejected_line
@@ -148,7 +149,7 @@ def neighbours() -> list[Record]:
 
 
 def store(database: Database[dict[str, Any]], config: Config, *, with_alice: bool, times: int = 1) -> None:
-    """Puts the harvest into MongoDB, pictures, staged lines (some left open by a killed run), rejects and ledger."""
+    """Puts the harvest into MongoDB, pictures, staged lines (some left open by a killed run), rejects and job items."""
     records = (alices() if with_alice else []) + neighbours()
     for record in records:
         database[record.COLLECTION].replace_one({"_id": record.key}, record.to_document(), upsert=True)
@@ -172,17 +173,26 @@ def store(database: Database[dict[str, Any]], config: Config, *, with_alice: boo
         )
     ]
     _stage(config.data_dir / "rejects" / "bluesky", rejects)
-    for did in dids:
-        row = {
-            "did": did,
-            "crawl": "c-1",
-            "state": "open",
-            "stage": "profile_collected",
-            "todo": {"posts": None},
-        }
-        database["accounts"].replace_one({"_id": f"c-1:{did}"}, row, upsert=True)
-        thread = {"uri": uri(did), "crawl": "c-1", "state": "waiting", "stage": "queued"}
-        database["thread_queue"].replace_one({"_id": f"c-1:{uri(did)}"}, thread, upsert=True)
+    for item in [item for did in dids for item in job_items(did)]:
+        database["job_items"].replace_one({"_id": item.id}, to_document(item), upsert=True)
+
+
+def job_items(did: str) -> list[Item]:
+    """An account that is worked at, for the second time, and one of its threads, which waits for its next try."""
+    at = PROVENANCE.fetched_at
+    failed = EndedAttempt(1, at, State.WAITING, "timeout", f"https://example.com/?actor={did}")
+    later = {"attempts": 1, "failures": 1, "outcome": "timeout", "reason": f"{SECRET} of {did}", "history": (failed,)}
+    said = Said(2, State.DONE, "ok", f"{SECRET} of {did}")
+    worked_at = {"state": State.ACTIVE, "stage": "profile_collected", "attempts": 2, "said": said, "feeder": "f"}
+    return [
+        _item("account", did, input={"handle": f"{did[-5:].lower()}.example"}, **later | worked_at),
+        _item("thread", uri(did), due_at=at, **later),
+    ]
+
+
+def _item(kind: str, key: str, **fields: Any) -> Item:
+    at = PROVENANCE.fetched_at
+    return Item(id=item_id("c-1", kind, key), job="c-1", kind=kind, key=key, created_at=at, updated_at=at, **fields)
 
 
 def _at_noon(reject: Reject) -> bytes:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +19,8 @@ from typer.testing import CliRunner
 from harvester.cli.purge import purge_command
 from harvester.config import Config
 from harvester.exceptions import HarvesterError
+from harvester.jobs.documents import RetryPolicy, Said, State, read_item
+from harvester.jobs.transitions import Ended, Event, Fed, Lost, transition
 from harvester.stores.staging import OPEN, SegmentWriter, recover
 from tests.privacy import harvest
 from tests.privacy.harvest import ALICE, BOB, SECRET
@@ -25,13 +28,13 @@ from tests.privacy.harvest import ALICE, BOB, SECRET
 Mongo = Database[dict[str, Any]]
 
 
-class Ended(NamedTuple):
+class Answer(NamedTuple):
     returncode: int
     stdout: str
     stderr: str
 
 
-Purge = Callable[..., Ended]
+Purge = Callable[..., Answer]
 
 
 def _environment(config: Config) -> dict[str, str]:
@@ -55,16 +58,16 @@ def purge(config: Config, monkeypatch: pytest.MonkeyPatch) -> Purge:
     app = typer.Typer()
     app.command()(purge_command)
 
-    def run(*arguments: str, typed: str = "") -> Ended:
+    def run(*arguments: str, typed: str = "") -> Answer:
         result = CliRunner().invoke(app, arguments, input=typed)
         if isinstance(result.exception, HarvesterError):
-            return Ended(result.exception.exit_code, result.stdout, str(result.exception))
-        return Ended(result.exit_code, result.stdout, result.stderr)
+            return Answer(result.exception.exit_code, result.stdout, str(result.exception))
+        return Answer(result.exit_code, result.stdout, result.stderr)
 
     return run
 
 
-def without_alice(mongodb: Mongo, config: Config, tmp_path: Path, times: int = 1) -> "State":
+def without_alice(mongodb: Mongo, config: Config, tmp_path: Path, times: int = 1) -> "Kept":
     """What a harvest would be that never met Alice, but for what others quoted of her."""
     other = mongodb.client[f"{mongodb.name}-x"]
     elsewhere = config.model_copy(update={"data_dir": tmp_path / "elsewhere"})
@@ -75,23 +78,23 @@ def without_alice(mongodb: Mongo, config: Config, tmp_path: Path, times: int = 1
     return state
 
 
-State = tuple[dict[str, list[dict[str, Any]]], dict[str, list[bytes]], dict[str, bytes]]
+Kept = tuple[dict[str, list[dict[str, Any]]], dict[str, list[bytes]], dict[str, bytes]]
 
 
-def state_of(mongodb: Mongo, config: Config) -> State:
+def state_of(mongodb: Mongo, config: Config) -> Kept:
     return harvest.documents(mongodb), harvest.lines(config), harvest.pictures(config)
 
 
-def assert_only_alice_is_gone(found: State, expected: State) -> None:
+def assert_only_alice_is_gone(found: Kept, expected: Kept) -> None:
     documents, lines, pictures = found
     assert pictures == expected[2]
-    closed = {"state": "closed", "stage": "skipped", "reason": "purged"}
-    alice, *others = documents.pop("accounts")
-    assert alice == {"_id": f"c-1:{ALICE}", "did": ALICE, "crawl": "c-1"} | closed
-    assert others == expected[0]["accounts"]
-    queue = documents.pop("thread_queue")
-    assert [row for row in queue if ALICE + "/" not in row["uri"]] == expected[0]["thread_queue"]
-    assert [row["state"] for row in queue if ALICE + "/" in row["uri"]] == ["closed"]
+    items = documents.pop("job_items")
+    alices = [row for row in items if row["key"] in (ALICE, harvest.uri(ALICE))]
+    assert [row for row in items if row not in alices] == expected[0]["job_items"]
+    assert len(alices) == 2
+    for row in alices:
+        assert (row["state"], row["outcome"], row["reason"]) == ("skipped", "purged", "purged")
+        assert not row.keys() & {"input", "stage", "said", "history", "due_at", "feeder"}
     for name, rows in documents.items():
         for row, wanted in zip(rows, expected[0][name], strict=True):
             if name == "posts" and wanted["uri"].endswith(("/q1", "/q2", "/q3")):
@@ -136,6 +139,21 @@ def test_what_others_quoted_of_it_is_emptied_and_the_rest_of_their_posts_stays(
     of_bob = [line["raw"] for line in staged if line["key"] == harvest.uri(BOB, "q1")]
     assert [raw["record"] for raw in of_bob] == [{"text": "look"}] * 2
     assert [raw["embed"] for raw in of_bob] == [{"record": {"uri": harvest.uri(ALICE), "purged": True}}] * 2
+
+
+@pytest.mark.parametrize("late", [Ended(2, "ok"), Ended(2, "timeout"), Lost(2), Said(2, State.FAILED, "gone"), Fed(3)])
+def test_no_late_word_of_an_attempt_brings_an_item_back(
+    purge: Purge, mongodb: Mongo, config: Config, late: Event
+) -> None:
+    harvest.store(mongodb, config, with_alice=True)
+    now, active = datetime.now(UTC), harvest.job_items(ALICE)[0]
+    assert isinstance(late, Fed) or transition(active, late, RetryPolicy(), now)
+
+    purge("--account", ALICE, "--yes")
+
+    row = mongodb["job_items"].find_one({"_id": active.id})
+    assert row
+    assert transition(read_item(row), late, RetryPolicy(), now) is None
 
 
 def test_it_is_remembered_and_listed(purge: Purge, mongodb: Mongo, config: Config) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import psutil
 import pytest
 from pymongo.database import Database
 
-from tests.crash.harvest import Harvest
+from tests.crash.harvest import Harvest, fates
 from tests.sandbox.network import REFUSING
 from tests.sandbox.process import Sandbox
 
@@ -41,8 +42,8 @@ def test_a_harvest_of_200000_accounts_stays_below_400_mb(
         print(f"peak {peak:.0f} MB")
         kinds = [site.network.kind(index) for index in range(ACCOUNTS) if not site.network.hidden(index)]
         refusing = sum(kind in REFUSING for kind in kinds)
-        stages = {row["_id"]: row["count"] for row in mongodb["accounts"].aggregate([{"$sortByCount": "$stage"}])}
-        assert stages == {"profile_collected": len(kinds) - refusing, "skipped": refusing}
+        ends = Counter(ended for ended, _ in fates(mongodb)["account"].values())
+        assert ends == {"profile_collected": len(kinds) - refusing, "skipped": refusing}
         assert mongodb["profiles"].count_documents({}) == len(kinds)
         assert peak < MOST_MB
 
@@ -62,8 +63,8 @@ def peak_mb(process: psutil.Process) -> float:
 
 def sample(process: psutil.Process, database: Database[dict[str, Any]]) -> str:
     """For who reads the numbers: how far, and at which price."""
-    accounts = database["accounts"]
-    closed, known = accounts.count_documents({"state": "closed"}), accounts.estimated_document_count()
+    items = database["job_items"]
+    left, known = items.count_documents({"state": {"$in": ["waiting", "active"]}}), items.estimated_document_count()
     times = process.cpu_times()
     rss = process.memory_info().rss / 1024 / 1024
-    return f"{closed} of {known} accounts, RSS {rss:.0f} MB, CPU {times.user + times.system:.0f} s"
+    return f"{known - left} of {known} items, RSS {rss:.0f} MB, CPU {times.user + times.system:.0f} s"

@@ -1,4 +1,4 @@
-"""The records of a page travel together, and a change of the ledger never before the records it depends on."""
+"""The records of a page travel together, and what it says of job items with them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -9,7 +9,6 @@ from scrapy import Request
 from scrapy.http import Response
 
 from harvester.exceptions import InvalidRecordError
-from harvester.frontier.changes import Ended, SeedEnded
 from harvester.items import Batch, Found, Reject, Said, Stage
 from harvester.items.bluesky import Follow
 from harvester.middlewares.batch import BatchMiddleware
@@ -17,7 +16,6 @@ from tests.parsers.cases import PROVENANCE
 
 REQUEST = Request("https://api.example")
 REJECT = Reject("post", "why", "at://x", b"{}", "https://api.example")
-DONE, MORE = Ended("did:plc:a", "skipped", "x"), SeedEnded("a.test", "did:plc:a")
 
 
 def follow(number: int) -> Follow:
@@ -47,17 +45,13 @@ def through(*outputs: Any, of: Sequence[Any] = ()) -> list[Any]:
     ("outputs", "expected"),
     [
         ([], []),
-        ([ONE, TWO], [Batch([ONE, TWO], [])]),
-        ([[ONE, TWO], THREE], [Batch([ONE, TWO, THREE], [])]),
+        ([ONE, TWO], [Batch([ONE, TWO])]),
+        ([[ONE, TWO], THREE], [Batch([ONE, TWO, THREE])]),
         ([[]], []),
-        ([DONE], [Batch([], [DONE])]),
-        ([ONE, REJECT, DONE, MORE], [Batch([ONE], [DONE, MORE], (REJECT,))]),
-        ([ONE, DONE, TWO, MORE], [Batch([ONE], [DONE]), Batch([TWO], [MORE])]),
-        ([DONE, ONE], [Batch([], [DONE]), Batch([ONE], [])]),
-        ([DONE, [ONE]], [Batch([], [DONE]), Batch([ONE], [])]),
-        ([DONE, REJECT], [Batch([], [DONE]), Batch([], [], (REJECT,))]),
-        ([ONE, REQUEST, DONE], [REQUEST, Batch([ONE], [DONE])]),
-        ([{"other": "item"}, ONE], [{"other": "item"}, Batch([ONE], [])]),
+        ([ONE, REJECT], [Batch([ONE], (REJECT,))]),
+        ([REJECT], [Batch([], (REJECT,))]),
+        ([ONE, REQUEST, TWO], [REQUEST, Batch([ONE, TWO])]),
+        ([{"other": "item"}, ONE], [{"other": "item"}, Batch([ONE])]),
     ],
 )
 def test_what_a_callback_yields_is_batched(outputs: list[Any], expected: list[Any]) -> None:
@@ -67,8 +61,8 @@ def test_what_a_callback_yields_is_batched(outputs: list[Any], expected: list[An
 FOUND, STAGE, SAID = Found("page", "b"), Stage("job:page:a", "half"), Said("job:page:a", "done", "ok")
 
 
-def test_what_a_callback_says_of_items_travels_with_the_records_that_it_yields_last() -> None:
-    passed = through(FOUND, ONE, STAGE, DONE, TWO, SAID, of=[["job:page:a", 2]])
+def test_what_a_callback_says_of_items_travels_with_its_records() -> None:
+    passed = through(FOUND, ONE, STAGE, TWO, SAID, of=[["job:page:a", 2]])
     of_items: dict[str, Any] = {
         "job": "job",
         "items": (("job:page:a", 2),),
@@ -76,7 +70,7 @@ def test_what_a_callback_says_of_items_travels_with_the_records_that_it_yields_l
         "stages": (STAGE,),
         "said": (SAID,),
     }
-    assert passed == [Batch([ONE], [DONE]), Batch([TWO], [], (), **of_items)]
+    assert passed == [Batch([ONE, TWO], (), **of_items)]
     assert through(FOUND, of=[["job:page:a", 2]])[0].found == (FOUND,)
 
 
@@ -86,10 +80,10 @@ def test_a_page_says_nothing_of_items_that_it_was_not_fetched_for(output: Any, o
         through(ONE, output, of=of)
 
 
-def test_a_callback_that_fails_yields_no_change_of_the_ledger() -> None:
+def test_a_callback_that_fails_yields_no_batch() -> None:
     async def failing() -> AsyncIterator[Any]:
         yield ONE
-        yield DONE
+        yield FOUND
         raise ValueError("a fault of the spider")
 
     async def run(passed: list[Any]) -> None:

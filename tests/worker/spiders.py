@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,7 +11,9 @@ from pydantic import Field
 from scrapy import Request
 from scrapy.http import Response
 
+from harvester.jobs.documents import JobItem
 from harvester.spiders.base import HarvesterSpider, SpiderArguments
+from harvester.spiders.job import JobSpider
 
 Manner = Literal["works", "grows", "dies", "exits", "breaks", "clings"]
 
@@ -30,6 +32,15 @@ class PlainSpider(HarvesterSpider):
 
     name = "plain"
     Arguments = SpiderArguments
+
+
+class ListedSpider(JobSpider):
+    """Has jobs."""
+
+    name = "listed"
+
+    def requests_of(self, items: Sequence[JobItem]) -> Iterable[Request]:
+        yield from ()
 
 
 class MannersSpider(HarvesterSpider):

@@ -1,174 +1,242 @@
 """From seeds to accounts: handles are resolved, profiles are read, and people who say no are left out."""
 
-from collections.abc import Iterator
-from functools import partial
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
 
 import msgspec
 from scrapy import Request
 from scrapy.http import Response
+from twisted.python.failure import Failure
 
 from harvester.download.addresses import refuse_private
-from harvester.frontier.changes import Account, Ended, ProfileCollected, SeedEnded
+from harvester.items import Found, Said, Stage
 from harvester.items.bluesky import Profile
-from harvester.outcomes import POLICIES, Outcome, Verdict
+from harvester.jobs.documents import JobItem
+from harvester.outcomes import Outcome, Verdict, verdict_of
 from harvester.parsers.bluesky import answers as parse
 from harvester.parsers.bluesky import identity
 from harvester.parsers.bluesky.parts import Parsed
 from harvester.privacy.opt_outs import BULK_DATASET
-from harvester.spiders.bluesky.calls import Fail, Output, Read, xrpc
-
-if TYPE_CHECKING:
-    from harvester.spiders.bluesky.spider import BlueskySpider
+from harvester.spiders.bluesky.arguments import BlueskyArguments
+from harvester.spiders.bluesky.asking import ACCOUNT, Asking, xrpc
+from harvester.spiders.job import errback
 
 INTENTS = "org.user-intents.declaration"
+PROFILE_COLLECTED = "profile_collected"
+
+Account = dict[str, Any]
+"""Of an item, as requests carry it: `id` of the item, `did`, `depth`, and `pds`, the origin of the account's server."""
 
 
-class Accounts:
+class Accounts(Asking):
     """Asks for seeds and profiles, and reads them."""
-
-    def __init__(self, spider: "BlueskySpider") -> None:
-        self._spider = spider
 
     # Seeds ------------------------------------------------------------------------------------------------
 
-    def begin_seeds(self, handles: list[str]) -> Iterator[Request]:
+    def seed_requests(self, asked_for: BlueskyArguments, seeds: Sequence[JobItem]) -> Iterator[Request]:
         """Requests that find out whose handles they are."""
-        yield self.ask_profiles(handles, partial(self.read_seeds, handles), partial(self.fail_seeds, handles))
+        items = {item.key: item.id for item in seeds}
+        yield self._profiles(asked_for, list(items), self.read_seeds, seeds=items)
 
-    def ask_profiles(self, actors: list[str], read: Read, fail: Fail) -> Request:
-        return self._spider.ask_service(
-            "app.bsky.actor.getProfiles", [("actors", actor) for actor in actors], read, fail
-        )
+    def _profiles(self, asked_for: BlueskyArguments, actors: list[str], callback: Any, **more: Any) -> Request:
+        parameters = [("actors", actor) for actor in actors]
+        return self.call(asked_for, "app.bsky.actor.getProfiles", parameters, callback, **more)
 
-    def read_seeds(self, handles: list[str], response: Response) -> Iterator[Output]:
-        found = {
-            profile.handle.lower(): profile.did
-            for profile in parse.parse_profiles(response.body, self._spider.provenance(response)).records
-            if isinstance(profile, Profile)
-        }
-        for handle in handles:
+    def read_seeds(self, response: Response, seeds: dict[str, str]) -> Iterator[Any]:
+        """`seeds`: handle -> id of its item."""
+        asked_for = self.arguments_of(response)
+        profiles = parse.parse_profiles(response.body, self.provenance(response)).records
+        found = {profile.handle.lower(): profile.did for profile in profiles if isinstance(profile, Profile)}
+        for handle, item in seeds.items():
             if handle in found:
-                yield SeedEnded(handle, found[handle])
+                yield Found(ACCOUNT, found[handle], depth=0)
             else:
-                yield self._spider.ask_service(
+                yield self.call(
+                    asked_for,
                     "app.bsky.actor.getProfile",
                     {"actor": handle},
-                    partial(self.read_seed, handle),
-                    partial(self.fail_seeds, [handle]),
+                    self.read_seed,
+                    errback=self.seed_failed,
+                    items=[item],
+                    handle=handle,
+                    item=item,
                 )
 
-    def read_seed(self, handle: str, response: Response) -> Iterator[Output]:
-        for profile in parse.parse_profile(response.body, self._spider.provenance(response)).records:
-            yield SeedEnded(handle, profile.belongs_to)
+    def read_seed(self, response: Response, handle: str, item: str) -> Iterator[Any]:
+        """The profile of a handle that was asked for alone."""
+        for profile in parse.parse_profile(response.body, self.provenance(response)).records:
+            yield Found(ACCOUNT, profile.key, depth=0)
 
-    def fail_seeds(self, handles: list[str], verdict: Verdict) -> Iterator[Output]:
-        later = POLICIES[verdict.outcome].retryable
-        for handle in handles:
-            if later:
-                self._spider.logger.warning("The seed %s waits for the next run: %s", handle, verdict.reason)
-            else:
-                self._spider.logger.warning(
-                    "The seed %s cannot be used: %s. Is it spelt right?", handle, verdict.reason
-                )
-                self._spider.crawler.stats.inc_value("harvester/seeds/rejected")
-            yield SeedEnded(handle, None, f"{verdict.outcome}: {verdict.reason}", later)
+    @errback
+    def seed_failed(self, failure: Failure) -> Iterator[Any]:
+        """A handle that names nobody."""
+        request, verdict = _failed(failure)
+        if is_absent(verdict):
+            handle = request.cb_kwargs["handle"]
+            self.logger.warning("The seed %s cannot be used: %s. Is it spelt right?", handle, verdict.reason)
+            self.crawler.stats.inc_value("harvester/seeds/rejected")
+            yield absent(request.cb_kwargs["item"], verdict)
 
     # Profiles ---------------------------------------------------------------------------------------------
 
-    def begin(self, accounts: dict[str, Account]) -> Iterator[Request]:
-        """Requests for the profiles of accounts, by DID."""
-        dids = list(accounts)
-        yield self.ask_profiles(dids, partial(self.read_profiles, accounts), partial(self.fail_profiles, dids))
+    def account_requests(self, asked_for: BlueskyArguments, items: Sequence[JobItem]) -> Iterator[Request]:
+        """Requests for the profiles of accounts."""
+        accounts = accounts_of(items)
+        yield self._profiles(asked_for, list(accounts), self.read_profiles, accounts=accounts)
 
-    def read_profiles(self, accounts: dict[str, Account], response: Response) -> Iterator[Output]:
-        parsed = parse.parse_profiles(response.body, self._spider.provenance(response))
-        found = {profile.belongs_to for profile in parsed.records}
-        yield from self.read_found(accounts, parsed)
-        for did in accounts.keys() - found - {reject.key for reject in parsed.rejects}:
-            yield self._spider.ask_service(
-                "app.bsky.actor.getProfile",
-                {"actor": did},
-                partial(self.read_profile, accounts),
-                partial(self.fail_profiles, [did]),
-            )
+    def read_profiles(self, response: Response, accounts: dict[str, Account]) -> Iterator[Any]:
+        """Of those that are absent each is asked for alone, to learn why."""
+        asked_for = self.arguments_of(response)
+        parsed = parse.parse_profiles(response.body, self.provenance(response))
+        yield from self.read_found(asked_for, accounts, parsed)
+        known = {profile.key for profile in parsed.records} | {reject.key for reject in parsed.rejects}
+        for did, account in accounts.items():
+            if did not in known:
+                yield self.call(
+                    asked_for,
+                    "app.bsky.actor.getProfile",
+                    {"actor": did},
+                    self.read_profile,
+                    errback=self.profile_failed,
+                    items=[account["id"]],
+                    account=account,
+                )
 
-    def read_profile(self, accounts: dict[str, Account], response: Response) -> Iterator[Output]:
-        yield from self.read_found(accounts, parse.parse_profile(response.body, self._spider.provenance(response)))
+    def read_profile(self, response: Response, account: Account) -> Iterator[Any]:
+        """One profile."""
+        asked_for = self.arguments_of(response)
+        parsed = parse.parse_profile(response.body, self.provenance(response))
+        yield from self.read_found(asked_for, {account["did"]: account}, parsed)
 
-    def read_found(self, accounts: dict[str, Account], parsed: Parsed) -> Iterator[Output]:
+    @errback
+    def profile_failed(self, failure: Failure) -> Iterator[Any]:
+        """An account that is gone: suspended, deactivated, deleted or unknown."""
+        request, verdict = _failed(failure)
+        if is_absent(verdict):
+            yield absent(request.cb_kwargs["account"]["id"], verdict)
+
+    def read_found(self, asked_for: BlueskyArguments, accounts: Mapping[str, Account], parsed: Parsed) -> Iterator[Any]:
+        """What follows from profiles: the accounts' declarations, or their lists."""
         for reject in parsed.rejects:
             yield reject
             if reject.key in accounts:
-                yield Ended(reject.key, "failed", f"rejected: {reject.reason}")
+                yield Said(accounts[reject.key]["id"], "failed", Outcome.INVALID, f"rejected: {reject.reason}")
         for profile in parsed.records:
-            if isinstance(profile, Profile) and profile.did in accounts:
-                if profile.opt_outs and self._spider.arguments.honour_opt_outs:
-                    yield from self.leave_out(profile)
-                elif self._spider.arguments.honour_opt_outs or self._spider.arguments.history != "appview":
-                    yield self.ask_did_document(profile)
-                else:
-                    yield from self.accept(profile, None)
+            if not isinstance(profile, Profile) or profile.did not in accounts:
+                continue
+            account = accounts[profile.did]
+            if profile.opt_outs and asked_for.honour_opt_outs:
+                yield from self._leave_out(profile, account)
+            elif asked_for.honour_opt_outs or asked_for.history != "appview":
+                yield self._ask_did_document(profile, account)
+            else:
+                yield from self._accept(asked_for, profile, account)
 
-    def fail_profiles(self, dids: list[str], verdict: Verdict) -> Iterator[Output]:
-        reason = f"{verdict.outcome}: {verdict.reason}"
-        for did in dids:
-            yield Ended(did, "failed", reason, POLICIES[verdict.outcome].retryable)
-
-    def ask_did_document(self, profile: Profile) -> Request:
+    def _ask_did_document(self, profile: Profile, account: Account) -> Request:
         """Where the account's own server is."""
         method, _, name = profile.did.removeprefix("did:").partition(":")
         url = (
-            f"{self._spider.config.plc_url.rstrip('/')}/{profile.did}"
+            f"{self.config.plc_url.rstrip('/')}/{profile.did}"
             if method == "plc"
             else f"https://{name}/.well-known/did.json"
         )
-        return self._spider.ask(url, partial(self.read_did_document, profile), partial(self.fail_server, profile))
+        return self._ask_about(url, self.read_did_document, self.server_failed, profile, account)
 
-    def read_did_document(self, profile: Profile, response: Response) -> Iterator[Output]:
+    def _ask_about(self, url: str, callback: Any, errback: Any, profile: Profile, account: Account) -> Request:
+        carried = msgspec.to_builtins(profile, builtin_types=(bytes, datetime))
+        return self.ask(url, callback, errback=errback, items=[account["id"]], profile=carried, account=account)
+
+    def read_did_document(self, response: Response, profile: dict[str, Any], account: Account) -> Iterator[Any]:
+        """Asks the account's own server whether it declares something, unless nobody wants to know."""
+        asked_for = self.arguments_of(response)
+        known = msgspec.convert(profile, Profile)
         pds = identity.parse_did_document(response.body)
-        refusal = refuse_private(pds, self._spider.config) if pds else "its DID document names no server"
+        refusal = refuse_private(pds, self.config) if pds else "its DID document names no server"
         if pds is None or refusal:
-            yield from self.fail_server(profile, Verdict(Outcome.INVALID, refusal or ""))
-        elif not self._spider.arguments.honour_opt_outs:
-            yield from self.accept(profile, pds)
+            verdict = Verdict(Outcome.INVALID, refusal or "")
+            yield from self._without_server(asked_for, known, account, verdict)
+        elif not asked_for.honour_opt_outs:
+            yield from self._accept(asked_for, known, {**account, "pds": pds})
         else:
-            parameters = {"repo": profile.did, "collection": INTENTS, "rkey": "self"}
-            yield self._spider.ask(
-                xrpc(pds, "com.atproto.repo.getRecord", parameters),
-                partial(self.read_intents, profile, pds),
-                partial(self.fail_intents, profile, pds),
-            )
+            parameters = {"repo": known.did, "collection": INTENTS, "rkey": "self"}
+            url = xrpc(pds, "com.atproto.repo.getRecord", parameters)
+            account = {**account, "pds": pds}
+            yield self._ask_about(url, self.read_intents, self.intents_failed, known, account)
 
-    def read_intents(self, profile: Profile, pds: str, response: Response) -> Iterator[Output]:
+    def read_intents(self, response: Response, profile: dict[str, Any], account: Account) -> Iterator[Any]:
+        """What an account declares of the use of its posts."""
+        asked_for = self.arguments_of(response)
         intents = identity.parse_intents(response.body)
-        profile = msgspec.structs.replace(profile, intents=intents)
+        known = msgspec.structs.replace(msgspec.convert(profile, Profile), intents=intents)
         if intents.get(BULK_DATASET) is False:
-            yield from self.leave_out(msgspec.structs.replace(profile, opt_outs=(f"intent {BULK_DATASET}",)))
+            known = msgspec.structs.replace(known, opt_outs=(f"intent {BULK_DATASET}",))
+            outputs = self._leave_out(known, account)
         else:
-            yield from self.accept(profile, pds)
+            outputs = self._accept(asked_for, known, account)
+        yield from outputs
 
-    def fail_intents(self, profile: Profile, pds: str, verdict: Verdict) -> Iterator[Output]:
+    @errback
+    def intents_failed(self, failure: Failure) -> Iterator[Any]:
         """Most accounts declare nothing; of a server that cannot be asked, nothing is known."""
+        request, verdict = _failed(failure)
         if verdict.outcome is not Outcome.NOT_FOUND:
-            self._spider.crawler.stats.inc_value("harvester/consent/unknown")
-        yield from self.accept(profile, pds)
+            self.crawler.stats.inc_value("harvester/consent/unknown")
+        asked_for = self.arguments_of(request)
+        known = msgspec.convert(request.cb_kwargs["profile"], Profile)
+        yield from self._accept(asked_for, known, request.cb_kwargs["account"])
 
-    def fail_server(self, profile: Profile, verdict: Verdict) -> Iterator[Output]:
+    @errback
+    def server_failed(self, failure: Failure) -> Iterator[Any]:
+        """Nobody says where the account's server is."""
+        request, verdict = _failed(failure)
+        asked_for = self.arguments_of(request)
+        known = msgspec.convert(request.cb_kwargs["profile"], Profile)
+        yield from self._without_server(asked_for, known, request.cb_kwargs["account"], verdict)
+
+    def _without_server(
+        self, asked_for: BlueskyArguments, profile: Profile, account: Account, verdict: Verdict
+    ) -> Iterator[Any]:
         """Without its own server an account's declarations are unknown, and its records cannot be read."""
-        self._spider.crawler.stats.inc_value("harvester/consent/unknown")
-        if self._spider.arguments.history == "appview" or "posts" not in self._spider.arguments.collect:
-            yield from self.accept(profile, None)
-        else:
+        self.crawler.stats.inc_value("harvester/consent/unknown")
+        if asked_for.history == "appview" or "posts" not in asked_for.collect:
+            yield from self._accept(asked_for, profile, account)
+        elif is_absent(verdict) or verdict.outcome is Outcome.INVALID:
             reason = f"server: {verdict.outcome}: {verdict.reason}"
-            yield Ended(profile.did, "failed", reason, POLICIES[verdict.outcome].retryable)
+            yield Said(account["id"], "failed", verdict.outcome, reason)
 
-    def leave_out(self, profile: Profile) -> Iterator[Output]:
+    def _leave_out(self, profile: Profile, account: Account) -> Iterator[Any]:
         """Of an account that does not want to be collected, only that is kept."""
         yield profile
-        yield Ended(profile.did, "skipped", f"opt_out: {', '.join(profile.opt_outs)}")
+        yield Said(account["id"], "skipped", Outcome.POLICY_DENIED, f"opt_out: {', '.join(profile.opt_outs)}")
 
-    def accept(self, profile: Profile, pds: str | None) -> Iterator[Output]:
-        if "profiles" in self._spider.arguments.collect:
+    def _accept(self, asked_for: BlueskyArguments, profile: Profile, account: Account) -> Iterator[Any]:
+        if "profiles" in asked_for.collect:
             yield profile
-        yield ProfileCollected(profile.did, profile.handle, self._spider.chains.wanted(), pds)
+        yield Stage(account["id"], PROFILE_COLLECTED, 1)
+        yield from self.list_requests(asked_for, account)
+
+    def list_requests(self, asked_for: BlueskyArguments, account: Account) -> Iterator[Request]:
+        """Requests for the first pages of an account's lists."""
+        raise NotImplementedError
+
+
+def accounts_of(items: Sequence[JobItem]) -> dict[str, Account]:
+    """By DID."""
+    return {item.key: {"id": item.id, "did": item.key, "depth": item.depth} for item in items}
+
+
+def _failed(failure: Failure) -> tuple[Request, Verdict]:
+    assert failure.value
+    request: Request = failure.request  # type: ignore[attr-defined]
+    return request, verdict_of(failure.value)
+
+
+def is_absent(verdict: Verdict) -> bool:
+    """Whether it says that there is no such thing (any more)."""
+    return verdict.outcome in (Outcome.NOT_FOUND, Outcome.GONE)
+
+
+def absent(item: str, verdict: Verdict) -> Said:
+    """The item of something that is not there."""
+    return Said(item, "failed", verdict.outcome, f"{verdict.outcome}: {verdict.reason}")

@@ -139,3 +139,7 @@ class BlueskyArguments(SpiderArguments):
     def identity(self) -> dict[str, Any]:
         """What tells one harvest from another: not the way to it; and the seeds' digest for a file's name."""
         return self.model_dump(mode="json", exclude={"via", "web"}) | {"seeds": self._seeds.digest()}
+
+    def kept(self) -> dict[str, Any]:
+        """Not the seeds: they are items of the job, and may come from a file that other machines do not have."""
+        return self.model_dump(mode="json", exclude={"seeds"})

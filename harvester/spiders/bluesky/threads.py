@@ -1,99 +1,78 @@
-"""Reply trees: each thread is read once, from its first post down, in as many answers as that takes."""
+"""Reply trees: each thread is read once, from its first post down, one answer after another."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any
 
 from scrapy import Request
 from scrapy.http import Response
+from twisted.python.failure import Failure
 
-from harvester.frontier.changes import ThreadAnswer, ThreadEnded
-from harvester.items import Provenance
 from harvester.items.bluesky import Post, Thread
-from harvester.outcomes import POLICIES, Verdict
+from harvester.jobs.documents import JobItem
+from harvester.outcomes import verdict_of
 from harvester.parsers.bluesky import answers as parse
 from harvester.parsers.bluesky.wire import did_of
-from harvester.spiders.bluesky.calls import Output
+from harvester.spiders.bluesky.accounts import absent, is_absent
+from harvester.spiders.bluesky.arguments import BlueskyArguments
+from harvester.spiders.bluesky.asking import Asking
+from harvester.spiders.job import errback
 
-if TYPE_CHECKING:
-    from harvester.spiders.bluesky.spider import BlueskySpider
+LEVELS = 100
+"""Of replies asked for at once; deeper ones are asked for from where the answer ends."""
 
-DEPTH = 100
-"""Levels of replies asked for at once; deeper ones are asked for from where the answer ends."""
-
-
-@dataclass(slots=True)
-class _Tree:
-    """A thread while it is read, which may take several answers."""
-
-    uri: str
-    asked: int = 0
-    answers: int = 0
-    posts: set[str] = field(default_factory=set)
-    not_found: set[str] = field(default_factory=set)
-    blocked: set[str] = field(default_factory=set)
-    cut: set[str] = field(default_factory=set)
-    opt_outs: tuple[str, ...] = ()
-    provenance: Provenance | None = None
-    failure: Verdict | None = None
+Tree = dict[str, Any]
+"""Of a thread that is read, as its requests carry it: `uri` of its first post, `item`, `posts` (how many), `not_found`,
+`blocked`, `cut` (where answers ended, still to be asked for), `opt_outs`."""
 
 
-class Threads:
+class Threads(Asking):
     """Asks for threads and reads them."""
 
-    def __init__(self, spider: "BlueskySpider") -> None:
-        self._spider = spider
-
-    def begin(self, uri: str) -> Request:
+    def thread_request(self, asked_for: BlueskyArguments, item: JobItem) -> Request:
         """The request for the thread below a first post."""
-        return self.ask(_Tree(uri), uri)
+        tree = {"uri": item.key, "item": item.id, "posts": 0, "not_found": [], "blocked": [], "cut": [], "opt_outs": []}
+        return self._ask_from(asked_for, item.key, tree)
 
-    def ask(self, tree: _Tree, uri: str) -> Request:
-        parameters = {"uri": uri, "depth": DEPTH, "parentHeight": 0}
-        tree.asked += 1
-        return self._spider.ask_service(
-            "app.bsky.feed.getPostThread", parameters, partial(self.read, tree), partial(self.fail, tree)
-        )
+    def _ask_from(self, asked_for: BlueskyArguments, uri: str, tree: Tree) -> Request:
+        parameters = {"uri": uri, "depth": LEVELS, "parentHeight": 0}
+        name = "app.bsky.feed.getPostThread"
+        return self.call(asked_for, name, parameters, self.read_thread, errback=self.thread_failed, at=uri, tree=tree)
 
-    def read(self, tree: _Tree, response: Response) -> Iterator[Output]:
-        tree.provenance = self._spider.provenance(response)
-        part = parse.parse_thread(response.body, tree.provenance)
-        for post in part.posts:
-            tree.posts.add(post.key)
-            if post.key == tree.uri and isinstance(post, Post):
-                tree.opt_outs = post.opt_outs
-        tree.not_found.update(part.not_found)
-        tree.blocked.update(part.blocked)
+    def read_thread(self, response: Response, at: str, tree: Tree) -> Iterator[Any]:
+        """An answer: the posts below `at`. The next one is asked for, or the thread is whole."""
+        asked_for = self.arguments_of(response)
+        provenance = self.provenance(response)
+        part = parse.parse_thread(response.body, provenance)
         yield part.posts
         yield from part.rejects
-        for uri in part.cut:
-            if uri not in tree.cut:
-                tree.cut.add(uri)
-                yield self.ask(tree, uri)
-        yield from self.answered(tree)
+        keys = {post.key for post in part.posts}
+        opt_outs = [list(post.opt_outs) for post in part.posts if isinstance(post, Post) and post.key == tree["uri"]]
+        tree = {
+            **tree,
+            "posts": tree["posts"] + len(keys - ({at} if at != tree["uri"] else set())),
+            "not_found": sorted({*tree["not_found"], *part.not_found}),
+            "blocked": sorted({*tree["blocked"], *part.blocked}),
+            "cut": [*tree["cut"], *(uri for uri in part.cut if uri != at)],
+            "opt_outs": opt_outs[0] if opt_outs else tree["opt_outs"],
+        }
+        if tree["cut"]:
+            first, *rest = tree["cut"]
+            yield self._ask_from(asked_for, first, {**tree, "cut": rest})
+            return
+        yield Thread(
+            did=did_of(tree["uri"]),
+            provenance=provenance,
+            opt_outs=tuple(tree["opt_outs"]),
+            uri=tree["uri"],
+            post_count=tree["posts"],
+            not_found=tuple(tree["not_found"]),
+            blocked=tuple(tree["blocked"]),
+        )
 
-    def fail(self, tree: _Tree, verdict: Verdict) -> Iterator[Output]:
-        tree.failure = tree.failure or verdict
-        yield from self.answered(tree)
-
-    def answered(self, tree: _Tree) -> Iterator[Output]:
-        tree.answers += 1
-        if tree.answers < tree.asked:
-            yield ThreadAnswer(tree.uri)
-        elif tree.failure:
-            reason = f"{tree.failure.outcome}: {tree.failure.reason}"
-            later = POLICIES[tree.failure.outcome].retryable
-            yield ThreadEnded(tree.uri, "failed", reason, later, answers=tree.asked)
-        else:
-            assert tree.provenance
-            yield Thread(
-                did=did_of(tree.uri),
-                provenance=tree.provenance,
-                opt_outs=tree.opt_outs,
-                uri=tree.uri,
-                post_count=len(tree.posts),
-                not_found=tuple(sorted(tree.not_found)),
-                blocked=tuple(sorted(tree.blocked)),
-            )
-            yield ThreadEnded(tree.uri, "collected", answers=tree.asked)
+    @errback
+    def thread_failed(self, failure: Failure) -> Iterator[Any]:
+        """A thread that is gone."""
+        assert failure.value
+        verdict = verdict_of(failure.value)
+        if is_absent(verdict):
+            yield absent(failure.request.cb_kwargs["tree"]["item"], verdict)  # type: ignore[attr-defined]

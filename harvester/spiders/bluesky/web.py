@@ -4,27 +4,27 @@ A page is scrolled to the end of its list. It begins at the top: where an API's 
 """
 
 import re
-from collections.abc import Callable, Iterator
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from scrapy import Request
 from scrapy.http import Response
+from twisted.python.failure import Failure
 
 from harvester.browser.render_options import captured_of
-from harvester.exceptions import ParseError
-from harvester.frontier.attempts import count
-from harvester.frontier.changes import Account, Progress
-from harvester.meta import RENDER, RENDERING, USAGE
-from harvester.outcomes import Outcome, Verdict
+from harvester.exceptions import PageFailed, ParseError
+from harvester.items import Found, Stage
+from harvester.jobs.documents import JobItem
+from harvester.meta import ITEMS, JOB, RENDER, RENDERING, USAGE
+from harvester.outcomes import Outcome, Verdict, verdict_of
+from harvester.parsers.bluesky import answers as parse
 from harvester.parsers.bluesky import identity
-from harvester.spiders.bluesky.accounts import Accounts
-from harvester.spiders.bluesky.calls import Fail, Output, Read
-from harvester.spiders.bluesky.chains import Chains, Step
-
-if TYPE_CHECKING:
-    from harvester.spiders.bluesky.spider import BlueskySpider
+from harvester.spiders.bluesky.accounts import Account, Accounts, absent, accounts_of, is_absent
+from harvester.spiders.bluesky.arguments import BlueskyArguments
+from harvester.spiders.bluesky.asking import ACCOUNT
+from harvester.spiders.bluesky.lists import POSTS_COLLECTED, Lists, found_of, in_time, lists_wanted
+from harvester.spiders.job import errback
 
 PROFILE = "app.bsky.actor.getProfile"
 RESOLVE = "com.atproto.identity.resolveHandle"
@@ -46,110 +46,154 @@ API_LIMIT = 50
 _is_special = re.compile(r"[^A-Za-z0-9._-]")
 
 
-class WebAccounts(Accounts):
-    """Profiles, one a page."""
+class WebPages(Lists, Accounts):
+    """Asks for pages of the web client, one for each seed, profile and list, and reads what the API answered."""
 
-    def begin_seeds(self, handles: list[str]) -> Iterator[Request]:
-        for handle in handles:
-            # What comes first may be the handle's DID, or the profile of who is signed in.
-            steps = [_all_of("*", SHORT_S), {"scroll": "end", "most": 1, "timeout_s": SHORT_S}]
-            capture = [_glob(RESOLVE, "handle", handle), _glob(PROFILE)]
-            read, fail = partial(self.read_seed_page, handle), partial(self.fail_seeds, [handle])
-            yield ask_page(self._spider, f"/profile/{handle}", steps, capture, read, fail)
+    def seed_page_requests(self, asked_for: BlueskyArguments, seeds: Sequence[JobItem]) -> Iterator[Request]:
+        """Pages that show whose handles they are."""
+        # What comes first may be the handle's DID, or the profile of who is signed in.
+        steps = [_all_of("*", SHORT_S), {"scroll": "end", "most": 1, "timeout_s": SHORT_S}]
+        for seed in seeds:
+            capture = [_glob(RESOLVE, "handle", seed.key), _glob(PROFILE)]
+            own = {"handle": seed.key, "item": seed.id}
+            yield self._page(
+                asked_for, f"/profile/{seed.key}", steps, capture, self.read_seed_page, self.seed_page_failed, own
+            )
 
-    def begin(self, accounts: dict[str, Account]) -> Iterator[Request]:
-        for did, account in accounts.items():
+    def account_page_requests(self, asked_for: BlueskyArguments, items: Sequence[JobItem]) -> Iterator[Request]:
+        """Pages of profiles."""
+        for did, account in accounts_of(items).items():
             glob = _glob(PROFILE, "actor", did)
-            read, fail = partial(self.read_page, account), partial(self.fail_profiles, [did])
-            yield ask_page(self._spider, f"/profile/{did}", [_all_of(glob, SHORT_S)], [glob], read, fail)
+            steps, own = [_all_of(glob, SHORT_S)], {"account": account, "item": account["id"]}
+            yield self._page(
+                asked_for, f"/profile/{did}", steps, [glob], self.read_profile_page, self.profile_page_failed, own
+            )
 
-    def read_seed_page(self, handle: str, response: Response) -> Iterator[Output]:
+    def list_page_requests(self, asked_for: BlueskyArguments, account: Account) -> Iterator[Request]:
+        """Pages of an account's lists."""
+        for name in lists_wanted(asked_for):
+            path, own = f"/profile/{account['did']}", {"account": account, "list_name": name, "item": account["id"]}
+            profile = _glob(PROFILE, "actor", account["did"])  # it says why there is no list
+            if name == "feed":
+                glob, tab = _glob(FEED, "filter", FILTER), {"click": REPLIES, "timeout_s": TAB_S, "optional": True}
+                steps, read = [_all_of(profile, SHORT_S), tab, _all_of(glob, LONG_S)], self.read_feed_page
+            else:
+                glob = _glob(LISTS[name], "actor", account["did"])
+                path, steps, read = f"{path}/{name}", [_all_of(glob, LONG_S)], self.read_graph_page
+            yield self._page(asked_for, path, steps, [profile, glob], read, self.list_page_failed, own)
+
+    def _page(
+        self,
+        asked_for: BlueskyArguments,
+        path: str,
+        steps: list[dict[str, Any]],
+        capture: list[str],
+        callback: Any,
+        errback: Any,
+        own: dict[str, Any],
+    ) -> Request:
+        """A page of the web client, which is judged by what the API answers to it."""
+        rendering = {
+            "steps": steps,
+            "capture": capture,
+            "judge_captured": True,
+            "locale": "en-US",  # REPLIES is a word of it
+            "timeout_s": sum(step.get("timeout_s", SHORT_S) for step in steps) + SHORT_S,
+        }
+        meta = {RENDER: True, RENDERING: rendering}
+        of = {"items": [own["item"]], "part": own.get("list_name", "")}
+        return self.ask(asked_for.web + path, callback, errback=errback, meta=meta, **of, **own)
+
+    # Reading ----------------------------------------------------------------------------------------------
+
+    def read_seed_page(self, response: Response, handle: str, item: str) -> Iterator[Any]:
+        """The profile that the page showed."""
         names = {handle.lower()}
         for answer in answers_to(response, RESOLVE):
             names.add(identity.parse_resolved(answer.body))
         found = [answer for answer in answers_to(response, PROFILE) if _parameter(answer, "actor").lower() in names]
-        yield from self.read_seed(handle, _last(found, f"{PROFILE} of {handle}"))
+        answer = _last(found, f"{PROFILE} of {handle}")
+        for profile in parse.parse_profile(answer.body, self.provenance(answer)).records:
+            yield Found(ACCOUNT, profile.key, depth=0)
 
-    def read_page(self, account: Account, response: Response) -> Iterator[Output]:
-        found = answers_to(response, PROFILE, actor=account.did)
-        yield from self.read_profile({account.did: account}, _last(found, f"{PROFILE} of {account.did}"))
+    def read_profile_page(self, response: Response, account: Account, item: str) -> Iterator[Any]:
+        """The profile that the page showed."""
+        asked_for = self.arguments_of(response)
+        did = account["did"]
+        answer = _last(answers_to(response, PROFILE, actor=did), f"{PROFILE} of {did}")
+        parsed = parse.parse_profile(answer.body, self.provenance(answer))
+        yield from self.read_found(asked_for, {did: account}, parsed)
 
-
-class WebChains(Chains):
-    """Lists, each a page of the web client; in the ledger it is one page, too."""
-
-    def begin(self, account: Account) -> Iterator[Request]:
-        for chain in account.todo:
-            yield self.ask(Step(account, chain, 0, None))
-
-    def ask(self, step: Step) -> Request:
-        path, fail = f"/profile/{step.account.did}", partial(self.fail, step)
-        profile = _glob(PROFILE, "actor", step.account.did)  # it says why there is no list
-        if step.chain == "feed":
-            glob, tab = _glob(FEED, "filter", FILTER), {"click": REPLIES, "timeout_s": TAB_S, "optional": True}
-            steps = [_all_of(profile, SHORT_S), tab, _all_of(glob, LONG_S)]
-            return ask_page(self._spider, path, steps, [profile, glob], partial(self.read_feed_page, step), fail)
-        glob = _glob(LISTS[step.chain], "actor", step.account.did)
-        read = partial(self.read_list_page, step)
-        return ask_page(self._spider, f"{path}/{step.chain}", [_all_of(glob, LONG_S)], [profile, glob], read, fail)
-
-    def read_list_page(self, step: Step, response: Response) -> Iterator[Output]:
-        call = LISTS[step.chain]
-        answers = answers_to(response, call, actor=step.account.did)
-        _last(answers, f"{call} of {step.account.did}")
-        yield from self._read_all(step, response, answers, self.read_graph)
-
-    def read_feed_page(self, step: Step, response: Response) -> Iterator[Output]:
-        answers = answers_to(response, FEED, actor=step.account.did, filter=FILTER)
-        _last(answers, f"{FEED} of {step.account.did} with replies, which some clients show to who is signed in only")
-        yield from self._read_all(step, response, answers, self.read_feed)
-
-    def _read_all(
-        self,
-        step: Step,
-        response: Response,
-        answers: list[Response],
-        read: Callable[[Step, Response], Iterator[Output]],
-    ) -> Iterator[Output]:
-        """What is read of all answers. The list is done when they lead without a gap from its top to its end."""
+    def read_graph_page(self, response: Response, account: Account, list_name: str, item: str) -> Iterator[Any]:
+        """Followers or follows, as far as the page was scrolled."""
+        asked_for = self.arguments_of(response)
+        answers = answers_to(response, LISTS[list_name], actor=account["did"])
+        _last(answers, f"{LISTS[list_name]} of {account['did']}")
         told: list[tuple[str, int, str]] = []
         for answer in answers:
-            for output in read(step, answer):
-                if isinstance(output, Progress):
-                    told.append((_parameter(answer, "cursor"), _limit(answer), output.cursor or ""))
-                else:
-                    yield output
-        if leads_to_end(told):
-            yield step.done(None)
-        else:
-            verdict = Verdict(Outcome.NAVIGATION_FAILED, "the page did not come to the end of the list")
-            count(self._spider.crawler.stats, verdict, response.url)
-            yield from self.fail(step, verdict)
+            parsed, members = parse.parse_graph(answer.body, self.provenance(answer))
+            yield parsed.records
+            yield from parsed.rejects
+            yield from found_of(asked_for, account, members)
+            told.append((_parameter(answer, "cursor"), _limit(answer), parsed.cursor or ""))
+        _check_whole(told)
 
-    def _go_on(self, step: Step, cursor: str | None) -> tuple[str | None, list[Request]]:
-        """The page itself asks for what follows."""
-        return cursor, []
+    def read_feed_page(self, response: Response, account: Account, list_name: str, item: str) -> Iterator[Any]:
+        """Posts and reposts, as far as the page was scrolled."""
+        asked_for = self.arguments_of(response)
+        answers = answers_to(response, FEED, actor=account["did"], filter=FILTER)
+        shown = "with replies, which some clients show to who is signed in only"
+        _last(answers, f"{FEED} of {account['did']} {shown}")
+        told: list[tuple[str, int, str]] = []
+        for answer in answers:
+            parsed = parse.parse_feed(answer.body, self.provenance(answer))
+            wanted, is_over = in_time(asked_for, parsed.records)
+            yield wanted
+            yield from parsed.rejects
+            told.append((_parameter(answer, "cursor"), _limit(answer), "" if is_over else parsed.cursor or ""))
+        _check_whole(told)
+        yield Stage(account["id"], POSTS_COLLECTED, 2)
+
+    # Failing ----------------------------------------------------------------------------------------------
+
+    @errback
+    def seed_page_failed(self, failure: Failure) -> Iterator[Any]:
+        """A handle that names nobody."""
+        if (verdict := _verdict_of_page(failure)) and is_absent(verdict):
+            handle = failure.request.cb_kwargs["handle"]  # type: ignore[attr-defined]
+            self.logger.warning("The seed %s cannot be used: %s. Is it spelt right?", handle, verdict.reason)
+            self.crawler.stats.inc_value("harvester/seeds/rejected")
+        yield from self._page_failed(failure)
+
+    @errback
+    def profile_page_failed(self, failure: Failure) -> Iterator[Any]:
+        """An account that is gone."""
+        yield from self._page_failed(failure)
+
+    @errback
+    def list_page_failed(self, failure: Failure) -> Iterator[Any]:
+        """A list of an account that is gone."""
+        yield from self._page_failed(failure)
+
+    def _page_failed(self, failure: Failure) -> Iterator[Any]:
+        verdict = _verdict_of_page(failure)
+        if is_absent(verdict) or verdict.outcome is Outcome.LAYOUT_CHANGED:
+            yield absent(failure.request.cb_kwargs["item"], verdict)  # type: ignore[attr-defined]
 
 
-def ask_page(
-    spider: "BlueskySpider", path: str, steps: list[dict[str, Any]], capture: list[str], read: Read, fail: Fail
-) -> Request:
-    """A page of the web client, which is judged by what the API answers to it."""
-    rendering = {
-        "steps": steps,
-        "capture": capture,
-        "judge_captured": True,
-        "locale": "en-US",  # REPLIES is a word of it
-        "timeout_s": sum(step.get("timeout_s", SHORT_S) for step in steps) + SHORT_S,
-    }
-    return spider.ask(spider.service + path, read, fail, **{RENDER: True, RENDERING: rendering})
-
-
-def of_page(verdict: Verdict) -> Verdict:
+def _verdict_of_page(failure: Failure) -> Verdict:
     """The verdict on what a page stands for. That a page itself is not there says nothing of an account."""
-    if verdict.outcome in (Outcome.NOT_FOUND, Outcome.GONE) and not verdict.rule.startswith("api-"):
+    assert failure.value
+    verdict = verdict_of(failure.value)
+    if is_absent(verdict) and not verdict.rule.startswith("api-"):
         return verdict._replace(outcome=Outcome.LAYOUT_CHANGED, reason=f"there is no such page ({verdict.reason})")
     return verdict
+
+
+def _check_whole(told: list[tuple[str, int, str]]) -> None:
+    """Raises PageFailed when the answers do not lead from the top of the list to its end. What came is kept."""
+    if not leads_to_end(told):
+        raise PageFailed(Outcome.NAVIGATION_FAILED, "the page did not come to the end of the list")
 
 
 def answers_to(response: Response, call: str, **parameters: str) -> list[Response]:
@@ -161,9 +205,9 @@ def answers_to(response: Response, call: str, **parameters: str) -> list[Respons
         and urlsplit(answer.url).path == f"/xrpc/{call}"
         and all(_parameter(answer, name) == value for name, value in parameters.items())
     ]
-    if (usage := response.meta.get(USAGE)) is not None:
-        for answer in found:
-            answer.meta[USAGE] = usage
+    of_page = {name: response.meta[name] for name in (USAGE, JOB, ITEMS) if name in response.meta}
+    for answer in found:
+        answer.meta.update(of_page)
     return found
 
 

@@ -1,7 +1,7 @@
-"""Records are stored once under their key, the newest observation wins, and the ledger learns of what is stored."""
+"""Records are stored once under their key, the newest observation wins; what a page says of job items is kept after."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,27 +26,12 @@ from tests.pipelines.records import ALICE, BOB, KINDS, PAGE, crawler, follow, po
 Document = dict[str, Any]
 
 
-class Notebook:
-    """A ledger that notes its changes, and what was stored by then."""
-
-    def __init__(self, database: Database[Document]) -> None:
-        self._database = database
-        self.confirmed: list[Any] = []
-
-    async def confirm(self, changes: Iterable[Any]) -> None:
-        for uri in changes:
-            assert self._database["posts"].find_one({"_id": uri}), "confirmed before it was stored"
-            self.confirmed.append(uri)
-
-
 @pytest.fixture
 def of(mongodb: Database[Document], mongodb_uri: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Crawler:
     monkeypatch.setenv("HARVESTER_MONGODB_URI", mongodb_uri)
     monkeypatch.setenv("HARVESTER_DATABASE", mongodb.name)
     monkeypatch.setenv("HARVESTER_DATA_DIR", str(tmp_path))
-    made = crawler()
-    made.spider.ledger = Notebook(mongodb)  # type: ignore[union-attr]
-    return made
+    return crawler()
 
 
 @pytest.fixture
@@ -64,7 +49,7 @@ def seen(record: Any, seconds: float) -> Any:
 
 
 async def store(pipeline: MongoPipeline, *records: Record) -> None:
-    await pipeline.process_batch(Batch([*records], []))
+    await pipeline.process_batch(Batch([*records]))
 
 
 async def test_what_a_page_says_of_items_is_written_after_its_records(
@@ -77,7 +62,7 @@ async def test_what_a_page_says_of_items_is_written_after_its_records(
         return f"site of {found.key}"
 
     of.spider.site_of = site_of  # type: ignore[union-attr]
-    await pipeline.process_batch(Batch([post()], [], (), "job", (("job:page:a", 1),), (Found("page", "b"),)))
+    await pipeline.process_batch(Batch([post()], (), "job", (("job:page:a", 1),), (Found("page", "b"),)))
     assert stored == [True]
     found = mongodb["job_items"].find_one({"_id": "job:page:b"})
     assert found
@@ -210,16 +195,18 @@ async def test_what_mongodb_refuses_of_an_update_is_rejected_and_the_rest_stored
 async def test_a_batch_goes_on_when_it_is_stored_and_the_ledger_has_learnt_of_it(
     pipeline: MongoPipeline, mongodb: Database[Document]
 ) -> None:
+    pipeline.crawler.spider.site_of = lambda _: ""  # type: ignore[union-attr]
     posts = [post(key=str(number)) for number in range(50)]
-    batches = [Batch([one], [one.uri]) for one in posts]
+    pages = [(one, Found("page", str(number))) for number, one in enumerate(posts)]
+    batches = [Batch([one], (), "job", (("job:page:first", 1),), (found,)) for one, found in pages]
 
     async def processed(batch: Batch) -> None:
         assert await pipeline.process_item(batch) is batch
-        assert mongodb["posts"].find_one({"_id": batch.ledger[0]})
-        assert batch.ledger[0] in pipeline.crawler.spider.ledger.confirmed  # type: ignore[union-attr]
+        assert mongodb["posts"].find_one({"_id": batch.records[0].key})
+        assert mongodb["job_items"].find_one({"key": batch.found[0].key})
 
     await asyncio.gather(*map(processed, batches))
-    assert pipeline.crawler.spider.ledger.confirmed == [one.uri for one in posts]  # type: ignore[union-attr]
+    assert mongodb["job_items"].count_documents({}) == 50
 
 
 async def test_what_arrives_during_a_write_is_written_together(
@@ -244,10 +231,12 @@ async def test_a_write_that_fails_fails_each_batch_in_it_and_none_after(
     forbidden = {"$jsonSchema": {"properties": {"handle": {"not": {"enum": ["forbidden.example"]}}}}}
     mongodb.create_collection("profiles", validator=forbidden)
     outcomes = await asyncio.gather(
-        store(pipeline, profile(handle="forbidden.example")), store(pipeline, profile(BOB)), return_exceptions=True
+        store(pipeline, profile(handle="forbidden.example")),
+        pipeline.process_batch(Batch([profile(BOB)], (), "job", (("job:page:a", 1),), (Found("page", "b"),))),
+        return_exceptions=True,
     )
     assert {type(outcome) for outcome in outcomes} == {StorageError}
-    assert pipeline.crawler.spider.ledger.confirmed == []  # type: ignore[union-attr]
+    assert mongodb["job_items"].count_documents({}) == 0
     await store(pipeline, post())
     assert mongodb["posts"].count_documents({}) == 1
 

@@ -1,0 +1,73 @@
+"""Serving a start list: its entries in Redis become items of jobs, in the ledger, before they leave the list."""
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from scrapy.statscollectors import StatsCollector
+
+from harvester.exceptions import UsageError
+from harvester.frontier.start_list import StartList
+from harvester.items import Found
+
+logger = logging.getLogger(__name__)
+
+ENTRIES_AT_ONCE = 1000
+LOOK_S = 0.5
+"""How often the start list is looked at."""
+SHOWN = 200
+"""Characters of a bad entry that are logged."""
+
+Patiently = Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]
+
+
+class Serving:
+    """Files the entries of one start list. Those with the same arguments belong to one job, until that is finished."""
+
+    def __init__(
+        self,
+        start_list: StartList,
+        patiently: Patiently,
+        stats: StatsCollector,
+        read: Callable[[bytes], tuple[str, Iterable[Found]] | None],
+        add: Callable[[str, list[Found]], Awaitable[None]],
+    ) -> None:
+        self._list = start_list
+        self._patiently = patiently
+        self._stats = stats
+        self._read = read
+        """Arguments as JSON, and items, of an entry; None when it says nothing. Raises UsageError."""
+        self._add = add
+        """Adds items to the unfinished job of these arguments."""
+        self._look_at = 0.0
+        self.is_busy = True
+        """Whether there were entries when it was looked last, or another worker had some."""
+
+    async def file_entries(self) -> None:
+        """Makes entries of the list durable as items, unless it was looked a short time ago."""
+        if time.monotonic() < self._look_at:
+            return
+        taken = await self._patiently(lambda: self._list.take(ENTRIES_AT_ONCE))
+        by_job: dict[str, list[Found]] = {}
+        dead: list[tuple[bytes, str]] = []
+        for entry in taken.entries:
+            try:
+                if read := self._read(entry):
+                    by_job.setdefault(read[0], []).extend(read[1])
+            except UsageError as error:
+                dead.append((entry, str(error)))
+                logger.warning("The entry %r of the start list cannot be used: %s", entry[:SHOWN], error)
+                self._stats.inc_value("harvester/start_list/dead")
+        for arguments, found in by_job.items():
+            await self._add(arguments, found)
+        if taken.entries:
+            await self._patiently(lambda: self._list.confirm(dead))
+            self._stats.inc_value("harvester/start_list/taken", len(taken.entries))
+        if len(taken.entries) < ENTRIES_AT_ONCE:
+            self._look_at = time.monotonic() + LOOK_S
+        self.is_busy = bool(taken.entries or taken.elsewhere)
+
+    async def leave(self) -> None:
+        """Leaves to others what was taken and not filed."""
+        await self._patiently(self._list.leave)

@@ -1,0 +1,68 @@
+"""How the spider `bluesky` asks: kinds of items, addresses of calls, requests that belong to one item of many."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from scrapy import Request
+
+from harvester.meta import AUTHENTICATE, ITEMS_OF, PART
+from harvester.spiders.bluesky.arguments import BlueskyArguments
+from harvester.spiders.job import JobSpider
+
+SEED, ACCOUNT, THREAD = "seed", "account", "thread"
+"""Kinds of items: a handle to be resolved, a DID, the address of a thread's first post."""
+
+Parameters = Mapping[str, object] | Sequence[tuple[str, object]]
+
+
+def xrpc(origin: str, call: str, parameters: Parameters) -> str:
+    """Address of a call; arrays repeat their name."""
+    return f"{origin}/xrpc/{call}?{urlencode(parameters, quote_via=quote)}"
+
+
+class Asking(JobSpider):
+    """What all parts of the spider ask with."""
+
+    Arguments = BlueskyArguments
+    arguments: BlueskyArguments
+    login_origin: str | None = None
+    """The signed-in account's own server; None without a login."""
+
+    def service_of(self, arguments: BlueskyArguments) -> str:
+        """Who is asked: the AppView, with a login the account's own server, or the web client."""
+        if arguments.via == "browser":
+            return arguments.web
+        return self.login_origin or arguments.service
+
+    def ask(
+        self,
+        url: str,
+        callback: Callable[..., Any],
+        *,
+        errback: Callable[..., Any] | None = None,
+        items: Iterable[str] | None = None,
+        part: str = "",
+        meta: Mapping[str, Any] | None = None,
+        **arguments: Any,
+    ) -> Request:
+        """A request whose callback is given `arguments`. `items`: ids of those it belongs to, of those of the page.
+
+        `part`: what it asks for of them; empty: themselves.
+        """
+        of: dict[str, Any] = {} if items is None else {ITEMS_OF: list(items)}
+        if part:
+            of[PART] = part
+        return Request(url, callback, errback=errback, cb_kwargs=arguments, meta={**(meta or {}), **of})
+
+    def call(
+        self,
+        asked_for: BlueskyArguments,
+        name: str,
+        parameters: Parameters,
+        callback: Callable[..., Any],
+        **more: Any,
+    ) -> Request:
+        """A call of the AppView."""
+        url = xrpc(self.service_of(asked_for), name, parameters)
+        return self.ask(url, callback, meta={AUTHENTICATE: True}, **more)

@@ -1,0 +1,260 @@
+"""The lists of an account, each read page by page: who follows it, its posts, its records, its own lists."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, TypeVar
+
+from scrapy import Request
+from scrapy.http import Response
+from twisted.python.failure import Failure
+
+from harvester.items import Found, Record, Stage
+from harvester.items.bluesky import AccountList, Like, Post, Repost
+from harvester.outcomes import BAD_CURSOR, verdict_of
+from harvester.parsers.bluesky import answers as parse
+from harvester.parsers.bluesky import repository
+from harvester.parsers.bluesky.car import parse_repository
+from harvester.parsers.bluesky.wire import did_of
+from harvester.spiders.bluesky.accounts import Account
+from harvester.spiders.bluesky.arguments import BlueskyArguments
+from harvester.spiders.bluesky.asking import ACCOUNT, THREAD, Asking, xrpc
+from harvester.spiders.job import errback
+
+T = TypeVar("T")
+
+PAGE = 100
+POSTS_A_CALL = 25
+EDGES_A_BATCH = 500
+POSTS_COLLECTED = "posts_collected"
+
+POST, REPOST, LIKE = "app.bsky.feed.post", "app.bsky.feed.repost", "app.bsky.feed.like"
+COLLECTIONS = {"posts": POST, "reposts": REPOST, "likes": LIKE}
+
+
+class Lists(Asking):
+    """Asks for the pages of an account's lists and reads them. Of a list one page at a time is asked for."""
+
+    def list_requests(self, asked_for: BlueskyArguments, account: Account) -> Iterator[Request]:
+        """The first page of each list that every harvested account has."""
+        for name in lists_wanted(asked_for):
+            yield self.ask_list(asked_for, account, name)
+
+    def ask_list(self, asked_for: BlueskyArguments, account: Account, name: str, cursor: str | None = None) -> Request:
+        """A page of a list: followers, follows, feed, lists, starter_packs, one of COLLECTIONS, or repository."""
+        own: dict[str, Any] = {"errback": self.list_failed, "items": [account["id"]], "part": name}
+        own |= {"account": account, "list_name": name, "cursor": cursor}
+        page = {"limit": PAGE} | ({"cursor": cursor} if cursor else {})
+        actor = {"actor": account["did"], **page}
+        match name:
+            case "followers":
+                return self.call(asked_for, "app.bsky.graph.getFollowers", actor, self.read_graph, **own)
+            case "follows":
+                return self.call(asked_for, "app.bsky.graph.getFollows", actor, self.read_graph, **own)
+            case "feed":
+                parameters = {**actor, "filter": "posts_with_replies"}
+                return self.call(asked_for, "app.bsky.feed.getAuthorFeed", parameters, self.read_feed, **own)
+            case "lists":
+                return self.call(asked_for, "app.bsky.graph.getLists", actor, self.read_lists, **own)
+            case "starter_packs":
+                name_of_call = "app.bsky.graph.getActorStarterPacks"
+                return self.call(asked_for, name_of_call, actor, self.read_lists, **own)
+            case "repository":
+                url = xrpc(account["pds"], "com.atproto.sync.getRepo", {"did": account["did"]})
+                meta = {"download_maxsize": self.config.max_repository_mb * 1024 * 1024}
+                return self.ask(url, self.read_repository, meta=meta, **own)
+            case collection:
+                parameters = {"repo": account["did"], "collection": COLLECTIONS[collection], **page}
+                url = xrpc(account["pds"], "com.atproto.repo.listRecords", parameters)
+                return self.ask(url, self.read_records, **own)
+
+    def _ask_members(self, asked_for: BlueskyArguments, account: Account, name: str, cursor: str | None) -> Request:
+        """A page of the members of one of the account's own lists; `name`: the list's address."""
+        parameters = {"list": name, "limit": PAGE} | ({"cursor": cursor} if cursor else {})
+        return self.call(
+            asked_for,
+            "app.bsky.graph.getList",
+            parameters,
+            self.read_members,
+            errback=self.list_failed,
+            items=[account["id"]],
+            part="members",
+            account=account,
+            list_name=name,
+            cursor=cursor,
+        )
+
+    @errback
+    def list_failed(self, failure: Failure) -> Iterator[Any]:
+        """A cursor that is refused (a list may be read on weeks later) is given up, and the list begun anew."""
+        assert failure.value
+        request: Request = failure.request  # type: ignore[attr-defined]
+        told = request.cb_kwargs
+        if verdict_of(failure.value).reason == BAD_CURSOR and told["cursor"]:
+            asked_for = self.arguments_of(request)
+            ask = self._ask_members if told["list_name"].startswith("at://") else self.ask_list
+            yield ask(asked_for, told["account"], told["list_name"], None).replace(dont_filter=True)
+
+    def _go_on(self, account: Account, name: str, asked_with: str | None, cursor: str | None) -> str | None:
+        """The cursor to go on from. A list ends only when no cursor comes."""
+        if cursor is not None and cursor == asked_with:
+            self.logger.warning("%s of %s repeats its cursor; it ends here", name, account["did"])
+            self.crawler.stats.inc_value("harvester/cursors/repeated")
+            return None
+        return cursor
+
+    # Reading ----------------------------------------------------------------------------------------------
+
+    def read_graph(self, response: Response, account: Account, list_name: str, cursor: str | None) -> Iterator[Any]:
+        """Followers or follows."""
+        asked_for = self.arguments_of(response)
+        parsed, members = parse.parse_graph(response.body, self.provenance(response))
+        yield parsed.records
+        yield from parsed.rejects
+        yield from found_of(asked_for, account, members)
+        if further := self._go_on(account, list_name, cursor, parsed.cursor):
+            yield self.ask_list(asked_for, account, list_name, further)
+
+    def read_feed(self, response: Response, account: Account, list_name: str, cursor: str | None) -> Iterator[Any]:
+        """Posts and reposts, as the AppView shows them."""
+        asked_for = self.arguments_of(response)
+        parsed = parse.parse_feed(response.body, self.provenance(response))
+        wanted, is_over = in_time(asked_for, parsed.records)
+        yield wanted
+        yield from parsed.rejects
+        yield from threads_of(asked_for, wanted)
+        further = None if is_over else self._go_on(account, list_name, cursor, parsed.cursor)
+        if further:
+            yield self.ask_list(asked_for, account, list_name, further)
+        else:
+            yield Stage(account["id"], POSTS_COLLECTED, 2)
+
+    def read_records(self, response: Response, account: Account, list_name: str, cursor: str | None) -> Iterator[Any]:
+        """A page of one of COLLECTIONS, from the account's own server."""
+        asked_for = self.arguments_of(response)
+        rows, next_cursor = repository.parse_list_records(response.body, account["did"], COLLECTIONS[list_name])
+        times = [repository.created_at(row.value) for row in rows]
+        kept = [row for row, at in zip(rows, times, strict=True) if is_in_time(asked_for, at)]
+        yield from self._keep(asked_for, response, account, {COLLECTIONS[list_name]: kept})
+        is_over = are_too_old(asked_for, times)
+        if further := None if is_over else self._go_on(account, list_name, cursor, next_cursor):
+            yield self.ask_list(asked_for, account, list_name, further)
+        elif list_name == "posts":
+            yield Stage(account["id"], POSTS_COLLECTED, 2)
+
+    def read_repository(
+        self, response: Response, account: Account, list_name: str, cursor: str | None
+    ) -> Iterator[Any]:
+        """All that an account ever wrote, in one answer."""
+        asked_for = self.arguments_of(response)
+        by_collection: dict[str, list[repository.RepoRecord]] = {each: [] for each in COLLECTIONS.values()}
+        for row in parse_repository(response.body, account["did"], frozenset(by_collection)):
+            if is_in_time(asked_for, repository.created_at(row.value)):
+                by_collection[row.uri.split("/")[3]].append(row)
+        yield from self._keep(asked_for, response, account, by_collection)
+        yield Stage(account["id"], POSTS_COLLECTED, 2)
+
+    def _keep(
+        self,
+        asked_for: BlueskyArguments,
+        response: Response,
+        account: Account,
+        by_collection: Mapping[str, Sequence[repository.RepoRecord]],
+    ) -> Iterator[Any]:
+        """Edges as they are; posts as the AppView shows them: with counts, and without what moderation hides."""
+        provenance = self.provenance(response)
+        for collection, kind in ((REPOST, Repost), (LIKE, Like)):
+            for rows in _cut(by_collection.get(collection, ()), EDGES_A_BATCH):
+                parsed = repository.parse_edges(kind, rows, provenance)
+                yield parsed.records
+                yield from parsed.rejects
+        for uris in _cut([row.uri for row in by_collection.get(POST, ())], POSTS_A_CALL):
+            parameters = [("uris", uri) for uri in uris]
+            own = {"items": [account["id"]], "part": "posts", "asked": len(uris)}
+            yield self.call(asked_for, "app.bsky.feed.getPosts", parameters, self.read_posts, **own)
+
+    def read_posts(self, response: Response, asked: int) -> Iterator[Any]:
+        """Posts that were asked for by their addresses; those that are hidden are absent."""
+        asked_for = self.arguments_of(response)
+        parsed = parse.parse_posts(response.body, self.provenance(response))
+        if missing := asked - len(parsed.records) - len(parsed.rejects):
+            self.crawler.stats.inc_value("harvester/posts/not_shown", missing)
+        yield parsed.records
+        yield from parsed.rejects
+        yield from threads_of(asked_for, parsed.records)
+
+    def read_lists(self, response: Response, account: Account, list_name: str, cursor: str | None) -> Iterator[Any]:
+        """An account's lists or starter packs. The members of its own lists are asked for, too."""
+        asked_for = self.arguments_of(response)
+        parsed = parse.parse_lists(response.body, self.provenance(response))
+        yield parsed.records
+        yield from parsed.rejects
+        uris = {record.list_uri or record.key for record in parsed.records if isinstance(record, AccountList)}
+        for uri in sorted(uri for uri in uris if did_of(uri) == account["did"]):
+            yield self._ask_members(asked_for, account, uri, None)
+        if further := self._go_on(account, list_name, cursor, parsed.cursor):
+            yield self.ask_list(asked_for, account, list_name, further)
+
+    def read_members(self, response: Response, account: Account, list_name: str, cursor: str | None) -> Iterator[Any]:
+        """A page of a list's members."""
+        asked_for = self.arguments_of(response)
+        parsed = parse.parse_list_items(response.body, self.provenance(response))
+        yield parsed.records
+        yield from parsed.rejects
+        if further := self._go_on(account, list_name, cursor, parsed.cursor):
+            yield self._ask_members(asked_for, account, list_name, further)
+
+
+def lists_wanted(asked_for: BlueskyArguments) -> list[str]:
+    """Names of the lists that every harvested account has, as `ask_list` takes them."""
+    names: list[str] = []
+    if "graph" in asked_for.collect:
+        names += ["followers", "follows"] if asked_for.direction == "both" else [asked_for.direction]
+    if "posts" in asked_for.collect:
+        names += {"appview": ["feed"], "records": [*COLLECTIONS], "car": ["repository"]}[asked_for.history]
+    if "lists" in asked_for.collect:
+        names += ["lists", "starter_packs"]
+    return names
+
+
+def found_of(asked_for: BlueskyArguments, account: Account, members: Iterable[parse.Member]) -> Iterator[Found]:
+    """Accounts of a list, to be harvested too unless that is deep enough."""
+    if account["depth"] < asked_for.depth:
+        for member in members:
+            yield Found(ACCOUNT, member.did, {"handle": member.handle}, depth=account["depth"] + 1)
+
+
+def threads_of(asked_for: BlueskyArguments, records: Iterable[Record]) -> Iterator[Found]:
+    """The threads of posts that have replies, by their first post."""
+    if "threads" in asked_for.collect:
+        posts = [record for record in records if isinstance(record, Post) and record.reply_count]
+        for uri in sorted({post.root_uri or post.uri for post in posts}):
+            yield Found(THREAD, uri, depth=0)
+
+
+def in_time(asked_for: BlueskyArguments, records: Sequence[Record]) -> tuple[list[Record], bool]:
+    """Those of the time asked for, and whether the page, newest first, lies wholly before it."""
+    times = [_time(record) for record in records]
+    wanted = [record for record, at in zip(records, times, strict=True) if is_in_time(asked_for, at)]
+    return wanted, are_too_old(asked_for, times)
+
+
+def is_in_time(asked_for: BlueskyArguments, at: datetime | None) -> bool:
+    """What has no time is of none that was asked for."""
+    since, until = asked_for.since, asked_for.until
+    if at is None:
+        return since is None and until is None
+    return (since is None or at >= since) and (until is None or at < until)
+
+
+def are_too_old(asked_for: BlueskyArguments, times: Sequence[datetime | None]) -> bool:
+    """Whether a page, newest first, lies wholly before the time asked for."""
+    since = asked_for.since
+    return since is not None and bool(times) and all(at is not None and at < since for at in times)
+
+
+def _time(record: Record) -> datetime | None:
+    return record.sort_at if isinstance(record, Post) else getattr(record, "created_at", None)
+
+
+def _cut(rows: Sequence[T], size: int) -> list[Sequence[T]]:
+    return [rows[at : at + size] for at in range(0, len(rows), size)]

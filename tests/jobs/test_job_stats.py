@@ -1,0 +1,130 @@
+"""What stats tell of jobs: figures of all items, and at the end why some of them are not done."""
+
+from typing import Any
+
+import pytest
+from scrapy.statscollectors import StatsCollector
+from scrapy.utils.test import get_crawler
+
+from harvester.jobs import job_stats
+from harvester.jobs.documents import Said, State
+from harvester.jobs.job_stats import JobStats, reason_of
+from harvester.jobs.ledger import Ledger
+from harvester.jobs.transitions import Ended, StageReached
+from tests.jobs.conftest import Ledgers, nowhere, pages
+
+
+def told(stats: StatsCollector) -> dict[str, Any]:
+    """Without what they all begin with."""
+    return {name.removeprefix("harvester/"): value for name, value in stats.get_stats().items()}
+
+
+@pytest.fixture
+def stats() -> StatsCollector:
+    collector = get_crawler().stats
+    assert collector
+    return collector
+
+
+async def begin(ledger: Ledger, scope: str, *keys: str) -> tuple[str, dict[str, str]]:
+    """A job all of whose items are active: its id, and key -> id of an item."""
+    job = (await ledger.open_job("flat", scope)).job
+    await ledger.add(job.id, pages(*keys), nowhere)
+    return job.id, {item.key: item.id for item in await ledger.claim(job, 100, "here")}
+
+
+async def test_items_of_all_jobs_of_a_run_are_told_by_kind_and_state(ledgers: Ledgers, stats: StatsCollector) -> None:
+    ledger = ledgers.another()
+    one, items = await begin(ledger, "one", "a", "b", "c")
+    other, _ = await begin(ledger, "other", "d")
+    await ledger.apply([(items["a"], StageReached(1, "half")), (items["b"], Ended(1, "ok"))])
+    shown = JobStats(ledger, stats)
+    await shown.look(one)
+    first = {"job": one, "items/page/active": 2, "items/page/done": 1, "stages/page/half": 1, "next_due": 0}
+    assert told(stats) == first
+    await shown.look(other)
+    assert told(stats) == first | {"items/page/active": 3}
+    await ledger.apply([(items["a"], StageReached(1, "whole"))])
+    await shown.close()
+    assert told(stats) == first | {
+        "items/page/active": 3,
+        "stages/page/half": 0,
+        "stages/page/whole": 1,
+        "job_finished": False,
+    }
+
+
+async def test_at_the_end_it_is_told_what_is_not_done_why_and_from_when_on_it_is_tried_again(
+    ledgers: Ledgers, stats: StatsCollector
+) -> None:
+    ledger = ledgers.another()
+    job, items = await begin(ledger, "one", *"abcdef")
+    await ledger.apply(
+        [
+            (items["a"], Ended(1, "timeout", "no answer in 5 s")),
+            (items["b"], Ended(1, "timeout", "no answer in 5 s")),
+            (items["c"], Ended(1, "invalid", "")),
+            (items["d"], Said(1, State.FAILED, "gone", "gone: AccountDeactivated")),
+            (items["d"], Ended(1, "ok")),
+            (items["e"], Ended(1, "policy_denied", "robots.txt")),
+            (items["f"], Ended(1, "ok", "of no interest")),
+        ]
+    )
+    shown = JobStats(ledger, stats)
+    await shown.look(job)
+    await shown.close()
+    found = told(stats)
+    due = found.pop("next_due")
+    next_due = await ledger.next_due(job)
+    assert next_due
+    assert due == next_due.timestamp()
+    assert found == {
+        "job": job,
+        "job_finished": False,
+        "items/page/waiting": 2,
+        "items/page/failed": 2,
+        "items/page/skipped": 1,
+        "items/page/done": 1,
+        "reasons/page/waiting/timeout: no answer in 5 s": 2,
+        "reasons/page/failed/invalid": 1,
+        "reasons/page/failed/gone: AccountDeactivated": 1,
+        "reasons/page/skipped/robots.txt": 1,
+    }
+
+
+async def test_many_reasons_are_told_by_their_outcomes(
+    ledgers: Ledgers, stats: StatsCollector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_stats, "MOST_REASONS", 2)
+    ledger = ledgers.another()
+    job, items = await begin(ledger, "one", *"abcdef")
+    await ledger.apply(
+        [(items[key], Ended(1, "invalid", reason)) for key, reason in zip("abcdef", "xxyyzw", strict=True)]
+    )
+    shown = JobStats(ledger, stats)
+    await shown.look(job)
+    await shown.close()
+    found = {name: number for name, number in told(stats).items() if name.startswith("reasons/")}
+    path = "reasons/page/failed/invalid: "
+    assert found == {f"{path}x": 2, f"{path}y": 2, f"{path}other reasons": 2}
+    assert told(stats)["job_finished"] is True
+
+
+async def test_of_a_run_without_jobs_nothing_is_told(ledgers: Ledgers, stats: StatsCollector) -> None:
+    await JobStats(ledgers.another(), stats).close()
+    assert told(stats) == {}
+
+
+@pytest.mark.parametrize(
+    ("state", "outcome", "reason", "words"),
+    [
+        ("failed", "timeout", "", "timeout"),
+        ("failed", "server_error", "HTTP 503", "server_error: HTTP 503"),
+        ("failed", "gone", "posts: gone: AccountTakedown", "posts: gone: AccountTakedown"),
+        ("waiting", "dns", "dns: no such name", "dns: no such name"),
+        ("skipped", "policy_denied", "opt_out: !no-unauthenticated", "opt_out: !no-unauthenticated"),
+        ("skipped", "max_items", "max_items", "max_items"),
+    ],
+)
+def test_a_reason_says_the_outcome_of_a_failure_once(state: str, outcome: str, reason: str, words: str) -> None:
+    assert reason_of(state, outcome, reason) == words

@@ -1,1 +1,0 @@
-"""The ledger and the pipeline that writes records, against a real MongoDB."""
