@@ -1,5 +1,6 @@
 """From seeds to accounts: handles are resolved, profiles are read, and people who say no are left out."""
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -216,9 +217,9 @@ class Accounts(Asking):
         yield Stage(account["id"], PROFILE_COLLECTED, 1)
         yield from self.list_requests(asked_for, account)
 
+    @abstractmethod
     def list_requests(self, asked_for: BlueskyArguments, account: Account) -> Iterator[Request]:
         """Requests for the first pages of an account's lists."""
-        raise NotImplementedError
 
 
 def accounts_of(items: Sequence[JobItem]) -> dict[str, Account]:

@@ -79,7 +79,7 @@ class BlueskySpider(WebPages, Threads):
     @property
     def honouring(self) -> list[str]:
         """Jobs of this run that leave out who does not want to be collected."""
-        return [job for job, known in self._arguments.items() if cast(BlueskyArguments, known).honour_opt_outs]
+        return [job for job in self._arguments if job not in self.keeping_all]
 
     async def before(self) -> None:
         """Finds out who is asked. Raises UsageError when the seeds name nobody."""
