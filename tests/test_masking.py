@@ -12,7 +12,7 @@ from urllib.parse import quote, quote_plus, urlencode
 import pytest
 
 from harvester.config import load_config
-from harvester.frontier.leases import Lease
+from harvester.frontier.in_flight import InFlight
 from harvester.masking import MOST_PASSING, Mask, mask
 from harvester.outcomes import classify_exception
 from harvester.outcomes.evidence import excerpt
@@ -131,7 +131,7 @@ def test_what_is_said_of_failures_holds_no_secret() -> None:
     ):
         assert SECRET not in text
         assert "***" in text
-    lease = Lease("1", "county")
+    lease = InFlight("1", "county")
     lease.failed_by(KeyError(said))
     assert lease.error
     assert SECRET not in lease.error

@@ -9,7 +9,7 @@ from rich.table import Table
 from harvester.breaker.messages import place
 from harvester.cli.printing import at, new_console, new_grid, new_table, parts
 from harvester.formatting import counted, duration, number, plural, size
-from harvester.frontier.entries import BreakerStatus, DeadLetter, Fate, Status
+from harvester.frontier.messages import BreakerStatus, DeadLetter, RequestStatus, Status
 from harvester.frontier.operations import Reading, StartStatus
 from harvester.frontier.start_list import DeadEntry
 
@@ -158,7 +158,7 @@ def print_entries(entries: Sequence[DeadEntry]) -> None:
         console.print(f"{entry.entry[:MOST_CHARACTERS]!r}\n    {entry.reason} ({duration(time.time() - entry.at)} ago)")
 
 
-def print_fate(url: str, fate: Fate | None) -> None:
+def print_request(url: str, fate: RequestStatus | None) -> None:
     """One address, with its history."""
     console = new_console()
     if fate is None:

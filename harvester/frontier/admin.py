@@ -11,8 +11,8 @@ from redis.asyncio import Redis
 
 from harvester.breaker.states import Change
 from harvester.frontier import scripts
-from harvester.frontier.entries import BreakerStatus, DeadLetter, Event, Fate, Status, WorkerStatus
 from harvester.frontier.keys import entry_id, prefix_of
+from harvester.frontier.messages import BreakerStatus, DeadLetter, Event, RequestStatus, Status, WorkerStatus
 
 CHUNK = 1000
 """Requests, fingerprints or shards that one script handles, so that Redis is not kept from workers for long."""
@@ -133,7 +133,7 @@ class FrontierAdmin:
             ids = [name async for name, _, entry in self._graves() if outcome in (None, entry.outcome)]
         return sum([await self._run("replay", msgspec.msgpack.encode(chunk)) for chunk in _chunks(ids)])
 
-    async def look_up(self, fingerprint: int, job: str = "") -> Fate | None:
+    async def look_up(self, fingerprint: int, job: str = "") -> RequestStatus | None:
         """Where the request is; None when it was never queued, or was forgotten."""
         name = entry_id(fingerprint, job)
         fate = await self._fate(name, fingerprint, job)
@@ -213,16 +213,16 @@ class FrontierAdmin:
                 if packed:  # it was not replayed in between
                     yield name.decode(), at_ms, _decode(packed)
 
-    async def _fate(self, name: str, fingerprint: int, job: str) -> Fate | None:
+    async def _fate(self, name: str, fingerprint: int, job: str) -> RequestStatus | None:
         found = await self._run("look_up", name, job, fingerprint, fingerprint & LOW_BITS)
         if not found:
             return None
         state, at, worker, packed = found[0].decode(), float(found[1]) / 1000, found[2].decode(), found[3]
         if state == "done":
-            return Fate(state)
+            return RequestStatus(state)
         if state == "skipped":
             at_ms, outcome, reason, url = msgspec.msgpack.decode(packed)
-            return Fate(state, since=at_ms / 1000, outcome=outcome, reason=reason, url=url)
+            return RequestStatus(state, since=at_ms / 1000, outcome=outcome, reason=reason, url=url)
         entry = _decode(packed)
         history = entry.events()
         last = history[-1] if history else Event(entry.queued_ms / 1000, "", "", "")
@@ -233,7 +233,7 @@ class FrontierAdmin:
                 at = max(breaker.opened, last.at)
                 reason += f" ({breaker.state}, because of {breaker.cause})"
             last = last._replace(reason=reason)
-        return Fate(
+        return RequestStatus(
             state=state,
             since=last.at if state == "waiting" else at,
             until=at if state == "waiting" else None,

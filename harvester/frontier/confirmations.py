@@ -16,7 +16,7 @@ from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from harvester.exceptions import FetchError, HarvesterError, InvalidRecordError, PageFailed, ParseError
-from harvester.frontier.leases import Lease
+from harvester.frontier.in_flight import InFlight
 from harvester.items.receipts import OTHER, SettlesRecords, parts_of, receipt_under_way
 from harvester.shutdown import RunEnding, end, is_ending
 from harvester.stores.rejects import rejects_of
@@ -30,7 +30,7 @@ _OF_THE_ITEM = (FetchError, InvalidRecordError, PageFailed, ParseError)
 class Confirmations:
     """Watches the items of leased requests, from where Scrapy hands them to the pipelines."""
 
-    def __init__(self, crawler: Crawler, lease_of: Callable[[Request | None], Lease | None]) -> None:
+    def __init__(self, crawler: Crawler, lease_of: Callable[[Request | None], InFlight | None]) -> None:
         self._crawler = crawler
         self._lease_of = lease_of
 

@@ -7,10 +7,10 @@ from typing import Any
 from scrapy import Request
 
 from harvester.breaker.states import BreakerState
+from harvester.frontier.client import FrontierClient
 from harvester.frontier.codec import UnserialisableRequestError
-from harvester.frontier.entries import EndedAck, Feed, ItemEnded, ItemRef, Push, Stranded
+from harvester.frontier.messages import AllParked, EndedAck, Feed, ItemEnded, ItemRef, Push
 from harvester.frontier.store import Frontier
-from harvester.frontier.traffic import Traffic
 
 
 class Feeding:
@@ -19,12 +19,12 @@ class Feeding:
     def __init__(
         self,
         frontier: Frontier,
-        traffic: Traffic,
+        client: FrontierClient,
         patiently: Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]],
         push: Callable[[Request, tuple[ItemRef, ...]], Push],
     ) -> None:
         self._frontier = frontier
-        self._traffic = traffic
+        self._client = client
         self._patiently = patiently
         self._push = push
 
@@ -41,27 +41,27 @@ class Feeding:
             pushes.append(self._push(request, tuple(items)))
             if not pushes[-1].items:
                 raise UnserialisableRequestError(f"<{request.url}> belongs to none of the items that begin with it")
-        return self._traffic.feed(Feed(tuple(items), tuple(pushes), deadline))
+        return self._client.feed(Feed(tuple(items), tuple(pushes), deadline))
 
     def acknowledge(self, items: Sequence[ItemRef]) -> None:
         """It is written down how these attempts ended."""
-        self._traffic.push(EndedAck(tuple(items)))
+        self._client.push(EndedAck(tuple(items)))
 
     def listen(self, hear: Callable[[list[ItemEnded]], None] | None) -> None:
         """From now on this process is told which items have ended, or with None it is not any more.
 
         What it does not acknowledge is told again, to any worker.
         """
-        self._traffic.on_ended = hear
+        self._client.on_ended = hear
 
     async def others(self) -> int:
         """How many other workers were heard of within the time of a lease."""
-        number: int = await self._patiently(lambda: self._frontier.others(self._traffic.worker))
+        number: int = await self._patiently(lambda: self._frontier.others(self._client.worker))
         return number
 
-    def stranded(self) -> Stranded | None:
+    def all_parked(self) -> AllParked | None:
         """The parked requests, when nothing else is left for any worker."""
-        return self._traffic.stranded()
+        return self._client.all_parked()
 
     async def unknown_items(self, items: Sequence[ItemRef]) -> list[ItemRef]:
         """Attempts that the frontier neither has requests of nor is to tell of."""
@@ -75,17 +75,17 @@ class Feeding:
 
     def now(self) -> float:
         """The time at Redis, in epoch seconds, told from when it was last heard. 0: it was not heard yet."""
-        last = self._traffic.last
-        return last.now + monotonic() - self._traffic.last_at if last else 0.0
+        last = self._client.last
+        return last.now + monotonic() - self._client.last_at if last else 0.0
 
     def shut(self) -> Mapping[str, BreakerState]:
         """Breakers of sites that are not closed."""
-        return self._traffic.breakers.shut_sites()
+        return self._client.breakers.shut_sites()
 
     @property
     def parked(self) -> int:
         """Requests of sites that are left alone."""
-        return self._traffic.last.parked if self._traffic.last else 0
+        return self._client.last.parked if self._client.last else 0
 
     @property
     def epoch(self) -> str:

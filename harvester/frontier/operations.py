@@ -19,7 +19,7 @@ from harvester.breaker.states import Change
 from harvester.config import Config
 from harvester.exceptions import UsageError
 from harvester.frontier import record
-from harvester.frontier.entries import BreakerStatus, DeadLetter, Fate, Status
+from harvester.frontier.messages import BreakerStatus, DeadLetter, RequestStatus, Status
 from harvester.frontier.seen import fingerprint
 from harvester.frontier.start_list import DeadEntry, StartList
 from harvester.frontier.store import Frontier
@@ -161,7 +161,7 @@ async def breakers(config: Config, spider: str) -> dict[str, BreakerStatus]:
         return await frontier.breakers()
 
 
-async def find(config: Config, spider: str, url: str, job: str = "") -> Fate | None:
+async def find(config: Config, spider: str, url: str, job: str = "") -> RequestStatus | None:
     """Where the request of this address is; None when the frontier does not know it."""
     number = fingerprint_of(url)
     async with _frontier(config, spider) as frontier:

@@ -27,16 +27,27 @@ from harvester.browser.render_options import forget_answer
 from harvester.config import Config, load_config
 from harvester.exceptions import FrontierLost, HarvesterError
 from harvester.frontier.attempts import attempts_of
+from harvester.frontier.client import FrontierClient
 from harvester.frontier.codec import MOST_SHOWN, TooLargeError, UnserialisableRequestError, decode, encode
 from harvester.frontier.confirmations import Confirmations
-from harvester.frontier.entries import Again, Dead, Done, ItemRef, Operation, Push, Release, Skip, Stranded, Told
 from harvester.frontier.feeding import Feeding
+from harvester.frontier.in_flight import InFlight, WatchedErrback, fresh
 from harvester.frontier.keys import is_filtered
-from harvester.frontier.leases import Lease, WatchedErrback, fresh
+from harvester.frontier.messages import (
+    AllParked,
+    Dead,
+    Done,
+    EventAck,
+    ItemRef,
+    Operation,
+    Push,
+    Release,
+    Requeue,
+    Skip,
+)
 from harvester.frontier.record import FrontierRecord
 from harvester.frontier.seen import of_attempts
 from harvester.frontier.store import Frontier
-from harvester.frontier.traffic import Traffic
 from harvester.frontier.watchdog import Watchdog
 from harvester.masking import mask
 from harvester.meta import ITEMS, ITEMS_OF, JOB, LEASE, NOT_BEFORE, PARKED, PART, PROBE, RETRY_REASON
@@ -58,7 +69,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         # Not super().__init__(): what it sets up speaks to Redis one blocking call at a time.
         self._crawler = crawler
         self._config = config
-        self._leases: dict[str, Lease] = {}
+        self._leases: dict[str, InFlight] = {}
         """By delivery: a worker that was silent may get a request again that it still works on."""
         self._deliveries = count()
         self._prepared: WeakKeyDictionary[Request, Push] = WeakKeyDictionary()
@@ -88,7 +99,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             max_deliveries=config.max_deliveries,
         )
         patiently = RedisOutage(self._crawler, config)
-        self._traffic = Traffic(
+        self._client = FrontierClient(
             frontier,
             self.worker,
             patiently,
@@ -99,11 +110,11 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             on_change=self._call_engine,
             on_breakers=lambda changes: self._notices.tell(changes),
         )
-        self.feeding = Feeding(frontier, self._traffic, patiently, self._push)
-        self._notices = BreakerAlerts(config, self.spider.name, lambda event: self._traffic.push(Told(event)))
+        self.feeding = Feeding(frontier, self._client, patiently, self._push)
+        self._notices = BreakerAlerts(config, self.spider.name, lambda event: self._client.push(EventAck(event)))
         self._watch_engine()
         Confirmations(self._crawler, self.lease_of).watch()
-        self._traffic.start(self._on_silence)
+        self._client.start(self._on_silence)
         self._watchdog = Watchdog(config, self.spider.name, self.worker, self.lease_of)
         self._watchdog.start()
 
@@ -121,12 +132,12 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         idle = not stats.get_value("harvester/frontier/leased")
         if idle:
             logger.info("This worker found no work: nothing was asked for, or others have dealt with it")
-        if (self._traffic.shared or idle) and hasattr(self.spider, "resumed"):
+        if (self._client.shared or idle) and hasattr(self.spider, "resumed"):
             self.spider.resumed = True  # so its counts are those of a part
         try:
             await self._notices.close()
-            await self._traffic.close()
-            for outcome, number in (await self._traffic.dead()).items():
+            await self._client.close()
+            for outcome, number in (await self._client.dead()).items():
                 stats.set_value(f"harvester/frontier/dead/{outcome}", number)
         except HarvesterError as error:
             self._on_silence(error)
@@ -159,7 +170,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         if lease is None or lease.moved:
             try:
                 push = self._prepared.pop(request, None)
-                self._traffic.push(push or self._push(request))
+                self._client.push(push or self._push(request))
             except TooLargeError as error:
                 self.note_too_large(request, error)
                 return False
@@ -167,18 +178,18 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             lease.moved = True
             # Under another name of its site, given by an older registry, it would not be parked but come again at once.
             parked = request.meta.pop(PARKED, False) and lease.site == load_sites().of(request.url).name
-            self._traffic.finish(Release(lease.id) if parked else self._successor(request, lease.id), lease.id)
+            self._client.finish(Release(lease.id) if parked else self._successor(request, lease.id), lease.id)
         return True
 
     def next_request(self) -> Request | None:
-        while (leased := self._traffic.take()) is not None:
+        while (leased := self._client.take()) is not None:
             try:
                 request = decode(leased.payload, self.spider)
             except UnserialisableRequestError as error:
-                self._traffic.finish(Dead(leased.id, Outcome.INVALID, str(error)), leased.id)
+                self._client.finish(Dead(leased.id, Outcome.INVALID, str(error)), leased.id)
                 continue
             items = tuple(ItemRef(*item) for item in request.meta.get(ITEMS, ()))
-            lease = Lease(leased.id, leased.site, items, str(request.meta.get(PART, "")))
+            lease = InFlight(leased.id, leased.site, items, str(request.meta.get(PART, "")))
             request.meta[LEASE] = delivery = f"{next(self._deliveries)}"
             if leased.probe:
                 request.meta[PROBE] = leased.probe
@@ -188,13 +199,13 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         return None
 
     def has_pending_requests(self) -> bool:
-        if not self._traffic.is_done():
-            if stranded := self._traffic.stranded():
-                self._end_if_stranded(stranded)
+        if not self._client.is_done():
+            if all_parked := self._client.all_parked():
+                self._end_if_all_parked(all_parked)
             return True
         idle = self._config.idle_seconds
-        assert self._traffic.empty_since is not None
-        return idle < 0 or monotonic() - self._traffic.empty_since < idle
+        assert self._client.empty_since is not None
+        return idle < 0 or monotonic() - self._client.empty_since < idle
 
     def __len__(self) -> int:
         return len(self._leases)
@@ -202,26 +213,26 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
     @property
     def breakers(self) -> Breakers:
         """What this worker knows of the sites that are left alone."""
-        return self._traffic.breakers
+        return self._client.breakers
 
     # Between the callback and the frontier ----------------------------------------------------------------
 
-    def lease_of(self, request: Request | None) -> Lease | None:
+    def lease_of(self, request: Request | None) -> InFlight | None:
         """The lease under which the request is worked on."""
         return self._leases.get(request.meta.get(LEASE, "")) if request else None
 
     async def room(self) -> None:
         """Returns when the frontier keeps up with what is yielded."""
-        await self._traffic.room()
+        await self._client.room()
 
-    def prepare(self, request: Request, lease: Lease | None = None, *, rooted: bool = False) -> None:
+    def prepare(self, request: Request, lease: InFlight | None = None, *, rooted: bool = False) -> None:
         """To be called with a request that a callback yields, and the lease of its page; `rooted`: a start request.
 
         Raises TooLargeError, UnserialisableRequestError.
         """
         self._prepared[request] = self._push(request, lease.items if lease else (), rooted=rooted)
 
-    def _prepare_follow_up(self, request: Request, lease: Lease) -> None:
+    def _prepare_follow_up(self, request: Request, lease: InFlight) -> None:
         """The same for one that an errback yields."""
         with suppress(TooLargeError):  # refused, and counted, when it is queued
             self.prepare(request, lease)
@@ -260,7 +271,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         config = self._config
         return encode(request, self.spider, most_url=config.max_url_bytes, most_bytes=config.max_request_kb * 1024)
 
-    def _successor(self, request: Request, lease: str) -> Again | Dead:
+    def _successor(self, request: Request, lease: str) -> Requeue | Dead:
         """The same work as another request: a retry says why in its meta, a redirect does not.
 
         A redirect is filtered as the request was. Middlewares send a filtered request again with dont_filter, of which
@@ -284,7 +295,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             payload = self._encode(request)
         except UnserialisableRequestError as error:
             return Dead(lease, Outcome.INVALID, f"{error}; it was to be asked for again ({outcome}: {reason})")
-        return Again(
+        return Requeue(
             lease,
             payload,
             request.url,
@@ -297,14 +308,14 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             target,
         )
 
-    def _end_if_stranded(self, stranded: Stranded) -> None:
+    def _end_if_all_parked(self, all_parked: AllParked) -> None:
         """Ends the run when all that is left is parked, and not for a short time."""
         most_s = self._config.parked_seconds
         if self._config.idle_seconds < 0 or most_s < 0:
             return
-        if stranded.alone_s >= most_s:
-            said = ", ".join(f"{each.parked:,} of {each.site} ({each.state})" for each in stranded.sites)
-            others = stranded.parked - sum(each.parked for each in stranded.sites)
+        if all_parked.alone_s >= most_s:
+            said = ", ".join(f"{each.parked:,} of {each.site} ({each.state})" for each in all_parked.sites)
+            others = all_parked.parked - sum(each.parked for each in all_parked.sites)
             said += f", {others:,} of others" if others else ""
             logger.error("Nothing is left but parked requests: %s. The same command continues the crawl", said)
             end(self._crawler, "parked", exit_code=7)
@@ -336,9 +347,9 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             if lease.unsettled and isinstance(fate, Release):
                 self._crawler.stats.inc_value("harvester/frontier/put_back")
             self._tell_breakers(request, fate)
-            self._traffic.finish(fate, lease.id, lease.afterwards)
+            self._client.finish(fate, lease.id, lease.afterwards)
 
-    def _not_stored(self, request: Request, lease: Lease, *, again: bool) -> Operation:
+    def _not_stored(self, request: Request, lease: InFlight, *, again: bool) -> Operation:
         """What the frontier is told of a page with records that nobody confirmed: never that it is done."""
         if is_ending(self._crawler):
             return Release(lease.id)
@@ -351,7 +362,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
     def _tell_breakers(self, request: Request, fate: Operation) -> None:
         if isinstance(fate, (Done, Dead)) and fate.outcome in _PAGES:
             probe = request.meta.get(PROBE, 0)
-            self._traffic.breakers.add_page(load_sites().of(request.url), fate.outcome, probe)
+            self._client.breakers.add_page(load_sites().of(request.url), fate.outcome, probe)
 
     def _call_engine(self) -> None:
         """Has the engine look for work: it asks by itself only every five seconds."""

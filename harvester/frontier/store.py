@@ -21,11 +21,13 @@ from redis.asyncio import Redis
 from harvester.breaker.states import BreakerState, Reports
 from harvester.exceptions import FrontierLost
 from harvester.frontier.admin import FrontierAdmin, change_of
-from harvester.frontier.entries import (
-    Again,
+from harvester.frontier.keys import entry_id, parts_of
+from harvester.frontier.messages import (
+    AllParked,
     Done,
     EndedAck,
     Ending,
+    EventAck,
     Exchange,
     Feed,
     Held,
@@ -36,11 +38,9 @@ from harvester.frontier.entries import (
     ParkedSite,
     Push,
     Release,
+    Requeue,
     Skip,
-    Stranded,
-    Told,
 )
-from harvester.frontier.keys import entry_id, parts_of
 from harvester.frontier.seen import token_fingerprint
 from harvester.masking import mask
 
@@ -133,7 +133,7 @@ class Frontier(FrontierAdmin):
             if any(each.rooted for each in pushes):
                 self._rooted[worker] = answer[0]
             now_ms, accepted, duplicates, stale, ready, waiting, leased_total, parked, due_ms = answer[1:10]
-            self._shut[worker], shut, anew, stranded, alone_ms, changes, *rest, held, _ = answer[10:]
+            self._shut[worker], shut, anew, all_parked, alone_ms, changes, *rest, held, _ = answer[10:]
             self.epoch, lost, damaged, went_back, ended = rest
         return Exchange(
             leased=leases,
@@ -149,7 +149,9 @@ class Frontier(FrontierAdmin):
             now=now_ms / 1000,
             shut={name: _shut(state, trial, end_ms, now_ms) for name, state, trial, end_ms in shut},
             anew=anew,
-            stranded=Stranded(parked, [ParkedSite(*each) for each in stranded], alone_ms / 1000) if stranded else None,
+            all_parked=AllParked(parked, [ParkedSite(*each) for each in all_parked], alone_ms / 1000)
+            if all_parked
+            else None,
             changes=[change_of(each) for each in changes],
             ended=[_ended(each) for each in ended],
             lost=lost,
@@ -297,13 +299,13 @@ def _wire(operations: Sequence[Operation]) -> tuple[bytes, bytes]:
         elif isinstance(op, Done):
             said = (op.records, _bounded(op.reason)) if op.reason else (op.records,)
             rows.append(("done", op.id, op.outcome, op.rejected, *said))
-        elif isinstance(op, Again):
+        elif isinstance(op, Requeue):
             payloads.append(op.payload)
             first, last = last + 1, last + len(op.payload)
             why = (op.outcome, _bounded(op.reason), _delay_ms(op.not_before), op.attempt)
             target = () if op.target is None else (str(op.target), op.target & LOW_BITS)
             rows.append(("again", op.id, first, last, mask(op.url), op.site, op.priority, *why, *target))
-        elif isinstance(op, (Release, Told)):
+        elif isinstance(op, (Release, EventAck)):
             rows.append(("release" if isinstance(op, Release) else "told", op.id))
         else:
             rows.append(("skip" if isinstance(op, Skip) else "dead", op.id, op.outcome, _bounded(op.reason)))

@@ -21,7 +21,7 @@ from twisted.python.failure import Failure
 
 from harvester.config import Config
 from harvester.exceptions import HarvesterError
-from harvester.frontier.leases import Lease, WatchedErrback
+from harvester.frontier.in_flight import InFlight, WatchedErrback
 from harvester.frontier.store import Frontier
 from harvester.stores.redis import connect
 
@@ -39,7 +39,7 @@ class Watchdog:
     """A thread that looks whether the event loop turns."""
 
     def __init__(
-        self, config: Config, spider: str, worker: str, lease_of: Callable[[Request | None], Lease | None]
+        self, config: Config, spider: str, worker: str, lease_of: Callable[[Request | None], InFlight | None]
     ) -> None:
         self._config = config
         self._spider = spider

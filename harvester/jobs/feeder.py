@@ -19,7 +19,7 @@ from scrapy import Request
 from scrapy.statscollectors import StatsCollector
 
 from harvester.breaker.states import BreakerState
-from harvester.frontier.entries import ItemEnded, ItemRef, Stranded
+from harvester.frontier.messages import AllParked, ItemEnded, ItemRef
 from harvester.items import Said
 from harvester.jobs.control import Control
 from harvester.jobs.documents import Item, Job, JobItem, JobState
@@ -66,7 +66,7 @@ class FrontierSide(Protocol):
     def parked(self) -> int:
         """Requests of sites that are left alone."""
 
-    def stranded(self) -> Stranded | None:
+    def all_parked(self) -> AllParked | None:
         """The parked requests, when nothing else is left for any worker."""
 
     def now(self) -> float:

@@ -109,11 +109,11 @@ class Run:
 
     def _stranded(self, job: Job) -> End | None:
         """The end of a run in which all that is under way is parked, and has been for long."""
-        stranded = self._frontier.stranded()
+        all_parked = self._frontier.all_parked()
         most = self._config.parked_seconds if self._was_of_use else min(self._config.parked_seconds, NEVER_OF_USE_S)
-        if stranded is None or not _is_too_long(stranded.alone_s, most):
+        if all_parked is None or not _is_too_long(all_parked.alone_s, most):
             return None
-        sites = ", ".join(f"{each.parked:,} of {each.site} ({each.state})" for each in stranded.sites)
+        sites = ", ".join(f"{each.parked:,} of {each.site} ({each.state})" for each in all_parked.sites)
         return self._left(f"Nothing is left but parked requests: {sites}.", parked=True)
 
     def _left(self, said: str, *, parked: bool) -> End:

@@ -18,7 +18,7 @@ from pymongo.errors import PyMongoError
 from harvester.config import Config
 from harvester.exceptions import JobConflict, ServiceError, UnknownJob, UsageError
 from harvester.frontier import operations
-from harvester.frontier.entries import BreakerStatus
+from harvester.frontier.messages import BreakerStatus
 from harvester.jobs.control import Control
 from harvester.jobs.documents import UNFINISHED, Counted, Document, Item, Job, JobState, State, read_item, read_job
 from harvester.jobs.ledger import Deferred, Ledger, now

@@ -13,7 +13,7 @@ from scrapy.utils.misc import load_object
 from harvester.exceptions import PageFailed, ParseError
 from harvester.frontier.attempts import attempts_of
 from harvester.frontier.codec import TooLargeError, UnserialisableRequestError
-from harvester.frontier.leases import Lease
+from harvester.frontier.in_flight import InFlight
 from harvester.frontier.scheduler import Scheduler
 from harvester.items import LINK, Batch, Reject
 from harvester.outcomes import Outcome, Verdict
@@ -99,7 +99,7 @@ class LeaseMiddleware:
             lease.verdict = follows
         return ()
 
-    def _note(self, response: Response, lease: Lease | None, error: Exception) -> None:
+    def _note(self, response: Response, lease: InFlight | None, error: Exception) -> None:
         if lease is None or lease.error is not None or lease.given_back:
             return
         lease.failed_by(error)

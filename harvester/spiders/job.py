@@ -18,7 +18,7 @@ from twisted.python.failure import Failure
 
 from harvester.config import Config, load_config
 from harvester.exceptions import HarvesterError, UsageError
-from harvester.frontier.entries import ItemRef
+from harvester.frontier.messages import ItemRef
 from harvester.frontier.scheduler import Scheduler
 from harvester.frontier.start_list import StartList
 from harvester.items import Found, Provenance, Said

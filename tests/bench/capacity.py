@@ -19,7 +19,7 @@ from scrapy import Request, Spider
 
 from harvester.config import Config
 from harvester.frontier.codec import encode
-from harvester.frontier.entries import Push
+from harvester.frontier.messages import Push
 from harvester.frontier.store import Frontier
 from harvester.stores import servers
 from tests.bench.frontier import PER_SECOND, POLITE_PAGES, SITES, Bench

@@ -16,7 +16,7 @@ from contextlib import AsyncExitStack
 
 from redis.asyncio import Redis
 
-from harvester.frontier.entries import Done, Operation
+from harvester.frontier.messages import Done, Operation
 from harvester.frontier.store import Frontier
 from harvester.outcomes import Outcome
 from tests.bench.servers import own_redis

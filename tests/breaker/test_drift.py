@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from harvester.frontier.entries import Leased
+from harvester.frontier.messages import Leased
 from harvester.frontier.store import Frontier
 from harvester.items import Provenance
 from harvester.outcomes import Outcome

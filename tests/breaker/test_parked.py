@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 
 from harvester.breaker.breakers import Breakers
 from harvester.frontier import admin
-from harvester.frontier.entries import Again, Done, Exchange, Leased, Operation, Release
+from harvester.frontier.messages import Done, Exchange, Leased, Operation, Release, Requeue
 from harvester.frontier.store import Frontier
 from harvester.outcomes import Outcome, Verdict
 from harvester.sites import Site, policy_of
@@ -88,7 +88,7 @@ async def _costs(redis: Redis, sites: int) -> dict[str, Counter[str]]:
         await measure("nothing else is left")
         await crowd.exchange([push(-n, site="fine") for n in range(1, 10)])
         held = await measure("leases", wanted=5)
-        again = Again(held[0].id, b"", "", "s3", 0, "timeout", "slow")
+        again = Requeue(held[0].id, b"", "", "s3", 0, "timeout", "slow")
         await measure("ends of leases", [again, Done(held[1].id), Release(held[2].id)], wanted=1)
         crowd.see(crowd.sites[7], Outcome.BLOCKED)
         await measure("a report")
@@ -165,13 +165,13 @@ async def test_a_frontier_of_an_earlier_version_goes_on(frontier: Frontier) -> N
     newcomer = Crowd(Frontier(redis, frontier.spider), 0, name="worker-2")
     told = await newcomer.exchange()
     assert set(newcomer.breakers._shut) == {"s0", "s1", "s2"}
-    assert told.stranded is not None
-    assert {(each.site, each.parked, each.state) for each in told.stranded.sites} == {
+    assert told.all_parked is not None
+    assert {(each.site, each.parked, each.state) for each in told.all_parked.sites} == {
         ("s0", 2, "open"),
         ("s1", 2, "open"),
         ("s2", 2, "held"),
     }
-    assert told.stranded.alone_s < 600
+    assert told.all_parked.alone_s < 600
     await crowd.make_due()
     assert {lease.site for lease in (await newcomer.exchange(wanted=9)).leased} >= {"s0", "s1"}
     await frontier.set_breaker("s2", LONG.rules(), "closed", "a person")

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from harvester.frontier.entries import Dead, Done, Release
+from harvester.frontier.messages import Dead, Done, Release
 from harvester.frontier.store import Frontier
 from harvester.outcomes import Outcome
 from harvester.sites.breaker import SiteBreaker

@@ -10,7 +10,7 @@ import pytest
 from pymongo.database import Database
 from redis.asyncio import Redis
 
-from harvester.frontier.entries import Status
+from harvester.frontier.messages import Status
 from harvester.frontier.store import Frontier
 from harvester.sites.breaker import SiteBreaker
 from tests.breaker.running import LONGEST_S, Crawl

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from harvester.breaker.breakers import Breakers
 from harvester.breaker.states import Change
-from harvester.frontier.entries import Exchange, Leased, Operation
+from harvester.frontier.messages import Exchange, Leased, Operation
 from harvester.frontier.store import Frontier
 from harvester.outcomes import Outcome, Verdict
 from harvester.sites import Site, policy_of

@@ -10,7 +10,7 @@ import redis
 from pydantic import SecretStr
 
 from harvester.config import Config
-from harvester.frontier.entries import DeadLetter, Status
+from harvester.frontier.messages import DeadLetter, Status
 from harvester.frontier.store import Frontier
 from harvester.stores.redis import connect
 from tests.chaos.killing import Killed, Killing, Plan, Servers

@@ -4,7 +4,7 @@ import os
 import signal
 from typing import Any
 
-from harvester.frontier.traffic import Traffic
+from harvester.frontier.client import FrontierClient
 from tests.frontier.crawl import main
 
 
@@ -13,5 +13,5 @@ def kill(*args: Any, **kwargs: Any) -> None:
 
 
 if __name__ == "__main__":
-    Traffic.finish = kill  # type: ignore[method-assign]
+    FrontierClient.finish = kill  # type: ignore[method-assign]
     main()

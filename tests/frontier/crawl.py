@@ -23,7 +23,7 @@ from twisted.python.failure import Failure
 
 from harvester.config import load_config
 from harvester.exceptions import PageFailed
-from harvester.frontier.entries import Push
+from harvester.frontier.messages import Push
 from harvester.frontier.scheduler import Scheduler
 from harvester.items import Batch
 from tests.crawling import LONGEST_S
@@ -163,7 +163,7 @@ class NotingScheduler(Scheduler):
 
     def enqueue_request(self, request: Request) -> bool:
         is_queued = super().enqueue_request(request)
-        told = self._traffic._outgoing[-1] if self._traffic._outgoing else None
+        told = self._client._outgoing[-1] if self._client._outgoing else None
         if isinstance(told, Push):
             self._crawler.stats.inc_value("rooted" if told.rooted else "followed")
         return is_queued

@@ -13,8 +13,8 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import DontCloseSpider
 from scrapy.http import Response
 
-from harvester.frontier.entries import ItemEnded, ItemRef
 from harvester.frontier.feeding import Feeding
+from harvester.frontier.messages import ItemEnded, ItemRef
 from harvester.frontier.scheduler import Scheduler
 from harvester.frontier.store import FEED_S
 from harvester.meta import ITEMS, ITEMS_OF

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from harvester.frontier.entries import Feed, ItemRef, Push, Status
+from harvester.frontier.messages import Feed, ItemRef, Push, Status
 from harvester.frontier.store import Frontier
 from tests.frontier.pushes import push
 

@@ -3,7 +3,7 @@
 from itertools import count
 from typing import Any
 
-from harvester.frontier.entries import Push
+from harvester.frontier.messages import Push
 
 _tokens = count()
 

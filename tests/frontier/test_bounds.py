@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from harvester.frontier.entries import Dead, Done, Skip
+from harvester.frontier.messages import Dead, Done, Skip
 from harvester.frontier.store import Frontier
 from tests.frontier.pushes import push
 

@@ -18,7 +18,7 @@ from redis.asyncio import Redis
 
 import harvester.items.bluesky  # noqa: F401  records of a kind that is stored
 from harvester.cli import main
-from harvester.frontier.entries import Again, Dead, Done, Leased, Push, Skip
+from harvester.frontier.messages import Dead, Done, Leased, Push, Requeue, Skip
 from harvester.frontier.operations import fingerprint_of
 from harvester.frontier.start_list import StartList
 from harvester.frontier.store import Frontier
@@ -93,7 +93,7 @@ def filled(redis_url: str) -> Iterator[dict[str, str]]:
                 Skip(leased["skipped"], "policy_denied", "robots.txt"),
                 Dead(leased["dead"], "server_error", "503 four times"),
                 Dead(leased["lost"], "gone", "410"),
-                Again(leased["later"], b"later", url("later"), "x.test", 0, "rate_limited", "Retry-After", later),
+                Requeue(leased["later"], b"later", url("later"), "x.test", 0, "rate_limited", "Retry-After", later),
             ],
         )
         return leased

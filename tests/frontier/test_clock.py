@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from harvester.frontier.entries import Done
+from harvester.frontier.messages import Done
 from harvester.frontier.start_list import StartList
 from harvester.frontier.store import Frontier
 from harvester.stores import lua

@@ -11,7 +11,18 @@ from redis.asyncio import Redis
 
 from harvester.breaker.site_counts import SiteCounts
 from harvester.breaker.states import Reports
-from harvester.frontier.entries import Again, Dead, Done, Ending, Fate, Operation, Push, Release, Skip, Status
+from harvester.frontier.messages import (
+    Dead,
+    Done,
+    Ending,
+    Operation,
+    Push,
+    Release,
+    RequestStatus,
+    Requeue,
+    Skip,
+    Status,
+)
 from harvester.frontier.store import Frontier
 from harvester.outcomes import POLICIES, Outcome, Verdict
 from harvester.sites.breaker import SiteBreaker
@@ -27,9 +38,9 @@ MOVES: dict[str, Callable[[Frontier], Awaitable[object]]] = {
     "done": lambda f: f.exchange(ONE, [Done("1")]),
     "skipped": lambda f: f.exchange(ONE, [Skip("1", "policy_denied", "robots.txt says so")]),
     "given up": lambda f: f.exchange(ONE, [Dead("1", "dns", "no such host")]),
-    "retried": lambda f: f.exchange(ONE, [Again("1", b"", "", "", 0, "timeout", "slow")]),
-    "retried later": lambda f: f.exchange(ONE, [Again("1", b"", "", "", 0, "timeout", "slow", LATER)]),
-    "redirected": lambda f: f.exchange(ONE, [Again("1", b"", "", "", 0, "ok", "to /", 0, attempt=False)]),
+    "retried": lambda f: f.exchange(ONE, [Requeue("1", b"", "", "", 0, "timeout", "slow")]),
+    "retried later": lambda f: f.exchange(ONE, [Requeue("1", b"", "", "", 0, "timeout", "slow", LATER)]),
+    "redirected": lambda f: f.exchange(ONE, [Requeue("1", b"", "", "", 0, "ok", "to /", 0, attempt=False)]),
     "released": lambda f: f.exchange(ONE, [Release("1")]),
     "reconciled": lambda f: f.reconcile(ONE, []),
     "left": lambda f: f.leave(ONE),
@@ -273,7 +284,7 @@ class _Model:
         operations: list[Operation] = []
         for name in chance.sample(sorted(self.held.get(worker, ())), min(12, len(self.held.get(worker, ())))):
             later = chance.choice([0.0, LATER])
-            again = Again(name, b"x", "", f"s{chance.randrange(3)}", 0, "timeout", "", later, chance.random() < 0.5)
+            again = Requeue(name, b"x", "", f"s{chance.randrange(3)}", 0, "timeout", "", later, chance.random() < 0.5)
             endings: list[Operation] = [
                 Done(name),
                 Skip(name, "policy_denied", ""),
@@ -323,7 +334,7 @@ class _Model:
         )
 
 
-def _state(fate: Fate | None) -> str:
+def _state(fate: RequestStatus | None) -> str:
     return fate.state if fate else "unknown"
 
 

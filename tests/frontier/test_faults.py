@@ -8,7 +8,7 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError
 
-from harvester.frontier.entries import Again, Dead, Done, EndedAck, Operation, Release, Skip, Told
+from harvester.frontier.messages import Dead, Done, EndedAck, EventAck, Operation, Release, Requeue, Skip
 from harvester.frontier.start_list import StartList
 from harvester.frontier.store import Frontier
 from harvester.outcomes import Outcome
@@ -37,13 +37,13 @@ class Fragile(Redis):
         raise ConnectionError("the connection broke")
 
 
-def redirect(name: str, target: int) -> Again:
-    return Again(name, b"redirected", "https://site.example/", "", 0, "redirected", "", attempt=False, target=target)
+def redirect(name: str, target: int) -> Requeue:
+    return Requeue(name, b"redirected", "https://site.example/", "", 0, "redirected", "", attempt=False, target=target)
 
 
 async def _a_day(frontier: Frontier, start: StartList) -> list[Callable[[], Awaitable[Any]]]:
     """All that workers and people do, step by step."""
-    again = Again("2", b"again", "https://site.example/2", "b", 0, "timeout", "slow")
+    again = Requeue("2", b"again", "https://site.example/2", "b", 0, "timeout", "slow")
     worker = Worker(frontier, ONE, QUICK, "a")
     pushes = [push(number, site="ab"[number % 2]) for number in range(12)]
     ends: list[Operation] = [
@@ -71,7 +71,7 @@ async def _a_day(frontier: Frontier, start: StartList) -> list[Callable[[], Awai
 
     async def tell() -> None:
         told = await frontier.exchange(TWO, [], wanted=3)
-        await frontier.exchange(TWO, [Told(change.id) for change in told.changes])
+        await frontier.exchange(TWO, [EventAck(change.id) for change in told.changes])
 
     return [
         lambda: frontier.exchange(ONE, pushes),

@@ -14,19 +14,19 @@ from scrapy import Request, Spider
 from scrapy.statscollectors import StatsCollector
 from scrapy.utils.test import get_crawler
 
+from harvester.frontier.client import FrontierClient
 from harvester.frontier.codec import UnserialisableRequestError, encode
-from harvester.frontier.entries import Done, ItemEnded, ItemRef, Push
 from harvester.frontier.feeding import Feeding
+from harvester.frontier.messages import Done, ItemEnded, ItemRef, Push
 from harvester.frontier.seen import of_attempts
 from harvester.frontier.store import Frontier
-from harvester.frontier.traffic import Traffic
 from harvester.meta import ITEMS
 from tests.crawling import LONGEST_S, until
 from tests.frontier.crawl import crawl
 from tests.frontier.items import FAR, JOB, check_items, feed, item, of
 from tests.frontier.pushes import push
+from tests.frontier.test_client import patiently
 from tests.frontier.test_scheduler import ANSWERS, Page
-from tests.frontier.test_traffic import patiently
 
 ITEM_ENDS: dict[str, tuple[dict[str, int], str]] = {
     "/copies": ({"ok": 4}, ""),
@@ -102,10 +102,10 @@ class Worker:
     def __init__(self, frontier: Frontier) -> None:
         told: dict[str, Any] = {"on_change": lambda: None, "on_breakers": lambda _: None, "lease_seconds": 30}
         stats = StatsCollector(get_crawler())
-        self.traffic = Traffic(frontier, "worker", patiently, stats, record=None, heals=True, **told)
+        self.client = FrontierClient(frontier, "worker", patiently, stats, record=None, heals=True, **told)
         self.failures: list[BaseException] = []
         self.ended: list[ItemEnded] = []
-        self.feeding = Feeding(frontier, self.traffic, patiently, self._push)
+        self.feeding = Feeding(frontier, self.client, patiently, self._push)
         self.feeding.listen(self.ended.extend)
 
     async def feed(self, ref: ItemRef) -> None:
@@ -113,8 +113,8 @@ class Worker:
 
     def finish(self) -> None:
         """Says that all is done that it was given."""
-        while leased := self.traffic.take():
-            self.traffic.finish(Done(leased.id), leased.id)
+        while leased := self.client.take():
+            self.client.finish(Done(leased.id), leased.id)
 
     async def acknowledges_all(self, *refs: ItemRef) -> None:
         async with asyncio.timeout(LONGEST_S):
@@ -135,9 +135,9 @@ class Worker:
 @pytest.fixture
 async def worker(redis: Redis, frontier: Frontier) -> AsyncIterator[Worker]:
     worker = Worker(Frontier(redis, frontier.spider))
-    worker.traffic.start(worker.failures.append)
+    worker.client.start(worker.failures.append)
     yield worker
-    await worker.traffic.close()
+    await worker.client.close()
     assert worker.failures == []
 
 
@@ -165,7 +165,7 @@ async def test_a_feed_that_cannot_be_kept_is_refused_and_nothing_is_told(worker:
 async def test_whoever_waits_for_a_feed_does_not_wait_for_ever(worker: Worker) -> None:
     before = asyncio.ensure_future(worker.feed(item("a")))
     await asyncio.sleep(0)
-    worker.traffic._task.cancel()  # type: ignore[union-attr]
+    worker.client._task.cancel()  # type: ignore[union-attr]
     await asyncio.wait_for(before, LONGEST_S)
     await asyncio.wait_for(worker.feed(item("b")), LONGEST_S)
 
@@ -178,7 +178,7 @@ async def test_a_fed_spider_goes_on_when_redis_has_forgotten_and_every_item_ends
     latest = {ref.id: ref for ref in (item(number) for number in range(5))}
     for ref in latest.values():
         await worker.feed(ref)
-    await until(lambda: len(worker.traffic._ready) == 5)
+    await until(lambda: len(worker.client._ready) == 5)
     epoch = worker.feeding.epoch
     for key in await redis.keys(frontier.prefix + part):
         await redis.delete(key)
@@ -201,10 +201,10 @@ async def test_a_fed_spider_goes_on_when_redis_has_forgotten_and_every_item_ends
 
 async def test_requests_of_items_are_not_put_back(frontier: Frontier, redis: Redis) -> None:
     worker = Worker(Frontier(redis, frontier.spider))
-    worker.traffic.push(push(1))
-    worker.traffic.push(of(2, item("a")))
-    worker.traffic.feed(feed([item("b")], of(3, item("b"))))
+    worker.client.push(push(1))
+    worker.client.push(of(2, item("a")))
+    worker.client.feed(feed([item("b")], of(3, item("b"))))
     fed = worker._push(Request("https://site.example/"), (item("c"),))
     told = await frontier.exchange("worker", [push(4), feed([item("c")], fed)], wanted=9)
-    worker.traffic._held.update((leased.id, leased) for leased in told.leased)
-    assert [each.id for each in worker.traffic._mine()] == ["4", "1"]
+    worker.client._held.update((leased.id, leased) for leased in told.leased)
+    assert [each.id for each in worker.client._mine()] == ["4", "1"]

@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 from harvester.config import Config
 from harvester.exceptions import FrontierLost
 from harvester.frontier import operations
-from harvester.frontier.entries import Dead, Done, Held, Push, Skip
+from harvester.frontier.messages import Dead, Done, Held, Push, Skip
 from harvester.frontier.store import Frontier
 from harvester.sites import load_sites
 from tests.frontier.pushes import push

@@ -9,8 +9,7 @@ import pytest
 from redis.asyncio import Redis
 
 from harvester.exceptions import FrontierLost
-from harvester.frontier.entries import (
-    Again,
+from harvester.frontier.messages import (
     Dead,
     Done,
     EndedAck,
@@ -20,6 +19,7 @@ from harvester.frontier.entries import (
     Operation,
     Push,
     Release,
+    Requeue,
     Skip,
 )
 from harvester.frontier.store import MOST_ENDED, Frontier
@@ -92,8 +92,8 @@ async def test_what_follows_from_a_request_keeps_its_item_open(frontier: Frontie
 
 HELD, CLOSED = ("held", "closed")
 KEEP_OPEN: dict[str, Callable[[Frontier, str], Awaitable[object]]] = {
-    "a retry": lambda f, name: f.exchange(ONE, [Again(name, b"", "", "", 0, "timeout", "slow")]),
-    "a wait": lambda f, name: f.exchange(ONE, [Again(name, b"", "", "", 0, "timeout", "slow", time.time() + 9)]),
+    "a retry": lambda f, name: f.exchange(ONE, [Requeue(name, b"", "", "", 0, "timeout", "slow")]),
+    "a wait": lambda f, name: f.exchange(ONE, [Requeue(name, b"", "", "", 0, "timeout", "slow", time.time() + 9)]),
     "a redirect": lambda f, name: f.exchange(ONE, [redirect(name, 77)]),
     "its release": lambda f, name: f.exchange(ONE, [Release(name)]),
     "its worker's farewell": lambda f, _: f.leave(ONE),

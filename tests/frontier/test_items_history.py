@@ -10,8 +10,8 @@ from uuid import uuid4
 
 from redis.asyncio import Redis
 
-from harvester.frontier.entries import (
-    Again,
+from harvester.frontier.keys import entry_id
+from harvester.frontier.messages import (
     Dead,
     Done,
     EndedAck,
@@ -23,9 +23,9 @@ from harvester.frontier.entries import (
     Operation,
     Push,
     Release,
+    Requeue,
     Skip,
 )
-from harvester.frontier.keys import entry_id
 from harvester.frontier.store import Frontier
 from harvester.sites.breaker import SiteBreaker
 from tests.frontier.items import FAR, check_items, feed, item
@@ -342,7 +342,7 @@ class History:
         later = chance.choice([0.0, 0.0, time.time() + 3600])
         site = chance.choice(SITES)
         target = chance.choice([None, *range(10**9, 10**9 + 6)])
-        redirect = Again(name, b"r", "", site, 0, "redirected", "", later, attempt=False, target=target)
+        redirect = Requeue(name, b"r", "", site, 0, "redirected", "", later, attempt=False, target=target)
         records, rejected = chance.randrange(30), chance.randrange(3)
         endings: list[Operation] = [
             Done(name, "ok", rejected, records),
@@ -350,7 +350,7 @@ class History:
             Done(name, "not_found", 0, 0, f"HTTP 404 of {name}"),
             Skip(name, "policy_denied", "robots"),
             Dead(name, "dns", f"no such host as of {name}"),
-            Again(name, b"x", "", site, 0, "timeout", "", later),
+            Requeue(name, b"x", "", site, 0, "timeout", "", later),
             redirect,
             Release(name),
         ]
@@ -395,7 +395,19 @@ class History:
 
 
 CONTAINED = (
-    *("Done", "Skip", "Dead", "Again", "Release", "redirected", "worker_lost", "reaped", "ended", "told", "told again"),
+    *(
+        "Done",
+        "Skip",
+        "Dead",
+        "Requeue",
+        "Release",
+        "redirected",
+        "worker_lost",
+        "reaped",
+        "ended",
+        "told",
+        "told again",
+    ),
     *("stale push", "stale end", "duplicate", "late feed", "acknowledged", "most parked"),
     *(f"begun, {state} before" for state in ("unknown", "open", "ended", "over")),
     *(f"fed again, {state} before" for state in ("open", "ended", "over")),

@@ -17,8 +17,7 @@ import pytest
 from redis.exceptions import ConnectionError
 
 from harvester.exceptions import FrontierLost
-from harvester.frontier.entries import (
-    Again,
+from harvester.frontier.messages import (
     Dead,
     Done,
     EndedAck,
@@ -28,6 +27,7 @@ from harvester.frontier.entries import (
     Leased,
     Operation,
     Push,
+    Requeue,
 )
 from harvester.frontier.seen import of_attempts
 from harvester.frontier.store import Frontier
@@ -207,7 +207,7 @@ class Run:
             if what < 0.03:
                 worker.outgoing.append(Dead(leased.id, "dns", "no such host"))
             elif what < 0.1:
-                worker.outgoing.append(Again(leased.id, leased.payload, "", "s1", 0, "timeout", ""))
+                worker.outgoing.append(Requeue(leased.id, leased.payload, "", "s1", 0, "timeout", ""))
             else:
                 self.ledger.stored.add(page)
                 worker.outgoing += [self._request(link, refs) for link in links_of(page)]

@@ -9,7 +9,7 @@ from harvester.frontier.store import Frontier
 from harvester.stores.staging import SUFFIX, read_segment
 from tests.crawling import Answer, Site
 from tests.frontier.crawl import FLOOD, TOO_LARGE, crawl
-from tests.frontier.test_scheduler import FINE, Told, frontier
+from tests.frontier.test_scheduler import FINE, Crawled, frontier
 
 __all__ = ["frontier"]
 VALIDATE = {"harvester.pipelines.validate.ValidatePipeline": 100, "tests.frontier.crawl.Pipeline": 200}
@@ -25,7 +25,7 @@ async def test_a_request_that_is_too_large_costs_only_itself(frontier: Frontier,
         crawled = await crawl(
             tmp_path, frontier.spider, site.url, "/too-large", "/to-long", long, "/fine", ITEM_PIPELINES=VALIDATE
         )
-        told = Told(site, frontier)  # type: ignore[arg-type]
+        told = Crawled(site, frontier)  # type: ignore[arg-type]
         page, redirect = await told.fate("/too-large"), await told.fate("/to-long")
         asked = [arrival.path for arrival in site.arrivals]
     assert crawled.reason == "finished", crawled.log

@@ -8,7 +8,7 @@ from uuid import uuid4
 from redis.asyncio import Redis
 
 from harvester.exceptions import HarvesterError
-from harvester.frontier.entries import Dead, Done, EndedAck, Operation, Push, Skip
+from harvester.frontier.messages import Dead, Done, EndedAck, Operation, Push, Skip
 from harvester.frontier.store import Frontier
 from harvester.outcomes import Outcome
 from tests.breaker.worker import QUICK, Worker

@@ -10,10 +10,10 @@ from scrapy.statscollectors import StatsCollector
 from scrapy.utils.test import get_crawler
 
 from harvester.config import Config
-from harvester.frontier.entries import Done
+from harvester.frontier.client import FrontierClient
+from harvester.frontier.messages import Done
 from harvester.frontier.record import COLLECTION, FrontierRecord
 from harvester.frontier.store import Frontier
-from harvester.frontier.traffic import Traffic
 from tests.frontier.pushes import push
 
 
@@ -32,7 +32,7 @@ async def test_work_that_comes_after_a_worker_left_nothing_behind_is_known(
         records.append(FrontierRecord(crawler, config))
         told: dict[str, Any] = {"on_change": lambda: None, "on_breakers": lambda _: None, "lease_seconds": 30}
         ours = Frontier(redis, frontier.spider)
-        workers.append(Traffic(ours, name, patiently, StatsCollector(crawler), record=records[-1], **told))
+        workers.append(FrontierClient(ours, name, patiently, StatsCollector(crawler), record=records[-1], **told))
     stays, leaves = workers
     async with asyncio.timeout(60):
         stays.start(failures.append)

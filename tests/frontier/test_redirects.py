@@ -9,7 +9,7 @@ import pytest
 import redis.asyncio
 from scrapy import Request
 
-from harvester.frontier.entries import Again, Dead, Done, Operation, Skip
+from harvester.frontier.messages import Dead, Done, Operation, Requeue, Skip
 from harvester.frontier.seen import fingerprint
 from harvester.frontier.store import Frontier
 from harvester.sites.breaker import SiteBreaker
@@ -20,10 +20,10 @@ from tests.frontier.pushes import push
 ONE, TWO = "worker-1", "worker-2"
 
 
-def redirect(name: str, target: int | None) -> Again:
+def redirect(name: str, target: int | None) -> Requeue:
     """The request of that id goes on at the address with that fingerprint."""
     url = f"https://site.example/{target}"
-    return Again(name, b"redirected", url, "", 0, "redirected", "by another", attempt=False, target=target)
+    return Requeue(name, b"redirected", url, "", 0, "redirected", "by another", attempt=False, target=target)
 
 
 async def _leased(frontier: Frontier, *numbers: int, **fields: str) -> None:

@@ -11,7 +11,7 @@ import redis.asyncio
 from scrapy import Request
 from scrapy.utils.request import fingerprint
 
-from harvester.frontier.entries import Fate
+from harvester.frontier.messages import RequestStatus
 from harvester.frontier.store import Frontier
 from tests.crawling import LONGEST_S, Answer, Site
 from tests.frontier.crawl import crawl
@@ -70,14 +70,14 @@ LINKED = {"links": 1, "copies": 1, "unfiltered": 2, "redirect": 1, "raises-midwa
 """What was followed -> how often it must be asked for."""
 
 
-class Told:
+class Crawled:
     """One crawl over all the paths, for all the tests of this file."""
 
     def __init__(self, site: Page, frontier: Frontier) -> None:
         self.site = site
         self.frontier = frontier
 
-    async def fate(self, path: str) -> Fate | None:
+    async def fate(self, path: str) -> RequestStatus | None:
         number = int.from_bytes(fingerprint(Request(self.site.url + path))[:8], "big", signed=True)
         return await self.frontier.look_up(number)
 
@@ -98,7 +98,7 @@ async def frontier(redis_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 async def test_every_request_ends_in_one_fate_with_a_reason(frontier: Frontier, tmp_path: Path) -> None:
     async with Page(ANSWERS) as site:
         crawled = await crawl(tmp_path, frontier.spider, site.url, *FATES)
-        told = Told(site, frontier)
+        told = Crawled(site, frontier)
         fates = {path: await told.fate(path) for path in FATES}
     status = await frontier.status()
     assert crawled.reason == "finished", crawled.log

@@ -12,8 +12,8 @@ from scrapy import Request
 from scrapy.utils.request import fingerprint as digest_of
 
 from harvester.frontier import scripts
-from harvester.frontier.entries import Done, Operation
 from harvester.frontier.keys import prefix_of
+from harvester.frontier.messages import Done, Operation
 from harvester.frontier.seen import fingerprint
 from harvester.frontier.store import Frontier
 from tests.frontier.pushes import push

@@ -8,7 +8,7 @@ import pytest
 from redis.asyncio import ConnectionPool, Redis
 from redis.exceptions import ConnectionError
 
-from harvester.frontier.entries import Again, Dead, Done, Exchange, Operation, Release, Skip
+from harvester.frontier.messages import Dead, Done, Exchange, Operation, Release, Requeue, Skip
 from harvester.frontier.store import Frontier
 from tests.breaker.worker import QUICK
 from tests.frontier.pushes import push
@@ -16,9 +16,9 @@ from tests.frontier.pushes import push
 ONE, TWO = "worker-1", "worker-2"
 
 
-def again(name: str, *, not_before: float = 0.0, attempt: bool = True) -> Again:
+def again(name: str, *, not_before: float = 0.0, attempt: bool = True) -> Requeue:
     """A retry of that request."""
-    return Again(name, b"again", "https://site.example/again", "", 0, "timeout", "slow", not_before, attempt)
+    return Requeue(name, b"again", "https://site.example/again", "", 0, "timeout", "slow", not_before, attempt)
 
 
 async def test_a_request_travels_as_it_was_pushed(frontier: Frontier) -> None:

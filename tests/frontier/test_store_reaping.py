@@ -7,7 +7,7 @@ from time import monotonic
 import pytest
 from redis.asyncio import Redis
 
-from harvester.frontier.entries import Done, Leased
+from harvester.frontier.messages import Done, Leased
 from harvester.frontier.store import Frontier
 from tests.frontier.pushes import push
 

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from harvester.frontier.entries import Done, Operation, Push
+from harvester.frontier.messages import Done, Operation, Push
 from harvester.frontier.store import Frontier
 from tests.frontier.pushes import push
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from pymongo.database import Database
 from redis.asyncio import Redis
 
-from harvester.frontier.entries import DeadLetter, Status
+from harvester.frontier.messages import DeadLetter, Status
 from harvester.frontier.store import Frontier
 from tests.forking import fork
 from tests.hostile.behaviours import BEHAVIOURS

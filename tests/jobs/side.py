@@ -10,7 +10,8 @@ from zlib import crc32
 from scrapy import Request
 
 from harvester.breaker.states import BreakerState
-from harvester.frontier.entries import (
+from harvester.frontier.messages import (
+    AllParked,
     Done,
     EndedAck,
     Exchange,
@@ -20,7 +21,6 @@ from harvester.frontier.entries import (
     Leased,
     Operation,
     Push,
-    Stranded,
 )
 from harvester.frontier.store import Frontier
 
@@ -40,7 +40,7 @@ class Side:
         self.shut_sites: dict[str, BreakerState] = {}
         self.parked = 0
         self.at = 0.0
-        self.left: Stranded | None = None
+        self.left: AllParked | None = None
 
     @property
     def epoch(self) -> str:
@@ -52,7 +52,7 @@ class Side:
     def shut(self) -> Mapping[str, BreakerState]:
         return self.shut_sites
 
-    def stranded(self) -> Stranded | None:
+    def all_parked(self) -> AllParked | None:
         return self.left
 
     def feed(self, items: Sequence[ItemRef], requests: Sequence[Request], deadline: float) -> Awaitable[None]:

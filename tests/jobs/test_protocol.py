@@ -34,7 +34,18 @@ from scrapy import Request
 from scrapy.utils.test import get_crawler
 
 from harvester.exceptions import FrontierLost
-from harvester.frontier.entries import Dead, Done, EndedAck, Exchange, Feed, ItemEnded, ItemRef, Leased, Operation, Push
+from harvester.frontier.messages import (
+    Dead,
+    Done,
+    EndedAck,
+    Exchange,
+    Feed,
+    ItemEnded,
+    ItemRef,
+    Leased,
+    Operation,
+    Push,
+)
 from harvester.frontier.store import Frontier
 from harvester.items import Batch, Found
 from harvester.jobs.control import Control
@@ -150,7 +161,7 @@ class ModelSide(Side):
             try:
                 exchange = partial(self.frontier.exchange, self.worker, outgoing, wanted, 10_000)
                 told = await self.process.operate(exchange)
-            except FrontierLost:  # as Traffic does it: what this process had of items is fed again
+            except FrontierLost:  # as FrontierClient does it: what this process had of items is fed again
                 await self.process.operate(self.frontier.put_back)
                 await self.process.operate(lambda: self.frontier.leave(self.worker))
                 await self.process.operate(self.frontier.begin_anew)

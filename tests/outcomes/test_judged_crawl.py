@@ -10,7 +10,7 @@ import redis.asyncio
 from scrapy import Request
 from scrapy.utils.request import fingerprint
 
-from harvester.frontier.entries import Fate, Status
+from harvester.frontier.messages import Fate, Status
 from harvester.frontier.store import Frontier
 from harvester.outcomes import POLICIES, Outcome
 from tests.crawling import Answer, Site

@@ -22,7 +22,7 @@ BRD_UNROUTABLE = (
     [
         (407, {}, AUTH, "proxy"),
         (407, {"x-brd-err-code": "client_10000", "x-brd-err-msg": "Invalid Auth"}, AUTH, "proxy"),
-        (407, {"x-error-description": "Traffic limit is reached"}, AUTH, "proxy"),
+        (407, {"x-error-description": "FrontierClient limit is reached"}, AUTH, "proxy"),
         (407, {"x-crawlera-error": "bad_proxy_auth"}, AUTH, "proxy"),
         (401, {"zyte-error-type": "/auth/key-not-found"}, AUTH, "proxy"),
         (403, {"x-brd-err-code": "policy_20020", "x-brd-err-msg": "Bad port used"}, POLICY, "proxy"),

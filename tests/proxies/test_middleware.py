@@ -201,7 +201,7 @@ async def test_a_probe_of_a_tier_stays_one_where_it_is_redirected_to(
     assert (await sent(middleware, onward))[0] == {LEASE: "1", TIER: "none", TIER_PROBE: 4}
     crawler: Any = get_crawler(Spider, {"SCHEDULER": Scheduler})
     crawler.engine = SimpleNamespace(scheduler=Scheduler(crawler, middleware._config))
-    crawler.engine.scheduler._traffic = SimpleNamespace(breakers=breakers)
+    crawler.engine.scheduler._client = SimpleNamespace(breakers=breakers)
     kept = BreakerMiddleware(crawler)
     crawler.signals.send_catch_log(outcome_told, request=onward, verdict=Verdict(Outcome.TIMEOUT, ""), response=None)
     assert kept.breakers is breakers

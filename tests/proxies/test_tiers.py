@@ -12,7 +12,7 @@ import pytest
 from redis.asyncio import Redis
 
 from harvester.config import Config
-from harvester.frontier.entries import Status
+from harvester.frontier.messages import Status
 from harvester.frontier.store import Frontier
 from harvester.sites.breaker import SiteBreaker
 from harvester.stores.redis import connect

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 from redis.asyncio import Redis
 
-from harvester.frontier.entries import Done, Operation, Push
+from harvester.frontier.messages import Done, Operation, Push
 from harvester.frontier.store import Frontier
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]

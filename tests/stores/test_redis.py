@@ -19,7 +19,7 @@ from scrapy.crawler import Crawler
 from harvester.cli import doctor
 from harvester.config import Config
 from harvester.exceptions import ServiceError, UsageError
-from harvester.frontier.entries import Done
+from harvester.frontier.messages import Done
 from harvester.frontier.store import Frontier
 from harvester.stores.mongodb import MongoOutage
 from harvester.stores.redis import RedisOutage, check, client_of, connect

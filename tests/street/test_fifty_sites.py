@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 from pymongo.database import Database
 
-from harvester.frontier.entries import DeadLetter, Status
+from harvester.frontier.messages import DeadLetter, Status
 from tests.chaos.servers import Valkey
 from tests.ports import free_port
 from tests.sandbox.street_house import Seen

@@ -9,7 +9,7 @@ from typing import NamedTuple, Self
 from pydantic import SecretStr
 
 from harvester.config import Config
-from harvester.frontier.entries import DeadLetter, Status
+from harvester.frontier.messages import DeadLetter, Status
 from harvester.frontier.store import Frontier
 from harvester.stores.redis import connect
 

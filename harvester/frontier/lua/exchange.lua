@@ -659,7 +659,7 @@ local function answer()
 
     -- When nothing else is left: some of the sites, of each how many are parked and its breaker's state; and for how long
     -- all that are not held have been left alone, at least.
-    local stranded, alone = {}, 0
+    local all_parked, alone = {}, 0
     if parked > 0 and ready + waiting + leased_total == 0 then
         local named_sites = {}
         for _, key in ipairs(redis.call('SRANDMEMBER', P .. 'parked', MOST_NAMED)) do
@@ -668,7 +668,7 @@ local function answer()
             if not named_sites[name] then
                 named_sites[name] = true
                 local b = breaker_of(name)
-                stranded[#stranded + 1] = { name, count_parked(name), b and b.state or 'open' }
+                all_parked[#all_parked + 1] = { name, count_parked(name), b and b.state or 'open' }
             end
         end
         alone = now -- all are held
@@ -698,7 +698,7 @@ local function answer()
             known_shut,
             changes,
             anew,
-            stranded,
+            all_parked,
             alone,
             events,
             epoch,

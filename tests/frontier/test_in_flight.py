@@ -5,8 +5,8 @@ from scrapy import Request
 from twisted.python.failure import Failure
 
 from harvester.exceptions import DecodingError, ParseError, RedirectError
-from harvester.frontier.entries import Dead
-from harvester.frontier.leases import Lease, WatchedErrback
+from harvester.frontier.in_flight import InFlight, WatchedErrback
+from harvester.frontier.messages import Dead
 from harvester.outcomes import Outcome
 
 
@@ -19,7 +19,7 @@ from harvester.outcomes import Outcome
     ],
 )
 def test_request_that_reads_outcomes_itself_is_told_of_as_any_other(error: Exception, outcome: Outcome) -> None:
-    lease = Lease("1", "county.example")
+    lease = InFlight("1", "county.example")
     failure = Failure(error)  # type: ignore[no-untyped-call]
     failure.request = Request("http://county.example/", meta={"dont_retry": True})  # type: ignore[attr-defined]
     WatchedErrback(lease, lambda failure: None, lambda *_: None)(failure)

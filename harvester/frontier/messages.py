@@ -85,7 +85,7 @@ class Dead(NamedTuple):
     reason: str
 
 
-class Again(NamedTuple):
+class Requeue(NamedTuple):
     """The leased request goes on as another (retry, redirect). It stays one entry."""
 
     id: str
@@ -108,16 +108,16 @@ class Release(NamedTuple):
     id: str
 
 
-class Told(NamedTuple):
+class EventAck(NamedTuple):
     """People know of a breaker's change of state."""
 
     id: str
     """Of the event."""
 
 
-Ending = Done | Skip | Dead | Again | Release
+Ending = Done | Skip | Dead | Requeue | Release
 """What ends a lease."""
-Operation = Push | Feed | Told | EndedAck | Ending
+Operation = Push | Feed | EventAck | EndedAck | Ending
 
 
 class Leased(NamedTuple):
@@ -158,7 +158,7 @@ class ParkedSite(NamedTuple):
     """Of the site's breaker."""
 
 
-class Stranded(NamedTuple):
+class AllParked(NamedTuple):
     """Parked requests, when nothing else is left."""
 
     parked: int
@@ -217,7 +217,7 @@ class Exchange(NamedTuple):
     """Breakers that have changed since the worker was told of them; those that are closed, too. More may follow."""
     anew: bool
     """Whether what the worker knew of breakers before is to be forgotten."""
-    stranded: Stranded | None
+    all_parked: AllParked | None
     """None while anything is left that is not parked."""
     changes: list[Change]
     """Changes of breakers that this worker has to tell people of."""
@@ -255,7 +255,7 @@ class DeadLetter(NamedTuple):
     """Epoch seconds."""
 
 
-class Fate(NamedTuple):
+class RequestStatus(NamedTuple):
     """Where a request is. What is unknown is None: of a finished request only its fingerprint is kept."""
 
     state: str

@@ -20,8 +20,9 @@ from harvester.breaker.breakers import Breakers
 from harvester.breaker.states import Change
 from harvester.exceptions import FrontierLost
 from harvester.frontier.codec import address_of, has_items
-from harvester.frontier.entries import (
-    Again,
+from harvester.frontier.keys import entry_id
+from harvester.frontier.messages import (
+    AllParked,
     Dead,
     Done,
     Ending,
@@ -33,10 +34,9 @@ from harvester.frontier.entries import (
     Operation,
     Push,
     Release,
+    Requeue,
     Skip,
-    Stranded,
 )
-from harvester.frontier.keys import entry_id
 from harvester.frontier.record import FrontierRecord
 from harvester.frontier.store import MOST_ENDED, Frontier
 from harvester.outcomes import Outcome
@@ -66,7 +66,7 @@ POLL_S = 0.5
 """How often a worker that got less than it wanted asks again."""
 
 
-class Traffic:
+class FrontierClient:
     """Sends operations in order, and keeps leased requests ready."""
 
     def __init__(
@@ -212,9 +212,9 @@ class Traffic:
         """Whether nothing is left to do, for any worker."""
         return self.empty_since is not None and not self._outgoing and not self._held
 
-    def stranded(self) -> Stranded | None:
+    def all_parked(self) -> AllParked | None:
         """Parked requests, when nothing else is left to do for any worker."""
-        return None if self.last is None or self._outgoing or self._held else self.last.stranded
+        return None if self.last is None or self._outgoing or self._held else self.last.all_parked
 
     # The frontier's side ----------------------------------------------------------------------------------
 
@@ -357,11 +357,11 @@ class Traffic:
                 name = entry_id(operation.fingerprint, operation.job, "" if operation.filtered else operation.token)
                 where = (operation.job, operation.site)
                 yield Held(name, operation.payload, operation.token, operation.url, operation.priority, *where)
-            elif isinstance(operation, Skip | Dead | Again | Release) and (leased := self._ending.get(operation.id)):
+            elif isinstance(operation, Skip | Dead | Requeue | Release) and (leased := self._ending.get(operation.id)):
                 if has_items(leased.payload):
                     continue
                 again = _held(leased)
-                if isinstance(operation, Again):
+                if isinstance(operation, Requeue):
                     again = again._replace(
                         payload=operation.payload,
                         url=operation.url,
@@ -415,7 +415,7 @@ def _size(operation: Operation) -> int:
     """Of what it carries, in bytes."""
     if isinstance(operation, Feed):
         return sum(len(request.payload) for request in operation.requests)
-    return len(operation.payload) if isinstance(operation, (Push, Again)) else 0
+    return len(operation.payload) if isinstance(operation, (Push, Requeue)) else 0
 
 
 def _end(feed: asyncio.Future[None]) -> None:

@@ -8,9 +8,9 @@ import pytest
 from scrapy.statscollectors import StatsCollector
 from scrapy.utils.test import get_crawler
 
-from harvester.frontier.entries import Exchange, Operation, Push
+from harvester.frontier.client import MOST_EXCHANGE_BYTES, MOST_WAITING_BYTES, FrontierClient
+from harvester.frontier.messages import Exchange, Operation, Push
 from harvester.frontier.store import Frontier
-from harvester.frontier.traffic import MOST_EXCHANGE_BYTES, MOST_WAITING_BYTES, Traffic
 
 SIZE = 1024 * 1024
 
@@ -32,20 +32,20 @@ async def test_requests_that_are_large_wait_for_room_and_travel_a_few_at_a_time(
     monkeypatch.setattr(frontier, "exchange", listen)
     stats = StatsCollector(get_crawler())
     told: dict[str, Any] = {"on_change": lambda: None, "on_breakers": lambda _: None}
-    traffic = Traffic(frontier, "worker", patiently, stats, lease_seconds=30, record=None, **told)
+    client = FrontierClient(frontier, "worker", patiently, stats, lease_seconds=30, record=None, **told)
     pushed = 0
     while True:
-        room = asyncio.ensure_future(traffic.room())
+        room = asyncio.ensure_future(client.room())
         await asyncio.sleep(0)
         if not room.done():
             break
-        traffic.push(Push(pushed, bytes(SIZE), f"{pushed}", "http://county.example/"))
+        client.push(Push(pushed, bytes(SIZE), f"{pushed}", "http://county.example/"))
         pushed += 1
     assert pushed == MOST_WAITING_BYTES // SIZE
     failures: list[BaseException] = []
-    traffic.start(failures.append)
+    client.start(failures.append)
     await asyncio.wait_for(room, 30)
-    await traffic.close()
+    await client.close()
     assert failures == []
     assert sum(heard) == pushed * SIZE
     assert max(heard) <= MOST_EXCHANGE_BYTES

@@ -12,7 +12,7 @@ from twisted.python.failure import Failure
 
 from harvester.browser.render_options import forget_answer
 from harvester.exceptions import FetchError, HarvesterError, NotStoredError
-from harvester.frontier.entries import Dead, Done, ItemRef, Operation, Release, Skip
+from harvester.frontier.messages import Dead, Done, ItemRef, Operation, Release, Skip
 from harvester.items.receipts import Receipt
 from harvester.masking import mask
 from harvester.meta import ATTEMPTS, ITEMS, LEASE, LOCAL_ATTEMPTS, NOT_BEFORE, PARKED, PROBE, RETRY_REASON
@@ -26,7 +26,7 @@ MOST_REASON = 1000
 
 
 @dataclass(slots=True)
-class Lease:
+class InFlight:
     """A request that is being worked on."""
 
     id: str
@@ -107,7 +107,7 @@ class WatchedErrback:
     """Stands before the errback of a leased request: sees each failure, also when there is no errback."""
 
     def __init__(
-        self, lease: Lease, errback: Callable[[Failure], Any] | None, prepare: Callable[[Request, Lease], None]
+        self, lease: InFlight, errback: Callable[[Failure], Any] | None, prepare: Callable[[Request, InFlight], None]
     ) -> None:
         self.lease = lease
         self.errback = errback
