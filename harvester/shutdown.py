@@ -25,7 +25,13 @@ def end(crawler: Crawler, reason: str, exit_code: int) -> None:
     crawler.stats.set_value("harvester/exit_code", exit_code)
     crawler.signals.connect(_leave_to_ending, signals.spider_idle)
     # Not awaited: the engine waits for what is at hand here.
-    _endings[crawler] = asyncio.ensure_future(crawler.engine.close_spider_async(reason=reason))
+    _endings[crawler] = asyncio.ensure_future(close(crawler, reason))
+
+
+async def close(crawler: Crawler, reason: str) -> None:
+    """Closes the spider, unless it is closed already: by a signal, maybe."""
+    if crawler.engine is not None and crawler.engine.spider is not None:
+        await crawler.engine.close_spider_async(reason=reason)
 
 
 def _leave_to_ending() -> None:

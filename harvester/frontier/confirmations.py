@@ -18,7 +18,7 @@ from twisted.python.failure import Failure
 from harvester.exceptions import FetchError, HarvesterError, InvalidRecordError, PageFailed, ParseError
 from harvester.frontier.in_flight import InFlight
 from harvester.items.receipts import OTHER, SettlesRecords, parts_of, receipt_under_way
-from harvester.shutdown import RunEnding, end, is_ending
+from harvester.shutdown import RunEnding, close, end, is_ending
 from harvester.stores.rejects import rejects_of
 
 logger = logging.getLogger(__name__)
@@ -93,9 +93,8 @@ class Confirmations:
                 lease.given_back = True
         elif lease:
             lease.failed_by(error)
-            if isinstance(error, CloseSpider) and self._crawler.engine:  # Scrapy obeys it in callbacks only
-                closing = self._crawler.engine.close_spider_async(reason=error.reason or "cancelled")
-                self._closing = asyncio.ensure_future(closing)
+            if isinstance(error, CloseSpider):  # Scrapy obeys it in callbacks only
+                self._closing = asyncio.ensure_future(close(self._crawler, error.reason or "cancelled"))
 
     @cached_property
     def _is_confirmed_by_a_pipeline(self) -> bool:

@@ -114,6 +114,8 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Fields whose coverage the monitors watch."""
     INDEXES: ClassVar[Sequence[tuple[str, ...]]] = ()
     """Fields of each MongoDB index beside `_id`."""
+    VERSION: ClassVar[str] = ""
+    """Field by which two with the same key are told apart: the larger stays. Empty: the one that was observed last."""
     MOST_TEXT_BYTES: ClassVar[int] = 1_000_000
     """Of a field in CLEANED."""
     MEDIA_PATH: ClassVar[re.Pattern[str]] = re.compile(rf"(?:{_SEGMENT}/){{0,7}}{_SEGMENT}\.jpg")
@@ -162,6 +164,13 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     def opted_out(self) -> bool:
         """Whether its owner declared against being collected, as the record itself shows."""
         return False
+
+    def replaces(self, other: "Record") -> bool:
+        """Whether it stays, of two with the same key on one page, of which `other` came first."""
+        if not self.VERSION:
+            return True
+        ours, theirs = getattr(self, self.VERSION), getattr(other, self.VERSION)
+        return theirs is None or (ours is not None and bool(ours >= theirs))
 
     def stub(self) -> "Record | None":
         """What is kept of it when its owner declared against being collected; None: nothing."""
@@ -239,8 +248,9 @@ def _types(kind: type[Record]) -> type[Struct]:
     """A type with the same fields, by which msgspec checks those of a record that was constructed."""
     if not hasattr(kind, "KIND"):
         raise UsageError(f"{kind.__qualname__} ({kind.__module__}) has no KIND: it is a family, and no record type.")
-    for attribute in ("KEY", "OWNERS", "COVERED", "CLEANED"):
-        if unknown := set(getattr(kind, attribute)).difference(kind.__struct_fields__):
+    named = {name: getattr(kind, name) for name in ("KEY", "OWNERS", "COVERED", "CLEANED")}
+    for attribute, fields in {**named, "VERSION": filter(None, [kind.VERSION])}.items():
+        if unknown := set(fields).difference(kind.__struct_fields__):
             raise UsageError(
                 f"The record type {kind.__qualname__}: {attribute} names {min(unknown)!r}, which is no field."
             )

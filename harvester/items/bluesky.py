@@ -292,11 +292,12 @@ class Post(BlueskyRecord, frozen=True, kw_only=True, gc=False):
 
 
 class Repost(Edge, frozen=True, kw_only=True, gc=False):
-    """An edge: `did` reposted `subject_uri`."""
+    """An edge: `did` reposted `subject_uri`; when it did so more than once, the last time."""
 
     KIND = "repost"
     COLLECTION = "reposts"
     KEY = ("did", "subject_uri")
+    VERSION = "created_at"
     COVERED = ("subject_uri", "created_at")
     INDEXES = (("subject_uri",),)
 

@@ -205,7 +205,7 @@ def _children(value: Any) -> Iterable[Any]:
 
 
 def newer(kind: type[Record], document: Document) -> UpdateOne:
-    """Replaces what is known by `document`, unless that was observed later."""
+    """Replaces what is known by `document`, unless that is of a later version, or was observed later."""
     absent = [name for name in kind.__struct_fields__ if name not in document and name not in _KEPT]
     update: Document = {"$set": {}}
     for name, value in document.items():
@@ -215,7 +215,10 @@ def newer(kind: type[Record], document: Document) -> UpdateOne:
             update["$set"][name] = value
     if absent:
         update["$unset"] = dict.fromkeys(absent, "")
-    return UpdateOne(
-        {"_id": document["_id"], "provenance.fetched_at": {"$lte": document["provenance"]["fetched_at"]}},
-        update,
-    )
+    not_later: Document = {"provenance.fetched_at": {"$lte": document["provenance"]["fetched_at"]}}
+    if name := kind.VERSION:
+        version = document.get(name)
+        not_later |= {name: version}
+        if version is not None:
+            not_later = {"$or": [not_later, {name: {"$lt": version}}, {name: None}]}
+    return UpdateOne({"_id": document["_id"], **not_later}, update)

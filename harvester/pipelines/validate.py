@@ -16,7 +16,7 @@ from harvester.stores.segments import REASON
 
 
 class ValidatePipeline(BatchPipeline):
-    """Moves records that break a rule to the rejects; of records with the same key in a batch the last one stays."""
+    """Moves records that break a rule to the rejects; of records with the same key in a batch one stays."""
 
     def __init__(self, crawler: Crawler, rejects: Rejects) -> None:
         super().__init__(crawler)
@@ -45,6 +45,8 @@ class ValidatePipeline(BatchPipeline):
             identity = part_of(record)
             if identity in kept:
                 counts[f"records/repeated/{record.KIND}"] += 1
+                if not record.replaces(kept[identity]):
+                    continue
             kept[identity] = record
         by_type: dict[type[Record], list[Record]] = defaultdict(list)
         for record in kept.values():

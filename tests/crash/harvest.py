@@ -44,7 +44,7 @@ class Harvest:
         } | wishes
         self.command = ["crawl", "bluesky"]
         self.command += [part for name, value in arguments.items() for part in ("-a", f"{name}={value}")]
-        self._environment = {
+        self.environment = {
             **os.environ,
             "PYTHONPATH": str(ROOT),
             "SCRAPY_SETTINGS_MODULE": "harvester.settings",
@@ -60,7 +60,7 @@ class Harvest:
     def start(self, stdin: int | None = None) -> Begun:
         with self.log.open("ab") as log:
             files = [stdin, log.fileno(), log.fileno()]
-            self.process = begin("scrapy", *self.command, cwd=self.folder, env=self._environment, files=files)
+            self.process = begin("scrapy", *self.command, cwd=self.folder, env=self.environment, files=files)
         return self.process
 
     def run(self) -> int:

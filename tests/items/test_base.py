@@ -167,6 +167,10 @@ def test_a_field_of_another_type_may_have_any_name(registry: None) -> None:
             {"KIND": "other", "COLLECTION": "others", "KEY": ("raw",), "COVERED": ("titel",)},
             "COVERED names 'titel', which is no field",
         ),
+        (
+            {"KIND": "other", "COLLECTION": "others", "KEY": ("raw",), "VERSION": "edition"},
+            "VERSION names 'edition', which is no field",
+        ),
     ],
 )
 def test_a_type_that_names_what_it_has_not_makes_no_record(said: dict[str, Any], sentence: str, registry: None) -> None:

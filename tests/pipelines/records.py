@@ -10,7 +10,7 @@ from scrapy.crawler import Crawler
 from scrapy.utils.test import get_crawler
 
 from harvester.items import RECORDS, Provenance
-from harvester.items.bluesky import BlueskyRecord, Embed, Follow, Post, Profile, Quote
+from harvester.items.bluesky import BlueskyRecord, Embed, Follow, Post, Profile, Quote, Repost
 
 PAGE = Provenance(
     "https://api.example/page?cursor=1", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), "bluesky", "bluesky-1"
@@ -51,6 +51,14 @@ def post(did: str = ALICE, key: str = "1", **fields: Any) -> Post:
 
 def follow(did: str = ALICE, subject_did: str = BOB) -> Follow:
     return Follow(did=did, subject_did=subject_did, provenance=PAGE, raw=b"{}")
+
+
+def repost(uri: str, created_at: datetime | None) -> Repost:
+    """Of always the same post."""
+    subject = f"at://{BOB}/app.bsky.feed.post/1"
+    return Repost(
+        did=ALICE, uri=uri, subject_uri=subject, subject_did=BOB, created_at=created_at, provenance=PAGE, raw=b"{}"
+    )
 
 
 def quote_of(did: str, embed: Embed | None = None) -> Quote:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +21,7 @@ from harvester.pipelines.mongo import MongoPipeline
 from harvester.stores.rejects import rejects_of
 from harvester.stores.staging import read_segment
 from tests.items.bluesky_samples import whole
-from tests.pipelines.records import ALICE, BOB, KINDS, PAGE, crawler, follow, post, profile, stats
+from tests.pipelines.records import ALICE, BOB, KINDS, PAGE, crawler, follow, post, profile, repost, stats
 
 Document = dict[str, Any]
 
@@ -108,6 +108,30 @@ async def test_nor_when_both_are_written_together(
     observations = [seen(profile(handle="old.example"), 0), seen(profile(handle="new.example"), 5)]
     await store(pipeline, *(observations[which] for which in order))
     assert [document["handle"] for document in mongodb["profiles"].find()] == ["new.example"]
+
+
+FIRST, SECOND = datetime(2025, 1, 1, tzinfo=UTC), datetime(2025, 1, 2, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("together", [True, False])
+@pytest.mark.parametrize("times", [(None, FIRST), (FIRST, SECOND), (FIRST, FIRST)])
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+async def test_of_two_versions_the_later_stays_in_whatever_order_they_are_observed(
+    pipeline: MongoPipeline,
+    mongodb: Database[Document],
+    order: tuple[int, int],
+    times: tuple[datetime | None, datetime],
+    together: bool,
+) -> None:
+    versions = [repost("one", times[0]), repost("another", times[1])]
+    first, second = [seen(versions[which], seconds) for seconds, which in enumerate(order)]
+    if together:
+        await store(pipeline, first, second)
+    else:
+        await store(pipeline, first)
+        await store(pipeline, second)
+    expected = second if times[0] == times[1] else versions[1]
+    assert [document["uri"] for document in mongodb["reposts"].find()] == [expected.uri]
 
 
 async def test_of_two_observations_at_the_same_time_the_one_written_last_wins(

@@ -13,7 +13,7 @@ from harvester.items.bluesky import Facet, Like, ListItem, Post, Thread
 from harvester.pipelines.validate import ValidatePipeline
 from harvester.stores.rejects import Rejects, slug
 from harvester.stores.staging import read_segment
-from tests.pipelines.records import ALICE, PAGE, crawler, follow, post, profile, stats
+from tests.pipelines.records import ALICE, PAGE, crawler, follow, post, profile, repost, stats
 
 AT = f"at://{ALICE}/app.bsky"
 EDGE: dict[str, Any] = {"did": ALICE, "provenance": PAGE}
@@ -137,6 +137,13 @@ async def test_of_two_records_with_one_key_the_last_stays(tmp_path: Path) -> Non
     assert counted["records/parsed/post"] == 2
     assert counted["records/repeated/post"] == 1
     assert written == []
+
+
+async def test_of_two_versions_with_one_key_the_later_stays(tmp_path: Path) -> None:
+    early, late = (repost(str(day), datetime(2025, 1, day, tzinfo=UTC)) for day in (1, 2))
+    for records in ([early, late], [late, early]):
+        passed, _, _ = await _validated(tmp_path, Batch(records))
+        assert passed.records == [late]
 
 
 async def test_coverage_counts_the_records_that_have_a_field(tmp_path: Path) -> None:
