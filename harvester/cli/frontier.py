@@ -151,7 +151,7 @@ def find_command(spider: Spider, url: str, job: Job = "", as_json: Json = False)
     if as_json:
         print_json(fate)
     else:
-        views.print_fate(url, fate)
+        views.print_request(url, fate)
 
 
 @frontier.command("open")

@@ -10,7 +10,7 @@ import redis.asyncio
 from scrapy import Request
 from scrapy.utils.request import fingerprint
 
-from harvester.frontier.messages import Fate, Status
+from harvester.frontier.messages import RequestStatus, Status
 from harvester.frontier.store import Frontier
 from harvester.outcomes import POLICIES, Outcome
 from tests.crawling import Answer, Site
@@ -90,7 +90,7 @@ class Ran:
     site: Site
     judged: Judged
     status: Status
-    fates: dict[str, Fate | None]
+    fates: dict[str, RequestStatus | None]
 
     async def run(self, redis_url: str, folder: Path) -> None:
         client = redis.asyncio.from_url(redis_url)

@@ -141,8 +141,8 @@ async def test_of_two_records_with_one_key_the_last_stays(tmp_path: Path) -> Non
 
 async def test_of_two_versions_with_one_key_the_later_stays(tmp_path: Path) -> None:
     early, late = (repost(str(day), datetime(2025, 1, day, tzinfo=UTC)) for day in (1, 2))
-    for records in ([early, late], [late, early]):
-        passed, _, _ = await _validated(tmp_path, Batch(records))
+    for first, second in ((early, late), (late, early)):
+        passed, _, _ = await _validated(tmp_path, Batch([first, second]))
         assert passed.records == [late]
 
 
