@@ -26,7 +26,7 @@ async def test_to_close_a_spider_that_is_closed_already_is_no_error(crawler: Cra
 async def test_an_idle_spider_is_left_to_the_end_that_has_begun(crawler: Crawler) -> None:
     def asked_to_stay() -> bool:
         told = crawler.signals.send_catch_log(signals.spider_idle, dont_log=DontCloseSpider)
-        return any(isinstance(answer.value, DontCloseSpider) for _, answer in told)  # type: ignore[attr-defined]
+        return any(isinstance(answer.value, DontCloseSpider) for _, answer in told)
 
     assert not asked_to_stay()
     end(crawler, "storage_error", exit_code=4)
