@@ -1,8 +1,8 @@
 """One worker's part of all breakers of its spider: what it saw and has to tell, and which sites are left alone.
 
-Reports travel with the exchanges of frontier/client.py, and the answers say which breakers are not closed. Redis alone
-decides (frontier/lua/breaker.lua). A request that follows several failures in a row waits until Redis knows of them, so
-that few more go out to a site that begins to refuse.
+Reports travel with the exchanges of frontier/client.py, and the answers say which breakers are not closed. An exchange
+is over when what it reported is judged (judgement.py) and what was decided is applied. A request that follows several
+failures in a row waits until then, so that few more go out to a site that begins to refuse.
 """
 
 import asyncio

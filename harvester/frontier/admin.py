@@ -1,14 +1,14 @@
 """What people ask of a frontier and do to it: status, fates, dead letters, forgetting, dropping."""
 
 import re
-from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from itertools import count, islice
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from redis.asyncio import Redis
 
+from harvester.breaker.judgement import Breaker, Decision, Rules, by_hand
 from harvester.breaker.states import Change
 from harvester.frontier import scripts
 from harvester.frontier.keys import entry_id, prefix_of
@@ -25,6 +25,19 @@ PLACES = (
 )
 
 T = TypeVar("T")
+Proposal = tuple[str, int, Rules | Sequence[float], Decision]
+"""The name of a breaker, the version that was judged, its rules, and what was decided."""
+
+
+class FoundBreaker(NamedTuple):
+    """A breaker whose counts may decide something."""
+
+    name: str
+    parked: int
+    """Requests of its site; 0 for a tier of proxies."""
+    breaker: Breaker
+    change: Change | None
+    """What has just been done to it."""
 
 
 class FrontierAdmin:
@@ -94,7 +107,7 @@ class FrontierAdmin:
                 return
             for name, packed in zip(names, await self._redis.hmget(self.prefix + "breakers", names), strict=True):
                 if packed:
-                    breaker = _breaker_status(msgspec.msgpack.decode(packed))
+                    breaker = _breaker_status(packed)
                     if breaker.state != "closed":  # meanwhile
                         yield name.decode(), breaker
 
@@ -167,9 +180,13 @@ class FrontierAdmin:
 
     async def set_breaker(self, name: str, rules: Sequence[float], state: str, who: str) -> tuple[int, Change | None]:
         """A person opens, closes or holds a breaker. How many requests are parked then, and what has changed."""
-        rows = msgspec.msgpack.encode(rules)
-        parked, event = await self._run("breaker_set", name, rows, state, who)
-        return parked, change_of(msgspec.msgpack.decode(event)) if event else None
+        version, decision = -1, Decision(state)  # none is of that version: at first it is only read
+        while True:
+            now_ms, _, (found,) = await self._propose([(name, version, rules, decision)])
+            wanted = by_hand(found.breaker, state, who, now_ms)
+            if found.change or wanted is None:
+                return found.parked, found.change
+            version, decision = found.breaker.version, wanted
 
     async def told(self, change: Change) -> None:
         """People know of the change."""
@@ -198,6 +215,15 @@ class FrontierAdmin:
         for chunk in _chunks(keys):
             await self._redis.unlink(*chunk)
         return dropped
+
+    async def _propose(self, proposals: Sequence[Proposal]) -> tuple[float, list[int], list[FoundBreaker]]:
+        """Has each decision applied whose breaker is still of the version that was judged.
+
+        Redis's time in ms, how many requests are ready, waiting, leased and parked, and the breakers as they are now.
+        """
+        answer = await self._run("breaker_set", msgspec.msgpack.encode(proposals))
+        now_ms, counts, rows = msgspec.msgpack.decode(answer)
+        return now_ms, [int(number or 0) for number in counts], [found_of(row) for row in rows]
 
     async def _run(self, name: str, *arguments: str | bytes | float) -> Any:
         return await scripts.run(self._redis, name, self.prefix, *arguments)
@@ -229,7 +255,7 @@ class FrontierAdmin:
         if state == "parked":
             reason = "its site is left alone"
             if found[4]:
-                breaker = _breaker_status(msgspec.msgpack.decode(found[4]))
+                breaker = _breaker_status(found[4])
                 at = max(breaker.opened, last.at)
                 reason += f" ({breaker.state}, because of {breaker.cause})"
             last = last._replace(reason=reason)
@@ -278,27 +304,8 @@ class _Entry(msgspec.Struct, array_like=True):
 _decode = msgspec.msgpack.Decoder(_Entry).decode
 
 
-class _Breaker(msgspec.Struct):
-    """A breaker as breaker.lua keeps it, as far as it is shown."""
-
-    state: str
-    cause: str
-    since: float
-    opens: int
-    rules: list[float]
-    window: list[Any]
-    granted: int
-    good: int
-    said: str
-    opened: float = 0
-    due: float | None = None
-
-
-def _breaker_status(record: dict[str, Any]) -> BreakerStatus:
-    breaker = msgspec.convert(record, _Breaker)
-    outcomes: Counter[str] = Counter()
-    for _, _, _, counts in breaker.window:
-        outcomes.update(dict(counts))
+def _breaker_status(packed: bytes) -> BreakerStatus:
+    breaker = Breaker.read(msgspec.msgpack.decode(packed))
     return BreakerStatus(
         state=breaker.state,
         cause=breaker.cause,
@@ -306,12 +313,18 @@ def _breaker_status(record: dict[str, Any]) -> BreakerStatus:
         opened=breaker.opened / 1000,
         until=breaker.due / 1000 if breaker.due else None,
         times=breaker.opens,
-        tried=sum(bucket[1] for bucket in breaker.window),
-        failed=sum(bucket[2] for bucket in breaker.window),
-        outcomes=dict(outcomes),
+        tried=breaker.tried,
+        failed=breaker.failed,
+        outcomes=breaker.outcomes,
         probes=(breaker.granted, breaker.good),
         said=breaker.said,
     )
+
+
+def found_of(row: Sequence[Any]) -> FoundBreaker:
+    """A breaker as breaker.lua shows it, and its change if there was one."""
+    name, parked, record, *events = row
+    return FoundBreaker(name, parked, Breaker.read(record), change_of(events[0]) if events else None)
 
 
 def change_of(event: dict[str, Any]) -> Change:
@@ -332,7 +345,7 @@ def change_of(event: dict[str, Any]) -> Change:
         outcomes=dict(event["outcomes"]),
         window_s=event["window"] / 1000,
         row=event["row"],
-        pages=(event["drift"][0], event["drift"][1] + event["drift"][2]),
+        pages=(event["drift"][0], sum(event["drift"][1:3])),
         lost=[(kind, field) for kind, field in event["lost"]],
         said=event["said"],
         left=event["left"],

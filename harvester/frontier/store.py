@@ -18,9 +18,10 @@ from typing import Any
 import msgspec
 from redis.asyncio import Redis
 
-from harvester.breaker.states import BreakerState, Reports
+from harvester.breaker.judgement import judge
+from harvester.breaker.states import BreakerState, Change, Reports
 from harvester.exceptions import FrontierLost
-from harvester.frontier.admin import FrontierAdmin, change_of
+from harvester.frontier.admin import FoundBreaker, FrontierAdmin, change_of, found_of
 from harvester.frontier.keys import entry_id, parts_of
 from harvester.frontier.messages import (
     AllParked,
@@ -93,6 +94,8 @@ class Frontier(FrontierAdmin):
     ) -> Exchange:
         """Takes in the reports, applies the operations in their order, then leases up to `wanted` requests.
 
+        What was reported is judged at once; another round trip follows when a breaker is to be opened or closed.
+
         It is also the worker's heartbeat. A worker that will not write down how items ended gives 0 for `most_ended`.
 
         All of it happens, or nothing. When no answer came, send the same again: what was applied is not applied
@@ -120,10 +123,13 @@ class Frontier(FrontierAdmin):
                     break
                 is_back = True
                 self._go_back(worker, answer[1])
+            now_ms, accepted, duplicates, stale, *counts, due_ms = answer[1:10]
+            version, shut, anew, all_parked, alone_ms, events, *rest, judged, held, _ = answer[10:]
+            changes, decided, counts_then = await self._judge([found_of(row) for row in judged], now_ms)
             leases = _leases(answer[-1], payloads)
             ended_leases = {each.id for each in operations if isinstance(each, Ending)}
             mine = (self._held[worker] - ended_leases) | {lease.id for lease in leases}
-            if is_back or answer[-2] != len(mine):  # a Redis that was killed may have lost its last second
+            if is_back or held != len(mine):  # a Redis that was killed may have lost its last second
                 await self._in_chunks("give_back", worker, CHUNK, msgspec.msgpack.encode(list(mine)))
             self._heard[worker], self._held[worker] = answer[0], mine
             void -= ended_leases
@@ -132,9 +138,8 @@ class Frontier(FrontierAdmin):
                 self._pushed[worker] = answer[0]
             if any(each.rooted for each in pushes):
                 self._rooted[worker] = answer[0]
-            now_ms, accepted, duplicates, stale, ready, waiting, leased_total, parked, due_ms = answer[1:10]
-            self._shut[worker], shut, anew, all_parked, alone_ms, changes, *rest, held, _ = answer[10:]
-            self.epoch, lost, damaged, went_back, ended = rest
+            self._shut[worker], (self.epoch, lost, damaged, went_back, ended) = version, rest
+        ready, waiting, leased_total, parked = counts_then or counts
         return Exchange(
             leased=leases,
             accepted=accepted,
@@ -147,12 +152,12 @@ class Frontier(FrontierAdmin):
             next_due=time.time() + (due_ms - now_ms) / 1000 if due_ms else None,
             held=held,
             now=now_ms / 1000,
-            shut={name: _shut(state, trial, end_ms, now_ms) for name, state, trial, end_ms in shut},
+            shut={name: _shut(state, trial, end_ms, now_ms) for name, state, trial, end_ms in shut} | decided,
             anew=anew,
             all_parked=AllParked(parked, [ParkedSite(*each) for each in all_parked], alone_ms / 1000)
-            if all_parked
+            if all_parked and not decided
             else None,
-            changes=[change_of(each) for each in changes],
+            changes=[change_of(each) for each in events] + changes,
             ended=[_ended(each) for each in ended],
             lost=lost,
             damaged=damaged,
@@ -245,6 +250,27 @@ class Frontier(FrontierAdmin):
         self.epoch = ""
         self._heard.clear()
         return dropped
+
+    async def _judge(
+        self, breakers: Sequence[FoundBreaker], now_ms: float
+    ) -> tuple[list[Change], dict[str, BreakerState], list[int]]:
+        """Applies what their counts lead to; judges anew what another worker has changed meanwhile.
+
+        The changes, these breakers as they are now, and the counts of requests if anything was decided.
+        """
+        changes: list[Change] = []
+        states: dict[str, BreakerState] = {}
+        counts: list[int] = []
+        while proposals := [
+            (name, breaker.version, breaker.rules, decision)
+            for name, parked, breaker, _ in breakers
+            if (decision := judge(breaker, now_ms, more=parked > 0 or "\0" in name))
+        ]:
+            now_ms, counts, breakers = await self._propose(proposals)
+            changes += [each.change for each in breakers if each.change]
+            for name, _, breaker, _ in breakers:
+                states[name] = _shut(breaker.state, breaker.trial, breaker.due or 0, now_ms)
+        return changes, states, counts
 
     def _go_back(self, worker: str, number: int) -> None:
         """Redis knows only of its answers to the worker up to this one. What was done since is leased or ready there.

@@ -1,5 +1,9 @@
 -- The breakers of sites; put in front of the scripts that change them, after common.lua.
 --
+-- Here counts are added up and requests are moved. Whether a site is to be left alone, or asked again, is decided by
+-- harvester/breaker/judgement.py. A decision names the `version` of the breaker that was judged, which counts its changes
+-- of state: of two workers that decide the same, one is heard (breaker_set.lua).
+--
 -- A breaker has one of four states. closed: its site is asked. open: its site is left alone until `due`, and its
 -- requests are parked. half_open: a few of them, the probes, are let out. held: a person wants the site left alone.
 -- Its name is that of the site, or site \0 tier for a tier of proxies there; then nothing is parked, requests go past it,
@@ -11,23 +15,37 @@
 -- Each change is kept in `events` until a worker has told people of it; `untold` says when one was last given to a worker.
 -- `risen` has the dead letters that openings bring back.
 
-local WINDOW, LEAST, RATIO, REFUSALS, FAILURES, OPEN, MOST_OPEN, PROBES, SAMPLE = 1, 2, 3, 4, 5, 6, 7, 8, 9 -- of rules
+local WINDOW, OPEN, PROBES, SAMPLE = 1, 6, 8, 9 -- of rules, see SiteBreaker.rules
 local BUCKETS = 10 -- of a window
+local PAGE_SAMPLES, RECORD_SAMPLES = 21, 6 -- that are kept; the last may not be full yet
 local MOST_DIED = 200 -- dead letters that an opening brings back
-local USUAL = 20 -- samples that make up what is usual
+local MOST_PARKED = 5 -- times that a failed request is parked instead of given up
 local MOST_WOKEN = 50 -- breakers whose time has come, of one script
 local MOST_RISEN = 200 -- dead letters that one script brings back
 local FORGOTTEN = 24 * 3600 * 1000 -- a closed breaker that was not heard of for so long says nothing any more
 
+local seq -- of the request that was queued last; a script that parks or queues any reads and writes it
 local breakers, changed = {}, {}
-local made = {} -- ids of the events of this script
+local judged = {} -- name -> true, of those whose counts may decide something
+
+-- `window` has a bucket of tries for each tenth of the window, `pages` and `records` (of each kind) have samples of what
+-- came, the latest last. The row from `granted` on is of the present trial. `died` are dead letters of late.
+local function new_breaker()
+    return {
+        state = 'closed', version = 0, since = now, opens = 0, cause = '', said = '', lost = {}, refusals = 0, failures = 0,
+        window = {}, pages = {}, records = {}, bad = {}, died = {},
+        trial = 0, granted = 0, good = 0, blank = 0, ill = 0, proved = {},
+    }
+end
 
 local function breaker_of(name)
     if breakers[name] == nil then
         local packed = redis.call('HGET', P .. 'breakers', name)
         local b = packed and cmsgpack.unpack(packed)
         if b then
-            b.trial = b.trial or 1 -- trials were not numbered once
+            for field, value in pairs(new_breaker()) do
+                b[field] = b[field] == nil and value or b[field] -- the version before had not all of them
+            end
         end
         breakers[name] = b
     end
@@ -81,39 +99,15 @@ local function count_leased(site)
     return number
 end
 
-local function index_parked()
-    for _, each in ipairs(parked_lines()) do
-        redis.call('SADD', P .. 'parked:' .. site_of_line(each.line), each.key)
-    end
-end
-
--- Begins to keep what an earlier version of this program did not.
-local function keep_indexes()
-    if redis.call('HSETNX', P .. 'counts', 'indexed', 1) == 0 then
-        return
-    end
-    index_parked()
-    for number, name in ipairs(redis.call('ZRANGE', P .. 'shut', 0, -1)) do
-        local packed = redis.call('HGET', P .. 'breakers', name)
-        local b = packed and cmsgpack.unpack(packed)
-        if not tier_of(name) then
-            redis.call('ZADD', P .. 'alone', b and b.state ~= 'held' and b.opened or 0, name)
-        end
-        redis.call('ZADD', P .. 'changes', 'NX', number, name)
-        if b and b.state == 'half_open' and not tier_of(name) then
-            redis.call('SADD', P .. 'probed', name)
-        end
-    end
-end
-
-local function version()
+local function last_change()
     local last = redis.call('ZRANGE', P .. 'changes', -1, -1, 'WITHSCORES')
     return tonumber(last[2] or 0)
 end
 
--- The version is a time, so that one which a killed Redis has forgotten does not come again for another change.
+-- The version that workers know is a time, so that one which a killed Redis has forgotten does not come again for another
+-- change.
 local function tell_workers(name)
-    redis.call('ZADD', P .. 'changes', math.max(now, version() + 1), name)
+    redis.call('ZADD', P .. 'changes', math.max(now, last_change() + 1), name)
 end
 
 -- Takes the lines of a site out of the rounds.
@@ -165,9 +159,8 @@ local function found_or_made(name, rules)
         if is_shut(name) then
             ask_again(name)
         end
-        b = { state = 'closed', since = now, opens = 0, trial = 0, granted = 0, good = 0, blank = 0, cause = '', said = '' }
-        b.window, b.died, b.bad, b.kinds, b.drift = {}, {}, {}, {}, { 0, 0, 0, 0, 0 }
-        b.refusals, b.failures, b.rules = 0, 0, rules
+        b = new_breaker()
+        b.rules = rules
         breakers[name] = b
     end
     if b.rules[WINDOW] ~= rules[WINDOW] then
@@ -178,12 +171,18 @@ local function found_or_made(name, rules)
     return b
 end
 
--- Changes the state, and what is parked with it. `due`: when it may change by itself; nil: it does not.
-local function change(name, b, to, due, by)
+-- Changes the state, and what is parked with it. The decision: the state `to`, `wait` in ms until it may change by itself
+-- (nil: it does not), `by` whom, `drift` (pages, and those with nothing in them, that it is because of), and what of the
+-- breaker is another from now on. Returns the event.
+local function change(name, b, decision)
     flush()
     local tried, failed, outcomes = in_window(b)
-    local from, tier = b.state, tier_of(name)
+    local from, to, tier = b.state, decision.to, tier_of(name)
     local site = tier and string.sub(name, 1, -#tier - 2) or name
+    local due = decision.wait and now + decision.wait
+    for _, field in ipairs({ 'cause', 'said', 'opens', 'lost', 'pages', 'records' }) do
+        b[field] = decision[field] or b[field]
+    end
     if from == 'closed' then
         b.opened = now
         shut[name] = true
@@ -192,6 +191,12 @@ local function change(name, b, to, due, by)
         end
     end
     local left = tier and 0 or count_parked(site) + count_leased(site)
+    local event = {
+        id = string.format('%.0f', now) .. ' ' .. string.gsub(name, '%z', ' ') .. ' ' .. to,
+        site = site, tier = tier or '', from = from, to = to, at = now, cause = b.cause, by = decision.by, due = due or 0,
+        tried = tried, failed = failed, outcomes = outcomes, row = math.max(b.refusals, b.failures), said = b.said,
+        left = left, window = b.rules[WINDOW], opened = b.opened or 0, lost = b.lost, drift = decision.drift or { 0, 0 },
+    }
     if to == 'closed' then
         b.closed, b.window, b.died, b.refusals, b.failures = now, {}, {}, 0, 0
         shut[name] = false
@@ -206,163 +211,72 @@ local function change(name, b, to, due, by)
             redis.call('ZADD', P .. 'alone', to == 'held' and 0 or b.opened or now, name)
         end
     end
+    if to == 'open' then
+        for _, each in ipairs(from == 'closed' and b.died or {}) do
+            if each[2] > now - b.rules[WINDOW] then
+                redis.call('RPUSH', P .. 'risen', each[1])
+            end
+        end
+        b.died = {}
+    end
     local probing = to == 'half_open' and not tier and 'SADD' or 'SREM'
     redis.call(probing, P .. 'probing', name)
     redis.call(probing, P .. 'probed', name)
     tell_workers(name)
-    b.state, b.since, b.due = to, now, due
-    if to == 'half_open' then
-        b.trial = b.trial + 1
-    end
-    b.granted, b.good, b.blank = 0, 0, 0
+    b.state, b.since, b.due, b.version = to, now, due, b.version + 1
+    b.trial = b.trial + (to == 'half_open' and 1 or 0)
+    b.granted, b.good, b.blank, b.ill, b.proved = 0, 0, 0, 0, {}
     changed[name] = true
-    local id = string.format('%.0f', now) .. ' ' .. string.gsub(name, '%z', ' ') .. ' ' .. to
-    redis.call('HSET', P .. 'events', id, cmsgpack.pack({
-        id = id, site = site, tier = tier or '', from = from, to = to, at = now, cause = b.cause, by = by, due = due or 0,
-        tried = tried, failed = failed, outcomes = outcomes, row = math.max(b.refusals, b.failures), said = b.said,
-        left = left, window = b.rules[WINDOW], opened = b.opened or 0, lost = b.lost or {}, drift = b.drift,
-    }))
-    redis.call('ZADD', P .. 'untold', now - TELLING, id) -- the next that asks may tell of it
-    made[#made + 1] = id
+    redis.call('HSET', P .. 'events', event.id, cmsgpack.pack(event))
+    redis.call('ZADD', P .. 'untold', now - TELLING, event.id) -- the next that asks may tell of it
+    return event
 end
 
-local function open(name, b, cause, by)
-    local again = b.state == 'half_open' or (b.closed and now - b.closed < b.rules[WINDOW])
-    b.opens = again and b.opens + 1 or 1
-    b.cause = cause
-    local died = b.state == 'closed' and b.died or {}
-    change(name, b, 'open', now + math.min(b.rules[OPEN] * 2 ^ math.min(b.opens - 1, 30), b.rules[MOST_OPEN]), by)
-    for _, each in ipairs(died) do
-        if each[2] > now - b.rules[WINDOW] then
-            redis.call('RPUSH', P .. 'risen', each[1])
+-- Adds to the last of these samples; a full one is followed by another. Returns whether it is full now.
+local function add_sample(samples, number, counts, size, most)
+    local last = samples[#samples]
+    if not last or last[1] >= size then
+        last = { 0, {} }
+        samples[#samples + 1] = last
+        if #samples > most then
+            table.remove(samples, 1)
         end
     end
-    b.died = {}
+    last[1] = last[1] + number
+    for name, times in pairs(counts) do
+        last[2][name] = (last[2][name] or 0) + times
+    end
+    return last[1] >= size
 end
 
--- Whether far more pages than usual have nothing in them. While it is not known what is usual, only pages that do not
--- look as they should are counted.
-local function has_drifted(b, pages, blank, moved)
-    local d, sample = b.drift, b.rules[SAMPLE]
-    d[1], d[2], d[3] = d[1] + pages, d[2] + blank, d[3] + moved
-    if sample == 0 or d[1] < sample then
-        return false
-    end
-    if d[4] < sample then
-        if d[3] > 0.8 * d[1] then
-            return true
-        end
-    else
-        local usual = d[4] - d[5] -- with something in them
-        local expected = d[1] * usual / d[4]
-        if expected >= 10 and d[1] - d[2] - d[3] < 0.2 * expected then
-            return true
-        end
-        if expected < 10 and d[1] < USUAL * sample then
-            return false -- too few to say
-        end
-    end
-    d[4], d[5] = d[4] + d[1], d[5] + d[2] + d[3]
-    if d[4] > USUAL * sample then
-        d[4], d[5] = d[4] / 2, d[5] / 2
-    end
-    d[1], d[2], d[3] = 0, 0, 0
-    return false
-end
-
--- Fields that nearly all records had, and nearly none of the last ones has: {kind, field} each.
-local function lost_fields(b, kinds)
-    local lost, sample = {}, b.rules[SAMPLE]
+local function add_records(records, kinds, size, most)
+    local full = false
     for kind, seen in pairs(kinds) do
-        local known = b.kinds[kind] or { 0, {}, {} } -- records and fields of this sample, share of each field usually
-        b.kinds[kind] = known
-        known[1] = known[1] + seen[1]
-        for field, number in pairs(seen[2]) do
-            known[2][field] = (known[2][field] or 0) + number
-        end
-        if sample > 0 and known[1] >= sample then
-            for field, number in pairs(known[2]) do
-                local share, usual = number / known[1], known[3][field]
-                if usual and usual > 0.8 and share < 0.1 then
-                    lost[#lost + 1] = { kind, field }
-                else
-                    known[3][field] = usual and 0.7 * usual + 0.3 * share or share
-                end
-            end
-            known[1], known[2] = 0, {}
-        end
+        records[kind] = records[kind] or {}
+        full = add_sample(records[kind], seen[1], seen[2], size, most) or full
     end
-    return lost
+    return full
 end
 
-local function judge(name, b, pages, blank, moved, kinds)
-    local rules = b.rules
-    local tried, failed = in_window(b)
-    local drifted, lost = has_drifted(b, pages, blank, moved), lost_fields(b, kinds)
-    b.lost = lost
-    if rules[REFUSALS] > 0 and b.refusals >= rules[REFUSALS] then
-        open(name, b, 'refusals')
-    elseif rules[FAILURES] > 0 and b.failures >= rules[FAILURES] then
-        open(name, b, 'failures')
-    elseif rules[LEAST] > 0 and tried >= rules[LEAST] and failed > rules[RATIO] * tried then
-        open(name, b, 'ratio')
-    elseif drifted then
-        open(name, b, 'drift')
-        b.drift[1], b.drift[2], b.drift[3] = 0, 0, 0
-    elseif #lost > 0 then
-        open(name, b, 'fields')
-    end
-end
-
--- Whether the probes' records have the fields again; nil while there are none.
-local function has_fields(b, proved)
-    local answer
-    for _, each in ipairs(b.lost) do
-        local seen = proved[each[1]]
-        if seen and seen[1] > 0 then
-            if (seen[2][each[2]] or 0) == 0 then
-                return false
-            end
-            answer = true
-        end
-    end
-    return answer
-end
-
--- probes: their trial; those that did well, those that failed, pages of them with something in them, and with nothing.
 -- Answers to requests that were sent before, also to probes of an earlier trial, say nothing.
-local function judge_probes(name, b, probes, proved)
-    local trial, well, ill, full, blank = unpack(probes)
+local function add_probes(b, trial, well, ill, full, blank, proved)
     if trial ~= b.trial then
-        return
-    end
-    local done, good
-    if b.cause == 'fields' then
-        local has = has_fields(b, proved)
-        done, good = has ~= nil, has
-    else
-        if b.cause == 'drift' then
-            well, b.blank = full, b.blank + blank
-        end
+        return false
+    elseif b.cause == 'drift' then
+        b.good, b.blank = b.good + full, b.blank + blank
+    elseif b.cause ~= 'fields' then
         b.good = b.good + well
-        local all = b.rules[PROBES]
-        if not tier_of(name) and b.granted < all and count_parked(name) == 0 then
-            all = b.granted
-        end
-        local answered = b.good + b.blank
-        done, good = answered > 0 and answered >= all, b.good > 0
     end
-    if ill > 0 or (done and not good) then
-        open(name, b, b.cause)
-    elseif done then
-        change(name, b, 'closed')
-    end
+    b.ill = b.ill + ill
+    add_records(b.proved, proved, math.huge, 1)
+    return true
 end
 
--- Takes in what a worker saw of a site.
+-- Adds what a worker saw of a site.
 local function hear(report)
     local name, rules, outcomes, bad, broken, refusals, failures, said, pages, probes, kinds, proved = unpack(report)
     local b = found_or_made(name, rules)
+    in_window(b)
     local number = math.floor(now / (rules[WINDOW] / BUCKETS))
     local bucket = b.window[#b.window]
     if not bucket or bucket[1] ~= number then
@@ -384,10 +298,57 @@ local function hear(report)
     b.failures = broken and failures or b.failures + failures
     b.heard = now
     if b.state == 'closed' then
-        judge(name, b, pages[1], pages[2], pages[3], kinds)
+        local size = rules[SAMPLE]
+        local full = size > 0 and add_sample(b.pages, pages[1], pages[2], size, PAGE_SAMPLES)
+        full = size > 0 and add_records(b.records, kinds, size, RECORD_SAMPLES) or full
+        judged[name] = full or next(bad) ~= nil or nil
     elseif b.state == 'half_open' then
-        judge_probes(name, b, probes, proved)
+        local trial, well, ill, with, blank = unpack(probes)
+        judged[name] = add_probes(b, trial, well, ill, with, blank, proved) or nil
     end
+end
+
+-- The breaker as it is judged; how many are parked says whether others may be probes.
+local function shown(name)
+    local b = {}
+    for field, value in pairs(breaker_of(name)) do
+        b[field] = field ~= 'died' and value or nil
+    end
+    return { name, tier_of(name) and 0 or count_parked(name), b }
+end
+
+-- It failed for the reason for which its site is left alone: behind those that were not tried, it waits with them.
+-- False when that was done often enough.
+local function park_failed(id, entry, outcome, reason)
+    local times = 0
+    for _, event in ipairs(entry[HISTORY] or {}) do
+        times = times + (event[2] == 'parked' and 1 or 0)
+    end
+    if times >= MOST_PARKED then
+        return false
+    end
+    seq = seq + 1
+    entry[SEQ] = seq
+    remember(entry, 'parked', outcome, reason)
+    store(id, entry)
+    make_ready(id, entry)
+    return true
+end
+
+-- What died of that for which a breaker was then opened.
+local function raise_opened()
+    for _, id in ipairs(redis.call('LPOP', P .. 'risen', MOST_RISEN) or {}) do
+        local entry = redis.call('ZSCORE', P .. 'dead', id) and load(id)
+        if entry then
+            local outcome, reason, deliveries = entry[OUTCOME], entry[REASON], entry[DELIVERIES]
+            raise(id, entry)
+            entry[DELIVERIES] = deliveries
+            if not park_failed(id, entry, outcome, reason) then
+                bury(id, entry, outcome, reason)
+            end
+        end
+    end
+    flush()
 end
 
 -- Lets those out whose time has come. `patience`: how long probes may take before others are sent.
@@ -397,13 +358,13 @@ local function wake_breakers(patience)
         if not b or b.state == 'closed' then
             ask_again(name)
         else
-            local again = now + math.max(patience, b.rules[OPEN])
+            local wait = math.max(patience, b.rules[OPEN])
             if b.state == 'open' then
-                change(name, b, 'half_open', again)
+                change(name, b, { to = 'half_open', wait = wait })
             else
-                b.granted, b.due = b.good + b.blank, again -- those that answered count on
-                changed[name] = true
-                redis.call('ZADD', P .. 'shut', again, name)
+                b.granted, b.due = b.good + b.blank, now + wait -- those that answered count on
+                changed[name], judged[name] = true, true -- perhaps who heard of the last was lost before it judged
+                redis.call('ZADD', P .. 'shut', b.due, name)
                 if not tier_of(name) then
                     redis.call('SADD', P .. 'probing', name)
                     redis.call('SADD', P .. 'probed', name)

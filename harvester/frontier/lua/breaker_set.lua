@@ -1,21 +1,26 @@
--- A person changes a breaker. ARGV: its name, rules (msgpack), state, who. Returns {requests of the site that are parked
--- then, the event (msgpack) if anything changed}.
+-- Applies decisions about breakers. ARGV: {name, version, rules, decision (see `change`)} each (msgpack). One is applied if
+-- the breaker is of that version still: a decision that another came before is to be made anew.
+-- Returns (msgpack) the time, how many are ready, waiting, leased and parked, and of each breaker what it is now and the
+-- event if it was changed. Who asked tells people of it.
 
-local name, rules, to, who = ARGV[1], cmsgpack.unpack(ARGV[2]), ARGV[3], ARGV[4]
-keep_indexes()
-index_parked()
-local b = found_or_made(name, rules)
-if b.state ~= to or to == 'open' then
-    b.cause, b.said, b.lost = 'person', '', {}
-    if to == 'open' then
-        open(name, b, 'person', who)
-    else
-        change(name, b, to, nil, who)
+local answers = {}
+seq = tonumber(redis.call('HGET', P .. 'counts', 'seq') or 0)
+for i, row in ipairs(cmsgpack.unpack(ARGV[1])) do
+    local name, version, rules, decision = unpack(row)
+    local b = found_or_made(name, rules)
+    local event = b.version == version and change(name, b, decision) or nil
+    if event then
+        redis.call('ZADD', P .. 'untold', now, event.id)
     end
+    answers[i] = { name, event }
 end
+raise_opened()
 save_breakers()
+redis.call('HSET', P .. 'counts', 'seq', seq)
 finish()
-if #made > 0 then
-    redis.call('ZADD', P .. 'untold', now, made[1]) -- who asked for it tells of it
+for i, answer in ipairs(answers) do
+    local row = shown(answer[1])
+    row[4] = answer[2]
+    answers[i] = row
 end
-return { count_parked(name), #made > 0 and redis.call('HGET', P .. 'events', made[1]) or '' }
+return cmsgpack.pack({ now, redis.call('HMGET', P .. 'counts', 'ready', 'waiting', 'leased', 'parked'), answers })

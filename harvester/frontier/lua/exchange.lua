@@ -15,7 +15,6 @@ local reports, known_shut = ARGV[9], tonumber(ARGV[10])
 local known_epoch, new_epoch, most_ended = ARGV[11], ARGV[12], tonumber(ARGV[13])
 local leases = P .. 'leases:' .. worker
 local MOST_DUE = 500
-local MOST_PARKED = 5 -- times that a failed request is parked instead of given up
 local MOST_EVENTS = 20
 local MOST_CHANGED = 200 -- breakers of which one answer tells
 local MOST_LEASED_BYTES = 8 * 1024 * 1024 -- payloads of one answer; at least one goes
@@ -36,7 +35,7 @@ local number = math.max(now * 1000, (state[1] or 0) + 1, known + 1)
 if known > 1 and answered < known and (answered > 0 or number - known < ANSWERED * 1000) then
     return { cmsgpack.pack({ 'back', answered }), '' }
 end
-local seq = tonumber(state[2] or 0)
+seq = tonumber(state[2] or 0)
 items.used = state[6]
 
 local apply = {}
@@ -155,24 +154,6 @@ function apply.skip(op)
     end
 end
 
--- It failed for the reason for which its site is left alone: behind those that were not tried, it waits with them.
--- False when that was done often enough.
-local function park_failed(id, entry, outcome, reason)
-    local times = 0
-    for _, event in ipairs(entry[HISTORY] or {}) do
-        times = times + (event[2] == 'parked' and 1 or 0)
-    end
-    if times >= MOST_PARKED then
-        return false
-    end
-    seq = seq + 1
-    entry[SEQ] = seq
-    remember(entry, 'parked', outcome, reason)
-    store(id, entry)
-    make_ready(id, entry)
-    return true
-end
-
 function apply.dead(op)
     local _, id, outcome, reason = unpack(op)
     local entry = ended(id)
@@ -193,22 +174,6 @@ function apply.dead(op)
         end
         changed[name] = true
     end
-end
-
--- What died of that for which a breaker was then opened.
-local function raise_opened()
-    for _, id in ipairs(redis.call('LPOP', P .. 'risen', MOST_RISEN) or {}) do
-        local entry = redis.call('ZSCORE', P .. 'dead', id) and load(id)
-        if entry then
-            local outcome, reason, deliveries = entry[OUTCOME], entry[REASON], entry[DELIVERIES]
-            raise(id, entry)
-            entry[DELIVERIES] = deliveries
-            if not park_failed(id, entry, outcome, reason) then
-                bury(id, entry, outcome, reason)
-            end
-        end
-    end
-    flush()
 end
 
 function apply.told(op)
@@ -536,7 +501,6 @@ redis.call('HDEL', P .. 'blocked', worker)
 if not epoch then
     items.forget_all()
 end
-keep_indexes()
 local steady_since = state[4] or now
 if not state[3] or now - state[3] > timeout / 2 then
     steady_since = now
@@ -560,6 +524,10 @@ if reports ~= '' then
             hear(row)
         end
         forget_breakers()
+    else -- nobody has judged them if the answer was lost
+        for _, row in ipairs(rows) do
+            judged[row[1]] = breaker_of(row[1]) and true or nil
+        end
     end
 end
 raise_opened()
@@ -644,7 +612,7 @@ local function answer()
     local next_due = redis.call('ZRANGE', P .. 'waiting', 0, 0, 'WITHSCORES')
     local ready, waiting, leased_total = tonumber(now_there[1] or 0), tonumber(now_there[2] or 0), tonumber(now_there[3] or 0)
     local parked = tonumber(now_there[4] or 0)
-    local latest = version()
+    local latest = last_change()
     local anew = known_shut > latest -- Redis has forgotten what it told
     if anew then
         known_shut = 0
@@ -681,6 +649,10 @@ local function answer()
             end
         end
     end
+    local to_judge = {}
+    for name in pairs(judged) do
+        to_judge[#to_judge + 1] = shown(name)
+    end
     -- Looked at when there is time: when nothing was found for it.
     local damaged = wanted > 0 and #leased == 0 and is_damaged()
     return {
@@ -706,6 +678,7 @@ local function answer()
             damaged,
             went_back,
             items.tell(most_ended, timeout),
+            to_judge,
             redis.call('ZCARD', leases),
             leased,
         }),
