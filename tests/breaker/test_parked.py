@@ -3,8 +3,11 @@
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from time import time
+from typing import Any
 from uuid import uuid4
 
+import msgspec
 import pytest
 from redis.asyncio import Redis
 
@@ -152,30 +155,33 @@ async def test_all_sites_of_a_crawl_are_left_alone_and_come_back(frontier: Front
     assert crowd.breakers._shut == other.breakers._shut == {}
 
 
-async def test_a_frontier_of_an_earlier_version_goes_on(frontier: Frontier) -> None:
-    """Its parked requests come back, its workers hear of its breakers."""
-    redis, prefix = frontier._redis, frontier.prefix
-    crowd = Crowd(frontier, 3)
-    await crowd.are_left_alone(each=2)
-    await frontier.set_breaker("s2", LONG.rules(), "held", "a person")
-    await redis.delete(
-        *(prefix + name for name in ("alone", "changes", "probed", "parked:s0", "parked:s1", "parked:s2"))
-    )
-    await redis.hdel(prefix + "counts", "indexed")
-    newcomer = Crowd(Frontier(redis, frontier.spider), 0, name="worker-2")
-    told = await newcomer.exchange()
-    assert set(newcomer.breakers._shut) == {"s0", "s1", "s2"}
-    assert told.all_parked is not None
-    assert {(each.site, each.parked, each.state) for each in told.all_parked.sites} == {
-        ("s0", 2, "open"),
-        ("s1", 2, "open"),
-        ("s2", 2, "held"),
-    }
-    assert told.all_parked.alone_s < 600
+async def test_breakers_of_the_version_before_go_on(frontier: Frontier) -> None:
+    crowd = Crowd(frontier, 2)
+    await crowd.exchange([push(n, site=f"s{n % 2}") for n in range(4)])
+    now_ms = int(time() * 1000)
+    bucket = now_ms // 30_000
+    record: dict[str, Any] = dict.fromkeys(("opens", "trial", "granted", "good", "blank"), 0)
+    record |= {"state": "closed", "since": now_ms, "heard": now_ms, "rules": LONG.rules(), "said": "HTTP 403"}
+    record |= {"window": [[bucket - 1, 0, 0, []], [bucket, 4, 4, {"blocked": 4}]], "bad": {"blocked": True}, "died": []}
+    record |= {"kinds": {"page": [1, {"title": 1}, {}]}, "drift": [1, 0, 0, 50, 3], "lost": []}
+    record |= {"refusals": 4, "failures": 4, "cause": ""}
+    opened = {**record, "state": "open", "cause": "ratio", "opened": now_ms, "due": now_ms + 600_000, "opens": 1}
+    keys = {"s0": msgspec.msgpack.encode(record), "s1": msgspec.msgpack.encode(opened)}
+    await frontier.set_breaker("s1", LONG.rules(), "open", "a person")
+    await frontier._redis.hset(frontier.prefix + "breakers", mapping=keys)
+    assert (await frontier.status()).breakers["s1"].cause == "ratio"
+    crowd.see(crowd.sites[0], Outcome.BLOCKED)
+    await crowd.exchange()
+    breakers = (await frontier.status()).breakers
+    assert {name: breaker.cause for name, breaker in breakers.items()} == {"s0": "refusals", "s1": "ratio"}
     await crowd.make_due()
-    assert {lease.site for lease in (await newcomer.exchange(wanted=9)).leased} >= {"s0", "s1"}
-    await frontier.set_breaker("s2", LONG.rules(), "closed", "a person")
-    assert (await frontier.status()).sites["s2"] == {"ready": 2, "parked": 0, "leased": 0}
+    await crowd.exchange()
+    leased = (await crowd.exchange(wanted=9)).leased
+    assert {lease.site for lease in leased} == {"s0", "s1"}
+    for lease in leased:
+        crowd.see(crowd.sites[int(lease.site[1:])], Outcome.OK, probe=lease.probe)
+    await crowd.exchange([Done(lease.id) for lease in leased])
+    assert (await frontier.status()).breakers == {}
 
 
 async def test_a_worker_that_knows_more_than_redis_begins_anew(frontier: Frontier) -> None:

@@ -42,9 +42,9 @@ local function breaker_of(name)
     if breakers[name] == nil then
         local packed = redis.call('HGET', P .. 'breakers', name)
         local b = packed and cmsgpack.unpack(packed)
-        if b then
+        if b and not b.version then -- kept by the program's version before
             for field, value in pairs(new_breaker()) do
-                b[field] = b[field] == nil and value or b[field] -- the version before had not all of them
+                b[field] = b[field] == nil and value or b[field]
             end
         end
         breakers[name] = b
