@@ -74,7 +74,7 @@ class SiteCounts:
     def row(self, name: str, rules: list[float]) -> list[Any]:
         """As breaker.lua takes it."""
         tail = [self._broken, self._refusals, self._failures, self._said]
-        pages = [self._pages, [self._empty, self._misread]]
+        pages = [self._pages, [self._pages - self._empty - self._misread, self._misread]]
         probes = [self._trial, *self._probes]
         return [name, rules, self._outcomes, self._bad, *tail, pages, probes, self._kinds, self._proved]
 

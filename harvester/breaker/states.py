@@ -38,12 +38,11 @@ class Change(NamedTuple):
     """Of the opening: refusals, failures, ratio, drift, fields or person."""
     by: str
     """The person who changed it; empty when nobody did."""
-    until: float | None
-    """When it may change by itself."""
+    until: float
+    """When it may change by itself; 0: it does not."""
     tried: int
     """In the window before."""
     failed: int
-    outcomes: dict[str, int]
     window_s: float
     row: int
     """Failures in a row at the end of it."""
@@ -57,3 +56,5 @@ class Change(NamedTuple):
     """Requests of the site that are parked then, or that workers hold."""
     alone_s: float
     """For how long the site had been left alone."""
+    outcomes: dict[str, int]
+    """How often each in the window."""

@@ -1,9 +1,10 @@
 """What people ask of a frontier and do to it: status, fates, dead letters, forgetting, dropping."""
 
 import re
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from itertools import count, islice
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from redis.asyncio import Redis
@@ -25,19 +26,6 @@ PLACES = (
 )
 
 T = TypeVar("T")
-Proposal = tuple[str, int, Rules | Sequence[float], Decision]
-"""The name of a breaker, the version that was judged, its rules, and what was decided."""
-
-
-class FoundBreaker(NamedTuple):
-    """A breaker whose counts may decide something."""
-
-    name: str
-    parked: int
-    """Requests of its site; 0 for a tier of proxies."""
-    breaker: Breaker
-    change: Change | None
-    """What has just been done to it."""
 
 
 class FrontierAdmin:
@@ -180,13 +168,13 @@ class FrontierAdmin:
 
     async def set_breaker(self, name: str, rules: Sequence[float], state: str, who: str) -> tuple[int, Change | None]:
         """A person opens, closes or holds a breaker. How many requests are parked then, and what has changed."""
-        version, decision = -1, Decision(state)  # none is of that version: at first it is only read
-        while True:
-            now_ms, _, (found,) = await self._propose([(name, version, rules, decision)])
-            wanted = by_hand(found.breaker, state, who, now_ms)
-            if found.change or wanted is None:
-                return found.parked, found.change
-            version, decision = found.breaker.version, wanted
+        breaker = Breaker(name, msgspec.convert(rules, Rules), version=-1)  # none is of that version: it is only read
+        decision: Decision | None = Decision(state)
+        changes: list[Change] = []
+        while decision:
+            now_ms, _, (breaker,), changes = await self._apply([(breaker, decision)])
+            decision = None if changes else by_hand(breaker, state, who, now_ms)
+        return breaker.parked, next(iter(changes), None)
 
     async def told(self, change: Change) -> None:
         """People know of the change."""
@@ -216,14 +204,17 @@ class FrontierAdmin:
             await self._redis.unlink(*chunk)
         return dropped
 
-    async def _propose(self, proposals: Sequence[Proposal]) -> tuple[float, list[int], list[FoundBreaker]]:
-        """Has each decision applied whose breaker is still of the version that was judged.
+    async def _apply(
+        self, decisions: Sequence[tuple[Breaker, Decision]]
+    ) -> tuple[float, list[int], list[Breaker], list[Change]]:
+        """Applies each decision whose breaker is still of the version that was judged.
 
-        Redis's time in ms, how many requests are ready, waiting, leased and parked, and the breakers as they are now.
+        Redis's time in ms, how many requests are ready, waiting, leased and parked, the breakers now, and the changes.
         """
-        answer = await self._run("breaker_set", msgspec.msgpack.encode(proposals))
-        now_ms, counts, rows = msgspec.msgpack.decode(answer)
-        return now_ms, [int(number or 0) for number in counts], [found_of(row) for row in rows]
+        rows = [(breaker.name, breaker.version, breaker.rules, decision) for breaker, decision in decisions]
+        answer = msgspec.msgpack.decode(await self._run("breaker_set", msgspec.msgpack.encode(rows)))
+        now_ms, counts, breakers, events = answer
+        return now_ms, [int(n or 0) for n in counts], list(map(Breaker.read, breakers)), list(map(change_of, events))
 
     async def _run(self, name: str, *arguments: str | bytes | float) -> Any:
         return await scripts.run(self._redis, name, self.prefix, *arguments)
@@ -306,6 +297,10 @@ _decode = msgspec.msgpack.Decoder(_Entry).decode
 
 def _breaker_status(packed: bytes) -> BreakerStatus:
     breaker = Breaker.read(msgspec.msgpack.decode(packed))
+    outcomes: Counter[str] = Counter()
+    for _, _, _, counts in breaker.window:
+        outcomes.update(dict(counts))
+    tried, failed = breaker.tries()
     return BreakerStatus(
         state=breaker.state,
         cause=breaker.cause,
@@ -313,44 +308,17 @@ def _breaker_status(packed: bytes) -> BreakerStatus:
         opened=breaker.opened / 1000,
         until=breaker.due / 1000 if breaker.due else None,
         times=breaker.opens,
-        tried=breaker.tried,
-        failed=breaker.failed,
-        outcomes=breaker.outcomes,
+        tried=tried,
+        failed=failed,
+        outcomes=dict(outcomes),
         probes=(breaker.granted, breaker.good),
         said=breaker.said,
     )
 
 
-def found_of(row: Sequence[Any]) -> FoundBreaker:
-    """A breaker as breaker.lua shows it, and its change if there was one."""
-    name, parked, record, *events = row
-    return FoundBreaker(name, parked, Breaker.read(record), change_of(events[0]) if events else None)
-
-
-def change_of(event: dict[str, Any]) -> Change:
-    """A change of a breaker as breaker.lua tells it."""
-    at = event["at"]
-    return Change(
-        id=event["id"],
-        site=event["site"],
-        tier=event["tier"],
-        before=event["from"],
-        after=event["to"],
-        at=at / 1000,
-        cause=event["cause"],
-        by=event.get("by", ""),
-        until=event["due"] / 1000 if event["due"] else None,
-        tried=event["tried"],
-        failed=event["failed"],
-        outcomes=dict(event["outcomes"]),
-        window_s=event["window"] / 1000,
-        row=event["row"],
-        pages=(event["drift"][0], sum(event["drift"][1:3])),
-        lost=[(kind, field) for kind, field in event["lost"]],
-        said=event["said"],
-        left=event["left"],
-        alone_s=(at - event["opened"]) / 1000 if event["opened"] and event["from"] != "closed" else 0.0,
-    )
+def change_of(row: Sequence[Any]) -> Change:
+    """From breaker.lua. An empty table of Lua comes as a list."""
+    return msgspec.convert([*row[:-1], dict(row[-1])], Change)
 
 
 def _by_site(lines: Iterable[tuple[str, str, int]]) -> dict[str, dict[str, int]]:

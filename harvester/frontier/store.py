@@ -18,10 +18,10 @@ from typing import Any
 import msgspec
 from redis.asyncio import Redis
 
-from harvester.breaker.judgement import judge
+from harvester.breaker.judgement import Breaker, judge
 from harvester.breaker.states import BreakerState, Change, Reports
 from harvester.exceptions import FrontierLost
-from harvester.frontier.admin import FoundBreaker, FrontierAdmin, change_of, found_of
+from harvester.frontier.admin import FrontierAdmin, change_of
 from harvester.frontier.keys import entry_id, parts_of
 from harvester.frontier.messages import (
     AllParked,
@@ -125,7 +125,7 @@ class Frontier(FrontierAdmin):
                 self._go_back(worker, answer[1])
             now_ms, accepted, duplicates, stale, *counts, due_ms = answer[1:10]
             version, shut, anew, all_parked, alone_ms, events, *rest, judged, held, _ = answer[10:]
-            changes, decided, counts_then = await self._judge([found_of(row) for row in judged], now_ms)
+            changes, decided, counts_then = await self._judge(list(map(Breaker.read, judged)), now_ms)
             leases = _leases(answer[-1], payloads)
             ended_leases = {each.id for each in operations if isinstance(each, Ending)}
             mine = (self._held[worker] - ended_leases) | {lease.id for lease in leases}
@@ -157,7 +157,7 @@ class Frontier(FrontierAdmin):
             all_parked=AllParked(parked, [ParkedSite(*each) for each in all_parked], alone_ms / 1000)
             if all_parked and not decided
             else None,
-            changes=[change_of(each) for each in events] + changes,
+            changes=[*map(change_of, events), *changes],
             ended=[_ended(each) for each in ended],
             lost=lost,
             damaged=damaged,
@@ -252,24 +252,19 @@ class Frontier(FrontierAdmin):
         return dropped
 
     async def _judge(
-        self, breakers: Sequence[FoundBreaker], now_ms: float
+        self, breakers: list[Breaker], now_ms: float
     ) -> tuple[list[Change], dict[str, BreakerState], list[int]]:
-        """Applies what their counts lead to; judges anew what another worker has changed meanwhile.
+        """Has applied what their counts lead to; judges anew what another worker has changed meanwhile.
 
         The changes, these breakers as they are now, and the counts of requests if anything was decided.
         """
         changes: list[Change] = []
         states: dict[str, BreakerState] = {}
         counts: list[int] = []
-        while proposals := [
-            (name, breaker.version, breaker.rules, decision)
-            for name, parked, breaker, _ in breakers
-            if (decision := judge(breaker, now_ms, more=parked > 0 or "\0" in name))
-        ]:
-            now_ms, counts, breakers = await self._propose(proposals)
-            changes += [each.change for each in breakers if each.change]
-            for name, _, breaker, _ in breakers:
-                states[name] = _shut(breaker.state, breaker.trial, breaker.due or 0, now_ms)
+        while decisions := [(each, decision) for each in breakers if (decision := judge(each, now_ms))]:
+            now_ms, counts, breakers, made = await self._apply(decisions)
+            changes += made
+            states |= {each.name: _shut(each.state, each.trial, each.due or 0, now_ms) for each in breakers}
         return changes, states, counts
 
     def _go_back(self, worker: str, number: int) -> None:

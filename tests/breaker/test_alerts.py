@@ -32,7 +32,6 @@ OPENED = Change(
     until=1_790_000_060.0,
     tried=512,
     failed=430,
-    outcomes={"ok": 82, "blocked": 430},
     window_s=300.0,
     row=0,
     pages=(0, 0),
@@ -40,6 +39,7 @@ OPENED = Change(
     said="HTTP 403",
     left=99_488,
     alone_s=0.0,
+    outcomes={"ok": 82, "blocked": 430},
 )
 
 

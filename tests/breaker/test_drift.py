@@ -3,9 +3,10 @@
 import asyncio
 from datetime import UTC, datetime
 
+import msgspec
 import pytest
 
-from harvester.breaker.judgement import Decision
+from harvester.breaker.judgement import Breaker
 from harvester.frontier.messages import Leased
 from harvester.frontier.store import Frontier
 from harvester.items import Provenance
@@ -68,9 +69,9 @@ async def test_only_the_latest_samples_are_kept(frontier: Frontier) -> None:
     for _ in range(30):
         await _pages(worker, 1)
         await _records(worker, 1, "Jane Doe")
-    look = [("s", -1, worker.site.breaker.rules(), Decision("closed"))]  # none is of that version
-    _, _, (found,) = await frontier._propose(look)
-    assert (len(found.breaker.pages), len(found.breaker.records["parcel"])) == (21, 6)
+    packed = await frontier._redis.hget(frontier.prefix + "breakers", "s")
+    breaker = Breaker.read(msgspec.msgpack.decode(packed))
+    assert (len(breaker.pages), len(breaker.records["parcel"])) == (21, 6)
 
 
 async def test_probes_with_something_in_them_close_it(worker: Worker) -> None:

@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import cast
 
+import msgspec
 import pytest
 from redis.exceptions import ConnectionError
 
-from harvester.breaker.judgement import Decision
+from harvester.breaker.judgement import Breaker, Decision, Rules
 from harvester.frontier.messages import Dead, Done, Release
 from harvester.frontier.store import Frontier
 from harvester.outcomes import Outcome
@@ -341,13 +343,13 @@ async def test_of_workers_that_decide_the_same_at_once_one_is_heard(frontier: Fr
 async def test_a_decision_about_a_state_that_is_over_is_not_applied(frontier: Frontier) -> None:
     """A person closes the breaker after its probes have failed, and before that is said."""
     worker = await _bring(frontier, "half_open")
-    look = [("s", -1, RULES, Decision("closed"))]  # none is of that version
-    _, _, (found,) = await frontier._propose(look)
-    assert found.breaker.state == "half_open"
-    version = found.breaker.version
+    rules = msgspec.convert(RULES, Rules)
+    look = Breaker("s", rules, version=-1), Decision("closed")  # none is of that version
+    _, _, (found,), _ = await frontier._apply([look])
+    assert found.state == "half_open"
     await _by_hand(worker, "closed")
-    _, _, (found,) = await frontier._propose([("s", version, RULES, Decision("open", wait=60_000, opens=2))])
-    assert (found.breaker.state, found.change) == ("closed", None)
+    _, _, (found,), changes = await frontier._apply([(found, Decision("open", wait=60_000, opens=2))])
+    assert (found.state, changes) == ("closed", [])
     assert await worker.state() == "closed"
 
 
@@ -356,7 +358,8 @@ async def test_what_was_counted_and_not_judged_is_judged_by_the_next(
     frontier: Frontier, redis_url: str, who: str
 ) -> None:
     """Its connection broke, or it was killed, when it knew the counts."""
-    async with Fragile.from_url(redis_url) as connection:
+    async with Fragile.from_url(redis_url) as client:
+        connection = cast(Fragile, client)
         fragile = Worker(Frontier(connection, frontier.spider), "worker-1", LONG)
         await fragile.exchange([push(number, site="s") for number in range(10)])
         fragile.see(Outcome.BLOCKED, 6)
@@ -376,7 +379,8 @@ async def test_what_was_counted_and_not_judged_is_judged_by_the_next(
 
 
 async def test_probes_that_did_well_close_it_when_who_knew_was_lost(frontier: Frontier, redis_url: str) -> None:
-    async with Fragile.from_url(redis_url) as connection:
+    async with Fragile.from_url(redis_url) as client:
+        connection = cast(Fragile, client)
         worker = await _bring(Frontier(connection, frontier.spider), "half_open")
         await worker.lease(10)
         worker.see(Outcome.OK, 2, probe=True)

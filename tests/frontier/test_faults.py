@@ -185,7 +185,7 @@ async def test_a_drop_that_broke_off_is_completed_by_the_next(redis: Redis, frag
 
 async def test_an_event_of_which_only_the_name_is_left_is_dropped(frontier: Frontier) -> None:
     await frontier.set_breaker("a", RULES, "held", "a person")
-    await frontier._redis.delete(frontier.prefix + "events")
+    await frontier._redis.delete(frontier.prefix + "alerts")
     await frontier._redis.zadd(frontier.prefix + "untold", {"unheard of": 1})
     for _ in range(2):
         assert (await frontier.exchange(ONE, [])).changes == []

@@ -19,13 +19,13 @@ from tests.frontier.test_faults import redirect
 ONE, TWO, THREE = "worker-1", "worker-2", "worker-3"
 KINDS = {
     *(
+        "alerts",
         "alone",
         "breakers",
         "changes",
         "counts",
         "dead",
         "entries",
-        "events",
         "follows",
         "held",
         "job",

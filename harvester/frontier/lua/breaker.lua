@@ -12,7 +12,7 @@
 -- which they may change, `alone` since when they are not (0: held), `probing` the half open ones of sites, `probed` those
 -- of them that may give probes. `changes` has the version that each came with: a worker asks for what is newer than what
 -- it knows. All sites of a crawl may be left alone, so a script is about some of them, however many there are.
--- Each change is kept in `events` until a worker has told people of it; `untold` says when one was last given to a worker.
+-- Each change is kept in `alerts` until a worker has told people of it; `untold` says when one was last given to a worker.
 -- `risen` has the dead letters that openings bring back.
 
 local WINDOW, OPEN, PROBES, SAMPLE = 1, 6, 8, 9 -- of rules, see SiteBreaker.rules
@@ -191,11 +191,10 @@ local function change(name, b, decision)
         end
     end
     local left = tier and 0 or count_parked(site) + count_leased(site)
-    local event = {
-        id = string.format('%.0f', now) .. ' ' .. string.gsub(name, '%z', ' ') .. ' ' .. to,
-        site = site, tier = tier or '', from = from, to = to, at = now, cause = b.cause, by = decision.by, due = due or 0,
-        tried = tried, failed = failed, outcomes = outcomes, row = math.max(b.refusals, b.failures), said = b.said,
-        left = left, window = b.rules[WINDOW], opened = b.opened or 0, lost = b.lost, drift = decision.drift or { 0, 0 },
+    local event = { -- as harvester.breaker.states.Change
+        string.format('%.0f', now) .. ' ' .. string.gsub(name, '%z', ' ') .. ' ' .. to, site, tier or '', from, to, now / 1000,
+        b.cause, decision.by or '', (due or 0) / 1000, tried, failed, b.rules[WINDOW] / 1000, math.max(b.refusals, b.failures),
+        decision.drift or { 0, 0 }, b.lost, b.said, left, (now - (b.opened or now)) / 1000, outcomes,
     }
     if to == 'closed' then
         b.closed, b.window, b.died, b.refusals, b.failures = now, {}, {}, 0, 0
@@ -227,8 +226,8 @@ local function change(name, b, decision)
     b.trial = b.trial + (to == 'half_open' and 1 or 0)
     b.granted, b.good, b.blank, b.ill, b.proved = 0, 0, 0, 0, {}
     changed[name] = true
-    redis.call('HSET', P .. 'events', event.id, cmsgpack.pack(event))
-    redis.call('ZADD', P .. 'untold', now - TELLING, event.id) -- the next that asks may tell of it
+    redis.call('HSET', P .. 'alerts', event[1], cmsgpack.pack(event))
+    redis.call('ZADD', P .. 'untold', now - TELLING, event[1]) -- the next that asks may tell of it
     return event
 end
 
@@ -256,20 +255,6 @@ local function add_records(records, kinds, size, most)
         full = add_sample(records[kind], seen[1], seen[2], size, most) or full
     end
     return full
-end
-
--- Answers to requests that were sent before, also to probes of an earlier trial, say nothing.
-local function add_probes(b, trial, well, ill, full, blank, proved)
-    if trial ~= b.trial then
-        return false
-    elseif b.cause == 'drift' then
-        b.good, b.blank = b.good + full, b.blank + blank
-    elseif b.cause ~= 'fields' then
-        b.good = b.good + well
-    end
-    b.ill = b.ill + ill
-    add_records(b.proved, proved, math.huge, 1)
-    return true
 end
 
 -- Adds what a worker saw of a site.
@@ -304,17 +289,26 @@ local function hear(report)
         judged[name] = full or next(bad) ~= nil or nil
     elseif b.state == 'half_open' then
         local trial, well, ill, with, blank = unpack(probes)
-        judged[name] = add_probes(b, trial, well, ill, with, blank, proved) or nil
+        if trial == b.trial then -- what was sent before, or as a probe of an earlier trial, says nothing
+            if b.cause == 'drift' then
+                b.good, b.blank = b.good + with, b.blank + blank
+            elseif b.cause ~= 'fields' then
+                b.good = b.good + well
+            end
+            b.ill = b.ill + ill
+            add_records(b.proved, proved, math.huge, 1)
+            judged[name] = true
+        end
     end
 end
 
--- The breaker as it is judged; how many are parked says whether others may be probes.
+-- The breaker as it is judged. How many are parked says whether others may be probes.
 local function shown(name)
-    local b = {}
+    local b = { name = name, parked = tier_of(name) and 0 or count_parked(name) }
     for field, value in pairs(breaker_of(name)) do
         b[field] = field ~= 'died' and value or nil
     end
-    return { name, tier_of(name) and 0 or count_parked(name), b }
+    return b
 end
 
 -- It failed for the reason for which its site is left alone: behind those that were not tried, it waits with them.

@@ -177,7 +177,7 @@ function apply.dead(op)
 end
 
 function apply.told(op)
-    redis.call('HDEL', P .. 'events', op[2])
+    redis.call('HDEL', P .. 'alerts', op[2])
     redis.call('ZREM', P .. 'untold', op[2])
 end
 
@@ -599,7 +599,7 @@ local function answer()
     -- Events that nobody told people of: a worker is given each again when it did not say in time that it did.
     local events = {}
     for _, id in ipairs(redis.call('ZRANGEBYSCORE', P .. 'untold', '-inf', now - TELLING, 'LIMIT', 0, MOST_EVENTS)) do
-        local event = redis.call('HGET', P .. 'events', id)
+        local event = redis.call('HGET', P .. 'alerts', id)
         if event then
             events[#events + 1] = cmsgpack.unpack(event)
             redis.call('ZADD', P .. 'untold', now, id)
