@@ -28,7 +28,7 @@ class SiteCounts:
         self._refusals = self._failures = 0
         """In a row, at the end."""
         self._said = ""
-        self._pages = self._empty = self._misread = 0
+        self._pages = self._full = self._misread = 0
         self._trial = 0
         self._probes = [0, 0, 0, 0]
         """Of the latest trial: those that did well, that failed, whose page had something in it, had nothing."""
@@ -56,7 +56,7 @@ class SiteCounts:
     def add_page(self, outcome: str, probe: int) -> None:
         """One request that came to its end with a page."""
         self._pages += 1
-        self._empty += outcome == Outcome.EMPTY
+        self._full += outcome not in NOTHING_THERE
         self._misread += outcome == Outcome.LAYOUT_CHANGED
         if self._is_probe(probe):
             self._probes[3 if outcome in NOTHING_THERE else 2] += 1
@@ -74,7 +74,7 @@ class SiteCounts:
     def row(self, name: str, rules: list[float]) -> list[Any]:
         """As breaker.lua takes it."""
         tail = [self._broken, self._refusals, self._failures, self._said]
-        pages = [self._pages, [self._pages - self._empty - self._misread, self._misread]]
+        pages = [self._pages, [self._full, self._misread]]
         probes = [self._trial, *self._probes]
         return [name, rules, self._outcomes, self._bad, *tail, pages, probes, self._kinds, self._proved]
 

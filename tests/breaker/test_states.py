@@ -328,6 +328,23 @@ async def test_a_change_that_nobody_told_people_of_is_given_to_another_worker(
 # Between what is counted and what is decided ---------------------------------------------------------------
 
 
+async def test_only_a_decision_takes_another_round_trip(frontier: Frontier, redis_url: str) -> None:
+    async with Fragile.from_url(redis_url) as client:
+        connection = cast(Fragile, client)
+        worker = Worker(Frontier(connection, frontier.spider), "worker-1", LONG)
+        await worker.exchange([push(number, site="s") for number in range(10)])
+        before = connection.sent
+        for _ in range(5):
+            worker.see(Outcome.BLOCKED, 4)
+            worker.see(Outcome.OK, 40)
+            for _ in range(LONG.sample):
+                worker.breakers.add_page(worker.site, Outcome.OK, 0)
+            await worker.exchange()
+        assert connection.sent == before + 5
+        await _many_refusals(worker)
+        assert await worker.state() == "open"
+
+
 async def test_of_workers_that_decide_the_same_at_once_one_is_heard(frontier: Frontier) -> None:
     workers = [Worker(frontier, f"worker-{number}", LONG) for number in range(8)]
     await workers[0].exchange([push(number, site="s") for number in range(10)])
