@@ -10,8 +10,8 @@ from harvester.exceptions import UsageError
 
 
 def worker_command(
-    spider: str,
-    processes: Annotated[int, typer.Option(min=1, help="How many run side by side.")] = 1,
+    spider: Annotated[str | None, typer.Argument(help="Its name; none: all spiders that have open jobs.")] = None,
+    processes: Annotated[int, typer.Option(min=1, help="How many run side by side, of all spiders together.")] = 1,
     argument: Annotated[
         list[str] | None, typer.Option("-a", metavar="NAME=VALUE", help="Argument of the spider; may be repeated.")
     ] = None,
@@ -25,26 +25,37 @@ def worker_command(
         float, typer.Option(min=0, help="How long a worker has to finish what is in flight before it is killed.")
     ] = 30,
 ) -> None:
-    """Run a spider in several processes, start again those that die, and drain them on SIGTERM or Ctrl-C."""
+    """Run a spider in several processes, or work at all open jobs.
+
+    Processes that die are started again, and all are drained on SIGTERM or Ctrl-C.
+    """
     import asyncio
 
     from harvester.worker.interrupts import end_on_signals
 
     end_on_signals()
     from harvester.spiders.known import load_spider  # imports inside commands keep shell completion quick
+    from harvester.worker.jobs_supervisor import JobsSupervisor, spiders_with_jobs
     from harvester.worker.show import display
     from harvester.worker.supervisor import Plan, WorkerSupervisor, check_services
 
     arguments, settings = pairs("-a", argument or []), pairs("-s", setting or [])
-    load_spider(spider, settings).parse_arguments(arguments)
+    command: list[str] = ["crawl", spider] if spider else []
+    if spider:
+        load_spider(spider, settings).parse_arguments(arguments)
+    elif arguments:
+        raise UsageError("-a: arguments are those of one spider: name it, or leave them out, since jobs have theirs.")
     if "-" in arguments.values():
         raise UsageError("-a: several processes cannot share standard input; give a file (@FILE) instead of -.")
-    command = ["crawl", spider]
     for option, given in (("-a", arguments), ("-s", settings)):
         command += [word for name, value in given.items() for word in (option, f"{name}={value}")]
     plan = Plan(command, processes, max_memory_mb * 1_000_000 if max_memory_mb else None, drain_seconds)
     config = load_config()
     check_services(config)  # before the supervisor handles signals: until then one ends all of it at once
     with display() as shown:
-        code = asyncio.run(WorkerSupervisor(config, plan, shown.show_line).run(shown))
+        if spider:
+            supervisor = WorkerSupervisor(config, plan, shown.show_line)
+        else:
+            supervisor = JobsSupervisor(config, plan, spiders_with_jobs(settings), shown.show_line)
+        code = asyncio.run(supervisor.run(shown))
     raise typer.Exit(code)

@@ -20,6 +20,7 @@ from harvester.breaker.breakers import Breakers
 from harvester.breaker.states import Change
 from harvester.exceptions import FrontierLost
 from harvester.frontier.codec import address_of, has_items
+from harvester.frontier.holder import FrontierHolder
 from harvester.frontier.keys import entry_id
 from harvester.frontier.messages import (
     AllParked,
@@ -78,6 +79,7 @@ class FrontierClient:
         *,
         lease_seconds: float,
         record: FrontierRecord | None,
+        holder: FrontierHolder | None = None,
         heals: bool = False,
         on_change: Callable[[], None],
         on_breakers: Callable[[list[Change]], None],
@@ -88,6 +90,7 @@ class FrontierClient:
         self._stats = stats
         self._heartbeat_s = lease_seconds / 3
         self._record = record
+        self._holder = holder
         self._heals = heals
         """Whether a ledger has that fed again which Redis forgets."""
         self._recording: asyncio.Task[None] | None = None
@@ -108,6 +111,8 @@ class FrontierClient:
         """Leases whose end was not told yet."""
         self._afterwards: dict[str, Callable[[], None]] = {}
         """By lease, what is to be called when its end was told."""
+        self.epoch = ""
+        """Of the frontier, once it is known that jobs may be worked at with it."""
         self.last: Exchange | None = None
         self.last_at = 0.0
         self._more = True
@@ -153,6 +158,18 @@ class FrontierClient:
             except FrontierLost as error:
                 raise await self._put_back(error) from None
             await self._patiently(lambda: self._frontier.leave(self.worker))
+            if self._holder and self.epoch and not await self.others():
+                await self._holder.leave()
+
+    async def others(self) -> int:
+        """How many other workers were heard of within the time of a lease."""
+        number: int = await self._patiently(lambda: self._frontier.others(self.worker))
+        return number
+
+    async def hold(self) -> None:
+        """Keeps another Redis from being used for the same jobs. Raises UsageError when one is."""
+        if self._holder and self.epoch:
+            await self._holder.holds(self.epoch, self.last_at)
 
     async def dead(self) -> dict[str, int]:
         """The dead letters that are left, by outcome."""
@@ -224,6 +241,7 @@ class FrontierClient:
                 await self._exchange(joining=True)
                 if self._record:
                     await self._record.check(self._frontier.epoch)
+                await self._take_hold()
                 await self._converse()
             except FrontierLost as error:
                 lost = await self._put_back(error)
@@ -232,6 +250,15 @@ class FrontierClient:
                 await self._begin_anew(lost)
             else:
                 return
+
+    async def _take_hold(self) -> None:
+        """Returns when no other Redis is used for the same jobs. Raises UsageError when one is."""
+        while self._holder and not await self._holder.holds(self._frontier.epoch, self.last_at):
+            if self._closing:
+                return
+            await asyncio.sleep(POLL_S)
+            await self._exchange(joining=True)
+        self.epoch = self._frontier.epoch
 
     async def _converse(self) -> None:
         reaped_at = monotonic()
@@ -337,7 +364,7 @@ class FrontierClient:
         await self._patiently(self._frontier.begin_anew)
         for leases in (self._ready, self._held, self._ending):
             leases.clear()
-        self.empty_since = None
+        self.epoch, self.empty_since = "", None
         await asyncio.sleep(POLL_S)
 
     async def _put_back(self, error: FrontierLost) -> FrontierLost:

@@ -56,8 +56,11 @@ class Feeding:
 
     async def others(self) -> int:
         """How many other workers were heard of within the time of a lease."""
-        number: int = await self._patiently(lambda: self._frontier.others(self._client.worker))
-        return number
+        return await self._client.others()
+
+    async def hold(self) -> None:
+        """Keeps another Redis from being used for the same jobs; to be called often. Raises UsageError when one is."""
+        await self._client.hold()
 
     def all_parked(self) -> AllParked | None:
         """The parked requests, when nothing else is left for any worker."""
@@ -89,5 +92,5 @@ class Feeding:
 
     @property
     def epoch(self) -> str:
-        """Another one: Redis has forgotten what it held. Empty: it was not heard yet."""
-        return self._frontier.epoch
+        """Another one: Redis has forgotten what it held. Empty: it is not known yet whether it may be fed."""
+        return self._client.epoch

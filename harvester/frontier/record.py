@@ -1,7 +1,8 @@
 """What MongoDB knows of a spider's frontier in Redis: its epoch, and whether it was left with work in it.
 
 So a run that starts after Redis forgot everything, when no worker was there to notice, is not taken for a new one.
-Collection `frontiers`, one document for each spider: `_id`, `epoch`, `unfinished`, `since`, `starts`, `left`.
+Collection `frontiers`, one document for each spider: `_id`, `epoch`, `unfinished`, `since`, `starts`, `left`; for a
+spider with jobs see `holder`.
 """
 
 import logging
@@ -23,14 +24,41 @@ Document = dict[str, Any]
 COLLECTION = "frontiers"
 
 
-class FrontierRecord:
-    """The document of this crawler's spider, as an extension. The scheduler asks it."""
+class SpiderDocument:
+    """The document of this crawler's spider."""
 
     def __init__(self, crawler: Crawler, config: Config) -> None:
         self._crawler = crawler
         self._config = config
         self._patiently = MongoOutage(crawler, config)
         self._connected: AsyncDatabase[Document] | None = None
+
+    async def close(self) -> None:
+        """To be called last."""
+        if self._connected is not None:
+            await self._connected.client.close()
+
+    async def _try(self, asking: Any) -> Any:
+        """Without patience: the run is being ended."""
+        try:
+            return await asking
+        except PyMongoError as error:
+            logger.warning("How the frontier was left could not be written to MongoDB: %s", error)
+
+    @property
+    def _documents(self) -> Any:
+        if self._connected is None:
+            self._connected = mongodb.connect(self._config)
+        return self._connected[COLLECTION]
+
+    @property
+    def _spider(self) -> str:
+        assert self._crawler.spider
+        return self._crawler.spider.name
+
+
+class FrontierRecord(SpiderDocument):
+    """Of a spider without jobs, as an extension. The scheduler asks it."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -39,7 +67,7 @@ class FrontierRecord:
     async def check(self, epoch: str) -> None:
         """Raises FrontierLost when the frontier that was left unfinished is not the one of this epoch."""
         known = await self._patiently(lambda: self._documents.find_one({"_id": self._spider}))
-        if known and known["unfinished"] and known["epoch"] != epoch:
+        if known and known.get("unfinished") and known["epoch"] != epoch:
             left = f" with {known['left']:,} requests" if known.get("left") else ""
             raise FrontierLost(f"Redis has forgotten the frontier that was left unfinished{left} ({_said(known)})")
 
@@ -71,29 +99,6 @@ class FrontierRecord:
         else:
             mine["starts"] = starts
             await self._try(self._documents.update_one(mine, {"$set": {"unfinished": False}, "$unset": {"left": ""}}))
-
-    async def close(self) -> None:
-        """To be called last."""
-        if self._connected is not None:
-            await self._connected.client.close()
-
-    async def _try(self, asking: Any) -> Any:
-        """Without patience: the run is being ended."""
-        try:
-            return await asking
-        except PyMongoError as error:
-            logger.warning("How the frontier was left could not be written to MongoDB: %s", error)
-
-    @property
-    def _documents(self) -> Any:
-        if self._connected is None:
-            self._connected = mongodb.connect(self._config)
-        return self._connected[COLLECTION]
-
-    @property
-    def _spider(self) -> str:
-        assert self._crawler.spider
-        return self._crawler.spider.name
 
 
 async def forget(config: Config, spider: str) -> None:

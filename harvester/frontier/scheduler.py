@@ -31,6 +31,7 @@ from harvester.frontier.client import FrontierClient
 from harvester.frontier.codec import MOST_SHOWN, TooLargeError, UnserialisableRequestError, decode, encode
 from harvester.frontier.confirmations import Confirmations
 from harvester.frontier.feeding import Feeding
+from harvester.frontier.holder import FrontierHolder
 from harvester.frontier.in_flight import InFlight, WatchedErrback, fresh
 from harvester.frontier.keys import is_filtered
 from harvester.frontier.messages import (
@@ -92,6 +93,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         self._redis = connect(config)
         is_fed = hasattr(self.spider, "requests_of")
         self._record = None if is_fed else self._crawler.get_extension(FrontierRecord)
+        self._holder = FrontierHolder(self._crawler, config, self.worker) if is_fed else None
         frontier = Frontier(
             self._redis,
             self.spider.name,
@@ -106,6 +108,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             self._crawler.stats,
             lease_seconds=config.lease_seconds,
             record=self._record,
+            holder=self._holder,
             heals=is_fed,
             on_change=self._call_engine,
             on_breakers=lambda changes: self._notices.tell(changes),
@@ -143,8 +146,8 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             self._on_silence(error)
         finally:
             await self._redis.aclose()
-            if self._record:
-                await self._record.close()
+            for document in filter(None, (self._record, self._holder)):
+                await document.close()
 
     def _on_silence(self, error: BaseException) -> None:
         """The frontier cannot be spoken to any more. What was not told is leased until it times out, and done again."""

@@ -218,8 +218,10 @@ class JobSpider(HarvesterSpider, ABC):
             ledger = Ledger(database, MongoOutage(self.crawler, self.config))
             await ledger.make_indexes()
             await self.before()
-            job = None if self.only == ALL_JOBS or self.is_serving else await self._open(ledger)
-            return await self._run(ledger, job)
+            if self.only == ALL_JOBS or self.is_serving:
+                self.resumed = True  # its counts are those of parts
+                return await self._run(ledger, None)
+            return await self._run(ledger, await self._open(ledger))
         finally:
             await database.client.close()
 
@@ -263,6 +265,7 @@ class JobSpider(HarvesterSpider, ABC):
         async def go_on() -> None:
             nonlocal looked_at
             await pause(self.crawler, 0)
+            await feeding.hold()
             if not self.resumed and monotonic() >= looked_at + OTHERS_S:
                 self.resumed, looked_at = bool(await feeding.others()), monotonic()  # its counts are those of a part
             if serving:
@@ -280,7 +283,6 @@ class JobSpider(HarvesterSpider, ABC):
             await self._feeder.job_stats.close()
 
     def _serve(self, ledger: Ledger) -> Serving:
-        self.resumed = True  # its counts are those of parts
         client = redis.connect(self.config)
         self.crawler.signals.connect(client.aclose, signals.spider_closed)
         start_list = StartList(client, self.name, lease_seconds=self.config.lease_seconds)

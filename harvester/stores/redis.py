@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import platform
 import threading
 from typing import Any
 from urllib.parse import urlsplit
@@ -26,6 +27,7 @@ from redis.exceptions import (
 
 from harvester.config import Config
 from harvester.exceptions import ServiceError, UsageError
+from harvester.formatting import without_userinfo
 from harvester.stores import servers
 from harvester.stores.outage import Outage
 
@@ -70,6 +72,13 @@ def client_of(url: str) -> Redis:
         f"HARVESTER_REDIS_URL cannot be used: harvester does not know addresses of the kind"
         f" {scheme[:20] if rest else 'without ://'!r}. Give one like {_FORMS}."
     )
+
+
+def named(config: Config) -> str:
+    """The server, for people: without what opens it."""
+    if not config.redis_url:
+        return f"the private one in {config.state_dir.absolute()} on {platform.node()}"
+    return without_userinfo(config.redis_url.get_secret_value().partition("?")[0])
 
 
 def check(config: Config) -> None:

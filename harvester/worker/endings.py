@@ -20,6 +20,7 @@ WORDS = {
 
 FAULT = 1
 USAGE = 2
+LEFT = 7
 STOPPED = 130
 _FROM_GOOD_TO_BAD = (0, STOPPED, 6, 7, 3, 4, 9, 5, 2, 1)
 

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import Thread
 from typing import IO
 
@@ -26,11 +26,17 @@ class WorkerProcess:
     """`scrapy crawl` as a process, started anew by `live` each time."""
 
     def __init__(
-        self, number: int, command: Sequence[str], drain_seconds: float, show_line: Callable[[str], None] | None
+        self, number: int, drain_seconds: float, show_line: Callable[[str], None] | None, command: Sequence[str] = ()
     ) -> None:
         self.number = number
-        self.command = [sys.executable, "-m", "scrapy", *command]
-        """What to run, without the settings that say which worker it is."""
+        self.command = command
+        """Words after `scrapy`, without the settings that say which worker it is."""
+        self.spider = ""
+        """The one it was given to, when it may be given to several."""
+        self.retired = False
+        """Whether it is not to be started again."""
+        self.variables: Mapping[str, str] = {}
+        """Of its environment, beside those of this process."""
         self.drain_seconds = drain_seconds
         """How long it has to end by itself once it was asked to."""
         self.show_line = show_line
@@ -50,6 +56,14 @@ class WorkerProcess:
         self._began = 0.0
         self._kill_at: float | None = None
         self._meter = Meter(RATE_SECONDS)
+
+    def __str__(self) -> str:
+        return f"Worker {self.number}{f' ({self.spider})' if self.spider else ''}"
+
+    def give_to(self, spider: str, command: Sequence[str], variables: Mapping[str, str]) -> None:
+        """What to run next, when it does not run."""
+        self.spider, self.command, self.variables = spider, command, variables
+        self.retired, self.starts, self.state = False, 0, "starting"
 
     async def live(self, started: Callable[[], None]) -> int:
         """Starts it and waits for its end; the exit code, below 0 for a signal. Raises OSError."""
@@ -81,11 +95,11 @@ class WorkerProcess:
         own += ["-s", f"HARVESTER_DRAIN_SECONDS={self.drain_seconds}"]
         own += ["-s", f"LOG_FORMAT=%(asctime)s [worker {self.number}] [%(name)s] %(levelname)s: %(message)s"]
         return subprocess.Popen(
-            [*self.command, *own],
+            [sys.executable, "-m", "scrapy", *self.command, *own],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE if self.show_line else None,
-            env={"SCRAPY_SETTINGS_MODULE": "harvester.settings", **os.environ, TOLD: "1"},
+            env={"SCRAPY_SETTINGS_MODULE": "harvester.settings", **os.environ, **self.variables, TOLD: "1"},
             start_new_session=True,  # Ctrl-C at the terminal reaches the supervisor alone
         )
 

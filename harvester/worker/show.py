@@ -91,9 +91,9 @@ class _Above(logging.Handler):
 def line(worker: WorkerProcess, pages_per_second: float) -> str:
     """One worker in words."""
     if not worker.alive:
-        return f"Worker {worker.number}: {worker.state}, {counted(worker.records, 'record')}"
+        return f"{worker}: {worker.state}, {counted(worker.records, 'record')}"
     return (
-        f"Worker {worker.number}: pid {worker.pid}, {worker.state}, for {duration(worker.age_s, rough=True)}, "
+        f"{worker}: pid {worker.pid}, {worker.state}, for {duration(worker.age_s, rough=True)}, "
         f"{size(worker.rss)}, {number(pages_per_second)} pages/s, {counted(worker.records, 'record')}, "
         f"{worker.in_flight:,} in flight, {counted(worker.restarts, 'restart')}"
     )
@@ -106,7 +106,7 @@ def table(workers: Sequence[WorkerProcess]) -> Table:
         drawn.add_column(name, justify="left" if name == "state" else "right", no_wrap=True)
     for worker in workers:
         drawn.add_row(
-            str(worker.number),
+            str(worker).removeprefix("Worker "),
             str(worker.pid or "-"),
             worker.state,
             duration(worker.age_s) if worker.alive else "-",

@@ -42,25 +42,25 @@ class Plan(NamedTuple):
 
 def check_services(config: Config) -> None:
     """Says once what each worker would say. Raises ServiceError and UsageError."""
-    _hold_services(config)
+    hold_services(config)
     mongodb.check(config)
     redis.check(config)
 
 
-def _hold_services(config: Config) -> None:
+def hold_services(config: Config) -> None:
     """Private servers stay as long as this process does, though all workers may be between two lives."""
     servers.mongodb_uri(config)
     servers.redis_url(config)
 
 
 class WorkerSupervisor:
-    """Each worker has a task here, in which it lives, dies, waits, and lives again."""
+    """Each worker has a task here, in which it lives, dies, waits, and lives again, with one command for all."""
 
     def __init__(self, config: Config, plan: Plan, show_line: Callable[[str], None] | None = None) -> None:
         self.config = config
         self.plan = plan
         self.workers = [
-            WorkerProcess(number, plan.command, plan.drain_seconds, show_line)
+            WorkerProcess(number, plan.drain_seconds, show_line, plan.command)
             for number in range(1, plan.processes + 1)
         ]
         self._codes: list[int] = []
@@ -72,7 +72,7 @@ class WorkerSupervisor:
         with _on_signals(self._asked_to_stop):
             watch = asyncio.create_task(self._watch(look))
             try:
-                await asyncio.gather(*map(self._keep, self.workers))
+                await self._work()
             finally:
                 watch.cancel()
                 for worker in self.workers:
@@ -80,16 +80,20 @@ class WorkerSupervisor:
         look(self.workers)
         return worst(self._codes)
 
+    async def _work(self) -> None:
+        """Returns when there is nothing more to do, and no process is left."""
+        await asyncio.gather(*map(self._keep, self.workers))
+
     async def _keep(self, worker: WorkerProcess) -> None:
         deaths = 0
-        while not self._stopping.is_set():
+        while not (self._stopping.is_set() or worker.retired):
             try:
-                code = await worker.live(lambda: logger.info("Worker %d: started, pid %d", worker.number, worker.pid))
+                code = await worker.live(lambda: logger.info("%s: started, pid %d", worker, worker.pid))
             except OSError as error:
-                logger.error("Worker %d cannot be started: %s", worker.number, error)  # noqa: TRY400
+                logger.error("%s cannot be started: %s", worker, error)  # noqa: TRY400
                 code = FAULT
             step = next_step(code, worker.draining)
-            if self._stopping.is_set() or step is Next.DONE:
+            if self._stopping.is_set() or worker.retired or step is Next.DONE:
                 self._ended(worker, code)
                 return
             at_once = not worker.pages and worker.age_s < SETTLED_SECONDS
@@ -102,29 +106,40 @@ class WorkerSupervisor:
                 pause_s = backoff_s(max(1, deaths), FIRST_BACKOFF_SECONDS, MOST_BACKOFF_SECONDS)
             logger.warning("%s; it is started again in %s", _ended_how(worker, code), duration(pause_s))
             await self._wait(worker, pause_s)
-        self._codes.append(STOPPED)
         worker.state = "ended"
+        self._note_end(worker, STOPPED)
 
     async def _wait(self, worker: WorkerProcess, seconds: float) -> None:
         worker.state = f"starts again in {duration(seconds)}"
+        await self._pause(seconds)
+        with contextlib.suppress(ServiceError):  # the worker will say so itself
+            await asyncio.to_thread(hold_services, self.config)
+
+    async def _pause(self, seconds: float) -> None:
+        """Ends early when all workers are to end."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._stopping.wait()
-        with contextlib.suppress(ServiceError):  # the worker will say so itself
-            await asyncio.to_thread(_hold_services, self.config)
 
     def _ended(self, worker: WorkerProcess, code: int) -> None:
         worker.state = "ended"
         logger.info("%s. It fetched %s", _ended_how(worker, code), counted(worker.pages, "page"))
-        self._codes.append(STOPPED if worker.killed or (worker.draining and code == -signal.SIGTERM) else code)
+        self._note_end(worker, STOPPED if worker.killed or (worker.draining and code == -signal.SIGTERM) else code)
+
+    def _note_end(self, worker: WorkerProcess, code: int) -> None:
+        self._codes.append(code)
 
     def _give_up(self, worker: WorkerProcess, code: int, deaths: int) -> None:
         """The same would become of the others."""
         worker.state = "ended"
         self._codes.append(USAGE if worker.draining else code)  # the bound on its memory cannot be met
         again = f" {deaths} times in a row before it had fetched anything" if deaths > 1 else ""
-        logger.error("%s%s. All workers are stopped; what they said stands above", _ended_how(worker, code), again)
+        logger.error("%s%s. %s; what they said stands above", _ended_how(worker, code), again, self._end_alike(worker))
+
+    def _end_alike(self, worker: WorkerProcess) -> str:
+        """Ends those that would end as this one did. Which they are, for the log."""
         self._stop()
+        return "All workers are stopped"
 
     # All --------------------------------------------------------------------------------------------------
 
@@ -142,8 +157,8 @@ class WorkerSupervisor:
             most = self.plan.max_memory_bytes
             if most and worker.rss > most and not worker.draining:
                 logger.warning(
-                    "Worker %d (pid %d) uses %s, more than %s: it is drained, and then started again",
-                    worker.number,
+                    "%s (pid %d) uses %s, more than %s: it is drained, and then started again",
+                    worker,
                     worker.pid,
                     size(worker.rss),
                     size(most),
@@ -174,7 +189,7 @@ def _ended_how(worker: WorkerProcess, code: int) -> str:
     how = describe(code)
     if worker.killed:
         how = "it was killed, since it did not drain in time; its requests go to others"
-    return f"Worker {worker.number} (pid {worker.pid}) ended after {duration(worker.age_s)} ({how})"
+    return f"{worker} (pid {worker.pid}) ended after {duration(worker.age_s)} ({how})"
 
 
 @contextlib.contextmanager

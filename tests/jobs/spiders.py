@@ -8,6 +8,7 @@ from pydantic import Field
 from scrapy import Request
 from scrapy.http import Response
 
+from harvester.exceptions import UsageError
 from harvester.items import Found, Record, Stage
 from harvester.jobs.documents import JobItem
 from harvester.spiders.base import SpiderArguments
@@ -91,3 +92,15 @@ class PatientTreeSpider(TreeSpider):
 
     name = "patient_tree"
     BACKOFF_S = 3600
+
+
+class RefusedTreeSpider(TreeSpider):
+    """The same, of which nothing can be asked.
+
+    Domain: 127.0.0.1. Caveats: none. Arguments: `-a urls=http://127.0.0.1:<port>`.
+    """
+
+    name = "refused_tree"
+
+    async def before(self) -> None:
+        raise UsageError("It cannot be used here.")

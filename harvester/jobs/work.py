@@ -1,0 +1,43 @@
+"""What the open jobs of a spider have to do just now: asked by whoever starts its processes."""
+
+from datetime import datetime
+from typing import NamedTuple
+
+from harvester.jobs.documents import JobState
+from harvester.jobs.ledger import Ledger
+
+
+class Work(NamedTuple):
+    """Of the open jobs of one spider."""
+
+    added: int
+    """How often items were added to them. Another number: there may be something new."""
+    standing: bool
+    """Whether one of them never ends."""
+    is_due: bool = False
+    """Whether an item may be begun. The rest is not looked at then."""
+    is_active: bool = False
+    """Whether an attempt is under way, or was when its process died."""
+    next_due: datetime | None = None
+    """When the first item is due that waits for a time."""
+
+    @property
+    def is_left(self) -> bool:
+        """Whether anything is."""
+        return self.is_due or self.is_active or self.next_due is not None
+
+
+async def work_of(ledger: Ledger, spider: str) -> Work:
+    """Makes items due whose time has come, finishes jobs of which nothing is left, and looks what there is to do."""
+    jobs = await ledger.jobs_of(spider, [JobState.OPEN])
+    work = Work(sum(job.fed for job in jobs), any(job.standing for job in jobs))
+    for job in jobs:
+        await ledger.promote(job.id)
+        if await ledger.is_due(job.id):
+            return work._replace(is_due=True)
+    for job in jobs:
+        if await ledger.is_active(job.id):
+            work = work._replace(is_active=True)
+        elif not await ledger.finish(job.id) and (due_at := await ledger.next_due(job.id)):
+            work = work._replace(next_due=min(due_at, work.next_due or due_at))
+    return work

@@ -1,0 +1,178 @@
+"""`harvester worker` without a spider works at all open jobs, shares its processes, and ends with the last of them."""
+
+import json
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pymongo.database import Database
+
+from tests.forking import Forked, fork
+from tests.jobs.command import HARVESTER
+from tests.jobs.running import FINISHED, LEFT, Runs, Tree, jobs, records, states
+from tests.worker.running import gone
+
+Document = dict[str, Any]
+
+
+class Working(Runs):
+    """`harvester worker` and `harvester jobs` as processes."""
+
+    async def work(self, *words: str) -> Forked:
+        command = ["tests.worker.command", "worker", *words, "--drain-seconds", "240"]
+        with self._log.open("ab") as log:
+            process = await fork(*command, cwd=self._folder, env=self._environment, log=log.fileno())
+        self.processes.append(process)
+        return process
+
+    async def jobs(self, *words: str) -> Any:
+        process = await fork(HARVESTER, "jobs", *words, "--json", cwd=self._folder, env=self._environment)
+        out, log = await process.end(240)
+        assert process.returncode == 0, log
+        return json.loads(out)
+
+    async def submit(self, spider: str, tree: Tree, *pages: int) -> str:
+        """The job of these pages."""
+        path = self._folder / f"{spider}.txt"
+        path.write_text("".join(f"{tree.url}/page/{page}\n" for page in pages))
+        words = ("submit", spider, "--input", str(path), "-a", f"urls={tree.url}")
+        job: str = (await self.jobs(*words))["job"]
+        return job
+
+    def started(self, spider: str) -> list[int]:
+        """Ids of the processes that were started for it."""
+        return [int(pid) for pid in re.findall(rf"Worker \d+ \({spider}\): started, pid (\d+)", self.said)]
+
+    def check_nothing_runs(self) -> None:
+        pids = re.findall(r": started, pid (\d+)", self.said)
+        assert pids
+        assert all(gone(int(pid)) for pid in pids)
+
+
+@pytest.fixture
+async def working(
+    tmp_path: Path, mongodb_uri: str, own_redis: str, mongodb: Database[Document]
+) -> AsyncIterator[Working]:
+    variables = {"mongodb_uri": mongodb_uri, "redis_url": own_redis, "database": mongodb.name}
+    async with Working(tmp_path, **variables) as working:
+        working._environment |= {"SCRAPY_SETTINGS_MODULE": "tests.worker.jobs_settings", "NO_LIVE": "1"}
+        yield working
+
+
+async def test_a_large_and_a_small_job_of_two_spiders_end_with_one_command(
+    working: Working, mongodb: Database[Document]
+) -> None:
+    async with Tree(300) as large, Tree(3) as small:
+        await working.submit("tree", large, 1)
+        await working.submit("patient_tree", small, 1)
+        assert await working.end(await working.work("--processes", "2")) == FINISHED, working.said
+        assert records(mongodb) == large.records() | small.records()
+        assert large.count("/page/1") == small.count("/page/1") == 1
+    assert set(jobs(mongodb).values()) == {"finished"}
+    assert states(mongodb) == {"done": 606}
+    assert working.started("tree")
+    assert working.started("patient_tree")
+    working.check_nothing_runs()
+
+
+async def test_a_job_that_comes_later_gets_a_process_of_a_spider_that_has_several(
+    working: Working, mongodb: Database[Document]
+) -> None:
+    async with Tree(0) as large, Tree(3) as small:
+        await working.submit("tree", large, *range(1000, 9000))
+        process = await working.work("--processes", "2")
+        await working.until(lambda: len(working.started("tree")) == 2 and len(large.arrivals) > 300)
+        job = await working.submit("patient_tree", small, 1)
+        await working.until(lambda: jobs(mongodb)[job] == "finished")
+        assert re.search(r"Worker \d \(tree\) makes room for patient_tree", working.said)
+        assert "open" in jobs(mongodb).values(), "the large one goes on meanwhile"
+        process.terminate()
+        assert await working.end(process) == 130, working.said
+    working.check_nothing_runs()
+
+
+async def test_a_worker_that_waits_for_jobs_begins_one_when_it_comes(
+    working: Working, mongodb: Database[Document]
+) -> None:
+    working._environment["HARVESTER_IDLE_SECONDS"] = "-1"
+    async with Tree(5) as tree:
+        process = await working.work()
+        for first in (1, 2):
+            job = await working.submit("tree", tree, first)
+            await working.until(lambda job=job: jobs(mongodb)[job] == "finished")  # type: ignore[misc]
+        process.terminate()
+        assert await working.end(process) == 130, working.said
+    assert records(mongodb) == tree.records()
+    working.check_nothing_runs()
+
+
+async def test_a_signal_drains_all_and_the_same_command_goes_on(working: Working, mongodb: Database[Document]) -> None:
+    async with Tree(400) as tree, Tree(400) as other:
+        await working.submit("tree", tree, 1)
+        await working.submit("patient_tree", other, 1)
+        process = await working.work("--processes", "2")
+        await working.until(lambda: len(tree.arrivals) > 50 and len(other.arrivals) > 50)
+        process.terminate()
+        assert await working.end(process) == 130, working.said
+        assert working.said.count("Spider closed (shutdown)") == 2
+        working.check_nothing_runs()
+        assert "waiting" in states(mongodb) or "active" in states(mongodb)
+        assert await working.end(await working.work("--processes", "2")) == FINISHED, working.said
+        assert records(mongodb) == tree.records() | other.records()
+    assert states(mongodb) == {"done": 1600}
+
+
+async def test_a_paused_job_gets_no_process(working: Working, mongodb: Database[Document]) -> None:
+    async with Tree(3) as tree, Tree(3) as paused:
+        await working.submit("tree", tree, 1)
+        job = await working.submit("patient_tree", paused, 1)
+        await working.jobs("pause", job)
+        assert await working.end(await working.work("--processes", "2")) == FINISHED, working.said
+        assert (working.started("patient_tree"), paused.arrivals) == ([], [])
+        assert records(mongodb) == tree.records()
+    assert states(mongodb) == {"done": 6, "waiting": 1}
+
+
+async def test_items_that_wait_for_longer_than_it_may_wait_are_left_with_a_word(
+    working: Working, mongodb: Database[Document]
+) -> None:
+    async with Tree(3) as tree:
+        tree.bad = lambda path, number: 503 if path == "/page/2" else 0
+        await working.submit("patient_tree", tree, 1)
+        assert await working.end(await working.work()) == LEFT, working.said
+        assert "Items are left for which nothing can be done now: of patient_tree" in working.said
+    assert states(mongodb) == {"done": 4, "waiting": 1}
+    working.check_nothing_runs()
+
+
+async def test_what_is_active_in_nobodys_hands_is_worked_at(working: Working, mongodb: Database[Document]) -> None:
+    """A process was killed that had begun the only item."""
+    async with Tree(3) as tree:
+        await working.submit("tree", tree, 1)
+        begun = {"state": "active", "attempts": 1, "feeder": "dead"}
+        mongodb["job_items"].update_one({}, {"$set": begun})
+        assert await working.end(await working.work()) == FINISHED, working.said
+        assert records(mongodb) == tree.records()
+
+
+async def test_a_spider_that_cannot_be_started_stops_no_other(working: Working, mongodb: Database[Document]) -> None:
+    async with Tree(3) as tree:
+        await working.submit("tree", tree, 1)
+        await working.submit("refused_tree", tree, 1)
+        assert await working.end(await working.work("--processes", "2")) == 2, working.said
+        assert "No process of refused_tree is started any more" in working.said
+        assert records(mongodb) == tree.records()
+    assert sorted(jobs(mongodb).values()) == ["finished", "open"]
+
+
+async def test_without_open_jobs_it_ends(working: Working) -> None:
+    assert await working.end(await working.work()) == FINISHED
+    assert "No open job has anything to do" in working.said
+
+
+async def test_arguments_are_those_of_a_spider(working: Working) -> None:
+    process = await working.work("-a", "urls=x")
+    assert await working.end(process) == 2
+    assert "-a: arguments are those of one spider" in working.said
