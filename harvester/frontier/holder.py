@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 BEATS_A_LEASE = 6
 """Beats of a frontier that is in use, in the time of a lease. Without any in that time it is not."""
 PROOF = 2
-"""Beats that show that another Redis is in use. The first may be of a worker that has not noticed yet that it lost it."""
+"""Beats that show that another Redis is in use: the worker of the first may not have noticed yet that it is lost."""
 
 
 class FrontierHolder(SpiderDocument):

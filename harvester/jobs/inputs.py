@@ -7,7 +7,9 @@ no such key column) is refused before anything is used.
 
 import codecs
 import csv
+import os
 import re
+import stat
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -118,6 +120,7 @@ class Lines:
         self.empty = 0
         """Of these, lines without anything in them."""
         self._source = source
+        self._size = _size_of(source)
         self._path = path
         self._name = named(path)
         self._kind = kind
@@ -214,6 +217,10 @@ class Lines:
                 rest = self._readline()
             beginning = raw[:SHOWN_BYTES].decode(errors="replace")
             yield _Line(self.read, beginning, f"it is longer than {MOST_LINE_BYTES:,} bytes")
+        if self._size and self._source.tell() < self._size:
+            raise UsageError(
+                f"{self._name} has become shorter while it was read: what was behind its new end is not known."
+            )
 
     def _readline(self) -> bytes:
         """A line, of a longer one as much as shows that it is too long. Raises UsageError."""
@@ -348,6 +355,15 @@ class _Records:
             if line.problem:
                 raise _UnusableRecord(f"its quotation mark is not closed before line {line.number}: {line.problem}")
             yield line.text
+
+
+def _size_of(source: Source) -> int:
+    """Bytes of a file; 0 of what has no size, as a pipe."""
+    try:
+        found = os.fstat(source.fileno())
+    except OSError:  # no file, but something like one
+        return 0
+    return found.st_size if stat.S_ISREG(found.st_mode) else 0
 
 
 def _unreadable(path: str, error: OSError) -> UsageError:

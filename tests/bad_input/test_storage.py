@@ -1,11 +1,7 @@
 """Folders that cannot hold what is harvested: exit code 4, and the next run completes the crawl."""
 
-import os
 import re
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.bad_input.command import Answer, Place, unprivileged
+from tests.bad_input.room import little_room
 from tests.crash.harvest import fates, stored
 from tests.crash.nothing_lost import unstaged
 from tests.sandbox.process import Sandbox
@@ -52,24 +49,6 @@ def no_room(place: Place, site: Sandbox) -> Told:
         second = crawl(place, site)
         lost = unstaged(place.folder / "data", stored(place.database), fates(place.database)["account"])
     return Told(first, second, lost, set().union(*(place.posts_of(site.did(number)) for number in SEEDS)))
-
-
-@contextmanager
-def little_room(folder: Path) -> Iterator[tuple[tuple[str, ...], Callable[[], object]]]:
-    """60 kB in the folder, as a file system of its own; without the right to mount one, a limit on each file's size.
-
-    Yields words to put before a command, and what makes room.
-    """
-    mount = ("mount", "-t", "tmpfs", "-o", "size=60k", "tmpfs", str(folder))
-    if os.name != "posix":
-        pytest.skip("mounts and limits of POSIX")
-    elif sys.platform != "linux" or os.geteuid() or subprocess.run(mount, stderr=subprocess.DEVNULL).returncode:
-        yield ("sh", "-c", 'ulimit -f 4; exec "$@"', "sh"), lambda: None
-    else:
-        try:
-            yield (), lambda: subprocess.run(["mount", "-o", "remount,size=20m", folder], check=True)
-        finally:
-            subprocess.run(["umount", folder], check=True)
 
 
 def state_is_a_file(place: Place, site: Sandbox, **variables: str) -> Answer:

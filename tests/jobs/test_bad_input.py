@@ -2,22 +2,26 @@
 
 import gzip
 import os
+import re
 import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from pymongo.database import Database
 
+from tests.bad_input.room import little_room
 from tests.crawling import until
 from tests.forking import begin
 from tests.jobs.command import HARVESTER, Answer, Jobs
+from tests.root import ROOT
 
 Document = dict[str, Any]
 
@@ -43,22 +47,13 @@ def nothing(mongodb: Database[Document]) -> Iterator[None]:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("nope", "--input", "x.txt"), "There is no spider 'nope'; there are: parcels, plain."),
-        (("plain", "--input", "x.txt"), "plain takes no items: it begins with its arguments"),
         (("parcels", "--input", "x.txt", "--kind", "tree"), "no items of the kind 'tree', but parcel, owner."),
-        (("parcels", "--input", "x.txt", "-a", "country=us"), "country: there is no such argument (given: 'us')"),
         (("parcels", "--input", "x.txt", "-a", "county=ash"), "county: Input should be 'oak' or 'elm'"),
         (("parcels", "--input", "x.txt", "-a", "job=x"), "-a job: a submission makes a job of its own"),
         (("parcels", "--input", "x.txt", "-a", "county"), "-a: 'county' is not of the form NAME=VALUE."),
-        (("parcels", "--input", "x.txt", "--format", "xml"), "--format: 'xml' is none of csv, jsonl, text."),
         (("parcels", "--input", "x.txt", "--key", "parcel"), "--key: plain text has no columns"),
-        (("parcels", "--input", "x.txt", "--idempotency-key", ""), "--idempotency-key: give 1 to 200 characters."),
-        (("parcels", "--input", "none.txt"), "The file none.txt cannot be read: No such file or directory."),
-        (("parcels", "--input", "/"), "The file / cannot be read: Is a directory."),
         (("parcels", "--input", "/proc/self/mem"), "The file /proc/self/mem cannot be read: Input/output error."),
         (("parcels",), "Missing option '--input'"),
-        (("parcels", "--input", "x.txt", "--max-items", "0"), "Invalid value for '--max-items'"),
-        (("parcels", "--input", "x.txt", "--priority", "9" * 30), "Invalid value for '--priority'"),
     ],
 )
 def test_a_submission_that_cannot_be_meant_is_refused(
@@ -73,98 +68,22 @@ def test_a_submission_that_cannot_be_meant_is_refused(
 @pytest.mark.parametrize(
     ("name", "data", "said"),
     [
-        ("x.csv", "key\n1\n".encode("utf-16"), "is UTF-16LE, and inputs are UTF-8. Convert it: iconv -f UTF-16LE"),
-        (
-            "x.csv",
-            "key,n\n1,ü\n2,ö\n".encode("cp1252"),
-            "is not UTF-8. Line 2: byte 0xfc is not UTF-8; if it should be",
-        ),
         (
             "x.csv",
             gzip.compress(b"key\n1\n", mtime=0),
             "is compressed with gzip, and inputs are plain text. Instead: zcat",
         ),
-        (
-            "x.csv",
-            b"parcel,owner\n1,Ann\n",
-            "has no column `key`: say which is the key (--key COLUMN) of parcel, owner",
-        ),
         ("x.csv", b'key,"n\n1,2\n', "The header (line 1) cannot be used: it opens a quotation mark that is not closed"),
         ("x.csv", b"", "There is no line that can be used, so there is no job."),
         ("x.csv", b"key,n\n", "There is no line that can be used, so there is no job."),
-        ("x.txt", b"\n" * 1_000_000, "There is no line that can be used, so there is no job."),
         ("x.txt", b"a\nb\n", "There is no line that can be used, so there is no job."),
-        ("x.txt", b"\0" * 100, "There is no line that can be used, so there is no job."),
     ],
 )
 def test_an_input_of_which_nothing_can_be_used_makes_no_job(jobs: Jobs, name: str, data: bytes, said: str) -> None:
     refused(jobs.submit(data, name=name), said)
 
 
-@pytest.mark.usefixtures("nothing")
-def test_without_a_standard_input_nothing_is_submitted(jobs: Jobs) -> None:
-    command = [HARVESTER, "jobs", "submit", "parcels", "--input", "-"]
-    environment = os.environ | jobs.variables
-    closed = subprocess.run(["sh", "-c", '"$@" <&-', "sh", *command], env=environment, capture_output=True)
-    assert closed.returncode == 2
-    assert closed.stderr.decode() == "There is no standard input.\n"
-
-
-@pytest.mark.usefixtures("nothing")
-def test_an_argument_that_is_no_utf_8_is_refused(jobs: Jobs) -> None:
-    jobs.write("1\n", "x.txt")
-    ran = jobs.run("submit", "parcels", "--input", "x.txt", "--name", "caf\udce9")
-    assert (ran.returncode, "holds bytes that are no UTF-8" in ran.stderr) == (2, True)
-
-
-@pytest.mark.usefixtures("nothing")
-def test_a_mongodb_that_is_away_is_told(jobs: Jobs, free_port: int) -> None:
-    path = jobs.write("1\n", "x.txt")
-    jobs.variables["HARVESTER_MONGODB_URI"] = f"mongodb://127.0.0.1:{free_port}/?serverSelectionTimeoutMS=200"
-    ran = jobs.run("submit", "parcels", "--input", str(path))
-    assert (ran.returncode, ran.stdout) == (3, "")
-    assert ran.stderr.startswith("MongoDB cannot be reached: ")
-
-
 # Submitting: some can be used ------------------------------------------------------------------------------
-
-
-def test_bad_rows_cost_only_themselves(jobs: Jobs, mongodb: Database[Document]) -> None:
-    rows = [
-        "1,fine",
-        '2,"not closed',
-        "3,fine",
-        "4,too,many",
-        "5",
-        ",no key",
-        "7,nul\0",
-        "8," + "x" * 70_000,
-        '9"x",fine',
-        "ten,not a number",
-        '11,"a ""quoted"" word, and a comma"',
-    ]
-    answer = jobs.submit("key,n\n" + "\n".join(rows) + "\n", "--json", name="x.csv")
-    assert answer.code == 0
-    assert sorted(item["key"] for item in mongodb["job_items"].find()) == ["1", "11", "3"]
-    assert answer.json["accepted"] + answer.json["bad"] == len(rows)
-    assert {line["line"]: line["reason"].partition(":")[0] for line in answer.json["bad_lines"]} == {
-        3: "its quotation mark is not closed before line 8",
-        5: "it has 3 fields, and the header has 2",
-        6: "it has 1 fields, and the header has 2",
-        7: "its key is empty",
-        8: "it holds a NUL byte",
-        9: "parcel",
-        10: "'9\"x\"' is no number of a parcel",
-        11: "'ten' is no number of a parcel",
-    }
-
-
-def test_an_idempotency_key_is_not_used_for_something_else(jobs: Jobs, mongodb: Database[Document]) -> None:
-    job = jobs.submitted("1\n", "--idempotency-key", "monday")
-    belongs = f"The idempotency key 'monday' belongs to the job {job}, which has other arguments"
-    refused(jobs.submit("2\n", "-a", "county=elm", "--idempotency-key", "monday"), belongs)
-    refused(jobs.submit("2\n", "--kind", "owner", "--idempotency-key", "monday"), belongs)
-    assert [item["key"] for item in mongodb["job_items"].find()] == ["1"]
 
 
 def test_a_cancelled_job_takes_no_more_items(jobs: Jobs, mongodb: Database[Document]) -> None:
@@ -209,21 +128,6 @@ def numbers(first: int, last: int) -> bytes:
     return b"".join(b"%d\n" % number for number in range(first, last))
 
 
-async def test_a_job_that_is_cancelled_while_it_is_submitted_has_no_item_that_waits(
-    jobs: Jobs, mongodb: Database[Document]
-) -> None:
-    with submitting(jobs) as (process, pipe, said):
-        os.write(pipe, numbers(0, 1000))
-        await until(lambda: mongodb["job_items"].count_documents({}) == 1000)
-        (job,) = mongodb["jobs"].find()
-        cancelled = jobs.run("cancel", job["_id"], "--yes")
-        assert cancelled.returncode == 0
-        os.write(pipe, numbers(1000, 2000))
-        assert process.wait(240) == 2
-        assert f"{job['_id']} was cancelled, and takes no more items. Before that, 2,000 items came" in said.read_text()
-    assert mongodb["job_items"].count_documents({"state": "skipped"}) == 2000
-
-
 async def test_a_submission_that_was_killed_is_completed_by_the_same_command(
     jobs: Jobs, mongodb: Database[Document]
 ) -> None:
@@ -253,34 +157,10 @@ async def test_a_submission_that_waits_for_lines_is_stopped_at_once(
 # Looking and changing --------------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("nothing")
-@pytest.mark.parametrize(
-    "words",
-    [
-        *[(word, "none") for word in ("show", "items", "pause", "resume", "export", "wait", "run")],
-        ("cancel", "none", "--yes"),
-        ("retry", "none", "--failed"),
-        ("priority", "none", "3"),
-    ],
-    ids=lambda words: words[0],
-)
-def test_a_job_that_is_none_is_named(jobs: Jobs, words: tuple[str, ...]) -> None:
-    refused(jobs(*words), "There is no job 'none'; `harvester jobs list` shows those there are.")
-
-
-def test_an_item_that_is_none_is_named_and_nothing_is_tried_again(jobs: Jobs, mongodb: Database[Document]) -> None:
-    job = jobs.submitted("1\n")
-    mongodb["job_items"].update_one({}, {"$set": {"state": "failed"}})
-    refused(jobs("retry", job, "1", "nope"), f"{job} has no item 'nope': give its id or its key.")
-    assert mongodb["job_items"].count_documents({"state": "failed"}) == 1
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (("--state", "lost"), "--state: 'lost' is none of waiting, active, done, failed, skipped."),
-        (("--site", "ash.test"), "has no items of the site 'ash.test'; its sites are oak.test."),
-        (("--limit", "0"), "Invalid value for '--limit'"),
     ],
 )
 def test_a_filter_that_is_none_is_refused(jobs: Jobs, words: tuple[str, ...], said: str) -> None:
@@ -299,13 +179,6 @@ def test_what_is_changed_that_is_so_already_is_no_fault(jobs: Jobs) -> None:
         assert jobs(word, job).code == 0
 
 
-def test_a_finished_job_is_neither_paused_nor_cancelled(jobs: Jobs, mongodb: Database[Document]) -> None:
-    job = jobs.submitted("1\n")
-    mongodb["jobs"].update_one({"_id": job}, {"$set": {"state": "finished"}})
-    refused(jobs("pause", job), f"{job} is finished, and cannot be paused.")
-    refused(jobs("cancel", job, "--yes"), f"{job} is finished, and cannot be cancelled.")
-
-
 def test_text_of_others_does_nothing_to_a_terminal(jobs: Jobs, mongodb: Database[Document]) -> None:
     job = jobs.submitted("1\n", "--name", "\x1b[2Jgone")
     history = [{"attempt": 1, "at": datetime.now(UTC), "state": "failed", "outcome": "gone", "reason": "\x1b[2Jgone"}]
@@ -322,6 +195,346 @@ def test_a_reader_that_goes_away_is_no_fault_of_the_program(jobs: Jobs) -> None:
     piped = subprocess.run(["sh", "-c", '"$@" | head -c 10', "sh", *command], env=environment, capture_output=True)
     assert len(piped.stdout) == 10
     assert piped.stderr.decode() == ""
+
+
+# The kinds -------------------------------------------------------------------------------------------------
+
+
+class Place(NamedTuple):
+    """Where a kind of bad input is tried."""
+
+    jobs: Jobs
+    mongodb: Database[Document]
+    free_port: int
+
+    def keys(self) -> list[str]:
+        """Of all items there are."""
+        return sorted(item["key"] for item in self.mongodb["job_items"].find())
+
+    def accepts_nothing(self, answer: Answer, said: str, code: int = 2) -> None:
+        refused(answer, said, code)
+        assert (self.mongodb["jobs"].count_documents({}), self.keys()) == (0, [])
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        over = time.monotonic() + 240
+        while not condition():
+            assert time.monotonic() < over
+            time.sleep(0.01)
+
+
+Kind = Callable[[Place], None]
+KINDS: dict[str, Kind] = {}
+
+
+def kind(name: str) -> Callable[[Kind], Kind]:
+    def register(function: Kind) -> Kind:
+        KINDS[name] = function
+        return function
+
+    return register
+
+
+@kind("malformed CSV rows")
+def _rows(place: Place) -> None:
+    rows = [
+        "1,fine",
+        '2,"not closed',
+        "3,fine",
+        "4,too,many",
+        "5",
+        ",no key",
+        "7,nul\0",
+        "8," + "x" * 70_000,
+        '9"x",fine',
+        "ten,not a number",
+        '11,"a ""quoted"" word, and a comma"',
+    ]
+    answer = place.jobs.submit("key,n\n" + "\n".join(rows) + "\n", "--json", name="x.csv")
+    assert (answer.code, place.keys()) == (0, ["1", "11", "3"])
+    assert answer.json["accepted"] + answer.json["bad"] == len(rows)
+    assert {line["line"]: line["reason"].partition(":")[0] for line in answer.json["bad_lines"]} == {
+        3: "its quotation mark is not closed before line 8",
+        5: "it has 3 fields, and the header has 2",
+        6: "it has 1 fields, and the header has 2",
+        7: "its key is empty",
+        8: "it holds a NUL byte",
+        9: "parcel",
+        10: "'9\"x\"' is no number of a parcel",
+        11: "'ten' is no number of a parcel",
+    }
+
+
+@kind("UTF-16")
+def _utf_16(place: Place) -> None:
+    said = "is UTF-16LE, and inputs are UTF-8. Convert it: iconv -f UTF-16LE"
+    place.accepts_nothing(place.jobs.submit("key\n1\n".encode("utf-16"), name="x.csv"), said)
+
+
+@kind("Latin-1")
+def _latin_1(place: Place) -> None:
+    said = "is not UTF-8. Line 2: byte 0xfc is not UTF-8; if it should be 'ü', convert the input from Windows-1252"
+    place.accepts_nothing(place.jobs.submit("key,n\n1,ü\n2,ö\n".encode("latin-1"), name="x.csv"), said)
+
+
+@kind("a byte order mark")
+def _byte_order_mark(place: Place) -> None:
+    assert place.jobs.submit(b"\xef\xbb\xbfkey,n\n1,a\n", name="x.csv").code == 0
+    assert place.keys() == ["1"]
+
+
+@kind("NUL bytes")
+def _nul_bytes(place: Place) -> None:
+    place.accepts_nothing(place.jobs.submit(b"\0" * 100), "it holds a NUL byte.")
+    answer = place.jobs.submit(b"1\n2\x003\n4\n")
+    assert (answer.code, "Line 2, '2\\x003': it holds a NUL byte." in answer.err) == (0, True)
+    assert place.keys() == ["1", "4"]
+
+
+@kind("items that come twice")
+def _twice(place: Place) -> None:
+    answer = place.jobs.submit("1\n2\n01\n2\n")
+    assert (answer.code, ": 2 items accepted, 2 known before." in answer.out) == (0, True)
+    assert place.keys() == ["1", "2"]
+
+
+@kind("an unknown spider")
+def _spider(place: Place) -> None:
+    path = str(place.jobs.write("1\n", "x.txt"))
+    place.accepts_nothing(
+        place.jobs("submit", "nope", "--input", path), "There is no spider 'nope'; there are: parcels,"
+    )
+    place.accepts_nothing(place.jobs("submit", "plain", "--input", path), "plain takes no items")
+
+
+@kind("an unknown site")
+def _site(place: Place) -> None:
+    job = place.jobs.submitted('{"key": "1", "url": "https://oak.test/"}\n', name="x.jsonl")
+    said = f"--site: {job} has no items of the site 'ash.test'; its sites are oak.test."
+    refused(place.jobs("items", job, "--site", "ash.test"), said)
+
+
+@kind("an unknown column")
+def _column(place: Place) -> None:
+    data = b"parcel,owner\n1,Ann\n"
+    said = "has no column `key`: say which is the key (--key COLUMN) of parcel, owner."
+    place.accepts_nothing(place.jobs.submit(data, name="x.csv"), said)
+    said = "has no column 'number'; its columns are parcel, owner."
+    place.accepts_nothing(place.jobs.submit(data, "--key", "number", name="x.csv"), said)
+
+
+@kind("an unknown argument")
+def _argument(place: Place) -> None:
+    said = "country: there is no such argument (given: 'us')"
+    place.accepts_nothing(place.jobs.submit("1\n", "-a", "country=us"), said)
+
+
+@kind("a million empty lines")
+def _empty_lines(place: Place) -> None:
+    peaks = []
+    for lines in (1, 1_000_000):
+        path, told = place.jobs.write("\n" * lines, "x.txt"), place.jobs.folder / "peak"
+        command = [sys.executable, "-m", "tests.jobs.measured", str(told), "jobs", "submit", "parcels", "--input", path]
+        ran = subprocess.run(command, cwd=ROOT, env=os.environ | place.jobs.variables, capture_output=True)
+        peaks.append(int(told.read_text()) / 1000)
+        answer = Answer(ran.returncode, ran.stdout.decode(), ran.stderr.decode())
+        place.accepts_nothing(answer, "There is no line that can be used, so there is no job.")
+    assert peaks[1] - peaks[0] < 12, f"{peaks} MB"
+
+
+@kind("an item that is too large")
+def _large_item(place: Place) -> None:
+    answer = place.jobs.submit("key,n\n1," + "x" * 70_000 + "\n2,\n", name="x.csv")
+    assert (answer.code, "its input has 70,024 bytes, and may have 65,536." in answer.err) == (0, True)
+    assert place.keys() == ["2"]
+
+
+@kind("a job that is none")
+def _job(place: Place) -> None:
+    words: list[tuple[str, ...]] = [
+        (word, "none") for word in ("show", "items", "pause", "resume", "export", "wait", "run")
+    ]
+    for each in [*words, ("cancel", "none", "--yes"), ("retry", "none", "--failed"), ("priority", "none", "3")]:
+        said = "There is no job 'none'; `harvester jobs list` shows those there are."
+        place.accepts_nothing(place.jobs(*each), said)
+
+
+@kind("a job that is cancelled while it is submitted")
+def _cancelled_meanwhile(place: Place) -> None:
+    items = place.mongodb["job_items"]
+    with submitting(place.jobs) as (process, pipe, said):
+        os.write(pipe, numbers(0, 1000))
+        place.until(lambda: items.count_documents({}) == 1000)
+        (job,) = place.mongodb["jobs"].find()
+        assert place.jobs("cancel", job["_id"], "--yes").code == 0
+        os.write(pipe, numbers(1000, 2000))
+        assert process.wait(240) == 2
+        assert f"{job['_id']} was cancelled, and takes no more items. Before that, 2,000 items came" in said.read_text()
+    assert items.count_documents({"state": "skipped"}) == items.count_documents({}) == 2000
+
+
+@kind("a disk that is full")
+def _full_disk(place: Place) -> None:
+    """What was exported before is there still, and nothing else; with room the same command exports all."""
+    small, large = place.jobs.submitted("1\n"), place.jobs.submitted(numbers(0, 3000))
+    out = place.jobs.folder / "out"
+    assert place.jobs("export", small, "--out", str(out / "small")).code == 0
+    before = (out / "small" / "manifest.jsonl").read_bytes()
+    (out / "full").mkdir()
+    with little_room(out / "full") as (prefix, make_room):
+        (out / "full" / "manifest.jsonl").write_bytes(before)
+        command = [*prefix, HARVESTER, "jobs", "export", large, "--out", str(out / "full")]
+        environment = os.environ | place.jobs.variables
+        ran = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert re.search(r"/full cannot be written: (No space left on device|File too large)\. Make room", ran.stderr)
+        assert (ran.returncode, ran.stdout) == (4, "")
+        assert {each.name: each.read_bytes() for each in (out / "full").iterdir()} == {"manifest.jsonl": before}
+        make_room()
+        assert place.jobs("export", large, "--out", str(out / "full")).code == 0
+        assert (out / "full" / "manifest.jsonl").read_bytes().count(b"\n") == 3000
+
+
+@kind("an export to a folder that is not there")
+def _missing_folder(place: Place) -> None:
+    out = place.jobs.folder / "not" / "there"
+    assert place.jobs("export", place.jobs.submitted("1\n"), "--out", str(out)).code == 0
+    assert [each.name for each in out.iterdir()] == ["manifest.jsonl"]
+    refused(place.jobs("export", place.jobs.submitted("1\n"), "--out", "/proc/not"), "/proc/not cannot be written: ", 4)
+
+
+@kind("an export to a file")
+def _export_to_file(place: Place) -> None:
+    file = place.jobs.write("mine", "mine.csv")
+    answer = place.jobs("export", place.jobs.submitted("1\n"), "--out", str(file))
+    refused(answer, f"{file} cannot be written: File exists. ", 4)
+    assert file.read_text() == "mine"
+
+
+@kind("an unknown format")
+def _format(place: Place) -> None:
+    said = "--format: 'xml' is none of csv, jsonl, text."
+    place.accepts_nothing(place.jobs.submit("1\n", "--format", "xml"), said)
+    said = "--format: 'xml' is none of csv, jsonl, parquet."
+    refused(place.jobs("export", place.jobs.submitted("1\n"), "--format", "xml"), said)
+
+
+@kind("an unknown ending")
+def _ending(place: Place) -> None:
+    """The first character tells JSON lines; anything else is text."""
+    assert place.jobs.submit("1\n2\n", name="x.list").code == 0
+    assert place.jobs.submit('{"key": "3"}\n', name="x.list").code == 0
+    assert place.keys() == ["1", "2", "3"]
+
+
+@kind("a standard input that is closed")
+def _closed(place: Place) -> None:
+    command = ["sh", "-c", '"$@" <&-', "sh", HARVESTER, "jobs", "submit", "parcels", "--input", "-"]
+    ran = subprocess.run(command, env=os.environ | place.jobs.variables, capture_output=True)
+    answer = Answer(ran.returncode, ran.stdout.decode(), ran.stderr.decode())
+    place.accepts_nothing(answer, "There is no standard input.\n")
+
+
+@kind("a folder as input")
+def _folder(place: Place) -> None:
+    said = "The file / cannot be read: Is a directory."
+    place.accepts_nothing(place.jobs("submit", "parcels", "--input", "/"), said)
+
+
+@kind("a file that is not there")
+def _missing_file(place: Place) -> None:
+    said = "The file none.txt cannot be read: No such file or directory."
+    place.accepts_nothing(place.jobs("submit", "parcels", "--input", "none.txt"), said)
+
+
+@kind("a file that shrinks while it is read")
+def _shrinking(place: Place) -> None:
+    lines = numbers(0, 200_000)
+    path = place.jobs.write(lines, "x.txt")
+    command = ["jobs", "submit", "parcels", "--input", "x.txt", "--idempotency-key", "monday"]
+    said = place.jobs.folder / "said"
+    with said.open("wb") as err:
+        environment = {**os.environ, **place.jobs.variables}
+        process = begin(HARVESTER, *command, cwd=place.jobs.folder, env=environment, files=[None, None, err.fileno()])
+    place.until(lambda: place.mongodb["job_items"].count_documents({}) >= 1000)
+    os.truncate(path, 0)
+    assert process.wait(240) == 2
+    accepted = place.mongodb["job_items"].count_documents({})
+    assert accepted < 200_000
+    told = "The file x.txt has become shorter while it was read: what was behind its new end is not known."
+    (job,) = place.mongodb["jobs"].find()
+    assert f"{told} Before that, {accepted:,} items came to {job['_id']}; the same command" in said.read_text()
+    path.write_bytes(lines[: lines.index(b"\n2000\n") + 1])
+    assert place.jobs("submit", "parcels", "--input", str(path), "--idempotency-key", "monday").code == 0
+
+
+@kind("a limit or a priority that is none")
+def _numbers(place: Place) -> None:
+    for words in (("--max-items", "0"), ("--max-items", "-1"), ("--priority", "9" * 30), ("--priority", "high")):
+        place.accepts_nothing(place.jobs.submit("1\n", *words), f"Invalid value for '{words[0]}'")
+    job = place.jobs.submitted("1\n", "--priority", "-5")
+    refused(place.jobs("items", job, "--limit", "0"), "Invalid value for '--limit'")
+    refused(place.jobs("wait", job, "--timeout", "-1"), "Invalid value for '--timeout'")
+    assert place.jobs("show", job, "--json").json["job"]["priority"] == -5, "a priority may be below zero"
+
+
+@kind("an idempotency key of something else")
+def _idempotency_key(place: Place) -> None:
+    job = place.jobs.submitted("1\n", "--idempotency-key", "monday")
+    belongs = f"The idempotency key 'monday' belongs to the job {job}, which has other arguments"
+    refused(place.jobs.submit("2\n", "-a", "county=elm", "--idempotency-key", "monday"), belongs)
+    refused(place.jobs.submit("2\n", "--kind", "owner", "--idempotency-key", "monday"), belongs)
+    refused(place.jobs.submit("2\n", "--idempotency-key", ""), "--idempotency-key: give 1 to 200 characters.")
+    assert place.keys() == ["1"]
+    assert place.jobs.submitted("3\n", "--idempotency-key", "monday") == job, "another file adds to the job"
+    assert place.keys() == ["1", "3"]
+
+
+@kind("an item that is none")
+def _item(place: Place) -> None:
+    job = place.jobs.submitted("1\n")
+    place.mongodb["job_items"].update_one({}, {"$set": {"state": "failed"}})
+    refused(place.jobs("retry", job, "1", "nope"), f"{job} has no item 'nope': give its id or its key.")
+    assert place.mongodb["job_items"].count_documents({"state": "failed"}) == 1
+
+
+@kind("a wait for a job that never ends")
+def _endless(place: Place) -> None:
+    job = place.jobs.submitted("1\n")
+    place.mongodb["jobs"].update_one({"_id": job}, {"$set": {"standing": True}})
+    refused(place.jobs("wait", job), f"{job} never finishes, since it is a standing job: give a time to wait for.")
+    assert place.jobs("wait", job, "--timeout", "0").code == 7
+
+
+@kind("a pause of a job that has ended")
+def _ended(place: Place) -> None:
+    job = place.jobs.submitted("1\n")
+    place.mongodb["jobs"].update_one({"_id": job}, {"$set": {"state": "finished"}})
+    refused(place.jobs("pause", job), f"{job} is finished, and cannot be paused.")
+    refused(place.jobs("cancel", job, "--yes"), f"{job} is finished, and cannot be cancelled.")
+    assert place.jobs("show", job, "--json").json["states"] == {"waiting": 1}
+
+
+@kind("text that is no UTF-8 in the command")
+def _bad_text(place: Place) -> None:
+    path = str(place.jobs.write("1\n", "x.txt"))
+    ran = place.jobs.run("submit", "parcels", "--input", path, "--name", "caf\udce9")
+    place.accepts_nothing(Answer(*ran), "holds bytes that are no UTF-8")
+
+
+@kind("a MongoDB that is away")
+def _away(place: Place) -> None:
+    path = str(place.jobs.write("1\n", "x.txt"))
+    uri = f"mongodb://127.0.0.1:{place.free_port}/?serverSelectionTimeoutMS=200"
+    place.jobs.variables["HARVESTER_MONGODB_URI"] = uri
+    for words in (("submit", "parcels", "--input", path), ("list",), ("show", "x"), ("export", "x"), ("run", "x")):
+        place.accepts_nothing(Answer(*place.jobs.run(*words)), "MongoDB cannot be reached: ", 3)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_bad_input_is_named_ends_with_its_code_and_loses_nothing(
+    name: str, jobs: Jobs, mongodb: Database[Document], free_port: int
+) -> None:
+    assert len(KINDS) >= 20
+    KINDS[name](Place(jobs, mongodb, free_port))
 
 
 # Exporting -------------------------------------------------------------------------------------------------
@@ -357,10 +570,8 @@ def test_an_export_that_finds_no_room_leaves_what_was_there(jobs: Jobs, form: tu
 @pytest.mark.parametrize(
     ("words", "said", "code"),
     [
-        (("--format", "xml"), "--format: 'xml' is none of csv, jsonl, parquet.", 2),
         (("--only", "trees"), "--only: there is no 'trees'; there are: manifest, ", 2),
         (("--format", "parquet", "--zstd"), "--zstd: Parquet files are compressed with zstd already.", 2),
-        (("--out", "/proc/nowhere"), "/proc/nowhere cannot be written: ", 4),
     ],
 )
 def test_an_export_that_cannot_be_is_refused(jobs: Jobs, words: tuple[str, ...], said: str, code: int) -> None:

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -151,7 +152,7 @@ async def test_what_is_active_in_nobodys_hands_is_worked_at(working: Working, mo
     """A process was killed that had begun the only item."""
     async with Tree(3) as tree:
         await working.submit("tree", tree, 1)
-        begun = {"state": "active", "attempts": 1, "feeder": "dead"}
+        begun = {"state": "active", "attempts": 1, "feeder": "dead", "fed_at": datetime(2026, 1, 1, tzinfo=UTC)}
         mongodb["job_items"].update_one({}, {"$set": begun})
         assert await working.end(await working.work()) == FINISHED, working.said
         assert records(mongodb) == tree.records()
