@@ -30,7 +30,7 @@ def job_in_json(job: Job) -> dict[str, Any]:
 def print_submitted(submitted: Submitted) -> None:
     """Bad lines on standard error, then what was accepted."""
     for line in submitted.bad_lines:
-        print(f"Line {line.line}, {_shown(line.text)!r}: {line.reason}.", file=sys.stderr)
+        print(f"Line {line.line}, '{_shown(line.text)}': {line.reason}.", file=sys.stderr)
     if submitted.bad > len(submitted.bad_lines):
         print(f"... and {submitted.bad - len(submitted.bad_lines):,} more lines.", file=sys.stderr)
     if submitted.bad_file:

@@ -169,7 +169,7 @@ class FrontierClient:
     async def hold(self) -> None:
         """Keeps another Redis from being used for the same jobs. Raises UsageError when one is."""
         if self._holder and self.epoch:
-            await self._holder.holds(self.epoch, self.last_at)
+            await self._holder.holds(self._frontier.epoch, self.last_at)
 
     async def dead(self) -> dict[str, int]:
         """The dead letters that are left, by outcome."""
@@ -364,7 +364,7 @@ class FrontierClient:
         await self._patiently(self._frontier.begin_anew)
         for leases in (self._ready, self._held, self._ending):
             leases.clear()
-        self.epoch, self.empty_since = "", None
+        self.empty_since = None
         await asyncio.sleep(POLL_S)
 
     async def _put_back(self, error: FrontierLost) -> FrontierLost:

@@ -96,7 +96,7 @@ def test_bad_lines_are_named_and_kept_and_the_others_are_accepted(jobs: Jobs) ->
     assert answer.code == 0
     assert "2 items accepted, 2 lines left out.\n" in answer.out
     assert "Line 2, 'none': 'none' is no number of a parcel.\n" in answer.err
-    assert "Line 5, '\\\\x07': its key holds the character '\\x07'.\n" in answer.err
+    assert "Line 5, '\\x07': its key holds the character '\\x07'.\n" in answer.err
     (file,) = (jobs.folder / "data" / "jobs").iterdir()
     assert f"All of these lines, with the reasons: {file}\n" in answer.err
     assert [json.loads(line) for line in file.read_text().splitlines()] == [
