@@ -333,7 +333,17 @@ def _empty_lines(place: Place) -> None:
     peaks = []
     for lines in (1, 1_000_000):
         path, told = place.jobs.write("\n" * lines, "x.txt"), place.jobs.folder / "peak"
-        command = [sys.executable, "-m", "tests.jobs.measured", str(told), "jobs", "submit", "parcels", "--input", path]
+        command = [
+            sys.executable,
+            "-m",
+            "tests.jobs.measured",
+            str(told),
+            "jobs",
+            "submit",
+            "parcels",
+            "--input",
+            str(path),
+        ]
         ran = subprocess.run(command, cwd=ROOT, env=os.environ | place.jobs.variables, capture_output=True)
         peaks.append(int(told.read_text()) / 1000)
         answer = Answer(ran.returncode, ran.stdout.decode(), ran.stderr.decode())
