@@ -21,7 +21,7 @@ class CpuTime:
         self._crawler = crawler
         self._began = 0.0
         crawler.signals.connect(self._opened, signals.spider_opened)
-        crawler.signals.connect(self._idle, signals.spider_idle)
+        crawler.signals.connect(self._closed, signals.spider_closed)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -30,7 +30,7 @@ class CpuTime:
     def _opened(self) -> None:
         self._began = time.process_time()
 
-    def _idle(self) -> None:
+    def _closed(self) -> None:
         posts = self._crawler.stats.get_value("harvester/records/stored/post")
         print(json.dumps({"cpu": time.process_time() - self._began, "posts": posts}), flush=True)
 

@@ -58,7 +58,7 @@ class Million:
         variables = self.workers[0].environment | {"HARVESTER_STATE_DIR": str(folder / "state")}
         command = ["jobs", "submit", "bluesky", "--input", str(accounts), *words, "--json"]
         began = time.monotonic()
-        submitted = run(HARVESTER, *command, cwd=folder, env=variables)
+        submitted = run(HARVESTER, *command, cwd=folder, env=variables, within_s=1800)
         print(f"\nsubmitted in {time.monotonic() - began:.0f} s")
         told = json.loads(submitted.stdout)
         assert told["accepted"] == ITEMS, submitted.stderr
