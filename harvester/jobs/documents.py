@@ -1,6 +1,7 @@
 """The documents of the collections `jobs` and `job_items`, their ids and their indexes."""
 
 import hashlib
+import secrets
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
@@ -154,7 +155,7 @@ class Job(Struct, frozen=True, kw_only=True):
     """What somebody asked for. Times in UTC."""
 
     id: str = field(name="_id")
-    """See `job_id`."""
+    """See `new_job_id`."""
     spider: str
     scope: str
     """Hash of the arguments. One job of a scope is unfinished at a time."""
@@ -205,9 +206,9 @@ class JobItem(NamedTuple):
     """That an earlier attempt has reached; empty in the beginning."""
 
 
-def job_id(spider: str, scope: str, number: int) -> str:
-    """Of the `number`th job of this scope."""
-    return f"{spider}-{scope[:8]}-{number}"
+def new_job_id(spider: str) -> str:
+    """One that no other job has, not even in another database: a Redis may have known that, too."""
+    return f"{spider}-{secrets.token_hex(4)}"
 
 
 def item_id(job: str, kind: str, key: str) -> str:
@@ -237,7 +238,7 @@ def to_document(of: Job | Item) -> Document:
 
 
 JOB_INDEXES = (
-    IndexModel([("spider", ASCENDING), ("scope", ASCENDING), ("number", DESCENDING)]),
+    IndexModel([("spider", ASCENDING), ("scope", ASCENDING), ("number", DESCENDING)], unique=True),
     IndexModel([("spider", ASCENDING), ("state", ASCENDING)]),
     IndexModel(
         [("idempotency_key", ASCENDING)],

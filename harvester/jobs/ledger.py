@@ -40,7 +40,7 @@ from harvester.jobs.documents import (
     Said,
     State,
     item_id,
-    job_id,
+    new_job_id,
     read_item,
     read_job,
     to_document,
@@ -108,21 +108,19 @@ class Ledger:
         """The unfinished job of this scope, or that of the idempotency key; else a new one with these fields of Job."""
         ours: Document = {"spider": spider, "scope": scope}
         same = {"idempotency_key": fields.get("idempotency_key")}
-        taken = 0
         while True:
             if same["idempotency_key"] and (known := await self.patiently(lambda: self.jobs.find_one(same))):
                 return Opened(read_job(known), begun=True)
             last = await self.patiently(lambda: self.jobs.find_one(ours, sort=[("number", DESCENDING)]))
             if last and last["state"] in (JobState.OPEN, JobState.PAUSED):
                 return Opened(read_job(last), begun=True)
-            number = (last["number"] if last else 0) + 1 + taken
-            job = Job(id=job_id(spider, scope, number), number=number, created_at=now(), **ours, **fields)
+            number = last["number"] + 1 if last else 1
+            job = Job(id=new_job_id(spider), number=number, created_at=now(), **ours, **fields)
             try:
                 await self.patiently(partial(self.jobs.insert_one, to_document(job)))
-            except DuplicateKeyError:  # somebody began it just now, or another scope of the same letters has this id
-                taken += 1
-            else:
-                return Opened(job, begun=False)
+            except DuplicateKeyError:
+                continue  # somebody began it just now
+            return Opened(job, begun=False)
 
     async def job(self, job: str) -> Job | None:
         """As it is now."""

@@ -62,7 +62,7 @@ def test_fewer_records_and_lost_fields_raise_alerts_that_say_how_many_and_which(
     assert command.run() == 6, command.said
     half = run_of(mongodb, 1)
     assert half["scope"] == before["scope"]
-    assert half["crawl"] == before["crawl"].removesuffix("-1") + "-2", "a finished job done again is a new one"
+    assert half["crawl"] != before["crawl"], "a finished job done again is a new one"
     assert half["counts"]["post"] < 0.6 * before["counts"]["post"]
     [(monitor, message)] = failures(sink).items()
     assert monitor == "Drop against earlier runs"

@@ -15,7 +15,6 @@ from harvester.jobs.documents import (
     Said,
     State,
     item_id,
-    job_id,
     read_item,
     read_job,
     to_document,
@@ -25,12 +24,11 @@ AT = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def test_an_item_has_the_same_id_whoever_adds_it_and_a_long_key_stays_whole_in_the_item() -> None:
-    assert item_id("flat-0123abcd-1", "page", "a:b") == "flat-0123abcd-1:page:a:b"
+    assert item_id("flat-0123abcd", "page", "a:b") == "flat-0123abcd:page:a:b"
     just, long = "é" * (MOST_KEY_BYTES // 2), "é" * (MOST_KEY_BYTES // 2) + "x"
     assert item_id("job", "page", just).endswith(just)
     assert len(item_id("job", "page", long)) == len("job:page:") + 64
     assert item_id("job", "page", long) == item_id("job", "page", long) != item_id("job", "page", long + "x")
-    assert job_id("flat", "0123456789abcdef", 3) == "flat-01234567-3"
 
 
 def test_documents_say_only_what_is_known_and_are_read_back_as_they_were() -> None:
