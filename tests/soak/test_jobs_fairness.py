@@ -1,5 +1,6 @@
 """A job of ten items that comes later does not wait for one of a hundred thousand."""
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -22,7 +23,7 @@ STARTED_AT = 0.05
 MOST_SHARE = 0.02
 
 
-async def test_a_small_job_ends_within_2_percent_of_the_big_ones_work(
+def test_a_small_job_ends_within_2_percent_of_the_big_ones_work(
     tmp_path: Path, mongodb: Database[dict[str, Any]], mongodb_uri: str, own_redis: str
 ) -> None:
     ended = {"state": {"$in": ["done", "failed", "skipped"]}}
@@ -37,7 +38,7 @@ async def test_a_small_job_ends_within_2_percent_of_the_big_ones_work(
 
     with module("tests.bench.links", str(BIG)) as (_, [port]):
         site = f"http://127.0.0.1:{port}"
-        big = await open_job(mongodb_uri, mongodb.name, addresses(site, BIG))
+        big = asyncio.run(open_job(mongodb_uri, mongodb.name, addresses(site, BIG)))
         variables = {
             "PYTHONPATH": str(ROOT),
             "HARVESTER_MONGODB_URI": mongodb_uri,
@@ -49,7 +50,7 @@ async def test_a_small_job_ends_within_2_percent_of_the_big_ones_work(
         with subprocess.Popen(command, cwd=tmp_path, env=os.environ | variables) as worker:
             try:
                 until(big, BIG * STARTED_AT, worker)
-                small = await open_job(mongodb_uri, mongodb.name, addresses(site, SMALL))
+                small = asyncio.run(open_job(mongodb_uri, mongodb.name, addresses(site, SMALL)))
                 before = of(big)
                 until(small, SMALL, worker)
                 share = (of(big) - before) / BIG
