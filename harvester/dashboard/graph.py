@@ -1,16 +1,17 @@
 """Where the nodes of a picture of a graph lie: a spring layout, the same for the same graph."""
 
-from cmath import exp
+from collections import Counter
 from collections.abc import Sequence
-from math import hypot, pi, sqrt
+from math import hypot
 from unicodedata import east_asian_width
 
-_ROUNDS = 200
+import networkx
+
+ROUNDS = 200
+MIDDLE, MIDDLE_WEIGHT = -1, 0.1
+"""A node that is not shown, and how strongly each node is drawn to it."""
 _LETTER, _LINE = 10.0, 14.0
 """About the width and height of a letter of a label."""
-
-_TURN = pi * (3 - sqrt(5))
-"""The golden angle: points on a spiral with this step are spread evenly."""
 
 Point = tuple[float, float]
 
@@ -18,57 +19,38 @@ Point = tuple[float, float]
 def place(radii: Sequence[float], edges: Sequence[tuple[int, int]], width: float, height: float) -> list[Point]:
     """Centres of circles with these radii in a frame: linked ones near each other, none over another.
 
-    Edges are pairs of positions. 150 circles take about two seconds.
+    Edges are pairs of positions.
     """
     positions = _spring(len(radii), {(min(edge), max(edge)) for edge in edges})
     return _apart(_fitted(positions, radii, width, height), radii, width, height)
 
 
-def _spring(count: int, edges: set[tuple[int, int]]) -> list[complex]:
-    """Fruchterman and Reingold's forces: all push each other away, linked ones pull, the middle holds them together."""
-    positions = [sqrt((i + 0.5) / count) * exp(1j * _TURN * i) for i in range(count)]
-    ideal = 1 / sqrt(max(count, 1))
-    links = [0] * count
-    for one, other in edges:
-        links[one] += 1
-        links[other] += 1
-    ordered = sorted(edges)
-    for step in range(_ROUNDS):
-        forces = [-0.6 * ideal * position for position in positions]
-        for i in range(count):
-            here, push = positions[i], 0j
-            for j in range(i):
-                apart = here - positions[j]
-                force = ideal * ideal / (abs(apart) ** 2 + 1e-9) * apart
-                push += force
-                forces[j] -= force
-            forces[i] += push
-        for one, other in ordered:
-            apart = positions[one] - positions[other]
-            # Divided by the links of the busier end, so that hubs do not swallow the picture.
-            pull = apart * abs(apart) / ideal * 4 / max(links[one], links[other])
-            forces[one] -= pull
-            forces[other] += pull
-        longest = 0.1 * (1 - step / _ROUNDS)
-        for i, force in enumerate(forces):
-            positions[i] += force * min(1.0, longest / (abs(force) + 1e-9))
-    return positions
+def _spring(count: int, edges: set[tuple[int, int]]) -> list[Point]:
+    """networkx's forces (Fruchterman and Reingold's), with a middle that holds all together."""
+    links = Counter(node for edge in edges for node in edge)
+    graph = networkx.Graph()
+    graph.add_nodes_from(range(count))
+    # Divided by the links of the busier end, so that hubs do not swallow the picture.
+    graph.add_weighted_edges_from((one, other, 4 / max(links[one], links[other])) for one, other in sorted(edges))
+    graph.add_weighted_edges_from((MIDDLE, node, MIDDLE_WEIGHT) for node in range(count))
+    placed = networkx.spring_layout(graph, iterations=ROUNDS, seed=1)
+    return [(float(placed[node][0]), float(placed[node][1])) for node in range(count)]
 
 
-def _fitted(positions: Sequence[complex], radii: Sequence[float], width: float, height: float) -> list[Point]:
+def _fitted(positions: Sequence[Point], radii: Sequence[float], width: float, height: float) -> list[Point]:
     """Stretched to the frame."""
     if not positions:
         return []
     edge = min(radii)
-    left, right = min(p.real for p in positions), max(p.real for p in positions)
-    top, bottom = min(p.imag for p in positions), max(p.imag for p in positions)
+    left, right = min(x for x, _ in positions), max(x for x, _ in positions)
+    top, bottom = min(y for _, y in positions), max(y for _, y in positions)
     across, down = (right - left) or 1.0, (bottom - top) or 1.0
     return [
         (
-            edge + (p.real - left) / across * (width - 2 * edge),
-            edge + (p.imag - top) / down * (height - 2 * edge),
+            edge + (x - left) / across * (width - 2 * edge),
+            edge + (y - top) / down * (height - 2 * edge),
         )
-        for p in positions
+        for x, y in positions
     ]
 
 
