@@ -258,10 +258,12 @@ def run_command(
     setting: Annotated[
         list[str] | None, typer.Option("-s", metavar="NAME=VALUE", help="Setting of Scrapy; may be repeated.")
     ] = None,
+    as_json: Json = False,
 ) -> None:
     """Work at a job here until it is finished: as `scrapy crawl` with its spider and -a job=ID."""
     from scrapy.cmdline import execute
 
+    from harvester.cli import jobs_views as views
     from harvester.jobs.documents import JobState
 
     settings = pairs("-s", setting or [])
@@ -270,7 +272,11 @@ def run_command(
         raise JobConflict(f"{job} is cancelled: there is nothing to be done.")
     os.environ.setdefault("SCRAPY_SETTINGS_MODULE", "harvester.settings")
     options = [word for name, value in settings.items() for word in ("-s", f"{name}={value}")]
-    execute(["scrapy", "crawl", known.spider, "-a", f"job={known.id}", *options])
+    try:
+        execute(["scrapy", "crawl", known.spider, "-a", f"job={known.id}", *options])  # it ends with SystemExit
+    finally:
+        if as_json:
+            print_json(views.job_in_json(_with_service(lambda service: service.wait(job, 0))))
 
 
 def _with_service(act: "Callable[[JobService], Awaitable[T]]") -> T:

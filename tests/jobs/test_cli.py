@@ -10,9 +10,11 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 import pytest
+import typer
 from pymongo import AsyncMongoClient
 from pymongo.database import Database
 
+from harvester.cli.jobs import jobs as commands
 from harvester.config import load_config
 from harvester.frontier.operations import set_breaker
 from harvester.jobs.ledger import Ledger
@@ -362,6 +364,14 @@ def test_a_standing_job_is_waited_for_no_longer_than_is_said(jobs: Jobs, mongodb
     answer = jobs("wait", job)
     assert (answer.code, "never finishes" in answer.err) == (2, True)
     assert jobs("wait", job, "--timeout", "0").code == 7
+
+
+def test_every_command_can_print_json() -> None:
+    command = typer.main.get_command(commands)
+    assert isinstance(command, typer.core.TyperGroup)
+    options = {name: {word for each in of.params for word in each.opts} for name, of in command.commands.items()}
+    assert [name for name, words in options.items() if "--json" not in words] == []
+    assert len(options) >= 12
 
 
 # Without servers -------------------------------------------------------------------------------------------

@@ -3,11 +3,13 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pymongo.database import Database
 
+from tests.crawling import Answer, until
 from tests.forking import Ran
 from tests.jobs.command import Jobs
 from tests.jobs.running import Tree, records, states
@@ -119,3 +121,40 @@ async def test_a_job_may_be_submitted_to_while_it_is_worked_at(
     assert (await running).returncode == 0
     await run(trees, "run", job)
     assert states(mongodb) == {"done": 2 * PAGES}
+
+
+class SlowTree(Tree):
+    """Some pages are not answered before `on` is set."""
+
+    def __init__(self, pages: int, *held: str) -> None:
+        super().__init__(pages)
+        self.held = held
+        self.on = asyncio.Event()
+
+    async def answer(self, path: str, number: int) -> Answer:
+        if path in self.held:
+            await self.on.wait()
+        return await super().answer(path, number)
+
+
+async def test_the_manifest_is_read_while_the_job_is_worked_at(trees: Jobs, mongodb: Database[Document]) -> None:
+    async def manifest() -> dict[str, Any]:
+        (written,) = await ask(trees, "export", job, "--only", "manifest")
+        lines = (await asyncio.to_thread(Path(written["path"]).read_text)).splitlines()
+        assert len(lines) == written["rows"]
+        return {row["key"]: row for row in map(json.loads, lines)}
+
+    async with SlowTree(4, "/page/4") as tree:
+        job = await submit(trees, tree, "page/1")
+        running = asyncio.create_task(ask(trees, "run", job))
+        done = {"key": f"{tree.url}/page/3", "state": "done"}
+        await until(lambda: mongodb["job_items"].count_documents(done) == 1)
+        rows = await manifest()
+        ended, begun = rows[f"{tree.url}/page/3"], rows[f"{tree.url}/page/4"]
+        tree.on.set()
+        assert (ended["outcome"], ended["attempts"], ended["reason"], ended["files"]) == ("ok", 1, None, [])
+        assert sorted(ended["records"]["leaves"]) == [f"{tree.url}/behind/3", f"{tree.url}/page/3"]
+        assert ended["created_at"] <= ended["fed_at"] <= ended["history"][0]["at"] <= ended["updated_at"]
+        assert (begun["state"], begun["records"]) == ("active", {})
+        assert (await running)["state"] == "finished"
+        assert {row["state"] for row in (await manifest()).values()} == {"done"}
