@@ -33,6 +33,8 @@ _is_of_kubernetes = re.compile(rf"{PREFIX}\w*_(?:SERVICE_HOST|SERVICE_PORT\w*|PO
 """It tells each container of each service, `harvester-redis` too."""
 _HOSTS = r"^\s*(?:[^\s,/@]+(?:\s*,\s*[^\s,/@]+)*)?\s*$"
 """Names or addresses with or without a port, between commas."""
+DATABASE = "harvester"
+"""Of MongoDB, unless another one is configured."""
 TOLD = "_HARVESTER_TOLD"
 """A variable that is set for processes whose starter has warned of variables that are not read."""
 
@@ -51,7 +53,7 @@ class Config(BaseSettings):
     """A Redis or Valkey. None: a private one under the state folder."""
     redis_may_forget: bool = False
     """Whether a Redis may be used that keeps no log (`appendonly no`): when it ends, what is to be fetched is lost."""
-    database: str = Field("harvester", pattern=r"^[A-Za-z0-9_-]{1,38}$")
+    database: str = Field(DATABASE, pattern=r"^[A-Za-z0-9_-]{1,38}$")
     """MongoDB database of the records and of the ledger."""
 
     # Workers

@@ -57,7 +57,7 @@ async def _feed(config: Config, spider: str, source: BinaryIO) -> tuple[int, int
     from harvester.stores.redis import connect
 
     redis = connect(config)
-    start_list = StartList(redis, spider)
+    start_list = StartList(redis, spider, config.database)
     fed = 0
     lines = _Lines(spider, source)
     try:

@@ -11,6 +11,7 @@ from redis.asyncio import Redis
 
 from harvester.breaker.judgement import Breaker, Decision, Rules, by_hand
 from harvester.breaker.states import Change
+from harvester.config import DATABASE
 from harvester.frontier import scripts
 from harvester.frontier.keys import entry_id, prefix_of
 from harvester.frontier.messages import BreakerStatus, DeadLetter, Event, RequestStatus, Status, WorkerStatus
@@ -31,10 +32,10 @@ T = TypeVar("T")
 class FrontierAdmin:
     """The part of the frontier that is not for workers."""
 
-    def __init__(self, redis: Redis, spider: str) -> None:
+    def __init__(self, redis: Redis, spider: str, database: str = DATABASE) -> None:
         self._redis: Any = redis  # its annotations mix answers of bytes, of str, awaited and not
         self.spider = spider
-        self.prefix = prefix_of(spider)
+        self.prefix = prefix_of(spider, database)
 
     async def status(self) -> Status:
         """All counts at one moment; then, in parts, sites and breakers, since there may be very many."""

@@ -3,9 +3,9 @@
 import re
 
 
-def prefix_of(spider: str) -> str:
-    """Of all keys of the spider."""
-    return f"harvester:{{{start_list_of(spider)}}}:"
+def prefix_of(spider: str, database: str) -> str:
+    """Of all keys of the spider's frontier. Each database with a ledger has one of its own."""
+    return f"harvester:{{{start_list_of(spider)}}}:{database}:"
 
 
 def start_list_of(spider: str) -> str:

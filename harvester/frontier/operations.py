@@ -63,7 +63,7 @@ class Reading(NamedTuple):
 async def status(config: Config, spider: str, seconds: float = 1.0) -> Reading:
     """Reads it twice, so many seconds apart; the status is that of the second time."""
     async with _redis(config) as redis:
-        frontier, start = Frontier(redis, spider), StartList(redis, spider)
+        frontier, start = Frontier(redis, spider, config.database), StartList(redis, spider, config.database)
         before = await frontier.status()
         await asyncio.sleep(seconds)
         after = await frontier.status()
@@ -81,7 +81,7 @@ async def dead(config: Config, spider: str, outcome: str | None = None, most: in
 async def dead_entries(config: Config, spider: str, most: int = 100) -> list[DeadEntry]:
     """Entries of the start list that could not be used, the latest first."""
     async with _redis(config) as redis:
-        return await StartList(redis, spider).dead(most)
+        return await StartList(redis, spider, config.database).dead(most)
 
 
 async def replay(config: Config, spider: str, ids: Sequence[str] | None = None, outcome: str | None = None) -> int:
@@ -191,7 +191,7 @@ async def _redis(config: Config) -> AsyncIterator[Redis]:
 @asynccontextmanager
 async def _frontier(config: Config, spider: str) -> AsyncIterator[Frontier]:
     async with _redis(config) as redis:
-        yield Frontier(redis, spider)
+        yield Frontier(redis, spider, config.database)
 
 
 async def _harvested(config: Config, spider: str, pattern: str) -> AsyncIterator[set[str]]:

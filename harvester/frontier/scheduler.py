@@ -97,6 +97,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         frontier = Frontier(
             self._redis,
             self.spider.name,
+            config.database,
             lease_timeout_s=config.lease_seconds,
             max_deliveries=config.max_deliveries,
         )

@@ -14,6 +14,7 @@ import msgspec
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
+from harvester.config import DATABASE
 from harvester.exceptions import UsageError
 from harvester.frontier import scripts
 from harvester.frontier.keys import prefix_of, start_list_of
@@ -43,10 +44,10 @@ class DeadEntry(NamedTuple):
 class StartList:
     """The start list of one spider, as one worker or one person sees it."""
 
-    def __init__(self, redis: Redis, spider: str, *, lease_seconds: float = 30.0) -> None:
+    def __init__(self, redis: Redis, spider: str, database: str = DATABASE, *, lease_seconds: float = 30.0) -> None:
         self._redis: Any = redis  # its annotations mix answers of bytes, of str, awaited and not
         self.name = start_list_of(spider)
-        self._prefix = prefix_of(spider)
+        self._prefix = prefix_of(spider, database)
         self._worker = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         self._lease_ms = int(lease_seconds * 1000)
 

@@ -20,6 +20,7 @@ from redis.asyncio import Redis
 
 from harvester.breaker.judgement import Breaker, judge
 from harvester.breaker.states import BreakerState, Change, Reports
+from harvester.config import DATABASE
 from harvester.exceptions import FrontierLost
 from harvester.frontier.admin import FrontierAdmin, change_of
 from harvester.frontier.keys import entry_id, parts_of
@@ -63,8 +64,16 @@ MOST_ENDED = 500
 class Frontier(FrontierAdmin):
     """The frontier of one spider."""
 
-    def __init__(self, redis: Redis, spider: str, *, lease_timeout_s: float = 30.0, max_deliveries: int = 5) -> None:
-        super().__init__(redis, spider)
+    def __init__(
+        self,
+        redis: Redis,
+        spider: str,
+        database: str = DATABASE,
+        *,
+        lease_timeout_s: float = 30.0,
+        max_deliveries: int = 5,
+    ) -> None:
+        super().__init__(redis, spider, database)
         self._lease_timeout_ms = int(lease_timeout_s * 1000)
         self._max_deliveries = max_deliveries
         self._heard: dict[str, int] = {}

@@ -110,7 +110,8 @@ class Watchdog:
         redis = connect(self._config)
         try:
             async with asyncio.timeout(LONGEST_S):
-                await Frontier(redis, self._spider).note_blocked(self._worker, request, what)
+                frontier = Frontier(redis, self._spider, self._config.database)
+                await frontier.note_blocked(self._worker, request, what)
         finally:
             await redis.aclose()
 

@@ -285,7 +285,8 @@ class JobSpider(HarvesterSpider, ABC):
     def _serve(self, ledger: Ledger) -> Serving:
         client = redis.connect(self.config)
         self.crawler.signals.connect(client.aclose, signals.spider_closed)
-        start_list = StartList(client, self.name, lease_seconds=self.config.lease_seconds)
+        config = self.config
+        start_list = StartList(client, self.name, config.database, lease_seconds=config.lease_seconds)
         logger.info("Serving the list %s in Redis", start_list.name)
 
         async def add(arguments: str, found: list[Found]) -> None:

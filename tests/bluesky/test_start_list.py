@@ -21,7 +21,7 @@ from tests.sandbox.process import Sandbox
 
 pytestmark = pytest.mark.timeout(1800)
 
-LIST, PREFIX = start_list_of("bluesky"), prefix_of("bluesky")
+LIST, PREFIX = start_list_of("bluesky"), prefix_of("bluesky", "*")
 SECONDS = 240
 
 Serve = Callable[..., Harvest]
@@ -164,7 +164,7 @@ def test_malformed_entries_become_dead_letters_with_a_reason(
     for reason in BAD.values():
         assert reason in said
         assert reason in answer.said
-    assert redis.zcard(f"{PREFIX}start:dead") == len(BAD) + 1
+    assert redis.zcard(f"{prefix_of('bluesky', mongodb.name)}start:dead") == len(BAD) + 1
     assert left(redis) == 0
 
 
@@ -194,8 +194,9 @@ def test_a_killed_worker_loses_no_entry(serve: Serve, site: Sandbox, redis: Any,
             one.running_until(lambda: not redis.llen(LIST))
             one.end(signal.SIGKILL)
             one.start()
-    redis.rpush(f"{PREFIX}start:taken:a-worker-of-yore", site.did(0))
-    redis.zadd(f"{PREFIX}start:workers", {"a-worker-of-yore": 1})
+    prefix = prefix_of("bluesky", mongodb.name)
+    redis.rpush(f"{prefix}start:taken:a-worker-of-yore", site.did(0))
+    redis.zadd(f"{prefix}start:workers", {"a-worker-of-yore": 1})
     until(lambda: collected(mongodb) >= truth | {site.did(0)}, other)
     until(lambda: left(redis) == 0, other)
     assert other.end(signal.SIGTERM) == 130, other.said[-3000:]

@@ -58,7 +58,7 @@ async def house(
     redis_url: str, mongodb_uri: str, mongodb: Database[dict[str, Any]], sink: HttpSink, tmp_path: Path
 ) -> AsyncIterator[House]:
     async with Redis.from_url(redis_url) as client:
-        frontier = Frontier(client, "inputs")
+        frontier = Frontier(client, "inputs", mongodb.name)
         variables = {
             "REDIS_URL": redis_url,
             "HARVESTER_MONGODB_URI": mongodb_uri,

@@ -61,7 +61,7 @@ class Crawl(NamedTuple):
     async def _asked(self, question: Callable[[Frontier], Awaitable[T]]) -> T:
         client = connect(Config(redis_url=SecretStr(self.servers.redis.uri)))
         try:
-            return await question(Frontier(client, "tree"))
+            return await question(Frontier(client, "tree", "tree"))
         finally:
             await client.aclose()
 

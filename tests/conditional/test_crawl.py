@@ -61,14 +61,17 @@ UNCHANGED = {"/strong", "/weak", "/dated", LINKED}
 
 
 @pytest.fixture
-async def frontier(redis_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[Frontier]:
+async def frontier(
+    redis_url: str, mongodb: Database[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> AsyncIterator[Frontier]:
     monkeypatch.setenv("REDIS_URL", redis_url)
+    monkeypatch.setenv("HARVESTER_DATABASE", mongodb.name)
     monkeypatch.setenv("HARVESTER_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("HARVESTER_REQUESTS_PER_SECOND", "0")
     monkeypatch.setenv("HARVESTER_ALLOW_PRIVATE_HOSTS", "true")
     monkeypatch.setenv("HARVESTER_LEASE_SECONDS", "1")
     client = redis.asyncio.from_url(redis_url)
-    frontier = Frontier(client, f"conditional-{uuid4().hex[:8]}")
+    frontier = Frontier(client, f"conditional-{uuid4().hex[:8]}", mongodb.name)
     yield frontier
     await frontier.drop()
     await client.aclose()
@@ -78,7 +81,6 @@ async def frontier(redis_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 def known(mongodb: Database[dict[str, Any]], mongodb_uri: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The collection of validators."""
     monkeypatch.setenv("MONGODB_URI", mongodb_uri)
-    monkeypatch.setenv("HARVESTER_DATABASE", mongodb.name)
     return mongodb["validators"]
 
 

@@ -18,6 +18,7 @@ from redis.asyncio import Redis
 
 import harvester.items.bluesky  # noqa: F401  records of a kind that is stored
 from harvester.cli import main
+from harvester.config import load_config
 from harvester.frontier.messages import Dead, Done, Leased, Push, Requeue, Skip
 from harvester.frontier.operations import fingerprint_of
 from harvester.frontier.start_list import StartList
@@ -72,7 +73,7 @@ def run(
 def with_frontier(redis_url: str, act: Callable[[Frontier], Awaitable[T]]) -> T:
     async def run() -> T:
         async with Redis.from_url(redis_url) as redis:
-            return await act(Frontier(redis, "plain"))
+            return await act(Frontier(redis, "plain", load_config().database))
 
     return asyncio.run(run())
 
@@ -201,7 +202,7 @@ def test_dead_letters_are_listed_with_their_reason(run: Run, filled: dict[str, s
 def test_the_start_list_is_shown_with_its_malformed_entries(run: Run, redis_url: str) -> None:
     async def feed() -> None:
         async with Redis.from_url(redis_url) as redis:
-            start = StartList(redis, "plain")
+            start = StartList(redis, "plain", load_config().database)
             await start.push(["{", "a", "b", "c"])
             assert (await start.take(1)).entries == [b"{"]
             await start.confirm([(b"{", "it is no JSON")])

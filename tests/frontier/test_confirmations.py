@@ -137,7 +137,7 @@ async def house(
     for name, value in variables.items():
         monkeypatch.setenv(f"HARVESTER_{name}", value)
     client = redis.asyncio.from_url(redis_url)
-    frontier = Frontier(client, f"confirming-{uuid4().hex[:8]}")
+    frontier = Frontier(client, f"confirming-{uuid4().hex[:8]}", mongodb.name)
     yield House(tmp_path, frontier, mongodb)
     await frontier.drop()
     await client.aclose()

@@ -194,6 +194,7 @@ async def test_what_was_lost_is_waited_for_until_all_jobs_are_begun_anew(
     frontier: Frontier, redis: Redis, config: Config, redis_url: str
 ) -> None:
     ours, jobs = config.model_copy(update={"redis_url": SecretStr(redis_url)}), ("", "a", "b")
+    frontier = Frontier(redis, frontier.spider, config.database)
     await frontier.exchange(ONE, [push(n, job=job) for job in jobs for n in range(3)])
     await redis.delete(f"{frontier.prefix}entries")
     await frontier.put_back()

@@ -11,6 +11,7 @@ from redis.asyncio import Redis
 from scrapy import Request
 from scrapy.utils.request import fingerprint as digest_of
 
+from harvester.config import DATABASE
 from harvester.frontier import scripts
 from harvester.frontier.keys import prefix_of
 from harvester.frontier.messages import Done, Operation
@@ -134,7 +135,7 @@ async def add(redis: Redis, spider: str, numbers: list[int]) -> None:
     """Adds fingerprints alone, as a push does."""
     for first in range(0, len(numbers), 500):
         rows = [(str(number), number & 0xFFFFFFFF) for number in numbers[first : first + 500]]
-        await redis.eval(_ADD, 1, prefix_of(spider), msgspec.msgpack.encode(rows))
+        await redis.eval(_ADD, 1, prefix_of(spider, DATABASE), msgspec.msgpack.encode(rows))
 
 
 _ADD = (

@@ -59,7 +59,7 @@ async def run(
                 process.kill()
                 await process.wait()
     text = (folder / "log").read_text(errors="replace")
-    dead, status = await _asked(redis_url)
+    dead, status = await _asked(redis_url, database.name)
     outcomes = dict(line.split() for line in (folder / "told").read_text().splitlines())
     letters = {each.url.removeprefix("http://").partition(".")[0]: each for each in dead if each.url.endswith("/")}
     outcomes |= {name: each.outcome for name, each in letters.items() if name in NAMES}
@@ -91,10 +91,10 @@ def _variables(site: HostileSite, database: str, uri: str, redis_url: str) -> di
     }
 
 
-async def _asked(redis_url: str) -> tuple[list[DeadLetter], Status]:
+async def _asked(redis_url: str, database: str) -> tuple[list[DeadLetter], Status]:
     client = Redis.from_url(redis_url)
     try:
-        frontier = Frontier(client, "hostile")
+        frontier = Frontier(client, "hostile", database)
         return await frontier.dead(most=10_000), await frontier.status()
     finally:
         await client.aclose()

@@ -87,7 +87,7 @@ async def shop(
     }
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **{f"HARVESTER_{name}": value for name, value in own.items()}}
     client = redis.asyncio.from_url(redis_url)
-    frontier = Frontier(client, f"shop-{uuid4().hex[:8]}")
+    frontier = Frontier(client, f"shop-{uuid4().hex[:8]}", mongodb.name)
     async with Site(answers) as site:
         crawl = await fork("tests.items.shop", site.url, frontier.spider, cwd=tmp_path, env=environment)
         _, log = await crawl.end(LONGEST_S)

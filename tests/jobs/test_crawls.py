@@ -36,7 +36,7 @@ async def check_finished(mongodb: Database[Document], tree: Tree, redis_url: str
     assert states(mongodb) == {"done": 2 * tree.pages}
     assert set(jobs(mongodb).values()) == {"finished"}
     async with Redis.from_url(redis_url) as redis:
-        status = await Frontier(redis, spider).status()
+        status = await Frontier(redis, spider, mongodb.name).status()
     assert status.balanced
     assert (status.items, status.ready, status.leased, status.dead) == (0, 0, 0, 0)
 
@@ -251,6 +251,27 @@ async def test_a_run_ends_when_its_job_is_paused_or_cancelled_and_a_named_job_go
         assert await runs.run(job="tree-none") == 2
         assert "There is no job 'tree-none' of tree" in runs.said
         assert await runs.run(job=job, urls=tree.url) == 2
+
+
+async def test_databases_that_share_a_redis_and_one_that_was_emptied_have_jobs_of_their_own(
+    runs: Runs, mongodb: Database[Document], mongodb_uri: str, own_redis: str, tmp_path: Path
+) -> None:
+    """None waits for attempts that the frontier takes for those of another."""
+    other_name = f"{mongodb.name}-2"
+    variables = {"mongodb_uri": mongodb_uri, "redis_url": own_redis, "database": other_name}
+    (tmp_path / "other").mkdir()
+    async with Tree(20) as tree, Runs(tmp_path / "other", **variables) as others:
+        processes = [await each.start(urls=tree.url) for each in (runs, others)]
+        assert [await runs.end(process) for process in processes] == [FINISHED, FINISHED], runs.said + others.said
+        await check_finished(mongodb, tree, own_redis)
+        await check_finished(mongodb.client[other_name], tree, own_redis)
+        for name in ("jobs", "job_items", "leaves"):
+            mongodb[name].drop()
+        assert await runs.run(urls=tree.url) == FINISHED, runs.said
+        await check_finished(mongodb, tree, own_redis)
+        assert tree.count("/page/1") == 3
+    mongodb.client.drop_database(other_name)
+    assert "nobody's hands" not in runs.said + others.said
 
 
 async def test_one_process_works_at_all_jobs_of_its_spider(

@@ -66,7 +66,7 @@ def crawl(folder: Path, pages: int, mongodb: Mapping[str, str], longest_s: float
         with (
             Workers(street, [plan.name for plan in fifty], folder / "fifty", variables | here) as workers,
             Workers(street, [plan.name for plan in calm], folder / "calm", variables | there) as others,
-            Watch(here["HARVESTER_REDIS_URL"]) as watch,
+            Watch(here["HARVESTER_REDIS_URL"], mongodb["HARVESTER_DATABASE"]) as watch,
         ):
             for crawl in (workers, others, workers, others):
                 crawl.start()
@@ -74,7 +74,7 @@ def crawl(folder: Path, pages: int, mongodb: Mapping[str, str], longest_s: float
             workers.end(longest_s)
             said = workers.said
         logs = {name: street.log(name) for name in street.plans}
-        status, dead = asked(here["HARVESTER_REDIS_URL"])
+        status, dead = asked(here["HARVESTER_REDIS_URL"], mongodb["HARVESTER_DATABASE"])
         return Crawled(street.plans, street.counts(), logs, watch.openings, status, dead, said)
 
 

@@ -27,10 +27,10 @@ class Open(NamedTuple):
 
 
 class Watch:
-    """`with Watch(redis) as watch: ...`; `watch.openings` afterwards."""
+    """`with Watch(redis, database) as watch: ...`; `watch.openings` afterwards."""
 
-    def __init__(self, redis: str) -> None:
-        self._redis = redis
+    def __init__(self, redis: str, database: str) -> None:
+        self._redis, self._database = redis, database
         self._ended = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._look()))
         self.openings: set[Open] = set()
@@ -48,7 +48,7 @@ class Watch:
     async def _look(self) -> None:
         behind = time.time() - time.monotonic()
         client = connect(Config(redis_url=SecretStr(self._redis)))
-        frontier = Frontier(client, "street")
+        frontier = Frontier(client, "street", self._database)
         while not self._ended.is_set():
             for site, seen in (await frontier.status()).breakers.items():
                 if seen.state == "open" and seen.until:
@@ -57,13 +57,13 @@ class Watch:
         await client.aclose()
 
 
-def asked(redis: str) -> tuple[Status, list[DeadLetter]]:
+def asked(redis: str, database: str) -> tuple[Status, list[DeadLetter]]:
     """The frontier's figures, and what was given up."""
 
     async def ask() -> tuple[Status, list[DeadLetter]]:
         client = connect(Config(redis_url=SecretStr(redis)))
         try:
-            frontier = Frontier(client, "street")
+            frontier = Frontier(client, "street", database)
             return await frontier.status(), await frontier.dead()
         finally:
             await client.aclose()
