@@ -100,6 +100,7 @@ ITEM_PIPELINES = {
 }
 EXTENSIONS = {
     "harvester.frontier.record.FrontierRecord": 450,
+    "harvester.spiders.stock.StockSpiders": 475,
     "harvester.monitors.extension.RunMonitoring": 500,  # Spidermon; judges when the engine has stopped
     "harvester.monitors.history.RunHistory": 550,  # after it: writes the verdict down
     "harvester.dashboard.live.LiveView": 600,

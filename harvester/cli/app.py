@@ -102,8 +102,8 @@ def show(name: str) -> None:
     """Describe a spider and its arguments."""
     from inspect import cleandoc
 
+    from harvester.project import load_spider
     from harvester.spiders.arguments import print_arguments
-    from harvester.spiders.known import load_spider
 
     spider = load_spider(name)
     print(f"{cleandoc(spider.__doc__ or '')}\n", flush=True)

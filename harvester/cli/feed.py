@@ -28,11 +28,14 @@ def feed_command(
 
     from redis.exceptions import RedisError
 
-    from harvester.spiders.known import load_spider
+    from harvester.project import load_spider
     from harvester.stores.redis import check, unavailable
 
-    if not load_spider(spider).SERVES_START_LIST:
-        raise UsageError(f"{spider} serves no start list.")
+    if not getattr(load_spider(spider), "SERVES_START_LIST", False):
+        raise UsageError(
+            f"{spider} serves no start list of harvester's. One of scrapy-redis reads what redis-cli pushes: see"
+            " docs/coming-from-scrapy-redis.md."
+        )
     config = load_config()
     check(config)
     try:
@@ -78,9 +81,9 @@ class _Lines:
     """The good lines of a file; bad ones are named on standard error."""
 
     def __init__(self, spider: str, source: BinaryIO) -> None:
-        from harvester.spiders.known import load_spider
+        from harvester.project import load_spider
 
-        self._check = load_spider(spider).check_start_entry
+        self._check = load_spider(spider).check_start_entry  # type: ignore[attr-defined]
         self._source = source
         self.bad = 0
 

@@ -30,8 +30,8 @@ def status_command(spider: Spider, as_json: Json = False) -> None:
     """Show what is ready, parked, waiting, leased, dead, skipped and done, sites that are left alone, and open jobs."""
     from harvester.cli import frontier_views as views
     from harvester.frontier import operations
+    from harvester.project import load_spider
     from harvester.spiders.job import JobSpider
-    from harvester.spiders.known import load_spider
 
     config = load_config()
     has_jobs = issubclass(load_spider(spider), JobSpider)
@@ -191,6 +191,6 @@ def _who() -> str:
 
 def _check(spider: str) -> None:
     """Raises UsageError when there is no such spider."""
-    from harvester.spiders.known import load_spider
+    from harvester.project import load_spider
 
     load_spider(spider)

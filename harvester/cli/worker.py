@@ -34,7 +34,8 @@ def worker_command(
     from harvester.worker.interrupts import end_on_signals
 
     end_on_signals()
-    from harvester.spiders.known import load_spider  # imports inside commands keep shell completion quick
+    from harvester.project import load_spider  # imports inside commands keep shell completion quick
+    from harvester.spiders.arguments import check_arguments
     from harvester.worker.jobs_supervisor import JobsSupervisor, spiders_with_jobs
     from harvester.worker.show import display
     from harvester.worker.supervisor import Plan, WorkerSupervisor, check_services
@@ -42,7 +43,7 @@ def worker_command(
     arguments, settings = pairs("-a", argument or []), pairs("-s", setting or [])
     command: list[str] = ["crawl", spider] if spider else []
     if spider:
-        load_spider(spider, settings).parse_arguments(arguments)
+        check_arguments(load_spider(spider, settings), arguments)
     elif arguments:
         raise UsageError("-a: arguments are those of one spider: name it, or leave them out, since jobs have theirs.")
     if "-" in arguments.values():

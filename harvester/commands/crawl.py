@@ -4,6 +4,7 @@ import argparse
 import logging
 import sys
 
+from scrapy import Spider
 from scrapy.commands.crawl import Command as ScrapyCrawl
 from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.exceptions import UsageError
@@ -15,8 +16,8 @@ from harvester.frontier.scheduler import Scheduler
 from harvester.masking import mask
 from harvester.monitors.history import write_down_unopened
 from harvester.monitors.summary import exit_code
-from harvester.spiders.arguments import print_arguments
-from harvester.spiders.base import HarvesterSpider
+from harvester.spiders import stock
+from harvester.spiders.arguments import check_arguments, print_arguments
 from harvester.stores import mongodb, redis
 from harvester.worker import interrupts
 
@@ -48,10 +49,12 @@ class Command(ScrapyCrawl):
             print_arguments(spider)
             return
         try:
-            spider.parse_arguments(opts.spargs)
+            check_arguments(spider, opts.spargs)
+            stock.prepare(self.settings, spider)
             mongodb.check(load_config())
             if self._needs_redis(spider):
                 redis.check(load_config())
+                stock.connect(self.settings, load_config())
             self.exitcode = self._crawl(args[0], opts)
         except HarvesterError as error:
             print(mask(str(error)), file=sys.stderr)
@@ -61,17 +64,15 @@ class Command(ScrapyCrawl):
             write_down_unopened(self.settings, spider.name, opts.spargs, error)
             raise
 
-    def _spider(self, name: str) -> type[HarvesterSpider]:
+    def _spider(self, name: str) -> type[Spider]:
         assert self.crawler_process
         try:
-            spider = self.crawler_process.spider_loader.load(name)
+            return self.crawler_process.spider_loader.load(name)
         except KeyError:
             known = ", ".join(sorted(self.crawler_process.spider_loader.list()))
             raise UsageError(f"there is no spider {name!r}; there are: {known}", print_help=False) from None
-        assert issubclass(spider, HarvesterSpider)
-        return spider
 
-    def _needs_redis(self, spider: type[HarvesterSpider]) -> bool:
+    def _needs_redis(self, spider: type[Spider]) -> bool:
         """For the frontier, or to share a host's politeness with other processes."""
         assert self.settings
         scheduler = (spider.custom_settings or {}).get("SCHEDULER", self.settings["SCHEDULER"])

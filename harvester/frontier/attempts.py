@@ -13,7 +13,7 @@ from scrapy.statscollectors import StatsCollector
 from harvester.download.addresses import host_of
 from harvester.exceptions import LocalFault, NotStoredError
 from harvester.meta import ATTEMPTS, LEASE, LOCAL_ATTEMPTS, MEDIA, NEXT_TRY, NOT_BEFORE, RETRY_REASON
-from harvester.outcomes import OK, Outcome, RequestFailed, Verdict, classify_exception, classify_page
+from harvester.outcomes import OK, AnswerRefused, Outcome, RequestFailed, Verdict, classify_exception, classify_page
 from harvester.shutdown import pause
 from harvester.signals import NextTry, outcome_told
 from harvester.sites import load_sites, policy_of
@@ -70,9 +70,10 @@ class Attempts:
     # What a callback says of its page; only requests of the frontier are tried again for it ------------------
 
     def page_read(self, response: Response, verdict: Verdict = OK) -> None:
-        """The callback has come to its end."""
+        """The callback has come to its end. An answer of which it reads the status itself was told of before."""
         assert response.request
-        if not response.request.meta.get("dont_retry"):
+        is_told = verdict is OK and not 200 <= response.status < 300
+        if not (is_told or response.request.meta.get("dont_retry")):
             self.tell(response.request, verdict, response)
 
     def page_failed(self, response: Response, error: Exception) -> Request | Verdict:
@@ -91,11 +92,12 @@ class Attempts:
 
     # What follows from an outcome ---------------------------------------------------------------------------
 
-    async def follow(self, request: Request, verdict: Verdict) -> Request:
+    async def follow(self, request: Request, verdict: Verdict, response: Response | None = None) -> Request:
         """The next attempt, when its time has come or to wait in the frontier. Raises RequestFailed."""
         again = self._next(request, verdict)
         if again is None:
-            raise RequestFailed(verdict, request.meta.get(ATTEMPTS, 0) + 1)
+            tries = request.meta.get(ATTEMPTS, 0) + 1
+            raise AnswerRefused(verdict, tries, response) if response else RequestFailed(verdict, tries)
         if LEASE not in request.meta:
             await pause(self._crawler, again.meta.pop(NOT_BEFORE) - time.time())
             del again.meta[RETRY_REASON]

@@ -14,7 +14,7 @@ from harvester.frontier.store import Frontier
 
 
 class Feeding:
-    """The scheduler of a spider that is fed has one."""
+    """The scheduler has one."""
 
     def __init__(
         self,
@@ -42,6 +42,10 @@ class Feeding:
             if not pushes[-1].items:
                 raise UnserialisableRequestError(f"<{request.url}> belongs to none of the items that begin with it")
         return self._client.feed(Feed(tuple(items), tuple(pushes), deadline))
+
+    def heard(self) -> Awaitable[None]:
+        """Done when the frontier has heard of all that it was told so far, or the conversation has ended."""
+        return self._client.feed(Feed((), (), 0.0))
 
     def acknowledge(self, items: Sequence[ItemRef]) -> None:
         """It is written down how these attempts ended."""
@@ -84,6 +88,11 @@ class Feeding:
     def shut(self) -> Mapping[str, BreakerState]:
         """Breakers of sites that are not closed."""
         return self._client.breakers.shut_sites()
+
+    @property
+    def ready(self) -> int:
+        """Requests that no worker has."""
+        return self._client.last.ready if self._client.last else 0
 
     @property
     def parked(self) -> int:

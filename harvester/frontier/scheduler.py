@@ -25,7 +25,7 @@ from harvester.breaker.alerts import BreakerAlerts
 from harvester.breaker.breakers import Breakers
 from harvester.browser.render_options import forget_answer
 from harvester.config import Config, load_config
-from harvester.exceptions import FrontierLost, HarvesterError
+from harvester.exceptions import FrontierLost, HarvesterError, UsageError
 from harvester.frontier.attempts import attempts_of
 from harvester.frontier.client import FrontierClient
 from harvester.frontier.codec import MOST_SHOWN, TooLargeError, UnserialisableRequestError, decode, encode
@@ -61,6 +61,11 @@ logger = logging.getLogger(__name__)
 
 _PAGES = (Outcome.OK, Outcome.EMPTY, Outcome.LAYOUT_CHANGED)
 """Outcomes of pages that came."""
+_NEEDED = {
+    "SPIDER_MIDDLEWARES": "harvester.middlewares.lease.LeaseMiddleware",
+    "DOWNLOADER_MIDDLEWARES": "harvester.middlewares.throttle.ThrottleMiddleware",
+}
+"""Setting -> a component without which others of it are missing, too. One that is off (None) is off on purpose."""
 
 
 class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
@@ -70,6 +75,8 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         # Not super().__init__(): what it sets up speaks to Redis one blocking call at a time.
         self._crawler = crawler
         self._config = config
+        self.idle_seconds = config.idle_seconds or crawler.settings.getfloat("SCHEDULER_IDLE_BEFORE_CLOSE")
+        """How long it waits for more work when it finds none. -1: for ever."""
         self._leases: dict[str, InFlight] = {}
         """By delivery: a worker that was silent may get a request again that it still works on."""
         self._deliveries = count()
@@ -78,6 +85,14 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
+        """Raises UsageError when it is on and what it needs is not."""
+        missing = [name for name, component in _NEEDED.items() if component not in crawler.settings.getdict(name)]
+        if missing:
+            raise UsageError(
+                f"SCHEDULER is harvester's, and {' and '.join(missing)} are not: nothing would be asked politely, and"
+                " no request would be known to be done. Begin settings.py with `from harvester.settings import *`,"
+                f" and add yours: `{missing[0]} |= {{...}}`."
+            )
         return cls(crawler, load_config())
 
     # Scrapy's side ----------------------------------------------------------------------------------------
@@ -207,9 +222,8 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             if all_parked := self._client.all_parked():
                 self._end_if_all_parked(all_parked)
             return True
-        idle = self._config.idle_seconds
         assert self._client.empty_since is not None
-        return idle < 0 or monotonic() - self._client.empty_since < idle
+        return self.idle_seconds < 0 or monotonic() - self._client.empty_since < self.idle_seconds
 
     def __len__(self) -> int:
         return len(self._leases)
@@ -315,7 +329,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
     def _end_if_all_parked(self, all_parked: AllParked) -> None:
         """Ends the run when all that is left is parked, and not for a short time."""
         most_s = self._config.parked_seconds
-        if self._config.idle_seconds < 0 or most_s < 0:
+        if self.idle_seconds < 0 or most_s < 0:
             return
         if all_parked.alone_s >= most_s:
             said = ", ".join(f"{each.parked:,} of {each.site} ({each.state})" for each in all_parked.sites)

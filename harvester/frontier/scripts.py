@@ -8,12 +8,14 @@ from harvester.stores import lua
 
 _WITH_BREAKERS = ("exchange", "breaker_set", "breaker_probe")
 """Scripts that change the breakers of sites."""
+_OF_START_LIST = ("start_take", "start_leave")
+"""Scripts that put entries of the start list back."""
 
 
 def load(name: str) -> lua.Script:
     """The script of that name, with what it shares with others in front."""
-    shared = ("common", "items", "breaker") if name in _WITH_BREAKERS else ("common", "items")
-    return lua.load("harvester.frontier", *shared, name)
+    more = ("breaker",) if name in _WITH_BREAKERS else ("start_list",) if name in _OF_START_LIST else ()
+    return lua.load("harvester.frontier", "common", "items", *more, name)
 
 
 async def run(redis: Redis, name: str, prefix: str, *arguments: str | bytes | float) -> Any:

@@ -1,14 +1,15 @@
 """The start list of a spider: entries that people push into Redis, each taken by one worker and lost by none.
 
 A worker takes some, makes them durable elsewhere, and only then confirms them. What a silent worker had taken goes
-back to the front of the list. Entries that cannot be used become dead letters.
+back to the front of the list. Entries that cannot be used become dead letters. In Redis it may also be a set, or a
+sorted set, whose entries with the highest score come first.
 """
 
 import os
 import secrets
 import socket
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 from redis.asyncio import Redis
@@ -20,7 +21,11 @@ from harvester.frontier import scripts
 from harvester.frontier.keys import prefix_of, start_list_of
 
 Bytes = bytes | str
+Kind = Literal["list", "set", "zset"]
+"""What it is in Redis, as the command TYPE says it."""
 
+_FILLED_BY = {"list": "`harvester feed`, lpush or rpush", "set": "sadd", "zset": "zadd"}
+_COUNTED_BY = {"list": "llen", "set": "scard", "zset": "zcard"}
 _decode = msgspec.msgpack.Decoder(tuple[bytes, str]).decode
 
 
@@ -44,9 +49,19 @@ class DeadEntry(NamedTuple):
 class StartList:
     """The start list of one spider, as one worker or one person sees it."""
 
-    def __init__(self, redis: Redis, spider: str, database: str = DATABASE, *, lease_seconds: float = 30.0) -> None:
+    def __init__(
+        self,
+        redis: Redis,
+        spider: str,
+        database: str = DATABASE,
+        *,
+        lease_seconds: float = 30.0,
+        name: str = "",
+        kind: Kind = "list",
+    ) -> None:
         self._redis: Any = redis  # its annotations mix answers of bytes, of str, awaited and not
-        self.name = start_list_of(spider)
+        self.name = name or start_list_of(spider)
+        self._kind = kind
         self._prefix = prefix_of(spider, database)
         self._worker = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         self._lease_ms = int(lease_seconds * 1000)
@@ -56,16 +71,16 @@ class StartList:
     async def take(self, most: int) -> Taken:
         """Entries from the front of the list. Those taken before come again until they are confirmed.
 
-        Raises UsageError when what is there under its name is no list.
+        Raises UsageError when what is there under its name is of another kind.
         """
         try:
-            return Taken(*await self._run("start_take", self._worker, most, self._lease_ms))
+            return Taken(*await self._run("start_take", self._worker, most, self._lease_ms, self.name, self._kind))
         except ResponseError as error:
             if not str(error).startswith("WRONGTYPE"):
                 raise
             raise UsageError(
-                f"{self.name} in Redis is not a list: remove it (redis-cli del {self.name}), and fill it with "
-                "`harvester feed`, lpush or rpush."
+                f"{self.name} in Redis is not a {self._kind}: remove it (redis-cli del {self.name}), and fill it with "
+                f"{_FILLED_BY[self._kind]}."
             ) from None
 
     async def confirm(self, dead: Iterable[tuple[bytes, str]] = ()) -> None:
@@ -74,7 +89,7 @@ class StartList:
 
     async def leave(self) -> None:
         """Puts back what was not confirmed."""
-        await self._run("start_leave", self._worker)
+        await self._run("start_leave", self._worker, self.name, self._kind)
 
     # People -----------------------------------------------------------------------------------------------
 
@@ -84,7 +99,8 @@ class StartList:
 
     async def length(self) -> int:
         """How many entries no worker has taken."""
-        return int(await self._redis.llen(self.name))
+        kind = (await self._redis.type(self.name)).decode()
+        return int(await getattr(self._redis, _COUNTED_BY[kind])(self.name)) if kind in _COUNTED_BY else 0
 
     async def taken(self) -> dict[str, int]:
         """Worker -> how many entries it has taken and not confirmed."""

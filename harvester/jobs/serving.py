@@ -1,15 +1,14 @@
-"""Serving a start list: its entries in Redis become items of jobs, in the ledger, before they leave the list."""
+"""Serving a start list: what its entries in Redis ask for is made durable before they leave the list."""
 
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from scrapy.statscollectors import StatsCollector
 
 from harvester.exceptions import UsageError
 from harvester.frontier.start_list import StartList
-from harvester.items import Found
 
 logger = logging.getLogger(__name__)
 
@@ -19,37 +18,41 @@ LOOK_S = 0.5
 SHOWN = 200
 """Characters of a bad entry that are logged."""
 
+T = TypeVar("T")
 Patiently = Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]
 
 
-class Serving:
-    """Files the entries of one start list. Those with the same arguments belong to one job, until that is finished."""
+class Serving(Generic[T]):
+    """Files the entries of one start list: those of a job spider as items, those with the same arguments together."""
 
     def __init__(
         self,
         start_list: StartList,
         patiently: Patiently,
         stats: StatsCollector,
-        read: Callable[[bytes], tuple[str, Iterable[Found]] | None],
-        add: Callable[[str, list[Found]], Awaitable[None]],
+        read: Callable[[bytes], tuple[str, Iterable[T]] | None],
+        add: Callable[[str, list[T]], Awaitable[None]],
+        most: int = ENTRIES_AT_ONCE,
     ) -> None:
         self._list = start_list
         self._patiently = patiently
         self._stats = stats
         self._read = read
-        """Arguments as JSON, and items, of an entry; None when it says nothing. Raises UsageError."""
+        """Arguments as JSON, and what an entry asks for; None when it says nothing. Raises UsageError."""
         self._add = add
-        """Adds items to the unfinished job of these arguments."""
+        """Makes durable what entries with these arguments ask for."""
+        self._most = most
+        """Entries that are taken together."""
         self._look_at = 0.0
         self.is_busy = True
         """Whether there were entries when it was looked last, or another worker had some."""
 
     async def file_entries(self) -> None:
-        """Makes entries of the list durable as items, unless it was looked a short time ago."""
+        """Makes durable what entries of the list ask for, unless it was looked a short time ago."""
         if time.monotonic() < self._look_at:
             return
-        taken = await self._patiently(lambda: self._list.take(ENTRIES_AT_ONCE))
-        by_job: dict[str, list[Found]] = {}
+        taken = await self._patiently(lambda: self._list.take(self._most))
+        by_job: dict[str, list[T]] = {}
         dead: list[tuple[bytes, str]] = []
         for entry in taken.entries:
             try:
@@ -64,7 +67,7 @@ class Serving:
         if taken.entries:
             await self._patiently(lambda: self._list.confirm(dead))
             self._stats.inc_value("harvester/start_list/taken", len(taken.entries))
-        if len(taken.entries) < ENTRIES_AT_ONCE:
+        if len(taken.entries) < self._most:
             self._look_at = time.monotonic() + LOOK_S
         self.is_busy = bool(taken.entries or taken.elsewhere)
 

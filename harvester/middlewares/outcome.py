@@ -10,7 +10,7 @@ from scrapy.http import Response
 from harvester.browser.render_options import captured_of, render_options_of
 from harvester.frontier.attempts import attempts_of
 from harvester.masking import mask
-from harvester.meta import KNOWN_VERDICT, LEASE, MEDIA
+from harvester.meta import KNOWN_VERDICT, LEASE, MEDIA, NEXT_TRY
 from harvester.outcomes import OK, Outcome, RequestFailed, Verdict, classify, classify_exception
 from harvester.shutdown import RunEnding
 from harvester.sites import load_sites
@@ -19,10 +19,16 @@ logger = logging.getLogger(__name__)
 
 
 class OutcomeMiddleware:
-    """Callbacks see answers with outcome ok; errbacks see a RequestFailed; retries happen in between."""
+    """Callbacks see answers with outcome ok; errbacks see a RequestFailed; retries happen in between.
+
+    Callbacks also see the statuses for which they ask as in Scrapy: handle_httpstatus_list and the like.
+    """
 
     def __init__(self, crawler: Crawler) -> None:
         self._stats = crawler.stats
+        settings = crawler.settings
+        self._wants_all = settings.getbool("HTTPERROR_ALLOW_ALL")
+        self._wanted = getattr(crawler.spider, "handle_httpstatus_list", settings.getlist("HTTPERROR_ALLOWED_CODES"))
         self._attempts = attempts_of(crawler)
 
     @classmethod
@@ -41,7 +47,19 @@ class OutcomeMiddleware:
                 self._attempts.tell(request, OK, response)
             return response
         self._attempts.tell(request, verdict, response)
-        return await self._attempts.follow(request, verdict)
+        if self._is_wanted(request, response):
+            request.meta.pop(NEXT_TRY, None)
+            return response
+        return await self._attempts.follow(request, verdict, response)
+
+    def _is_wanted(self, request: Request, response: Response) -> bool:
+        """Whether its callback reads this status itself. What a spider says of all holds for requests of its own."""
+        meta = request.meta
+        if 200 <= response.status < 300:
+            return False
+        if "handle_httpstatus_all" in meta or "handle_httpstatus_list" in meta:
+            return bool(meta.get("handle_httpstatus_all")) or response.status in meta.get("handle_httpstatus_list", ())
+        return LEASE in meta and (self._wants_all or response.status in self._wanted)
 
     async def process_exception(self, request: Request, exception: Exception) -> Request | None:
         if isinstance(exception, RunEnding) or request.meta.get("dont_retry"):

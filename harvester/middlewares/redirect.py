@@ -27,12 +27,13 @@ class RedirectMiddleware(ScrapyRedirectMiddleware):
         except ValueError as error:
             said = f"HTTP {response.status} leads to {where}, which is no address: {error}"
         else:
-            if follows is not response or response.status not in _STATUSES or _is_wanted_as_it_is(request):
+            if follows is not response or response.status not in _STATUSES or self._is_wanted(request, response):
                 return follows
             said = f"HTTP {response.status} leads to {where}, which is not asked" if where else "it leads nowhere"
         return await failed_on_its_way_back(self.crawler, request, RedirectError(said))
 
-
-def _is_wanted_as_it_is(request: Request) -> bool:
-    wants = ("dont_redirect", "dont_retry", "handle_httpstatus_list", "handle_httpstatus_all")
-    return any(request.meta.get(name) for name in wants)
+    def _is_wanted(self, request: Request, response: Response) -> bool:
+        """Whether it is to be seen as it is."""
+        wants = ("dont_redirect", "dont_retry", "handle_httpstatus_list", "handle_httpstatus_all")
+        of_spider = getattr(self.crawler.spider, "handle_httpstatus_list", ())
+        return any(request.meta.get(name) for name in wants) or response.status in of_spider

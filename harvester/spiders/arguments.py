@@ -7,14 +7,24 @@ from pydantic_core import PydanticUndefined
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+from scrapy import Spider
 
 from harvester.spiders.base import HarvesterSpider
 
 
-def print_arguments(spider: type[HarvesterSpider]) -> None:
+def check_arguments(spider: type[Spider], given: dict[str, Any]) -> None:
+    """Raises UsageError that names each bad one; of a spider that declares none, nothing is known."""
+    if issubclass(spider, HarvesterSpider):
+        spider.parse_arguments(given)
+
+
+def print_arguments(spider: type[Spider]) -> None:
     """Prints what `-a help` answers."""
     console = Console(highlight=False, markup=False)
-    console.print(describe(spider.Arguments))
+    if issubclass(spider, HarvesterSpider):
+        console.print(describe(spider.Arguments))
+    else:
+        console.print(f"{spider.name} declares no arguments: what is given becomes its attributes.")
     console.print(f"\nscrapy crawl {spider.name} -a argument=value -a argument=value ...")
 
 

@@ -282,7 +282,7 @@ class JobSpider(HarvesterSpider, ABC):
                 await serving.leave()
             await self._feeder.job_stats.close()
 
-    def _serve(self, ledger: Ledger) -> Serving:
+    def _serve(self, ledger: Ledger) -> Serving[Found]:
         client = redis.connect(self.config)
         self.crawler.signals.connect(client.aclose, signals.spider_closed)
         config = self.config

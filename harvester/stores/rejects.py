@@ -78,7 +78,7 @@ class Rejects(Segments):
                 raw = b"" if record.opted_out else record.raw
                 rejects.append(Reject(record.KIND, why, str(record.key), raw, record.provenance.url))
         if not records and not rejects:
-            rejects.append(Reject(ITEM, why, "", _raw_of(item), url))
+            rejects.append(Reject(ITEM, why, "", raw_of(item), url))
         self.keep(rejects, "dropped")
         return len(rejects)
 
@@ -112,7 +112,7 @@ def rejected_line(reject: Reject) -> bytes:
     return b"%b,%b}" % (_encode(told)[:-1], members(raw))
 
 
-def _raw_of(item: Any) -> bytes:
+def raw_of(item: Any) -> bytes:
     """An item of any type as JSON, as far as it can be."""
     try:
         return _encode(ItemAdapter(item).asdict(), enc_hook=repr)

@@ -1,19 +1,14 @@
 """docs/adding-a-site.md is followed by the letter, in an empty folder, against copies of the sites it names."""
 
-import asyncio
-import os
 import re
-import sys
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import pytest
-from pymongo.database import Database
 
-from tests.crawling import LONGEST_S, Answer, Site
+from tests.crawling import Answer, Site
+from tests.docs.conftest import House
 from tests.docs.test_docs import DOCS
-from tests.forking import fork
 
 PAGE = (DOCS / "adding-a-site.md").read_text("utf-8")
 FILES = dict(re.findall(r"`([\w.]+)`:\n\n```\w+\n(.*?)```", PAGE, re.DOTALL))
@@ -22,65 +17,6 @@ COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) fo
 WANTED = ("sharp-objects_997", "soumission_998")
 HTML = "text/html; charset=utf-8"
 MOST_LINES = 30
-
-
-class Ended(NamedTuple):
-    code: int
-    out: str
-    log: str
-
-
-class House(NamedTuple):
-    """An empty folder, and servers."""
-
-    folder: Path
-    database: Database[dict[str, Any]]
-    environment: dict[str, str]
-
-    async def run(self, command: str) -> Ended:
-        """A command line, as typed in the folder."""
-        program, *arguments = command.split()
-        if program == "python":
-            program, *arguments = str(self.folder / arguments[0]), *arguments[1:]
-        else:
-            program = str(Path(sys.executable).with_name(program))
-        process = await fork(program, *arguments, cwd=self.folder, env=self.environment)
-        out, log = await process.end(LONGEST_S)
-        assert process.returncode is not None
-        return Ended(process.returncode, out, log)
-
-    async def runs(self, command: str) -> str:
-        """What it printed. Fails when it fails."""
-        ended = await self.run(command)
-        assert ended.code == 0, f"{command}: {ended.out}\n{ended.log}"
-        return ended.out
-
-    async def test(self) -> str:
-        """Runs the folder's tests, in a process that knows no others, and tells what pytest said."""
-        plain = ["-p", "no:cacheprovider", "-p", "no:asyncio", "tests"]
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "pytest", *plain),
-            cwd=self.folder,
-            env=self.environment,
-            stdout=asyncio.subprocess.PIPE,
-        )
-        out, _ = await process.communicate()
-        return out.decode()
-
-
-@pytest.fixture
-def house(tmp_path: Path, mongodb: Database[dict[str, Any]], mongodb_uri: str, own_redis: str) -> House:
-    own = {
-        "REDIS_URL": own_redis,
-        "MONGODB_URI": mongodb_uri,
-        "DATABASE": mongodb.name,
-        "REQUESTS_PER_SECOND": "0",
-        "ALLOW_PRIVATE_HOSTS": "true",
-    }
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("SCRAPY_", "PYTEST_"))}
-    folder = tmp_path / "empty"
-    folder.mkdir()
-    return House(folder, mongodb, environment | {f"HARVESTER_{name}": value for name, value in own.items()})
 
 
 def books() -> dict[str, list[Answer]]:

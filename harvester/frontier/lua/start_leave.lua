@@ -1,5 +1,3 @@
--- Puts back in front of the start list what a worker has taken and not confirmed, and forgets the worker.
+-- Puts back what a worker has taken of the start list and not confirmed. ARGV: worker, key and kind of the list.
 
-local LIST = string.match(P, '{(.*)}')
-while redis.call('LMOVE', P .. 'start:taken:' .. ARGV[1], LIST, 'RIGHT', 'LEFT') do end
-redis.call('ZREM', P .. 'start:workers', ARGV[1])
+put_back(ARGV[1], ARGV[2], ARGV[3])

@@ -1,24 +1,33 @@
 -- Takes entries of the start list for a worker, which confirms them or loses them by its silence.
--- ARGV: worker, the most to take, lease in ms. Returns {entries, how many others have taken}.
+-- ARGV: worker, the most to take, lease in ms, key and kind of the list. Returns {entries, how many others have taken}.
 
-local LIST = string.match(P, '{(.*)}')
 local WORKERS = P .. 'start:workers'
-local worker, most, lease = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local worker, most, lease, key, kind = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
 
-local function taken_by(name)
-    return P .. 'start:taken:' .. name
+local function pop()
+    if kind == 'list' then
+        return redis.call('LPOP', key, most) or {}
+    elseif kind == 'set' then
+        return redis.call('SPOP', key, most)
+    end
+    local entries = {}
+    for i, entry in ipairs(redis.call('ZPOPMAX', key, most)) do
+        if i % 2 == 1 then -- each is followed by its score
+            entries[#entries + 1] = entry
+        end
+    end
+    return entries
 end
 
 keep_time()
 redis.call('ZADD', WORKERS, now, worker)
 for _, silent in ipairs(redis.call('ZRANGEBYSCORE', WORKERS, '-inf', now - lease)) do
-    while redis.call('LMOVE', taken_by(silent), LIST, 'RIGHT', 'LEFT') do end
-    redis.call('ZREM', WORKERS, silent)
+    put_back(silent, key, kind)
 end
 
 local entries = redis.call('LRANGE', taken_by(worker), 0, -1) -- whose answer was lost
 if #entries == 0 then
-    entries = redis.call('LPOP', LIST, most) or {}
+    entries = pop()
     in_chunks('RPUSH', taken_by(worker), entries)
 end
 

@@ -1,0 +1,271 @@
+"""What spiders that were written for Scrapy or scrapy-redis find here, and what of them is refused, with what to do.
+
+docs/coming-from-scrapy-redis.md has it all in one table.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import Any, Self
+
+from scrapy import Request, Spider, signals
+from scrapy.crawler import Crawler
+from scrapy.exceptions import DontCloseSpider
+from scrapy.http import Response
+from scrapy.settings import BaseSettings
+from scrapy_redis.spiders import RedisMixin
+from twisted.python.failure import Failure
+
+from harvester.config import Config, load_config
+from harvester.exceptions import HarvesterError, UsageError
+from harvester.frontier.codec import TooLargeError, UnserialisableRequestError
+from harvester.frontier.scheduler import Scheduler
+from harvester.frontier.start_list import Kind, StartList
+from harvester.items import ITEM, Batch, Record, Reject
+from harvester.jobs.serving import LOOK_S, Serving
+from harvester.shutdown import RunEnding, end, is_ending, pause
+from harvester.spiders.base import HarvesterSpider
+from harvester.stores import redis, servers
+from harvester.stores.rejects import raw_of, rejects_of
+
+logger = logging.getLogger(__name__)
+
+_DEPTH = {"scrapy.spidermiddlewares.depth.DepthMiddleware": 900}
+_COMPONENTS = {
+    "scrapy.downloadermiddlewares.httpauth.HttpAuthMiddleware": 300,
+    "scrapy.downloadermiddlewares.redirect.MetaRefreshMiddleware": 580,
+}
+"""Scrapy's own, which harvester's spiders do without."""
+_REFUSED = {
+    "SCHEDULER_PERSIST": (
+        False,
+        "a worker that ends must not drop what others work at: remove it, and drop a frontier with"
+        " `harvester frontier drop {spider}`",
+    ),
+    "SCHEDULER_FLUSH_ON_START": (
+        True,
+        "a worker that starts must not drop what others work at: remove it, and call"
+        " `harvester frontier drop {spider}` before the first one",
+    ),
+}
+"""Setting -> the value that is refused, and why."""
+_CONNECTION = ("REDIS_URL", "REDIS_HOST", "REDIS_PORT", "REDIS_DB", "REDIS_PARAMS")
+_QUEUES = ("scrapy_redis.queue.PriorityQueue", "scrapy_redis.queue.SpiderPriorityQueue")
+_UNUSED = {
+    "SCHEDULER_QUEUE_KEY": "keys of a frontier begin with harvester:{{{spider}:start_urls}}:",
+    "SCHEDULER_DUPEFILTER_KEY": "keys of a frontier begin with harvester:{{{spider}:start_urls}}:",
+    "SCHEDULER_SERIALIZER": "requests are written as MessagePack",
+}
+"""Settings that change nothing, and what is instead."""
+_REPLACED = ("next_requests", "schedule_next_requests", "spider_idle", "pop_list_queue", "pop_priority_queue")
+"""Methods of scrapy-redis's spiders that are not called: entries are taken by harvester, which loses none."""
+_LIBRARIES = ("scrapy", "scrapy_redis", "harvester", "builtins")
+"""Packages whose classes are no spider's own."""
+_NOBODY = (
+    "nothing stores it: harvester stores records (docs/adding-a-site.md), and items of other types go to ITEM_PIPELINES"
+    " of the project or to FEEDS (-o), of which there are none"
+)
+
+
+# Before a crawl -------------------------------------------------------------------------------------------
+
+
+def prepare(settings: BaseSettings, spider: type[Spider]) -> None:
+    """Makes the settings fit for the spider. Raises UsageError that names what cannot be used, and what to do."""
+    given = settings.copy()
+    spider.update_settings(given)
+    if faults := [*_faults(given, spider), *_faults_of_class(spider)]:
+        raise UsageError("\n".join(faults))
+    for name, instead in _UNUSED.items():
+        if given.get(name):
+            logger.warning("%s is not used: %s", name, instead.format(spider=spider.name))
+    is_stock = not issubclass(spider, HarvesterSpider)
+    if is_stock or given.getint("DEPTH_LIMIT"):
+        _add(settings, "SPIDER_MIDDLEWARES", _DEPTH)
+    if is_stock:
+        _add(settings, "DOWNLOADER_MIDDLEWARES", _COMPONENTS)
+
+
+def _add(settings: BaseSettings, name: str, components: dict[str, int]) -> None:
+    settings.set(name, settings.getdict(name) | components, settings.getpriority(name) or "project")
+
+
+def connect(settings: BaseSettings, config: Config) -> None:
+    """Tells components of scrapy-redis where harvester's Redis is."""
+    settings.set("REDIS_URL", servers.redis_url(config))
+
+
+def _faults(given: BaseSettings, spider: type[Spider]) -> Iterable[str]:
+    if given["SCHEDULER"] == "scrapy_redis.scheduler.Scheduler":
+        yield (
+            "SCHEDULER = 'scrapy_redis.scheduler.Scheduler' loses the requests of a worker that dies:"
+            " remove it, harvester.settings names another."
+        )
+    if given["STATS_CLASS"] == "scrapy_redis.stats.RedisStatsCollector":
+        yield "STATS_CLASS = 'scrapy_redis.stats.RedisStatsCollector' fails: remove it; runs are kept in MongoDB."
+    for name, (value, why) in _REFUSED.items():
+        if name in given and given.getbool(name) is value:
+            yield f"{name} = {value} is refused: {why.format(spider=spider.name)}."
+    if places := [name for name in _CONNECTION if given.get(name)]:
+        yield (
+            f"{', '.join(places)} in settings are not read: remove them, and set REDIS_URL=redis://host:port/0 in the"
+            " environment or in .env. Without it harvester starts a private Redis."
+        )
+    if (queue := given.get("SCHEDULER_QUEUE_CLASS")) and queue not in _QUEUES:
+        yield (
+            f"SCHEDULER_QUEUE_CLASS = {queue!r} is refused: remove it; requests go by priority, those of the same in"
+            " the order in which they came. Give those that are to come first a higher one."
+        )
+
+
+def _faults_of_class(spider: type[Spider]) -> Iterable[str]:
+    own = {name for kind in spider.__mro__ if kind.__module__.split(".")[0] not in _LIBRARIES for name in vars(kind)}
+    if "start_requests" in own and "start" not in own:
+        yield (
+            f"{spider.__name__}.start_requests is called neither by Scrapy any more nor by harvester:"
+            " make it `async def start(self)`, which yields the same requests."
+        )
+    if issubclass(spider, RedisMixin) and (replaced := own.intersection(_REPLACED)):
+        yield (
+            f"{spider.__name__} has its own {', '.join(sorted(replaced))}, which harvester does not call:"
+            " it takes the entries itself. Let make_request_from_data make requests of an entry."
+        )
+
+
+# During a crawl -------------------------------------------------------------------------------------------
+
+
+class StockSpiders:
+    """Extension: counts items that are no records, warns of what is not sent, feeds scrapy-redis's spiders."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._feeding: StartEntries | None = None
+        self._is_taken = False
+        """Whether somebody takes items that are no records."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        stock = cls(crawler)
+        crawler.signals.connect(stock.spider_opened, signals.spider_opened)
+        crawler.signals.connect(stock.item_scraped, signals.item_scraped)
+        if not isinstance(crawler.spider, HarvesterSpider) and not crawler.settings.getbool("COOKIES_ENABLED"):
+            crawler.signals.connect(stock.request_scheduled, signals.request_scheduled)
+        return stock
+
+    def spider_opened(self, spider: Spider) -> None:
+        settings = self._crawler.settings
+        own = [name for name, order in settings.getdict("ITEM_PIPELINES").items() if order is not None]
+        own = [name for name in own if not str(name).startswith("harvester.")]
+        self._is_taken = bool(own or settings.getdict("FEEDS"))
+        assert self._crawler.engine
+        scheduler = self._crawler.engine.scheduler
+        if isinstance(spider, RedisMixin) and isinstance(scheduler, Scheduler):
+            self._feeding = StartEntries(self._crawler, scheduler, spider)
+            self._feeding.start()
+
+    def item_scraped(self, item: Any, response: Response | Failure | None) -> None:
+        """Items that are no records count as stored when they have passed the project's pipelines."""
+        if item is None or isinstance(item, (Batch, Record)):
+            return
+        stats = self._crawler.stats
+        stats.inc_value(f"harvester/records/parsed/{ITEM}")
+        if self._is_taken:
+            stats.inc_value(f"harvester/records/stored/{ITEM}")
+            return
+        url = getattr(getattr(response, "request", None), "url", "")
+        try:
+            rejects_of(self._crawler).keep([Reject(ITEM, _NOBODY, "", raw_of(item), url)])
+        except (HarvesterError, RunEnding):
+            return  # the run ends for it
+
+    def request_scheduled(self, request: Request) -> None:
+        if request.cookies:
+            self._crawler.signals.disconnect(self.request_scheduled, signals.request_scheduled)
+            logger.warning(
+                "%.200s has cookies, which are not sent: set COOKIES_ENABLED = True, and each worker keeps a jar of its"
+                " own; or let [<site>.identities] keep sessions for all workers (docs/sessions.md)",
+                request.url,
+            )
+
+
+class StartEntries:
+    """Feeds a spider of scrapy-redis: takes entries of its list, set or sorted set, and confirms them when the requests
+    that the spider makes of them are in the frontier. So an entry outlives the worker that has taken it.
+    """
+
+    def __init__(self, crawler: Crawler, scheduler: Scheduler, spider: Any) -> None:
+        self._crawler = crawler
+        self._scheduler = scheduler
+        self._spider = spider
+        config = load_config()
+        self._client = redis.connect(config)
+        start_list = StartList(
+            self._client,
+            spider.name,
+            lease_seconds=config.lease_seconds,
+            name=spider.redis_key,
+            kind=_kind(crawler.settings),
+        )
+        patiently = redis.RedisOutage(crawler, config)
+        self._serving = Serving(start_list, patiently, crawler.stats, self._read, self._add, spider.redis_batch_size)
+
+    def start(self) -> None:
+        """Takes entries from now on, whenever the frontier has less to do than one batch, until the run ends."""
+        connect_to = self._crawler.signals.connect
+        self._crawler.signals.disconnect(self._spider.spider_idle, signals.spider_idle)
+        connect_to(self._on_idle, signals.spider_idle)
+        connect_to(self._stop, signals.spider_closed)
+        self._scheduler.idle_seconds = self._scheduler.idle_seconds or self._spider.max_idle_time or -1
+        self._task = asyncio.create_task(self._feed())
+
+    async def _feed(self) -> None:
+        try:
+            while True:
+                if self._scheduler.feeding.ready < self._spider.redis_batch_size:
+                    await self._serving.file_entries()
+                await pause(self._crawler, LOOK_S)
+        except RunEnding:
+            await self._serving.leave()
+        except HarvesterError as error:
+            logger.error("%s", error)  # noqa: TRY400
+            end(self._crawler, error.finish_reason, error.exit_code)
+        except Exception:  # or the spider would wait for entries for ever
+            logger.exception("Entries are not taken any more")
+            end(self._crawler, "program_error", exit_code=1)
+
+    async def _stop(self) -> None:
+        await self._task
+        await self._client.aclose()
+
+    def _on_idle(self) -> None:
+        if self._serving.is_busy:
+            raise DontCloseSpider
+
+    def _read(self, entry: bytes) -> tuple[str, list[Request]]:
+        try:
+            made = self._spider.make_request_from_data(entry)
+            requests = [made] if isinstance(made, Request) else list(made or ())
+            for request in requests:
+                self._scheduler.prepare(request, rooted=True)
+        except (TooLargeError, UnserialisableRequestError) as error:
+            raise UsageError(str(error)) from None
+        except Exception as error:  # noqa: BLE001  of the spider's own code: the next entry may be fine
+            raise UsageError(f"{type(error).__name__}: {error}") from None
+        if not requests:
+            raise UsageError("make_request_from_data made no request of it")
+        return "", requests
+
+    async def _add(self, _: str, requests: list[Request]) -> None:
+        assert self._crawler.engine
+        for request in requests:
+            self._crawler.engine.crawl(request)
+        await self._scheduler.feeding.heard()
+        if is_ending(self._crawler):
+            raise RunEnding("it is not known whether the frontier has heard of them")
+
+
+def _kind(settings: BaseSettings) -> Kind:
+    if settings.getbool("REDIS_START_URLS_AS_SET"):
+        return "set"
+    return "zset" if settings.getbool("REDIS_START_URLS_AS_ZSET") else "list"
