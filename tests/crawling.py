@@ -64,6 +64,8 @@ class Site:
     def __init__(self, answers: Mapping[str, list[Answer]] | None = None) -> None:
         self.answers = answers or {}
         self.arrivals: list[Arrival] = []
+        self.heads: dict[str, list[str]] = {}
+        """Path -> the heads of the requests for it."""
         self.at_once = self.most_at_once = 0
         self.robots_at = 0.0
         """When robots.txt was asked for last. It is not among the arrivals."""
@@ -107,6 +109,7 @@ class Site:
         else:
             number = self.count(path)
             self.arrivals.append(Arrival(time.monotonic(), path))
+            self.heads.setdefault(path, []).append(head.decode("latin-1"))
             self.at_once += 1
             self.most_at_once = max(self.most_at_once, self.at_once)
             try:

@@ -163,6 +163,8 @@ def _plain(value: Any, where: str) -> Any:
         if kind is int and not _SMALLEST <= value <= _LARGEST:
             raise _UnknownError(f"{where} is an integer of more than 64 bits")
         return value
+    if isinstance(value, str):
+        return str(value)  # of a class of its own, like the texts of links
     if isinstance(value, Mapping):
         for key in value:
             if not isinstance(key, (str, int, bytes)):

@@ -9,6 +9,7 @@ import logging
 import os
 import secrets
 import socket
+import sys
 from contextlib import suppress
 from itertools import count
 from time import monotonic
@@ -17,6 +18,7 @@ from weakref import WeakKeyDictionary
 
 from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
+from scrapy.settings import BaseSettings
 from scrapy.utils.defer import deferred_from_coro
 from scrapy_redis.scheduler import Scheduler as ScrapyRedisScheduler
 from twisted.internet.defer import Deferred
@@ -68,6 +70,18 @@ _NEEDED = {
 """Setting -> a component without which others of it are missing, too. One that is off (None) is off on purpose."""
 
 
+def lacks(settings: BaseSettings) -> str:
+    """A sentence when the scheduler is on and what it needs is not; else empty."""
+    missing = [name for name, component in _NEEDED.items() if component not in settings.getdict(name)]
+    if not missing:
+        return ""
+    return (
+        f"SCHEDULER is harvester's, but {' and '.join(missing)} are not: hosts would be asked without a limit, and no"
+        " request would be known to be done. Begin settings.py with `from harvester.settings import *`, and add to what"
+        f" is there: `{missing[0]} |= {{...}}`; in custom_settings: `{{**harvester.settings.{missing[0]}, ...}}`."
+    )
+
+
 class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
     """scrapy-redis's place in Scrapy, with a leased queue and a filter of its own."""
 
@@ -85,14 +99,9 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Raises UsageError when it is on and what it needs is not."""
-        missing = [name for name, component in _NEEDED.items() if component not in crawler.settings.getdict(name)]
-        if missing:
-            raise UsageError(
-                f"SCHEDULER is harvester's, and {' and '.join(missing)} are not: nothing would be asked politely, and"
-                " no request would be known to be done. Begin settings.py with `from harvester.settings import *`,"
-                f" and add yours: `{missing[0]} |= {{...}}`."
-            )
+        if fault := lacks(crawler.settings):
+            print(fault, file=sys.stderr)  # of an exception Scrapy would show only that its engine has no slot
+            sys.exit(UsageError.exit_code)
         return cls(crawler, load_config())
 
     # Scrapy's side ----------------------------------------------------------------------------------------
@@ -151,8 +160,8 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         idle = not stats.get_value("harvester/frontier/leased")
         if idle:
             logger.info("This worker found no work: nothing was asked for, or others have dealt with it")
-        if (self._client.shared or idle) and hasattr(self.spider, "resumed"):
-            self.spider.resumed = True  # so its counts are those of a part
+        if self._client.shared or idle:
+            self.spider.resumed = True  # type: ignore[attr-defined]  # so its counts are those of a part
         try:
             await self._notices.close()
             await self._client.close()

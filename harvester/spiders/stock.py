@@ -13,13 +13,14 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import DontCloseSpider
 from scrapy.http import Response
 from scrapy.settings import BaseSettings
+from scrapy.utils.misc import load_object
 from scrapy_redis.spiders import RedisMixin
 from twisted.python.failure import Failure
 
 from harvester.config import Config, load_config
 from harvester.exceptions import HarvesterError, UsageError
 from harvester.frontier.codec import TooLargeError, UnserialisableRequestError
-from harvester.frontier.scheduler import Scheduler
+from harvester.frontier.scheduler import Scheduler, lacks
 from harvester.frontier.start_list import Kind, StartList
 from harvester.items import ITEM, Batch, Record, Reject
 from harvester.jobs.serving import LOOK_S, Serving
@@ -101,6 +102,8 @@ def _faults(given: BaseSettings, spider: type[Spider]) -> Iterable[str]:
             "SCHEDULER = 'scrapy_redis.scheduler.Scheduler' loses the requests of a worker that dies:"
             " remove it, harvester.settings names another."
         )
+    elif issubclass(load_object(given["SCHEDULER"]), Scheduler) and (fault := lacks(given)):
+        yield fault
     if given["STATS_CLASS"] == "scrapy_redis.stats.RedisStatsCollector":
         yield "STATS_CLASS = 'scrapy_redis.stats.RedisStatsCollector' fails: remove it; runs are kept in MongoDB."
     for name, (value, why) in _REFUSED.items():
@@ -162,7 +165,7 @@ class StockSpiders:
         scheduler = self._crawler.engine.scheduler
         if isinstance(spider, RedisMixin) and isinstance(scheduler, Scheduler):
             self._feeding = StartEntries(self._crawler, scheduler, spider)
-            self._feeding.start()
+            self._feeding.watch()
 
     def item_scraped(self, item: Any, response: Response | Failure | None) -> None:
         """Items that are no records count as stored when they have passed the project's pipelines."""
@@ -209,14 +212,19 @@ class StartEntries:
         )
         patiently = redis.RedisOutage(crawler, config)
         self._serving = Serving(start_list, patiently, crawler.stats, self._read, self._add, spider.redis_batch_size)
+        self._task: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
-        """Takes entries from now on, whenever the frontier has less to do than one batch, until the run ends."""
-        connect_to = self._crawler.signals.connect
-        self._crawler.signals.disconnect(self._spider.spider_idle, signals.spider_idle)
-        connect_to(self._on_idle, signals.spider_idle)
-        connect_to(self._stop, signals.spider_closed)
+    def watch(self) -> None:
+        """Takes entries once the engine runs, whenever the frontier has less to do than one batch."""
+        signal_manager = self._crawler.signals
+        signal_manager.disconnect(self._spider.spider_idle, signals.spider_idle)
+        signal_manager.connect(self._start, signals.scheduler_empty)
+        signal_manager.connect(self._on_idle, signals.spider_idle)
+        signal_manager.connect(self._stop, signals.spider_closed)
         self._scheduler.idle_seconds = self._scheduler.idle_seconds or self._spider.max_idle_time or -1
+
+    def _start(self) -> None:
+        self._crawler.signals.disconnect(self._start, signals.scheduler_empty)
         self._task = asyncio.create_task(self._feed())
 
     async def _feed(self) -> None:
@@ -235,7 +243,8 @@ class StartEntries:
             end(self._crawler, "program_error", exit_code=1)
 
     async def _stop(self) -> None:
-        await self._task
+        if self._task:
+            await self._task
         await self._client.aclose()
 
     def _on_idle(self) -> None:
