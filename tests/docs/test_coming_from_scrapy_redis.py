@@ -35,6 +35,7 @@ HTML = "text/html; charset=utf-8"
 
 SHOP = """
 import json
+import os
 
 from harvester import settings
 from scrapy import Request, Spider
@@ -104,6 +105,19 @@ class BagSpider(RedisSpider):
 
     def parse(self, response):
         yield {{"bag": response.url.removeprefix(SITE)}}
+
+
+class DyingSpider(RedisSpider):
+    name = "dying"
+
+    def make_request_from_data(self, data):
+        if data == b"die" and not os.path.exists("died"):
+            open("died", "w").close()
+            os.kill(os.getpid(), 9)
+        return Request(SITE + "/" + data.decode(), dont_filter=True)
+
+    def parse(self, response):
+        yield {{"outlived": response.url.removeprefix(SITE)}}
 
 
 class QueueSpider(RedisCrawlSpider):
@@ -295,14 +309,22 @@ async def test_every_row_of_the_page_holds_and_its_commands_run(house: House) ->
     assert not wrong, f"{wrong}\n{seen.kept}\n{seen.shop.out}\n{seen.shop.log}\n{seen.dead}\n{seen.loose}\n{seen.only}"
 
 
+async def test_entries_outlive_the_worker_that_has_taken_them_and_is_killed(house: House) -> None:
+    house.environment.update(HARVESTER_LEASE_SECONDS="1")
+    with Redis.from_url(house.environment["HARVESTER_REDIS_URL"]) as redis:
+        redis.rpush("dying:start_urls", "a", "die", "b")
+    async with Site() as site:
+        write(house, site)
+        killed = await house.run("scrapy crawl dying")
+        assert killed.code == -signal.SIGKILL, killed.log
+        await house.runs("scrapy crawl dying")
+    assert sorted(item["outlived"] for item in kept(house.folder)) == ["/a", "/b", "/die"]
+
+
 async def look(house: House, site: Site) -> Seen:
     """Runs the commands of the page, and spiders with start lists of each kind."""
     house.environment.update(HARVESTER_MAX_ERROR_RATIO="1")
-    (house.folder / "scrapy.cfg").write_text("[settings]\ndefault = settings\n")
-    (house.folder / "settings.py").write_text(
-        f"{SETTINGS}\nMAX_IDLE_TIME_BEFORE_CLOSE = 1\nHARVESTER_BACKOFF_FACTOR = 0.01\n"
-    )
-    (house.folder / "shop.py").write_text(SHOP.format(site=site.url, folder=house.folder))
+    write(house, site)
     below = house._replace(folder=house.folder / "below")
     below.folder.mkdir()
     only = house._replace(folder=house.folder / "only")
@@ -325,6 +347,13 @@ async def look(house: House, site: Site) -> Seen:
         loose, alone = await house.run("scrapy crawl loose"), await only.run("scrapy crawl loose")
         dead = await house.runs("harvester frontier dead fed")
     return Seen(site, kept(house.folder), in_redis, shop, dead, loose, alone)
+
+
+def write(house: House, site: Site) -> None:
+    """The project, with the settings of the page."""
+    (house.folder / "scrapy.cfg").write_text("[settings]\ndefault = settings\n")
+    (house.folder / "settings.py").write_text(f"{SETTINGS}\nMAX_IDLE_TIME_BEFORE_CLOSE = 1\n")
+    (house.folder / "shop.py").write_text(SHOP.format(site=site.url, folder=house.folder))
 
 
 async def wait_for_more(house: House, redis: "Redis") -> None:
