@@ -30,12 +30,15 @@ def status_command(spider: Spider, as_json: Json = False) -> None:
     """Show what is ready, parked, waiting, leased, dead, skipped and done, sites that are left alone, and open jobs."""
     from harvester.cli import frontier_views as views
     from harvester.frontier import operations
-    from harvester.project import load_spider
+    from harvester.project import load_spider, project_settings
     from harvester.spiders.job import JobSpider
+    from harvester.spiders.stock import start_list_name
 
     config = load_config()
-    has_jobs = issubclass(load_spider(spider), JobSpider)
-    reading = asyncio.run(operations.status(config, spider))
+    kind = load_spider(spider)
+    has_jobs = issubclass(kind, JobSpider)
+    start_list = start_list_name(project_settings(), kind)
+    reading = asyncio.run(operations.status(config, spider, start_list=start_list))
     jobs = asyncio.run(_open_jobs(config, spider)) if has_jobs else []
     if as_json:
         print_json({**reading._asdict(), "jobs": list(map(_job, jobs))})

@@ -60,10 +60,14 @@ class Reading(NamedTuple):
     start: StartStatus
 
 
-async def status(config: Config, spider: str, seconds: float = 1.0) -> Reading:
-    """Reads it twice, so many seconds apart; the status is that of the second time."""
+async def status(config: Config, spider: str, seconds: float = 1.0, start_list: str = "") -> Reading:
+    """Reads it twice, so many seconds apart; the status is that of the second time.
+
+    `start_list`: its name, if it is not the usual one.
+    """
     async with _redis(config) as redis:
-        frontier, start = Frontier(redis, spider, config.database), StartList(redis, spider, config.database)
+        frontier = Frontier(redis, spider, config.database)
+        start = StartList(redis, spider, config.database, name=start_list)
         before = await frontier.status()
         await asyncio.sleep(seconds)
         after = await frontier.status()

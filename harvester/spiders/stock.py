@@ -274,6 +274,16 @@ class StartEntries:
             raise RunEnding("it is not known whether the frontier has heard of them")
 
 
+def start_list_name(settings: BaseSettings, spider: type[Spider]) -> str:
+    """Name of the start list of a spider of scrapy-redis; empty: it is none, or has the usual one."""
+    if not issubclass(spider, RedisMixin):
+        return ""
+    given = settings.copy()
+    spider.update_settings(given)
+    name: str = spider.redis_key or given.get("REDIS_START_URLS_KEY", "")
+    return name % {"name": spider.name}
+
+
 def kind_of(settings: BaseSettings) -> Kind:
     """What the start list of scrapy-redis's spiders is in Redis."""
     if settings.getbool("REDIS_START_URLS_AS_SET"):

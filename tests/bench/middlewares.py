@@ -89,6 +89,9 @@ def settings_of(side: str) -> Settings:
         settings.setdict({name: defaults[name] for name in READ_BY_DEFAULT_ONES}, priority="cmdline")
     if side == "scrapy":
         settings.set("SCHEDULER", defaults["SCHEDULER"], priority="cmdline")
+    if side == "frontier":  # harvester's are left out on purpose
+        off = {"harvester.middlewares.throttle.ThrottleMiddleware": None}
+        settings.set("DOWNLOADER_MIDDLEWARES", off, priority="cmdline")
     return settings
 
 

@@ -163,6 +163,8 @@ class Seen(NamedTuple):
     in_redis: list[dict[str, Any]]
     """Items of the spider shop, as scrapy-redis's pipeline had them."""
     shop: Ended
+    waiting: str
+    """What `harvester frontier status fed` says before."""
     dead: str
     """What `harvester frontier dead fed` says."""
     loose: Ended
@@ -246,7 +248,9 @@ def only_priorities() -> bool:
 CLAIMS: dict[str, Callable[[Seen], bool]] = {
     "`Spider`, `CrawlSpider`": lambda seen: seen.shop.code == 0 and seen.has(followed="/4", text="to 4"),
     "`RedisSpider`, `RedisCrawlSpider`": lambda seen: seen.has(fed="/5", method="GET", page=None, body=""),
-    "`REDIS_START_URLS_KEY`, `redis_key`": lambda seen: any("fed" in item for item in seen.kept),
+    "`REDIS_START_URLS_KEY`, `redis_key`": lambda seen: (
+        any("fed" in item for item in seen.kept) and "start list: 3 left" in seen.waiting
+    ),
     "`REDIS_START_URLS_AS_SET`": lambda seen: seen.has(bag="/bread"),
     "`REDIS_START_URLS_AS_ZSET`": lambda seen: (
         [each.path for each in seen.site.arrivals if each.path.startswith("/score")]
@@ -339,6 +343,7 @@ async def look(house: House, site: Site) -> Seen:
             await below.runs(command)
         posted = {"url": f"{site.url}/posted", "method": "POST", "meta": {"page": 7}, "colour": "red"}
         redis.rpush("todo:fed", f"{site.url}/5", json.dumps(posted), "{}")
+        waiting = await house.runs("harvester frontier status fed")
         await house.runs("scrapy crawl fed")
         redis.zadd("queue:start_urls", {f"{site.url}/score{n}": n for n in (1, 2, 3)} | {f"{site.url}/3": 9})
         await house.runs("scrapy crawl queue")
@@ -346,7 +351,7 @@ async def look(house: House, site: Site) -> Seen:
         in_redis = [json.loads(item) for item in redis.lrange("shop:items", 0, -1)]
         loose, alone = await house.run("scrapy crawl loose"), await only.run("scrapy crawl loose")
         dead = await house.runs("harvester frontier dead fed")
-    return Seen(site, kept(house.folder), in_redis, shop, dead, loose, alone)
+    return Seen(site, kept(house.folder), in_redis, shop, waiting, dead, loose, alone)
 
 
 def write(house: House, site: Site) -> None:
