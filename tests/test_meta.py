@@ -14,6 +14,8 @@ SCRAPYS = {
     "download_maxsize",
     "download_slot",
     "download_timeout",
+    "handle_httpstatus_all",
+    "handle_httpstatus_list",
     "proxy",
     "redirect_times",
     "redirect_urls",

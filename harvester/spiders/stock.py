@@ -280,7 +280,7 @@ def start_list_name(settings: BaseSettings, spider: type[Spider]) -> str:
         return ""
     given = settings.copy()
     spider.update_settings(given)
-    name: str = spider.redis_key or given.get("REDIS_START_URLS_KEY", "")
+    name: str = getattr(spider, "redis_key", None) or given.get("REDIS_START_URLS_KEY", "")
     return name % {"name": spider.name}
 
 

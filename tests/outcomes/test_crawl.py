@@ -157,7 +157,7 @@ def test_request_is_tried_as_often_as_its_row_says_and_then_given_up(path: str, 
     tries = 1 + POLICIES[outcome].retries
     result = ran.result(ran.site.url + path)
     assert (result.outcome, result.status) == (outcome, 0)
-    assert (result.error, result.tries) == ("RequestFailed", tries)
+    assert (result.error in ("RequestFailed", "AnswerRefused"), result.tries) == (True, tries)
     tries = 4 if path == "/loop" else tries  # the first request, and REDIRECT_MAX_TIMES more
     # aiohttp asks again by itself when a connection that was used before is closed without an answer.
     assert ran.site.count(path) in ([tries] if path != "/hangs-up" else range(tries, 2 * tries + 1))
