@@ -53,8 +53,8 @@ _REFUSED = {
 _CONNECTION = ("REDIS_URL", "REDIS_HOST", "REDIS_PORT", "REDIS_DB", "REDIS_PARAMS")
 _QUEUES = ("scrapy_redis.queue.PriorityQueue", "scrapy_redis.queue.SpiderPriorityQueue")
 _UNUSED = {
-    "SCHEDULER_QUEUE_KEY": "keys of a frontier begin with harvester:{{{spider}:start_urls}}:",
-    "SCHEDULER_DUPEFILTER_KEY": "keys of a frontier begin with harvester:{{{spider}:start_urls}}:",
+    "SCHEDULER_QUEUE_KEY": "each database has a frontier of its own (HARVESTER_DATABASE)",
+    "SCHEDULER_DUPEFILTER_KEY": "each database has a frontier of its own (HARVESTER_DATABASE)",
     "SCHEDULER_SERIALIZER": "requests are written as MessagePack",
 }
 """Settings that change nothing, and what is instead."""
@@ -79,7 +79,7 @@ def prepare(settings: BaseSettings, spider: type[Spider]) -> None:
         raise UsageError("\n".join(faults))
     for name, instead in _UNUSED.items():
         if given.get(name):
-            logger.warning("%s is not used: %s", name, instead.format(spider=spider.name))
+            logger.warning("%s is not used: %s", name, instead)
     is_stock = not issubclass(spider, HarvesterSpider)
     if is_stock or given.getint("DEPTH_LIMIT"):
         _add(settings, "SPIDER_MIDDLEWARES", _DEPTH)
@@ -206,6 +206,7 @@ class StartEntries:
         start_list = StartList(
             self._client,
             spider.name,
+            config.database,
             lease_seconds=config.lease_seconds,
             name=spider.redis_key,
             kind=kind_of(crawler.settings),

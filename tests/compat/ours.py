@@ -77,13 +77,13 @@ class BlockingScheduler(Scheduler):
 
 async def _length(spider: str) -> int:
     async with connect(load_config()) as redis:
-        status = await Frontier(redis, spider).status()
+        status = await Frontier(redis, spider, load_config().database).status()
     return status.ready + status.leased + status.waiting
 
 
 async def _drop(spider: str) -> None:
     async with connect(load_config()) as redis:
-        await Frontier(redis, spider).drop()
+        await Frontier(redis, spider, load_config().database).drop()
 
 
 async def _take(spider: str, name: str, kind: Any, most: int) -> list[bytes]:
