@@ -1,12 +1,14 @@
-"""Which tier a request goes by, and what may be spent: known to all workers of one Redis, changed in one step.
+"""Which tier a site answers, and what may be spent on it: known to all workers of one Redis, changed in one step.
 
-What a request will cost is taken before it leaves, and put right when it has come to its end; so the requests that are
-under way cannot spend what is not there. A worker that dies has spent what it took.
+A worker chooses the tier of a request by what it knows, and chooses anew when others know more. What the request will
+cost is taken before it leaves, and put right when it has come to its end; so the requests that are under way cannot
+spend what is not there. A worker that dies has spent what it took.
 """
 
 import asyncio
 import contextlib
 import logging
+from collections import defaultdict
 from collections.abc import Collection, Coroutine
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +22,7 @@ from scrapy.crawler import Crawler
 from harvester.config import Config
 from harvester.exceptions import HarvesterError
 from harvester.outcomes import Outcome, RequestFailed, Verdict
+from harvester.proxies.policy import is_news, tier_for
 from harvester.shutdown import RunEnding, end, is_ending
 from harvester.sites import Site
 from harvester.sites.proxy_spec import Tier
@@ -94,6 +97,8 @@ class Budgets:
         self._retrying = RedisOutage(crawler, config)
         self._redis: asyncio.Task[Redis] | None = None
         self._telling: set[asyncio.Task[None]] = set()
+        self._known: defaultdict[str, tuple[str, bool]] = defaultdict(lambda: ("", False))
+        """By site: the tier that works, as far as this worker knows, and whether it is time to try a cheaper one."""
         crawler.signals.connect(self.close, signals.spider_closed)
 
     async def take(
@@ -111,21 +116,24 @@ class Budgets:
             -1 if budget.megabytes is None else int(budget.megabytes * 1e6),
             -1 if budget.usd is None else budget.usd,
         )
-        again_s = max(1, int(proxying.cheaper_again_s))
-        tiers = [word for tier in proxying.tiers for word in (tier.value, *_prices(site, tier), int(tier in passed))]
-        try:
-            answer = await self._run("take", site, first, *limits, UNKNOWN_BYTES, again_s, *tiers)
-        except (HarvesterError, RedisError) as error:
-            self.give_up(error)
-            raise RunEnding("the crawl is being stopped") from None
-        index, probe, taken, day, left, spent, under_way = answer
-        if index == -2:
-            return PassedOver()
-        if index < 0:
-            what = spent.decode() if isinstance(spent, bytes) else spent
-            return Spent(proxying.tiers[taken], what, float(left), is_final=not under_way)
-        tier = proxying.tiers[index]
-        return Reservation(site, tier, tier == least, bool(probe), day, taken)
+        passes = [tier in passed for tier in proxying.tiers]
+        while True:
+            works, is_time = self._known[site.name]
+            choice = tier_for(_place(site, works), first, passes, is_time=is_time)
+            if choice is None:
+                return PassedOver()
+            tier = proxying.tiers[choice.tier]
+            told = (works, int(is_time), *limits, UNKNOWN_BYTES, *_prices(site, tier), choice.probe * _again_s(site))
+            try:
+                state, *answer = await self._run("take", site, *told)
+            except (HarvesterError, RedisError) as error:
+                self.give_up(error)
+                raise RunEnding("the crawl is being stopped") from None
+            if state == b"taken":
+                return Reservation(site, tier, tier == least, choice.probe, day=answer[1], taken=answer[0])
+            if state == b"spent":
+                return Spent(tier, answer[0].decode(), float(answer[2]), is_final=not answer[1])
+            self._known[site.name] = answer[0].decode(), bool(answer[1])
 
     def settle(self, reservation: Reservation, received: int | None) -> None:
         """The request has come to its end; `received` bytes, None: it never left."""
@@ -140,9 +148,13 @@ class Budgets:
     def works(self, reservation: Reservation) -> None:
         """The site answered by this tier."""
         if reservation.escalated or reservation.probe:
-            proxying = reservation.site.proxy
-            told = (reservation.tier.value, int(reservation.probe), int(max(1, proxying.cheaper_again_s)))
-            self._tell(self._run("works", reservation.site, *told, *(tier.value for tier in proxying.tiers)))
+            self._tell(self._remember(reservation.site, reservation.tier, probe=reservation.probe))
+
+    async def _remember(self, site: Site, tier: Tier, *, probe: bool) -> None:
+        works, _ = self._known[site.name]
+        while is_news(_place(site, works), site.proxy.tiers.index(tier), probe=probe):
+            works = (await self._run("works", site, works, tier.value, _again_s(site))).decode()
+        self._known[site.name] = works, False
 
     async def close(self) -> None:
         """Tells what is left to be told."""
@@ -179,6 +191,16 @@ class Budgets:
             # In a thread: it may have to start the private server.
             self._redis = asyncio.ensure_future(asyncio.to_thread(connect, self._config))
         return await lua.run(await self._redis, script, [key], *arguments)
+
+
+def _place(site: Site, tier: str) -> int:
+    """Of a tier among those of the site; the first's if it is none of them (any more)."""
+    return site.proxy.tiers.index(Tier(tier)) if tier in site.proxy.tiers else 0
+
+
+def _again_s(site: Site) -> int:
+    """How long it is remembered that a cheaper tier was of no use."""
+    return max(1, int(site.proxy.cheaper_again_s))
 
 
 def _prices(site: Site, tier: Tier) -> tuple[float, float]:

@@ -1,5 +1,9 @@
-"""What an outcome says of the proxy, and which way the next try takes. Pure; it reads outcomes and never a status."""
+"""By which tier a request goes, what its outcome says of the proxy, and which way the next try takes.
 
+Pure; it reads outcomes and never a status.
+"""
+
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -51,6 +55,33 @@ class NextRoute(StrEnum):
     """By a dearer tier, if there is one."""
     STOP = "stop"
     """There is none: it would come to the same."""
+
+
+class TierChoice(NamedTuple):
+    """By which tier a request goes."""
+
+    tier: int
+    """Counted from the cheapest, which is 0."""
+    probe: bool = False
+    """Whether it is cheaper than the one that is known to work."""
+
+
+def tier_for(works: int, least: int, passed: Sequence[bool], *, is_time: bool) -> TierChoice | None:
+    """The tier that works, or the least that the request needs; None: all that it may use are passed over.
+
+    In the place of one that is passed over comes the next dearer one, else the next cheaper one. `is_time`: one request
+    tries the tier below the one that works.
+    """
+    if is_time and least < works and not passed[works - 1]:
+        return TierChoice(works - 1, probe=True)
+    first = max(works, least)
+    order = (*range(first, len(passed)), *range(first - 1, least - 1, -1))
+    return next((TierChoice(tier) for tier in order if not passed[tier]), None)
+
+
+def is_news(works: int, answered: int, *, probe: bool) -> bool:
+    """Whether the tier by which a site answered is from now on the one that works: a cheaper one only as a probe."""
+    return answered > works or (probe and answered < works)
 
 
 def health_of(tried: Attempt) -> ProxyHealth:

@@ -114,31 +114,6 @@ async def test_what_a_lost_worker_took_is_spent(join: Join, name: str, redis_url
 NONE, CHEAP, DEAR = Tier.NONE, Tier.DATACENTER, Tier.RESIDENTIAL
 
 
-@pytest.mark.parametrize(
-    ("least", "passed", "leaves_by"),
-    [
-        (None, [], NONE),
-        (None, [NONE], CHEAP),
-        (None, [NONE, CHEAP], DEAR),
-        (None, [NONE, CHEAP, DEAR], None),
-        (CHEAP, [NONE], CHEAP),
-        (CHEAP, [CHEAP], DEAR),
-        (DEAR, [CHEAP], DEAR),
-        (DEAR, [DEAR], None),
-    ],
-)
-async def test_a_tier_that_is_passed_over_is_replaced_by_the_next_that_the_request_may_use(
-    join: Join, name: str, least: Tier | None, passed: list[Tier], leaves_by: Tier | None
-) -> None:
-    site, worker = site_of(name, "none datacenter residential"), join()
-    reservation = await worker.take(site, least, passed)
-    assert (reservation.tier if isinstance(reservation, Reservation) else None) == leaves_by
-    if isinstance(reservation, Reservation):
-        assert reservation.escalated == (reservation.tier is least), (
-            "the site is not known to need what another was passed over for"
-        )
-
-
 async def test_the_cheaper_tiers_are_used_again_while_the_one_that_works_is_passed_over(join: Join, name: str) -> None:
     site, worker = site_of(name, "none datacenter residential"), join()
     worker.works(await taken(worker, site, DEAR))
@@ -185,6 +160,34 @@ async def test_a_clock_that_is_set_back_over_midnight_gives_no_second_budget(
     async with Redis.from_url(redis_url) as redis:
         await redis.hincrby(f"harvester:{{{name}}}:proxies", "day", 1)
     assert isinstance(await worker.take(site, None), Spent)
+
+
+async def test_a_worker_that_knows_less_than_the_others_chooses_again(join: Join, name: str) -> None:
+    site, first, second = site_of(name, "none datacenter residential"), join(), join()
+    assert [(await taken(worker, site)).tier for worker in (first, second)] == [NONE, NONE]
+    first.works(await taken(first, site, CHEAP))
+    await told(first)
+    reservation = await taken(second, site)
+    assert (reservation.tier, reservation.escalated) == (CHEAP, False)
+    reservation = await taken(second, site, DEAR)
+    assert reservation.escalated
+    for worker in (first, second):
+        worker.works(reservation)
+    first.works(await taken(first, site, CHEAP))  # the first has not heard of it, and says nothing new
+    await told(first, second)
+    assert [(await taken(worker, site)).tier for worker in (second, first)] == [DEAR, DEAR]
+
+
+async def test_a_request_takes_one_round_trip_while_nothing_changes(join: Join, name: str, redis_url: str) -> None:
+    site, worker = site_of(name, "none datacenter residential"), join()
+    worker.works(await taken(worker, site, DEAR))
+    await told(worker)
+    async with Redis.from_url(redis_url) as redis:
+        before = await redis.info("commandstats")
+        for _ in range(5):
+            await taken(worker, site)
+        after = await redis.info("commandstats")
+    assert after["cmdstat_evalsha"]["calls"] == before["cmdstat_evalsha"]["calls"] + 5
 
 
 async def test_requests_without_a_proxy_cost_nothing(join: Join, name: str) -> None:

@@ -38,7 +38,7 @@ URL = "https://site.test/page"
 class Engine:
     """With no other middleware."""
 
-    running, _slot = True, None
+    running, _slot, spider = True, None, Spider("prober")
     downloader = SimpleNamespace(middleware=SimpleNamespace(middlewares=()))
 
     def __init__(self) -> None:

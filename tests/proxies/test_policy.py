@@ -6,7 +6,17 @@ import pytest
 
 from harvester.outcomes import POLICIES, Outcome
 from harvester.proxies.faults import FaultKind
-from harvester.proxies.policy import MOST_ROTATED, Attempt, NextRoute, ProxyHealth, health_of, route_after
+from harvester.proxies.policy import (
+    MOST_ROTATED,
+    Attempt,
+    NextRoute,
+    ProxyHealth,
+    TierChoice,
+    health_of,
+    is_news,
+    route_after,
+    tier_for,
+)
 
 AUTH, CAPACITY, POLICY, TARGET, GONE = (
     FaultKind.AUTH, FaultKind.CAPACITY, FaultKind.POLICY, FaultKind.TARGET, FaultKind.UNREACHABLE,
@@ -73,3 +83,51 @@ def test_a_refusal_by_policy_never_leads_to_another_address(outcome: Outcome, la
 )
 def test_step(carried: Attempt, step: NextRoute) -> None:
     assert route_after(carried) is step
+
+
+@pytest.mark.parametrize(
+    ("works", "least", "passed", "leaves_by"),
+    [
+        (0, 0, "", 0),
+        (0, 0, "0", 1),
+        (0, 0, "01", 2),
+        (0, 0, "012", None),
+        (0, 1, "0", 1),
+        (0, 1, "1", 2),
+        (0, 2, "1", 2),
+        (0, 2, "2", None),
+        (2, 0, "", 2),
+        (2, 0, "2", 1),
+        (2, 0, "12", 0),
+        (2, 1, "12", None),
+        (1, 2, "", 2),
+    ],
+)
+def test_a_tier_that_is_passed_over_is_replaced_by_the_next_that_the_request_may_use(
+    works: int, least: int, passed: str, leaves_by: int | None
+) -> None:
+    choice = tier_for(works, least, [str(tier) in passed for tier in range(3)], is_time=False)
+    assert choice == (None if leaves_by is None else TierChoice(leaves_by))
+
+
+@pytest.mark.parametrize(
+    ("works", "least", "passed", "choice"),
+    [
+        (0, 0, (), TierChoice(0)),
+        (2, 0, (), TierChoice(1, probe=True)),
+        (2, 2, (), TierChoice(2)),
+        (2, 1, (), TierChoice(1, probe=True)),
+        (2, 0, (1,), TierChoice(2)),
+        (2, 0, (1, 2), TierChoice(0)),
+        (2, 0, (2,), TierChoice(1, probe=True)),
+    ],
+)
+def test_when_it_is_time_the_tier_below_is_tried_by_a_request_that_may_use_it(
+    works: int, least: int, passed: tuple[int, ...], choice: TierChoice
+) -> None:
+    assert tier_for(works, least, [tier in passed for tier in range(3)], is_time=True) == choice
+
+
+def test_only_a_probe_makes_a_cheaper_tier_the_one_that_works() -> None:
+    assert [is_news(1, answered, probe=False) for answered in range(3)] == [False, False, True]
+    assert [is_news(1, answered, probe=True) for answered in range(3)] == [True, False, True]

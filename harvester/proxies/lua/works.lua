@@ -1,13 +1,9 @@
--- Remembers which tier a site answers.
+-- Remembers which tier a site answers, if the worker that tells of it knows what all know.
 -- KEYS[1]: what all workers know of the site's proxies.
--- ARGV: the tier that did, whether it was a probe of a cheaper one, seconds for which it is remembered; then all tiers.
+-- ARGV: the tier that works as the worker knows it, the one that does, seconds for which it is remembered.
+-- Answer: the tier that works.
 local key = KEYS[1]
-local order = {}
-for at = 4, #ARGV do order[ARGV[at]] = at end
-local known = order[redis.call("HGET", key, "works") or ""] or 4
-local told = order[ARGV[1]]
-if told and (told > known or (ARGV[2] == "1" and told < known)) then
-    redis.call("HSET", key, "works", ARGV[1], "again_at", tonumber(redis.call("TIME")[1]) + tonumber(ARGV[3]))
-    return 1
+if (redis.call("HGET", key, "works") or "") == ARGV[1] then
+    redis.call("HSET", key, "works", ARGV[2], "again_at", tonumber(redis.call("TIME")[1]) + ARGV[3])
 end
-return 0
+return redis.call("HGET", key, "works") or ""
