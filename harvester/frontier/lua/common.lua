@@ -320,10 +320,10 @@ local function bytes_of(key)
     return type(size) == 'number' and size or 0
 end
 
--- Job and line of each key of parked requests: those of a site, or all.
+-- Job and line of each key of parked requests of a site.
 local function parked_lines(site)
     local lines = {}
-    for _, key in ipairs(redis.call('SMEMBERS', P .. (site and 'parked:' .. site or 'parked'))) do
+    for _, key in ipairs(redis.call('SMEMBERS', P .. 'parked:' .. site)) do
         local job, line = job_and_line(key)
         lines[#lines + 1] = { key = key, job = job, line = line }
     end
