@@ -15,13 +15,14 @@ from pymongo.errors import PyMongoError
 
 from harvester.config import Config
 from harvester.exceptions import ServiceError
+from harvester.formatting import duration
 from harvester.jobs.ledger import Ledger, now
 from harvester.jobs.service import job_service
 from harvester.jobs.work import Work, work_of
 from harvester.project import spider_loader
 from harvester.spiders.job import ALL_JOBS, JobSpider
 from harvester.stores import mongodb
-from harvester.worker.endings import LEFT, STOPPED, backoff_s
+from harvester.worker.endings import LEFT, STOPPED, Next, backoff_s, next_step
 from harvester.worker.planner import Running, to_drain, to_start
 from harvester.worker.process import WorkerProcess
 from harvester.worker.supervisor import Plan, WorkerSupervisor, hold_services
@@ -37,7 +38,7 @@ VARIABLES = {"HARVESTER_IDLE_SECONDS": "0"}
 
 
 class Rest(NamedTuple):
-    """A spider whose process ended without a page, or was refused: for a while no other is started."""
+    """A spider whose process ended without a page, was refused, or died often: for a while no other is started."""
 
     until: float
     """On the monotonic clock, as `since`."""
@@ -45,7 +46,7 @@ class Rest(NamedTuple):
     """In a row."""
     since: float
     was_refused: bool
-    """Whether it ended with LEFT: it has waited for as long as it may."""
+    """Whether it died, or ended with LEFT, having waited for as long as it may: it is not waited for."""
     added: int | None = None
     """As in Work, at the first look since: when more is added, the rest is over."""
 
@@ -85,7 +86,7 @@ class JobsSupervisor(WorkerSupervisor):
     async def _look_at_jobs(self, ledger: Ledger) -> bool:
         """Whether it is known what there is to do."""
         try:
-            self._work_of = {spider: await work_of(ledger, spider) for spider in self._spiders}
+            self._work_of = {spider: await work_of(ledger, spider) for spider in [*self._spiders]}
         except PyMongoError as error:
             if not self._is_away:
                 logger.warning("%s No process is started until it is back", mongodb.unavailable(error))
@@ -149,12 +150,16 @@ class JobsSupervisor(WorkerSupervisor):
             until = at + backoff_s(times, FIRST_REST_SECONDS, MOST_REST_SECONDS)
             self._rests[worker.spider] = Rest(until, times, before.since if before else at, code == LEFT)
 
-    def _end_alike(self, worker: WorkerProcess) -> str:
-        if worker.spider in self._spiders:
-            self._spiders.remove(worker.spider)
+    def _end_alike(self, worker: WorkerProcess, code: int) -> str:
         for each in self._lives:
             if each.spider == worker.spider:
                 self._retire(each)
+        if next_step(code, drained=False) is Next.AGAIN and not worker.draining:
+            at = monotonic()
+            self._rests[worker.spider] = Rest(at + MOST_REST_SECONDS, 1, at, was_refused=True)
+            return f"No process of {worker.spider} is started for {duration(MOST_REST_SECONDS)}"
+        if worker.spider in self._spiders:
+            self._spiders.remove(worker.spider)
         return f"No process of {worker.spider} is started any more"
 
     def _may_end(self) -> bool:

@@ -134,9 +134,10 @@ class WorkerSupervisor:
         worker.state = "ended"
         self._codes.append(USAGE if worker.draining else code)  # the bound on its memory cannot be met
         again = f" {deaths} times in a row before it had fetched anything" if deaths > 1 else ""
-        logger.error("%s%s. %s; what they said stands above", _ended_how(worker, code), again, self._end_alike(worker))
+        follows = self._end_alike(worker, code)
+        logger.error("%s%s. %s; what they said stands above", _ended_how(worker, code), again, follows)
 
-    def _end_alike(self, worker: WorkerProcess) -> str:
+    def _end_alike(self, worker: WorkerProcess, code: int) -> str:
         """Ends those that would end as this one did. Which they are, for the log."""
         self._stop()
         return "All workers are stopped"

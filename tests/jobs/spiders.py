@@ -104,3 +104,15 @@ class RefusedTreeSpider(TreeSpider):
 
     async def before(self) -> None:
         raise UsageError("It cannot be used here.")
+
+
+class BrokenTreeSpider(TreeSpider):
+    """The same, with a fault of its own.
+
+    Domain: 127.0.0.1. Caveats: none. Arguments: `-a urls=http://127.0.0.1:<port>`.
+    """
+
+    name = "broken_tree"
+
+    async def before(self) -> None:
+        raise KeyError("a fault of the spider")

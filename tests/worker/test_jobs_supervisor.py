@@ -158,12 +158,22 @@ async def test_what_is_active_in_nobodys_hands_is_worked_at(working: Working, mo
         assert records(mongodb) == tree.records()
 
 
-async def test_a_spider_that_cannot_be_started_stops_no_other(working: Working, mongodb: Database[Document]) -> None:
+@pytest.mark.parametrize(
+    ("spider", "code", "said"),
+    [
+        ("refused_tree", 2, "No process of refused_tree is started any more"),
+        ("broken_tree", 1, "3 times in a row before it had fetched anything. No process of broken_tree is started for"),
+    ],
+)
+async def test_a_spider_that_cannot_be_started_stops_no_other(
+    working: Working, mongodb: Database[Document], spider: str, code: int, said: str
+) -> None:
+    working._environment["HARVESTER_MAX_DELIVERIES"] = "1"
     async with Tree(3) as tree:
         await working.submit("tree", tree, 1)
-        await working.submit("refused_tree", tree, 1)
-        assert await working.end(await working.work("--processes", "2")) == 2, working.said
-        assert "No process of refused_tree is started any more" in working.said
+        await working.submit(spider, tree, 1)
+        assert await working.end(await working.work("--processes", "2")) == code, working.said
+        assert said in working.said
         assert records(mongodb) == tree.records()
     assert sorted(jobs(mongodb).values()) == ["finished", "open"]
 
