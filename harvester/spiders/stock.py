@@ -52,14 +52,21 @@ _REFUSED = {
 """Setting -> the value that is refused, and why."""
 _CONNECTION = ("REDIS_URL", "REDIS_HOST", "REDIS_PORT", "REDIS_DB", "REDIS_PARAMS")
 _QUEUES = ("scrapy_redis.queue.PriorityQueue", "scrapy_redis.queue.SpiderPriorityQueue")
+_DUPEFILTERS = ("scrapy.dupefilters.BaseDupeFilter", "scrapy_redis.dupefilter.RFPDupeFilter")
+_OF_SITES = "what is tried again, and how often, is said of sites and outcomes (docs/outcomes.md)"
 _UNUSED = {
     "SCHEDULER_QUEUE_KEY": "each database has a frontier of its own (HARVESTER_DATABASE)",
     "SCHEDULER_DUPEFILTER_KEY": "each database has a frontier of its own (HARVESTER_DATABASE)",
     "SCHEDULER_SERIALIZER": "requests are written as MessagePack",
+    "RETRY_TIMES": _OF_SITES,
+    "RETRY_HTTP_CODES": _OF_SITES,
 }
 """Settings that change nothing, and what is instead."""
+_ABOVE_SPIDER = 35
+"""Priority of settings that those of the spider went into."""
 _REPLACED = ("next_requests", "schedule_next_requests", "spider_idle", "pop_list_queue", "pop_priority_queue")
 """Methods of scrapy-redis's spiders that are not called: entries are taken by harvester, which loses none."""
+_EXTENSION = "harvester.spiders.stock.StockSpiders"
 _LIBRARIES = ("scrapy", "scrapy_redis", "harvester", "builtins")
 """Packages whose classes are no spider's own."""
 _NOBODY = (
@@ -78,17 +85,19 @@ def prepare(settings: BaseSettings, spider: type[Spider]) -> None:
     if faults := [*_faults(given, spider), *_faults_of_class(spider)]:
         raise UsageError("\n".join(faults))
     for name, instead in _UNUSED.items():
-        if given.get(name):
+        if given.getpriority(name):  # 0: Scrapy's default
             logger.warning("%s is not used: %s", name, instead)
+    if given["DUPEFILTER_CLASS"] not in _DUPEFILTERS:
+        logger.warning("DUPEFILTER_CLASS is not used: the frontier knows what was asked for, in 9 bytes a request")
     is_stock = not issubclass(spider, HarvesterSpider)
     if is_stock or given.getint("DEPTH_LIMIT"):
-        _add(settings, "SPIDER_MIDDLEWARES", _DEPTH)
+        _add(settings, given, "SPIDER_MIDDLEWARES", _DEPTH)
     if is_stock:
-        _add(settings, "DOWNLOADER_MIDDLEWARES", _COMPONENTS)
+        _add(settings, given, "DOWNLOADER_MIDDLEWARES", _COMPONENTS)
 
 
-def _add(settings: BaseSettings, name: str, components: dict[str, int]) -> None:
-    settings.set(name, settings.getdict(name) | components, settings.getpriority(name) or "project")
+def _add(settings: BaseSettings, given: BaseSettings, name: str, components: dict[str, int]) -> None:
+    settings.set(name, given.getdict(name) | components, max(_ABOVE_SPIDER, given.getpriority(name) or 0))
 
 
 def connect(settings: BaseSettings, config: Config) -> None:
@@ -104,6 +113,8 @@ def _faults(given: BaseSettings, spider: type[Spider]) -> Iterable[str]:
         )
     elif issubclass(load_object(given["SCHEDULER"]), Scheduler) and (fault := lacks(given)):
         yield fault
+    if not issubclass(spider, HarvesterSpider) and _EXTENSION not in given.getdict("EXTENSIONS"):
+        yield "EXTENSIONS of harvester are missing: add to them, with `EXTENSIONS |= {...}` in settings.py."
     if given["STATS_CLASS"] == "scrapy_redis.stats.RedisStatsCollector":
         yield "STATS_CLASS = 'scrapy_redis.stats.RedisStatsCollector' fails: remove it; runs are kept in MongoDB."
     for name, (value, why) in _REFUSED.items():

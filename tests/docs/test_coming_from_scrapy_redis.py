@@ -55,11 +55,16 @@ class KeepPipeline:
         return item
 
 
+class Nothing:
+    pass
+
+
 class ShopSpider(Spider):
     name = "shop"
     http_user, http_pass, http_auth_domain = "me", "mine", SITE.removeprefix("http://")
     handle_httpstatus_list = [404]
-    custom_settings = {{"DEPTH_LIMIT": 2, "SCHEDULER_PERSIST": True}}
+    custom_settings = {{"DEPTH_LIMIT": 2, "SCHEDULER_PERSIST": True,
+                       "DOWNLOADER_MIDDLEWARES": {{**settings.DOWNLOADER_MIDDLEWARES, "shop.Nothing": 1}}}}
 
     async def start(self):
         yield Request(SITE + "/1")
@@ -271,6 +276,12 @@ CLAIMS: dict[str, Callable[[Seen], bool]] = {
     "`SCHEDULER_QUEUE_CLASS`": lambda _: only_priorities(),
     "`SCHEDULER_QUEUE_KEY`, `SCHEDULER_DUPEFILTER_KEY`, `SCHEDULER_SERIALIZER`": lambda _: warned_of(
         "SCHEDULER_QUEUE_KEY", "SCHEDULER_DUPEFILTER_KEY", "SCHEDULER_SERIALIZER"
+    ),
+    "`RETRY_TIMES`, `RETRY_HTTP_CODES`": lambda _: warned_of("RETRY_TIMES", "RETRY_HTTP_CODES"),
+    "a `DUPEFILTER_CLASS` of one's own": lambda _: warned_of("DUPEFILTER_CLASS"),
+    "`EXTENSIONS`, `SPIDER_MIDDLEWARES`, `DOWNLOADER_MIDDLEWARES` that replace harvester's": lambda _: all(
+        refused(name, spider=Spider, **{name: {}})
+        for name in ("EXTENSIONS", "SPIDER_MIDDLEWARES", "DOWNLOADER_MIDDLEWARES")
     ),
     "`REDIS_URL`, `REDIS_HOST`, `REDIS_PORT`, `REDIS_DB`, `REDIS_PARAMS` in settings": lambda _: all(
         refused(f"REDIS_{name}", spider=Spider, **{f"REDIS_{name}": "1"})
