@@ -42,7 +42,7 @@ class StorageError(HarvesterError):
 
 
 class SessionError(HarvesterError):
-    """A login was refused, or cannot be kept. Raised by the session middleware."""
+    """A login was refused, or cannot be kept. Raised by the rooms identities and middlewares."""
 
     exit_code = 5
 

@@ -30,8 +30,8 @@ DONT_OBEY = "dont_obey_robotstxt"
 """Whether robots.txt does not bind the request. Also written for robots.txt itself, by the robots middleware. Read by
 the robots and usage middlewares."""
 AUTHENTICATE = "authenticate"
-"""Whether the request goes out in the name of the Bluesky account that is logged in, to that account's own server. Read
-by the session middleware."""
+"""Whether the request goes out in the name of the spider's account, if it has one and the address is at that account's
+own server. Read by the identities middleware."""
 MEDIA = "harvester_media"
 """The request is for a picture. Written by the image pipeline, which counts pictures itself. Read by the outcome,
 browser and usage middlewares."""
@@ -119,8 +119,6 @@ read by the browser room."""
 STORAGE_STATE = "storage_state"
 """Of an identity that a browser signed in: the file with its storage state, and the generation of its session. Written
 by the identities middleware. Read by the browser room."""
-SESSION_REPEATED = "harvester_session_repeated"
-"""It was sent once more with a new token. Written and read by the session middleware."""
 
 # Proxies, browsers and download handlers
 

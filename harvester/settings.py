@@ -74,7 +74,6 @@ DOWNLOADER_MIDDLEWARES = {
     "harvester.middlewares.conditional.ConditionalMiddleware": 555,
     "harvester.middlewares.outcome.OutcomeMiddleware": 560,
     "harvester.middlewares.browser.BrowserMiddleware": 565,  # on the way back, behind all that hold a place
-    "harvester.middlewares.session.SessionMiddleware": 570,
     "harvester.middlewares.compression.CompressionMiddleware": 590,  # as Scrapy's, whose failures are told to nobody
     "harvester.middlewares.redirect.RedirectMiddleware": 600,  # the same
     "harvester.middlewares.identities.IdentitiesMiddleware": 700,  # sees the cookies of redirects; off without sites

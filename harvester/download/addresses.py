@@ -33,6 +33,12 @@ def host_of(url: str) -> str:
     return urlsplit(url).netloc.rpartition("@")[2][:MOST_NAME]
 
 
+def origin_of(url: str) -> str:
+    """Scheme, host and port of an address."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2].lower()}"
+
+
 @lru_cache(maxsize=4096)
 def fault_of(netloc: str) -> str | None:
     """Why no server can be at this host and port, or None when one can: there, the network is asked."""

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import NamedTuple
 
 from dotenv import dotenv_values
 from pydantic import SecretStr
@@ -9,6 +10,7 @@ from pydantic import SecretStr
 from harvester.config import Config
 from harvester.exceptions import UsageError
 from harvester.masking import mask
+from harvester.sites import Site
 from harvester.stores.private_files import OTHERS
 
 FILE = "credentials.env"
@@ -18,11 +20,13 @@ FILE = "credentials.env"
 class Credentials:
     """A user and a password. They are shown nowhere."""
 
-    def __init__(self, name: str, user: str, password: SecretStr) -> None:
+    def __init__(self, name: str, user: str, password: SecretStr, advice: str = "") -> None:
         self.name = name
+        self.advice = advice or "Correct {} and {}, and start again.".format(*variables(name))
+        """What to do when they are refused."""
         self._user = user
         self._password = password
-        mask.add(user, password.get_secret_value())
+        mask.add(password.get_secret_value())
 
     def fill(self, template: str) -> str:
         """`{user}` and `{password}` replaced."""
@@ -35,6 +39,14 @@ class Credentials:
     def secret(self) -> bytes:
         """Both as one."""
         return f"{self._user}\0{self._password.get_secret_value()}".encode()
+
+
+class SpiderAccount(NamedTuple):
+    """In whose name requests with meta["authenticate"] go out, to the account's own server."""
+
+    site: Site
+    """Its table says how to sign in. No entry with identities may have its name."""
+    credentials: Credentials
 
 
 def variables(name: str) -> tuple[str, str]:
@@ -53,6 +65,7 @@ def credentials_of(name: str, config: Config) -> Credentials:
     if not user or not password:
         wanted = " and ".join(variables(name))
         raise UsageError(f"The credentials {name} are missing. Set {wanted} in the environment, in .env or in {path}.")
+    mask.add(user)
     return Credentials(name, user, SecretStr(password))
 
 

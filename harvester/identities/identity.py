@@ -25,6 +25,9 @@ from harvester.sites import Site
 
 logger = logging.getLogger(__name__)
 
+MOST_REFUSED = 4
+"""Requests in a row that the site refuses in one new session after another, until an identity that signs in is not
+used any more. More than one: it may be the page."""
 SAVE_S = 1.0
 """How often changed cookies are kept, at most. Those of a serial site are kept after each answer."""
 
@@ -60,6 +63,8 @@ class Identity:
         method = method_of(self._state.proxy_session, self._fetch)
         self._logins = LimitedLogins(site, name, credentials, method, self._file, count)
         self._turn = asyncio.Lock()
+        self._refused = 0
+        """Requests in a row that were refused in new sessions too."""
         self._expired = ""
         """Generation of the session that the site no longer knows."""
         self._check_at = 0.0
@@ -181,8 +186,15 @@ class Identity:
 
     def accepted(self, generation: str, sent_at: float) -> None:
         """A request that was sent then was let in."""
+        self._refused = 0
         if self.session is not None and self.session.generation == generation:
             self.session.let_in_at = max(sent_at, self.session.let_in_at)
+
+    def refused(self) -> None:
+        """A request was refused in one new session after another."""
+        self._refused += 1
+        if self._refused >= MOST_REFUSED and self._table.signs_in:
+            self.ended = LoginRefused(f"{self.site.name} refuses the new sessions of {self.name} at once.")
 
     def lets_in(self, generation: str, sent_at: float) -> bool:
         """Whether a request that was sent later was let in, so that the session has not ended."""
@@ -277,7 +289,7 @@ class Identity:
         if check is None:
             return True
         try:
-            answer = await self._fetch(Request(check.url, dont_filter=True), session)
+            answer = await self._fetch(Request(session.at_origin(check.url), dont_filter=True), session)
         except LoginFailed as error:
             logger.warning("The session of %s at %s could not be checked: %s", self.name, self.site.name, error)
         else:

@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Callable
 
-from harvester.identities.credentials import Credentials, variables
+from harvester.identities.credentials import Credentials
 from harvester.identities.login_methods import LoginFailed, LoginMethod, LoginRefused
 from harvester.identities.state import Session, State, StateFile
 from harvester.sites import Site
@@ -93,10 +93,10 @@ class LimitedLogins:
         raise self._refusal(said) from None
 
     def _refusal(self, said: str) -> LoginRefused:
-        wanted = " and ".join(variables(self._name))
+        advice = self._credentials.advice if self._credentials else ""
         return LoginRefused(
-            f"{self._site.name} refused the login of {self._name} ({said}). Correct {wanted}, and start again;"
-            f" the same credentials are tried again after {REFUSAL_KEPT_S / 60:.0f} minutes."
+            f"{self._site.name} refused the login of {self._name} ({said}). {advice}"
+            f" The same credentials are tried again after {REFUSAL_KEPT_S / 60:.0f} minutes."
         )
 
     def _failed(self, state: State, error: LoginFailed) -> None:

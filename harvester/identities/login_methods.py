@@ -11,6 +11,7 @@ from harvester.exceptions import SessionError
 from harvester.identities.cookies import Jar
 from harvester.identities.credentials import Credentials
 from harvester.identities.state import Session
+from harvester.politeness.rate_limits import reset_in, retry_after
 from harvester.sites.identities import Sign
 
 Fetch = Callable[[Request, Session], Awaitable[Response]]
@@ -66,7 +67,10 @@ def text_of(response: Response) -> str:
 def check_answered(response: Response) -> None:
     """Raises LoginFailed for answers that say nothing of the credentials."""
     if response.status in (408, 425, 429) or response.status >= 500:
-        raise LoginFailed(f"HTTP {response.status}", _retry_after(response))
+        wait_s = retry_after(response.headers)
+        if wait_s is None and response.status == 429:
+            wait_s = reset_in(response.headers)
+        raise LoginFailed(f"HTTP {response.status}", wait_s)
 
 
 def refuses(sign: Sign, response: Response) -> bool:
@@ -78,8 +82,3 @@ def refuses(sign: Sign, response: Response) -> bool:
 
 def fill(template: str, credentials: Credentials | None) -> str:
     return credentials.fill(template) if credentials else template
-
-
-def _retry_after(response: Response) -> float | None:
-    value = (response.headers.get("Retry-After") or b"").decode("latin-1").strip()
-    return float(value) if value.isdecimal() else None

@@ -4,6 +4,7 @@ Those pass through the engine: they obey the throttle and the breaker, and leave
 is secret in them is never in their address; the rest is put on, and taken off, where nobody else sees it.
 """
 
+import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -14,22 +15,26 @@ from scrapy.crawler import Crawler
 from scrapy.http import Response
 
 from harvester.config import Config
-from harvester.exceptions import FetchError, HarvesterError, UsageError
+from harvester.exceptions import FetchError, HarvesterError, SessionError, UsageError
 from harvester.identities.browser import BrowserLogin
 from harvester.identities.credentials import Credentials, credentials_of
 from harvester.identities.form import FormLogin
 from harvester.identities.identity import Identity
+from harvester.identities.limited_logins import NotNow
 from harvester.identities.login_methods import Anonymous, LoginFailed, LoginMethod
 from harvester.identities.pool import IdentityPool
 from harvester.identities.state import Session
 from harvester.identities.token import TokenLogin
 from harvester.meta import IDENTITY, LOGIN, LOGIN_SITE
 from harvester.outcomes import classify_exception
+from harvester.politeness.rate_limits import LONGEST_WAIT_S
 from harvester.proxies.budget import BudgetSpent
 from harvester.shutdown import RunEnding, pause
 from harvester.sites import Site, load_sites
 
 TIMEOUT_S = 30.0
+MOST_TRIES = 5
+"""Logins without an answer after which a run ends that cannot begin without one."""
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -40,22 +45,46 @@ class Logins:
         self._crawler = crawler
         self._config = config
 
-    def pool(self, site: Site) -> IdentityPool:
-        """Raises UsageError when credentials are missing, StorageError when nothing can be kept."""
-        identities = [self._identity(site, name) for name in site.identities.names]
-        return IdentityPool(identities, site.identities.chain_idle_s, self._pause)
+    def pool(self, site: Site, credentials: Credentials | None = None) -> IdentityPool:
+        """Of the credentials that are given, or of those that the site's entry names.
+
+        Raises UsageError when they are missing, StorageError when nothing can be kept.
+        """
+        table = site.identities
+        if credentials is not None:
+            identities = [self._identity(site, credentials.name, credentials)]
+        elif table.signs_in:
+            identities = [self._identity(site, name, credentials_of(name, self._config)) for name in table.names]
+        else:
+            identities = [self._identity(site, name, None) for name in table.names]
+        return IdentityPool(identities, table.chain_idle_s, self._pause)
+
+    async def first_session(self, pool: IdentityPool, advice: str) -> Session:
+        """Of a pool of one, for a run that cannot begin without it. Raises SessionError."""
+        [identity] = pool.identities.values()
+        tries = 0
+        while True:
+            try:
+                return await identity.ready()
+            except NotNow as later:
+                tries += 1
+                wait_s = later.until - time.time()
+                if tries == MOST_TRIES or wait_s > LONGEST_WAIT_S:
+                    said = f"There is no session of {identity.name}: {later}. The next try is due in {wait_s:.0f} s."
+                    raise SessionError(f"{said} {advice}") from None
+            await self._pause(wait_s, "")
 
     def check(self, request: Request, site: Site) -> None:
         """Raises before the request of a login takes secrets where they do not belong."""
         shown = _shown(request.url)
-        if site.name != request.meta[LOGIN_SITE]:
+        session: Session = request.meta[LOGIN]
+        if not session.may_go_to(request.url) or (not session.origin and site.name != request.meta[LOGIN_SITE]):
             raise LoginFailed(f"it leads to {shown}, which is none of the site's hosts")
-        if _is_open(request.url, self._config):
+        if is_open(request.url, self._config):
             raise UsageError(f"The login of {site.name} leads to {shown} over http; passwords want https.")
 
-    def _identity(self, site: Site, name: str) -> Identity:
-        credentials = credentials_of(name, self._config) if site.identities.signs_in else None
-        path = self._config.state_dir / "sessions" / f"{quote(site.name, safe='')}.{name}.json"
+    def _identity(self, site: Site, name: str, credentials: Credentials | None) -> Identity:
+        path = self._config.state_dir / "sessions" / f"{quote(site.name, safe='')}.{quote(name, safe='@')}.json"
         return Identity(
             site,
             name,
@@ -109,10 +138,10 @@ def refuse_secrets(url: str, site: str, config: Config) -> str:
     """Why no secret of a site may go to an address; empty when it may."""
     if load_sites().of(url).name != site:
         return f"{_shown(url)} is none of the hosts of {site}"
-    return f"{_shown(url)} is asked over http, and passwords want https" if _is_open(url, config) else ""
+    return f"{_shown(url)} is asked over http, and passwords want https" if is_open(url, config) else ""
 
 
-def _is_open(url: str, config: Config) -> bool:
+def is_open(url: str, config: Config) -> bool:
     """Whether others may read what goes to an address."""
     parts = urlsplit(url)
     return parts.scheme != "https" and parts.hostname not in _LOOPBACK and not config.allow_private_hosts

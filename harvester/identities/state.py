@@ -4,9 +4,11 @@ import logging
 import secrets
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
+from harvester.download.addresses import origin_of
 from harvester.identities.cookies import Jar
 from harvester.identities.secret_file import SecretFile
 from harvester.masking import mask
@@ -25,6 +27,7 @@ class Session:
         refresh_token: str = "",
         renew_at: float = 0.0,
         generation: str = "",
+        origin: str = "",
     ) -> None:
         mask.add_passing(refresh_token, *(value.rpartition(" ")[2] for value in headers.values()))
         self.jar = jar
@@ -34,11 +37,21 @@ class Session:
         """Seconds of the epoch from which it is to be replaced. 0: when it is refused."""
         self.generation = generation or secrets.token_hex(6)
         """Of no use to anyone but to tell this session from the next one."""
+        self.origin = origin
+        """Scheme, host and port of the only server that may see it. Empty: all hosts of the site."""
         self.let_in_at = 0.0
         """When the last request was sent that the site let in, in seconds of the epoch."""
 
     def __repr__(self) -> str:
         return f"<Session {self.generation}>"
+
+    def at_origin(self, url: str) -> str:
+        """The same address at the session's own server, if it has one."""
+        return self.origin + urlunsplit(("", "", *urlsplit(url)[2:])) if self.origin else url
+
+    def may_go_to(self, url: str) -> bool:
+        """Whether its own server, if it has one, is asked there."""
+        return self.origin in ("", origin_of(url))
 
 
 class State(msgspec.Struct, omit_defaults=True):
@@ -51,6 +64,7 @@ class State(msgspec.Struct, omit_defaults=True):
     headers: dict[str, str] = {}
     refresh_token: str = ""
     renew_at: float = 0.0
+    origin: str = ""
     logins: list[float] = []
     """When logins were tried in the last hour, in seconds of the epoch."""
     try_at: float = 0.0
@@ -78,12 +92,13 @@ class State(msgspec.Struct, omit_defaults=True):
             refresh_token=self.refresh_token,
             renew_at=self.renew_at,
             generation=self.generation,
+            origin=self.origin,
         )
 
     def take(self, session: Session) -> None:
         """It becomes the session that is kept."""
         self.generation, self.cookies, self.headers = session.generation, session.jar.kept(), session.headers
-        self.refresh_token, self.renew_at = session.refresh_token, session.renew_at
+        self.refresh_token, self.renew_at, self.origin = session.refresh_token, session.renew_at, session.origin
 
 
 class StateFile:

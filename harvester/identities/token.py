@@ -2,16 +2,20 @@
 
 import json
 import time
+from base64 import urlsafe_b64decode
+from collections.abc import Mapping
 from typing import Any
 
 from scrapy import Request
 from scrapy.http import Response
 
+from harvester.download.addresses import origin_of
 from harvester.identities.cookies import Jar
 from harvester.identities.credentials import Credentials
 from harvester.identities.login_methods import REFUSALS, Fetch, LoginFailed, LoginRefused, check_answered
 from harvester.identities.state import Session
 from harvester.masking import mask
+from harvester.outcomes import classify
 from harvester.sites.identities import Token
 
 MARGIN_S = 60.0
@@ -19,7 +23,7 @@ MARGIN_S = 60.0
 
 
 class TokenLogin:
-    """Posts the credentials as JSON; takes token, refresh token and life from the answer."""
+    """Posts the credentials as JSON; takes token, refresh token, life and origin from the answer."""
 
     def __init__(self, call: Token, credentials: Credentials, fetch: Fetch) -> None:
         self._call = call
@@ -30,15 +34,16 @@ class TokenLogin:
         refreshed = await self._refreshed(old) if old else None
         if refreshed:
             return refreshed
-        session = Session(Jar(), {})
-        body = {name: self._credentials.fill(value) for name, value in self._call.body.items()}
-        answer = await self._post(self._call.url, body, session)
-        made = self._read(answer, session.jar, "")
+        call = self._call
+        session = Session(Jar(), {}, origin=origin_of(call.url) if call.origin else "")
+        body = {name: self._credentials.fill(value) for name, value in call.body.items()}
+        answer = await self._post(call.url, body, session)
+        made = self._read(answer, session)
         if made is None:
-            said = f"HTTP {answer.status}"
+            said = classify(answer, answer.request).reason or f"HTTP {answer.status}"
             if answer.status in REFUSALS:
                 raise LoginRefused(said)
-            raise LoginFailed(f"the answer holds no token at {self._call.token}: {said}")
+            raise LoginFailed(f"the answer holds no token at {call.token}: {said}")
         return made
 
     async def _refreshed(self, old: Session) -> Session | None:
@@ -46,18 +51,22 @@ class TokenLogin:
         refresh = self._call.refresh
         if refresh is None or not old.refresh_token:
             return None
-        body = {name: value.replace("{refresh_token}", old.refresh_token) for name, value in refresh.body.items()}
-        unnamed = Session(old.jar, {})  # an ended token would be refused where it is not asked for
-        return self._read(await self._post(refresh.url, body, unnamed), old.jar, old.refresh_token)
+        body, headers = (_filled(each, "refresh_token", old.refresh_token) for each in (refresh.body, refresh.headers))
+        # Without the headers of the old one: an ended token would be refused where it is not asked for.
+        session = Session(old.jar, headers, refresh_token=old.refresh_token, origin=old.origin)
+        return self._read(await self._post(old.at_origin(refresh.url), body, session), session)
 
     async def _post(self, url: str, body: dict[str, str], session: Session) -> Response:
-        headers = {"Content-Type": "application/json", "Accept": "application/json"}
-        request = Request(url, method="POST", body=json.dumps(body), headers=headers, dont_filter=True)
-        answer = await self._fetch(request, session)
+        headers = {"Accept": "application/json"} | ({"Content-Type": "application/json"} if body else {})
+        content = json.dumps(body) if body else ""
+        answer = await self._fetch(
+            Request(url, method="POST", body=content, headers=headers, dont_filter=True), session
+        )
         check_answered(answer)
         return answer
 
-    def _read(self, answer: Response, jar: Jar, refresh_token: str) -> Session | None:
+    def _read(self, answer: Response, asked_in: Session) -> Session | None:
+        """What the answer gives; refresh token and origin stay as they are when it names none."""
         call = self._call
         try:
             told = json.loads(answer.body)
@@ -67,23 +76,54 @@ class TokenLogin:
         if answer.status >= 300 or not isinstance(token, str) or not token:
             return None
         mask.add_passing(token)
-        life = at_path(told, call.expires_in) if call.expires_in else None
+        life = at_path(told, call.expires_in) if call.expires_in else _life_of(token)
         renew_at = 0.0
         if isinstance(life, (int, float)) and life > 0:
             renew_at = time.time() + life - min(MARGIN_S, life / 4)
-        if call.refresh and isinstance(given := at_path(told, call.refresh.refresh_token), str):
-            refresh_token = given
-        headers = {name: value.replace("{token}", token) for name, value in call.headers.items()}
-        return Session(jar, headers, refresh_token=refresh_token, renew_at=renew_at)
+        refresh_token = at_path(told, call.refresh.refresh_token) if call.refresh else None
+        return Session(
+            asked_in.jar,
+            _filled(call.headers, "token", token),
+            refresh_token=refresh_token if isinstance(refresh_token, str) else asked_in.refresh_token,
+            renew_at=renew_at,
+            origin=safe_origin(at_path(told, call.origin), asked_in.origin) if call.origin else "",
+        )
+
+
+def _filled(templates: Mapping[str, str], name: str, value: str) -> dict[str, str]:
+    return {key: template.replace(f"{{{name}}}", value) for key, template in templates.items()}
 
 
 def at_path(value: Any, path: str) -> Any:
-    """What stands in a JSON value at a path like `data.0.token`; None when nothing does."""
+    """What stands in a JSON value at a path like `data.0.token` or `services.#pds.url`; None when nothing does."""
     for key in path.split("."):
         if isinstance(value, dict):
             value = value.get(key)
         elif isinstance(value, list) and key.isdecimal() and int(key) < len(value):
             value = value[int(key)]
+        elif isinstance(value, list) and key.startswith("#"):
+            named = (each for each in value if isinstance(each, dict) and str(each.get("id")).endswith(key))
+            value = next(named, None)
         else:
             return None
     return value
+
+
+def safe_origin(named: object, known: str) -> str:
+    """The origin of the named address; the known one when it names none, or one less protected."""
+    try:
+        found = origin_of(named) if isinstance(named, str) else ""
+    except ValueError:
+        return known
+    scheme, _, host = found.partition("//")
+    return found if host and scheme in ("https:", known.partition("//")[0]) else known
+
+
+def _life_of(token: str) -> float | None:
+    """Seconds for which a token (a JWT, not verified) is good, if it says so. No clock here need be right for it."""
+    try:
+        payload = token.split(".")[1]
+        claims = json.loads(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+        return float(claims["exp"] - claims["iat"])
+    except (IndexError, KeyError, TypeError, ValueError):
+        return None

@@ -1,5 +1,7 @@
 """Downloader middleware: a request to a site with identities goes out as one of them, and nobody else sees its secrets.
 
+One with meta["authenticate"] goes out in the name of the spider's account, if it leads to that account's own server.
+
 Cookies, tokens and headers are put on a request when it has passed all middlewares, and taken off as soon as its
 answer is there, before any of them sees it. So they are in no queue, redirect, retry or record.
 """
@@ -15,18 +17,20 @@ from weakref import WeakKeyDictionary
 
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
-from scrapy.exceptions import IgnoreRequest, NotConfigured
+from scrapy.exceptions import CloseSpider, IgnoreRequest, NotConfigured
 from scrapy.http import Response
 
 from harvester.config import Config, load_config
-from harvester.exceptions import HarvesterError, SessionError
+from harvester.exceptions import HarvesterError, SessionError, UsageError
 from harvester.frontier.waiting import wait_in_frontier
 from harvester.identities.browser import keepers
+from harvester.identities.credentials import SpiderAccount
 from harvester.identities.logins import Logins
 from harvester.identities.pool import ChainLost, Checkout, IdentityPool, IdentityRequest, Later, SessionRef
 from harvester.identities.state import Session
 from harvester.meta import (
     ASKED_AS,
+    AUTHENTICATE,
     AVOID_IDENTITY,
     CHAIN_BEGUN,
     CHECKOUT,
@@ -58,13 +62,23 @@ REFUSED_WAIT_S = 30.0
 """How long requests of such a site wait."""
 
 
+async def account_origin(crawler: Crawler) -> str | None:
+    """Origin of the own server of the spider's account, where meta["authenticate"] counts; None without an account.
+
+    It signs in when need be. Raises CloseSpider when that is refused or gets no answer, and RunEnding.
+    """
+    middleware = crawler.get_downloader_middleware(IdentitiesMiddleware)
+    return await middleware.account_origin() if middleware else None
+
+
 class IdentitiesMiddleware:
-    """Off when no site has identities."""
+    """Off when no site has identities, and the spider no account."""
 
     def __init__(self, crawler: Crawler, config: Config) -> None:
-        if not _are_there():
+        if not _are_there(crawler):
             raise NotConfigured
         self._sites = load_sites()
+        self._account = _account_of(crawler)
         self._crawler = crawler
         self._logins = Logins(crawler, config)
         self._pools: dict[str, IdentityPool] = {}
@@ -86,18 +100,29 @@ class IdentitiesMiddleware:
     def from_crawler(cls, crawler: Crawler) -> Self:
         return cls(crawler, load_config())
 
+    async def account_origin(self) -> str | None:
+        account = self._account
+        if account is None:
+            return None
+        try:
+            session = await self._logins.first_session(self._pool(account.site), account.credentials.advice)
+        except HarvesterError as error:
+            self._tell(error)
+            self._crawler.stats.set_value("harvester/exit_code", error.exit_code)
+            raise CloseSpider(_reason(error)) from None
+        return session.origin
+
     # The way out ------------------------------------------------------------------------------------------
 
     async def process_request(self, request: Request) -> Request | None:
         self._let_go(request)
         request.meta.pop(STORAGE_STATE, None)  # of the try before, or of the answer from which a callback made it
-        site = self._sites.of(request.url)
+        site = self._site(request)
         if LOGIN in request.meta:
             self._logins.check(request, site)
             return None
         if site.identities.kind is None or _is_robots(request):
-            request.meta.pop(ASKED_AS, None)
-            request.meta.pop(IDENTITY, None)
+            _sent_by_nobody(request)
             if site.identities.kind is None:
                 self._others_at = time.monotonic()
             return None
@@ -110,6 +135,10 @@ class IdentitiesMiddleware:
             return wait_in_frontier(request, later.until, Outcome.RATE_LIMITED, str(later))
         except HarvesterError as error:
             return self._without(request, site, error)
+        if not checkout.session.may_go_to(request.url):
+            self._pool(site).leave(checkout)
+            _sent_by_nobody(request)
+            return None
         number = next(self._numbers)
         self._checkouts[number] = checkout
         request.meta[CHECKOUT] = number
@@ -128,7 +157,7 @@ class IdentitiesMiddleware:
             session = request.meta[LOGIN]
         else:
             return
-        headers = self._sites.of(request.url).identities.headers | session.headers
+        headers = self._site(request).identities.headers | session.headers
         self._replaced[request] = {name: request.headers.getlist(name) for name in (*headers, "Cookie")}
         for name, value in headers.items():
             request.headers[name] = value
@@ -139,7 +168,7 @@ class IdentitiesMiddleware:
         session = checkout.identity.session
         if session is None:
             request.meta[SENT_OUTDATED] = True
-        elif CHAIN_BEGUN not in request.meta:
+        elif CHAIN_BEGUN not in request.meta and session.origin == checkout.session.origin:
             checkout = self._checkouts[request.meta[CHECKOUT]] = checkout._replace(session=session)
         request.meta[ASKED_AS] = (*checkout.session_ref, time.time())
         if STORAGE_STATE in request.meta:
@@ -164,7 +193,7 @@ class IdentitiesMiddleware:
         checkout = self._checkouts.get(request.meta.get(CHECKOUT, 0))
         if checkout is None:
             return response
-        site = self._sites.of(request.url)
+        site = checkout.identity.site
         if response.url == request.url:
             checkout.identity.take_in(checkout.session, response, request)
         elif self._sites.of(response.url).name == site.name:  # a browser has followed redirects
@@ -197,12 +226,12 @@ class IdentitiesMiddleware:
         if request.meta.pop(REDIRECT_HELD_BACK, False):
             del request.meta["dont_redirect"]
         asked_as = request.meta.get(ASKED_AS)
-        site = self._sites.of(request.url)
+        site = self._site(request)
         pool = self._pools.get(site.name)
         identity = pool.identities.get(asked_as[0]) if pool and asked_as else None
         if pool is None or identity is None or asked_as is None:
             return
-        policy = policy_of(site, verdict.outcome)
+        policy = policy_of(self._sites.of(request.url), verdict.outcome)
         if verdict.outcome is Outcome.SESSION_EXPIRED:
             self._expired(request, pool, verdict.reason)
         elif policy.session:
@@ -226,7 +255,10 @@ class IdentitiesMiddleware:
         if not let_in and identity.expire(generation):
             logger.info("The session of %s at %s has ended: %s", name, identity.site.name, reason)
             self._count(identity.site, "expired")
-        if CHAIN_BEGUN in request.meta or renewals >= MOST_RENEWALS or (let_in and renewals):
+        if renewals >= MOST_RENEWALS and not let_in:
+            identity.refused()
+        is_spent = renewals >= MOST_RENEWALS or (let_in and renewals)
+        if CHAIN_BEGUN in request.meta or (is_spent and not identity.ended):
             request.meta[NEXT_TRY] = NextTry.NONE.value
             request.meta.pop(SESSION_RENEWALS, None)
             identity.health.bad(Outcome.SESSION_EXPIRED, time.time())
@@ -237,20 +269,32 @@ class IdentitiesMiddleware:
 
     def _without(self, request: Request, site: Site, error: HarvesterError) -> Request:
         """There is no identity left. While there is other work its requests wait; then the run ends."""
-        if str(error) not in self._told:
-            self._told.add(str(error))
-            logger.error("%s", error)
+        self._tell(error)
         refused = isinstance(error, SessionError)
         if refused and LEASE in request.meta and time.monotonic() - self._others_at < OTHERS_S:
             until = time.time() + REFUSED_WAIT_S
             return wait_in_frontier(request, until, Outcome.AUTH_REQUIRED, f"no identity of {site.name}")
-        end(self._crawler, "session_error" if refused else error.finish_reason, error.exit_code)
+        end(self._crawler, _reason(error), error.exit_code)
         raise RunEnding(f"there is no identity for {site.name}")
+
+    def _tell(self, error: HarvesterError) -> None:
+        """In the log, once."""
+        if str(error) not in self._told:
+            self._told.add(str(error))
+            logger.error("%s", error)
+
+    def _site(self, request: Request) -> Site:
+        """By whose table the request gets its identity."""
+        if self._account and request.meta.get(AUTHENTICATE):
+            return self._account.site
+        return self._sites.of(request.url)
 
     def _pool(self, site: Site) -> IdentityPool:
         pool = self._pools.get(site.name)
         if pool is None:
-            pool = self._pools[site.name] = self._logins.pool(site)
+            account = self._account
+            credentials = account.credentials if account and account.site is site else None
+            pool = self._pools[site.name] = self._logins.pool(site, credentials)
         return pool
 
     def _count(self, site: Site, event: str) -> None:
@@ -273,12 +317,14 @@ class IdentitiesMiddleware:
 class ChainMiddleware:
     """Spider middleware: the requests that a callback yields for the chain of its answer stay in its session.
 
-    Off when no site has identities.
+    Off as IdentitiesMiddleware is.
     """
 
-    def __init__(self) -> None:
-        if not _are_there():
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        if not _are_there(crawler):
             raise NotConfigured
+        return cls()
 
     async def process_spider_output(self, response: Response, result: AsyncIterator[Any]) -> AsyncIterator[Any]:
         request = response.request
@@ -294,8 +340,28 @@ class ChainMiddleware:
             yield output
 
 
-def _are_there() -> bool:
-    return any(site.identities.kind for site in load_sites())
+def _account_of(crawler: Crawler) -> SpiderAccount | None:
+    """That of the spider, if it has one. Raises UsageError when a site's entry has its name."""
+    account = getattr(crawler.spider, "account", None)
+    if not isinstance(account, SpiderAccount):  # a spider that is not harvester's may call anything so
+        return None
+    if load_sites().named(account.site.name).identities.kind:
+        raise UsageError(f"The spider's account is called {account.site.name}: give that site's entry another name.")
+    return account
+
+
+def _are_there(crawler: Crawler) -> bool:
+    return _account_of(crawler) is not None or any(site.identities.kind for site in load_sites())
+
+
+def _reason(error: HarvesterError) -> str:
+    """Why the run ends."""
+    return "session_error" if isinstance(error, SessionError) else error.finish_reason
+
+
+def _sent_by_nobody(request: Request) -> None:
+    request.meta.pop(ASKED_AS, None)
+    request.meta.pop(IDENTITY, None)
 
 
 def _wanted(request: Request) -> IdentityRequest:

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
 from time import monotonic
-from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from scrapy import Request
@@ -14,6 +13,7 @@ from scrapy.crawler import Crawler
 from scrapy.http import Headers, Response
 from scrapy.http.request import NO_CALLBACK
 
+from harvester.download.addresses import origin_of
 from harvester.exceptions import RedirectError
 from harvester.meta import DONT_OBEY, SITE_FILE
 from harvester.outcomes import Outcome, Verdict, classify_exception
@@ -55,12 +55,6 @@ def site_file(origin: str, path: str) -> Request:
     """A request for a file in which a site says what robots may do: asked for once, whatever it says."""
     meta = {DONT_OBEY: True, SITE_FILE: True, "dont_retry": True, "download_timeout": TIMEOUT_S}
     return Request(origin + path, callback=NO_CALLBACK, priority=1000, dont_filter=True, meta=meta)
-
-
-def origin_of(url: str) -> str:
-    """Scheme, host and port of an address."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2].lower()}"
 
 
 class OriginRobots:

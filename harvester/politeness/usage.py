@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 from scrapy.crawler import Crawler
 
+from harvester.download.addresses import origin_of
 from harvester.parsers.web.robots import MOST_BYTES
 from harvester.parsers.web.usage import SiteFiles
-from harvester.politeness.robots import SHORTEST_KEPT_S, kept_for, origin_of, robots_of, site_file
+from harvester.politeness.robots import SHORTEST_KEPT_S, kept_for, robots_of, site_file
 from harvester.proxies.budget import BudgetSpent
 from harvester.shutdown import RunEnding
 

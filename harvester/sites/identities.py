@@ -56,8 +56,10 @@ class Refresh(Part):
     """How a token is replaced before it ends, without the password."""
 
     url: str = Field(pattern=ADDRESS)
-    body: dict[str, str]
-    """`{refresh_token}` stands for the refresh token."""
+    body: dict[str, str] = Field(default_factory=dict)
+    """`{refresh_token}` stands for the refresh token. Not given: the call has no body."""
+    headers: dict[str, str] = Field(default_factory=dict)
+    """What the call carries; `{refresh_token}` as in `body`."""
     refresh_token: str
     """Path of the refresh token in the answers of both calls, like `data.refresh_token`."""
 
@@ -73,7 +75,10 @@ class Token(Part):
     headers: dict[str, str] = Field(default_factory=lambda: {"Authorization": "Bearer {token}"})
     """What requests then carry."""
     expires_in: str = ""
-    """Path of the seconds for which the token is good. Not given: until it is refused."""
+    """Path of the seconds for which the token is good. Not given: as long as a JWT says, others until refused."""
+    origin: str = ""
+    """Path of the address of the account's own server, where a service has many. Given: the identity's requests,
+    `refresh` and the check go to that server only. In a list, `#pds` is the entry whose `id` ends with that."""
     refresh: Refresh | None = None
 
 

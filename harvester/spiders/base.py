@@ -16,6 +16,7 @@ from twisted.python.failure import Failure
 
 from harvester.config import Config, load_config
 from harvester.exceptions import HarvesterError, UsageError
+from harvester.identities.credentials import SpiderAccount
 from harvester.items import Provenance, Usage
 from harvester.meta import ITEMS, USAGE
 from harvester.shutdown import end, is_ending
@@ -77,6 +78,11 @@ class HarvesterSpider(Spider):
     def check_start_entry(cls, entry: bytes) -> bool:
         """Whether an entry of the start list says anything. Raises UsageError when it cannot be used."""
         return bool(entry)
+
+    @property
+    def account(self) -> SpiderAccount | None:
+        """In whose name requests with meta["authenticate"] go out. Read by the identities middleware."""
+        return None
 
     @property
     def scope(self) -> str:

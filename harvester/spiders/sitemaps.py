@@ -8,11 +8,10 @@ from scrapy import Request
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
-from harvester.download.addresses import refuse_private
+from harvester.download.addresses import origin_of, refuse_private
 from harvester.outcomes import Outcome, verdict_of
 from harvester.parsers.web.robots import parse_robots
 from harvester.parsers.web.sitemap import MOST_BYTES, Entry, is_address, parse_sitemap
-from harvester.politeness.robots import origin_of
 from harvester.sites import load_sites
 from harvester.spiders.base import HarvesterSpider
 

@@ -24,7 +24,7 @@ def log_in(place: Place, site: Sandbox, **variables: str) -> Answer:
 
 
 def damaged_file(place: Place, site: Sandbox) -> Answer:
-    name = quote(f"{site.handle(ACCOUNT)}@{urlsplit(site.url).netloc}", safe="@")
+    name = quote(f"bluesky.{site.handle(ACCOUNT)}@{urlsplit(site.url).netloc}", safe="@")
     kept = place.folder / "state" / "sessions" / f"{name}.json"
     kept.parent.mkdir(parents=True)
     kept.write_text('{"did": "did:plc:')
@@ -40,15 +40,12 @@ KINDS: dict[str, tuple[Callable[[Place, Sandbox], Answer], int, tuple[str, ...]]
     "a server that is not there": (
         partial(log_in, HARVESTER_BLUESKY_PDS="http://127.0.0.1:1"),
         5,
-        (
-            "createSession at http://127.0.0.1:1 failed 3 times: ",
-            "whether HARVESTER_BLUESKY_PDS is right",
-        ),
+        ("There is no session of ", "@127.0.0.1:1: the login failed: ", "HARVESTER_BLUESKY_PDS says where to log in"),
     ),
     "a damaged file of tokens": (
         damaged_file,
         0,
-        ("holds no login session; it is ignored and will be replaced", "Logged in as "),
+        ("holds no session; it is ignored and will be replaced", "Logged in to bluesky as "),
     ),
 }
 STORIES = {kind: run for kind, (run, *_) in KINDS.items()}

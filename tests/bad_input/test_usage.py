@@ -57,6 +57,15 @@ def bad_settings(place: Place, site: Sandbox) -> Answer:
     return place.crawl(site)
 
 
+def site_named_as_the_account(place: Place, site: Sandbox) -> Answer:
+    entry = '[bluesky]\nhosts = ["bsky.app"]\n[bluesky.identities]\nkind = "anonymous"\n'
+    (place.folder / "sites").mkdir()
+    (place.folder / "sites" / "bluesky.toml").write_text(entry)
+    account = {"IDENTIFIER": "alice.test", "APP_PASSWORD": "abcd-efgh-ijkl-mnop", "PDS": site.url}
+    place.variables |= {f"HARVESTER_BLUESKY_{name}": value for name, value in account.items()}
+    return crawl_with("HARVESTER_SITES_DIR", str(place.folder / "sites"), place, site)
+
+
 def crawl_file(content: bytes, place: Place, site: Sandbox) -> Answer:
     (place.folder / "seeds.txt").write_bytes(content)
     return place.crawl(site, seeds="@seeds.txt")
@@ -127,6 +136,10 @@ KINDS: dict[str, tuple[Callable[[Place, Sandbox], Answer], tuple[str, ...]]] = {
     "half a login": (
         partial(crawl_with, "HARVESTER_BLUESKY_IDENTIFIER", "alice.test"),
         ("A login needs an identifier and a password, and one is missing", "HARVESTER_BLUESKY_APP_PASSWORD"),
+    ),
+    "a site with identities that is called as the account": (
+        site_named_as_the_account,
+        ("The spider's account is called bluesky: give that site's entry another name.",),
     ),
     "a purge without an account": (
         command("harvester", "purge", "--yes"),

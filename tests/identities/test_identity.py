@@ -5,22 +5,17 @@ import time
 from collections import Counter
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import aiohttp
 import pytest
 from filelock import FileLock, Timeout
 from pydantic import SecretStr
 from scrapy import Request
-from scrapy.http import HtmlResponse, Response
 
-import harvester.identities.identity
-import harvester.identities.limited_logins
-import harvester.identities.token
 from harvester.config import Config
 from harvester.exceptions import UsageError
 from harvester.identities.browser import BrowserLogin
+from harvester.identities.cookies import Jar
 from harvester.identities.credentials import Credentials
 from harvester.identities.form import FormLogin
 from harvester.identities.identity import Identity
@@ -29,59 +24,14 @@ from harvester.identities.login_methods import Fetch, LoginFailed, LoginMethod, 
 from harvester.identities.logins import Logins
 from harvester.identities.state import Session
 from harvester.identities.token import TokenLogin
-from harvester.meta import LOGIN_SITE
+from harvester.meta import LOGIN, LOGIN_SITE
 from harvester.sites import Registry, Site
 from tests.identities.county import County
 from tests.identities.entries import FORM, TOKEN, read
+from tests.identities.without_crawl import Clock, fetch, pause
 
 ANN = Credentials("COUNTY", "ann", SecretStr("correct-horse-1"))
 WRONG = Credentials("COUNTY", "ann", SecretStr("wrong-horse"))
-
-
-class Clock:
-    """A clock that is put forward by hand."""
-
-    def __init__(self) -> None:
-        self.ahead = 0.0
-
-    def time(self) -> float:
-        return time.time() + self.ahead
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    sessions = harvester.identities
-    for module in (sessions.identity, sessions.limited_logins, sessions.token):
-        monkeypatch.setattr(module, "time", SimpleNamespace(time=clock.time))
-    return clock
-
-
-async def fetch(request: Request, session: Session, proxy_session: str) -> Response:
-    """As the crawl does it, without the crawl."""
-    jar = aiohttp.DummyCookieJar()
-    try:
-        async with aiohttp.ClientSession(cookie_jar=jar) as client:
-            while True:
-                sent = request.copy()
-                session.jar.put_on(sent)
-                headers = {str(name): str(value) for name, value in sent.headers.to_unicode_dict().items()}
-                headers |= session.headers
-                async with client.request(
-                    sent.method, sent.url, data=sent.body, headers=headers, allow_redirects=False
-                ) as answer:
-                    given = {"Set-Cookie": answer.headers.getall("Set-Cookie", [])}
-                    response = HtmlResponse(str(answer.url), answer.status, given, await answer.read(), request=request)
-                    session.jar.take_in(response, request)
-                    if "Location" not in answer.headers:
-                        return response
-                    request = Request(response.urljoin(answer.headers["Location"]))
-    except aiohttp.ClientError as error:
-        raise LoginFailed(str(error)) from None
-
-
-async def pause(seconds: float, host: str) -> None:
-    await asyncio.sleep(seconds)
 
 
 def method(site: Site, credentials: Credentials, proxy_session: str, fetch: Fetch) -> LoginMethod:
@@ -360,8 +310,9 @@ def test_request_of_a_login_goes_nowhere_else_and_not_in_the_clear() -> None:
     logins = Logins(crawler, Config(allow_private_hosts=False))
     registry = Registry([Site(name="county", hosts=("county.example",)), Site(name="other", hosts=("other.example",))])
 
-    def check(url: str) -> None:
-        logins.check(Request(url, meta={LOGIN_SITE: "county"}), registry.of(url))
+    def check(url: str, origin: str = "") -> None:
+        session = Session(Jar(), {}, origin=origin)
+        logins.check(Request(url, meta={LOGIN_SITE: "county", LOGIN: session}), registry.of(url))
 
     check("https://county.example/Login.aspx")
     with pytest.raises(UsageError, match="passwords want https"):
@@ -369,3 +320,9 @@ def test_request_of_a_login_goes_nowhere_else_and_not_in_the_clear() -> None:
     for url in ("https://other.example/Login.aspx", "https://county.example.evil.example/"):
         with pytest.raises(LoginFailed, match="none of the site's hosts"):
             check(url)
+    own = "https://county.example"
+    check(f"{own}/Login.aspx", own)
+    check("https://other.example/Login.aspx", "https://other.example")
+    for url in ("https://other.example/Login.aspx", "https://county.example:8443/", "http://county.example/"):
+        with pytest.raises(LoginFailed, match="none of the site's hosts"):
+            check(url, own)

@@ -14,7 +14,7 @@ from harvester.identities.pool import ChainLost, Checkout, IdentityPool, Identit
 from harvester.outcomes import Outcome
 from harvester.sites import Site
 from harvester.sites.identities import Identities
-from tests.identities.test_identity import fetch, pause
+from tests.identities.without_crawl import fetch, pause
 
 
 def pool_of(folder: Path, **table: object) -> IdentityPool:

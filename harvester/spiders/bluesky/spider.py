@@ -2,15 +2,18 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import cast
 
 from msgspec.structs import replace
 from scrapy import Request
 
 from harvester.exceptions import UsageError
+from harvester.identities.bluesky import account_of
+from harvester.identities.credentials import SpiderAccount
 from harvester.items import Found, Said
 from harvester.jobs.documents import JobItem
-from harvester.middlewares.session import account_origin
+from harvester.middlewares.identities import account_origin
 from harvester.parsers.bluesky.scrub import PURGED
 from harvester.pipelines.consent import ConsentPipeline
 from harvester.spiders.base import SpiderArguments
@@ -67,6 +70,11 @@ class BlueskySpider(WebPages, Threads):
         most = cast(BlueskyArguments, arguments).max_accounts
         return {} if most is None else {ACCOUNT: most}
 
+    @cached_property
+    def account(self) -> SpiderAccount | None:
+        """Raises UsageError when half a login is configured."""
+        return account_of(self.config)
+
     @property
     def is_serving(self) -> bool:
         return not self.arguments.seeds and not self.only
@@ -85,7 +93,7 @@ class BlueskySpider(WebPages, Threads):
         """Finds out who is asked. Raises UsageError when the seeds name nobody."""
         if self.arguments.via == "api":
             self.login_origin = await account_origin(self.crawler)
-        elif self.config.bluesky_identifier:
+        elif self.account:
             self.logger.warning(
                 "The login of HARVESTER_BLUESKY_IDENTIFIER is not used with via=browser: who signs in on a web page is "
                 "told by the entry of its site, see docs/bluesky.md"

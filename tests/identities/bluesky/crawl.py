@@ -7,22 +7,32 @@ may be. The log goes to stderr, at level DEBUG.
 import json
 import sys
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urljoin
 
 from scrapy import Request, Spider, signals
-from scrapy.crawler import AsyncCrawlerProcess
+from scrapy.crawler import AsyncCrawlerProcess, Crawler
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from harvester import settings
-from harvester.middlewares.session import account_origin
+from harvester.config import load_config
+from harvester.identities.bluesky import account_of
+from harvester.identities.credentials import SpiderAccount
+from harvester.middlewares.identities import account_origin
 
 
 class Probe(Spider):
     name = "probe"
     targets: tuple[str, ...] = ()
     results: tuple[list[dict[str, Any]], ...] = ([],)
+    account: SpiderAccount | None = None
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
+        probe = super().from_crawler(crawler, *args, **kwargs)
+        probe.account = account_of(load_config())
+        return probe
 
     async def start(self) -> AsyncIterator[Any]:
         self.crawler.signals.connect(self._scheduled, signal=signals.request_scheduled)

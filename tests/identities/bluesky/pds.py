@@ -42,6 +42,10 @@ class Pds:
         """So many requests are held until all of them are there; then the token ends, and they are refused."""
         self.busy = ""
         """The method that is answered 429."""
+        self.busy_s = 290
+        """For how long it says that it is."""
+        self.moved = ""
+        """Where logins are redirected to."""
         self._over = asyncio.Event()
         self._came = asyncio.Condition()
         self._access = self._refresh = ""
@@ -80,13 +84,17 @@ class Pds:
             self._came.notify_all()
         name = request.path.rpartition(".")[2]
         if name == self.busy:
-            return self._answer({"error": "RateLimitExceeded"}, 429, {"Retry-After": "290"})
+            return self._answer({"error": "RateLimitExceeded"}, 429, {"Retry-After": f"{self.busy_s}"})
+        if name == "createSession" and self.moved:
+            return web.Response(status=307, headers={"Location": self.moved})
         if name == "createSession":
             self.logins -= 1
             if (await request.json())["password"] != PASSWORD or self.logins < 0:
                 return self._answer({"error": "AuthenticationRequired", "message": "Invalid password"}, 401)
             return self._answer(self._session())
         if name == "refreshSession":
+            if request.can_read_body or request.content_type != "application/octet-stream":  # as a PDS does
+                return self._answer({"error": "InvalidRequest", "message": "A request body was provided"}, 400)
             if authorization != f"Bearer {self._refresh}" or not self.refreshes:
                 return self._answer({"error": "ExpiredToken", "message": "Token has been revoked"}, 400)
             return self._answer(self._session())

@@ -9,19 +9,22 @@ import hashlib
 import sys
 
 from harvester.config import Config
-from harvester.identities.bluesky import Login
+from harvester.identities.identity import Identity
+from tests.identities.bluesky.signed_in import identity_of
+
+
+async def show_token(identity: Identity) -> None:
+    token = (await identity.ready()).headers["Authorization"]
+    print(hashlib.sha256(token.encode()).hexdigest(), flush=True)
 
 
 async def main(renew: bool) -> None:
-    login = Login.from_config(Config())
-    assert login is not None
-    token = (await login.session()).access.get_secret_value()
-    print(hashlib.sha256(token.encode()).hexdigest(), flush=True)
+    identity = identity_of(Config())
+    await show_token(identity)
     if renew:
         sys.stdin.readline()
-        await login.renew(token)
-        token = (await login.session()).access.get_secret_value()
-        print(hashlib.sha256(token.encode()).hexdigest(), flush=True)
+        identity.expire((await identity.ready()).generation)
+        await show_token(identity)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the session middleware promises, in real crawls."""
+"""What an account of Bluesky promises, in real crawls."""
 
 import json
 import os
@@ -69,7 +69,7 @@ async def test_token_that_ends_under_many_requests_is_refreshed_once(
     crawled = await crawl(pds, tmp_path, *[f"{PROFILE}?actor={n}" for n in range(200)])
     assert crawled.statuses == [200] * 200
     assert crawled.stats["finish_reason"] == "finished"
-    assert crawled.stats["harvester/session/refused"] >= 12
+    assert crawled.stats["harvester/identities/expired/bluesky"] == 1
     assert (pds.count("createSession"), pds.count("refreshSession")) == (1, 1)
     assert crawled.leaks == []
 
@@ -119,6 +119,23 @@ async def test_wrong_password_stops_at_once_and_says_what_to_do(pds: Pds, tmp_pa
     assert pds.count("getProfile") == 0
 
 
+async def test_password_does_not_follow_a_redirect_to_another_server(pds: Pds, tmp_path: Path) -> None:
+    async with Pds() as other:
+        pds.moved = f"{other.url}/xrpc/com.atproto.server.createSession"
+        crawled = await crawl(pds, tmp_path, PROFILE)
+        assert other.seen == []
+    assert crawled.stats["harvester/exit_code"] == 5
+    assert f"it leads to {other.url.removeprefix('http://')}, which is none of the site's hosts" in crawled.log
+
+
+async def test_login_limited_for_the_day_ends_the_run(pds: Pds, tmp_path: Path) -> None:
+    pds.busy, pds.busy_s = "createSession", 36_000
+    crawled = await crawl(pds, tmp_path, PROFILE)
+    assert (crawled.stats["finish_reason"], crawled.stats["harvester/exit_code"]) == ("session_error", 5)
+    assert "The next try is due in 360" in crawled.log
+    assert pds.count("createSession") == 1
+
+
 async def test_login_lost_on_the_way_ends_the_run_and_leaves_its_requests_for_a_later_one(
     pds: Pds, tmp_path: Path
 ) -> None:
@@ -140,29 +157,34 @@ async def test_refused_refresh_logs_in_again_and_goes_on(pds: Pds, tmp_path: Pat
     assert (pds.count("createSession"), pds.count("refreshSession")) == (2, 1)
 
 
-async def test_request_refused_with_a_new_token_too_is_not_repeated_again(pds: Pds, tmp_path: Path) -> None:
+async def test_request_refused_with_new_tokens_too_is_repeated_twice_at_most(pds: Pds, tmp_path: Path) -> None:
     crawled = await crawl(pds, tmp_path, f"{PROFILE}?refused", *[PROFILE] * 20)
     assert crawled.stats["finish_reason"] == "finished"
     assert crawled.statuses.count(200) == 20
     assert [result["outcome"] for result in crawled.results if "outcome" in result] == ["session_expired"]
-    assert [seen.path for seen in pds.seen].count(f"{PROFILE}?refused") == 2
-    assert (pds.count("createSession"), pds.count("refreshSession")) == (1, 1)
+    assert [seen.path for seen in pds.seen].count(f"{PROFILE}?refused") in (2, 3)
+    assert pds.count("createSession") == 1
+    assert pds.count("refreshSession") <= 3
 
 
 async def test_tokens_that_are_always_refused_end_the_run(pds: Pds, tmp_path: Path) -> None:
     pds.accepts = False
     crawled = await crawl(pds, tmp_path, *[PROFILE] * 50)
     assert crawled.stats["finish_reason"] == "session_error"
-    assert "refused at once" in crawled.log
+    assert crawled.stats["harvester/exit_code"] == 5
+    assert "bluesky refuses the new sessions of" in crawled.log
+    outcomes = [result["outcome"] for result in crawled.results]
+    assert outcomes.count("session_expired") <= 3, "the others stay queued"
+    assert {*outcomes} <= {"session_expired", None}
     assert pds.count("createSession") == 1
-    assert pds.count("refreshSession") <= 3
+    assert pds.count("refreshSession") < 12
 
 
 async def test_without_a_login_there_is_no_middleware_and_no_message(pds: Pds, tmp_path: Path) -> None:
     crawled = await crawl(pds, tmp_path, f"{pds.url}{PROFILE}", bluesky_identifier="", bluesky_app_password="")
     assert [result.get("outcome") for result in crawled.results] == ["auth_required"]
     assert [seen.authorization for seen in pds.seen] == [None]
-    assert "SessionMiddleware" not in crawled.log
+    assert "IdentitiesMiddleware" not in crawled.log
     assert not (tmp_path / "state").exists()
 
 
