@@ -40,6 +40,7 @@ from harvester.frontier.messages import (
 )
 from harvester.frontier.record import FrontierRecord
 from harvester.frontier.store import MOST_ENDED, Frontier
+from harvester.frontier.workers import is_gone
 from harvester.outcomes import Outcome
 
 logger = logging.getLogger(__name__)
@@ -261,16 +262,21 @@ class FrontierClient:
         self.epoch = self._frontier.epoch
 
     async def _converse(self) -> None:
-        reaped_at = monotonic()
+        reap_at = 0.0
         while not self._closing or self._outgoing:
             if not self._closing:
                 await self._until_due()
             await self._exchange()
             self._on_change()
-            if monotonic() - reaped_at >= self._heartbeat_s:
-                reaped = await self._patiently(lambda: self._frontier.reap(self.worker))
-                self._stats.inc_value("harvester/frontier/reaped", reaped)
-                reaped_at = monotonic()
+            if monotonic() >= reap_at:
+                await self._reap()
+                reap_at = monotonic() + self._heartbeat_s
+
+    async def _reap(self) -> None:
+        """Takes back what workers have that will not be heard of again."""
+        ended = [name for name in await self._patiently(self._frontier.workers) if is_gone(name)]
+        reaped = await self._patiently(lambda: self._frontier.reap(self.worker, ended))
+        self._stats.inc_value("harvester/frontier/reaped", reaped)
 
     async def _until_due(self) -> None:
         while not self._closing and (wait := self._due_at() - monotonic()) > 0:

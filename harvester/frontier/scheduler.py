@@ -6,9 +6,7 @@ it with the worker.
 """
 
 import logging
-import os
 import secrets
-import socket
 import sys
 from contextlib import suppress
 from itertools import count
@@ -52,6 +50,7 @@ from harvester.frontier.record import FrontierRecord
 from harvester.frontier.seen import of_attempts
 from harvester.frontier.store import Frontier
 from harvester.frontier.watchdog import Watchdog
+from harvester.frontier.workers import own_name
 from harvester.masking import mask
 from harvester.meta import ITEMS, ITEMS_OF, JOB, LEASE, NOT_BEFORE, PARKED, PART, PROBE, RETRY_REASON
 from harvester.outcomes import Outcome, Verdict, classify_exception
@@ -95,7 +94,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         """By delivery: a worker that was silent may get a request again that it still works on."""
         self._deliveries = count()
         self._prepared: WeakKeyDictionary[Request, Push] = WeakKeyDictionary()
-        self.worker = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
+        self.worker = own_name()
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:

@@ -12,7 +12,7 @@ import logging
 import secrets
 import time
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -177,15 +177,20 @@ class Frontier(FrontierAdmin):
         """Makes a request a probe of a tier's breaker: the number of the trial; 0: no further one is wanted now."""
         return int(await self._run("breaker_probe", breaker))
 
-    async def reap(self, worker: str) -> int:
-        """Takes the leases of silent workers back; returns how many.
+    async def workers(self) -> list[str]:
+        """Names of those that are known."""
+        return [name.decode() for name in await self._redis.zrange(self.prefix + "workers", 0, -1)]
 
-        Only when Redis was heard by any worker for a whole lease timeout without a gap: after an outage every
-        worker looks silent. Raises FrontierLost when keys of the frontier are missing.
+    async def reap(self, worker: str, ended: Iterable[str] = ()) -> int:
+        """Takes the leases of silent workers back, and of those that have ended; returns how many.
+
+        Of silent ones only when Redis was heard by any worker for a whole lease timeout without a gap: after an outage
+        every worker looks silent. Raises FrontierLost when keys of the frontier are missing.
         """
         total, more, damaged = 0, 1, 0
+        packed = msgspec.msgpack.encode(list(ended))
         while more:
-            arguments = (worker, self._lease_timeout_ms, self._max_deliveries, CHUNK)
+            arguments = (worker, self._lease_timeout_ms, self._max_deliveries, CHUNK, packed)
             number, more, damaged = await self._run("reap", *arguments)
             total += number
         if damaged:

@@ -49,6 +49,21 @@ async def test_the_leases_of_a_silent_worker_go_to_others(quick: Frontier) -> No
     ]
 
 
+async def test_the_leases_of_a_worker_that_has_ended_go_to_others_at_once(frontier: Frontier) -> None:
+    await frontier.exchange(ONE, [push(n, site="s") for n in range(1500)], wanted=1200, per_site=5000)
+    await frontier.note_blocked(ONE, "0", "the callback parse")
+    assert set(await frontier.workers()) == {ONE}
+    assert await frontier.reap(TWO) == 0
+    assert await frontier.reap(TWO, [ONE, "another"]) == 1200
+    told = await frontier.exchange(TWO, [], wanted=1500, per_site=5000)
+    assert [leased.deliveries for leased in told.leased] == 1200 * [1] + 300 * [0], "a request may have ended it"
+    status = await frontier.status()
+    assert (status.redelivered, set(status.workers), status.balanced) == (1200, {TWO}, True)
+    fate = await frontier.look_up(0)
+    assert fate is not None
+    assert [(event.event, event.outcome) for event in fate.history] == [("redelivered", "worker_lost")]
+
+
 async def test_a_worker_that_is_heard_keeps_its_leases(quick: Frontier) -> None:
     await quick.exchange(ONE, [push(1)], wanted=1)
     silent = await quick.exchange("silent", [push(2)], wanted=1)

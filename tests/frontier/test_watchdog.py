@@ -62,7 +62,7 @@ async def test_a_callback_that_blocks_for_longer_than_its_lease_is_a_dead_letter
     assert letter.outcome == "callback_blocked", letter
     assert letter.reason.startswith("its callback on_blocks (crawl.py:")
     assert f") blocked for longer than its lease ({LEASE_S} s), in worker " in letter.reason
-    assert len(letter.reason.split(" in worker ")[1].split(":")) == 3
+    assert len(letter.reason.split(" in worker ")[1].split(":")) == 4
     fate = await frontier.look_up(int(letter.id))
     assert fate is not None
     assert [event.outcome for event in fate.history] == ["callback_blocked", "callback_blocked"]

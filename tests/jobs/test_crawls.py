@@ -17,6 +17,7 @@ from harvester.jobs.control import Control
 from harvester.outcomes import POLICIES, Outcome
 from tests.chaos.servers import Valkey
 from tests.crash.mongod import Mongod
+from tests.crawling import LONGEST_S
 from tests.jobs.conftest import Ledgers, nowhere
 from tests.jobs.running import FINISHED, LEFT, Runs, Tree, jobs, records, states
 
@@ -272,6 +273,19 @@ async def test_databases_that_share_a_redis_and_one_that_was_emptied_have_jobs_o
         assert tree.count("/page/1") == 3
     mongodb.client.drop_database(other_name)
     assert "nobody's hands" not in runs.said + others.said
+
+
+async def test_what_a_killed_process_had_is_the_next_ones_at_once(
+    tmp_path: Path, mongodb: Database[Document], mongodb_uri: str, own_redis: str
+) -> None:
+    """On the same machine it is known that the process has ended: nobody waits until its leases end."""
+    servers = {"mongodb_uri": mongodb_uri, "redis_url": own_redis, "database": mongodb.name}
+    async with Tree(PAGES) as tree, Runs(tmp_path, **servers, lease_seconds=str(2 * LONGEST_S)) as runs:
+        process = await runs.start(urls=tree.url)
+        await runs.until(lambda: len(tree.arrivals) >= 20)
+        await runs.kill(process)
+        assert await runs.run(urls=tree.url) == FINISHED, runs.said
+        await check_finished(mongodb, tree, own_redis)
 
 
 async def test_one_process_works_at_all_jobs_of_its_spider(

@@ -1,5 +1,6 @@
--- Takes the leases of silent workers back. Returns how many, whether more are left, and whether keys are missing.
--- ARGV: the worker that asks, lease timeout in ms, most deliveries, how many at most.
+-- Takes the leases of silent workers back, and of those that are known to have ended. Returns how many, whether more are
+-- left, and whether keys are missing. ARGV: the worker that asks, lease timeout in ms, most deliveries, how many at most,
+-- and the names of workers that have ended, packed.
 
 local JOB_KEPT = 30 * 24 * 3600 * 1000 -- after the last change of a job in which nothing is left, dead letters neither
 local MOST_SHARDS = 200
@@ -39,14 +40,20 @@ local function blocked_by(worker, timeout)
 end
 
 local asking, timeout, max_deliveries, most = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-if not steady(timeout) then
+local ended, has_ended = cmsgpack.unpack(ARGV[5]), {}
+local is_steady = steady(timeout)
+if not is_steady and #ended == 0 then
     return { 0, 0, is_damaged() and 1 or 0 }
 end
+local silent = is_steady and redis.call('ZRANGEBYSCORE', P .. 'workers', '-inf', now - timeout) or {}
+for _, worker in ipairs(ended) do
+    silent[#silent + 1], has_ended[worker] = worker, true
+end
 local taken = 0
-for _, worker in ipairs(redis.call('ZRANGEBYSCORE', P .. 'workers', '-inf', now - timeout)) do
+for _, worker in ipairs(silent) do
     if worker ~= asking and taken < most then
         local ids = redis.call('ZRANGE', P .. 'leases:' .. worker, 0, most - taken - 1)
-        local blocked = blocked_by(worker, timeout)
+        local blocked = not has_ended[worker] and blocked_by(worker, timeout) or nil
         preload(ids)
         for _, id in ipairs(ids) do
             redeliver(worker, id, max_deliveries, blocked)

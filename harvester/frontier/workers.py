@@ -1,0 +1,41 @@
+"""Names of workers, which say of which process on which machine each is."""
+
+import hashlib
+import os
+import secrets
+import socket
+from functools import cache
+from pathlib import Path
+
+import psutil
+
+
+def own_name() -> str:
+    """Another one at each call."""
+    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}:{_machine()}"
+
+
+def is_gone(name: str) -> bool:
+    """Whether the worker was a process of this machine that has ended. Of other machines nothing is known: False."""
+    _, _, rest = name.partition(":")
+    pid, _, rest = rest.partition(":")
+    _, _, machine = rest.partition(":")
+    if not machine or machine != _machine() or not pid.isdecimal():
+        return False
+    try:
+        return psutil.Process(int(pid)).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+    except psutil.Error:
+        return False
+
+
+@cache
+def _machine() -> str:
+    """The same for processes that see each other: not in another container, nor before a restart. Empty: not known."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text()
+        namespace = os.readlink("/proc/self/ns/pid")
+    except OSError:  # no Linux
+        return ""
+    return hashlib.sha256(f"{boot}{namespace}".encode()).hexdigest()[:8]
