@@ -146,6 +146,14 @@ async def test_an_item_stays_open_when_its_worker_is_silent_and_a_late_word_of_t
     assert (await check_items(quick))[A.id]["state"] == "ended"
 
 
+async def test_of_what_a_worker_was_told_that_has_ended_others_are_told_at_once(frontier: Frontier) -> None:
+    name = await fed(frontier, A)
+    (ended,) = (await frontier.exchange(ONE, [Done(name)])).ended
+    assert (await frontier.exchange(TWO, [])).ended == []
+    await frontier.reap(TWO, [ONE])
+    assert (await frontier.exchange(TWO, [])).ended == [ended]
+
+
 @pytest.mark.parametrize("by", ["a worker", "the loss of workers"])
 async def test_what_is_given_up_of_an_item_leaves_no_dead_letter(frontier: Frontier, redis: Redis, by: str) -> None:
     name = await fed(frontier, A)

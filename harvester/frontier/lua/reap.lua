@@ -49,6 +49,9 @@ local silent = is_steady and redis.call('ZRANGEBYSCORE', P .. 'workers', '-inf',
 for _, worker in ipairs(ended) do
     silent[#silent + 1], has_ended[worker] = worker, true
 end
+if #ended > 0 then -- of what they were told they have maybe written nothing: others are told it now
+    redis.call('ZUNIONSTORE', P .. 'ended', 1, P .. 'ended', 'WEIGHTS', 0)
+end
 local taken = 0
 for _, worker in ipairs(silent) do
     if worker ~= asking and taken < most then
