@@ -139,8 +139,9 @@ class Killing:
 
     def _kill_worker(self) -> None:
         worker = self._one_at_work()
-        self._workers.kill(worker)
+        worker.process.send_signal(signal.SIGSTOP)  # what it has is the others' as soon as it has ended
         self._in_flight += self._held_by(worker)
+        self._workers.kill(worker)
         self._workers.start()
 
     def _kill_server(self, server: Mongod) -> None:
