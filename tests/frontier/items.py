@@ -50,9 +50,8 @@ async def check_items(frontier: Frontier, status: Status | None = None) -> dict[
     assert belongs.keys() <= {each.decode() for each in entries}
     here = Counter(tuple(ref) for refs in belongs.values() for ref in refs)
     opened = {name: each for name, each in items.items() if each["state"] == "open"}
-    assert {name: each["here"] for name, each in opened.items()} == {
-        name: here[name, each["number"]] for name, each in opened.items()
-    }
+    counted = {name: (each["here"], here[name, each["number"]]) for name, each in opened.items()}
+    assert all(said == found for said, found in counted.values()), counted
     assert all(each["here"] > 0 for each in opened.values())
     for state in ("ended", "over"):
         assert await members(state) == {name for name, each in items.items() if each["state"] == state}

@@ -198,6 +198,8 @@ class History:
         """Workers whose process has died since they were heard."""
         self.latest: Counter[str] = Counter()
         """Item -> the last attempt that was fed."""
+        self.deadlines: dict[ItemRef, float] = {}
+        """Of the feed of each attempt: what comes later has the same, so that nothing is begun that was forgotten."""
         self.sent: list[Operation] = []
         self.now = 0.0
         self.numbers = iter(range(10**9))
@@ -367,7 +369,7 @@ class History:
     def _feed(self) -> Feed:
         chance = self.chance
         job = chance.choice(JOBS)
-        refs = []
+        refs: list[ItemRef] = []
         for key in chance.sample(range(12), chance.randrange(1, 4)):
             name = item(key, job=job).id
             last = self.latest[name]
@@ -379,6 +381,8 @@ class History:
             its = tuple(chance.sample(refs, chance.randrange(1, len(refs) + 1)))
             requests.append(self._request(next(self.numbers), its, filtered=False))
         deadline = chance.choice([FAR, FAR, FAR, self.now + 0.05, self.now - 1])
+        deadline = min([deadline, *(self.deadlines[ref] for ref in refs if ref in self.deadlines)])
+        self.deadlines |= dict.fromkeys(refs, deadline)
         return feed(refs, *requests, deadline=deadline)
 
     def _ack(self) -> EndedAck:
