@@ -21,6 +21,7 @@ from harvester.jobs.service import JobReport, job_service
 from tests.crash.harvest import Harvest
 from tests.forking import run
 from tests.jobs.command import HARVESTER
+from tests.jobs.running import LEFT
 from tests.sandbox.process import Sandbox
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(7200)]
@@ -87,7 +88,9 @@ class Million:
         return self._items.count_documents({"job": self.job, "state": "active"})
 
     def states(self) -> Counter[str]:
-        rows = self._items.aggregate([{"$match": {"job": self.job}}, {"$group": {"_id": "$state", "n": {"$sum": 1}}}])
+        """By state. Read by their ids, in whose index none moves while it is read."""
+        own = {"$match": {"_id": {"$gte": f"{self.job}:", "$lt": f"{self.job};"}}}
+        rows = self._items.aggregate([own, {"$group": {"_id": "$state", "n": {"$sum": 1}}}], hint="_id_")
         return Counter({row["_id"]: row["n"] for row in rows})
 
     def check(self) -> Counter[str]:
@@ -137,7 +140,10 @@ def test_a_million_items_are_worked_off_by_two_workers_that_are_killed(
                         paused = True
                         million.do("pause")
                         print(f"paused: {until(lambda: not million.active()):.1f} s until nothing was active")
+                        assert {worker.wait() for worker in workers} == {LEFT}
                         million.do("resume")
+                        for worker in workers:
+                            worker.start()
                         print(f"resumed: {until(million.active):.1f} s until something was active", flush=True)
                     if kills and ended > kills[0] * ITEMS:
                         kills.pop(0)
