@@ -1,6 +1,8 @@
 """When a site is left alone because its answers are bad."""
 
-from pydantic import Field
+from typing import Self
+
+from pydantic import Field, model_validator
 
 from harvester.sites.part import Part
 
@@ -28,6 +30,15 @@ class SiteBreaker(Part):
     """Requests that must go well before the site is asked again."""
     sample: int = Field(50, ge=0)
     """Pages, and records of a kind, that are compared with those before. 0: a site that has changed is not noticed."""
+
+    @model_validator(mode="after")
+    def _opens_for_so_long(self) -> Self:
+        if self.open_seconds > self.most_open_seconds:
+            raise ValueError(
+                f"open_seconds ({self.open_seconds:g}) is more than most_open_seconds ({self.most_open_seconds:g}):"
+                " raise that, too"
+            )
+        return self
 
     def rules(self) -> list[float]:
         """As breaker.lua takes them; times in milliseconds."""

@@ -69,6 +69,22 @@ def test_what_was_left_out_is_counted(harvested: By) -> None:
     assert "2 profiles reduced to a stub;" in said
 
 
+@pytest.mark.parametrize("asked", ["getRecord", "^/did:plc:"])
+def test_an_account_whose_server_refuses_to_say_what_it_declares_waits_for_the_answer(
+    asked: str, harvest: Make, site: Sandbox, mongodb: Records
+) -> None:
+    did = site.did("intents_refuse")
+    refusing = site.fault("html_403", asked)
+    command = harvest({"HARVESTER_DEFERRED_SECONDS": "0"}, seeds=did, depth="0", collect="profiles,posts")
+    assert command.run() == 7, command.said
+    assert fates(mongodb)["account"] == {did: ("waiting", "HTTP 403")}
+    assert not mongodb.posts.count_documents({})
+    site.clear_faults(refusing)
+    assert command.run() == 0, command.said
+    assert fates(mongodb)["account"] == {did: ("skipped", REASONS["intents_refuse"])}
+    assert not mongodb.posts.count_documents({})
+
+
 def test_opt_outs_are_collected_when_they_are_not_to_be_honoured(
     harvest: Make, site: Sandbox, mongodb: Records
 ) -> None:

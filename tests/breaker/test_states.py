@@ -19,7 +19,7 @@ from tests.frontier.pushes import push
 from tests.frontier.test_faults import Fragile
 
 RULES = QUICK.rules()
-LONG = QUICK.model_copy(update={"open_seconds": 60.0})
+LONG = QUICK.model_copy(update={"open_seconds": 60.0, "most_open_seconds": 60.0})
 
 
 async def _nothing(worker: Worker) -> None:

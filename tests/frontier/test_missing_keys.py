@@ -37,6 +37,7 @@ KINDS = {
 }
 """Of keys."""
 LATER = 4_000_000_000.0
+LONG = QUICK.model_copy(update={"open_seconds": 600.0, "most_open_seconds": 600.0})
 JOBS = ("", "a job")
 PUSHES = [
     push(10 * number + place, site=site, job=job)
@@ -51,7 +52,7 @@ async def _lay_down(frontier: Frontier) -> None:
         await frontier.exchange(worker, [])
     await frontier.exchange(ONE, [*PUSHES, push(99, site="fine", not_before=LATER)])
     for site, worker in (("open", ONE), ("half", TWO)):
-        at_site = Worker(frontier, worker, QUICK.model_copy(update={"open_seconds": 600.0}), site)
+        at_site = Worker(frontier, worker, LONG, site)
         at_site.see(Outcome.BLOCKED, 5)
         await at_site.exchange()
     await frontier.set_breaker("held", QUICK.rules(), "held", "a person")

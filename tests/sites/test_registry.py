@@ -46,6 +46,7 @@ def test_entries_come_from_the_folder_that_is_configured(tmp_path: Path, monkeyp
     ("text", "said"),
     [
         ("[a", "cannot be read"),
+        ('[a]\nhosts = ["a.example"]\n[a.breaker]\nopen_seconds = 7200', "more than most_open_seconds"),
         ("name = 'a'", "name stands outside of a site's table"),
         ("[a]\nhosts = []", "a.hosts"),
         ("[a]", "a.hosts: Field required"),

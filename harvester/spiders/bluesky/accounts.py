@@ -26,6 +26,9 @@ from harvester.spiders.job import errback
 INTENTS = "org.user-intents.declaration"
 PROFILE_COLLECTED = "profile_collected"
 
+REFUSED = (Outcome.RATE_LIMITED, Outcome.BLOCKED, Outcome.CHALLENGE)
+"""Of a server that is there and may answer later. Its accounts are tried again: what they declare is not guessed."""
+
 Account = dict[str, Any]
 """Of an item, as requests carry it: `id` of the item, `did`, `depth`, and `pds`, the origin of the account's server."""
 
@@ -179,8 +182,10 @@ class Accounts(Asking):
 
     @errback
     def intents_failed(self, failure: Failure) -> Iterator[Any]:
-        """Most accounts declare nothing; of a server that cannot be asked, nothing is known."""
+        """Most accounts declare nothing; of a server that cannot be reached, nothing is known."""
         request, verdict = _failed(failure)
+        if verdict.outcome in REFUSED:
+            return
         if verdict.outcome is not Outcome.NOT_FOUND:
             self.crawler.stats.inc_value("harvester/consent/unknown")
         asked_for = self.arguments_of(request)
@@ -191,6 +196,8 @@ class Accounts(Asking):
     def server_failed(self, failure: Failure) -> Iterator[Any]:
         """Nobody says where the account's server is."""
         request, verdict = _failed(failure)
+        if verdict.outcome in REFUSED:
+            return
         asked_for = self.arguments_of(request)
         known = msgspec.convert(request.cb_kwargs["profile"], Profile)
         yield from self._without_server(asked_for, known, request.cb_kwargs["account"], verdict)
