@@ -23,6 +23,9 @@ from harvester.shutdown import end, is_ending
 
 logger = logging.getLogger(__name__)
 
+NEW_OBJECTS = 50_000
+"""After which the garbage collector looks for cycles. A page makes thousands that go with it; Python's default is 700."""
+
 
 class SpiderArguments(BaseModel):
     """The base of a spider's arguments."""
@@ -57,6 +60,7 @@ class HarvesterSpider(Spider):
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
         gc.freeze()  # what was imported by now stays: the garbage collector need not walk it again and again
+        gc.set_threshold(NEW_OBJECTS)
         spider = cls(load_config(), cls.parse_arguments(kwargs))
         spider._set_crawler(crawler)
         crawler.signals.connect(spider.on_start_error, signals.spider_error)
