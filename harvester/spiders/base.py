@@ -24,7 +24,7 @@ from harvester.shutdown import end, is_ending
 logger = logging.getLogger(__name__)
 
 NEW_OBJECTS = 50_000
-"""After which the garbage collector looks for cycles. A page makes thousands that go with it; Python's default is 700."""
+"""After which the garbage collector looks for cycles; by default 700. A page makes thousands that go with it."""
 
 
 class SpiderArguments(BaseModel):
