@@ -94,6 +94,8 @@ class FrontierClient:
         self._holder = holder
         self._heals = heals
         """Whether a ledger has that fed again which Redis forgets."""
+        self._has_work = False
+        """Whether the frontier was not empty when it last answered."""
         self._recording: asyncio.Task[None] | None = None
         self._on_change = on_change
         self._on_breakers = on_breakers
@@ -340,10 +342,11 @@ class FrontierClient:
         empty = not (told.ready or told.parked or told.waiting or told.leased_total or self._outgoing)
         self.empty_since = (self.empty_since or monotonic()) if empty else None
         self._count(told)
-        if empty and self._recording and self._recording.done():
-            self._recording = None  # another worker may write that it is finished
-        elif not empty and self._record and not self._recording:
-            self._recording = asyncio.create_task(self._record.begin(self._frontier.epoch))
+        if empty:
+            self._has_work = False  # another worker may write that it is finished
+        elif self._record and not self._has_work:
+            self._has_work = True
+            self._recording = asyncio.create_task(self._write_begin(self._record, self._recording))
         if told.went_back_s >= 1:
             logger.warning(
                 "The clock of Redis's host was set back by %.0f seconds; the frontier counts time on", told.went_back_s
@@ -351,6 +354,12 @@ class FrontierClient:
         if told.lost or told.damaged:
             lost = f"{told.lost:,} requests" if told.lost else "a part"
             raise FrontierLost(f"Redis has forgotten {lost} of the frontier")
+
+    async def _write_begin(self, record: FrontierRecord, before: asyncio.Task[None] | None) -> None:
+        """Leaves word in MongoDB that the frontier has work."""
+        if before:
+            await before
+        await record.begin(self._frontier.epoch)
 
     async def _write_end(self) -> None:
         """Leaves word in MongoDB whether the frontier has work. Work that came meanwhile is not missed."""
@@ -360,6 +369,8 @@ class FrontierClient:
             await self._recording
         starts = await self._record.starts()
         await self._exchange()
+        if self._recording:
+            await self._recording
         last = self.last
         left = last.ready + last.parked + last.waiting + last.leased_total
         await self._record.end(self._frontier.epoch, starts, left)

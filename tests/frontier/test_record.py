@@ -4,6 +4,7 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from pymongo.database import Database
 from redis.asyncio import Redis
 from scrapy.statscollectors import StatsCollector
@@ -21,15 +22,28 @@ async def patiently(operation: Any) -> Any:
     return await operation()
 
 
+class Patient(FrontierRecord):
+    """With a MongoDB that answers when it is told to."""
+
+    answers: asyncio.Event
+
+    async def begin(self, epoch: str) -> None:
+        await self.answers.wait()
+        await super().begin(epoch)
+
+
+@pytest.mark.parametrize("slow", [False, True])
 async def test_work_that_comes_after_a_worker_left_nothing_behind_is_known(
-    frontier: Frontier, redis: Redis, config: Config, mongodb: Database[dict[str, Any]]
+    slow: bool, frontier: Frontier, redis: Redis, config: Config, mongodb: Database[dict[str, Any]]
 ) -> None:
-    records, workers = [], []
+    records, workers, Patient.answers = [], [], asyncio.Event()
+    if not slow:
+        Patient.answers.set()
     failures: list[BaseException] = []
     for name in ("stays", "leaves"):
         crawler = get_crawler()
         crawler.spider = SimpleNamespace(name=frontier.spider)  # type: ignore[assignment]
-        records.append(FrontierRecord(crawler, config))
+        records.append(Patient(crawler, config))
         told: dict[str, Any] = {"on_change": lambda: None, "on_breakers": lambda _: None, "lease_seconds": 30}
         ours = Frontier(redis, frontier.spider)
         workers.append(FrontierClient(ours, name, patiently, StatsCollector(crawler), record=records[-1], **told))
@@ -43,6 +57,7 @@ async def test_work_that_comes_after_a_worker_left_nothing_behind_is_known(
         stays.finish(Done(leased.id), leased.id)
         while not stays.is_done():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
+        Patient.answers.set()
         await leaves.close()
         assert mongodb[COLLECTION].find_one({}, {"unfinished": 1, "_id": 0}) == {"unfinished": False}
         stays.push(push(2))
