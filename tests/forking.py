@@ -31,6 +31,7 @@ from PIL import Image
 from scrapy.settings import default_settings
 from scrapy.utils.misc import load_object
 
+from harvester.monitors.report import template
 from tests.root import ROOT
 
 NOT_LOADED = ("harvester.settings", "harvester.commands")
@@ -251,6 +252,7 @@ def _load() -> None:
     for component in (*default_settings.DOWNLOADER_MIDDLEWARES_BASE, *default_settings.EXTENSIONS_BASE):
         load_object(component)
     Image.init()
+    template()
     assert "twisted.internet.reactor" not in sys.modules
 
 

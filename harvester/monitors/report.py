@@ -3,12 +3,13 @@
 import logging
 import sys
 from datetime import datetime
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple, Self
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, StrictUndefined, Template
 from scrapy.crawler import Crawler
 from spidermon import Action
 
@@ -51,12 +52,9 @@ class WriteReport(Action):  # type: ignore[misc]
 
 def render(run: dict[str, Any], judgement: Judgement, earlier: Earlier | None, command: str) -> str:
     """The page. `run` is a document of `runs`, `command` the one that started it."""
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {"share": _share, "when": _when, "spaced": spaced, "plural": plural}
-    template = environment.from_string(files(__package__).joinpath("report.html").read_text("utf-8"))
     compared = earlier.same_scope if earlier else []
     kinds = sorted({kind for each in [run, *compared] for kind in each["counts"]} | set(run["parsed"]))
-    return template.render(
+    return template().render(
         run=run,
         judgement=judgement,
         history_known=earlier is not None,
@@ -66,6 +64,14 @@ def render(run: dict[str, Any], judgement: Judgement, earlier: Earlier | None, c
         took=lambda each: duration((each["finished_at"] - each["started_at"]).total_seconds()),
         command=command,
     )
+
+
+@cache
+def template() -> Template:
+    """Of the page."""
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= {"share": _share, "when": _when, "spaced": spaced, "plural": plural}
+    return environment.from_string(files(__package__).joinpath("report.html").read_text("utf-8"))
 
 
 class FieldCoverage(NamedTuple):

@@ -1,11 +1,14 @@
 """An address finds its site; an entry that cannot be used is refused with its file, its site and its key."""
 
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from harvester.exceptions import UsageError
 from harvester.sites import Registry, Site, load_sites
+from tests.root import ROOT
 
 SITES = Registry(
     [
@@ -78,8 +81,31 @@ def test_a_folder_that_is_not_there_is_refused(tmp_path: Path, monkeypatch: pyte
         load_sites()
 
 
-def test_the_entry_in_the_readme_can_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
-    (tmp_path / "sites.toml").write_text(readme.partition("```toml\n")[2].partition("```")[0], "utf-8")
+BLOCKS = [
+    pytest.param(block, id=f"{page.name}-{number}")
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    for number, block in enumerate(
+        re.findall(r"^```toml\n(.*?)^```", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    )
+]
+"""Of all pages: entries of sites, or parts of them."""
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_what_the_pages_say_of_an_entry_can_be_used(
+    block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = tomllib.loads(block)
+    if not any("hosts" in entry for entry in entries.values()):
+        assert len(entries) == 1
+        block = f'[{next(iter(entries))}]\nhosts = ["part.example"]\n{block}'
+    (tmp_path / "sites.toml").write_text(block, "utf-8")
     monkeypatch.setenv("HARVESTER_SITES_DIR", str(tmp_path))
-    assert load_sites().of("https://www.county.example/").politeness.requests_per_second == 2
+    assert load_sites().of("https://part.example/")
+
+
+def test_the_readme_names_all_tables_of_an_entry() -> None:
+    table = (ROOT / "README.md").read_text("utf-8").partition("| Table of an entry |")[2].partition("\n\n")[0]
+    assert sorted(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == sorted(
+        {*Site.model_fields} - {"name", "hosts"}
+    )

@@ -26,8 +26,12 @@ from harvester.spiders.job import errback
 INTENTS = "org.user-intents.declaration"
 PROFILE_COLLECTED = "profile_collected"
 
-REFUSED = (Outcome.RATE_LIMITED, Outcome.BLOCKED, Outcome.CHALLENGE)
-"""Of a server that is there and may answer later. Its accounts are tried again: what they declare is not guessed."""
+LATER = (
+    *(Outcome.RATE_LIMITED, Outcome.BLOCKED, Outcome.CHALLENGE, Outcome.MAINTENANCE),
+    *(Outcome.PROXY, Outcome.LOCAL),
+)
+"""Of a server that is there and may answer later, or that was not reached through a fault of ours. What its accounts
+declare is not guessed: they are tried again."""
 
 Account = dict[str, Any]
 """Of an item, as requests carry it: `id` of the item, `did`, `depth`, and `pds`, the origin of the account's server."""
@@ -184,7 +188,7 @@ class Accounts(Asking):
     def intents_failed(self, failure: Failure) -> Iterator[Any]:
         """Most accounts declare nothing; of a server that cannot be reached, nothing is known."""
         request, verdict = _failed(failure)
-        if verdict.outcome in REFUSED:
+        if verdict.outcome in LATER:
             return
         if verdict.outcome is not Outcome.NOT_FOUND:
             self.crawler.stats.inc_value("harvester/consent/unknown")
@@ -196,7 +200,7 @@ class Accounts(Asking):
     def server_failed(self, failure: Failure) -> Iterator[Any]:
         """Nobody says where the account's server is."""
         request, verdict = _failed(failure)
-        if verdict.outcome in REFUSED:
+        if verdict.outcome in LATER:
             return
         asked_for = self.arguments_of(request)
         known = msgspec.convert(request.cb_kwargs["profile"], Profile)
