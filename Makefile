@@ -24,9 +24,9 @@ test: lint ## Run all checks and tests, but for appview, soak and chaos
 	@echo "It takes about ten minutes on two cores."
 	@$(RUN) $(MAKE) --no-print-directory -j2 -k types tests
 
-# Three for each core, since much of what tests do is waiting.
+# Two for each core, since much of what tests do is waiting.
 tests:
-	@pytest -n $$(expr 3 \* $$(getconf _NPROCESSORS_ONLN)) --dist worksteal
+	@pytest -n $$(expr 2 \* $$(getconf _NPROCESSORS_ONLN)) --dist worksteal
 
 lint: $(SYNCED) ## Check style, format, and which room imports which
 	@$(RUN) ruff check .

@@ -26,10 +26,14 @@ class Patient(FrontierRecord):
     """With a MongoDB that answers when it is told to."""
 
     answers: asyncio.Event
+    asked = 0
+    """How many writes it was asked for and did not answer yet."""
 
     async def begin(self, epoch: str) -> None:
+        Patient.asked += 1
         await self.answers.wait()
         await super().begin(epoch)
+        Patient.asked -= 1
 
 
 @pytest.mark.parametrize("slow", [False, True])
@@ -58,6 +62,8 @@ async def test_work_that_comes_after_a_worker_left_nothing_behind_is_known(
         while not stays.is_done():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         Patient.answers.set()
+        while Patient.asked:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
         await leaves.close()
         assert mongodb[COLLECTION].find_one({}, {"unfinished": 1, "_id": 0}) == {"unfinished": False}
         stays.push(push(2))
