@@ -1,5 +1,8 @@
 """A Valkey of the test's own, to be killed and started again on its data, as tests/crash/mongod.py has a MongoDB."""
 
+import shutil
+import signal
+
 from redis import Redis as Client
 from redis import RedisError
 
@@ -21,3 +24,9 @@ class Valkey(Mongod):
                 return bool(client.ping())
             except RedisError:
                 return False
+
+    def lose(self) -> None:
+        """It is killed, and starts again with nothing."""
+        self.end(signal.SIGKILL)
+        shutil.rmtree(self._data)
+        self.start()

@@ -1,6 +1,5 @@
 """Jobs worked off by real crawls, against a site on loopback, with whatever may happen to them."""
 
-import shutil
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -107,10 +106,10 @@ async def test_a_run_goes_on_with_a_redis_that_has_lost_its_files_and_so_does_on
         async with Runs(tmp_path, **variables) as runs, Tree(2 * PAGES) as tree:
             process = await runs.start(urls=tree.url)
             await runs.until(lambda: len(tree.arrivals) >= 50)
-            lose(valkey)
+            valkey.lose()
             await runs.until(lambda: len(tree.arrivals) >= 200)
             await runs.kill(process)
-            lose(valkey)
+            valkey.lose()
             assert await runs.run(urls=tree.url) == FINISHED, runs.said
             await check_finished(mongodb, tree, valkey.uri)
 
@@ -299,10 +298,3 @@ async def test_one_process_works_at_all_jobs_of_its_spider(
         assert await runs.run(job="all") == FINISHED, runs.said
         assert records(mongodb) == tree.records()
     assert list(jobs(mongodb).values()) == ["finished", "finished"]
-
-
-def lose(valkey: Valkey) -> None:
-    """It starts again with nothing."""
-    valkey.end(signal.SIGKILL)
-    shutil.rmtree(valkey._data)
-    valkey.start()
