@@ -40,7 +40,7 @@ class Patient(FrontierRecord):
 async def test_work_that_comes_after_a_worker_left_nothing_behind_is_known(
     slow: bool, frontier: Frontier, redis: Redis, config: Config, mongodb: Database[dict[str, Any]]
 ) -> None:
-    records, workers, Patient.answers = [], [], asyncio.Event()
+    records, workers, Patient.answers, Patient.asked = [], [], asyncio.Event(), 0
     if not slow:
         Patient.answers.set()
     failures: list[BaseException] = []

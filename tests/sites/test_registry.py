@@ -99,9 +99,14 @@ def test_what_the_pages_say_of_an_entry_can_be_used(
     if not any("hosts" in entry for entry in entries.values()):
         assert len(entries) == 1
         block = f'[{next(iter(entries))}]\nhosts = ["part.example"]\n{block}'
+        entries = tomllib.loads(block.partition("\n[")[0])
     (tmp_path / "sites.toml").write_text(block, "utf-8")
     monkeypatch.setenv("HARVESTER_SITES_DIR", str(tmp_path))
-    assert load_sites().of("https://part.example/")
+    sites = load_sites()
+    for name, entry in entries.items():
+        assert [sites.of(f"https://{host.replace('*', 'www')}/").name for host in entry["hosts"]] == [name] * len(
+            entry["hosts"]
+        )
 
 
 def test_the_readme_names_all_tables_of_an_entry() -> None:
