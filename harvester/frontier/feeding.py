@@ -11,6 +11,7 @@ from harvester.frontier.client import FrontierClient
 from harvester.frontier.codec import UnserialisableRequestError
 from harvester.frontier.messages import AllParked, EndedAck, Feed, ItemEnded, ItemRef, Push
 from harvester.frontier.store import Frontier
+from harvester.frontier.workers import is_gone
 
 
 class Feeding:
@@ -74,6 +75,11 @@ class Feeding:
         """Attempts that the frontier neither has requests of nor is to tell of."""
         unknown: list[ItemRef] = await self._patiently(lambda: self._frontier.unknown_items(items))
         return unknown
+
+    async def workers(self) -> set[str]:
+        """Those that the frontier has heard of, without those that are silent for long or known to have ended."""
+        names: list[str] = await self._patiently(self._frontier.workers)
+        return {name for name in names if not is_gone(name)}
 
     async def open_items(self, jobs: Sequence[str]) -> dict[str, int]:
         """Job -> how many of its items have requests in the frontier."""

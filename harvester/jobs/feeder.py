@@ -10,7 +10,7 @@ import contextlib
 import logging
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import islice
 from time import monotonic
 from typing import ClassVar, Protocol
@@ -86,6 +86,9 @@ class FrontierSide(Protocol):
 
     async def unknown_items(self, items: Sequence[ItemRef]) -> list[ItemRef]:
         """Those that it neither has nor has to tell of."""
+
+    async def workers(self) -> set[str]:
+        """Those that it has heard of and that have not ended, as far as is known."""
 
     async def open_items(self, jobs: Sequence[str]) -> dict[str, int]:
         """Job -> how many items it has."""
@@ -205,21 +208,30 @@ class Feeder:
     async def _find_lost(self) -> None:
         """Has items wait again that are active and that the frontier does not know.
 
-        They were claimed by a feeder that died, or Redis has forgotten them. Unless there is a reason to think of that,
-        others get the time that a feed may take.
+        They were claimed by a feeder that died, or Redis has forgotten them. A feeder that begins, or hears that Redis
+        has forgotten, looks at those of its own and of workers that are gone at once. Those of other workers may be on
+        their way to the frontier: they get the time that a feed may take.
         """
         epoch = self._frontier.epoch
         anew = epoch != self._epoch
         if not anew and monotonic() < self._lost_at + LOST_S:
             return
-        before = now() + timedelta(days=1) if anew else now() - timedelta(seconds=2 * FEED_S)
         for job in self.jobs:
-            await self._lose_unknown(job, before)
+            await self._lose_unknown(job, anew=anew)
         self._epoch, self._lost_at = epoch, monotonic()
 
-    async def _lose_unknown(self, job: str, fed_before: datetime) -> None:
-        active = [ItemRef(item.id, item.attempts) for item in await self._ledger.active(job, fed_before)]
-        unknown = await self._frontier.unknown_items([ref for ref in active if ref not in self._feeding])
+    async def _lose_unknown(self, job: str, *, anew: bool) -> None:
+        long_ago = now() - timedelta(seconds=2 * FEED_S)
+        active = await self._ledger.active(job, now() + timedelta(days=1) if anew else long_ago)
+        if not active:
+            return
+        others = await self._frontier.workers() - {self._worker}  # asked after what they have claimed
+        refs = [
+            ItemRef(item.id, item.attempts)
+            for item in active
+            if (item.fed_at and item.fed_at < long_ago) or item.feeder.rpartition(":")[0] not in others
+        ]
+        unknown = await self._frontier.unknown_items([ref for ref in refs if ref not in self._feeding])
         if lost := await self._ledger.apply([(ref.id, Lost(ref.attempt)) for ref in unknown]):
             self._stats.inc_value("harvester/jobs/lost", lost)
             logger.info("%d items of the job %s were in nobody's hands, and wait again", lost, job)

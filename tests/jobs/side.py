@@ -81,6 +81,9 @@ class Side:
     async def unknown_items(self, items: Sequence[ItemRef]) -> list[ItemRef]:
         return await self.frontier.unknown_items(items)
 
+    async def workers(self) -> set[str]:
+        return set(await self.frontier.workers())
+
     async def open_items(self, jobs: Sequence[str]) -> dict[str, int]:
         return await self.frontier.open_items(jobs)
 

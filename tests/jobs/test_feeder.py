@@ -295,7 +295,7 @@ async def test_items_that_a_dead_feeder_claimed_wait_again_when_its_feed_can_com
     assert (await ledgers.items())["dead"].attempts == 2
 
 
-async def test_a_feeder_that_begins_takes_at_once_what_no_frontier_knows_and_leaves_what_one_knows(
+async def test_a_feeder_that_begins_takes_at_once_what_one_that_is_gone_told_no_frontier_of(
     ledgers: Ledgers, workers: Workers
 ) -> None:
     await job_with(ledgers, "alive", "dead")
@@ -304,9 +304,24 @@ async def test_a_feeder_that_begins_takes_at_once_what_no_frontier_knows_and_lea
     await worker.ledger.items.update_one(
         {"key": "dead"}, {"$set": {"attempts": 2}}
     )  # an attempt that nobody was told of
+    await worker.side.frontier.leave(worker.side.worker)
     other = await workers.another()
     await other.step()
     assert {key: item.attempts for key, item in (await ledgers.items()).items()} == {"alive": 1, "dead": 3}
+
+
+async def test_a_feeder_that_begins_leaves_to_others_what_they_are_about_to_feed(
+    ledgers: Ledgers, workers: Workers
+) -> None:
+    job = await job_with(ledgers, "theirs", "left behind")
+    alive, dead, third = [await workers.another() for _ in range(3)]
+    for worker in (alive, dead):
+        assert len(await worker.ledger.claim(job, 1, worker.side.worker)) == 1
+    await dead.side.frontier.leave(dead.side.worker)
+    assert len(await third.round()) == 1
+    items = {item.attempts: item for item in (await ledgers.items()).values()}
+    assert (items[2].state, items[1].state) == (State.DONE, State.ACTIVE)
+    assert items[1].feeder.startswith(alive.side.worker)
 
 
 async def test_all_is_fed_again_that_redis_has_forgotten(ledgers: Ledgers, workers: Workers) -> None:
@@ -332,6 +347,7 @@ async def test_a_feed_that_comes_late_is_refused_and_its_items_wait_again(
     assert await worker.round() == []
     assert await ledgers.states() == {"a": State.ACTIVE}
     monkeypatch.undo()
+    await worker.side.frontier.leave(worker.side.worker)
     other = await workers.another()
     assert await other.round() == ["https://site.example/a"]
     assert (await ledgers.items())["a"].attempts == 2

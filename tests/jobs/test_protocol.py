@@ -148,6 +148,9 @@ class ModelSide(Side):
     async def unknown_items(self, items: Sequence[ItemRef]) -> list[ItemRef]:
         return await self.process.operate(lambda: self.frontier.unknown_items(items))
 
+    async def workers(self) -> set[str]:
+        return set(await self.process.operate(self.frontier.workers))
+
     async def open_items(self, jobs: Sequence[str]) -> dict[str, int]:
         return await self.process.operate(lambda: self.frontier.open_items(jobs))
 
