@@ -10,10 +10,16 @@ from typing import Any
 from harvester.config import Config
 from harvester.exceptions import UsageError
 
+HEADLESS = ("/usr/lib/chromium/chromium-headless-shell", "chrome-headless-shell")
+"""Chromium without windows: the same pages for far less processor time and memory. Debian's is named by its path: on
+PATH there is a script, and a signal that ends it leaves the browser."""
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-"""Binaries looked for on PATH."""
+"""Other binaries, looked for on PATH."""
 _ARGUMENTS = ("--disable-dev-shm-usage", "--disable-gpu", "--mute-audio", "--no-first-run")
-_FETCHED = ("chromium-*/chrome-*/chrome", "chromium-*/chrome-*/chrome.exe", "chromium-*/*/*.app/Contents/MacOS/*")
+_FETCHED = (
+    *("chromium_headless_shell-*/chrome-*/chrome-headless-shell", "chromium_headless_shell-*/chrome-*/*.exe"),
+    *("chromium-*/chrome-*/chrome", "chromium-*/chrome-*/chrome.exe", "chromium-*/*/*.app/Contents/MacOS/*"),
+)
 
 
 def installed(config: Config) -> Iterator[str]:
@@ -21,7 +27,7 @@ def installed(config: Config) -> Iterator[str]:
     if config.chromium:
         yield from filter(None, [shutil.which(config.chromium)])
         return
-    yield from filter(None, map(shutil.which, NAMES))
+    yield from filter(None, map(shutil.which, (*HEADLESS, *NAMES)))
     places = [Path.home() / ".cache", Path.home() / "Library/Caches", Path(os.environ.get("LOCALAPPDATA", "~"))]
     folders = [place / "ms-playwright" for place in places]
     if chosen := os.environ.get("PLAYWRIGHT_BROWSERS_PATH"):
@@ -40,8 +46,8 @@ def find_chromium(config: Config) -> str:
     if config.chromium:
         raise UsageError(f"HARVESTER_CHROMIUM: {config.chromium} is no program that can be started.")
     raise UsageError(
-        "Rendering pages needs Chromium, and none is here. Install it (apt-get install chromium, or"
-        " playwright install chromium), or name one in HARVESTER_CHROMIUM."
+        "Rendering pages needs Chromium, and none is here. Install it (apt-get install"
+        " chromium-headless-shell, or playwright install chromium), or name one in HARVESTER_CHROMIUM."
     )
 
 

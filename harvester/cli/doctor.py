@@ -157,7 +157,8 @@ def browser(config: Config) -> Finding:
             continue
         if answer.returncode == 0:
             return Finding(Level.OK, "Chromium", f"{answer.stdout.strip()} at {path}")
-    remedy = "only pages that need a browser miss it: `apt-get install chromium`, or `playwright install chromium`"
+    install = "`apt-get install chromium-headless-shell`, or `playwright install chromium`"
+    remedy = f"only pages that need a browser miss it: {install}"
     return Finding(Level.WARN, "Chromium", "not found", remedy)
 
 

@@ -15,6 +15,7 @@ import pytest
 from pydantic import SecretStr
 from typer.testing import CliRunner
 
+from harvester.browser import chromium
 from harvester.cli import doctor
 from harvester.cli.app import app
 from harvester.cli.doctor import Level
@@ -75,7 +76,13 @@ def run(site: Site) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-@pytest.mark.usefixtures("healthy")
+@pytest.fixture
+def no_headless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No Chromium without windows is looked for: that of Debian is not found by PATH."""
+    monkeypatch.setattr(chromium, "HEADLESS", ())
+
+
+@pytest.mark.usefixtures("healthy", "no_headless")
 def test_a_healthy_machine_passes(site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(0, 0, 100 * 1000**3))
     (tmp_path / "chromium").write_text("#!/bin/sh\necho Chromium 1.2\n")
@@ -151,6 +158,7 @@ def test_missing_and_wrong_packages_fail(monkeypatch: pytest.MonkeyPatch) -> Non
     assert finding.remedy == "make setup"
 
 
+@pytest.mark.usefixtures("no_headless")
 def test_no_browser_is_only_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "chromium").write_text("#!/bin/sh\nexit 1\n")
     (tmp_path / "chromium").chmod(0o755)
@@ -158,17 +166,31 @@ def test_no_browser_is_only_a_warning(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("PLAYWRIGHT_BROWSERS_PATH", str(tmp_path))
     finding = doctor.browser(Config())
     assert finding.level is Level.WARN
-    assert "apt-get install chromium" in finding.remedy
+    assert "apt-get install chromium-headless-shell" in finding.remedy
 
 
-def test_playwright_s_browser_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    browser = tmp_path / "chromium-1200" / "chrome-linux" / "chrome"
-    browser.parent.mkdir(parents=True)
-    browser.write_text("#!/bin/sh\necho Chromium 7\n")
-    browser.chmod(0o755)
+@pytest.mark.usefixtures("no_headless")
+def test_playwright_s_browsers_are_found_and_the_one_without_windows_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("PLAYWRIGHT_BROWSERS_PATH", str(tmp_path))
-    assert doctor.browser(Config()) == (Level.OK, "Chromium", f"Chromium 7 at {browser}", "")
+    windows = tmp_path / "chromium-1200" / "chrome-linux" / "chrome"
+    headless = tmp_path / "chromium_headless_shell-1200" / "chrome-headless-shell-linux64" / "chrome-headless-shell"
+    for browser in (windows, headless):
+        browser.parent.mkdir(parents=True)
+        browser.write_text("#!/bin/sh\necho Chromium 7\n")
+        browser.chmod(0o755)
+        assert doctor.browser(Config()) == (Level.OK, "Chromium", f"Chromium 7 at {browser}", "")
+
+
+def test_chromium_without_windows_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chromium, "HEADLESS", chromium.HEADLESS[1:])
+    for name in ("chromium", "chrome-headless-shell"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert chromium.find_chromium(Config()) == str(tmp_path / "chrome-headless-shell")
 
 
 @pytest.mark.parametrize(("free", "level"), [(4_999_000_000, Level.WARN), (499_000_000, Level.FAIL), (5e9, Level.OK)])
