@@ -6,7 +6,6 @@ from collections import Counter
 from harvester import meta
 from tests.root import ROOT
 
-SOURCES = {path: ast.parse(path.read_text("utf-8")) for path in (ROOT / "harvester").rglob("*.py")}
 SCRAPYS = {
     "dont_redirect",
     "dont_retry",
@@ -46,7 +45,8 @@ def texts_of_keys(tree: ast.AST) -> set[str]:
 
 
 def test_keys_are_used_by_their_names_in_meta() -> None:
-    unnamed = {str(path): texts for path, tree in SOURCES.items() if (texts := texts_of_keys(tree) - SCRAPYS)}
+    sources = {path: ast.parse(path.read_text("utf-8")) for path in (ROOT / "harvester").rglob("*.py")}
+    unnamed = {str(path): texts for path, tree in sources.items() if (texts := texts_of_keys(tree) - SCRAPYS)}
     assert unnamed == {}
 
 
