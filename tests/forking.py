@@ -32,6 +32,7 @@ from scrapy.settings import default_settings
 from scrapy.utils.misc import load_object
 
 from harvester.monitors.report import template
+from harvester.outcomes.rules import common_book
 from tests.root import ROOT
 
 NOT_LOADED = ("harvester.settings", "harvester.commands")
@@ -253,6 +254,7 @@ def _load() -> None:
         load_object(component)
     Image.init()
     template()
+    common_book()
     assert "twisted.internet.reactor" not in sys.modules
 
 
