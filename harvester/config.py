@@ -144,7 +144,7 @@ class Config(BaseSettings):
 
     # What a run must reach
     min_records: int = Field(1, ge=0)
-    """The fewest records that a run must store."""
+    """The fewest records that the items of a run's job must have brought, or that a run without a job must store."""
     max_error_ratio: float = Field(0.1, ge=0, le=1)
     """The share of requests, and of the job items of a kind, that may fail."""
     max_reject_ratio: float = Field(0.02, ge=0, le=1)

@@ -141,6 +141,8 @@ class Counted(Struct, frozen=True):
     stage: str
     outcome: str
     items: int
+    records: int = 0
+    """That came of them."""
 
 
 class Pace(Struct, frozen=True):

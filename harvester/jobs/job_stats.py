@@ -14,7 +14,9 @@ MOST_REASONS = 100
 
 
 class JobStats:
-    """Sets `harvester/job`, `items`, `stages` and `next_due` while the run goes on; `reasons` and `job_finished` last.
+    """Sets `harvester/job`, `items`, `stages` and `next_due` while the run goes on.
+
+    `reasons`, `job_records` and `job_finished` come last.
 
     Figures are those of all jobs that were looked at, whoever works at them.
     """
@@ -40,8 +42,9 @@ class JobStats:
         if self._counts:
             await self._tell_next_due()
             await self._tell_reasons()
-            left = any(row.state in UNFINISHED for counts in self._counts.values() for row in counts)
-            self._stats.set_value("harvester/job_finished", not left)
+            rows = [row for counts in self._counts.values() for row in counts]
+            self._stats.set_value("harvester/job_records", sum(row.records for row in rows))
+            self._stats.set_value("harvester/job_finished", all(row.state not in UNFINISHED for row in rows))
 
     def _tell(self, job: str, counts: Sequence[Counted]) -> None:
         if not self._counts:

@@ -412,8 +412,9 @@ class Ledger:
         at = now()
         alike = {name: {"$ifNull": [f"${name}", ""]} for name in ("kind", "state", "stage", "outcome")}
         own = {"$match": {"_id": {"$gte": f"{job}:", "$lt": f"{job};"}}}
-        rows = await self._aggregate([own, {"$group": {"_id": alike, "items": {"$sum": 1}}}], hint="_id_")
-        counts = [{**row["_id"], "items": row["items"]} for row in rows]
+        group = {"_id": alike, "items": {"$sum": 1}, "records": {"$sum": "$counts.records"}}
+        rows = await self._aggregate([own, {"$group": group}], hint="_id_")
+        counts = [{**row["_id"], "items": row["items"], "records": row["records"]} for row in rows]
         pace = {"at": at, "ended": sum(row["items"] for row in counts if row["state"] not in UNFINISHED)}
         update = {
             "$set": {"counts": counts, "counted_at": at},

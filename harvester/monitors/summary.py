@@ -60,6 +60,8 @@ class RunSummary:
     """Outcome -> requests that the frontier has given up."""
     coverage: dict[str, dict[str, float]]
     """Kind -> field -> share (0 to 1) of the stored records that had it."""
+    job_records: int | None
+    """Of the items of the run's job, whichever runs worked at them. None: it had no job."""
     items: dict[str, dict[str, int]]
     """Kind of job item -> state -> items."""
     item_failures: dict[str, dict[str, int]]
@@ -87,6 +89,7 @@ class RunSummary:
             unclassified=int(stats.get("harvester/unclassified", 0)),
             dead=_counts(stats, "harvester/frontier/dead/"),
             coverage=_coverage(stats, stored),
+            job_records=stats.get("harvester/job_records"),
             items=items,
             item_failures={kind: _below(stats, f"harvester/reasons/{kind}/{State.FAILED}/") for kind in items},
             excerpt={name: stats[name] for name in _EXCERPT if name in stats},

@@ -37,7 +37,7 @@ async def test_items_of_all_jobs_of_a_run_are_told_by_kind_and_state(ledgers: Le
     ledger = ledgers.another()
     one, items = await begin(ledger, "one", "a", "b", "c")
     other, _ = await begin(ledger, "other", "d")
-    await ledger.apply([(items["a"], StageReached(1, "half")), (items["b"], Ended(1, "ok"))])
+    await ledger.apply([(items["a"], StageReached(1, "half")), (items["b"], Ended(1, "ok", counts={"records": 7}))])
     shown = JobStats(ledger, stats)
     await shown.look(one)
     first = {"job": one, "items/page/active": 2, "items/page/done": 1, "stages/page/half": 1, "next_due": 0}
@@ -50,6 +50,7 @@ async def test_items_of_all_jobs_of_a_run_are_told_by_kind_and_state(ledgers: Le
         "items/page/active": 3,
         "stages/page/half": 0,
         "stages/page/whole": 1,
+        "job_records": 7,
         "job_finished": False,
     }
 
@@ -80,6 +81,7 @@ async def test_at_the_end_it_is_told_what_is_not_done_why_and_from_when_on_it_is
     assert due == next_due.timestamp()
     assert found == {
         "job": job,
+        "job_records": 0,
         "job_finished": False,
         "items/page/waiting": 2,
         "items/page/failed": 2,

@@ -67,6 +67,13 @@ def test_too_few_records_fail_unless_the_run_continued_another(monkeypatch: pyte
     assert failures(harvest(10), resumed=True) == {}
 
 
+def test_a_run_is_judged_by_the_records_of_its_own_job_not_by_what_it_stored_for_others() -> None:
+    said = failures({**harvest(100), "harvester/job_records": 0})
+    assert "0 records stored of the job's items. At least 1" in said["Record count"]
+    assert "Record count" in failures({"harvester/job_records": 0}, resumed=True)
+    assert failures({"harvester/job_records": 1}, resumed=True) == {}
+
+
 @pytest.mark.parametrize(("stored", "fails"), [(61, False), (60, False), (59, True), (0, True)])
 def test_a_drop_fails_beyond_the_allowed_ratio_of_the_median(stored: int, fails: bool) -> None:
     earlier = before({"post": 100}, {"post": 1000}, {"post": 90})
