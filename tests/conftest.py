@@ -28,6 +28,24 @@ for _name in list(os.environ):
 os.environ["HARVESTER_ALLOW_PRIVATE_HOSTS"] = "true"  # the servers of the tests are on loopback
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Has each process begin with some of the long tests, so that none of them runs alone at the end.
+
+    pytest-xdist deals the tests out in as many runs of neighbours as there are processes.
+    """
+    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    long = [item for item in items if item.get_closest_marker("long")]
+    others = [item for item in items if not item.get_closest_marker("long")]
+    dealt: list[pytest.Item] = []
+    for process in range(processes):
+        first = long[process::processes]
+        share = (len(items) - len(dealt)) // (processes - process)
+        number = max(0, share - len(first))
+        dealt += first + others[:number]
+        del others[:number]
+    items[:] = dealt + others
+
+
 @pytest.fixture(autouse=True)
 def _own_configuration(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A test may set variables through monkeypatch; the configuration made of them does not outlive it."""

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -11,19 +12,22 @@ from harvester.cli.frontier_views import breaker_text
 from harvester.cli.printing import at, new_console, new_grid, new_table, parts
 from harvester.formatting import counted, duration, number
 from harvester.jobs.documents import Item, Job, State
+from harvester.jobs.ledger import now
 from harvester.jobs.service import ItemReport, JobReport, by_state
 from harvester.jobs.submission import Submitted
 
 MOST_CHARACTERS = 120
 """Of a bad line, a key or a reason."""
+SEEN_AS_NOW = timedelta(seconds=10)
+"""Of older counts it is said when they were made."""
 MOST_NAMED = 3
 """Records of an item in each collection, and files, that are named; the others are counted."""
 
 
 def job_in_json(job: Job) -> dict[str, Any]:
-    """Without what only computes its pace."""
+    """Without what is kept for those who count."""
     fields = msgspec.structs.asdict(job)
-    del fields["pace"]
+    del fields["pace"], fields["count_due_at"]
     return fields
 
 
@@ -87,6 +91,9 @@ def print_report(report: JobReport) -> None:
 def _print_counts(console: Console, report: JobReport) -> None:
     grid = new_grid()
     grid.add_row("items", f"{report.items:,}", _pace(report))
+    counted_at = report.job.counted_at
+    if counted_at and not report.job.is_counted and now() - counted_at > SEEN_AS_NOW:
+        grid.add_row("", "", f"counted {at(counted_at)}")
     for state in State:
         grid.add_row(f"  {state}", f"{report.states.get(state, 0):,}", "")
     for kind, states in report.kinds.items():

@@ -184,9 +184,17 @@ class Job(Struct, frozen=True, kw_only=True):
     counts: tuple[Counted, ...] = ()
     """As they were at `counted_at`."""
     counted_at: datetime | None = None
+    count_due_at: datetime | None = None
+    """When one of those that work at it is to count again."""
     pace: tuple[Pace, ...] = ()
     """What the last counts said, the latest last."""
     pause_reason: str = ""
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether nothing is added to its counts any more."""
+        finished = self.state is JobState.FINISHED
+        return bool(finished and self.ended_at and self.counted_at and self.counted_at >= self.ended_at)
 
     @property
     def policy(self) -> RetryPolicy:

@@ -191,7 +191,7 @@ class Feeder:
                 await self._control.skip_cancelled(job.id)  # what came after it was cancelled
             elif job.state is JobState.OPEN and self._feeds(job.id):
                 await self._ledger.promote(job.id)
-                await self.job_stats.look(job.id)
+                await self.job_stats.look(job)
                 if not self.adding and await self._ledger.finish(job.id):
                     del self.jobs[job.id]
         self._jobs_at = monotonic()

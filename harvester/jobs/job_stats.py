@@ -1,12 +1,13 @@
 """What those who watch a run are told of its jobs: how their items stand, as Scrapy's stats."""
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 
 from scrapy.statscollectors import StatsCollector
 
-from harvester.jobs.documents import UNFINISHED, Counted, Document, State
+from harvester.jobs.documents import UNFINISHED, Counted, Document, Job, State
 from harvester.jobs.ledger import Ledger
 
 MOST_REASONS = 100
@@ -25,20 +26,35 @@ class JobStats:
         self._ledger = ledger
         self._stats = stats
         self._counts: dict[str, Sequence[Counted]] = {}
-        """Of each job, as counted last."""
+        """Of each job that was looked at, as counted last."""
+        self._counted_at: dict[str, datetime | None] = {}
+        self._counting: asyncio.Task[None] | None = None
         self._told: set[str] = set()
         """Names of the stats that were set."""
 
-    async def look(self, job: str) -> None:
-        """Counts the items of a job, unless that was done a short time ago, and tells how they stand."""
-        if (counts := await self._ledger.count_now_and_then(job)) is not None:
-            self._tell(job, counts)
+    async def look(self, job: Job) -> None:
+        """Tells how its items stood when they were counted last, and has them counted when it is time.
+
+        It does not wait for that: a million items take seconds.
+        """
+        if job.id not in self._counts or job.counted_at != self._counted_at[job.id]:
+            self._counted_at[job.id] = job.counted_at
+            self._tell(job.id, job.counts)
             await self._tell_next_due()
+        if self._counting and self._counting.done():
+            await self._counting
+            self._counting = None
+        if self._counting is None:
+            self._counting = asyncio.create_task(self._ledger.count_when_due(job))
 
     async def close(self) -> None:
         """The last word on each job that was looked at."""
+        if self._counting:
+            self._counting.cancel()
+            await asyncio.wait([self._counting])
         for job in self._counts:
-            self._tell(job, await self._ledger.count(job))
+            known = await self._ledger.job(job)
+            self._tell(job, known.counts if known and known.is_counted else await self._ledger.count(job))
         if self._counts:
             await self._tell_next_due()
             await self._tell_reasons()

@@ -10,7 +10,7 @@ import secrets
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
@@ -51,8 +51,10 @@ CHUNK = 1000
 """Items that are read or written together."""
 COUNT_S = 3.0
 """How often a job's items are counted, unless counting takes long."""
-COUNT_SHARE = 20
+COUNT_SHARE = 10
 """Counting takes at most one in so many seconds."""
+COUNTING_S = 120.0
+"""How long one who counts is waited for."""
 _DUPLICATE_KEY = 11000
 _DUE: Document = {"state": State.WAITING, "due_at": None}
 
@@ -94,8 +96,6 @@ class Ledger:
         self.jobs: AsyncCollection[Document] = database[JOBS]
         self.items: AsyncCollection[Document] = database[ITEMS]
         self.patiently = patiently
-        self._count_at: defaultdict[str, float] = defaultdict(float)
-        """Job -> when it may be counted again, on the monotonic clock."""
 
     async def make_indexes(self) -> None:
         """To be called before anything is written."""
@@ -416,17 +416,23 @@ class Ledger:
         rows = await self._aggregate([own, {"$group": group}], hint="_id_")
         counts = [{**row["_id"], "items": row["items"], "records": row["records"]} for row in rows]
         pace = {"at": at, "ended": sum(row["items"] for row in counts if row["state"] not in UNFINISHED)}
+        again_s = max(COUNT_S, COUNT_SHARE * (time.monotonic() - began))
         update = {
-            "$set": {"counts": counts, "counted_at": at},
+            "$set": {"counts": counts, "counted_at": at, "count_due_at": now() + timedelta(seconds=again_s)},
             "$push": {"pace": {"$each": [pace], "$slice": -MOST_PACES}},
         }
         await self.patiently(lambda: self.jobs.update_one({"_id": job}, update))
-        self._count_at[job] = began + max(COUNT_S, COUNT_SHARE * (time.monotonic() - began))
         return msgspec.convert(counts, tuple[Counted, ...])
 
-    async def count_now_and_then(self, job: str) -> tuple[Counted, ...] | None:
-        """The same, unless it was counted a short time ago."""
-        return await self.count(job) if time.monotonic() >= self._count_at[job] else None
+    async def count_when_due(self, job: Job) -> None:
+        """The same, unless another does, or did a short time ago."""
+        if job.count_due_at and now() < job.count_due_at:
+            return
+        seen = {"_id": job.id, "count_due_at": job.count_due_at}
+        later = {"$set": {"count_due_at": now() + timedelta(seconds=COUNTING_S)}}
+        result = await self.patiently(lambda: self.jobs.update_one(seen, later))
+        if result.modified_count:
+            await self.count(job.id)
 
     async def _read(self, query: Document, **options: Any) -> list[Item]:
         rows = await self.patiently(lambda: self.items.find(query, **options).to_list())

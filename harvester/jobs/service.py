@@ -140,7 +140,8 @@ class JobService:
         """How far it is, and why it is no farther."""
         known = await self.job(job)
         if not _is_fresh(known):
-            await self.ledger.count(job)
+            is_large = sum(row.items for row in known.counts) > SMALL
+            await (self.ledger.count_when_due(known) if is_large else self.ledger.count(job))
             known = await self.job(job)
         left_alone: list[SiteLeftAlone] = []
         unknown = ""
@@ -292,12 +293,9 @@ def _sums(counts: Iterable[Counted], name: Callable[[Counted], str]) -> dict[str
 
 
 def _is_fresh(job: Job) -> bool:
-    if job.counted_at is None:
-        return False
-    if job.state is JobState.FINISHED and job.ended_at and job.counted_at >= job.ended_at:
-        return True
     large = sum(row.items for row in job.counts) > SMALL
-    return large and job.counted_at > now() - timedelta(seconds=FRESH_S)
+    due_at = job.count_due_at
+    return job.is_counted or bool(large and due_at and now() < due_at + timedelta(seconds=FRESH_S))
 
 
 def _query(job: str, which: ItemFilter) -> Document:

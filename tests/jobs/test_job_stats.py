@@ -1,5 +1,6 @@
 """What stats tell of jobs: figures of all items, and at the end why some of them are not done."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ from scrapy.statscollectors import StatsCollector
 from scrapy.utils.test import get_crawler
 
 from harvester.jobs import job_stats
-from harvester.jobs.documents import Said, State
+from harvester.jobs.documents import Job, Said, State
 from harvester.jobs.job_stats import JobStats, reason_of
 from harvester.jobs.ledger import Ledger
 from harvester.jobs.transitions import Ended, StageReached
@@ -26,6 +27,14 @@ def stats() -> StatsCollector:
     return collector
 
 
+async def look(shown: JobStats, ledger: Ledger, job: str) -> None:
+    """Looks until what is told is of now."""
+    await ledger.count(job)
+    known = await ledger.job(job)
+    assert known
+    await shown.look(known)
+
+
 async def begin(ledger: Ledger, scope: str, *keys: str) -> tuple[str, dict[str, str]]:
     """A job all of whose items are active: its id, and key -> id of an item."""
     job = (await ledger.open_job("flat", scope)).job
@@ -39,10 +48,10 @@ async def test_items_of_all_jobs_of_a_run_are_told_by_kind_and_state(ledgers: Le
     other, _ = await begin(ledger, "other", "d")
     await ledger.apply([(items["a"], StageReached(1, "half")), (items["b"], Ended(1, "ok", counts={"records": 7}))])
     shown = JobStats(ledger, stats)
-    await shown.look(one)
+    await look(shown, ledger, one)
     first = {"job": one, "items/page/active": 2, "items/page/done": 1, "stages/page/half": 1, "next_due": 0}
     assert told(stats) == first
-    await shown.look(other)
+    await look(shown, ledger, other)
     assert told(stats) == first | {"items/page/active": 3}
     await ledger.apply([(items["a"], StageReached(1, "whole"))])
     await shown.close()
@@ -53,6 +62,32 @@ async def test_items_of_all_jobs_of_a_run_are_told_by_kind_and_state(ledgers: Le
         "job_records": 7,
         "job_finished": False,
     }
+
+
+async def test_nobody_waits_while_items_are_counted_and_a_count_that_failed_is_not_hidden(
+    ledgers: Ledgers, stats: StatsCollector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = ledgers.another()
+    id_, _ = await begin(ledger, "one", "a")
+    job = await ledger.job(id_)
+    assert job
+    waiting = asyncio.Event()
+
+    async def count(job: Job) -> None:
+        await waiting.wait()
+        raise RuntimeError("it cannot be counted")
+
+    monkeypatch.setattr(ledger, "count_when_due", count)
+    shown = JobStats(ledger, stats)
+    for _ in range(2):
+        await shown.look(job)
+    assert told(stats) == {"job": id_, "next_due": 0}
+    waiting.set()
+    await asyncio.sleep(0)
+    with pytest.raises(RuntimeError, match="cannot be counted"):
+        await shown.look(job)
+    await shown.close()
+    assert told(stats)["items/page/active"] == 1
 
 
 async def test_at_the_end_it_is_told_what_is_not_done_why_and_from_when_on_it_is_tried_again(
@@ -72,7 +107,7 @@ async def test_at_the_end_it_is_told_what_is_not_done_why_and_from_when_on_it_is
         ]
     )
     shown = JobStats(ledger, stats)
-    await shown.look(job)
+    await look(shown, ledger, job)
     await shown.close()
     found = told(stats)
     due = found.pop("next_due")
@@ -104,7 +139,7 @@ async def test_many_reasons_are_told_by_their_outcomes(
         [(items[key], Ended(1, "invalid", reason)) for key, reason in zip("abcdef", "xxyyzw", strict=True)]
     )
     shown = JobStats(ledger, stats)
-    await shown.look(job)
+    await look(shown, ledger, job)
     await shown.close()
     found = {name: number for name, number in told(stats).items() if name.startswith("reasons/")}
     path = "reasons/page/failed/invalid: "

@@ -414,7 +414,26 @@ async def test_items_are_counted_by_state_stage_and_outcome(ledgers: Ledgers) ->
     assert known is not None
     assert set(known.counts) == set(counted)
     assert known.counted_at
-    assert await ledger.count_now_and_then(job.id) is None
+
+
+async def test_of_all_that_work_at_a_job_one_counts_and_no_one_else_for_a_while(ledgers: Ledgers) -> None:
+    job, ledger, other = await ledgers.job(), ledgers.another(), ledgers.another()
+    await ledger.add(job.id, pages("a"), nowhere)
+    await asyncio.gather(ledger.count_when_due(job), other.count_when_due(job))
+    counted = await ledger.job(job.id)
+    assert counted is not None
+    assert len(counted.pace) == 1
+    assert counted.count_due_at
+    await other.count_when_due(counted)
+    assert await ledger.job(job.id) == counted
+    long_ago = counted.count_due_at - timedelta(days=1)
+    await ledger.jobs.update_one({"_id": job.id}, {"$set": {"count_due_at": long_ago}})
+    overdue = await ledger.job(job.id)
+    assert overdue is not None
+    await other.count_when_due(overdue)
+    again = await ledger.job(job.id)
+    assert again is not None
+    assert len(again.pace) == 2
 
 
 def after_operations(ledger: OneLedger, operations: int, action: Callable[[], Awaitable[object]]) -> None:
