@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
+from operator import attrgetter
 from typing import Any, ClassVar
 
 from msgspec import Struct, json
@@ -237,6 +238,7 @@ class Post(BlueskyRecord, frozen=True, kw_only=True, gc=False):
     COVERED = ("text", "handle", "created_at", "like_count")
     INDEXES = (("did", "sort_at"), ("root_uri",), ("sort_at",))
     MEDIA_FIXED = True
+    key = property(attrgetter("uri"))  # asked six times for each post, of which there are most
 
     uri: str
     cid: str

@@ -51,4 +51,4 @@ def _fits(value: Any, levels: int) -> bool:
 
 
 def strings(value: Any) -> tuple[str, ...]:
-    return tuple(x for x in value if isinstance(x, str)) if isinstance(value, list) else ()
+    return tuple([x for x in value if isinstance(x, str)]) if isinstance(value, list) else ()

@@ -39,8 +39,8 @@ def parse_facets(text: str, facets: Any) -> tuple[Facet, ...]:
         end_of_last = end
         for feature in features:
             if isinstance(feature, dict):
-                kind = string(feature, "$type") or ""
-                kind, name = _FEATURES.get(kind, (kind, ""))
+                kind = feature.get("$type")
+                kind, name = _FEATURES.get(kind) or (kind, "") if isinstance(kind, str) else ("", "")
                 found.append(Facet(start, end, kind, string(feature, name) or ""))
     return tuple(found)
 

@@ -82,15 +82,13 @@ def profile(raw: Raw, provenance: Provenance) -> Profile:
 def post(raw: Raw, provenance: Provenance, *, pinned: bool = False) -> Post:
     view = wire.decode_post(raw)
     record = view.record
-    text = record.get("text")
+    text = record.text
     if not isinstance(text, str):
         raise InvalidRecordError(f"post: text is {type(text).__name__}")
-    created_at = date_time(record.get("createdAt"))
+    created_at = date_time(record.created_at)
     indexed_at = date_time(view.indexed_at)
-    reply = record.get("reply")
-    root, parent = _replied_to(reply) if reply is not None else (None, None)
+    root, parent = _replied_to(record.reply) if record.reply is not None else (None, None)
     embed = parse_embed(view.embed) if view.embed is not None else None
-    facets = record.get("facets")
     author = view.author
     return Post(
         did=author.did,
@@ -104,9 +102,9 @@ def post(raw: Raw, provenance: Provenance, *, pinned: bool = False) -> Post:
         created_at=created_at,
         indexed_at=indexed_at,
         sort_at=min(created_at, indexed_at) if created_at and indexed_at else indexed_at,
-        langs=strings(record.get("langs")),
-        tags=strings(record.get("tags")),
-        facets=parse_facets(text, facets) if facets else (),
+        langs=strings(record.langs),
+        tags=strings(record.tags),
+        facets=parse_facets(text, record.facets) if record.facets else (),
         root_uri=root,
         parent_uri=parent,
         embed=embed,

@@ -50,11 +50,22 @@ class AuthorView(Struct):
     labels: list[LabelView] = []
 
 
+class PostRecord(Struct, rename="camel"):
+    """What the author wrote: of any type. The rest of it, as what is embedded, is not decoded."""
+
+    text: Any = None
+    created_at: Any = None
+    langs: Any = None
+    tags: Any = None
+    facets: Any = None
+    reply: Any = None
+
+
 class PostView(Struct, rename="camel"):
     uri: str
     cid: str
     author: AuthorView
-    record: dict[str, Any]
+    record: PostRecord
     indexed_at: str
     embed: dict[str, Any] | None = None
     labels: list[LabelView] = []
