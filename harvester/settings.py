@@ -106,6 +106,8 @@ EXTENSIONS = {
     "harvester.worker.reporter.WorkerReporter": 650,  # only in processes of `harvester worker`
     "scrapy.extensions.corestats.CoreStats": 0,
     "scrapy.extensions.logstats.LogStats": None,  # default 0; LiveView says more
+    "scrapy.extensions.feedexport.FeedExporter": None,  # default 0; RecordFeeds knows what is in a batch
+    "harvester.stores.feeds.RecordFeeds": 0,
 }
 
 _LEAST_LEVELS = {
@@ -124,6 +126,13 @@ def _is_wanted(record: logging.LogRecord) -> bool:
 for _name in _LEAST_LEVELS:
     logging.getLogger(_name).addFilter(_is_wanted)  # a filter, since Scrapy resets levels when it sets up logging
 logging.getLogger("pymongo").setLevel(logging.INFO)  # at DEBUG it logs commands with their documents
+
+# Feeds: -o FILE, -O FILE
+FEED_EXPORT_ENCODING = "utf-8"  # default escapes all but ASCII
+FEED_EXPORTERS = {
+    "csv": "harvester.stores.feeds.CsvFeed",  # default has the columns of the first item only
+    "parquet": "harvester.stores.feeds.ParquetFeed",
+}
 
 # Images (pipelines/images.py)
 IMAGES_STORE = _config.images_location

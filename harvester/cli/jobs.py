@@ -209,7 +209,8 @@ def export_command(
     as_json: Json = False,
 ) -> None:
     """Write the records of a job, and the manifest of its items, into files. The job may go on meanwhile."""
-    from harvester.jobs.export import Exporter, Format
+    from harvester.jobs.export import Exporter
+    from harvester.stores.tables import Format
 
     config = load_config()
     chosen = _chosen("--format", form, Format) or Format.JSONL

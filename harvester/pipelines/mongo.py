@@ -74,7 +74,7 @@ class MongoPipeline(BatchPipeline, SettlesRecords):
         refused = await written
         ours = sum(id(record) in refused for record in batch.records) if refused else 0
         settle(map(part_of, batch.records), rejected=ours)
-        return batch
+        return batch._replace(records=[each for each in batch.records if id(each) not in refused]) if ours else batch
 
     async def _write_all(self) -> None:
         while self._waiting:

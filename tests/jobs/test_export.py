@@ -14,7 +14,8 @@ from zstandard import ZstdDecompressor
 
 from harvester.items import bluesky
 from harvester.items.base import RECORDS, Record
-from harvester.jobs.export import MANIFEST, columns_of
+from harvester.jobs.export import MANIFEST
+from harvester.stores.tables import columns_of
 from tests.jobs.command import Jobs
 
 Document = dict[str, Any]

@@ -1,0 +1,183 @@
+"""Rows as a table in a file: CSV, JSON lines or Parquet, with a column for each field of a record type."""
+
+import csv
+import io
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from enum import StrEnum
+from types import UnionType
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+from zstandard import ZstdCompressor
+
+from harvester.exceptions import UsageError
+from harvester.items import Provenance, Record
+
+if TYPE_CHECKING:
+    import pyarrow
+
+Row = Mapping[str, Any]
+CHUNK = 2000
+"""Rows that are read together, and written together. MongoDB would send 16 MB of them."""
+
+
+class Format(StrEnum):
+    """Of exported files."""
+
+    CSV = "csv"
+    JSONL = "jsonl"
+    PARQUET = "parquet"
+
+
+class Column(NamedTuple):
+    """A column of a table."""
+
+    name: str
+    kind: type
+    """str, int, float, bool or datetime; object: anything, written as JSON."""
+
+
+class Table(ABC):
+    """Rows that are written into an open file. The file stays open."""
+
+    def __init__(self, file: IO[bytes], columns: Sequence[Column], zstd: bool = False) -> None:
+        self.rows = 0
+        self._columns = columns
+        self._file = file
+        self._out: Any = ZstdCompressor().stream_writer(file, closefd=False) if zstd else file
+
+    def write(self, rows: Sequence[Row]) -> None:
+        """Raises OSError, as `close`."""
+        if rows:
+            self.rows += len(rows)
+            self._write(rows)
+
+    def close(self) -> None:
+        """Writes what ends the table."""
+        if self._out is not self._file:
+            self._out.close()
+        self._file.flush()
+
+    def abandon(self) -> None:  # noqa: B027
+        """To be called before the file of a table is closed that was not written to its end."""
+
+    @abstractmethod
+    def _write(self, rows: Sequence[Row]) -> None: ...
+
+
+class _Jsonl(Table):
+    def _write(self, rows: Sequence[Row]) -> None:
+        encode = msgspec.json.Encoder(enc_hook=str).encode
+        self._out.write(b"".join([encode(row) + b"\n" for row in rows]))
+
+
+class _Csv(Table):
+    def __init__(self, file: IO[bytes], columns: Sequence[Column], zstd: bool = False) -> None:
+        super().__init__(file, columns, zstd)
+        self._write_lines([[column.name for column in columns]])
+
+    def _write(self, rows: Sequence[Row]) -> None:
+        self._write_lines([_as_text(value) for value in _values(row, self._columns)] for row in rows)
+
+    def _write_lines(self, lines: Iterable[Sequence[str]]) -> None:
+        text = io.StringIO(newline="")
+        csv.writer(text, lineterminator="\n").writerows(lines)
+        self._out.write(text.getvalue().encode("utf-8", "replace"))
+
+
+class _Parquet(Table):
+    def __init__(self, file: IO[bytes], columns: Sequence[Column], zstd: bool = False) -> None:
+        super().__init__(file, columns, zstd)
+        from pyarrow import parquet
+
+        self._schema = _schema(columns)
+        self._writer = parquet.ParquetWriter(self._file, self._schema, compression="zstd")
+
+    def _write(self, rows: Sequence[Row]) -> None:
+        import pyarrow
+
+        values = zip(*(_values(row, self._columns) for row in rows), strict=True)
+        arrays = [
+            pyarrow.array([_typed(value, column.kind) for value in column_values], field.type)
+            for column, column_values, field in zip(self._columns, values, self._schema, strict=True)
+        ]
+        self._writer.write_batch(pyarrow.record_batch(arrays, schema=self._schema))
+
+    def close(self) -> None:
+        self._writer.close()
+        super().close()
+
+    def abandon(self) -> None:
+        with suppress(OSError):
+            self._writer.close()
+
+
+TABLES: Mapping[Format, type[Table]] = {Format.JSONL: _Jsonl, Format.CSV: _Csv, Format.PARQUET: _Parquet}
+
+
+def columns_of(kind: type[Record]) -> list[Column]:
+    """Of a collection's records: `_id`, the fields, and the fields of the provenance as `provenance.url`."""
+    columns = [Column("_id", str)]
+    for name, hint in get_type_hints(kind).items():
+        if name == "provenance":
+            columns += [Column(f"{name}.{part}", column_kind(of)) for part, of in get_type_hints(Provenance).items()]
+        elif name in kind.__struct_fields__ and name != "raw":
+            columns.append(Column(name, column_kind(hint)))
+    return columns
+
+
+def column_kind(hint: Any) -> type:
+    """Of the column of values of a type."""
+    if get_origin(hint) in (Union, UnionType):
+        (hint,) = {each for each in get_args(hint) if each is not type(None)} or {object}
+    return hint if hint in (str, int, float, bool, datetime) else object
+
+
+def _values(row: Mapping[str, Any], columns: Sequence[Column]) -> Iterator[Any]:
+    for column in columns:
+        value: Any = row
+        for part in column.name.split("."):
+            value = value.get(part) if isinstance(value, Mapping) else None
+        yield value
+
+
+def _as_text(value: Any) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return msgspec.json.encode(value, enc_hook=str).decode()
+
+
+def _typed(value: Any, kind: type) -> Any:
+    """None for a value that is of another type than its column, as one that an older version wrote may be."""
+    if kind is object:
+        return None if value is None else _as_text(value)
+    if kind is float and isinstance(value, int):
+        return float(value)
+    return value if isinstance(value, kind) else None
+
+
+def _schema(columns: Sequence[Column]) -> "pyarrow.Schema":
+    import pyarrow
+
+    types = {
+        str: pyarrow.string(),
+        object: pyarrow.string(),
+        int: pyarrow.int64(),
+        float: pyarrow.float64(),
+        bool: pyarrow.bool_(),
+        datetime: pyarrow.timestamp("ms", "UTC"),
+    }
+    return pyarrow.schema([(column.name, types[column.kind]) for column in columns])
+
+
+def check_pyarrow() -> None:
+    """Raises UsageError when Parquet cannot be written."""
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        raise UsageError("Parquet needs a package: pip install 'harvester[parquet]'") from None

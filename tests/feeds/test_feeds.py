@@ -1,0 +1,206 @@
+"""`scrapy crawl -o` writes what was stored, in each format, and says so when it cannot."""
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from itemadapter import ItemAdapter
+from pyarrow import parquet
+from pymongo.database import Database
+
+from harvester.exceptions import StorageError, UsageError
+from harvester.items import Provenance
+from harvester.items.adapter import register
+from harvester.items.bluesky import Follow, Post
+from harvester.stores.feeds import CsvFeed, ParquetFeed, TableFeed
+from tests.crash.harvest import Harvest
+from tests.sandbox.process import Sandbox
+
+Document = dict[str, Any]
+COLLECTIONS = {"profile": "profiles", "follow": "follows", "post": "posts", "repost": "reposts", "thread": "threads"}
+AT = datetime(2026, 1, 31, 12, 30, 15, 250_000, UTC)
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Sandbox]:
+    with Sandbox(accounts=12, posts=6) as site:
+        yield site
+
+
+@pytest.fixture
+def harvest(site: Sandbox, tmp_path: Path, mongodb: Database[Document], mongodb_uri: str, redis_url: str) -> Harvest:
+    return Harvest(site, tmp_path, mongodb_uri, mongodb.name, {"HARVESTER_REDIS_URL": redis_url}, depth="1")
+
+
+def stored(mongodb: Database[Document]) -> set[tuple[str, str]]:
+    """Kind and `_id` of all records."""
+    return {(kind, row["_id"]) for kind, name in COLLECTIONS.items() for row in mongodb[name].find({}, {"_id": 1})}
+
+
+def named(rows: list[Document]) -> set[tuple[str, str]]:
+    """Kind and `_id` of each. One that was met twice, as a post in two threads, is in the file twice."""
+    return {(row["kind"], row["_id"]) for row in rows}
+
+
+def _row(rows: list[Document], key: str) -> Document:
+    return next(row for row in rows if row["_id"] == key)
+
+
+def test_every_record_that_was_stored_is_in_the_file_in_each_format(
+    harvest: Harvest, tmp_path: Path, mongodb: Database[Document]
+) -> None:
+    for name in ("all.jsonl", "all.json", "all.csv", "all.parquet"):
+        harvest.command += ["-O", name]
+    assert harvest.run() == 0, harvest.said
+    expected = stored(mongodb)
+    assert {kind for kind, _ in expected} == set(COLLECTIONS)
+    lines = [json.loads(line) for line in (tmp_path / "all.jsonl").read_text("utf-8").splitlines()]
+    assert named(lines) == expected
+    assert named(json.loads((tmp_path / "all.json").read_text("utf-8"))) == expected
+    with (tmp_path / "all.csv").open(encoding="utf-8", newline="") as file:
+        in_csv = list(csv.DictReader(file))
+    assert named(in_csv) == expected
+    in_parquet = parquet.read_table(tmp_path / "all.parquet").to_pylist()
+    assert named(in_parquet) == expected
+
+    post = mongodb["posts"].find_one({"facets": {"$ne": None}, "indexed_at": {"$ne": None}})
+    assert post
+    line, cells, values = (_row(rows, post["_id"]) for rows in (lines, in_csv, in_parquet))
+    assert line["text"] == cells["text"] == values["text"] == post["text"]
+    assert line["like_count"] == int(cells["like_count"]) == values["like_count"] == post["like_count"]
+    assert line["facets"] == json.loads(cells["facets"]) == json.loads(values["facets"]) == post["facets"]
+    assert datetime.fromisoformat(line["indexed_at"]) == datetime.fromisoformat(cells["indexed_at"])
+    assert values["indexed_at"] == post["indexed_at"].replace(tzinfo=UTC)
+    assert line["provenance"]["url"] == cells["provenance.url"] == values["provenance.url"]
+    assert "raw" not in line
+
+
+def test_a_second_run_adds_to_lines_and_leaves_a_table_as_it_is(harvest: Harvest, tmp_path: Path) -> None:
+    plain = list(harvest.command)
+    harvest.command += ["-o", "all.jsonl"]
+    assert harvest.run() == 0, harvest.said
+    first = (tmp_path / "all.jsonl").read_bytes()
+    assert harvest.run() == 0, harvest.said
+    assert (tmp_path / "all.jsonl").read_bytes().startswith(first)
+    (tmp_path / "all.csv").write_text("mine\n")
+    harvest.command = [*plain, "-o", "all.csv"]
+    assert harvest.run() == UsageError.exit_code
+    assert "all.csv is there already, and a table cannot be continued: -O writes it anew." in harvest.said
+    assert (tmp_path / "all.csv").read_text() == "mine\n"
+
+
+def test_a_bucket_of_s3_takes_them_too(
+    harvest: Harvest, mongodb: Database[Document], s3: Any, bucket: str, s3_server: dict[str, str]
+) -> None:
+    harvest.environment |= s3_server
+    harvest.command += ["-O", f"s3://{bucket}/all.jsonl", "-O", f"s3://{bucket}/all.parquet"]
+    assert harvest.run() == 0, harvest.said
+    lines = s3.get_object(Bucket=bucket, Key="all.jsonl")["Body"].read().splitlines()
+    assert named([json.loads(line) for line in lines]) == stored(mongodb)
+    table = parquet.read_table(io.BytesIO(s3.get_object(Bucket=bucket, Key="all.parquet")["Body"].read()))
+    assert named(table.to_pylist()) == stored(mongodb)
+
+
+@pytest.mark.parametrize("name", ["full.jsonl", "full.csv", "full.parquet"])
+def test_a_disk_without_room_fails_the_run_and_costs_no_record(
+    name: str, harvest: Harvest, tmp_path: Path, mongodb: Database[Document]
+) -> None:
+    (tmp_path / name).symlink_to("/dev/full")
+    harvest.command += ["-O", name]
+    assert harvest.run() == StorageError.exit_code, harvest.said
+    assert "cannot be written: No space left on device. What was stored is in MongoDB all the same." in harvest.said
+    assert stored(mongodb)
+
+
+def test_feeds_choose_kinds_and_fields(harvest: Harvest, tmp_path: Path, mongodb: Database[Document]) -> None:
+    chosen = {"format": "csv", "overwrite": True, "fields": ["_id", "text"]}
+    feeds = {"posts.csv": chosen | {"item_classes": ["harvester.items.bluesky.Post"]}}
+    harvest.command += ["-s", f"FEEDS={json.dumps(feeds)}"]
+    assert harvest.run() == 0, harvest.said
+    with (tmp_path / "posts.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["_id"]: row["text"] for row in rows} == {row["_id"]: row["text"] for row in mongodb["posts"].find()}
+
+
+@pytest.mark.parametrize("where", ["gopher://x.test/all.csv", "s3://b/x.csv"])
+def test_a_feed_that_cannot_be_is_refused_before_anything_is_asked(
+    where: str, harvest: Harvest, mongodb: Database[Document]
+) -> None:
+    if where.startswith("s3"):
+        harvest.environment["PYTHONPATH"] += f":{harvest.folder}"
+        (harvest.folder / "boto3.py").write_text("raise ImportError('there is none')")
+    harvest.command += ["-O", where]
+    assert harvest.run() == UsageError.exit_code
+    assert "A feed (-o, FEEDS) cannot be written, for the reason that is logged above." in harvest.said
+    assert mongodb["profiles"].count_documents({}) == 0
+
+
+def written(feed: type[TableFeed], items: list[Any], **options: Any) -> bytes:
+    file = io.BytesIO()
+    exporter = feed(file, **options)
+    exporter.start_exporting()
+    for item in items:
+        exporter.export_item(item)
+    exporter.finish_exporting()
+    return file.getvalue()
+
+
+def test_other_items_have_the_columns_of_all_their_fields() -> None:
+    items = [{"a": 1, "b": None, "at": AT}, {"a": 2.5, "c": ["x", {"y": "ü"}]}, {"b": "z", "mixed": 1}, {"mixed": "m"}]
+    lines = list(csv.reader(io.StringIO(written(CsvFeed, items).decode(), newline="")))
+    assert lines == [
+        ["a", "b", "at", "c", "mixed"],
+        ["1", "", AT.isoformat(), "", ""],
+        ["2.5", "", "", '["x",{"y":"ü"}]', ""],
+        ["", "z", "", "", "1"],
+        ["", "", "", "", "m"],
+    ]
+    table = parquet.read_table(io.BytesIO(written(ParquetFeed, items)))
+    assert [str(field.type) for field in table.schema] == [
+        "double", "string", "timestamp[ms, tz=UTC]", "string", "string",
+    ]  # fmt: skip
+    assert table.column("a").to_pylist() == [1.0, 2.5, None, None]
+    assert table.column("mixed").to_pylist() == [None, None, "1", "m"]
+
+
+def test_fields_are_chosen_and_renamed_as_feeds_say() -> None:
+    register()
+    follow = Follow(
+        did="did:plc:a", subject_did="did:plc:b", provenance=Provenance("https://x.test/", AT, "bluesky"), raw=b"{}"
+    )
+    assert written(CsvFeed, [follow], fields_to_export={"did": "who", "subject_did": "whom"}) == (
+        b"who,whom\ndid:plc:a,did:plc:b\n"
+    )
+
+
+def test_a_run_that_stored_nothing_leaves_a_table_that_can_be_read() -> None:
+    assert written(CsvFeed, []).strip() == b""
+    assert parquet.read_table(io.BytesIO(written(ParquetFeed, []))).num_rows == 0
+
+
+def test_scrapy_s_tools_see_a_record_as_an_item_that_cannot_be_changed() -> None:
+    register()
+    post = Post(
+        did="did:plc:a",
+        uri="at://did:plc:a/app.bsky.feed.post/1",
+        cid="c",
+        text="t",
+        created_at=AT,
+        reply_count=0,
+        repost_count=0,
+        like_count=1,
+        quote_count=0,
+        provenance=Provenance("https://x.test/", AT, "bluesky"),
+        raw=b'{"text":"t"}',
+    )
+    adapter = ItemAdapter(post)
+    assert (adapter["kind"], adapter["_id"], adapter["like_count"]) == ("post", post.uri, 1)
+    assert datetime.fromisoformat(adapter["created_at"]) == AT
+    assert "raw" not in adapter
+    with pytest.raises(TypeError, match="cannot be changed"):
+        adapter["text"] = "u"
