@@ -11,12 +11,15 @@ from rich.console import Console
 from rich.text import Text
 
 from harvester import __version__
+from harvester.cli.db import db
 from harvester.cli.deploy import deploy_command
+from harvester.cli.export import export_command
 from harvester.cli.feed import feed_command
 from harvester.cli.frontier import frontier
 from harvester.cli.jobs import jobs
 from harvester.cli.new_spider import new_command
 from harvester.cli.purge import purge_command
+from harvester.cli.runs import runs
 from harvester.cli.worker import worker_command
 from harvester.config import Config, load_config, read_config
 from harvester.exceptions import HarvesterError, UsageError
@@ -28,6 +31,9 @@ spiders = typer.Typer(help="What can be harvested.", no_args_is_help=True)
 app.add_typer(spiders, name="spiders")
 app.add_typer(frontier, name="frontier")
 app.add_typer(jobs, name="jobs")
+app.add_typer(runs, name="runs")
+app.add_typer(db, name="db")
+app.command("export")(export_command)
 app.command("purge")(purge_command)
 app.command("feed")(feed_command)
 app.command("deploy")(deploy_command)

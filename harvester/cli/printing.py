@@ -46,7 +46,7 @@ def new_grid() -> Table:
 def new_table(first: str, *others: str) -> Table:
     """A column of names, and columns of numbers."""
     rows = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    rows.add_column(first)
+    rows.add_column(first, no_wrap=True)
     for name in others:
         rows.add_column(name, justify="right")
     return rows

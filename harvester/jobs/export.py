@@ -4,10 +4,7 @@ A file is written beside its place and moved there when it is whole and on the d
 moved. So there is never half a file, and the job may go on meanwhile.
 """
 
-import os
-import secrets
 from collections.abc import AsyncIterator, Sequence
-from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -19,7 +16,7 @@ from harvester.items import RECORDS
 from harvester.jobs.documents import ITEMS, Document
 from harvester.jobs.results import ItemResults
 from harvester.stores.private_files import make_closed
-from harvester.stores.tables import CHUNK, TABLES, Column, Format, check_pyarrow, columns_of
+from harvester.stores.tables import CHUNK, Column, Format, TableFile, check_pyarrow, columns_of
 
 MANIFEST = "manifest"
 """Name of the file of items."""
@@ -46,7 +43,7 @@ class Exporter:
         self._folder = folder
         self._form = form
         self._zstd = zstd
-        self._files: list[_File] = []
+        self._files: list[TableFile] = []
 
     async def export(self, only: Sequence[str] = ()) -> list[Exported]:
         """Writes the collections (and MANIFEST) named in `only`, or the manifest and every collection with records.
@@ -76,7 +73,7 @@ class Exporter:
     ) -> None:
         """A file beside its place."""
         path = self._folder / f"{name}.{self._form}{'.zst' if self._zstd else ''}"
-        file = _File(path, columns, self._form, self._zstd)
+        file = TableFile(path, columns, self._form, self._zstd)
         self._files.append(file)
         chunk: list[Document] = []
         async for row in rows:
@@ -92,7 +89,7 @@ class Exporter:
     def _move(self) -> list[Exported]:
         exported = []
         for file in self._files:
-            file.temporary.replace(file.path)
+            file.move()
             exported.append(Exported(file.path, file.table.rows))
         return exported
 
@@ -108,30 +105,6 @@ class Exporter:
         async for item, results in ItemResults(self._database).of_all(self._job, items):
             row = {name: item.get(name) for name in _OF_ITEM}
             yield row | {"records": results.records, "files": results.files}
-
-
-class _File:
-    """A table that is written beside its place."""
-
-    def __init__(self, path: Path, columns: Sequence[Column], form: Format, zstd: bool) -> None:
-        self.path = path
-        self.temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
-        self._file = self.temporary.open("xb")
-        self.table = TABLES[form](self._file, columns, zstd)
-
-    def close(self) -> None:
-        """Writes through to the disk."""
-        self.table.close()
-        os.fsync(self._file.fileno())
-        self._file.close()
-
-    def abandon(self) -> None:
-        """Removes what is not moved to its place."""
-        self.table.abandon()
-        with suppress(OSError):
-            self._file.close()
-        with suppress(OSError):
-            self.temporary.unlink(missing_ok=True)
 
 
 _OF_ITEM = {

@@ -2,11 +2,14 @@
 
 import csv
 import io
+import os
+import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from enum import StrEnum
+from pathlib import Path
 from types import UnionType
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
@@ -116,6 +119,34 @@ class _Parquet(Table):
 
 
 TABLES: Mapping[Format, type[Table]] = {Format.JSONL: _Jsonl, Format.CSV: _Csv, Format.PARQUET: _Parquet}
+
+
+class TableFile:
+    """A table that is written beside its place, and moved there when it is whole and on the disk."""
+
+    def __init__(self, path: Path, columns: Sequence[Column], form: Format, zstd: bool) -> None:
+        self.path = path
+        self.temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
+        self._file = self.temporary.open("xb")
+        self.table = TABLES[form](self._file, columns, zstd)
+
+    def close(self) -> None:
+        """Writes through to the disk."""
+        self.table.close()
+        os.fsync(self._file.fileno())
+        self._file.close()
+
+    def move(self) -> None:
+        """To its place."""
+        self.temporary.replace(self.path)
+
+    def abandon(self) -> None:
+        """Removes what was not moved."""
+        self.table.abandon()
+        with suppress(OSError):
+            self._file.close()
+        with suppress(OSError):
+            self.temporary.unlink(missing_ok=True)
 
 
 def columns_of(kind: type[Record]) -> list[Column]:

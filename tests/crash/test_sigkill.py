@@ -26,7 +26,7 @@ class Plan(NamedTuple):
 @pytest.mark.parametrize(
     "plan",
     [
-        pytest.param(Plan(90, 3, kills=5, media="yes"), id="90"),
+        pytest.param(Plan(90, 3, kills=5, media="yes"), id="90", marks=pytest.mark.long),
         pytest.param(
             Plan(2_000, 8, kills=20, media="no"), id="2000", marks=[pytest.mark.soak, pytest.mark.timeout(3600)]
         ),

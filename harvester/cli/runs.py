@@ -1,0 +1,140 @@
+"""The commands `harvester runs ...`: what was run, how it ended, and why."""
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from harvester.cli.printing import at, new_console, new_table, parts, print_json
+from harvester.config import load_config
+from harvester.exceptions import UsageError
+from harvester.formatting import duration
+
+if TYPE_CHECKING:
+    from pymongo.asynchronous.database import AsyncDatabase
+
+Document = dict[str, Any]
+
+runs = typer.Typer(help="Runs: what was run, how it ended, and why.", no_args_is_help=True)
+
+STATES = ("running", "finished", "failed", "interrupted", "lost")
+Run = Annotated[str, typer.Argument(help="Id of the run, as `list` shows it; or the beginning of it. Else: the last.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@runs.command("list")
+def list_command(
+    spider: Annotated[str, typer.Option(help="Only those of this spider.")] = "",
+    state: Annotated[str, typer.Option(metavar="|".join(STATES), help="Only those that are so.")] = "",
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="The most that are listed.")] = 20,
+    as_json: Json = False,
+) -> None:
+    """List the runs, the last first."""
+    if state and state not in STATES:
+        raise UsageError(f"--state: {state!r} is none of {', '.join(STATES)}.")
+    query = {name: value for name, value in (("spider", spider), ("state", state)) if value}
+    found = asyncio.run(_find(query, limit))
+    if as_json:
+        print_json(found)
+        return
+    console = new_console()
+    if not found:
+        console.print("None.")
+        return
+    table = new_table("run", "records", "exit code")
+    for name in ("state", "spider", "took"):
+        table.add_column(name)
+    for run in found:
+        code = run.get("exit_code")
+        table.add_row(
+            run["_id"],
+            f"{sum(run.get('counts', {}).values()):,}",
+            "" if code is None else str(code),
+            run["state"],
+            run.get("spider") or "",
+            _took(run),
+        )
+    console.print(table)
+
+
+@runs.command("show")
+def show_command(run: Run = "", as_json: Json = False) -> None:
+    """What a run was asked for, what it did, and why it ended as it did."""
+    found = _one(run)
+    if as_json:
+        print_json(found)
+        return
+    console = new_console()
+    reason = f" ({found['finish_reason']})" if found.get("finish_reason") else ""
+    code = f", exit code {found['exit_code']}" if found.get("exit_code") is not None else ""
+    console.print(f"{found['_id']} of {found.get('spider')}: {found['state']}{reason}{code}")
+    console.print(f"  started {at(found['started_at'])}, took {_took(found)}, on {found.get('host')}")
+    if found.get("crawl"):
+        console.print(f"  job {found['crawl']}{', continued' if found.get('resumed') else ''}")
+    for name, value in (found.get("arguments") or {}).items():
+        console.print(f"  {name}={value}")
+    if found.get("message"):
+        console.print(f"\n{found['message']}")
+    console.print(f"\nrecords: {parts(found.get('counts') or {}) or 'none'}")
+    if rejected := found.get("rejected"):
+        console.print(f"rejected: {parts(rejected)}")
+    for kind, states in (found.get("items") or {}).items():
+        console.print(f"{kind}: {parts(states)}")
+    for error in (found.get("errors") or [])[:10]:
+        said = f": {error['said']}" if error.get("said") else ""
+        console.print(f"  {error['times']:,} x {error['outcome']} at {error['host']}{said}")
+    for failure in found.get("failures") or []:
+        console.print(f"\n{failure['monitor']}: {failure['message']}")
+    for what in ("report", "log"):
+        if found.get(what):
+            console.print(f"\n{what}: {found[what]}")
+
+
+@runs.command("log")
+def log_command(run: Run = "") -> None:
+    """Print the log of a run that wrote one into a file of this machine."""
+    found = _one(run)
+    if not found.get("log"):
+        raise UsageError(
+            f"{found['_id']} wrote its log to the terminal. `-s LOG_FILE=crawl.log` writes it into a file."
+        )
+    path = Path(found["log"])
+    try:
+        with path.open(errors="replace") as file:
+            for line in file:
+                print(line, end="")
+    except OSError as error:
+        raise UsageError(f"{path} on {found.get('host')} cannot be read: {error.strerror or error}.") from None
+
+
+def _one(run: str) -> Document:
+    """Raises UsageError when there is none, or when several begin so."""
+    found = asyncio.run(_find({"_id": {"$gte": run, "$lt": f"{run}\U0010ffff"}} if run else {}, 1 if not run else 2))
+    exact = [each for each in found if each["_id"] == run]
+    if len(found) == 1 or exact:
+        return (exact or found)[0]
+    if found:
+        raise UsageError(f"Several runs begin with {run!r}; `harvester runs list` shows them.")
+    raise UsageError(f"There is no run {run!r}; `harvester runs list` shows them." if run else "There is no run yet.")
+
+
+async def _find(query: Document, most: int) -> list[Document]:
+    from pymongo.errors import PyMongoError
+
+    from harvester.monitors.history import mark_lost
+    from harvester.stores import mongodb
+
+    database: AsyncDatabase[Document] = await asyncio.to_thread(mongodb.connect, load_config())
+    try:
+        await mark_lost(database)
+        return await database.runs.find(query, sort=[("started_at", -1)], limit=most).to_list()
+    except PyMongoError as error:
+        raise mongodb.unavailable(error) from None
+    finally:
+        await database.client.close()
+
+
+def _took(run: Document) -> str:
+    until = run.get("finished_at") or run["heartbeat_at"]
+    return duration((until - run["started_at"]).total_seconds())

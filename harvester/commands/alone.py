@@ -1,0 +1,43 @@
+"""Scrapy's developer tools look at pages and leave nothing behind: no frontier, no MongoDB, no run, no report."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from scrapy import Request
+from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
+
+from harvester.items.adapter import register
+from harvester.items.base import Record
+
+_ALONE = {
+    "SCHEDULER": "scrapy.core.scheduler.Scheduler",
+    "DUPEFILTER_CLASS": "scrapy.dupefilters.RFPDupeFilter",
+    "ITEM_PIPELINES": {},
+    "EXTENSIONS": {
+        "scrapy.extensions.feedexport.FeedExporter": None,
+        "harvester.stores.feeds.RecordFeeds": 0,
+        "scrapy.extensions.logstats.LogStats": None,
+    },
+    "SPIDER_MIDDLEWARES": {},
+    "DOWNLOADER_MIDDLEWARES": {"harvester.middlewares.addresses.AddressMiddleware": 90},  # beside Scrapy's own
+    "SPIDERMON_ENABLED": False,
+}
+
+
+def be_alone(settings: BaseSettings, **more: Any) -> None:
+    """Sets what is needed for that, and `more`; what was set by `-s` stays."""
+    register()
+    for name, value in (_ALONE | more).items():
+        if (settings.getpriority(name) or 0) < SETTINGS_PRIORITIES["cmdline"]:
+            settings.set(name, value, priority="cmdline")
+
+
+def shown(outputs: Iterable[Any]) -> Iterator[Any]:
+    """What a callback yielded, as Scrapy can show it: records and requests one by one, all else as a dict."""
+    for each in outputs:
+        if isinstance(each, list):
+            yield from shown(each)
+        elif isinstance(each, (Record, Request)) or not hasattr(each, "_asdict"):
+            yield each
+        else:
+            yield {type(each).__name__: each._asdict()}

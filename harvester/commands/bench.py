@@ -1,0 +1,16 @@
+"""`scrapy bench`: how fast Scrapy itself is here."""
+
+import argparse
+
+from scrapy.commands.bench import Command as ScrapyBench
+
+from harvester.commands.alone import be_alone
+
+
+class Command(ScrapyBench):
+    """As Scrapy's: its server is on this machine, where harvester's own downloads do not go."""
+
+    def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
+        super().process_options(args, opts)
+        assert self.settings
+        be_alone(self.settings, DOWNLOADER_MIDDLEWARES={}, DOWNLOAD_HANDLERS={}, ROBOTSTXT_OBEY=False)

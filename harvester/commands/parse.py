@@ -1,0 +1,21 @@
+"""`scrapy parse`, which shows records and leaves nothing behind."""
+
+import argparse
+from collections.abc import Iterable
+from typing import Any
+
+from scrapy.commands.parse import Command as ScrapyParse
+
+from harvester.commands.alone import be_alone, shown
+
+
+class Command(ScrapyParse):
+    """As Scrapy's."""
+
+    def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
+        super().process_options(args, opts)
+        assert self.settings
+        be_alone(self.settings)
+
+    def _get_items_and_requests(self, spider_output: Iterable[Any], *rest: Any) -> Any:
+        return super()._get_items_and_requests(shown(spider_output), *rest)

@@ -1,0 +1,28 @@
+"""`scrapy runspider`, which leaves nothing behind but what `-o` writes."""
+
+import argparse
+
+from scrapy import Spider
+from scrapy.commands.runspider import Command as ScrapyRunSpider
+from scrapy.crawler import Crawler
+from scrapy.exceptions import UsageError
+
+from harvester.commands.alone import be_alone
+
+
+class Command(ScrapyRunSpider):
+    """As Scrapy's, for spiders that take no items of jobs."""
+
+    def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
+        super().process_options(args, opts)
+        assert self.settings
+        be_alone(self.settings)
+
+    def _create_crawler(self, spidercls: type[Spider] | str) -> Crawler:
+        if hasattr(spidercls, "requests_of"):
+            raise UsageError(
+                f"{spidercls.__name__} takes items of jobs, which are kept in MongoDB: put its module into"  # type: ignore[union-attr]
+                " SPIDER_MODULES, and call scrapy crawl.",
+                print_help=False,
+            )
+        return super()._create_crawler(spidercls)

@@ -1,0 +1,183 @@
+"""Writes the stored records of one kind, or the graph of who follows whom, into a file of any size."""
+
+import os
+import re
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import escape, quoteattr
+
+from bson import json_util
+from pymongo.database import Database
+
+from harvester.exceptions import StorageError, UsageError
+from harvester.items import RECORDS, Record
+from harvester.stores.tables import CHUNK, Column, Format, TableFile, check_pyarrow, columns_of
+
+Document = dict[str, Any]
+
+_FORMS = {
+    ".jsonl": (Format.JSONL, False),
+    ".csv": (Format.CSV, False),
+    ".parquet": (Format.PARQUET, False),
+    ".jsonl.zst": (Format.JSONL, True),
+    ".csv.zst": (Format.CSV, True),
+}
+"""How a file's name ends -> how it is written, and whether it is compressed."""
+_OPERATORS = {"=": "$eq", "!=": "$ne", "<": "$lt", "<=": "$lte", ">": "$gt", ">=": "$gte"}
+_condition = re.compile(r"([A-Za-z_][\w.]*)\s*(!=|<=|>=|=|<|>)(.*)", re.DOTALL).fullmatch
+_OF_NODE = {"handle": "string", "display_name": "string", "followers_count": "long"}
+"""Field of a profile -> its type in GraphML."""
+_NODES: list[Document] = [
+    {"$project": {"_id": 0, "did": ["$did", "$subject_did"]}},
+    {"$unwind": "$did"},
+    {"$unionWith": {"coll": "profiles", "pipeline": [{"$project": {"_id": 0, "did": "$_id"}}]}},
+    {"$group": {"_id": "$did"}},
+    {"$sort": {"_id": 1}},
+    {"$lookup": {"from": "profiles", "localField": "_id", "foreignField": "_id", "as": "profile"}},
+]
+"""All accounts, also those that are only followed; `profile` is empty then."""
+_HEAD = (
+    '<?xml version="1.0" encoding="UTF-8"?>\n<graphml xmlns="http://graphml.graphdrawing.org/xmlns">\n'
+    + "".join(f'<key id="{name}" for="node" attr.name="{name}" attr.type="{of}"/>\n' for name, of in _OF_NODE.items())
+    + '<graph edgedefault="directed">\n'
+)
+_unprintable = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]").sub
+"""What XML cannot hold."""
+_EDGES = [Column("source", str), Column("target", str)]
+
+
+def kind_named(name: str) -> type[Record]:
+    """The record type of that kind or collection. Raises UsageError."""
+    for kind in RECORDS.values():
+        if name in (kind.KIND, kind.COLLECTION):
+            return kind
+    known = ", ".join(sorted(kind.COLLECTION for kind in RECORDS.values()))
+    raise UsageError(f"There are no records {name!r}; there are: {known}, and graph.")
+
+
+def query_of(kind: type[Record], conditions: Iterable[str], since: datetime | None) -> Document:
+    """Of all records that meet all conditions and were observed since then. Raises UsageError for one that is none."""
+    parts = [_read(kind, condition) for condition in conditions]
+    if since:
+        parts.append({"provenance.fetched_at": {"$gte": since}})
+    return {"$and": parts} if parts else {}
+
+
+def _read(kind: type[Record], condition: str) -> Document:
+    """`field=value`, likewise with != < <= > >=; or what MongoDB takes, as JSON."""
+    if condition.lstrip().startswith("{"):
+        try:
+            return dict(json_util.loads(condition))
+        except (ValueError, TypeError) as error:
+            raise UsageError(f"--where: {condition!r} is no JSON: {error}.") from None
+    read = _condition(condition)
+    if not read:
+        raise UsageError(f"--where: {condition!r} is neither FIELD=VALUE (or != < <= > >=) nor JSON in braces.")
+    name, operator, text = read.groups()
+    kinds = {column.name: column.kind for column in columns_of(kind)}
+    if name.split(".")[0] not in {known.split(".")[0] for known in kinds}:
+        raise UsageError(f"--where: {kind.COLLECTION} have no field {name!r}, but {', '.join(kinds)}.")
+    return {name: {_OPERATORS[operator]: _value(name, text.strip(), kinds.get(name, str))}}
+
+
+def _value(name: str, text: str, kind: type) -> Any:
+    try:
+        if kind is bool:
+            return {"true": True, "false": False}[text.lower()]
+        if kind is datetime:
+            return point_in_time(text)
+        return kind(text) if kind in (int, float) else text
+    except (ValueError, KeyError):
+        raise UsageError(f"--where: {text!r} is no {_CALLED[kind]}, which {name} is.") from None
+
+
+_CALLED = {int: "whole number", float: "number", bool: "true or false", datetime: "date"}
+
+
+def point_in_time(text: str) -> datetime:
+    """In UTC unless it says otherwise. Raises ValueError."""
+    at = datetime.fromisoformat(text)
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+def export_records(database: Database[Document], kind: type[Record], query: Document, path: Path) -> int:
+    """Writes them in the order of their keys; how many. Raises UsageError, StorageError, PyMongoError."""
+    rows = database[kind.COLLECTION].find(query, sort=[("_id", 1)], batch_size=CHUNK)
+    return _write(path, columns_of(kind), rows)
+
+
+def export_graph(database: Database[Document], path: Path) -> int:
+    """Who follows whom, as GraphML or as a table of edges; how many edges."""
+    edges = database["follows"].find({}, {"did": 1, "subject_did": 1}, sort=[("_id", 1)], batch_size=CHUNK)
+    if path.suffix != ".graphml":
+        return _write(path, _EDGES, ({"source": row["did"], "target": row["subject_did"]} for row in edges))
+    return _write_graphml(path, database["follows"].aggregate(_NODES, allowDiskUse=True, batchSize=CHUNK), edges)
+
+
+def _write(path: Path, columns: Sequence[Column], rows: Iterable[Mapping[str, Any]]) -> int:
+    form, zstd = _form_of(path)
+    if form is Format.PARQUET:
+        check_pyarrow()
+    left = iter(rows)
+    try:
+        file = TableFile(path, columns, form, zstd)
+        try:
+            while chunk := list(islice(left, CHUNK)):
+                file.table.write(chunk)
+            file.close()
+            file.move()
+        finally:
+            file.abandon()
+    except OSError as error:
+        raise _unwritable(path, error) from None
+    return file.table.rows
+
+
+def _form_of(path: Path) -> tuple[Format, bool]:
+    for ending in (path.suffix, "".join(path.suffixes[-2:])):
+        if ending in _FORMS:
+            return _FORMS[ending]
+    raise UsageError(f"--to: {path} does not end in {', '.join(_FORMS)} (or .graphml, of graph).")
+
+
+def _write_graphml(path: Path, nodes: Iterable[Document], edges: Iterable[Document]) -> int:
+    written = 0
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
+    try:
+        with temporary.open("x", encoding="utf-8") as file:
+            file.write(_HEAD)
+            for node in nodes:
+                file.write(_node(node["_id"], node["profile"][0] if node["profile"] else {}))
+            for edge in edges:
+                written += 1
+                file.write(f"<edge source={_quoted(edge['did'])} target={_quoted(edge['subject_did'])}/>\n")
+            file.write("</graph>\n</graphml>\n")
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        raise _unwritable(path, error) from None
+    finally:
+        temporary.unlink(missing_ok=True)
+    return written
+
+
+def _node(did: str, profile: Document) -> str:
+    data = "".join(
+        f'<data key="{name}">{escape(_unprintable("", str(profile[name])))}</data>'
+        for name in _OF_NODE
+        if profile.get(name) is not None
+    )
+    return f"<node id={_quoted(did)}>{data}</node>\n"
+
+
+def _quoted(text: str) -> str:
+    return quoteattr(_unprintable("", text))
+
+
+def _unwritable(path: Path, error: OSError) -> StorageError:
+    return StorageError(f"{path} cannot be written: {error.strerror or error}. Make room, or name another file.")

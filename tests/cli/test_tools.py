@@ -1,0 +1,153 @@
+"""Scrapy's developer tools work in a project of harvester, and leave nothing behind."""
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator, Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.crawling import Answer, Site
+from tests.forking import Ran, run
+from tests.root import ROOT
+
+Scrapy = Callable[..., Coroutine[Any, Any, Ran]]
+BOOK = b"<html><title>Books</title><h1>Dune</h1><a href='/book/2'>next</a></html>"
+BOOKS = """
+from harvester.items import Record
+from harvester.spiders.base import HarvesterSpider
+
+
+class Book(Record, frozen=True, kw_only=True):
+    KIND = "book"
+    COLLECTION = "books"
+    KEY = ("title",)
+
+    title: str
+
+
+class BooksSpider(HarvesterSpider):
+    name = "books"
+
+    def parse(self, response):
+        yield [self.book(response)]
+        yield response.follow(response.css("a")[0], self.parse)
+
+    def book(self, response):
+        return Book(title=response.css("h1::text").get(), raw=response.body, provenance=self.provenance(response))
+"""
+PLAIN = """
+import scrapy
+
+
+class Plain(scrapy.Spider):
+    name = "plain"
+
+    async def start(self):
+        yield scrapy.Request(self.url)
+
+    def parse(self, response):
+        yield {"title": response.css("h1::text").get()}
+"""
+
+
+def names_in(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[Site]:
+    page = Answer(body=BOOK, kind="text/html")
+    async with Site({"/book/1": [page], "/closed/1": [page]}) as site:
+        site.robots = Answer(body=b"User-agent: *\nDisallow: /closed/\n", kind="text/plain")
+        yield site
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "scrapy.cfg").write_text("[settings]\ndefault = settings\n")
+    (folder / "settings.py").write_text("from harvester.settings import *\nSPIDER_MODULES = ['books']\n")
+    (folder / "books.py").write_text(BOOKS)
+    (folder / "plain.py").write_text(PLAIN)
+    (folder / "browser").write_text('#!/bin/sh\ncp "${1#file://}" seen.html\n')
+    (folder / "browser").chmod(0o755)
+    return folder
+
+
+@pytest.fixture
+def scrapy(project: Path) -> Scrapy:
+    """Calls a command in the project's folder. It must leave nothing there but the files it is told to write."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{ROOT}:{project}",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "HARVESTER_ALLOW_PRIVATE_HOSTS": "true",
+        "BROWSER": str(project / "browser"),
+        "NO_PROXY": "127.0.0.1",
+    }
+    environment.pop("SCRAPY_SETTINGS_MODULE", None)
+
+    async def call(*words: str, leaves: str = "") -> Ran:
+        before = names_in(project)
+        ran = await asyncio.to_thread(run, "scrapy", *words, cwd=project, env=environment)
+        assert names_in(project) - before == set(leaves.split()), ran.stderr
+        return ran
+
+    return call
+
+
+async def test_a_page_is_fetched_as_the_project_would(scrapy: Scrapy, site: Site) -> None:
+    ran = await scrapy("fetch", f"{site.url}/book/1")
+    assert (ran.returncode, ran.stdout.encode().strip()) == (0, BOOK), ran.stderr
+    assert "User-Agent: harvester" in site.heads["/book/1"][0]
+
+
+async def test_what_robots_txt_closes_is_not_fetched(scrapy: Scrapy, site: Site) -> None:
+    ran = await scrapy("fetch", f"{site.url}/closed/1")
+    assert not ran.stdout.strip()
+    assert not site.arrivals
+
+
+async def test_the_shell_has_the_response(scrapy: Scrapy, site: Site) -> None:
+    ran = await scrapy("shell", f"{site.url}/book/1", "-c", "response.css('h1::text').get()")
+    assert (ran.returncode, ran.stdout.strip().splitlines()[-1]) == (0, "Dune"), ran.stderr
+    named = await scrapy("shell", "--spider", "books", f"{site.url}/book/1", "-c", "spider.book(response).key")
+    assert (named.returncode, named.stdout.strip().splitlines()[-1]) == (0, "Dune"), named.stderr
+
+
+async def test_a_page_is_shown_in_a_browser(scrapy: Scrapy, site: Site, project: Path) -> None:
+    ran = await scrapy("view", f"{site.url}/book/1", leaves="seen.html")
+    assert ran.returncode == 0, ran.stderr
+    assert "Dune" in (project / "seen.html").read_text()
+
+
+async def test_what_a_callback_yields_is_shown_and_may_be_written(scrapy: Scrapy, site: Site, project: Path) -> None:
+    words = ["parse", "--spider", "books", "--nocolour", f"{site.url}/book/1"]
+    ran = await scrapy(*words, "-o", "books.jsonl", leaves="books.jsonl")  # Scrapy's parse does not know -O
+    assert ran.returncode == 0, ran.stderr
+    assert "'_id': 'Dune'" in ran.stdout
+    assert f"<GET {site.url}/book/2>" in ran.stdout
+    [line] = (project / "books.jsonl").read_text().splitlines()
+    assert (json.loads(line)["kind"], json.loads(line)["title"]) == ("book", "Dune")
+
+
+async def test_a_spider_in_a_file_runs(scrapy: Scrapy, site: Site, project: Path) -> None:
+    words = ["runspider", "plain.py", "-a", f"url={site.url}/book/1", "-O", "out.json"]
+    ran = await scrapy(*words, leaves="out.json")
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads((project / "out.json").read_text()) == [{"title": "Dune"}]
+
+
+async def test_a_spider_in_a_file_that_works_at_jobs_is_told_how_to_run(scrapy: Scrapy, project: Path) -> None:
+    (project / "jobs.py").write_text(
+        "from harvester.spiders.bluesky.spider import BlueskySpider\nclass Mine(BlueskySpider):\n    name = 'mine'\n"
+    )
+    ran = await scrapy("runspider", "jobs.py")
+    assert ran.returncode == 2
+    assert "Mine takes items of jobs, which are kept in MongoDB: put its module into SPIDER_MODULES" in (
+        ran.stdout + ran.stderr
+    )

@@ -1,0 +1,146 @@
+"""`harvester export` writes what is stored: all of it, or what is asked for, with its types."""
+
+import csv
+import json
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import networkx
+import pytest
+from pyarrow import parquet
+from pymongo.database import Database
+from zstandard import ZstdDecompressor
+
+from harvester.exceptions import StorageError, UsageError
+from tests.forking import Ran, run
+from tests.jobs.command import HARVESTER
+
+Document = dict[str, Any]
+Export = Callable[..., Ran]
+AT = datetime(2026, 1, 31, 12, tzinfo=UTC)
+NUMBER = 5000
+
+
+@pytest.fixture
+def export(tmp_path: Path, mongodb: Database[Document], mongodb_uri: str) -> Export:
+    """`harvester export`, in a process of its own, on 5,000 posts, an hour apart."""
+    mongodb["posts"].insert_many(
+        {
+            "_id": f"at://did:plc:a/app.bsky.feed.post/{n:04}",
+            "text": f'Ärger, "{n}"\n',
+            "langs": ["de", "en"] if n % 2 else ["en"],
+            "like_count": n,
+            "pinned": n == 7,
+            "created_at": AT + timedelta(hours=n),
+            "provenance": {"url": "https://x.test/", "fetched_at": AT + timedelta(hours=n), "spider": "bluesky"},
+        }
+        for n in range(NUMBER)
+    )
+    environment = {**os.environ, "HARVESTER_MONGODB_URI": mongodb_uri, "HARVESTER_DATABASE": mongodb.name}
+
+    def call(*words: str) -> Ran:
+        return run(HARVESTER, "export", *words, cwd=tmp_path, env=environment)
+
+    return call
+
+
+def read(path: Path) -> list[Document]:
+    if path.suffix == ".parquet":
+        rows: list[Document] = parquet.read_table(path).to_pylist()
+        return rows
+    data = path.read_bytes()
+    if path.suffix == ".zst":
+        data = ZstdDecompressor().decompressobj().decompress(data)
+    if ".csv" in path.suffixes:
+        return list(csv.DictReader(data.decode().splitlines(keepends=True)))
+    return [json.loads(line) for line in data.splitlines()]
+
+
+@pytest.mark.parametrize("name", ["p.jsonl", "p.csv", "p.parquet", "p.jsonl.zst", "p.csv.zst"])
+def test_all_records_of_a_kind_are_written(name: str, export: Export, tmp_path: Path) -> None:
+    ran = export("posts", "--to", name)
+    assert (ran.returncode, ran.stdout) == (0, f"{NUMBER:,} posts in {name}\n"), ran.stderr
+    rows = read(tmp_path / name)
+    assert [row["text"] for row in rows] == [f'Ärger, "{n}"\n' for n in range(NUMBER)]
+    assert [int(row["like_count"]) for row in rows] == list(range(NUMBER))
+
+
+@pytest.mark.parametrize(
+    ("words", "numbers"),
+    [
+        (["--where", "like_count>=10", "--where", "like_count < 13"], {10, 11, 12}),
+        (["--where", "pinned=true"], {7}),
+        (["--where", "langs=de", "--where", "like_count<4"], {1, 3}),
+        (["--where", "created_at>2026-08-27T18:00"], {4999}),
+        (["--where", '{"like_count": {"$in": [1, 4000]}}'], {1, 4000}),
+        (["--since", "2026-08-27T18:00:00+00:00"], {4998, 4999}),
+        (["--where", "provenance.spider!=bluesky"], set()),
+    ],
+)
+def test_what_is_asked_for_is_written(words: list[str], numbers: set[int], export: Export, tmp_path: Path) -> None:
+    ran = export("post", *words, "--to", "some.jsonl")
+    assert ran.returncode == 0, ran.stderr
+    assert {row["like_count"] for row in read(tmp_path / "some.jsonl")} == numbers
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["pots", "--to", "x.csv"], "There are no records 'pots'; there are:"),
+        (["posts", "--to", "x.xlsx"], "--to: x.xlsx does not end in .jsonl, .csv, .parquet"),
+        (["posts", "--to", "x.graphml"], "--to: x.graphml does not end in"),
+        (["posts", "--where", "likes=3", "--to", "x.csv"], "--where: posts have no field 'likes', but _id, "),
+        (
+            ["posts", "--where", "like_count=x", "--to", "x.csv"],
+            "--where: 'x' is no whole number, which like_count is",
+        ),
+        (["posts", "--where", "like_count", "--to", "x.csv"], "--where: 'like_count' is neither FIELD=VALUE"),
+        (["posts", "--where", "{like_count: 3", "--to", "x.csv"], "is no JSON"),
+        (["posts", "--since", "yesterday", "--to", "x.csv"], "--since: 'yesterday' is no date"),
+        (["graph", "--since", "2026-01-01", "--to", "x.csv"], "--where and --since choose records"),
+    ],
+)
+def test_what_cannot_be_done_is_said(words: list[str], said: str, export: Export, tmp_path: Path) -> None:
+    ran = export(*words)
+    assert ran.returncode == UsageError.exit_code, ran.stderr
+    assert said in ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert not list(tmp_path.glob("*x.*"))
+
+
+def test_a_file_that_cannot_be_written_leaves_the_former_one(export: Export, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    ran = export("posts", "--to", "nowhere/x.csv")
+    assert ran.returncode == StorageError.exit_code
+    assert "nowhere/x.csv cannot be written: No such file or directory" in ran.stderr
+    assert export("posts", "--to", "x.jsonl").returncode == 0
+    before = (tmp_path / "x.jsonl").read_bytes()
+    wrong = export("posts", "--where", '{"$nonsense": 1}', "--to", "x.jsonl")
+    assert wrong.returncode != 0
+    assert "Traceback" not in wrong.stderr
+    assert (tmp_path / "x.jsonl").read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "x.jsonl"]
+
+
+def test_the_graph_has_every_account_and_every_edge(
+    export: Export, tmp_path: Path, mongodb: Database[Document]
+) -> None:
+    mongodb["profiles"].insert_many(
+        [
+            {"_id": "did:plc:a", "handle": "a.test", "display_name": "A & <B>\x01", "followers_count": 3},
+            {"_id": "did:plc:alone", "handle": "alone.test"},
+        ]
+    )
+    edges = {("did:plc:a", f"did:plc:{n}") for n in range(3)} | {("did:plc:0", "did:plc:a")}
+    mongodb["follows"].insert_many({"_id": f"{a} {b}", "did": a, "subject_did": b} for a, b in edges)
+    ran = export("graph", "--to", "g.graphml")
+    assert (ran.returncode, ran.stdout) == (0, "4 edges in g.graphml\n"), ran.stderr
+    graph = networkx.read_graphml(tmp_path / "g.graphml")
+    assert set(graph.edges) == edges
+    assert set(graph.nodes) == {node for edge in edges for node in edge} | {"did:plc:alone"}
+    assert graph.nodes["did:plc:a"] == {"handle": "a.test", "display_name": "A & <B>", "followers_count": 3}
+    assert export("graph", "--to", "g.csv").returncode == 0
+    assert {(row["source"], row["target"]) for row in read(tmp_path / "g.csv")} == edges
