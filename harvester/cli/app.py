@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.text import Text
 
 from harvester import __version__
+from harvester.cli.account import account_command
+from harvester.cli.alert import alert_command
 from harvester.cli.db import db
 from harvester.cli.deploy import deploy_command
 from harvester.cli.export import export_command
@@ -26,7 +28,12 @@ from harvester.exceptions import HarvesterError, UsageError
 from harvester.masking import mask
 
 # Pretty tracebacks would print local variables, and with them secrets.
-app = typer.Typer(help="Harvests public data, and keeps it.", no_args_is_help=True, pretty_exceptions_enable=False)
+app = typer.Typer(
+    help="Harvests public data, and keeps it.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 spiders = typer.Typer(help="What can be harvested.", no_args_is_help=True)
 app.add_typer(spiders, name="spiders")
 app.add_typer(frontier, name="frontier")
@@ -34,13 +41,30 @@ app.add_typer(jobs, name="jobs")
 app.add_typer(runs, name="runs")
 app.add_typer(db, name="db")
 app.command("export")(export_command)
+app.command("account")(account_command)
 app.command("purge")(purge_command)
+app.command("alert")(alert_command)
 app.command("feed")(feed_command)
 app.command("deploy")(deploy_command)
 app.command("worker")(worker_command)
 
 STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 BLUESKY = "https://public.api.bsky.app/xrpc/_health"
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Harvests public data, and keeps it."""
 
 
 @app.command()

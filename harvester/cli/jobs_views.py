@@ -9,15 +9,13 @@ import msgspec
 from rich.console import Console
 
 from harvester.cli.frontier_views import breaker_text
-from harvester.cli.printing import at, new_console, new_grid, new_table, parts
+from harvester.cli.printing import at, new_console, new_grid, new_table, parts, shown
 from harvester.formatting import counted, duration, number
 from harvester.jobs.documents import Item, Job, State
 from harvester.jobs.ledger import now
 from harvester.jobs.service import ItemReport, JobReport, by_state
 from harvester.jobs.submission import Submitted
 
-MOST_CHARACTERS = 120
-"""Of a bad line, a key or a reason."""
 SEEN_AS_NOW = timedelta(seconds=10)
 """Of older counts it is said when they were made."""
 MOST_NAMED = 3
@@ -34,7 +32,7 @@ def job_in_json(job: Job) -> dict[str, Any]:
 def print_submitted(submitted: Submitted) -> None:
     """Bad lines on standard error, then what was accepted."""
     for line in submitted.bad_lines:
-        print(f"Line {line.line}, '{_shown(line.text)}': {line.reason}.", file=sys.stderr)
+        print(f"Line {line.line}, '{shown(line.text)}': {line.reason}.", file=sys.stderr)
     if submitted.bad > len(submitted.bad_lines):
         print(f"... and {submitted.bad - len(submitted.bad_lines):,} more lines.", file=sys.stderr)
     if submitted.bad_file:
@@ -58,18 +56,18 @@ def print_jobs(jobs: Sequence[Job]) -> None:
     for job in jobs:
         states = by_state(job)
         numbers = [f"{states.get(state, 0):,}" for state in State]
-        table.add_row(job.id, job.state, *numbers, f"{job.created_at:%Y-%m-%d %H:%M}", _shown(job.name))
+        table.add_row(job.id, job.state, *numbers, f"{job.created_at:%Y-%m-%d %H:%M}", shown(job.name))
     console.print(table)
 
 
 def print_report(report: JobReport) -> None:
     """All of one job."""
     job, console = report.job, new_console()
-    called = f" ({_shown(job.name)})" if job.name else ""
+    called = f" ({shown(job.name)})" if job.name else ""
     since = f", ended {at(job.ended_at)}" if job.ended_at else ""
     console.print(f"{job.id}{called}: {job.state}, created {at(job.created_at)}{since}")
     if job.pause_reason:
-        console.print(f"  paused because of: {_shown(job.pause_reason)}")
+        console.print(f"  paused because of: {shown(job.pause_reason)}")
     arguments = " ".join(f"{name}={value}" for name, value in job.arguments.items())
     console.print(f"  {job.spider} {arguments}".rstrip() + (f", priority {job.priority:,}" if job.priority else ""))
     for kind, most in job.limits.items():
@@ -118,10 +116,10 @@ def print_items(items: Sequence[ItemReport]) -> None:
         console.print("None.")
     for report in items:
         item = report.item
-        console.print(f"{_shown(item.id)}  {_state(item)}")
+        console.print(f"{shown(item.id)}  {_state(item)}")
         for past in item.history:
             came = f"{counted(past.requests, 'request')}, {counted(past.records, 'record')}"
-            why = f" because of {past.outcome}" + (f": {_shown(past.reason)}" if past.reason else "")
+            why = f" because of {past.outcome}" + (f": {shown(past.reason)}" if past.reason else "")
             console.print(f"    {at(past.at)}  attempt {past.attempt}: {past.state}{why} ({came})")
         for collection, keys in report.results.records.items():
             console.print(f"    records in {collection}: {_some(keys)}")
@@ -146,14 +144,8 @@ def _state(item: Item) -> str:
 
 def _some(names: Sequence[str]) -> str:
     more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
-    return ", ".join(map(_shown, names[:MOST_NAMED])) + more
+    return ", ".join(map(shown, names[:MOST_NAMED])) + more
 
 
 def _named(outcomes: Mapping[str, int]) -> dict[str, int]:
     return {name or "without an outcome": items for name, items in outcomes.items()}
-
-
-def _shown(text: str) -> str:
-    """Text of others: shortened, and without what a terminal would obey."""
-    shortened = text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}..."
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in shortened)

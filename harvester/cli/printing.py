@@ -10,6 +10,9 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
+MOST_CHARACTERS = 120
+"""Of a text of others: a bad line, a key, a reason."""
+
 
 def print_json(value: Any) -> None:
     """Named tuples and structs become objects, times and paths become text."""
@@ -62,3 +65,9 @@ def at(time: datetime | float) -> str:
     """A time, or epoch seconds."""
     moment = time if isinstance(time, datetime) else datetime.fromtimestamp(time, UTC)
     return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def shown(text: str, most: int = MOST_CHARACTERS) -> str:
+    """Text of others: shortened, and without what a terminal would obey."""
+    shortened = text if len(text) <= most else f"{text[:most]}..."
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in shortened)

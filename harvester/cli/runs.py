@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harvester.cli.printing import at, new_console, new_table, parts, print_json
+from harvester.cli.printing import at, new_console, new_table, parts, print_json, shown
 from harvester.config import load_config
 from harvester.exceptions import UsageError
 from harvester.formatting import duration
@@ -18,6 +18,8 @@ Document = dict[str, Any]
 
 runs = typer.Typer(help="Runs: what was run, how it ended, and why.", no_args_is_help=True)
 
+MOST_SENTENCES = 2000
+"""Characters of what a monitor says."""
 STATES = ("running", "finished", "failed", "interrupted", "lost")
 Run = Annotated[str, typer.Argument(help="Id of the run, as `list` shows it; or the beginning of it. Else: the last.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -33,6 +35,8 @@ def list_command(
     """List the runs, the last first."""
     if state and state not in STATES:
         raise UsageError(f"--state: {state!r} is none of {', '.join(STATES)}.")
+    if not spider.isprintable():
+        raise UsageError(f"--spider: there is no spider {spider!r}.")
     query = {name: value for name, value in (("spider", spider), ("state", state)) if value}
     found = asyncio.run(_find(query, limit))
     if as_json:
@@ -73,19 +77,19 @@ def show_command(run: Run = "", as_json: Json = False) -> None:
     if found.get("crawl"):
         console.print(f"  job {found['crawl']}{', continued' if found.get('resumed') else ''}")
     for name, value in (found.get("arguments") or {}).items():
-        console.print(f"  {name}={value}")
+        console.print(f"  {name}={shown(str(value))}")
     if found.get("message"):
-        console.print(f"\n{found['message']}")
+        console.print(f"\n{shown(found['message'], MOST_SENTENCES)}")
     console.print(f"\nrecords: {parts(found.get('counts') or {}) or 'none'}")
     if rejected := found.get("rejected"):
         console.print(f"rejected: {parts(rejected)}")
     for kind, states in (found.get("items") or {}).items():
         console.print(f"{kind}: {parts(states)}")
     for error in (found.get("errors") or [])[:10]:
-        said = f": {error['said']}" if error.get("said") else ""
+        said = f": {shown(error['said'])}" if error.get("said") else ""
         console.print(f"  {error['times']:,} x {error['outcome']} at {error['host']}{said}")
     for failure in found.get("failures") or []:
-        console.print(f"\n{failure['monitor']}: {failure['message']}")
+        console.print(f"\n{failure['monitor']}: {shown(failure['message'], MOST_SENTENCES)}")
     for what in ("report", "log"):
         if found.get(what):
             console.print(f"\n{what}: {found[what]}")
@@ -110,7 +114,9 @@ def log_command(run: Run = "") -> None:
 
 def _one(run: str) -> Document:
     """Raises UsageError when there is none, or when several begin so."""
-    found = asyncio.run(_find({"_id": {"$gte": run, "$lt": f"{run}\U0010ffff"}} if run else {}, 1 if not run else 2))
+    if not run.isascii():
+        raise UsageError(f"There is no run {run!r}; `harvester runs list` shows them.")
+    found = asyncio.run(_find({"_id": {"$gte": run, "$lt": f"{run}~"}} if run else {}, 2 if run else 1))
     exact = [each for each in found if each["_id"] == run]
     if len(found) == 1 or exact:
         return (exact or found)[0]

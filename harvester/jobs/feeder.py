@@ -20,6 +20,7 @@ from scrapy.statscollectors import StatsCollector
 
 from harvester.breaker.states import BreakerState
 from harvester.frontier.messages import AllParked, ItemEnded, ItemRef
+from harvester.frontier.workers import is_gone
 from harvester.items import Said
 from harvester.jobs.control import Control
 from harvester.jobs.documents import Item, Job, JobItem, JobState
@@ -49,7 +50,7 @@ LOOK_S = 0.5
 """How often a feeder that has nothing to do looks for work."""
 JOBS_S = 1.0
 """How often it looks which jobs there are."""
-LOST_S = 30.0
+LOST_S = 10.0
 """How often it looks for items that nobody works on."""
 MOST_REASON = 500
 """Characters of an exception's text that an item keeps."""
@@ -208,9 +209,10 @@ class Feeder:
     async def _find_lost(self) -> None:
         """Has items wait again that are active and that the frontier does not know.
 
-        They were claimed by a feeder that died, or Redis has forgotten them. A feeder that begins, or hears that Redis
-        has forgotten, looks at those of its own and of workers that are gone at once. Those of other workers may be on
-        their way to the frontier: they get the time that a feed may take.
+        They were claimed by a feeder that died, or Redis has forgotten them. Those of processes of this machine that
+        have ended are looked at each time; those of its own, and of workers of which the frontier does not know, when a
+        feeder begins, or hears that Redis has forgotten. Those of other workers may be on their way to the frontier:
+        they get the time that a feed may take.
         """
         epoch = self._frontier.epoch
         anew = epoch != self._epoch
@@ -222,14 +224,16 @@ class Feeder:
 
     async def _lose_unknown(self, job: str, *, anew: bool) -> None:
         long_ago = now() - timedelta(seconds=2 * FEED_S)
-        active = await self._ledger.active(job, now() + timedelta(days=1) if anew else long_ago)
+        active = await self._ledger.active(job)
         if not active:
             return
         others = await self._frontier.workers() - {self._worker}  # asked after what they have claimed
+        by = {item.feeder: item.feeder.rpartition(":")[0] for item in active}
+        ended = {feeder for feeder, worker in by.items() if (worker not in others if anew else is_gone(worker))}
         refs = [
             ItemRef(item.id, item.attempts)
             for item in active
-            if (item.fed_at and item.fed_at < long_ago) or item.feeder.rpartition(":")[0] not in others
+            if (item.fed_at and item.fed_at < long_ago) or item.feeder in ended
         ]
         unknown = await self._frontier.unknown_items([ref for ref in refs if ref not in self._feeding])
         if lost := await self._ledger.apply([(ref.id, Lost(ref.attempt)) for ref in unknown]):

@@ -356,9 +356,9 @@ class Ledger:
         due = {"job": job, **_DUE, "site": {"$nin": list(left_alone)}}
         return bool(await self.patiently(lambda: self.items.find_one(due, {"_id": 1})))
 
-    async def active(self, job: str, fed_before: datetime) -> list[Item]:
-        """Its items whose attempt began before then and is under way."""
-        return await self._read({"job": job, "state": State.ACTIVE, "fed_at": {"$lt": fed_before}})
+    async def active(self, job: str) -> list[Item]:
+        """Its items at which an attempt is under way."""
+        return await self._read({"job": job, "state": State.ACTIVE})
 
     async def apply(self, events: Iterable[tuple[str, Event]]) -> int:
         """Makes the transitions of items by their ids, in this order for each; how many items have changed."""

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
-from bson import json_util
+from bson import encode, json_util
+from bson.errors import BSONError
 from pymongo.database import Database
 
 from harvester.exceptions import StorageError, UsageError
@@ -64,7 +65,12 @@ def query_of(kind: type[Record], conditions: Iterable[str], since: datetime | No
     parts = [_read(kind, condition) for condition in conditions]
     if since:
         parts.append({"provenance.fetched_at": {"$gte": since}})
-    return {"$and": parts} if parts else {}
+    query = {"$and": parts} if parts else {}
+    try:
+        encode(query)
+    except (BSONError, OverflowError, UnicodeEncodeError) as error:
+        raise UsageError(f"--where, --since: MongoDB cannot be asked for that: {error}.") from None
+    return query
 
 
 def _read(kind: type[Record], condition: str) -> Document:
@@ -72,7 +78,7 @@ def _read(kind: type[Record], condition: str) -> Document:
     if condition.lstrip().startswith("{"):
         try:
             return dict(json_util.loads(condition))
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, BSONError) as error:
             raise UsageError(f"--where: {condition!r} is no JSON: {error}.") from None
     read = _condition(condition)
     if not read:

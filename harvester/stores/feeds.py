@@ -12,7 +12,7 @@ from typing import IO, Any, ClassVar, cast
 import msgspec
 from scrapy import Spider
 from scrapy.crawler import Crawler
-from scrapy.exceptions import NotConfigured
+from scrapy.exceptions import CloseSpider, NotConfigured
 from scrapy.exporters import BaseItemExporter
 from scrapy.extensions.feedexport import FeedExporter, FeedSlot
 from scrapy.utils.misc import load_object
@@ -22,6 +22,7 @@ from harvester.exceptions import StorageError, UsageError
 from harvester.items import Batch, Record
 from harvester.items.adapter import register
 from harvester.shutdown import end, is_ending
+from harvester.stores.segments import REASON
 from harvester.stores.tables import CHUNK, TABLES, Column, Format, check_pyarrow, column_kind, columns_of
 
 logger = logging.getLogger(__name__)
@@ -50,6 +51,20 @@ class RecordFeeds(FeedExporter):
                 _refuse_to_continue(uri)
             if options["format"] == "parquet":
                 check_pyarrow()
+
+    def open_spider(self, spider: Spider) -> None:
+        try:
+            super().open_spider(spider)
+        except (UsageError, OSError) as error:
+            self._fail(str(error).rstrip("."))
+            raise CloseSpider(REASON) from None
+
+    def _start_new_batch(
+        self, batch_id: int, uri: str, feed_options: dict[str, Any], spider: Spider, uri_template: str
+    ) -> FeedSlot:
+        if feed_options["format"] in _TABLES and not feed_options.get("overwrite"):
+            _refuse_to_continue(uri)  # once more: now the placeholders in its name are filled
+        return super()._start_new_batch(batch_id, uri, feed_options, spider, uri_template)
 
     def item_scraped(self, item: Any, spider: Spider) -> None:
         try:
@@ -85,7 +100,7 @@ class RecordFeeds(FeedExporter):
         if is_ending(self.crawler):
             self.crawler.stats.set_value("harvester/exit_code", StorageError.exit_code)
         else:
-            end(self.crawler, "storage_error", StorageError.exit_code)
+            end(self.crawler, REASON, StorageError.exit_code)
 
 
 def _refuse_to_continue(uri: str) -> None:

@@ -19,8 +19,17 @@ def harvester(*arguments: str, **environment: str) -> Ran:
     return run(HARVESTER, *arguments, cwd=Path.cwd(), env={**os.environ, **environment})
 
 
-def test_the_version_is_printed() -> None:
-    assert harvester("version").stdout.strip() == __version__
+@pytest.mark.parametrize("word", ["version", "--version"])
+def test_the_version_is_printed(word: str) -> None:
+    assert harvester(word).stdout.strip() == __version__
+
+
+@pytest.mark.parametrize("words", [["-h"], ["jobs", "-h"], ["jobs", "submit", "-h"]])
+def test_short_help_is_help(words: list[str]) -> None:
+    answer = harvester(*words)
+    assert answer.returncode == 0
+    assert answer.stdout == harvester(*words[:-1], "--help").stdout
+    assert "Usage:" in answer.stdout
 
 
 def test_spiders_are_listed_with_a_summary() -> None:

@@ -51,7 +51,7 @@ def runs(tmp_path: Path, mongodb: Database[Document], mongodb_uri: str) -> Runs:
         "arguments": {"seeds": "alice.test"},
         "crawl": "bluesky-1",
         "rejected": {"post": 2},
-        "errors": [{"outcome": "blocked", "host": "x.test", "times": 7, "said": "no"}],
+        "errors": [{"outcome": "blocked", "host": "x.test", "times": 7, "said": "no \x1b[2Jthanks"}],
         "failures": [{"monitor": "Refusals", "message": "7 of 9 answers were a refusal."}],
         "report": "/data/reports/1.html",
         "log": str(tmp_path / "crawl.log"),
@@ -101,7 +101,7 @@ def test_a_run_says_what_it_was_asked_for_and_why_it_failed(runs: Runs) -> None:
         "job bluesky-1",
         "records: 1,200 post, 3 profile",
         "rejected: 2 post",
-        "7 x blocked at x.test: no",
+        "7 x blocked at x.test: no \\x1b[2Jthanks",
         "Refusals: 7 of 9 answers were a refusal.",
         "report: /data/reports/1.html",
     ):
@@ -118,6 +118,8 @@ def test_its_log_is_printed_whatever_bytes_are_in_it(runs: Runs) -> None:
     ("words", "said"),
     [
         (["list", "--state", "done"], "--state: 'done' is none of running, finished, failed, interrupted, lost."),
+        (["show", "20\udcff"], "There is no run '20\\udcff'"),
+        (["list", "--spider", "\udcff"], "--spider: there is no spider '\\udcff'."),
         (["show", "2027"], "There is no run '2027'; `harvester runs list` shows them."),
         (["show", "20260131"], "Several runs begin with '20260131'; `harvester runs list` shows them."),
         (["log", PASSED], "20260131-120000-aaaaa1 wrote its log to the terminal."),

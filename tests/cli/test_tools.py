@@ -54,7 +54,7 @@ class Plain(scrapy.Spider):
 
 
 def names_in(folder: Path) -> set[str]:
-    return {path.name for path in folder.iterdir()}
+    return {path.name for path in folder.iterdir()} - {"__pycache__"}
 
 
 @pytest.fixture
@@ -84,7 +84,6 @@ def scrapy(project: Path) -> Scrapy:
     environment = {
         **os.environ,
         "PYTHONPATH": f"{ROOT}:{project}",
-        "PYTHONDONTWRITEBYTECODE": "1",
         "HARVESTER_ALLOW_PRIVATE_HOSTS": "true",
         "BROWSER": str(project / "browser"),
         "NO_PROXY": "127.0.0.1",

@@ -22,7 +22,8 @@ from tests.crash.harvest import Harvest
 from tests.sandbox.process import Sandbox
 
 Document = dict[str, Any]
-COLLECTIONS = {"profile": "profiles", "follow": "follows", "post": "posts", "repost": "reposts", "thread": "threads"}
+COLLECTIONS = {"profile": "profiles", "follow": "follows", "post": "posts", "repost": "reposts"}
+WISHES = {"depth": "1", "collect": "graph,profiles,posts"}
 AT = datetime(2026, 1, 31, 12, 30, 15, 250_000, UTC)
 
 
@@ -34,7 +35,7 @@ def site() -> Iterator[Sandbox]:
 
 @pytest.fixture
 def harvest(site: Sandbox, tmp_path: Path, mongodb: Database[Document], mongodb_uri: str, redis_url: str) -> Harvest:
-    return Harvest(site, tmp_path, mongodb_uri, mongodb.name, {"HARVESTER_REDIS_URL": redis_url}, depth="1")
+    return Harvest(site, tmp_path, mongodb_uri, mongodb.name, {"HARVESTER_REDIS_URL": redis_url}, **WISHES)
 
 
 def stored(mongodb: Database[Document]) -> set[tuple[str, str]]:
@@ -94,6 +95,14 @@ def test_a_second_run_adds_to_lines_and_leaves_a_table_as_it_is(harvest: Harvest
     assert (tmp_path / "all.csv").read_text() == "mine\n"
 
 
+def test_a_table_is_not_continued_whatever_its_name_is_made_of(harvest: Harvest, tmp_path: Path) -> None:
+    (tmp_path / "bluesky.csv").write_text("mine\n")
+    harvest.command += ["-o", "%(name)s.csv"]
+    assert harvest.run() == StorageError.exit_code, harvest.said
+    assert "bluesky.csv is there already, and a table cannot be continued: -O writes it anew." in harvest.said
+    assert (tmp_path / "bluesky.csv").read_text() == "mine\n"
+
+
 def test_a_bucket_of_s3_takes_them_too(
     harvest: Harvest, mongodb: Database[Document], s3: Any, bucket: str, s3_server: dict[str, str]
 ) -> None:
@@ -106,7 +115,7 @@ def test_a_bucket_of_s3_takes_them_too(
     assert named(table.to_pylist()) == stored(mongodb)
 
 
-@pytest.mark.parametrize("name", ["full.jsonl", "full.csv", "full.parquet"])
+@pytest.mark.parametrize("name", ["full.jsonl", "full.parquet"])
 def test_a_disk_without_room_fails_the_run_and_costs_no_record(
     name: str, harvest: Harvest, tmp_path: Path, mongodb: Database[Document]
 ) -> None:

@@ -1,6 +1,8 @@
 """The feeder, with a real frontier and a real ledger, and with neither Scrapy nor a site."""
 
 import asyncio
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
@@ -322,6 +324,26 @@ async def test_a_feeder_that_begins_leaves_to_others_what_they_are_about_to_feed
     items = {item.attempts: item for item in (await ledgers.items()).values()}
     assert (items[2].state, items[1].state) == (State.DONE, State.ACTIVE)
     assert items[1].feeder.startswith(alive.side.worker)
+
+
+async def test_what_a_process_of_this_machine_claimed_before_it_was_killed_is_fed_by_those_that_go_on(
+    ledgers: Ledgers, workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feeder_module, "LOST_S", 0.0)
+    job = await job_with(ledgers, "first")
+    worker = await workers.another()
+    assert len(await worker.round()) == 1
+    naming = "from harvester.frontier.workers import own_name; print(own_name())"
+    ended = (await asyncio.to_thread(subprocess.check_output, [sys.executable, "-c", naming])).decode().strip()
+    await ledgers.another().add(job.id, pages("theirs", "whose"), nowhere)
+    for name in (ended, "elsewhere:1:token:another machine"):
+        assert len(await ledgers.another().claim(job, 1, name)) == 1
+    assert await worker.round() == ["https://site.example/theirs"]
+    assert {key: item.attempts for key, item in (await ledgers.items()).items()} == {
+        "first": 1,
+        "theirs": 2,
+        "whose": 1,
+    }
 
 
 async def test_all_is_fed_again_that_redis_has_forgotten(ledgers: Ledgers, workers: Workers) -> None:

@@ -1,5 +1,6 @@
 """Every channel delivers what happened; what cannot be delivered is logged and does no harm."""
 
+import os
 import ssl
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -21,8 +22,11 @@ from harvester.alerts import sending
 from harvester.alerts.channels import Alert, configured_channels, incomplete_channels
 from harvester.alerts.sending import send_with_retries
 from harvester.config import Config
+from harvester.exceptions import UsageError
 from harvester.monitors.alerts import make_alert
 from harvester.monitors.judgement import Judged, Judgement
+from tests.forking import Ran, run
+from tests.jobs.command import HARVESTER
 from tests.monitors.conftest import HttpSink
 
 RUN = {
@@ -279,3 +283,37 @@ def test_a_wrong_mail_password_is_tried_once_and_logged_without_it(
     assert "wrongword" not in caplog.text
     assert {password for _, password in mailbox.logins} == {b"wrongword"}
     assert mailbox.received == []
+
+
+def test_an_alert_can_be_tried_and_says_which_channel_failed(sink: HttpSink, tmp_path: Path) -> None:
+    environment = {
+        **os.environ,
+        "NO_PROXY": "127.0.0.1",
+        "HARVESTER_ALERT_WEBHOOK_URL": f"{sink.url}/hook",
+        "HARVESTER_ALERT_DISCORD_WEBHOOK_URL": f"{sink.url}/discord",
+    }
+
+    def alert(*words: str, **variables: str) -> Ran:
+        return run(HARVESTER, "alert", *words, cwd=tmp_path, env=environment | variables)
+
+    ran = alert()
+    assert (ran.returncode, ran.stdout) == (0, "webhook: configured\nDiscord: configured\n")
+    assert not sink.posts
+    ran = alert("--test")
+    assert (ran.returncode, ran.stdout) == (0, "webhook: sent\nDiscord: sent\n"), ran.stderr
+    assert [post.path for post in sink.posts] == ["/hook", "/discord"]
+    assert sink.posts[0].body["verdict"] == "test"
+    assert "this is a test" in sink.posts[1].body["content"]
+    sink.statuses = [404, 200]
+    ran = alert("--test")
+    assert (ran.returncode, ran.stdout) == (1, "webhook: not sent\nDiscord: sent\n")
+    assert "it answered HTTP 404" in ran.stderr
+    half = alert("--test", HARVESTER_SMTP_HOST="127.0.0.1")
+    assert half.returncode == 1
+    assert "No alerts by e-mail: they need both" in half.stdout
+
+
+def test_without_a_channel_there_is_nothing_to_try(tmp_path: Path) -> None:
+    ran = run(HARVESTER, "alert", "--test", cwd=tmp_path, env=os.environ)
+    assert ran.returncode == UsageError.exit_code
+    assert "No channel is configured: docs/operating.md lists" in ran.stderr
