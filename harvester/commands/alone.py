@@ -6,6 +6,7 @@ from typing import Any
 from scrapy import Request
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
+from harvester.config import load_config
 from harvester.items.adapter import register
 from harvester.items.base import Record
 
@@ -21,13 +22,23 @@ _ALONE = {
     "SPIDER_MIDDLEWARES": {},
     "DOWNLOADER_MIDDLEWARES": {"harvester.middlewares.addresses.AddressMiddleware": 90},  # beside Scrapy's own
     "SPIDERMON_ENABLED": False,
+    "RETRY_ENABLED": False,  # Scrapy's own asks again at once, whatever Retry-After says
+    "RANDOMIZE_DOWNLOAD_DELAY": False,
 }
 
 
 def be_alone(settings: BaseSettings, **more: Any) -> None:
-    """Sets what is needed for that, and `more`; what was set by `-s` stays."""
+    """Sets what is needed for that, and `more`; what was set by `-s` stays.
+
+    ThrottleMiddleware shares its turns by Redis: Scrapy's own delay keeps the configured rate instead.
+    """
     register()
-    for name, value in (_ALONE | more).items():
+    config = load_config()
+    manners = {
+        "DOWNLOAD_DELAY": 1 / config.requests_per_second if config.requests_per_second else 0,
+        "CONCURRENT_REQUESTS_PER_DOMAIN": config.concurrent_per_host,
+    }
+    for name, value in (_ALONE | manners | more).items():
         if (settings.getpriority(name) or 0) < SETTINGS_PRIORITIES["cmdline"]:
             settings.set(name, value, priority="cmdline")
 

@@ -13,4 +13,4 @@ class Command(ScrapyBench):
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         super().process_options(args, opts)
         assert self.settings
-        be_alone(self.settings, DOWNLOADER_MIDDLEWARES={}, DOWNLOAD_HANDLERS={}, ROBOTSTXT_OBEY=False)
+        be_alone(self.settings, DOWNLOADER_MIDDLEWARES={}, DOWNLOAD_HANDLERS={}, ROBOTSTXT_OBEY=False, DOWNLOAD_DELAY=0)

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scrapy.settings import Settings
 
+from harvester.commands.alone import be_alone
 from tests.crawling import Answer, Site
 from tests.forking import Ran, run
 from tests.root import ROOT
@@ -109,6 +111,18 @@ async def test_what_robots_txt_closes_is_not_fetched(scrapy: Scrapy, site: Site)
     ran = await scrapy("fetch", f"{site.url}/closed/1")
     assert not ran.stdout.strip()
     assert not site.arrivals
+
+
+def test_a_site_is_asked_no_faster_than_is_configured_and_not_again_when_it_refuses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HARVESTER_REQUESTS_PER_SECOND", "4")
+    monkeypatch.setenv("HARVESTER_CONCURRENT_PER_HOST", "3")
+    settings = Settings()
+    be_alone(settings)
+    assert (settings.getfloat("DOWNLOAD_DELAY"), settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN")) == (0.25, 3)
+    assert not settings.getbool("RETRY_ENABLED")
+    assert not settings.getbool("RANDOMIZE_DOWNLOAD_DELAY")
 
 
 async def test_the_shell_has_the_response(scrapy: Scrapy, site: Site) -> None:
