@@ -96,6 +96,7 @@ ITEM_PIPELINES = {
     "harvester.pipelines.staging.StagingPipeline": 300,
     "harvester.pipelines.images.RecordImagesPipeline": 400,
     "harvester.pipelines.mongo.MongoPipeline": 500,
+    "harvester.pipelines.items.ItemsPipeline": 1000,  # behind those of a project, which see items as they are
 }
 EXTENSIONS = {
     "harvester.frontier.record.FrontierRecord": 450,

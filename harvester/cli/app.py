@@ -13,6 +13,7 @@ from rich.text import Text
 from harvester import __version__
 from harvester.cli.account import account_command
 from harvester.cli.alert import alert_command
+from harvester.cli.crawl import crawl_command, import_command
 from harvester.cli.db import db
 from harvester.cli.deploy import deploy_command
 from harvester.cli.export import export_command
@@ -35,6 +36,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 spiders = typer.Typer(help="What can be harvested.", no_args_is_help=True)
+# Scrapy reads the words behind it.
+_AS_TYPED = {"allow_extra_args": True, "ignore_unknown_options": True}
+app.command("crawl", context_settings=_AS_TYPED, add_help_option=False)(crawl_command)
+app.command("import", context_settings=_AS_TYPED, add_help_option=False)(import_command)
 app.add_typer(spiders, name="spiders")
 app.add_typer(frontier, name="frontier")
 app.add_typer(jobs, name="jobs")

@@ -34,10 +34,10 @@ def export_command(
         at = export.point_in_time(since) if since else None
     except ValueError:
         raise UsageError(f"--since: {since!r} is no date, as 2026-01-31 or 2026-01-31T12:00.") from None
-    of = None if kind == GRAPH else export.kind_named(kind)
-    query = export.query_of(of, where or (), at) if of else {}
     database = connect_sync(load_config())
     try:
+        of = None if kind == GRAPH else export.kind_named(kind, database)
+        query = export.query_of(of, where or (), at) if of else {}
         number = export.export_records(database, of, query, to) if of else export.export_graph(database, to)
     except PyMongoError as error:
         raise unavailable(error) from None

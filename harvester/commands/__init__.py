@@ -7,7 +7,7 @@ from harvester.exceptions import UsageError
 from harvester.worker import interrupts
 from harvester.worker.egg import check_imported
 
-if sys.argv[1:2] == ["crawl"]:  # other commands, like `scrapy shell`, have their own way with Ctrl-C
+if sys.argv[1:2] in (["crawl"], ["import"]):  # other commands, like `scrapy shell`, have their own way with Ctrl-C
     interrupts.end_on_signals()
 
 try:

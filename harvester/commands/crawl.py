@@ -3,12 +3,15 @@
 import argparse
 import logging
 import sys
+from importlib import import_module
+from pathlib import Path
 
 from scrapy import Spider
 from scrapy.commands.crawl import Command as ScrapyCrawl
 from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.exceptions import UsageError
 from scrapy.utils.misc import load_object
+from scrapy.utils.spider import iter_spider_classes
 
 from harvester.config import load_config, names
 from harvester.exceptions import INTERRUPTED, HarvesterError
@@ -55,7 +58,7 @@ class Command(ScrapyCrawl):
             if self._needs_redis(spider):
                 redis.check(load_config())
                 stock.connect(self.settings, load_config())
-            self.exitcode = self._crawl(args[0], opts)
+            self.exitcode = self._crawl(spider, opts)
         except HarvesterError as error:
             print(mask(str(error)), file=sys.stderr)
             self.exitcode = error.exit_code
@@ -66,6 +69,8 @@ class Command(ScrapyCrawl):
 
     def _spider(self, name: str) -> type[Spider]:
         assert self.crawler_process
+        if name.endswith(".py"):
+            return _spider_in(Path(name))
         try:
             return self.crawler_process.spider_loader.load(name)
         except KeyError:
@@ -78,11 +83,11 @@ class Command(ScrapyCrawl):
         scheduler = (spider.custom_settings or {}).get("SCHEDULER", self.settings["SCHEDULER"])
         return bool(load_config().requests_per_second) or issubclass(load_object(scheduler), Scheduler)
 
-    def _crawl(self, name: str, opts: argparse.Namespace) -> int:
+    def _crawl(self, spider: type[Spider], opts: argparse.Namespace) -> int:
         """Runs the spider; returns the exit code. Raises what kept it from beginning."""
         process = self.crawler_process
         assert isinstance(process, AsyncCrawlerProcess)
-        crawler = process.create_crawler(name)
+        crawler = process.create_crawler(spider)
         task = process.crawl(crawler, **opts.spargs)
         interrupts.stop_when_open(process, crawler, task)
         process.start()
@@ -93,3 +98,16 @@ class Command(ScrapyCrawl):
         if error and "harvester/exit_code" not in stats:
             raise error
         return exit_code(stats, int(process.bootstrap_failed) if task.done() else INTERRUPTED)
+
+
+def _spider_in(path: Path) -> type[Spider]:
+    """The spider of a file that belongs to no project. Scrapy reads its requests again by their methods' names."""
+    sys.path.insert(0, str(path.resolve().parent))
+    try:
+        spiders = list(iter_spider_classes(import_module(path.stem)))
+    except ModuleNotFoundError as error:
+        raise UsageError(f"{path} cannot be read: {error}", print_help=False) from None
+    if len(spiders) != 1:
+        named = ", ".join(spider.name for spider in spiders) or "none"
+        raise UsageError(f"{path} must hold one spider, and holds {named}", print_help=False)
+    return spiders[0]

@@ -9,6 +9,7 @@ from typing import Any
 from pymongo.database import Database
 
 from harvester.items import RECORDS, Record
+from harvester.items.other import know_collections
 from harvester.jobs.documents import ITEMS, JOBS, State
 
 Document = dict[str, Any]
@@ -87,6 +88,7 @@ class _Gatherer:
 
     def run(self) -> None:
         figures = self.figures
+        know_collections(self.database.list_collection_names())
         for record in RECORDS.values():
             figures.counts[record.COLLECTION] = self._count(record.COLLECTION)
         pictured = [record for record in RECORDS.values() if record.media is not Record.media]

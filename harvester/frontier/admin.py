@@ -15,10 +15,13 @@ from harvester.config import DATABASE
 from harvester.frontier import scripts
 from harvester.frontier.keys import entry_id, prefix_of
 from harvester.frontier.messages import BreakerStatus, DeadLetter, Event, RequestStatus, Status, WorkerStatus
+from harvester.frontier.workers import is_gone
 
 CHUNK = 1000
 """Requests, fingerprints or shards that one script handles, so that Redis is not kept from workers for long."""
 LOW_BITS = 0xFFFFFFFF
+SILENT_S = 60
+"""A worker that was not heard of for so long, and holds nothing, is at work no more."""
 MOVING = ("exchanges", "ready", "parked")
 """Counts that change when requests do, between one look at the frontier and the next."""
 PLACES = (
@@ -162,6 +165,13 @@ class FrontierAdmin:
             number, more = await self._run("forget_all", job, CHUNK)
             total += number
         return total
+
+    async def forget_last_crawl(self) -> int:
+        """Forgets every fingerprint without a job, unless there is work left or somebody at work; how many."""
+        status = await self.status()
+        left = status.ready + status.parked + status.waiting + status.leased + status.lost
+        at_work = [name for name, each in status.workers.items() if each.silent_s < SILENT_S and not is_gone(name)]
+        return 0 if left or at_work else await self.forget_all()
 
     async def begin_anew(self) -> None:
         """What was lost is not waited for any more."""

@@ -46,7 +46,7 @@ class Confirmations:
                 await start_itemproc(item, response=response)
                 return
             try:
-                with lease.handling(item):
+                with lease.handling(item, response):
                     await start_itemproc(item, response=response)
             except (Exception, asyncio.CancelledError) as error:  # would end the task that handles the next item, too
                 task = asyncio.current_task()

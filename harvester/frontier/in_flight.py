@@ -57,9 +57,9 @@ class InFlight:
     """Of these, such as were rejected with a written reason."""
 
     @contextmanager
-    def handling(self, item: Any) -> Iterator[None]:
-        """While the pipelines handle an item that its callback or errback yielded."""
-        receipt = Receipt(item)
+    def handling(self, item: Any, page: Any) -> Iterator[None]:
+        """While the pipelines handle an item that its callback or errback yielded for that answer or failure."""
+        receipt = Receipt(item, page)
         self.records += receipt.total
         self.unsettled += receipt.total
         try:

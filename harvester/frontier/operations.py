@@ -24,6 +24,7 @@ from harvester.frontier.seen import fingerprint
 from harvester.frontier.start_list import DeadEntry, StartList
 from harvester.frontier.store import Frontier
 from harvester.items import RECORDS
+from harvester.items.other import know_collections
 from harvester.sites import load_sites
 from harvester.stores import mongodb
 from harvester.stores.redis import connect, unavailable
@@ -202,7 +203,8 @@ async def _harvested(config: Config, spider: str, pattern: str) -> AsyncIterator
     """Addresses of the pages from which the spider's records come, those that match, in portions."""
     database = await asyncio.to_thread(mongodb.connect, config)
     try:
-        for kind in RECORDS.values():
+        know_collections(await database.list_collection_names())
+        for kind in list(RECORDS.values()):
             match = {"provenance.spider": spider, "provenance.url": {"$regex": pattern}}
             stages: list[dict[str, Any]] = [{"$match": match}, {"$group": {"_id": "$provenance.url"}}]
             urls: set[str] = set()

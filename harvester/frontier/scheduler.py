@@ -19,6 +19,7 @@ from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
 from scrapy.utils.defer import deferred_from_coro
 from scrapy_redis.scheduler import Scheduler as ScrapyRedisScheduler
+from scrapy_redis.spiders import RedisMixin
 from twisted.internet.defer import Deferred
 
 from harvester.breaker.alerts import BreakerAlerts
@@ -138,12 +139,26 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             on_breakers=lambda changes: self._notices.tell(changes),
         )
         self.feeding = Feeding(frontier, self._client, patiently, self._push)
+        if self._may_begin_anew and (forgotten := await patiently(frontier.forget_last_crawl)):
+            logger.info(
+                "The last crawl of %s was finished, so all is asked for anew; with -s SCHEDULER_PERSIST=True only what"
+                " was not among the %s requests of earlier ones",
+                self.spider.name,
+                f"{forgotten:,}",
+            )
         self._notices = BreakerAlerts(config, self.spider.name, lambda event: self._client.push(EventAck(event)))
         self._watch_engine()
         Confirmations(self._crawler, self.lease_of).watch()
         self._client.start(self._on_silence)
         self._watchdog = Watchdog(config, self.spider.name, self.worker, self.lease_of)
         self._watchdog.start()
+
+    @property
+    def _may_begin_anew(self) -> bool:
+        """Whether this is a crawl that somebody started, neither one of several workers nor one that is fed."""
+        settings = self._crawler.settings
+        is_fed = hasattr(self.spider, "requests_of") or isinstance(self.spider, RedisMixin)
+        return not (is_fed or "HARVESTER_WORKER" in settings or settings.getbool("SCHEDULER_PERSIST"))
 
     def close(self, reason: str) -> "Deferred[None]":
         return deferred_from_coro(self._close())
@@ -153,13 +168,13 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         stats = self._crawler.stats
         if stats.get_value("harvester/frontier/duplicates") and not stats.get_value("harvester/frontier/leased"):
             logger.info(
-                "Everything asked for was fetched before. To fetch it anew: harvester frontier forget %s --all",
+                "Everything asked for was fetched before. To fetch it anew: harvester frontier forget %s --all --yes",
                 self.spider.name,
             )
         idle = not stats.get_value("harvester/frontier/leased")
         if idle:
             logger.info("This worker found no work: nothing was asked for, or others have dealt with it")
-        if self._client.shared or idle:
+        if self._client.shared or idle or self._crawler.settings.getbool("SCHEDULER_PERSIST"):
             self.spider.resumed = True  # type: ignore[attr-defined]  # so its counts are those of a part
         try:
             await self._notices.close()

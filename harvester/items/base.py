@@ -7,9 +7,9 @@ in a cycle, so the garbage collector need not look at them (gc=False).
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import msgspec
 from msgspec import Struct
@@ -18,6 +18,7 @@ from msgspec.json import encode as _encode
 from harvester.exceptions import InvalidRecordError, UsageError
 from harvester.items.found import Found, Said, Stage
 from harvester.items.raw import members
+from harvester.meta import ITEMS, USAGE
 
 RECORDS: dict[str, type["Record"]] = {}
 """KIND -> type, of every record type whose module is imported."""
@@ -80,6 +81,17 @@ class Provenance(Struct, frozen=True, omit_defaults=True, gc=False, cache_hash=T
     item: str = ""
     """Id of the job item that its page was fetched for; empty when there are several, or none."""
 
+    @classmethod
+    def of(cls, page: Any, spider: str, crawl: str) -> Self:
+        """Of what is read now from this answer, or failure of a request; None: from no page."""
+        now = datetime.now(UTC)
+        if page is None:
+            return cls("", now, spider, crawl)
+        meta = page.request.meta
+        said, items = meta.get(USAGE), meta.get(ITEMS, ())
+        item = items[0][0] if len(items) == 1 else ""
+        return cls(getattr(page, "url", page.request.url), now, spider, crawl, Usage(*said) if said else None, item)
+
 
 class Media(NamedTuple):
     """A picture to be fetched for a record."""
@@ -120,6 +132,8 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Of a field in CLEANED."""
     MEDIA_PATH: ClassVar[re.Pattern[str]] = re.compile(rf"(?:{_SEGMENT}/){{0,7}}{_SEGMENT}\.jpg")
     """What a path of its pictures may look like. It must not match one that leads out of the images location."""
+    FIELDS_VARY: ClassVar[bool] = False
+    """Whether two of it may have different fields, so that a newer one replaces the whole document."""
     MEDIA_FIXED: ClassVar[bool] = False
     """Whether what is stored at a path is there for good, because the path names the content."""
 

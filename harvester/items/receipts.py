@@ -24,10 +24,12 @@ class SettlesRecords:
 class Receipt:
     """The records of one item that are neither stored nor rejected."""
 
-    __slots__ = ("open", "rejected", "total")
+    __slots__ = ("open", "page", "rejected", "total")
 
-    def __init__(self, item: Any) -> None:
+    def __init__(self, item: Any, page: Any) -> None:
         self.open = parts_of(item)
+        self.page = page
+        """The answer, or the failure, that it was read from."""
         self.total = len(self.open)
         self.rejected = 0
         """How many of its records were rejected with a written reason."""
@@ -50,6 +52,12 @@ class Receipt:
 def receipt_under_way() -> Receipt | None:
     """That of the item which is handled now; None when its page is not leased."""
     return _under_way.get()
+
+
+def page_under_way() -> Any:
+    """The answer, or failure, that the item which is handled now was read from; None when its page is not leased."""
+    receipt = _under_way.get()
+    return receipt.page if receipt else None
 
 
 def settle(parts: Iterable[Hashable], rejected: int = 0) -> None:

@@ -12,11 +12,21 @@ from typing import NamedTuple
 from pymongo.asynchronous.database import AsyncDatabase
 
 from harvester.exceptions import StorageError, UsageError
-from harvester.items import RECORDS
+from harvester.items import RECORDS, Record
+from harvester.items.other import know_collections
 from harvester.jobs.documents import ITEMS, Document
 from harvester.jobs.results import ItemResults
 from harvester.stores.private_files import make_closed
-from harvester.stores.tables import CHUNK, Column, Format, TableFile, check_pyarrow, columns_of
+from harvester.stores.tables import (
+    CHUNK,
+    FIELDS_SEEN,
+    Column,
+    Format,
+    TableFile,
+    check_pyarrow,
+    columns_of,
+    columns_seen,
+)
 
 MANIFEST = "manifest"
 """Name of the file of items."""
@@ -40,6 +50,7 @@ class Exporter:
             check_pyarrow()
         self._database = database
         self._job = job
+        self._of_job = {"provenance.crawl": job}
         self._folder = folder
         self._form = form
         self._zstd = zstd
@@ -50,6 +61,7 @@ class Exporter:
 
         Raises UsageError for a name that is none, StorageError when a file cannot be written.
         """
+        know_collections(await self._database.list_collection_names())
         kinds = {kind.COLLECTION: kind for kind in RECORDS.values()}
         if unknown := set(only) - {MANIFEST, *kinds}:
             known = ", ".join([MANIFEST, *kinds])
@@ -58,7 +70,7 @@ class Exporter:
             make_closed(self._folder)
             for name, kind in kinds.items():
                 if not only or name in only:
-                    await self._write(name, columns_of(kind), self._records(name), keep_empty=name in only)
+                    await self._write(name, await self._columns(kind), self._records(name), keep_empty=name in only)
             if not only or MANIFEST in only:
                 await self._write(MANIFEST, MANIFEST_COLUMNS, self._items(), keep_empty=True)
             return self._move()
@@ -67,6 +79,13 @@ class Exporter:
         finally:
             for file in self._files:
                 file.abandon()
+
+    async def _columns(self, kind: type[Record]) -> list[Column]:
+        if not kind.FIELDS_VARY:
+            return columns_of(kind)
+        stages = [{"$match": self._of_job}, *FIELDS_SEEN]
+        seen = await self._database[kind.COLLECTION].aggregate(stages, allowDiskUse=True)
+        return columns_seen(kind, await seen.to_list())
 
     async def _write(
         self, name: str, columns: Sequence[Column], rows: AsyncIterator[Document], *, keep_empty: bool
@@ -95,7 +114,7 @@ class Exporter:
 
     async def _records(self, collection: str) -> AsyncIterator[Document]:
         """Those that this job was the last to observe."""
-        async for row in self._database[collection].find({"provenance.crawl": self._job}, batch_size=CHUNK):
+        async for row in self._database[collection].find(self._of_job, batch_size=CHUNK):
             yield row
 
     async def _items(self) -> AsyncIterator[Document]:

@@ -10,6 +10,7 @@ from pymongo.asynchronous.database import AsyncDatabase
 
 from harvester.items import RECORDS
 from harvester.items.base import OF_ITEM
+from harvester.items.other import know_collections
 from harvester.jobs.documents import Document
 
 CHUNK = 1000
@@ -54,6 +55,7 @@ class ItemResults:
             await asyncio.gather(*(head.cursor.close() for head in heads))
 
     async def _indexed(self) -> Sequence[AsyncCollection[Document]]:
+        know_collections(await self._database.list_collection_names())
         collections = [self._database[name] for name in sorted(kind.COLLECTION for kind in RECORDS.values())]
         indexes = await asyncio.gather(*(each.index_information() for each in collections))
         return [

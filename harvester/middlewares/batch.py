@@ -14,7 +14,7 @@ from harvester.meta import ITEMS, JOB
 class BatchMiddleware:
     """Collects what a callback yields into a Batch; requests and other items pass.
 
-    A callback may yield a list of records: each layer of Scrapy between it and here costs time for every output.
+    A callback may yield a list of them: each layer of Scrapy between it and here costs time for every output.
     Raises InvalidRecordError when something is said of a job item for which the page was not fetched.
     """
 
@@ -29,16 +29,15 @@ async def batched(outputs: AsyncIterator[Any], page: Response | Request) -> Asyn
     rejects: list[Reject] = []
     noted: list[Found | Stage | Said] = []
     async for output in outputs:
-        if isinstance(output, list):
-            records += output
-        elif isinstance(output, Record):
-            records.append(output)
-        elif isinstance(output, Reject):
-            rejects.append(output)
-        elif isinstance(output, (Found, Stage, Said)):
-            noted.append(output)
-        else:
-            yield output
+        for each in output if isinstance(output, list) else (output,):
+            if isinstance(each, Record):
+                records.append(each)
+            elif isinstance(each, Reject):
+                rejects.append(each)
+            elif isinstance(each, (Found, Stage, Said)):
+                noted.append(each)
+            else:
+                yield each
     batch = Batch(records, tuple(rejects))
     if noted:
         yield _with_items(batch, noted, page)

@@ -11,7 +11,7 @@ from typing import Any
 
 import bson
 from bson.errors import BSONError
-from pymongo import UpdateOne
+from pymongo import ReplaceOne, UpdateOne
 from pymongo.errors import BulkWriteError, OperationFailure
 from scrapy.crawler import Crawler
 
@@ -204,7 +204,7 @@ def _children(value: Any) -> Iterable[Any]:
     return value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
 
 
-def newer(kind: type[Record], document: Document) -> UpdateOne:
+def newer(kind: type[Record], document: Document) -> UpdateOne | ReplaceOne[Document]:
     """Replaces what is known by `document`, unless that is of a later version, or was observed later."""
     absent = [name for name in kind.__struct_fields__ if name not in document and name not in _KEPT]
     update: Document = {"$set": {}}
@@ -221,4 +221,5 @@ def newer(kind: type[Record], document: Document) -> UpdateOne:
         not_later |= {name: version}
         if version is not None:
             not_later = {"$or": [not_later, {name: {"$lt": version}}, {name: None}]}
-    return UpdateOne({"_id": document["_id"], **not_later}, update)
+    here: Document = {"_id": document["_id"], **not_later}
+    return ReplaceOne(here, document) if kind.FIELDS_VARY else UpdateOne(here, update)

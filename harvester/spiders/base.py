@@ -3,7 +3,6 @@
 import gc
 import hashlib
 import logging
-from datetime import UTC, datetime
 from typing import Any, ClassVar, Self
 
 import msgspec
@@ -17,8 +16,7 @@ from twisted.python.failure import Failure
 from harvester.config import Config, load_config
 from harvester.exceptions import HarvesterError, UsageError
 from harvester.identities.credentials import SpiderAccount
-from harvester.items import Provenance, Usage
-from harvester.meta import ITEMS, USAGE
+from harvester.items import Provenance, Record
 from harvester.shutdown import end, is_ending
 
 logger = logging.getLogger(__name__)
@@ -79,6 +77,14 @@ class HarvesterSpider(Spider):
             ) from None
 
     @classmethod
+    def read_staged(cls, kind: str, key: str, raw: bytes, provenance: Provenance) -> Record | None:
+        """The record that a staged line was written for; None when it cannot be made of what is in the line.
+
+        Raises ValueError, InvalidRecordError or ParseError when the line is none of its own.
+        """
+        return None
+
+    @classmethod
     def check_start_entry(cls, entry: bytes) -> bool:
         """Whether an entry of the start list says anything. Raises UsageError when it cannot be used."""
         return bool(entry)
@@ -100,11 +106,7 @@ class HarvesterSpider(Spider):
 
     def provenance(self, response: Response) -> Provenance:
         """Of the records of this answer."""
-        said = response.meta.get(USAGE)
-        usage = Usage(*said) if said else None
-        items = response.meta.get(ITEMS, ())
-        item = items[0][0] if len(items) == 1 else ""
-        return Provenance(response.url, datetime.now(UTC), self.name, self.crawl_id, usage, item)
+        return Provenance.of(response, self.name, self.crawl_id)
 
     def on_start_error(self, response: Response | Failure | None) -> None:
         """A fault of this program in `start`, to which no answer belongs: the run would end as if all was asked for."""

@@ -24,6 +24,7 @@ from harvester.frontier.scheduler import Scheduler, lacks
 from harvester.frontier.start_list import Kind, StartList
 from harvester.items import ITEM, Batch, Record, Reject
 from harvester.jobs.serving import LOOK_S, Serving
+from harvester.pipelines.items import ItemsPipeline
 from harvester.shutdown import RunEnding, end, is_ending, pause
 from harvester.spiders.base import HarvesterSpider
 from harvester.stores import redis, servers
@@ -70,8 +71,8 @@ _EXTENSION = "harvester.spiders.stock.StockSpiders"
 _LIBRARIES = ("scrapy", "scrapy_redis", "harvester", "builtins")
 """Packages whose classes are no spider's own."""
 _NOBODY = (
-    "nothing stores it: harvester stores records (docs/adding-a-site.md), and items of other types go to ITEM_PIPELINES"
-    " of the project or to FEEDS (-o), of which there are none"
+    "nothing stores it: ITEM_PIPELINES of the project replaces harvester's, and there are no FEEDS (-o) for it either;"
+    " add to harvester's: ITEM_PIPELINES |= {...}"
 )
 
 
@@ -162,7 +163,6 @@ class StockSpiders:
     def from_crawler(cls, crawler: Crawler) -> Self:
         stock = cls(crawler)
         crawler.signals.connect(stock.spider_opened, signals.spider_opened)
-        crawler.signals.connect(stock.item_scraped, signals.item_scraped)
         if not isinstance(crawler.spider, HarvesterSpider) and not crawler.settings.getbool("COOKIES_ENABLED"):
             crawler.signals.connect(stock.request_scheduled, signals.request_scheduled)
         return stock
@@ -172,6 +172,8 @@ class StockSpiders:
         own = [name for name, order in settings.getdict("ITEM_PIPELINES").items() if order is not None]
         own = [name for name in own if not str(name).startswith("harvester.")]
         self._is_taken = bool(own or settings.getdict("FEEDS"))
+        if not self._crawler.get_item_pipeline(ItemsPipeline):
+            self._crawler.signals.connect(self.item_scraped, signals.item_scraped)
         assert self._crawler.engine
         scheduler = self._crawler.engine.scheduler
         if isinstance(spider, RedisMixin) and isinstance(scheduler, Scheduler):
@@ -179,7 +181,7 @@ class StockSpiders:
             self._feeding.watch()
 
     def item_scraped(self, item: Any, response: Response | Failure | None) -> None:
-        """Items that are no records count as stored when they have passed the project's pipelines."""
+        """Of a project with other ITEM_PIPELINES: what is no record counts as stored when it has passed these."""
         if item is None or isinstance(item, (Batch, Record)):
             return
         stats = self._crawler.stats

@@ -16,7 +16,17 @@ from pymongo.database import Database
 
 from harvester.exceptions import StorageError, UsageError
 from harvester.items import RECORDS, Record
-from harvester.stores.tables import CHUNK, Column, Format, TableFile, check_pyarrow, columns_of
+from harvester.items.other import know_collections
+from harvester.stores.tables import (
+    CHUNK,
+    FIELDS_SEEN,
+    Column,
+    Format,
+    TableFile,
+    check_pyarrow,
+    columns_of,
+    columns_seen,
+)
 
 Document = dict[str, Any]
 
@@ -51,8 +61,9 @@ _unprintable = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff
 _EDGES = [Column("source", str), Column("target", str)]
 
 
-def kind_named(name: str) -> type[Record]:
-    """The record type of that kind or collection. Raises UsageError."""
+def kind_named(name: str, database: Database[Document]) -> type[Record]:
+    """The record type of that kind or collection. Raises UsageError, PyMongoError."""
+    know_collections(database.list_collection_names())
     for kind in RECORDS.values():
         if name in (kind.KIND, kind.COLLECTION):
             return kind
@@ -85,9 +96,21 @@ def _read(kind: type[Record], condition: str) -> Document:
         raise UsageError(f"--where: {condition!r} is neither FIELD=VALUE (or != < <= > >=) nor JSON in braces.")
     name, operator, text = read.groups()
     kinds = {column.name: column.kind for column in columns_of(kind)}
-    if name.split(".")[0] not in {known.split(".")[0] for known in kinds}:
+    if not kind.FIELDS_VARY and name.split(".")[0] not in {known.split(".")[0] for known in kinds}:
         raise UsageError(f"--where: {kind.COLLECTION} have no field {name!r}, but {', '.join(kinds)}.")
-    return {name: {_OPERATORS[operator]: _value(name, text.strip(), kinds.get(name, str))}}
+    of = kinds.get(name) or (_likely(text.strip()) if kind.FIELDS_VARY else str)
+    return {name: {_OPERATORS[operator]: _value(name, text.strip(), of)}}
+
+
+def _likely(text: str) -> type:
+    """Of a value for a field of which no type is known."""
+    for kind in (int, float):
+        try:
+            kind(text)
+        except ValueError:
+            continue
+        return kind
+    return bool if text.lower() in ("true", "false") else str
 
 
 def _value(name: str, text: str, kind: type) -> Any:
@@ -112,8 +135,11 @@ def point_in_time(text: str) -> datetime:
 
 def export_records(database: Database[Document], kind: type[Record], query: Document, path: Path) -> int:
     """Writes them in the order of their keys; how many. Raises UsageError, StorageError, PyMongoError."""
-    rows = database[kind.COLLECTION].find(query, sort=[("_id", 1)], batch_size=CHUNK)
-    return _write(path, columns_of(kind), rows)
+    collection = database[kind.COLLECTION]
+    columns = columns_of(kind)
+    if kind.FIELDS_VARY:
+        columns = columns_seen(kind, collection.aggregate([{"$match": query}, *FIELDS_SEEN], allowDiskUse=True))
+    return _write(path, columns, collection.find(query, sort=[("_id", 1)], batch_size=CHUNK))
 
 
 def export_graph(database: Database[Document], path: Path) -> int:

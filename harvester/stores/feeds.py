@@ -30,6 +30,8 @@ logger = logging.getLogger(__name__)
 _TABLES = {"csv", "parquet"}
 """Formats of files that have one header, or one end."""
 _NUMBERS = {int, float}
+MOST_BITS = 63
+"""Of whole numbers in Parquet; larger ones are text."""
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 
@@ -136,7 +138,7 @@ class TableFeed(BaseItemExporter):
             self._add_columns_of(type(item))
         else:
             for name, value in row.items():
-                self._add_column(name, None if value is None else column_kind(type(value)))
+                self._add_column(name, None if value is None else _kind_of(value))
         self._rows.write(_encode(row) + b"\n")
 
     def finish_exporting(self) -> None:
@@ -178,6 +180,10 @@ class TableFeed(BaseItemExporter):
                 if name in inner and isinstance(inner[name], str):
                     inner[name] = datetime.fromisoformat(inner[name])
             yield row
+
+
+def _kind_of(value: Any) -> type:
+    return object if isinstance(value, int) and value.bit_length() > MOST_BITS else column_kind(type(value))
 
 
 class CsvFeed(TableFeed):

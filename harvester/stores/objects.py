@@ -70,11 +70,18 @@ class LocalStore(FSFilesStore):
 
     def stat_file(self, path: str | os.PathLike[str], info: MediaPipeline.SpiderInfo) -> StatInfo:
         """Without the checksum, which would read the whole file. An empty file (power cut) counts as absent."""
+        return self._found(path)
+
+    def _found(self, path: str | os.PathLike[str]) -> StatInfo:
         try:
             found = self._get_filesystem_path(path).stat()
         except OSError:
             return {}
         return {"last_modified": found.st_mtime} if found.st_size else {}
+
+    def has(self, path: str) -> bool:
+        """Whether a picture is stored there."""
+        return bool(self._found(path))
 
     def persist_file(  # type: ignore[override]  # not on the reactor's thread, as S3FilesStore does it
         self,

@@ -160,6 +160,27 @@ def columns_of(kind: type[Record]) -> list[Column]:
     return columns
 
 
+FIELDS_SEEN: list[dict[str, Any]] = [
+    {"$project": {"field": {"$objectToArray": "$$ROOT"}}},
+    {"$unwind": "$field"},
+    {"$group": {"_id": "$field.k", "kinds": {"$addToSet": {"$type": "$field.v"}}}},
+    {"$sort": {"_id": 1}},
+]
+"""What MongoDB is asked for the columns of records whose fields vary."""
+_KINDS = {"string": str, "int": int, "long": int, "double": float, "bool": bool, "date": datetime}
+
+
+def columns_seen(kind: type[Record], fields: Iterable[Row]) -> list[Column]:
+    """Of such a collection: those that all records have, and one for each field that was seen."""
+    columns = [column for column in columns_of(kind) if column.name == "_id" or column.name.startswith("provenance.")]
+    for field in fields:
+        if field["_id"] not in ("_id", "provenance"):
+            kinds = {_KINDS.get(each, object) for each in field["kinds"] if each != "null"}
+            of = float if kinds == {int, float} else kinds.pop() if len(kinds) == 1 else object
+            columns.append(Column(field["_id"], of))
+    return columns
+
+
 def column_kind(hint: Any) -> type:
     """Of the column of values of a type."""
     if get_origin(hint) in (Union, UnionType):

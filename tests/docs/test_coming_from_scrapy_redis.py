@@ -137,9 +137,7 @@ class QueueSpider(RedisCrawlSpider):
 class LooseSpider(Spider):
     name = "loose"
     start_urls = [SITE + "/1"]
-    custom_settings = {{
-        "ITEM_PIPELINES": {{name: order for name, order in settings.ITEM_PIPELINES.items() if "harvester" in name}}
-    }}
+    custom_settings = {{"ITEM_PIPELINES": {{}}}}
 
     def parse(self, response):
         yield {{"path": "loose"}}
@@ -174,6 +172,8 @@ class Seen(NamedTuple):
     """What `harvester frontier dead fed` says."""
     loose: Ended
     only: Ended
+    stored: list[dict[str, Any]]
+    """Items of the spider shop, in MongoDB."""
 
     def has(self, **item: Any) -> bool:
         return item in self.kept
@@ -291,7 +291,11 @@ CLAIMS: dict[str, Callable[[Seen], bool]] = {
     "`start_requests`": lambda _: refused("start_requests", spider=_Older),
     "own `next_requests` and the like": lambda _: refused("next_requests", spider=_Popping),
     "`make_request_from_data`": lambda seen: seen.has(bag="/bread") and seen.has(bag="/milk"),
-    "items that are dicts": lambda seen: seen.has(path="/1", depth=0) and "9 items" in seen.shop.log,
+    "items that are dicts": lambda seen: (
+        seen.has(path="/1", depth=0)
+        and "9 items" in seen.shop.log
+        and sorted(row["path"] for row in seen.stored) == sorted(item["path"] for item in seen.kept if "path" in item)
+    ),
     "items that are dicts, and nobody for them": lambda seen: (
         seen.loose.code == 6 and "Rejected a item: nothing stores it" in seen.loose.log
     ),
@@ -362,7 +366,8 @@ async def look(house: House, site: Site) -> Seen:
         in_redis = [json.loads(item) for item in redis.lrange("shop:items", 0, -1)]
         loose, alone = await house.run("scrapy crawl loose"), await only.run("scrapy crawl loose")
         dead = await house.runs("harvester frontier dead fed")
-    return Seen(site, kept(house.folder), in_redis, shop, waiting, dead, loose, alone)
+    stored = list(house.database["shop"].find())
+    return Seen(site, kept(house.folder), in_redis, shop, waiting, dead, loose, alone, stored)
 
 
 def write(house: House, site: Site) -> None:

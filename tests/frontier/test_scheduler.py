@@ -147,12 +147,27 @@ async def test_a_run_that_ends_early_gives_back_what_it_holds(frontier: Frontier
 async def test_a_crawl_that_is_all_done_ends_at_once_and_says_so(frontier: Frontier, tmp_path: Path) -> None:
     async with Page() as site:
         first = await crawl(tmp_path, frontier.spider, site.url, "/fine", "/links")
-        again = await crawl(tmp_path, frontier.spider, site.url, "/fine", "/links")
+        again = await crawl(tmp_path, frontier.spider, site.url, "/fine", "/links", SCHEDULER_PERSIST=True)
         assert site.count("/fine") == 1
     assert again.reason == "finished"
     assert again.items == []
     assert (first.stats["resumed"], again.stats["resumed"]) == (False, True), "monitors do not judge it by its counts"
     assert f"harvester frontier forget {frontier.spider} --all" in again.log
+
+
+async def test_a_crawl_that_was_finished_begins_anew_unless_somebody_is_at_work(
+    frontier: Frontier, tmp_path: Path, redis_url: str
+) -> None:
+    async with Page() as site:
+        first = await crawl(tmp_path, frontier.spider, site.url, "/fine", "/links")
+        anew = await crawl(tmp_path, frontier.spider, site.url, "/fine", "/links")
+        assert (site.count("/fine"), first.items) == (2, anew.items)
+        assert "was finished, so all is asked for anew" in anew.log
+        await frontier.exchange("another:1:a:b", [], 0)
+        joined = await crawl(tmp_path, frontier.spider, site.url, "/fine", "/links")
+        worker = await crawl(tmp_path, frontier.spider, site.url, "/fine", "/links", HARVESTER_WORKER=1)
+        assert site.count("/fine") == 2
+    assert (joined.items, worker.items) == ([], [])
 
 
 class Held(Page):

@@ -11,10 +11,11 @@ from scrapy import Request
 from harvester.exceptions import UsageError
 from harvester.identities.bluesky import account_of
 from harvester.identities.credentials import SpiderAccount
-from harvester.items import Found, Said
+from harvester.items import Found, Provenance, Record, Said
 from harvester.jobs.documents import JobItem
 from harvester.middlewares.identities import account_origin
 from harvester.parsers.bluesky.scrub import PURGED
+from harvester.parsers.bluesky.staged import read_staged
 from harvester.pipelines.consent import ConsentPipeline
 from harvester.spiders.base import SpiderArguments
 from harvester.spiders.bluesky.accounts import Account
@@ -55,6 +56,10 @@ class BlueskySpider(WebPages, Threads):
         if found.kind == ACCOUNT != named.kind:
             raise UsageError(f"{found.key!r} is no DID; submit handles as seeds")
         return replace(found, kind=named.kind, key=named.key, depth=0)
+
+    @classmethod
+    def read_staged(cls, kind: str, key: str, raw: bytes, provenance: Provenance) -> Record | None:
+        return read_staged(kind, key, raw, provenance)
 
     @classmethod
     def check_start_entry(cls, entry: bytes) -> bool:

@@ -1,0 +1,19 @@
+"""`scrapy import`: staged lines into MongoDB again."""
+
+import argparse
+
+from scrapy import Spider
+
+from harvester.commands.crawl import Command as Crawl
+from harvester.commands.staged import StagedSpider
+
+
+class Command(Crawl):
+    """`scrapy import PATH... [-a spider=NAME]`, otherwise as `scrapy crawl`."""
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        opts.spargs.setdefault("paths", ",".join(args))
+        super().run([StagedSpider.name], opts)
+
+    def _spider(self, name: str) -> type[Spider]:
+        return StagedSpider

@@ -1,0 +1,178 @@
+"""Reads staged lines into MongoDB again, as a run that asks nobody for anything."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+from pydantic import Field
+from pymongo.asynchronous.database import AsyncDatabase
+from scrapy import Spider, signals
+from scrapy.settings import BaseSettings
+
+from harvester.exceptions import InvalidRecordError, ParseError, StorageError, UsageError
+from harvester.items import ITEM, Batch, Provenance, Record, Reject
+from harvester.items.other import item_type
+from harvester.items.raw import read_back
+from harvester.project import load_spider
+from harvester.spiders.base import HarvesterSpider, SpiderArguments
+from harvester.stores.mongodb import MongoOutage, connect
+from harvester.stores.objects import LocalStore, open_store
+from harvester.stores.staging import SUFFIX, read_segment
+
+CHUNK = 1000
+"""Lines that are read together."""
+MOST_UNDER_WAY = 4
+"""Batches in the pipelines."""
+NEVER = datetime.min.replace(tzinfo=UTC)
+_UNREADABLE = (ValueError, InvalidRecordError, ParseError)
+_LEFT_OUT = ("harvester.pipelines.staging.StagingPipeline", "harvester.pipelines.images.RecordImagesPipeline")
+
+
+class _Line(msgspec.Struct):
+    kind: str
+    key: str
+    url: str
+    fetched_at: datetime
+    crawl: str
+
+
+_decode = msgspec.json.Decoder(_Line).decode
+
+
+class ImportArguments(SpiderArguments):
+    """Arguments of the import."""
+
+    paths: str = Field("", description="segments, or folders that hold some, with commas between; data/staging")
+    spider: str = Field("", description="whose lines they are; told from their folders")
+
+
+class StagedSpider(HarvesterSpider):
+    """Reads what was staged. What MongoDB has of the same time, or later, stays as it is.
+
+    Domain: none. Caveats: pictures are found again in a folder, not in S3. Arguments: see ImportArguments.
+    """
+
+    name = "import"
+    Arguments = ImportArguments
+    arguments: ImportArguments
+
+    @classmethod
+    def update_settings(cls, settings: BaseSettings) -> None:
+        super().update_settings(settings)
+        settings.set("SCHEDULER", "scrapy.core.scheduler.Scheduler", "spider")
+        pipelines = settings.getdict("ITEM_PIPELINES")
+        kept = {name: order for name, order in pipelines.items() if name not in _LEFT_OUT}
+        settings.set("ITEM_PIPELINES", kept, "spider")
+
+    async def start(self) -> AsyncIterator[Any]:
+        try:
+            segments = self._segments()
+            spiders = {name: load_spider(name) for name in set(map(self._spider_of, segments))}
+        except UsageError as error:
+            raise self.stop_for(error) from None
+        self.resumed = True  # what is there already is no loss, so that no least number is expected
+        store = open_store(self.config.images_location)
+        self._images = store if isinstance(store, LocalStore) else None
+        self._unread: Counter[str] = Counter()
+        room = asyncio.Semaphore(MOST_UNDER_WAY)
+        release = lambda: room.release()  # noqa: E731  signals hold no methods of built-in types
+        for ended in (signals.item_scraped, signals.item_dropped, signals.item_error):
+            self.crawler.signals.connect(release, ended)
+        database = connect(self.config)
+        patiently = MongoOutage(self.crawler, self.config)
+        try:
+            for path in segments:
+                for batch in self._read(path, spiders[self._spider_of(path)]):
+                    await room.acquire()  # Scrapy waits for no item of `start`
+                    yield await patiently(partial(_missing, database, batch))
+        except StorageError as error:
+            raise self.stop_for(error) from None
+        finally:
+            await database.client.close()
+        for kind, number in sorted(self._unread.items()):
+            self.stop_for(
+                UsageError(f"{number:,} lines of the kind {kind} are left: their spider has no read_staged for them.")
+            )
+
+    def _segments(self) -> list[Path]:
+        """Raises UsageError when there is none."""
+        named = [Path(path).expanduser() for path in filter(None, self.arguments.paths.split(","))]
+        segments: list[Path] = []
+        for path in named or [self.config.data_dir / "staging"]:
+            found = sorted(path.rglob(f"*{SUFFIX}")) if path.is_dir() else [path]
+            if not found or not found[0].name.endswith(SUFFIX) or not found[0].exists():
+                raise UsageError(f"{path}: there are no staged files ({SUFFIX}) that were written to their end.")
+            segments += found
+        return segments
+
+    def _spider_of(self, path: Path) -> str:
+        """<root>/<spider>/<kind>/<date>/<segment>"""
+        return self.arguments.spider or path.absolute().parents[2].name
+
+    def _read(self, path: Path, spider: type[Spider]) -> Iterator[Batch]:
+        lines = read_segment(path)
+        while chunk := list(islice(lines, CHUNK)):
+            records: list[Record] = []
+            rejects: list[Reject] = []
+            for line in chunk:
+                record = self._record(spider, line)
+                if isinstance(record, Reject):
+                    rejects.append(record)
+                elif record:
+                    records.append(record)
+            yield Batch(records, tuple(rejects))
+
+    def _record(self, spider: type[Spider], line: bytes) -> Record | Reject | None:
+        try:
+            about, raw = _decode(line), read_back(line)
+        except ValueError as error:
+            return Reject(ITEM, f"it is no staged line: {error}", "", line, "")
+        provenance = Provenance(about.url, about.fetched_at, spider.name, about.crawl)
+        try:
+            items = item_type(spider.name)
+            if about.kind == items.KIND:
+                return items.staged(about.key, raw, provenance)
+            read = getattr(spider, "read_staged", None)
+            record: Record | None = read(about.kind, about.key, raw, provenance) if read else None
+        except _UNREADABLE as error:
+            return Reject(about.kind, str(error), about.key, raw, about.url)
+        if record is None:
+            self._unread[about.kind] += 1
+            return None
+        return self._with_pictures(record)
+
+    def _with_pictures(self, record: Record) -> Record:
+        """The pictures of it that are in the folder."""
+        if not self._images or not (pictures := record.media()):
+            return record
+        here = {picture.slot: picture.path for picture in pictures if self._images.has(picture.path)}
+        return replace(record, media_paths=here) if here else record
+
+
+async def _missing(database: AsyncDatabase[dict[str, Any]], batch: Batch) -> Batch:
+    """Without what is stored as it was then, or later: it may say more than its line does."""
+    stored: dict[tuple[str, str], datetime] = {}
+    for kind in {type(record) for record in batch.records}:
+        keys = [record.key for record in batch.records if type(record) is kind]
+        rows = database[kind.COLLECTION].find({"_id": {"$in": keys}}, {"provenance.fetched_at": 1})
+        async for row in rows:
+            stored[kind.KIND, row["_id"]] = row["provenance"]["fetched_at"].replace(tzinfo=UTC)
+    return batch._replace(
+        records=[
+            record
+            for record in batch.records
+            if stored.get((record.KIND, record.key), NEVER) < _in_milliseconds(record.provenance.fetched_at)
+        ]
+    )
+
+
+def _in_milliseconds(at: datetime) -> datetime:
+    """As MongoDB keeps it."""
+    return at.replace(microsecond=at.microsecond // 1000 * 1000)

@@ -1,0 +1,100 @@
+"""Items that are no records - dicts, dataclasses, Scrapy's, attrs, pydantic models - become records of their spider."""
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from functools import cache
+from types import new_class
+from typing import Any, ClassVar
+
+import msgspec
+from itemadapter import ItemAdapter
+
+from harvester.exceptions import InvalidRecordError
+from harvester.items.base import ITEM, LINK, RECORDS, RESERVED, Provenance, Record
+
+MOST_NAME = 50
+"""Characters of the collection's name that are taken from the spider's."""
+_is_collection = re.compile("[a-z][a-z0-9_]{0,59}").fullmatch
+_OWN = frozenset(Record.__struct_fields__) - {"raw"}
+
+
+class ItemRecord(Record, frozen=True, kw_only=True):
+    """The base of these: what an item said, at the top level of its document."""
+
+    FIELDS_VARY: ClassVar[bool] = True
+
+    id: str
+    fields: dict[str, Any]
+    """Values as BSON has them: what it lacks, as Decimal and date, is text."""
+
+    def to_document(self) -> dict[str, Any]:
+        document = super().to_document()
+        del document["id"]
+        fields: dict[str, Any] = document.pop("fields")
+        return fields | document
+
+    @classmethod
+    def staged(cls, key: str, raw: bytes, provenance: Provenance) -> "ItemRecord":
+        """Of a line that was staged for it."""
+        return cls(id=key, fields=msgspec.json.decode(raw, type=dict[str, Any]), raw=raw, provenance=provenance)
+
+    @classmethod
+    def of(cls, item: Any, named: Sequence[str], provenance: Provenance) -> "ItemRecord":
+        """`named`: fields that make its key. Without any it is `_id`, if the item says one, else a digest of all.
+
+        Raises InvalidRecordError when it is no item, or cannot be stored.
+        """
+        if not ItemAdapter.is_item(item):
+            raise InvalidRecordError(
+                f"{cls.KIND}: a {type(item).__name__} is no item: yield a record, a dict, a dataclass, an attrs or"
+                " pydantic object, or an Item of Scrapy"
+            )
+        try:
+            given = ItemAdapter(item).asdict()
+            fields = msgspec.to_builtins(given, builtin_types=(datetime, bytes), str_keys=True)
+            raw = msgspec.json.encode(fields, order="sorted")
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InvalidRecordError(f"{cls.KIND}: it cannot be stored: {error}") from None
+        key = _key(cls.KIND, fields, named) or hashlib.sha256(raw).hexdigest()[:32]
+        fields.pop("_id", None)
+        if taken := _OWN.intersection(fields):
+            raise InvalidRecordError(f"{cls.KIND}: its field {min(taken)!r} is harvester's own: name it otherwise")
+        return cls(id=key, fields=fields, raw=raw, provenance=provenance)
+
+
+def _key(kind: str, fields: dict[str, Any], named: Sequence[str]) -> str:
+    if not named:
+        return str(fields.get("_id", ""))
+    parts = ["" if fields.get(name) is None else str(fields[name]) for name in named]
+    if "" in parts:
+        raise InvalidRecordError(f"{kind}: it has no {named[parts.index('')]!r}, which its key is made of")
+    if any(" " in part for part in parts[:-1]):
+        raise InvalidRecordError(f"{kind}: only the last part of the key {' '.join(parts)[:200]!r} may hold a space")
+    return " ".join(parts)
+
+
+def item_type(spider: str) -> type[ItemRecord]:
+    """Of the items of a spider. Its collection is named after it, with `_items` behind when that name is taken."""
+    words = re.sub("[^a-z0-9]+", "_", spider.lower()).strip("_")[:MOST_NAME]
+    name = words if words[:1].isalpha() else f"items_{words}".rstrip("_")
+    return _type(f"{name}_items" if _is_taken(name) else name)
+
+
+def know_collections(names: Iterable[str]) -> None:
+    """Has RECORDS know those of a database that hold such items: other processes have harvested them."""
+    for name in names:
+        if _is_collection(name) and not _is_taken(name):
+            _type(name)
+
+
+def _is_taken(name: str) -> bool:
+    others = [kind for kind in RECORDS.values() if not issubclass(kind, ItemRecord)]
+    return name in (LINK, ITEM, *RESERVED) or any(name in (kind.KIND, kind.COLLECTION) for kind in others)
+
+
+@cache
+def _type(name: str) -> type[ItemRecord]:
+    says = {"KIND": name, "COLLECTION": name, "KEY": ("id",), "PLURAL": "items", "__module__": __name__}
+    return new_class(name, (ItemRecord,), {"frozen": True, "kw_only": True}, lambda body: body.update(says))

@@ -1,0 +1,63 @@
+"""Staged lines of Bluesky to records, as far as what was read from the page is in the line."""
+
+from urllib.parse import parse_qs, urlsplit
+
+from msgspec import Raw
+from msgspec.structs import replace
+
+from harvester.exceptions import InvalidRecordError
+from harvester.items import Provenance, Record
+from harvester.items.bluesky import AccountList, Follow, Like, ListItem, Post, Profile, Repost
+from harvester.parsers.bluesky import parts, wire
+from harvester.parsers.bluesky.repository import RepoRecord, parse_edges
+from harvester.parsers.json_values import string
+
+
+def read_staged(kind: str, key: str, raw: bytes, provenance: Provenance) -> Record | None:
+    """None when there is no such kind of line. Raises what is in `parts.BAD` when it cannot be read."""
+    part = Raw(raw)
+    match kind:
+        case Profile.KIND:
+            return parts.profile(part, provenance)
+        case Post.KIND:
+            return parts.post(part, provenance)
+        case AccountList.KIND:
+            return parts.account_list(part, provenance)
+        case Follow.KIND:
+            did, subject = key.split(" ")
+            return Follow(did=did, subject_did=subject, provenance=provenance, raw=raw)
+        case ListItem.KIND:
+            return _list_item(part, provenance)
+        case Like.KIND:
+            return _edge(Like, RepoRecord(key, "", raw), provenance)
+        case Repost.KIND if b'"by"' in raw:
+            reason = wire.decode_reason(raw)
+            if not isinstance(reason, wire.Reason):
+                raise InvalidRecordError(f"repost: {key} was read from no repost")
+            return parts.repost(reason, key.split(" ")[1], part, provenance)
+        case Repost.KIND:
+            did = key.split(" ")[0]
+            of_repository = RepoRecord(f"at://{did}/app.bsky.feed.repost/unknown", "", raw)
+            return replace(_edge(Repost, of_repository, provenance), uri=None)
+    return None
+
+
+def _list_item(part: Raw, provenance: Provenance) -> ListItem:
+    """The list is named by the address that was asked. Of a member who wants not to be seen the line has the DID."""
+    view = wire.decode_any(part)
+    of = parse_qs(urlsplit(provenance.url).query).get("list", [""])[0]
+    return ListItem(
+        did=wire.did_of(of),
+        provenance=provenance,
+        raw=bytes(part),
+        uri=string(view, "uri") or "",
+        list_uri=of,
+        subject_did=string(view, "subject", "did") or "",
+    )
+
+
+def _edge(kind: type[Like] | type[Repost], row: RepoRecord, provenance: Provenance) -> Record:
+    records, rejects, _ = parse_edges(kind, [row], provenance)
+    if rejects:
+        raise InvalidRecordError(rejects[0].reason)
+    return records[0]

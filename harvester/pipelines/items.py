@@ -1,0 +1,52 @@
+"""Item pipeline: what is no record becomes one behind the project's own pipelines, and is stored like one."""
+
+from typing import Any, Self
+
+from scrapy.crawler import Crawler
+
+from harvester.exceptions import InvalidRecordError
+from harvester.items import Batch, Provenance, Record, Reject
+from harvester.items.other import item_type
+from harvester.items.receipts import page_under_way
+from harvester.pipelines.base import BatchPipeline
+from harvester.pipelines.mongo import MongoPipeline
+from harvester.pipelines.staging import StagingPipeline
+from harvester.pipelines.validate import ValidatePipeline
+from harvester.stores.rejects import raw_of
+
+_THROUGH: tuple[type[BatchPipeline], ...] = (ValidatePipeline, StagingPipeline, MongoPipeline)
+
+
+class ItemsPipeline:
+    """The spider's attribute `item_key` names the field, or the fields, that tell one item from another."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler)
+
+    def open_spider(self) -> None:
+        spider = self._crawler.spider
+        assert spider
+        self._spider = spider.name
+        self._crawl = str(getattr(spider, "crawl_id", ""))
+        named = getattr(spider, "item_key", ())
+        self._named = (named,) if isinstance(named, str) else tuple(named)
+        self._type = item_type(spider.name)
+        self._through = [each for each in map(self._crawler.get_item_pipeline, _THROUGH) if each]
+
+    async def process_item(self, item: Any) -> Any:
+        if item is not None and not isinstance(item, (Batch, Record)):
+            batch = self._batch_of(item)
+            for pipeline in self._through:
+                batch = await pipeline.process_batch(batch)
+        return item
+
+    def _batch_of(self, item: Any) -> Batch:
+        provenance = Provenance.of(page_under_way(), self._spider, self._crawl)
+        try:
+            return Batch([self._type.of(item, self._named, provenance)])
+        except InvalidRecordError as error:
+            return Batch([], (Reject(self._type.KIND, str(error), "", raw_of(item), provenance.url),))

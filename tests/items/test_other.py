@@ -1,0 +1,115 @@
+"""Items that are no records become records with the key that is named, or lose nothing when they cannot."""
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import attrs
+import pytest
+from pydantic import BaseModel
+from scrapy import Field, Item
+
+from harvester.exceptions import InvalidRecordError
+from harvester.items import RECORDS
+from harvester.items.other import item_type, know_collections
+from tests.parsers.cases import PROVENANCE
+
+
+@dataclass
+class Sale:
+    sku: str
+    price: Decimal
+
+
+@attrs.define
+class Loose:
+    sku: str
+    price: Decimal
+
+
+class Checked(BaseModel):
+    sku: str
+    price: Decimal
+
+
+class Declared(Item):
+    sku = Field()
+    price = Field()
+
+
+def stored(item: Any, *named: str) -> dict[str, Any]:
+    document = item_type("a-shop").of(item, named, PROVENANCE).to_document()
+    assert document.pop("provenance")["url"] == PROVENANCE.url
+    return document
+
+
+@pytest.mark.parametrize("kind", [dict, Sale, Loose, Checked, Declared])
+def test_an_item_of_each_type_is_a_document_under_its_key(kind: type) -> None:
+    expected = {"_id": "7", "sku": "7", "price": "1.50"}
+    assert stored(kind(sku="7", price=Decimal("1.50")), "sku") == expected
+
+
+def test_without_a_named_key_it_is_the_items_own_id_or_a_digest_of_all_fields() -> None:
+    assert stored({"_id": "mine", "a": 1}) == {"_id": "mine", "a": 1}
+    one, other = stored({"a": 1, "b": {"c": 2}}), stored({"b": {"c": 2}, "a": 1})
+    assert one["_id"] == other["_id"] != stored({"a": 1, "b": {"c": 3}})["_id"]
+    assert len(one["_id"]) == 32
+
+
+def test_several_fields_make_a_key_that_no_others_make() -> None:
+    assert stored({"a": "x", "b": "y z"}, "a", "b")["_id"] == "x y z"
+    with pytest.raises(InvalidRecordError, match="only the last part of the key 'x y z' may hold a space"):
+        stored({"a": "x y", "b": "z"}, "a", "b")
+
+
+def test_what_bson_lacks_is_text_and_what_it_has_stays() -> None:
+    at = datetime(2026, 1, 2, tzinfo=UTC)
+    item = {"at": at, "day": date(2026, 1, 2), "tags": {"x"}, "bytes": b"\xff", 1: None, "in": [Sale("7", Decimal(2))]}
+    document = stored(item, "day")
+    assert document["at"] == at
+    assert document["day"] == document["_id"] == "2026-01-02"
+    assert (document["tags"], document["bytes"], document["1"]) == (["x"], b"\xff", None)
+    assert document["in"] == [{"sku": "7", "price": "2"}]
+
+
+@pytest.mark.parametrize(
+    ("item", "named", "said"),
+    [
+        ("text", (), "a str is no item"),
+        ({"a": 1}, ("sku",), "it has no 'sku', which its key is made of"),
+        ({"sku": None}, ("sku",), "it has no 'sku', which its key is made of"),
+        ({"sku": "a\nb"}, ("sku",), "cannot be a key"),
+        ({"a": object()}, (), "it cannot be stored"),
+        ({"provenance": "mine"}, (), "its field 'provenance' is harvester's own"),
+        ({"a": "\ud800"}, (), "it cannot be stored"),
+    ],
+)
+def test_what_cannot_be_stored_is_refused_with_the_reason(item: Any, named: tuple[str, ...], said: str) -> None:
+    with pytest.raises(InvalidRecordError, match=said):
+        item_type("a-shop").of(item, named, PROVENANCE)
+
+
+@pytest.mark.parametrize(
+    ("spider", "collection"),
+    [
+        ("a-shop", "a_shop"),
+        ("Shop.example", "shop_example"),
+        ("posts", "posts_items"),
+        ("post", "post_items"),
+        ("jobs", "jobs_items"),
+        ("item", "item_items"),
+        ("7up", "items_7up"),
+        ("Ñ", "items"),
+    ],
+)
+def test_the_collection_is_named_after_the_spider_and_is_nobody_elses(spider: str, collection: str) -> None:
+    assert collection == item_type(spider).COLLECTION
+    assert item_type(spider) is item_type(spider)
+
+
+def test_other_processes_know_of_them_by_the_names_of_collections() -> None:
+    know_collections(["an_old_shop", "posts", "jobs", "system.views", "Odd-Name"])
+    assert RECORDS["an_old_shop"].FIELDS_VARY
+    assert RECORDS["post"].COLLECTION == "posts"
+    assert not {"posts", "jobs", "system.views", "Odd-Name"} & RECORDS.keys()

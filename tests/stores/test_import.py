@@ -1,0 +1,95 @@
+"""`harvester import` makes of staged files what MongoDB had, and changes nothing that it has."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pymongo.database import Database
+
+from tests.crash.harvest import Harvest
+from tests.forking import Ran, run
+from tests.jobs.command import HARVESTER
+from tests.sandbox.process import Sandbox
+
+Document = dict[str, Any]
+STAGED = ("profiles", "follows", "posts", "reposts", "likes", "lists", "list_items")
+NOT_IN_A_LINE = ("item", "usage")
+"""What a record's provenance says, and its staged line does not."""
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Sandbox]:
+    with Sandbox(accounts=14, posts=6) as site:
+        yield site
+
+
+@pytest.fixture
+def harvest(site: Sandbox, tmp_path: Path, mongodb: Database[Document], mongodb_uri: str, redis_url: str) -> Harvest:
+    wishes = {"depth": "2", "collect": "graph,profiles,posts,lists", "media": "yes"}
+    return Harvest(site, tmp_path, mongodb_uri, mongodb.name, {"HARVESTER_REDIS_URL": redis_url}, **wishes)
+
+
+def import_(harvest: Harvest, *words: str) -> Ran:
+    return run(HARVESTER, "import", *words, cwd=harvest.folder, env=harvest.environment)
+
+
+def kept(mongodb: Database[Document], *but: str) -> dict[str, list[Document]]:
+    """All records, without what no line says: nothing is staged of who refuses."""
+    found = {name: list(mongodb[name].find({"opt_outs": None}).sort("_id")) for name in STAGED}
+    for row in (row for rows in found.values() for row in rows):
+        for name in NOT_IN_A_LINE:
+            row["provenance"].pop(name, None)
+        for name in but:
+            row.pop(name, None)
+    return found
+
+
+@pytest.mark.parametrize("history", ["appview", "records"])
+def test_what_was_stored_comes_back_from_what_was_staged(
+    history: str, harvest: Harvest, mongodb: Database[Document], tmp_path: Path
+) -> None:
+    harvest.command += ["-a", f"history={history}"]
+    assert harvest.run() == 0, harvest.said
+    but = ("pinned", "media_sources", "intents", *(("uri",) if history == "records" else ()))
+    before = kept(mongodb, *but)
+    assert all(before[name] for name in STAGED if name != "likes" or history == "records")
+    assert any("media_paths" in row for row in before["profiles"])
+    whole = list(mongodb["profiles"].find().sort("_id"))
+
+    said = import_(harvest)
+    assert said.returncode == 0, said.stderr
+    assert list(mongodb["profiles"].find().sort("_id")) == whole, "what is there stays as it is"
+
+    for name in STAGED:
+        mongodb[name].drop()
+    moved = tmp_path / "elsewhere" / "staging"
+    shutil.copytree(tmp_path / "data" / "staging", moved)
+    said = import_(harvest, str(moved))
+    assert said.returncode == 0, said.stderr
+    assert kept(mongodb, *but) == before
+
+    mongodb["purged"].insert_one({"_id": before["posts"][0]["did"]})
+    mongodb["posts"].drop()
+    assert import_(harvest, str(moved / "bluesky" / "post")).returncode == 0
+    left = [row for row in before["posts"] if row["did"] != before["posts"][0]["did"]]
+    assert [row["_id"] for row in mongodb["posts"].find().sort("_id")] == [row["_id"] for row in left]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["nowhere"], 2, "nowhere: there are no staged files (.jsonl.zst) that were written to their end."),
+        (["text.txt"], 2, "text.txt: there are no staged files"),
+        (["a/b/c/damaged.jsonl.zst", "-a", "spider=bluesky"], 4, "damaged.jsonl.zst is damaged"),
+        (["a/b/c/damaged.jsonl.zst", "-a", "spider=nobody"], 2, "There is no spider 'nobody'; there are: bluesky"),
+    ],
+)
+def test_what_cannot_be_read_is_said(words: list[str], code: int, said: str, harvest: Harvest) -> None:
+    (harvest.folder / "text.txt").write_text("text")
+    (harvest.folder / "a/b/c").mkdir(parents=True)
+    (harvest.folder / "a/b/c/damaged.jsonl.zst").write_bytes(b"no zstd")
+    ran = import_(harvest, *words)
+    assert (ran.returncode, said in ran.stderr) == (code, True), ran.stderr
+    assert "Traceback" not in ran.stderr
