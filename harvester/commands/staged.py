@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
@@ -20,7 +20,7 @@ from harvester.exceptions import InvalidRecordError, ParseError, StorageError, U
 from harvester.items import ITEM, Batch, Provenance, Record, Reject
 from harvester.items.other import item_type
 from harvester.items.raw import read_back
-from harvester.project import load_spider
+from harvester.project import load_spider, spider_loader
 from harvester.spiders.base import HarvesterSpider, SpiderArguments
 from harvester.stores.mongodb import MongoOutage, connect
 from harvester.stores.objects import LocalStore, open_store
@@ -74,7 +74,7 @@ class StagedSpider(HarvesterSpider):
     async def start(self) -> AsyncIterator[Any]:
         try:
             segments = self._segments()
-            spiders = {name: load_spider(name) for name in set(map(self._spider_of, segments))}
+            spiders = self._spiders({self._spider_of(path) for path in segments})
         except UsageError as error:
             raise self.stop_for(error) from None
         self.resumed = True  # what is there already is no loss, so that no least number is expected
@@ -89,7 +89,8 @@ class StagedSpider(HarvesterSpider):
         patiently = MongoOutage(self.crawler, self.config)
         try:
             for path in segments:
-                for batch in self._read(path, spiders[self._spider_of(path)]):
+                name = self._spider_of(path)
+                for batch in self._read(path, name, spiders[name]):
                     await room.acquire()  # Scrapy waits for no item of `start`
                     yield await patiently(partial(_missing, database, batch))
         except StorageError as error:
@@ -112,31 +113,38 @@ class StagedSpider(HarvesterSpider):
             segments += found
         return segments
 
+    def _spiders(self, names: Iterable[str]) -> dict[str, type[Spider] | None]:
+        """None for one that is no part of the project. Raises UsageError when the one that is named is none."""
+        if self.arguments.spider:
+            return {self.arguments.spider: load_spider(self.arguments.spider)}
+        loader = spider_loader()
+        return {name: loader.load(name) if name in loader.list() else None for name in names}
+
     def _spider_of(self, path: Path) -> str:
         """<root>/<spider>/<kind>/<date>/<segment>"""
         return self.arguments.spider or path.absolute().parents[2].name
 
-    def _read(self, path: Path, spider: type[Spider]) -> Iterator[Batch]:
+    def _read(self, path: Path, name: str, spider: type[Spider] | None) -> Iterator[Batch]:
         lines = read_segment(path)
         while chunk := list(islice(lines, CHUNK)):
             records: list[Record] = []
             rejects: list[Reject] = []
             for line in chunk:
-                record = self._record(spider, line)
+                record = self._record(name, spider, line)
                 if isinstance(record, Reject):
                     rejects.append(record)
                 elif record:
                     records.append(record)
             yield Batch(records, tuple(rejects))
 
-    def _record(self, spider: type[Spider], line: bytes) -> Record | Reject | None:
+    def _record(self, name: str, spider: type[Spider] | None, line: bytes) -> Record | Reject | None:
         try:
             about, raw = _decode(line), read_back(line)
         except ValueError as error:
             return Reject(ITEM, f"it is no staged line: {error}", "", line, "")
-        provenance = Provenance(about.url, about.fetched_at, spider.name, about.crawl)
+        provenance = Provenance(about.url, about.fetched_at, name, about.crawl)
         try:
-            items = item_type(spider.name)
+            items = item_type(name)
             if about.kind == items.KIND:
                 return items.staged(about.key, raw, provenance)
             read = getattr(spider, "read_staged", None)

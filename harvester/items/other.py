@@ -48,8 +48,8 @@ class ItemRecord(Record, frozen=True, kw_only=True):
         """
         if not ItemAdapter.is_item(item):
             raise InvalidRecordError(
-                f"{cls.KIND}: a {type(item).__name__} is no item: yield a record, a dict, a dataclass, an attrs or"
-                " pydantic object, or an Item of Scrapy"
+                f"{cls.KIND}: what is of the type {type(item).__name__} is no item: yield a record, a dict,"
+                " a dataclass, an attrs or pydantic object, or an Item of Scrapy"
             )
         try:
             given = ItemAdapter(item).asdict()

@@ -3,11 +3,12 @@
 from typing import Any, Self
 
 from scrapy.crawler import Crawler
+from scrapy.exceptions import DropItem
 
 from harvester.exceptions import InvalidRecordError
 from harvester.items import Batch, Provenance, Record, Reject
 from harvester.items.other import item_type
-from harvester.items.receipts import page_under_way
+from harvester.items.receipts import OTHER, page_under_way, settle
 from harvester.pipelines.base import BatchPipeline
 from harvester.pipelines.mongo import MongoPipeline
 from harvester.pipelines.staging import StagingPipeline
@@ -42,6 +43,9 @@ class ItemsPipeline:
             batch = self._batch_of(item)
             for pipeline in self._through:
                 batch = await pipeline.process_batch(batch)
+            if not batch.records:
+                settle([OTHER])  # it is among the rejects
+                raise DropItem("it is no item, or cannot be stored")
         return item
 
     def _batch_of(self, item: Any) -> Batch:

@@ -175,6 +175,8 @@ def test_other_items_have_the_columns_of_all_their_fields() -> None:
     ]  # fmt: skip
     assert table.column("a").to_pylist() == [1.0, 2.5, None, None]
     assert table.column("mixed").to_pylist() == [None, None, "1", "m"]
+    large = parquet.read_table(io.BytesIO(written(ParquetFeed, [{"n": 1}, {"n": 2**70}])))
+    assert large.column("n").to_pylist() == ["1", str(2**70)]
 
 
 def test_fields_are_chosen_and_renamed_as_feeds_say() -> None:

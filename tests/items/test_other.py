@@ -76,7 +76,7 @@ def test_what_bson_lacks_is_text_and_what_it_has_stays() -> None:
 @pytest.mark.parametrize(
     ("item", "named", "said"),
     [
-        ("text", (), "a str is no item"),
+        ("text", (), "what is of the type str is no item"),
         ({"a": 1}, ("sku",), "it has no 'sku', which its key is made of"),
         ({"sku": None}, ("sku",), "it has no 'sku', which its key is made of"),
         ({"sku": "a\nb"}, ("sku",), "cannot be a key"),
