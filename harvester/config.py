@@ -9,15 +9,16 @@ from contextlib import suppress
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
-from urllib.parse import unquote
+from typing import Annotated, Any
+from urllib.parse import unquote, urlsplit
 
 from dotenv.parser import parse_stream
-from pydantic import AliasChoices, Field, SecretStr, ValidationError
+from pydantic import AfterValidator, AliasChoices, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from harvester.exceptions import UsageError
 from harvester.masking import is_telling, mask, mask_log
+from harvester.validation import said_of
 
 logger = logging.getLogger(__name__)
 
@@ -31,12 +32,37 @@ _is_of_credentials = re.compile(rf"{PREFIX}SESSION_\w+_(?:USER|PASSWORD)").fullm
 """See identities/credentials.py."""
 _is_of_kubernetes = re.compile(rf"{PREFIX}\w*_(?:SERVICE_HOST|SERVICE_PORT\w*|PORT(?:_\d+_(?:TCP|UDP)\w*)?)").fullmatch
 """It tells each container of each service, `harvester-redis` too."""
+_WEB_ADDRESS = r"^https?://[^/\s]+"
 _HOSTS = r"^\s*(?:[^\s,/@]+(?:\s*,\s*[^\s,/@]+)*)?\s*$"
 """Names or addresses with or without a port, between commas."""
 DATABASE = "harvester"
 """Of MongoDB, unless another one is configured."""
+NO_CONTACT = (
+    "HARVESTER_CONTACT is not set: whoever runs the sites that are asked cannot reach you. Set it to an e-mail address"
+    " or a page of yours, as mailto:NAME@YOUR-DOMAIN."
+)
+"""What is said of a run that asks sites of others without one."""
 TOLD = "_HARVESTER_TOLD"
 """A variable that is set for processes whose starter has warned of variables that are not read."""
+
+
+def _checked_webhook(value: SecretStr) -> SecretStr:
+    """The address is in no message: it is a secret."""
+    if (address := value.get_secret_value()) and not _is_web_address(address):
+        raise ValueError("is no web address; give the whole one, like https://hooks.example.org/services/...")
+    return value
+
+
+def _is_web_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        named = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return named and not re.search(r"\s", text)
+
+
+Webhook = Annotated[SecretStr, AfterValidator(_checked_webhook)]
 
 
 class Config(BaseSettings):
@@ -79,13 +105,13 @@ class Config(BaseSettings):
     """Where pictures are kept: a folder or s3://bucket/prefix. Empty: `images` in the data folder."""
 
     # Manners
-    contact: str = Field("https://github.com/harvester-crawler/harvester", min_length=3)
-    """Where a site's operator reaches you: an address or a page. It is sent in the User-Agent."""
+    contact: str = Field("", pattern=r"^(?:[^\x00-\x1f\x7f]{3,})?$")
+    """Where a site's operator reaches you: an e-mail address or a page of yours. It is sent in the User-Agent."""
     requests_per_second: float = Field(8.0, ge=0)
     """The most that one host is asked, by all workers of one Redis together. 0: no limit (servers of your own)."""
     concurrent_per_host: int = Field(4, ge=1, le=64)
     """The most requests to one host at the same time, likewise."""
-    plc_url: str = Field("https://plc.directory", pattern=r"^https?://[^/\s]+")
+    plc_url: str = Field("https://plc.directory", pattern=_WEB_ADDRESS)
     """The directory of did:plc documents."""
     allow_private_hosts: bool = False
     """Whether any request may lead to this machine or a private network."""
@@ -155,17 +181,17 @@ class Config(BaseSettings):
     """How much less than the median of earlier runs a run may yield."""
 
     # Alerts
-    alert_webhook_url: SecretStr | None = None
+    alert_webhook_url: Webhook | None = None
     """Gets the alert as JSON by POST."""
-    alert_slack_webhook_url: SecretStr | None = None
+    alert_slack_webhook_url: Webhook | None = None
     """Incoming webhook of a Slack channel."""
-    alert_discord_webhook_url: SecretStr | None = None
+    alert_discord_webhook_url: Webhook | None = None
     """Webhook of a Discord channel."""
     alert_telegram_token: SecretStr | None = None
     """Token of a Telegram bot; needs the chat too."""
     alert_telegram_chat_id: str | None = None
     """The chat in which the bot writes."""
-    alert_telegram_api: str = "https://api.telegram.org"
+    alert_telegram_api: str = Field("https://api.telegram.org", pattern=_WEB_ADDRESS)
     """Telegram's server, or one of your own."""
     alert_email_to: str | None = None
     """Addresses, comma-separated; needs the SMTP host too."""
@@ -185,7 +211,7 @@ class Config(BaseSettings):
     @property
     def user_agent(self) -> str:
         """Product, version and contact; the product is also the name to address in robots.txt."""
-        return f"harvester/1.0 (+{self.contact})"
+        return f"harvester/1.0 (+{self.contact})" if self.contact else "harvester/1.0"
 
     @property
     def images_location(self) -> str:
@@ -223,20 +249,34 @@ def read_config() -> Config:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"The file .env in {Path.cwd()} cannot be read: {error}. Mend it, or remove it.") from None
     except ValidationError as error:
-        lines = [f"  HARVESTER_{'_'.join(map(str, e['loc'])).upper()}: {e['msg']}" for e in error.errors()]
+        lines = [f"  {variable_of(str(each['loc'][0]))}: {said_of(each)}" for each in error.errors()]
         raise UsageError("Settings cannot be used (environment or .env):\n" + "\n".join(lines)) from None
 
 
 def misspelt(config: Config) -> list[str]:
     """A sentence for each HARVESTER_* variable (environment, .env) that neither is a setting nor named by a site."""
-    env_file = Config.model_config.get("env_file")
-    given = {*os.environ, *(_named_in(Path(env_file)) if isinstance(env_file, str) else ())}
+    in_environment, in_file = _given()
+    given = in_environment | in_file
     known = names()
-    odd = {name.upper() for name in given if name.upper().startswith(PREFIX)} - known
+    odd = {name for name in given if name.startswith(PREFIX)} - known
     odd = {name for name in odd if not _is_of_credentials(name) and not _is_of_kubernetes(name)}
     if odd:
         odd -= _secrets_of_sites(config)
     return [_said_of(name, known) for name in sorted(odd)]
+
+
+def _given() -> tuple[set[str], set[str]]:
+    """The variables of the environment, and those of `.env`, in capital letters."""
+    env_file = Config.model_config.get("env_file")
+    in_file = _named_in(Path(env_file)) if isinstance(env_file, str) else ()
+    return {name.upper() for name in os.environ}, {name.upper() for name in in_file}
+
+
+def variable_of(setting: str) -> str:
+    """The name of the variable by which a setting was given: it may have several. Else the one that it would have."""
+    field = next((each for each in Config.model_fields if setting.upper() in (each.upper(), *_variables(each))), "")
+    variables = _variables(field) if field else [setting]
+    return next((name for given in _given() for name in variables if name in given), variables[0])
 
 
 def _named_in(env_file: Path) -> Iterator[str]:

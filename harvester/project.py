@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from harvester.exceptions import UsageError
+from harvester.validation import did_you_mean
 
 if TYPE_CHECKING:
     from scrapy import Spider
@@ -39,5 +40,11 @@ def load_spider(name: str, overrides: Mapping[str, str] | None = None) -> "type[
     """The spider's class. Raises UsageError that names those there are."""
     loader = spider_loader(overrides)
     if name not in loader.list():
-        raise UsageError(f"There is no spider {name!r}; there are: {', '.join(sorted(loader.list()))}.")
+        raise UsageError(unknown_spider(name, loader))
     return loader.load(name)
+
+
+def unknown_spider(name: str, loader: "SpiderLoaderProtocol") -> str:
+    """What is said of a spider that there is not."""
+    known = sorted(loader.list())
+    return f"There is no spider {name!r}; there are: {', '.join(known)}{did_you_mean(name, known) or '.'}"

@@ -83,7 +83,9 @@ class BreakerAlerts:
                     is_known = await self._write_and_send(change)
             except (PyMongoError, ServiceError) as error:
                 if not unreachable:
-                    logger.warning("An event of %s could not be written to MongoDB: %s", change.site, error)
+                    logger.warning(
+                        "An event of %s could not be written to MongoDB: %s", change.site, mongodb.said(error)
+                    )
                 unreachable = True
             else:
                 if is_known:

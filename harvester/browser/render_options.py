@@ -8,6 +8,7 @@ from harvester.exceptions import UsageError
 from harvester.meta import CAPTURED, LED, RENDERING
 from harvester.sites import Site
 from harvester.sites.browser import RenderOptions
+from harvester.sites.problems import problems
 
 
 def render_options_of(request: Request, site: Site) -> RenderOptions:
@@ -19,7 +20,7 @@ def render_options_of(request: Request, site: Site) -> RenderOptions:
         return RenderOptions.model_validate(site.browser.model_dump() | own)
     except (ValidationError, TypeError) as error:
         lines = (
-            [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
+            [f"{place}: {said}" for place, said in problems(error, RenderOptions).items()]
             if isinstance(error, ValidationError)
             else [str(error)]
         )

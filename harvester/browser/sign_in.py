@@ -21,6 +21,7 @@ from harvester.shutdown import RunEnding
 from harvester.sites import Site
 from harvester.sites.browser import Step
 from harvester.sites.identities import Sign
+from harvester.sites.problems import problems
 
 
 class SignIn:
@@ -84,6 +85,6 @@ def _filled(site: Site, credentials: Credentials) -> tuple[str, list[dict[str, A
         try:
             Step.model_validate(step)
         except ValidationError as error:
-            said = "; ".join(each["msg"] for each in error.errors())
+            said = "; ".join(": ".join(filter(None, each)) for each in problems(error, Step).items())
             raise UsageError(f"{site.name}.identities.browser.steps: step {number}: {said}") from None
     return open_at, filled

@@ -87,7 +87,11 @@ def doctor(site: Annotated[str, typer.Option(help="Address that should be reacha
         raise UsageError(f"--site: {site!r} is not an http:// or https:// address.")
     console = Console(highlight=False, soft_wrap=True)
     failures = 0
-    for finding in doctor_module.examine(read_config(), site):
+    try:
+        findings = doctor_module.examine(read_config(), site)
+    except UsageError as error:
+        findings = doctor_module.examine_without_settings(error)
+    for finding in findings:
         indented = finding.text.replace("\n", "\n" + " " * 24)
         console.print(Text.assemble((f"{finding.level:5} ", STYLES[finding.level]), f"{finding.subject:17} {indented}"))
         if finding.remedy:

@@ -1,5 +1,6 @@
 """Examines what a harvest needs on this machine, and says how to mend what is missing."""
 
+import asyncio
 import importlib.metadata
 import os
 import platform
@@ -8,10 +9,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.error import HTTPError, URLError
@@ -20,14 +22,23 @@ from urllib.request import Request, urlopen
 from packaging.requirements import Requirement
 from pymongo import MongoClient
 from pymongo.errors import OperationFailure, PyMongoError
-from redis import Redis
 from redis.exceptions import RedisError
 
-from harvester.browser.chromium import installed
-from harvester.config import Config, misspelt
-from harvester.exceptions import ServiceError
+from harvester.alerts.channels import Alert, configured_channels, incomplete_channels
+from harvester.browser.chromium import find_chromium, installed
+from harvester.config import Config, misspelt, variable_of
+from harvester.exceptions import HarvesterError, ServiceError, UsageError
+from harvester.formatting import counted
+from harvester.identities.bluesky import account_of
+from harvester.identities.credentials import credentials_of
+from harvester.proxies.accounts import proxies_of, read_list
+from harvester.sites import Site
+from harvester.sites.proxy_spec import Tier
+from harvester.sites.registry import read_sites
 from harvester.stores import servers
-from harvester.stores.redis import forgets, problem_of
+from harvester.stores.mongodb import said
+from harvester.stores.objects import open_store
+from harvester.stores.redis import connect, forgets, problem_of
 
 SERVER_TIMEOUT_SECONDS = 5
 SITE_TIMEOUT_SECONDS = 15
@@ -59,15 +70,27 @@ def examine(config: Config, site: str) -> Iterator[Finding]:
     yield python()
     yield packages()
     yield settings(config)
+    yield contact(config)
+    yield from sites(config)
+    yield alerts(config)
     finding, date_of_mongodb = mongodb(config)
     yield finding
     yield redis(config)
     yield browser(config)
     yield from (folder(name, path) for name, path in (("data", config.data_dir), ("state", config.state_dir)))
-    yield logins(config.state_dir / "sessions")
+    if config.images_store:
+        yield images(config.images_store)
+    yield logins(config)
     finding, date_of_site = reach(site, config.user_agent)
     yield finding
     yield clock(date_of_site, site) if date_of_site else clock(date_of_mongodb, "MongoDB")
+
+
+def examine_without_settings(error: UsageError) -> Iterator[Finding]:
+    """The same, when the settings cannot be read: all else depends on them."""
+    yield python()
+    yield packages()
+    yield Finding(Level.FAIL, "Settings", str(error))
 
 
 def python() -> Finding:
@@ -102,6 +125,57 @@ def settings(config: Config) -> Finding:
     return Finding(Level.OK, "Settings", "all names are known")
 
 
+def contact(config: Config) -> Finding:
+    """Whether operators of sites can reach who runs this."""
+    if config.contact:
+        return Finding(Level.OK, "Contact", config.contact)
+    remedy = "set HARVESTER_CONTACT to an e-mail address or a page of yours, as mailto:NAME@YOUR-DOMAIN"
+    return Finding(Level.WARN, "Contact", "none: whoever runs the sites that are asked cannot reach you", remedy)
+
+
+def sites(config: Config) -> Iterator[Finding]:
+    """Whether the entries of sites can be used, with all that they want: proxies, credentials, a browser."""
+    if config.proxies_file:
+        try:
+            yield Finding(Level.OK, "Proxies", f"{len(read_list(config.proxies_file))} in {config.proxies_file}")
+        except HarvesterError as error:
+            yield Finding(Level.FAIL, "Proxies", str(error))
+    try:
+        known = list(read_sites(config))
+    except HarvesterError as error:
+        yield Finding(Level.FAIL, "Sites", str(error))
+        return
+    lacking = [f"[{site.name}] {lack}" for site in known for lack in _lacks(site, config)]
+    if lacking:
+        yield Finding(Level.FAIL, "Sites", "\n".join(lacking))
+    else:
+        where = f" in {config.sites_dir}" if config.sites_dir else ": HARVESTER_SITES_DIR names no folder"
+        yield Finding(Level.OK, "Sites", f"{counted(len(known), 'entry', 'entries')}{where}")
+
+
+def _lacks(site: Site, config: Config) -> Iterator[str]:
+    """With what a run that asks the site would end."""
+    tiers = [tier for tier in site.proxy.tiers if site.proxy.vendor and tier is not Tier.NONE]
+    wanted: list[Callable[[], object]] = [partial(proxies_of, config, site.proxy.vendor, tier) for tier in tiers]
+    wanted += [partial(credentials_of, name, config) for name in site.identities.credentials]
+    wanted += [partial(find_chromium, config)] if site.browser.render else []
+    for want in wanted:
+        try:
+            want()
+        except HarvesterError as error:
+            yield str(error)
+
+
+def alerts(config: Config) -> Finding:
+    """Whether somebody is told when a run goes wrong. Nothing is sent."""
+    if missing := incomplete_channels(config):
+        return Finding(Level.WARN, "Alerts", "\n".join(missing))
+    names = list(configured_channels(config, Alert("", [], None, {})))
+    if not names:
+        return Finding(Level.OK, "Alerts", "no channel: nobody is told when a run goes wrong")
+    return Finding(Level.OK, "Alerts", f"by {', '.join(names)}; `harvester alert --test` tries them")
+
+
 def mongodb(config: Config) -> tuple[Finding, datetime | None]:
     """Whether MongoDB answers, and the time it has. The private one is started, and has the time of this machine."""
     subject, milliseconds = "MongoDB", SERVER_TIMEOUT_SECONDS * 1000
@@ -115,11 +189,11 @@ def mongodb(config: Config) -> tuple[Finding, datetime | None]:
         return Finding(Level.FAIL, subject, str(error)), None
     except OperationFailure as error:
         reason = (error.details or {}).get("errmsg", error)
-        remedy = "check user, password and rights in MONGODB_URI"
+        remedy = f"check user, password and rights in {variable_of('mongodb_uri')}"
         return Finding(Level.FAIL, subject, f"refuses: {reason}", remedy), None
     except (PyMongoError, ValueError) as error:
-        text = f"cannot be reached: {str(error).splitlines()[0][:300]}"
-        return Finding(Level.FAIL, subject, text, "check MONGODB_URI and that the server runs, or unset it"), None
+        remedy = f"check {variable_of('mongodb_uri')} and that the server runs, or unset it"
+        return Finding(Level.FAIL, subject, f"cannot be reached: {said(error)[:300]}", remedy), None
     if config.mongodb_uri:
         return Finding(Level.OK, subject, f"{version} (configured)"), date
     return Finding(Level.OK, subject, f"{version} (private, in {config.state_dir / 'mongodb'})"), None
@@ -129,15 +203,14 @@ def redis(config: Config) -> Finding:
     """Whether Redis answers; the private one is started."""
     whose = "configured" if config.redis_url else f"private, in {config.state_dir / 'valkey'}"
     try:
-        url = servers.redis_url(config)
-        timeout = SERVER_TIMEOUT_SECONDS
-        with Redis.from_url(url, socket_connect_timeout=timeout, socket_timeout=timeout) as client:
-            info = client.info()
+        info = asyncio.run(_info(config))
     except ServiceError as error:
         return Finding(Level.WARN, "Redis", str(error), "only work that several processes share needs it")
-    except (RedisError, ValueError) as error:
-        text = f"cannot be used: {error}"
-        return Finding(Level.FAIL, "Redis", text, "check REDIS_URL and that the server runs, or unset it")
+    except UsageError as error:
+        return Finding(Level.FAIL, "Redis", str(error), f"correct {variable_of('redis_url')}, or unset it")
+    except (RedisError, OSError) as error:
+        remedy = f"check {variable_of('redis_url')} and that the server runs, or unset it"
+        return Finding(Level.FAIL, "Redis", f"cannot be used: {error or 'no answer in time'}", remedy)
     version = f"Valkey {info['valkey_version']}" if "valkey_version" in info else info["redis_version"]
     if problem := problem_of(info, config):
         said, _, remedy = problem.partition(": ")
@@ -146,6 +219,15 @@ def redis(config: Config) -> Finding:
         said = f"{version} ({whose}), which keeps no log: when it ends, what is to be fetched is lost"
         return Finding(Level.WARN, "Redis", said, "set `appendonly yes`")
     return Finding(Level.OK, "Redis", f"{version} ({whose})")
+
+
+async def _info(config: Config) -> dict[str, Any]:
+    client = connect(config)
+    try:
+        async with asyncio.timeout(SERVER_TIMEOUT_SECONDS):
+            return dict(await client.info())
+    finally:
+        await client.aclose()
 
 
 def browser(config: Config) -> Finding:
@@ -162,11 +244,11 @@ def browser(config: Config) -> Finding:
     return Finding(Level.WARN, "Chromium", "not found", remedy)
 
 
-def folder(name: str, path: Path) -> Finding:
+def folder(name: str, path: Path, variable: str = "") -> Finding:
     """Whether the folder, or the one in which it will be made, can be written and has room."""
     subject = f"Folder for {name}"
     place = path.resolve()
-    variable = f"HARVESTER_{name.upper()}_DIR"
+    variable = variable or f"HARVESTER_{name.upper()}_DIR"
     while not place.exists():
         place = place.parent
     try:
@@ -182,11 +264,26 @@ def folder(name: str, path: Path) -> Finding:
     return Finding(Level.OK, subject, text)
 
 
-def logins(folder: Path) -> Finding:
-    """Whether kept login sessions are closed to other users of this machine."""
+def images(location: str) -> Finding:
+    """Whether pictures can be kept there. An S3 bucket is not asked."""
+    if "://" not in location:
+        return folder("images", Path(location), "HARVESTER_IMAGES_STORE")
+    try:
+        open_store(location)
+    except HarvesterError as error:
+        return Finding(Level.FAIL, "Folder for images", str(error))
+    return Finding(Level.OK, "Folder for images", location)
+
+
+def logins(config: Config) -> Finding:
+    """Whether a login is configured whole, and kept login sessions are closed to other users of this machine."""
+    try:
+        account_of(config)
+    except HarvesterError as error:
+        return Finding(Level.FAIL, "Logins", str(error))
     if os.name != "posix":
         return Finding(Level.OK, "Logins", "closed by the folder's access list")
-    kept = sorted(folder.glob("*.json"))
+    kept = sorted((config.state_dir / "sessions").glob("*.json"))
     open_to_others = [path for path in kept if path.stat().st_mode & 0o077]
     if open_to_others:
         names = " ".join(map(str, open_to_others))

@@ -19,6 +19,7 @@ from harvester.frontier.scheduler import Scheduler
 from harvester.masking import mask
 from harvester.monitors.history import write_down_unopened
 from harvester.monitors.summary import exit_code
+from harvester.project import unknown_spider
 from harvester.spiders import stock
 from harvester.spiders.arguments import check_arguments, print_arguments
 from harvester.stores import mongodb, redis
@@ -54,6 +55,7 @@ class Command(ScrapyCrawl):
         try:
             check_arguments(spider, opts.spargs)
             stock.prepare(self.settings, spider)
+            redis.check_address(load_config())
             mongodb.check(load_config())
             if self._needs_redis(spider):
                 redis.check(load_config())
@@ -74,8 +76,7 @@ class Command(ScrapyCrawl):
         try:
             return self.crawler_process.spider_loader.load(name)
         except KeyError:
-            known = ", ".join(sorted(self.crawler_process.spider_loader.list()))
-            raise UsageError(f"there is no spider {name!r}; there are: {known}", print_help=False) from None
+            raise UsageError(unknown_spider(name, self.crawler_process.spider_loader), print_help=False) from None
 
     def _needs_redis(self, spider: type[Spider]) -> bool:
         """For the frontier, or to share a host's politeness with other processes."""

@@ -8,7 +8,7 @@ from textwrap import fill
 from rich.console import Console
 from rich.text import Text
 
-from harvester.config import Config
+from harvester.config import NO_CONTACT, Config
 from harvester.dashboard.panel import plural_of_records, records_listed
 from harvester.dashboard.progress import ItemCounts, Progress, Stats, below, two_below
 from harvester.formatting import counted, duration, number, plural, size, spaced, without_userinfo
@@ -85,6 +85,8 @@ class Summary:
     collected: list[_Row] = field(default_factory=list)
     missing: list[_Row] = field(default_factory=list)
     places: list[_Row] = field(default_factory=list)
+    warning: str = ""
+    """What somebody should mend before the next run."""
     command: str | None = None
     """To be typed to continue; None when nothing is left."""
 
@@ -106,6 +108,7 @@ def summarise(stats: Stats, places: Places, command: str) -> Summary:
         collected=list(_collected(progress, stats)),
         missing=[*_dead_letters(dead, places.spider), *_missing(progress, stats)],
         places=list(_places(progress, stats, places)),
+        warning=NO_CONTACT if stats.get("harvester/no_contact") else "",
         command=None if complete or reason in NOT_CONTINUED else command,
     )
 
@@ -129,11 +132,11 @@ def _collected(progress: Progress, stats: Stats) -> Iterator[_Row]:
     for items in progress.items:
         stages = ", ".join(f"{count:,} {spaced(stage)}" for stage, count in items.by_stage.items())
         yield plural(items.kind), f"{items.done:,} of {items.total:,}" + (f" ({stages})" if stages else "")
-    known = below(stats, "harvester/records/known")
+    known, earlier = below(stats, "harvester/records/known"), below(stats, "harvester/records/seen_again")
     new = {kind: count - known.get(kind, 0) for kind, count in progress.records.items()}
     yield "new records", records_listed({kind: count for kind, count in new.items() if count > 0}) or "none"
-    if known:
-        yield "seen again", records_listed(known)
+    if earlier:
+        yield "seen again", records_listed(earlier)
     unchanged = stats.get("harvester/images/unchanged", 0)
     if progress.images_stored or unchanged:
         yield "images", f"{progress.images_stored:,} stored" + (f", {unchanged:,} had not changed" if unchanged else "")
@@ -241,6 +244,8 @@ def show(summary: Summary, console: Console) -> None:
     ):
         if rows:
             lines += [Text(f"\n{title}", style="bold"), *_aligned(rows, console.width)]
+    if summary.warning:
+        lines += [Text(), Text(fill(summary.warning, console.width), style="yellow")]
     if summary.command:
         lines += [
             Text("\nTo continue, run the same command again:", style="bold"),

@@ -92,6 +92,13 @@ def refuse_private(url: str, config: Config) -> str | None:
     return _refusal(host, host) if _is_private(host) and not _is_own(host, port, config) else None
 
 
+def is_of_others(url: str, config: Config) -> bool:
+    """Whether a usable address leads beyond this machine and private networks, as far as the name tells."""
+    parts = urlsplit(url)
+    host = (parts.hostname or "").rstrip(".")
+    return not _is_private(host) and not _is_own(host, parts.port or 0, config)
+
+
 def permitted(host: str, port: int, addresses: Sequence[str], config: Config) -> list[str]:
     """The addresses of a host to which a connection may be made. Raises IgnoreRequest when none may be asked."""
     if _is_own(host.rstrip(".").lower(), port, config):

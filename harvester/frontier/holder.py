@@ -11,7 +11,7 @@ from time import monotonic
 from pymongo.errors import DuplicateKeyError
 from scrapy.crawler import Crawler
 
-from harvester.config import Config
+from harvester.config import Config, variable_of
 from harvester.exceptions import UsageError
 from harvester.frontier.record import Document, SpiderDocument
 from harvester.stores import redis
@@ -82,7 +82,7 @@ class FrontierHolder(SpiderDocument):
             raise UsageError(
                 f"The jobs of {self._spider} are worked at with another Redis: {known['redis']}, by {known['worker']}."
                 f" This process has {self._own['redis']}. Both would fetch the same items: set the same"
-                " HARVESTER_REDIS_URL (REDIS_URL) for all processes that share a MongoDB."
+                f" {variable_of('redis_url')} for all processes that share a MongoDB."
             )
         return is_ours or now - self._seen_at >= self._config.lease_seconds
 

@@ -43,7 +43,7 @@ class SpiderDocument:
         try:
             return await asking
         except PyMongoError as error:
-            logger.warning("How the frontier was left could not be written to MongoDB: %s", error)
+            logger.warning("How the frontier was left could not be written to MongoDB: %s", mongodb.said(error))
 
     @property
     def _documents(self) -> Any:
@@ -84,7 +84,7 @@ class FrontierRecord(SpiderDocument):
         except DuplicateKeyError:
             pass  # it is lost, and its workers say so
         except (PyMongoError, HarvesterError) as error:
-            logger.warning("It could not be written to MongoDB that the frontier has work: %s", error)
+            logger.warning("It could not be written to MongoDB that the frontier has work: %s", mongodb.said(error))
 
     async def starts(self) -> int:
         """How often there was work since the first time."""

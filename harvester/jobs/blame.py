@@ -32,6 +32,8 @@ def blame(stats: StatsCollector, address: str) -> Blame | None:
     if outcome in REFUSALS:
         what = f"refuses to answer ({reason}). Wait before you continue"
         return Blame("blocked", f"{host} {what}, and ask for less (HARVESTER_REQUESTS_PER_SECOND).")
+    if outcome == Outcome.PROXY:
+        return Blame("unreachable", f"No proxy leads to {host} ({reason}). Look at your proxies, then continue.")
     if outcome in ABSENCES:
         if answered:
             return Blame("unreachable", f"{host} no longer answers ({reason}). Is this machine online?")

@@ -1,25 +1,33 @@
 """Downloader middleware: no request goes where no server can be, nor into a private network."""
 
+import logging
 from typing import Self
 
 from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
 
-from harvester.config import Config, load_config
-from harvester.download.addresses import refuse_private, unusable
+from harvester.config import NO_CONTACT, Config, load_config
+from harvester.download.addresses import is_of_others, refuse_private, unusable
 from harvester.exceptions import AddressError
+
+logger = logging.getLogger(__name__)
 
 
 class AddressMiddleware:
-    """Judges by the address alone. Where its host's name leads, the download handlers see when they connect."""
+    """Judges by the address alone. Where its host's name leads, the download handlers see when they connect.
 
-    def __init__(self, config: Config) -> None:
+    The first address of somebody else is where a run without HARVESTER_CONTACT says so.
+    """
+
+    def __init__(self, crawler: Crawler, config: Config) -> None:
+        self._crawler = crawler
         self._config = config
+        self._wants_contact = not config.contact
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(load_config())
+        return cls(crawler, load_config())
 
     def process_request(self, request: Request) -> None:
         if (length := len(request.url)) > (most := self._config.max_url_bytes):
@@ -28,3 +36,7 @@ class AddressMiddleware:
             raise AddressError(fault)
         if refusal := refuse_private(request.url, self._config):
             raise IgnoreRequest(refusal)
+        if self._wants_contact and is_of_others(request.url, self._config):
+            self._wants_contact = False
+            self._crawler.stats.set_value("harvester/no_contact", 1)
+            logger.warning("%s", NO_CONTACT)

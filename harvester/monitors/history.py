@@ -160,7 +160,7 @@ class RunHistory:
                     self.earlier = await earlier_runs(self._database, document)
         except (PyMongoError, ServiceError) as error:
             if not self._unreachable or document["finished_at"]:
-                logger.warning("Run %s could not be written to MongoDB: %s", self.run_id, _first_line(error))
+                logger.warning("Run %s could not be written to MongoDB: %s", self.run_id, mongodb.said(error))
             self._unreachable = True
         else:
             self._unreachable = False
@@ -216,7 +216,7 @@ def write_down_unopened(settings: BaseSettings, spider: str, arguments: Mapping[
             with database.client:
                 database.runs.update_one({"job": document["job"]}, {"$setOnInsert": document}, upsert=True)
     except (PyMongoError, HarvesterError) as unwritten:
-        logger.warning("Job %s could not be written to MongoDB: %s", settings["SCRAPYD_JOB"], _first_line(unwritten))
+        logger.warning("Job %s could not be written to MongoDB: %s", settings["SCRAPYD_JOB"], mongodb.said(unwritten))
 
 
 async def mark_lost(database: AsyncDatabase[dict[str, Any]]) -> int:
@@ -258,7 +258,3 @@ def _state(summary: RunSummary, judgement: Judgement | None) -> str:
         return "interrupted"
     failed = judgement.verdict == "failed" if judgement else summary.finish_reason != "finished"
     return "failed" if failed else "finished"
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0].partition(", Timeout:")[0]

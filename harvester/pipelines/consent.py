@@ -19,7 +19,7 @@ from harvester.items.receipts import parts_of, settle
 from harvester.parsers.bluesky.scrub import without_quotes
 from harvester.pipelines.base import BatchPipeline
 from harvester.privacy.opt_outs import REFUSING, take_back
-from harvester.stores.mongodb import MongoOutage, connect, connect_sync
+from harvester.stores.mongodb import MongoOutage, connect, connect_sync, said
 
 logger = logging.getLogger(__name__)
 
@@ -127,7 +127,7 @@ class ConsentPipeline(BatchPipeline):
         try:
             removed = await asyncio.to_thread(self._take_back, jobs) if jobs else Counter()
         except (PyMongoError, HarvesterError) as error:
-            logger.error("What was kept of accounts that refuse could not be removed: %s", error)  # noqa: TRY400
+            logger.error("What was kept of accounts that refuse could not be removed: %s", said(error))  # noqa: TRY400
             if not self.stats.get_value("harvester/exit_code"):
                 self.stats.set_value("harvester/exit_code", StorageError.exit_code)
             return

@@ -7,7 +7,8 @@ those that are there already are updated: three times faster than upserts, since
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
 
 import bson
 from bson.errors import BSONError
@@ -45,6 +46,15 @@ Refused = dict[int, tuple[Record, str]]
 """By the record's identity in memory: those that MongoDB cannot hold, and why."""
 
 
+class Known(NamedTuple):
+    """Of the records of a write, by the stat that counts them."""
+
+    known: int = 0
+    """That were there before."""
+    seen_again: int = 0
+    """Of these, that an earlier run stored."""
+
+
 class MongoPipeline(BatchPipeline, SettlesRecords):
     """Passes a batch on when MongoDB has confirmed its records and the ledger has made its changes.
 
@@ -60,6 +70,7 @@ class MongoPipeline(BatchPipeline, SettlesRecords):
         self._indexed: set[type[Record]] = set()
 
     async def open_spider(self) -> None:
+        self._began = datetime.now(UTC)
         self._database = connect(self._config)
         self._ledger = Ledger(self._database, self._patiently)
 
@@ -114,16 +125,16 @@ class MongoPipeline(BatchPipeline, SettlesRecords):
                 rows.append((record, record.to_document()))
             except (*_UNSTORABLE, TypeError, ValueError) as error:
                 refused[id(record)] = record, str(error)
-        known = await self._insert(kind, rows, refused) if rows else 0
+        known = await self._insert(kind, rows, refused) if rows else Known()
         stored = sum(id(record) not in refused for record, _ in rows)
         self.stats.inc_value(f"harvester/records/stored/{kind.KIND}", stored)
-        if known:
-            self.stats.inc_value(f"harvester/records/known/{kind.KIND}", known)
+        for name, number in known._asdict().items():
+            if number:
+                self.stats.inc_value(f"harvester/records/{name}/{kind.KIND}", number)
 
-    async def _insert(self, kind: type[Record], rows: list[_Row], refused: Refused) -> int:
-        """How many were known before."""
+    async def _insert(self, kind: type[Record], rows: list[_Row], refused: Refused) -> Known:
         collection = self._database[kind.COLLECTION]
-        known = 0
+        known = Known()
 
         def refuse(failures: list[dict[str, Any]], among: list[_Row]) -> None:
             for failure in failures:
@@ -138,8 +149,11 @@ class MongoPipeline(BatchPipeline, SettlesRecords):
                 failures = _of_documents(error, DUPLICATE_KEY)
                 refuse([each for each in failures if each["code"] != DUPLICATE_KEY], rows)
                 again = [rows[each["index"]] for each in failures if each["code"] == DUPLICATE_KEY]
-                known = len(again)
                 if again:
+                    ids = [document["_id"] for _, document in again]
+                    of_earlier_runs = {"_id": {"$in": ids}, "provenance.fetched_at": {"$lt": self._began}}
+                    earlier = await collection.count_documents(of_earlier_runs)
+                    known = Known(len(again), max(known.seen_again, earlier))  # some may be updated, at a second try
                     try:
                         await collection.bulk_write([newer(kind, document) for _, document in again], ordered=False)
                     except BulkWriteError as error:
@@ -158,8 +172,9 @@ class MongoPipeline(BatchPipeline, SettlesRecords):
             refused.update({id(record): (record, reasons[id(record)]) for record, _ in rows if id(record) in reasons})
             left = [row for row in rows if id(row[0]) not in reasons]
             if reasons:
-                return await self._insert(kind, left, refused) if left else 0
-            return sum([await self._insert(kind, [row], refused) for row in rows])  # the driver does not say which
+                return await self._insert(kind, left, refused) if left else Known()
+            each = [await self._insert(kind, [row], refused) for row in rows]  # the driver does not say which
+            return Known(sum(one.known for one in each), sum(one.seen_again for one in each))
         return known
 
     async def _make_indexes(self, kind: type[Record]) -> None:

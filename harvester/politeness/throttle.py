@@ -61,6 +61,8 @@ class Throttle:
         """In a row, by site; of those that named no time."""
         self._slow: set[str] = set()
         """Sites that are shown to be asked more slowly than configured."""
+        self._said: set[tuple[str, bool]] = set()
+        """Sites of which the log has said that they are asked more slowly (True), or as before again."""
 
     def limiter_of(self, name: str) -> Limiter:
         """What limits the requests to the site: all workers together, unless it has no rate."""
@@ -144,12 +146,16 @@ class Throttle:
         if not is_slow and not was_slow:
             return
         self._crawler.stats.set_value(f"harvester/interval/{name}", round(interval_s, 3))
-        if is_slow and not was_slow:
+        if is_slow is was_slow:
+            return
+        level = logging.DEBUG if (name, is_slow) in self._said else logging.INFO
+        self._said.add((name, is_slow))
+        if is_slow:
             self._slow.add(name)
-            logger.info("%s is asked every %.3g s, not every %.3g s", name, interval_s, configured_s)
-        elif was_slow and not is_slow:
+            logger.log(level, "%s is asked every %.3g s, not every %.3g s", name, interval_s, configured_s)
+        else:
             self._slow.remove(name)
-            logger.info("%s is asked every %.3g s again", name, interval_s)
+            logger.log(level, "%s is asked every %.3g s again", name, interval_s)
 
     def _show_pause_until(self, name: str, seconds: float) -> None:
         logger.info("%s asks to wait %.0f s", name, seconds)

@@ -77,24 +77,32 @@ def _secret(secret: SecretStr | None, variable: str, vendor: Vendor) -> str:
 def _listed(path: Path | None, tier: Tier) -> tuple[Proxy, ...]:
     if path is None:
         raise UsageError("A site's entry wants proxies of a list. Set HARVESTER_PROXIES_FILE.")
+    found: dict[ProxyAccount, Proxy] = {}
+    for of_tier, proxy in read_list(path):
+        if of_tier is tier:
+            found.setdefault(proxy.account, proxy)
+    if not found:
+        raise UsageError(f"{path} has no proxy of the tier {tier}, which a site's entry wants.")
+    return tuple(found.values())
+
+
+def read_list(path: Path) -> list[tuple[Tier, Proxy]]:
+    """The lines of a list. Raises UsageError that names the line which is none."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"HARVESTER_PROXIES_FILE: {path} cannot be read: {error}.") from None
     names: dict[ProxyAccount, str] = {}
-    found: dict[ProxyAccount, Proxy] = {}
+    found: list[tuple[Tier, Proxy]] = []
     for number, line in enumerate(lines, 1):
         words = line.split()
         if words and not words[0].startswith("#"):
-            of_tier, proxy = _read(words, f"{path}, line {number}")
+            tier, proxy = _read(words, f"{path}, line {number}")
             if proxy.account not in names:  # one address may have several users; one user is one proxy in every tier
                 taken = proxy.name in names.values()
                 names[proxy.account] = f"{proxy.name}#{number}" if taken else proxy.name
-            if of_tier is tier:
-                found.setdefault(proxy.account, proxy._replace(name=names[proxy.account]))
-    if not found:
-        raise UsageError(f"{path} has no proxy of the tier {tier}, which a site's entry wants.")
-    return tuple(found.values())
+            found.append((tier, proxy._replace(name=names[proxy.account])))
+    return found
 
 
 def _read(words: list[str], place: str) -> tuple[Tier, Proxy]:

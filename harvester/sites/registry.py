@@ -10,25 +10,16 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails
 
 from harvester.config import Config, load_config
 from harvester.exceptions import UsageError
+from harvester.sites.problems import problems
 from harvester.sites.site import MOST_NAME, Site
 
+USUAL_PORTS = {"http": "80", "https": "443"}
+"""Of addresses that name none."""
 MOST_KNOWN = 10_000
 """Unregistered hosts whose entry is kept; a crawl of pictures meets many hosts."""
-
-RENAMED = {
-    "judging": "outcomes",
-    "breaking": "breaker",
-    "proxying": "proxy",
-    "rendering": "browser",
-    "transport": "http",
-    "later": "retryable",
-    "dearer": "escalate",
-}
-"""Tables and keys of earlier versions, and what they are called now."""
 
 
 class Registry:
@@ -37,36 +28,44 @@ class Registry:
     def __init__(self, sites: Iterable[Site] = ()) -> None:
         self._sites = {site.name: site for site in sites}
         self._hosts = {host: site for site in self._sites.values() for host in site.hosts}
-        self._met: dict[str, Site] = {}
+        self._met: dict[tuple[str, str], Site] = {}
+        """By scheme and host."""
 
     def __iter__(self) -> Iterator[Site]:
         return iter(self._sites.values())
 
     def named(self, name: str) -> Site:
         """The site of this name; of an unregistered one, the entry that is assumed."""
-        return self._sites.get(name) or Site(name=name, hosts=(name,))
+        return self._sites.get(name) or _assumed(name)
 
     def of(self, url: str) -> Site:
         """The site of an address: registered, or its host with all defaults."""
         try:
-            host = urlsplit(url).netloc.rpartition("@")[2].lower()[:MOST_NAME]
+            parts = urlsplit(url)
+            scheme, host = parts.scheme, parts.netloc.rpartition("@")[2].lower()[:MOST_NAME]
         except ValueError:
-            host = ""  # it is no address, and is refused where it is to be asked
-        site = self._met.get(host)
+            scheme, host = "", ""  # it is no address, and is refused where it is to be asked
+        site = self._met.get((scheme, host))
         if site is None:
             if len(self._met) >= MOST_KNOWN:
                 self._met.clear()
-            site = self._met[host] = self._of(host)
+            site = self._met[scheme, host] = self._of(scheme, host)
         return site
 
-    def _of(self, host: str) -> Site:
+    def _of(self, scheme: str, host: str) -> Site:
         bare = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
         labels = bare.split(".")
         wildcards = ("*." + ".".join(labels[first:]) for first in range(1, len(labels)))
-        for pattern in (host, bare, *wildcards):
+        with_port = host if bare != host else f"{host}:{USUAL_PORTS.get(scheme, '')}"
+        for pattern in (with_port, bare, *wildcards):
             if site := self._hosts.get(pattern):
                 return site
-        return Site(name=host or "-", hosts=(host or "-",))
+        return _assumed(host or "-")
+
+
+def _assumed(name: str) -> Site:
+    """The entry of a site that has none. What is asked for may name a host that cannot be: it is not checked."""
+    return Site.model_construct(name=name, hosts=(name,))
 
 
 @lru_cache(maxsize=1)
@@ -81,7 +80,12 @@ def read_sites(config: Config) -> Registry:
     if folder is not None and not folder.is_dir():
         raise UsageError(f"HARVESTER_SITES_DIR: there is no folder {folder}.")
     roots: list[Traversable | Path] = [files("harvester.sites"), *([folder] if folder else [])]
-    return Registry(site for root in roots for file in _toml_below(root) for site in _read(file))
+    sites = {site.name: site for root in roots for file in _toml_below(root) for site in _read(file)}
+    whose: dict[str, str] = {}
+    for host, name in [(host, site.name) for site in sites.values() for host in site.hosts]:
+        if whose.setdefault(host, name) != name:
+            raise UsageError(f"The host {host} belongs to two sites, [{whose[host]}] and [{name}]: name it in one.")
+    return Registry(sites.values())
 
 
 def _toml_below(folder: Traversable | Path) -> Iterator[Traversable | Path]:
@@ -103,13 +107,7 @@ def _read(file: Traversable | Path) -> Iterator[Site]:
         try:
             yield Site(name=name, **table)
         except ValidationError as error:
-            lines = [f"  {'.'.join(map(str, (name, *each['loc'])))}: {_said(each)}" for each in error.errors()]
+            lines = [f"  {place}: {said}" for place, said in problems(error, Site, name).items()]
             raise UsageError(f"Sites in {file} cannot be used:\n" + "\n".join(lines)) from None
         except TypeError:
             raise UsageError(f"{file}: the site's name is the heading, [{name}]; take the key `name` out.") from None
-
-
-def _said(error: ErrorDetails) -> str:
-    """What is wrong with a key; of one that has another name now, that name."""
-    new = RENAMED.get(str(error["loc"][-1])) if error["type"] == "extra_forbidden" else None
-    return f"is called `{new}` now" if new else error["msg"]

@@ -1,6 +1,9 @@
 """One entry of the registry."""
 
-from pydantic import Field
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from harvester.outcomes.outcome import Outcome
 from harvester.outcomes.policies import Policy
@@ -15,6 +18,29 @@ from harvester.sites.proxy import SiteProxy
 
 MOST_NAME = 260
 """Characters of a site's name: a host name and its port have no more."""
+_is_host = re.compile(r"(?:\*\.)?(?:[\w-]+\.)*[\w-]+(?::\d{1,5})?|\[[0-9a-f:]+\](?::\d{1,5})?").fullmatch
+_is_wildcard_with_port = re.compile(r"\*.*:\d+").fullmatch
+_host_in = re.compile(r"(?:\w+:)?//(?:[^/@]*@)?([^/?#]+)|([^/?#]+)[/?#]").match
+"""Of an address, with a scheme or without: its host."""
+
+
+def _host(value: str) -> str:
+    """As addresses name it: in small letters, an international name in its ASCII form."""
+    if found := _host_in(value):
+        raise ValueError(f"{value!r} is an address; name its host alone: {(found[1] or found[2])!r}")
+    host = value.lower()
+    if not _is_host(host):
+        raise ValueError(f"{value!r} is no host; give one like 'example.org', 'example.org:8080' or '*.example.org'")
+    if _is_wildcard_with_port(host):
+        raise ValueError(f"{value!r}: leave the port out; a host with * is meant with every port")
+    return host if host.isascii() else host.encode("idna").decode("ascii")
+
+
+def _listed(value: object) -> object:
+    return (value,) if isinstance(value, str) else value
+
+
+Host = Annotated[str, AfterValidator(_host)]
 
 
 class Site(Part):
@@ -22,7 +48,7 @@ class Site(Part):
 
     name: str = Field(min_length=1, max_length=MOST_NAME)
     """Its key in the frontier, the throttle, the breaker and in stats. Of an unregistered host: the host."""
-    hosts: tuple[str, ...] = Field(min_length=1)
+    hosts: Annotated[tuple[Host, ...], BeforeValidator(_listed)] = Field(min_length=1)
     """`example.org`, `example.org:8080`, or `*.example.org` for all hosts below it."""
     politeness: Politeness = Politeness()
     breaker: SiteBreaker = SiteBreaker()

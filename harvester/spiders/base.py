@@ -7,12 +7,14 @@ from typing import Any, ClassVar, Self
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
 from scrapy import Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
+from harvester import validation
 from harvester.config import Config, load_config
 from harvester.exceptions import HarvesterError, UsageError
 from harvester.identities.credentials import SpiderAccount
@@ -72,7 +74,7 @@ class HarvesterSpider(Spider):
         except ValidationError as error:
             raise UsageError(
                 f"Arguments of {cls.name} cannot be used:\n"
-                + "\n".join(f"  {line}" for line in said_of(error))
+                + "\n".join(f"  {line}" for line in said_of(error, cls.Arguments))
                 + f"\n`harvester spiders show {cls.name}` lists them all."
             ) from None
 
@@ -125,14 +127,14 @@ class HarvesterSpider(Spider):
         return self.stop(error.finish_reason, str(error), error.exit_code)
 
 
-def said_of(error: ValidationError) -> list[str]:
+def said_of(error: ValidationError, model: type[SpiderArguments]) -> list[str]:
     """What is wrong with each bad argument."""
-    return [": ".join([*map(str, each["loc"][:1]), _said(each)]) for each in error.errors()]
+    return [": ".join([*map(str, each["loc"][:1]), _said(each, model)]) for each in error.errors()]
 
 
-def _said(error: Any) -> str:
-    said: str = error["msg"].removeprefix("Value error, ")
-    given = error.get("input")
+def _said(error: ErrorDetails, model: type[SpiderArguments]) -> str:
+    said, given = validation.said_of(error), error.get("input")
     if error["type"] == "extra_forbidden":
-        return f"there is no such argument (given: {given!r})"
+        near = validation.did_you_mean(str(error["loc"][0]), model.model_fields)
+        return f"there is no such argument (given: {given!r}){near}"
     return f"{said} (given: {given!r})" if isinstance(given, str) and given not in said and len(given) < 80 else said

@@ -32,7 +32,7 @@ from harvester.meta import ITEMS, JOB
 from harvester.middlewares.batch import batched
 from harvester.shutdown import RunEnding, end, pause
 from harvester.sites import load_sites
-from harvester.spiders.base import HarvesterSpider, SpiderArguments
+from harvester.spiders.base import HarvesterSpider, SpiderArguments, said_of
 from harvester.stores import redis
 from harvester.stores.mongodb import MongoOutage, connect, connect_sync, unavailable
 
@@ -121,7 +121,8 @@ class JobSpider(HarvesterSpider, ABC):
         try:
             return cls.Arguments(**job.arguments)
         except ValidationError as error:
-            raise UsageError(f"The arguments of the job {job.id} are none that this version knows: {error}") from None
+            said = "; ".join(said_of(error, cls.Arguments))
+            raise UsageError(f"The arguments of the job {job.id} are none that this version knows: {said}.") from None
 
     # What a spider gives ----------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.database import Database
 from pymongo.errors import BulkWriteError, ConnectionFailure, OperationFailure, PyMongoError, WTimeoutError
 
-from harvester.config import Config
+from harvester.config import Config, variable_of
 from harvester.exceptions import ServiceError, StorageError, UsageError
 from harvester.stores import servers
 from harvester.stores.descriptors import SMALL, allowed
@@ -32,7 +32,7 @@ _UNKNOWN_TO_A_STANDALONE = 20
 _STOPPING = frozenset({91, 189, 10107, 11600, 11602, 13435, 13436})
 """ShutdownInProgress, PrimarySteppedDown, InterruptedAtShutdown and their like, in the errors of a bulk write."""
 _EXAMPLE = "Give an address like mongodb://user:password@db.example:27017/?authSource=admin (% signs in it as %25)"
-_REMEDY = "Check HARVESTER_MONGODB_URI and that the server runs, or unset it: harvester then runs a private one."
+_SETTING = "mongodb_uri"
 
 
 def connect(config: Config) -> AsyncDatabase[dict[str, Any]]:
@@ -63,7 +63,8 @@ def check(config: Config) -> None:
 def unavailable(error: PyMongoError) -> ServiceError:
     """What a command says and ends with when MongoDB fails it."""
     what = "refuses harvester" if isinstance(error, OperationFailure) else "cannot be reached"
-    return ServiceError(f"MongoDB {what}: {_said(error)}. {_REMEDY}")
+    remedy = f"Check {variable_of(_SETTING)} and that the server runs, or unset it: harvester then runs a private one."
+    return ServiceError(f"MongoDB {what}: {said(error)}. {remedy}")
 
 
 @contextlib.contextmanager
@@ -73,8 +74,8 @@ def _address_is_checked() -> Iterator[None]:
         try:
             yield
         except (PyMongoError, ValueError, UserWarning) as error:
-            said = _said(error).partition('"')[0]  # what it quotes may be a part of the password
-            raise UsageError(f"HARVESTER_MONGODB_URI cannot be used: {said}. {_EXAMPLE}") from None
+            fault = said(error).partition('"')[0]  # what it quotes may be a part of the password
+            raise UsageError(f"{variable_of(_SETTING)} cannot be used: {fault}. {_EXAMPLE}") from None
 
 
 class MongoOutage(Outage):
@@ -86,7 +87,7 @@ class MongoOutage(Outage):
 
     def refusal(self, error: Exception) -> ServiceError | None:
         if isinstance(error, OperationFailure) and error.code in _REFUSED:
-            return ServiceError(f"MongoDB refuses harvester: {_said(error)}")
+            return ServiceError(f"MongoDB refuses harvester: {said(error)}")
         return None
 
     def passes(self, error: Exception) -> bool:
@@ -101,14 +102,17 @@ class MongoOutage(Outage):
         return "MongoDB cannot be reached"
 
     def said(self, error: Exception) -> str:
-        return _said(error)
+        return said(error)
 
     def surrender(self, error: Exception, *, reached: bool) -> ServiceError | StorageError:
         if reached:
-            return StorageError(f"MongoDB cannot be reached, and the crawl was told to stop: {_said(error)}")
-        return ServiceError(f"MongoDB cannot be reached: {_said(error)}")
+            return StorageError(f"MongoDB cannot be reached, and the crawl was told to stop: {said(error)}")
+        return ServiceError(f"MongoDB cannot be reached: {said(error)}")
 
 
-def _said(error: Exception) -> str:
+def said(error: Exception) -> str:
     """The error's text without pymongo's description of the topology."""
-    return str(error).partition(" (configured timeouts")[0].partition(", full error")[0].rstrip(".")
+    text = " ".join(str(error).split())
+    for beginning in (" (configured timeouts", ", Timeout: ", ", Topology Description: ", ", full error"):
+        text = text.partition(beginning)[0]
+    return text.rstrip(".")

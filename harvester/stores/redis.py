@@ -25,7 +25,7 @@ from redis.exceptions import (
     TimeoutError,
 )
 
-from harvester.config import Config
+from harvester.config import Config, variable_of
 from harvester.exceptions import ServiceError, UsageError
 from harvester.formatting import without_userinfo
 from harvester.stores import servers
@@ -48,7 +48,7 @@ _FORMS = (
     "redis://user:password@host:6379/0, rediss://... (TLS), unix:///path/to/socket,"
     " or redis+sentinel://host:26379,host:26379/service/0 (% signs in a password as %25; TLS there as rediss+sentinel)"
 )
-_REMEDY = "Check HARVESTER_REDIS_URL and that the server runs, or unset it: harvester then runs a private one."
+_SETTING = "redis_url"
 
 
 def connect(config: Config) -> Redis:
@@ -67,11 +67,17 @@ def client_of(url: str) -> Redis:
                 return _behind_sentinel(rest, tls=scheme.startswith("rediss"))
     except (ValueError, TypeError) as error:
         said = str(error).partition("'")[0].rstrip(": ")  # what it quotes may be a part of the password
-        raise UsageError(f"HARVESTER_REDIS_URL cannot be used: {said}. Give an address like {_FORMS}.") from None
+        raise UsageError(f"{variable_of(_SETTING)} cannot be used: {said}. Give an address like {_FORMS}.") from None
     raise UsageError(
-        f"HARVESTER_REDIS_URL cannot be used: harvester does not know addresses of the kind"
+        f"{variable_of(_SETTING)} cannot be used: harvester does not know addresses of the kind"
         f" {scheme[:20] if rest else 'without ://'!r}. Give one like {_FORMS}."
     )
+
+
+def check_address(config: Config) -> None:
+    """Asks nobody. Raises UsageError when the configured address is none, also for who does not use it."""
+    if config.redis_url:
+        client_of(config.redis_url.get_secret_value())
 
 
 def named(config: Config) -> str:
@@ -104,7 +110,8 @@ def check(config: Config) -> None:
 def unavailable(error: Exception) -> ServiceError:
     """What a command says and ends with when Redis fails it."""
     what = "refuses harvester" if isinstance(error, (*_REFUSALS, ResponseError)) else "cannot be reached"
-    return ServiceError(f"Redis {what}: {_said(error)}. {_REMEDY}")
+    remedy = f"Check {variable_of(_SETTING)} and that the server runs, or unset it: harvester then runs a private one."
+    return ServiceError(f"Redis {what}: {_said(error)}. {remedy}")
 
 
 class _CancellableMixin:
@@ -218,13 +225,13 @@ def problem_of(about: dict[str, Any], config: Config) -> str:
     mode = about.get("redis_mode") or about.get("server_mode")
     policy = str(about.get("maxmemory_policy", ""))
     if mode == "sentinel":
-        return "HARVESTER_REDIS_URL names a Sentinel: write it as redis+sentinel://host:port/service."
+        return f"{variable_of(_SETTING)} names a Sentinel: write it as redis+sentinel://host:port/service."
     if mode == "cluster":
         return (
-            "HARVESTER_REDIS_URL names a node of a cluster, which harvester does not use: give it a Redis of its own."
+            f"{variable_of(_SETTING)} names a node of a cluster, which harvester does not use: give it its own Redis."
         )
     if about.get("role") == "slave":
-        return "HARVESTER_REDIS_URL names a replica, which takes no requests: give the address of its primary."
+        return f"{variable_of(_SETTING)} names a replica, which takes no requests: give the address of its primary."
     if about.get("maxmemory") and policy.startswith("allkeys"):
         return (
             f"Redis throws keys away when it is full (maxmemory-policy {policy}), and requests would be lost with"

@@ -33,6 +33,8 @@ BAD_SETTINGS = {
     "HARVESTER_ALLOW_PRIVATE_HOSTS": ("perhaps", "valid boolean"),
     "HARVESTER_MAX_RESPONSE_MB": ("ten", "valid integer"),
     "HARVESTER_MAX_ERROR_RATIO": ("7", "less than or equal to 1"),
+    "HARVESTER_CONTACT": ("me", "match pattern"),
+    "HARVESTER_ALERT_SLACK_WEBHOOK_URL": ("hooks.slack.com/services/x", "is no web address; give the whole one"),
 }
 """Variable -> a value that cannot be used, and why."""
 
@@ -50,6 +52,16 @@ def crawl(place: Place, site: Sandbox, **arguments: Any) -> Answer:
 def crawl_with(variable: str, value: str, place: Place, site: Sandbox) -> Answer:
     place.variables[variable] = value
     return place.crawl(site, media="yes")
+
+
+def mongodb_under_its_other_name(place: Place, site: Sandbox) -> Answer:
+    del place.variables["HARVESTER_MONGODB_URI"]
+    return crawl_with("MONGODB_URI", "mongodb://127.0.0.1/?colour=blue", place, site)
+
+
+def redis_that_is_not_used(place: Place, site: Sandbox) -> Answer:
+    place.variables["REDIS_URL"] = "htp://127.0.0.1"
+    return place.crawl(site, "-s", "SCHEDULER=scrapy.core.scheduler.Scheduler")
 
 
 def bad_settings(place: Place, site: Sandbox) -> Answer:
@@ -115,7 +127,13 @@ KINDS: dict[str, tuple[Callable[[Place, Sandbox], Answer], tuple[str, ...]]] = {
         ("since must be before until",),
     ),
     "threads without posts": (partial(crawl, collect="graph,threads"), ("threads are found through posts",)),
-    "an unknown spider": (command("scrapy", "crawl", "bluebird"), ("no spider 'bluebird'; there are: bluesky",)),
+    "an unknown spider": (command("scrapy", "crawl", "bluebird"), ("no spider 'bluebird'; there are: bluesky.",)),
+    "a misspelt spider": (command("scrapy", "crawl", "blusky"), ("no spider 'blusky'", "did you mean bluesky?")),
+    "a misspelt argument": (partial(crawl, max_acounts=5), ("no such argument", "did you mean max_accounts?")),
+    "a Redis that is none, though none is used": (
+        redis_that_is_not_used,
+        ("REDIS_URL cannot be used: harvester does not know addresses of the kind 'htp'",),
+    ),
     "an .env that may not be read": (
         unreadable_env,
         ("The file .env in ", "Permission denied", "Mend it, or remove it"),
@@ -128,6 +146,10 @@ KINDS: dict[str, tuple[Callable[[Place, Sandbox], Answer], tuple[str, ...]]] = {
     "an unknown option of MongoDB": (
         partial(crawl_with, "HARVESTER_MONGODB_URI", "mongodb://127.0.0.1/?colour=blue"),
         ("HARVESTER_MONGODB_URI cannot be used: Unknown option: colour",),
+    ),
+    "an address of MongoDB under its other name": (
+        mongodb_under_its_other_name,
+        (" MONGODB_URI cannot be used: Unknown option: colour",),
     ),
     "a place for pictures of an unknown scheme": (
         partial(crawl_with, "HARVESTER_IMAGES_STORE", "gopher://pictures"),
@@ -201,5 +223,6 @@ def test_each_bad_variable_is_named(variable: str, story: str, told: Told) -> No
     answer, crawls = told(story)
     (line,) = [line for line in answer.text.splitlines() if line.startswith(f"  {variable}: ")]
     assert BAD_SETTINGS[variable][1] in line
+    assert "Value error" not in line
     assert answer.is_for_people(), answer.text
     assert (answer.code, crawls) == (2, 0)

@@ -21,7 +21,7 @@ from cryptography.x509.oid import NameOID
 from harvester.alerts import sending
 from harvester.alerts.channels import Alert, configured_channels, incomplete_channels
 from harvester.alerts.sending import send_with_retries
-from harvester.config import Config
+from harvester.config import Config, read_config
 from harvester.exceptions import UsageError
 from harvester.monitors.alerts import make_alert
 from harvester.monitors.judgement import Judged, Judgement
@@ -147,21 +147,28 @@ def test_a_receiver_that_asks_for_a_long_pause_is_not_waited_for(sink: HttpSink)
     assert len(sink.posts) == 4
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        "sesame",
-        "htp://sesame",
-        "http://127.0.0.1:sesame/",
-        "http://127.0.0.1/se same",
-        "http://sesame\u2025/",
-    ],
-)
-def test_an_address_that_is_none_is_logged_without_it(address: str, caplog: pytest.LogCaptureFixture) -> None:
-    assert send(alert_webhook_url=address) == [False]
+def test_an_address_that_is_none_is_logged_without_it(caplog: pytest.LogCaptureFixture) -> None:
+    assert send(alert_webhook_url="http://sesame\u2025/") == [False]
     assert "could not be sent by webhook" in caplog.text
     assert "sesame" not in caplog.text
-    assert "se same" not in caplog.text
+
+
+@pytest.mark.parametrize("channel", ["", "SLACK_", "DISCORD_"])
+@pytest.mark.parametrize(
+    "address", ["sesame", "htp://sesame", "http://127.0.0.1:sesame/", "http://127.0.0.1/se same", "https:///sesame"]
+)
+def test_a_webhook_whose_address_is_none_is_refused_at_once_without_it(
+    channel: str, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"HARVESTER_ALERT_{channel}WEBHOOK_URL", address)
+    with pytest.raises(UsageError, match=f"HARVESTER_ALERT_{channel}WEBHOOK_URL: is no web address") as refused:
+        read_config()
+    assert "sesame" not in str(refused.value)
+    assert "se same" not in str(refused.value)
+
+
+def test_a_webhook_that_is_set_to_nothing_is_none() -> None:
+    assert send(alert_webhook_url="") == []
 
 
 def test_channels_configured_by_half_are_named() -> None:

@@ -46,7 +46,7 @@ def parse_entry(entry: bytes, own: BlueskyArguments) -> Entry | None:
     try:
         return Entry(seeds, BlueskyArguments(**own.model_dump() | given | {"seeds": ""}))
     except ValidationError as error:
-        raise UsageError("; ".join(said_of(error))) from None
+        raise UsageError("; ".join(said_of(error, BlueskyArguments))) from None
 
 
 def _seeds(given: dict[str, Any]) -> tuple[str, ...]:
