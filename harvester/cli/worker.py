@@ -30,12 +30,17 @@ def worker_command(
     Processes that die are started again, and all are drained on SIGTERM or Ctrl-C.
     """
     import asyncio
+    import contextlib
+    import sys
 
     from harvester.worker.interrupts import end_on_signals
 
     end_on_signals()
-    from harvester.project import load_spider  # imports inside commands keep shell completion quick
+    from harvester.formatting import typed_command  # imports inside commands keep shell completion quick
+    from harvester.masking import mask
+    from harvester.project import load_spider
     from harvester.spiders.arguments import check_arguments
+    from harvester.worker.endings import LEFT, STOPPED
     from harvester.worker.jobs_supervisor import JobsSupervisor, spiders_with_jobs
     from harvester.worker.show import display
     from harvester.worker.supervisor import Plan, WorkerSupervisor, check_services
@@ -59,4 +64,9 @@ def worker_command(
         else:
             supervisor = JobsSupervisor(config, plan, spiders_with_jobs(settings), shown.show_line)
         code = asyncio.run(supervisor.run(shown))
+    with contextlib.suppress(OSError):  # the terminal was closed
+        print(shown.summary(), file=sys.stderr)
+        if code in (STOPPED, LEFT):
+            again = mask(typed_command(sys.orig_argv, sys.argv[0]))
+            print(f"To continue, run the same command again:\n  {again}", file=sys.stderr)
     raise typer.Exit(code)

@@ -1,11 +1,13 @@
 """How the progress of a crawl looks: a panel for terminals, a line for logs."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import NamedTuple
 
-from rich.console import RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -27,47 +29,91 @@ def panel(
 
     `in_flight` counts the requests that a stopping crawl still finishes; None when it is not stopping.
     """
-    grid = Table.grid(padding=(0, 2), expand=True)
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column(ratio=1)
-    for label, content in _rows(progress, pace, now, memory):
-        grid.add_row(label, content)
+    rows = list(_rows(progress, pace, now, memory))
     hint = "Ctrl-C: finish what is in flight and stop"
     if in_flight is not None:
         hint = "Ctrl-C again: stop at once"
-        grid.add_row("Stopping", Text(f"finishing {counted(in_flight, 'request')} in flight", style="bold yellow"))
-    return Panel(
-        grid,
-        title=Text.assemble((progress.job or "harvester", "bold"), f"  {duration(elapsed)}"),
-        title_align="left",
-        subtitle=Text(hint, style="dim"),
-        subtitle_align="right",
-        border_style="cyan",
-        width=_WIDEST_COLUMNS,
-    )
+        said = Text(f"finishing {counted(in_flight, 'request')} in flight", style="bold yellow")
+        rows.append(_Row("Stopping", said, _NEVER_LEFT_OUT))
+    title = Text.assemble((progress.job or "harvester", "bold"), f"  {duration(elapsed)}")
+    return _Fitted(rows, title, Text(hint, style="dim"))
 
 
-def _rows(progress: Progress, pace: Pace, now: float, memory: int) -> list[tuple[str, RenderableType]]:
-    rows: list[tuple[str, RenderableType]] = []
+class _Row(NamedTuple):
+    label: str
+    content: RenderableType
+    rank: int
+    """Where the terminal is too low for all rows, those with the highest go first."""
+
+
+_NEVER_LEFT_OUT = 0
+
+
+class _Fitted:
+    """The panel with as many rows as the terminal has room for, and an empty line below it.
+
+    On that line the cursor stands: a terminal writes `^C` there, which would else break the last line in two.
+    """
+
+    def __init__(self, rows: Sequence[_Row], title: Text, hint: Text) -> None:
+        self._rows, self._title, self._hint = rows, title, hint
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        rows, most = list(self._rows), options.size.height - 1
+        while len(lines := console.render_lines(self._draw(rows), options)) > most and len(rows) > 1:
+            rows.remove(max(reversed(rows), key=lambda row: row.rank))
+        for line in lines[:most]:
+            yield from line
+            yield Segment.line()
+        yield Segment.line()
+
+    def _draw(self, rows: Sequence[_Row]) -> RenderableType:
+        grid = Table.grid(padding=(0, 2), expand=True)
+        grid.add_column(style="dim", no_wrap=True)
+        grid.add_column(ratio=1)
+        for row in rows:
+            grid.add_row(row.label, row.content)
+        return Panel(
+            grid,
+            title=self._title,
+            title_align="left",
+            subtitle=self._hint,
+            subtitle_align="right",
+            border_style="cyan",
+            width=_WIDEST_COLUMNS,
+        )
+
+
+def _rows(progress: Progress, pace: Pace, now: float, memory: int) -> Iterator[_Row]:
     if progress.items:
-        rows.append(("Items", Text(", ".join([*_items(progress), *_left(progress, pace)]), style="bold")))
-        rows.append(("", ProgressBar(total=progress.items_total, completed=progress.items_settled)))
+        yield _Row("Items", Text(", ".join([*_items(progress), *_left(progress, pace)]), style="bold"), _NEVER_LEFT_OUT)
+        yield _Row("", ProgressBar(total=progress.items_total, completed=progress.items_settled), 4)
     for items in progress.items[:_LONGEST_LIST]:
-        rows.append((plural(items.kind).capitalize(), Text(_listed(items.by_state))))
+        yield _Row(plural(items.kind).capitalize(), Text(_listed(items.by_state)), 3)
         if items.by_stage:
-            rows.append(("", Text(_listed(items.by_stage))))
-    rows.append(("Pages", Text(f"{progress.pages:,}  ({number(pace.pages_per_second)}/s)")))
-    rows.append(("Records", Text(f"{progress.records_total:,}  ({number(pace.records_per_second)}/s)")))
+            yield _Row("", Text(_listed(items.by_stage)), 6)
+    pages = f"{progress.pages:,}  ({number(pace.pages_per_second)}/s{_limit(progress.limits)})"
+    yield _Row("Pages", Text(pages), 1)
+    yield _Row("Records", Text(f"{progress.records_total:,}  ({number(pace.records_per_second)}/s)"), 2)
     if progress.records:
-        rows.append(("", Text(records_listed(progress.records))))
+        yield _Row("", Text(records_listed(progress.records)), 5)
+    if progress.errors:
+        yield _Row("Errors", Text(_listed(progress.errors), style="red"), _NEVER_LEFT_OUT)
+    for rank, wait in enumerate(_waits(progress, now)):
+        yield _Row("Waiting", Text(wait, style="yellow"), min(rank, 1))
     if progress.images_stored or progress.images_failed:
         failed = f", {progress.images_failed:,} failed" if progress.images_failed else ""
-        rows.append(("Images", Text(f"{progress.images_stored:,} stored{failed}")))
-    rows.append(("Staged", Text(f"{size(progress.staged_bytes)} on disk, {size(memory)} of memory in use")))
-    if progress.errors:
-        rows.append(("Errors", Text(_listed(progress.errors), style="red")))
-    rows.extend(("Waiting", Text(wait, style="yellow")) for wait in _waits(progress, now))
-    return rows
+        yield _Row("Images", Text(f"{progress.images_stored:,} stored{failed}"), 7)
+    yield _Row("Staged", Text(f"{size(progress.staged_bytes)} on disk, {size(memory)} of memory in use"), 8)
+
+
+def _limit(limits: Mapping[str, float]) -> str:
+    """How fast sites may be asked now, in few words: of several sites the slowest and the quickest."""
+    if not limits:
+        return ""
+    least, most = f"{min(limits.values()):.3g}", f"{max(limits.values()):.3g}"
+    span = most if least == most else f"{least} to {most}"
+    return f"; at most {span}/s{' a site' if len(limits) > 1 else ''}"
 
 
 def line(progress: Progress, pace: Pace) -> str:

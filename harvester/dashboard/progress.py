@@ -91,6 +91,8 @@ class Progress:
     staged_bytes: int
     errors: dict[str, int]
     """By outcome."""
+    limits: dict[str, float]
+    """Site -> requests a second by which it may be asked now; of those that have a limit the first."""
     waiting: dict[str, float]
     """Host -> unix time until which it is left alone, only those of the future."""
     mongodb_away: bool
@@ -110,6 +112,7 @@ class Progress:
             images_failed=sum(below(stats, "harvester/images/failed").values()),
             staged_bytes=stats.get("harvester/staging/bytes", 0),
             errors=errors_by_outcome(stats),
+            limits=_limits(stats),
             waiting={host: until for host, until in sorted(waiting.items()) if until > now},
             mongodb_away=bool(stats.get("harvester/waiting_for/mongodb")),
         )
@@ -131,6 +134,15 @@ class Progress:
     def items_settled(self) -> int:
         """Done, failed or skipped."""
         return self.items_total - self.items_left
+
+
+def _limits(stats: Stats) -> dict[str, float]:
+    """As configured, or less: what `harvester/interval/<site>` says of one that is slowed down."""
+    slowed = below(stats, "harvester/interval")
+    return {
+        site: min(rate, 1 / slowed[site]) if site in slowed else rate
+        for site, rate in below(stats, "harvester/limit").items()
+    }
 
 
 def errors_by_outcome(stats: Stats) -> dict[str, int]:

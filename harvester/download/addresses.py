@@ -96,7 +96,7 @@ def is_of_others(url: str, config: Config) -> bool:
     """Whether a usable address leads beyond this machine and private networks, as far as the name tells."""
     parts = urlsplit(url)
     host = (parts.hostname or "").rstrip(".")
-    return not _is_private(host) and not _is_own(host, parts.port or 0, config)
+    return not _is_private(host) and not _is_named(host, parts.port, config)
 
 
 def permitted(host: str, port: int, addresses: Sequence[str], config: Config) -> list[str]:
@@ -116,8 +116,13 @@ def _refusal(host: str, address: str) -> str:
 
 def _is_own(host: str, port: int, config: Config) -> bool:
     """Whether the settings say that a host may be in a private network."""
+    return config.allow_private_hosts or _is_named(host, port, config)
+
+
+def _is_named(host: str, port: int | None, config: Config) -> bool:
+    """Whether HARVESTER_PRIVATE_HOSTS names it."""
     shown = f"[{host}]" if ":" in host else host
-    return config.allow_private_hosts or not {shown, f"{shown}:{port}"}.isdisjoint(_named(config.private_hosts))
+    return not {shown, f"{shown}:{port}"}.isdisjoint(_named(config.private_hosts))
 
 
 @lru_cache(maxsize=16)

@@ -33,6 +33,8 @@ MOST_JITTER_S = 2.0
 """By how much longer than asked a site is left alone, so that not all its visitors come back at once."""
 MOST_PACES = 10_000
 """Sites whose pace is remembered, as long as nothing slows them down."""
+MOST_LIMITS_SHOWN = 20
+"""Sites whose limit stands in the stats: the first."""
 REFUSING = {403, 413, 429}
 """With a server error or a redirect, the statuses whose Retry-After is obeyed."""
 _SHOWN_FROM = 1.5
@@ -134,6 +136,8 @@ class Throttle:
                 now = time.monotonic()
                 self._paces = {name: pace for name, pace in self._paces.items() if pace.is_slowed(now)}
             pace = self._paces[name] = Pace(load_sites().named(name).politeness.limits(self._config))
+            if pace.limits.interval_s and len(self._paces) <= MOST_LIMITS_SHOWN:
+                self._crawler.stats.set_value(f"harvester/limit/{name}", round(1 / pace.limits.interval_s, 3))
         return pace
 
     def _limits(self, name: str) -> Limits:

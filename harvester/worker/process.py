@@ -5,7 +5,9 @@ import os
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from threading import Thread
 from typing import IO
 
@@ -20,6 +22,19 @@ RATE_SECONDS = 10.0
 """The pages a second are those of so long a while."""
 MAY_LINGER_SECONDS = 2.0
 """How long the last lines of a process that has ended are waited for: a child of its may hold the pipe open."""
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What came of one or several lives."""
+
+    pages: int = 0
+    records: int = 0
+    errors: Counter[str] = field(default_factory=Counter)
+    """By outcome."""
+
+    def __add__(self, other: "Totals") -> "Totals":
+        return Totals(self.pages + other.pages, self.records + other.records, self.errors + other.errors)
 
 
 class WorkerProcess:
@@ -50,7 +65,7 @@ class WorkerProcess:
         self.draining = False
         self.killed = False
         """Whether it was, because it did not drain in time."""
-        self.records_before = 0
+        self._before = Totals()
         """Of its earlier lives."""
         self._process: subprocess.Popen[bytes] | None = None
         self._began = 0.0
@@ -67,7 +82,7 @@ class WorkerProcess:
 
     async def live(self, started: Callable[[], None]) -> int:
         """Starts it and waits for its end; the exit code, below 0 for a signal. Raises OSError."""
-        self.records_before = self.records
+        self._before = self.totals
         self.report, self.state, self.draining, self.killed, self._kill_at = None, "starting", False, False, None
         self._meter = Meter(RATE_SECONDS)
         self._began = time.monotonic()
@@ -131,9 +146,10 @@ class WorkerProcess:
         return self.report.pages if self.report else 0
 
     @property
-    def records(self) -> int:
+    def totals(self) -> "Totals":
         """Of all its lives."""
-        return self.records_before + (self.report.records if self.report else 0)
+        report = self.report or Report()
+        return self._before + Totals(report.pages, report.records, Counter(report.errors))
 
     @property
     def restarts(self) -> int:

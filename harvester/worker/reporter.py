@@ -4,6 +4,8 @@ import math
 import os
 import signal
 import sys
+import time
+from collections.abc import Mapping
 from typing import NamedTuple, Self
 
 import msgspec
@@ -12,12 +14,13 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.asyncio import create_looping_call
 
-from harvester.dashboard.progress import below
+from harvester.dashboard.progress import Progress
 from harvester.shutdown import end
 
 MARK = b"harvester-worker "
 """Begins each line; what else a spider prints is its own."""
 REPORT_SECONDS = 1.0
+MOST_HOSTS = 10
 _SET_PARENT_DEATH_SIGNAL = 1
 
 
@@ -30,6 +33,12 @@ class Report(NamedTuple):
     """Requests that it works on."""
     waiting_for: str = ""
     """A server that it cannot reach."""
+    errors: Mapping[str, int] = {}
+    """By outcome."""
+    waiting: Mapping[str, float] = {}
+    """Host -> unix time until which it is left alone; the first MOST_HOSTS."""
+    items: Mapping[str, Mapping[str, int]] = {}
+    """Of the jobs that it works at, over all their runs: kind -> state -> items."""
 
 
 class WorkerReporter:
@@ -86,11 +95,15 @@ class WorkerReporter:
         stats = self.crawler.stats.get_stats()
         slot = self.crawler.engine._slot if self.crawler.engine else None
         away = [server for server in ("MongoDB", "Redis") if stats.get(f"harvester/waiting_for/{server.lower()}")]
+        progress = Progress.of(stats, time.time())
         return Report(
-            pages=stats.get("harvester/pages", 0),
-            records=sum(below(stats, "harvester/records/stored").values()),
+            pages=progress.pages,
+            records=progress.records_total,
             in_flight=len(slot.inprogress) if slot else 0,
             waiting_for=away[0] if away else "",
+            errors=progress.errors,
+            waiting=dict(list(progress.waiting.items())[:MOST_HOSTS]),
+            items={items.kind: items.by_state for items in progress.items},
         )
 
 

@@ -1,20 +1,22 @@
-"""How the workers are doing, for people: a live table on a terminal, log lines elsewhere."""
+"""How the workers are doing, for people: a live table on a terminal, log lines elsewhere, and a summary at the end."""
 
 import logging
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TextIO
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
+from harvester.dashboard.progress import ItemCounts
 from harvester.dashboard.screen import wants_panel
-from harvester.formatting import counted, duration, number, size
-from harvester.worker.process import WorkerProcess
+from harvester.formatting import counted, duration, number, plural, size, spaced
+from harvester.worker.process import Totals, WorkerProcess
 
 logger = logging.getLogger("harvester.worker")
 
@@ -23,36 +25,91 @@ LINES_SECONDS = 60.0
 LOG_FORMAT = "%(asctime)s [%(name)s] %(levelname)s: %(message)s"
 DATE_FORMAT = "%Y-%m-%d %H:%M:%S"
 """Both as Scrapy's, since the lines of the workers stand between these."""
-_COLUMNS = ("worker", "pid", "state", "age", "memory", "pages/s", "records", "in flight", "restarts")
+_COLUMNS = ("worker", "pid", "state", "age", "memory", "pages/s", "records", "errors", "in flight", "restarts")
+_FIRST_TO_GO = ("pid", "restarts", "in flight", "age", "memory")
+"""Columns that a narrow terminal does not show."""
+_MOST_LINES = 6
+"""Of items of jobs, and of hosts that are waited for."""
+
+Items = Mapping[str, Mapping[str, int]]
+"""Kind -> state -> how many."""
 
 
-class Lines:
+class Shown:
+    """What has been seen of the workers, to be told at the end."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._items: dict[str, Items] = {}
+        """By spider: a worker that is given to another spider reports those of that one."""
+        self._workers: Sequence[WorkerProcess] = ()
+
+    def note(self, workers: Sequence[WorkerProcess]) -> None:
+        """To be called once a look."""
+        self._workers = workers
+        for spider in {worker.spider for worker in workers}:
+            reports = [worker.report for worker in workers if worker.spider == spider and worker.report]
+            if items := max((report.items for report in reports), key=_total, default={}):
+                self._items[spider] = items
+
+    @property
+    def progress(self) -> list[str]:
+        """How far the jobs are, a line for each spider and kind of item."""
+        lines = []
+        for spider, items in sorted(self._items.items()):
+            of_spider = f" of {spider}" if spider and len(self._items) > 1 else ""
+            lines += [f"{plural(kind).capitalize()}{of_spider}: {_progress(kind, items[kind])}" for kind in items]
+        return lines
+
+    def summary(self) -> str:
+        """What came of them all, when they have ended."""
+        totals = _sum(self._workers)
+        errors = sum(totals.errors.values())
+        kinds = ", ".join(f"{count:,} {spaced(name)}" for name, count in totals.errors.most_common(_MOST_LINES))
+        restarts = sum(worker.restarts for worker in self._workers)
+        parts = [
+            counted(totals.pages, "page"),
+            counted(totals.records, "record"),
+            counted(errors, "error") + (f" ({kinds})" if kinds else ""),
+            counted(restarts, "restart"),
+        ]
+        took = duration(time.monotonic() - self._began)
+        return "\n".join([f"{counted(len(self._workers), 'worker')} in {took}: {', '.join(parts)}.", *self.progress])
+
+
+class Lines(Shown):
     """A line for each worker in the log, now and then."""
 
     show_line = None
     """Workers write to standard error themselves."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._next = time.monotonic() + LINES_SECONDS
 
     def __call__(self, workers: Sequence[WorkerProcess]) -> None:
+        self.note(workers)
         rates = {worker.number: worker.pages_per_second() for worker in workers}
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + LINES_SECONDS
         for worker in workers:
             logger.info("%s", line(worker, rates[worker.number]))
+        for said in self.progress:
+            logger.info("%s", said)
 
 
-class LiveTable:
+class LiveTable(Shown):
     """A row for each worker at the foot of the terminal; log lines, the workers' too, run above it."""
 
     def __init__(self, live: Live) -> None:
+        super().__init__()
         self._live = live
 
     def __call__(self, workers: Sequence[WorkerProcess]) -> None:
+        self.note(workers)
         with suppress(OSError):  # the terminal was closed
-            self._live.update(table(workers), refresh=True)
+            self._live.update(View(workers, self.progress, time.time()), refresh=True)
 
     def show_line(self, text: str) -> None:
         """Above the table."""
@@ -90,30 +147,108 @@ class _Above(logging.Handler):
 
 def line(worker: WorkerProcess, pages_per_second: float) -> str:
     """One worker in words."""
+    records = counted(worker.totals.records, "record")
     if not worker.alive:
-        return f"{worker}: {worker.state}, {counted(worker.records, 'record')}"
+        return f"{worker}: {worker.state}, {records}"
     return (
         f"{worker}: pid {worker.pid}, {worker.state}, for {duration(worker.age_s, rough=True)}, "
-        f"{size(worker.rss)}, {number(pages_per_second)} pages/s, {counted(worker.records, 'record')}, "
+        f"{size(worker.rss)}, {number(pages_per_second)} pages/s, {records}, "
+        f"{counted(sum(worker.totals.errors.values()), 'error')}, "
         f"{worker.in_flight:,} in flight, {counted(worker.restarts, 'restart')}"
     )
 
 
-def table(workers: Sequence[WorkerProcess]) -> Table:
-    """A row for each."""
-    drawn = Table(box=None, pad_edge=False)
-    for name in _COLUMNS:
-        drawn.add_column(name, justify="left" if name == "state" else "right", no_wrap=True)
+class View:
+    """A row for each worker and one for all, with what a terminal has room for; below it jobs, and what is waited for.
+
+    The cursor stands on an empty line below: a terminal writes `^C` there.
+    """
+
+    def __init__(self, workers: Sequence[WorkerProcess], progress: Sequence[str], now: float) -> None:
+        rates = [worker.pages_per_second() for worker in workers]
+        self._rows = [_row(worker, rate) for worker, rate in zip(workers, rates, strict=True)]
+        self._sum = _row_of_all(workers, sum(rates)) if len(workers) > 1 else {}
+        self._below = [Text(said) for said in (*progress, *_waits(workers, now))[: 2 * _MOST_LINES]]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        lines = max(2, options.size.height - 4)
+        below = self._below[: max(lines - len(self._rows), lines // 2)]
+        room = lines - len(below)
+        hidden = len(self._rows) - room
+        rows = self._rows[:room] if hidden > 0 else self._rows
+        columns = list(_COLUMNS)
+        for name in (*_FIRST_TO_GO, ""):
+            drawn = self._table(rows, columns)
+            if console.measure(drawn, options=options.update(width=1000)).maximum <= options.max_width or not name:
+                break
+            columns.remove(name)
+        yield drawn
+        if hidden > 0:
+            yield Text(f"and {counted(hidden, 'more worker', 'more workers')}")
+        yield from below
+        yield Text()
+
+    def _table(self, rows: Sequence[Mapping[str, str]], columns: Sequence[str]) -> Table:
+        drawn = Table(box=None, pad_edge=False)
+        for name in columns:
+            drawn.add_column(name, justify="left" if name == "state" else "right", no_wrap=True)
+        for row in rows:
+            drawn.add_row(*(row[name] for name in columns))
+        if self._sum:
+            drawn.add_row(*(self._sum.get(name, "") for name in columns), style="bold")
+        return drawn
+
+
+def _row(worker: WorkerProcess, pages_per_second: float) -> dict[str, str]:
+    totals = worker.totals
+    return {
+        "worker": str(worker).removeprefix("Worker "),
+        "pid": str(worker.pid or "-"),
+        "state": worker.state,
+        "age": duration(worker.age_s) if worker.alive else "-",
+        "memory": size(worker.rss) if worker.alive else "-",
+        "pages/s": number(pages_per_second),
+        "records": f"{totals.records:,}",
+        "errors": f"{sum(totals.errors.values()):,}",
+        "in flight": f"{worker.in_flight:,}",
+        "restarts": f"{worker.restarts:,}",
+    }
+
+
+def _row_of_all(workers: Sequence[WorkerProcess], pages_per_second: float) -> dict[str, str]:
+    totals = _sum(workers)
+    return {
+        "worker": "all",
+        "memory": size(sum(worker.rss for worker in workers)),
+        "pages/s": number(pages_per_second),
+        "records": f"{totals.records:,}",
+        "errors": f"{sum(totals.errors.values()):,}",
+        "in flight": f"{sum(worker.in_flight for worker in workers):,}",
+        "restarts": f"{sum(worker.restarts for worker in workers):,}",
+    }
+
+
+def _sum(workers: Sequence[WorkerProcess]) -> Totals:
+    return sum((worker.totals for worker in workers), Totals())
+
+
+def _waits(workers: Sequence[WorkerProcess], now: float) -> list[str]:
+    """What the workers wait for, each host once."""
+    until: dict[str, float] = {}
     for worker in workers:
-        drawn.add_row(
-            str(worker).removeprefix("Worker "),
-            str(worker.pid or "-"),
-            worker.state,
-            duration(worker.age_s) if worker.alive else "-",
-            size(worker.rss) if worker.alive else "-",
-            number(worker.pages_per_second()),
-            f"{worker.records:,}",
-            f"{worker.in_flight:,}",
-            f"{worker.restarts:,}",
-        )
-    return drawn
+        if worker.alive and worker.report:
+            for host, at in worker.report.waiting.items():
+                until[host] = max(at, until.get(host, 0.0))
+    ahead = [(host, at) for host, at in sorted(until.items()) if at > now][:_MOST_LINES]
+    return [f"Waiting: {host} asked to wait {duration(at - now)}" for host, at in ahead]
+
+
+def _progress(kind: str, by_state: Mapping[str, int]) -> str:
+    items = ItemCounts(kind, dict(by_state), {})
+    others = [f"{count:,} {state}" for state, count in by_state.items() if state in ("failed", "skipped") and count]
+    left = [f"{items.left:,} left"] if items.left else []
+    return ", ".join([f"{items.done:,} of {items.total:,} done", *others, *left])
+
+
+def _total(items: Items) -> int:
+    return sum(sum(by_state.values()) for by_state in items.values())

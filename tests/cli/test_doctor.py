@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import os
+import re
 import shutil
 from collections import namedtuple
 from collections.abc import Iterator
@@ -68,6 +69,7 @@ def healthy(config: Config, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("HARVESTER_DATABASE", config.database)
     monkeypatch.setenv("HARVESTER_DATA_DIR", str(config.data_dir))
     monkeypatch.setenv("HARVESTER_STATE_DIR", str(config.state_dir))
+    monkeypatch.setenv("HARVESTER_CONTACT", "mailto:ann@ann.example")
 
 
 def run(site: Site) -> tuple[int, str]:
@@ -90,7 +92,7 @@ def test_a_healthy_machine_passes(site: Site, monkeypatch: pytest.MonkeyPatch, t
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     code, output = run(site)
     assert code == 0
-    assert [line.split()[0] for line in output.splitlines()] == ["ok"] * 11
+    assert [line.split()[0] for line in output.splitlines()] == ["ok"] * 14
     assert "Chromium 1.2" in output
 
 
@@ -130,6 +132,57 @@ def test_an_address_that_is_none_fails(uri: str) -> None:
     finding, _ = doctor.mongodb(Config(mongodb_uri=SecretStr(uri)))
     assert finding.level is Level.FAIL
     assert doctor.redis(Config(redis_url=SecretStr(uri))).level is Level.FAIL
+
+
+@pytest.mark.usefixtures("healthy")
+def test_without_a_contact_it_says_what_to_set(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HARVESTER_CONTACT")
+    code, output = run(site)
+    assert code == 0
+    assert re.search(r"warn  Contact +none: .*cannot reach you\n +to mend it: set HARVESTER_CONTACT", output)
+
+
+@pytest.mark.usefixtures("healthy")
+def test_what_would_end_a_run_at_its_beginning_is_found(
+    site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "sites.toml").write_text(
+        '[county]\nhosts = ["county.example"]\n'
+        '[county.proxy]\ntiers = ["residential"]\nvendor = "list"\n'
+        '[county.identities]\nkind = "token"\ncredentials = "COUNTY"\n'
+        '[county.identities.token]\nurl = "https://county.example/login"\nbody = {}\ntoken = "token"\n'
+    )
+    (tmp_path / "proxies.txt").write_text("127.0.0.1:1 datacenter\n")
+    monkeypatch.setenv("HARVESTER_SITES_DIR", str(tmp_path))
+    monkeypatch.setenv("HARVESTER_PROXIES_FILE", str(tmp_path / "proxies.txt"))
+    monkeypatch.setenv("HARVESTER_SMTP_HOST", "mail.example")
+    monkeypatch.setenv("HARVESTER_IMAGES_STORE", "gopher://pictures")
+    monkeypatch.setenv("HARVESTER_BLUESKY_IDENTIFIER", "ann.example")
+    code, output = run(site)
+    assert code == 1
+    assert "ok    Proxies           1 in " in output
+    assert "fail  Sites             [county] " in output
+    assert "has no proxy of the tier residential" in output
+    assert "[county] The credentials COUNTY are missing. Set HARVESTER_SESSION_COUNTY_USER" in output
+    assert "warn  Alerts            No alerts by e-mail" in output
+    assert "fail  Folder for images Pictures cannot be kept at 'gopher://pictures'" in output
+    assert "fail  Logins            A login needs an identifier and a password" in output
+    (tmp_path / "proxies.txt").write_text("127.0.0.1:1\nsocks5://127.0.0.1:2\n")
+    (tmp_path / "sites.toml").write_text('[county]\nhosts = ["https://county.example/"]\n')
+    code, output = run(site)
+    assert "fail  Proxies " in output
+    assert "line 2: proxies are spoken to by http or https" in output
+    assert "fail  Sites             Sites in " in output
+    assert "'https://county.example/' is an address; name its host alone: 'county.example'" in output
+
+
+def test_settings_that_cannot_be_read_are_a_finding(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARVESTER_ALERT_WEBHOOK_URL", "hooks.example/sesame")
+    code, output = run(site)
+    assert code == 1
+    assert "fail  Settings          Settings cannot be used" in output
+    assert "HARVESTER_ALERT_WEBHOOK_URL: is no web address" in output
+    assert "sesame" not in output
 
 
 def test_an_unreachable_redis_fails(free_port: int) -> None:
@@ -209,11 +262,13 @@ def test_a_folder_that_cannot_be_written_fails(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions are kept otherwise here")
 def test_a_login_that_others_can_read_fails(tmp_path: Path) -> None:
-    login = tmp_path / "me.json"
+    login = tmp_path / "sessions" / "me.json"
+    login.parent.mkdir()
     login.touch(0o600)
-    assert doctor.logins(tmp_path).level is Level.OK
+    config = Config(state_dir=tmp_path)
+    assert doctor.logins(config).level is Level.OK
     login.chmod(0o644)
-    finding = doctor.logins(tmp_path)
+    finding = doctor.logins(config)
     assert finding.level is Level.FAIL
     assert finding.remedy == f"chmod 600 {login}"
 

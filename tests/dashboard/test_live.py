@@ -39,7 +39,7 @@ class Terminal:
         self.screen = pyte.HistoryScreen(columns, rows, history=5000)
         self._stream = pyte.ByteStream(self.screen)
         self.raw = b""
-        self._ours, theirs = pty.openpty()
+        self.ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         inherited = {name: value for name, value in os.environ.items() if name not in NOT_OF_A_TERMINAL}
         environment = {**inherited, "TERM": "xterm-256color", **environ}
@@ -52,20 +52,20 @@ class Terminal:
     def __exit__(self, *_: object) -> None:
         self.process.kill()
         self.process.wait()
-        if self._ours >= 0:
+        if self.ours >= 0:
             self.hang_up()
 
     def hang_up(self) -> None:
         """Closes the window."""
-        os.close(self._ours)
-        self._ours = -1
+        os.close(self.ours)
+        self.ours = -1
 
     def read_until(self, seen: Callable[[], bool]) -> None:
         """Reads what the crawl writes, until something is to be seen."""
         end = time.monotonic() + LIMIT_SECONDS
         while not seen():
             assert time.monotonic() < end, "not seen:\n" + self.text
-            if select.select([self._ours], [], [], 0.1)[0] and not self._read():
+            if select.select([self.ours], [], [], 0.1)[0] and not self._read():
                 assert seen(), "not seen before the end:\n" + self.text
                 return
 
@@ -74,7 +74,7 @@ class Terminal:
 
     def _read(self) -> bytes:
         try:
-            data = os.read(self._ours, 65536)
+            data = os.read(self.ours, 65536)
         except OSError:  # the other end is closed
             return b""
         self.raw += data
@@ -155,6 +155,22 @@ def test_first_ctrl_c_says_what_is_finished_and_how_to_continue(tmp_path: Path) 
     assert terminal.text.rstrip().endswith(f"python -m tests.dashboard.watched_crawl 5 {go_on}")
     assert "watched-1 is stopped before it was complete" in terminal.text
     assert "To continue, run the same command again:" in terminal.text
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80])
+def test_ctrl_c_leaves_no_part_of_a_panel_behind_however_narrow_the_terminal(columns: int, tmp_path: Path) -> None:
+    go_on = tmp_path / "go-on"
+    with Terminal("5", str(go_on), columns=columns, rows=24) as terminal:
+        terminal.read_until(lambda: "5 waiting" in terminal.shown)
+        os.write(terminal.ours, b"\x03")  # the terminal itself writes ^C where the cursor stands
+        terminal.process.send_signal(signal.SIGINT)
+        terminal.read_until(lambda: "Stopping" in terminal.shown)
+        assert b"^C" in terminal.raw
+        assert _is_whole(terminal.shown), terminal.shown
+        go_on.touch()
+        terminal.read_to_end()
+    assert "watched-1 is stopped" in " ".join(terminal.text.split())
+    assert not re.search("[╭│╰╮╯]", terminal.text)
 
 
 def test_second_ctrl_c_leaves_a_whole_terminal_and_says_how_to_continue(tmp_path: Path) -> None:

@@ -43,13 +43,16 @@ STATS: dict[str, Any] = {
 PACE = Pace(11.2, 980, 1.4)
 
 
-def drawn(stats: dict[str, Any], width: int, in_flight: int | None = None) -> list[str]:
-    console = Console(width=width, height=24, color_system=None, force_terminal=False)
+def drawn(stats: dict[str, Any], width: int, in_flight: int | None = None, height: int = 24) -> list[str]:
+    """The rows of the panel, without the empty one below it, on which the cursor stands."""
+    console = Console(width=width, height=height, color_system=None, force_terminal=False)
     with console.capture() as capture:
         console.print(
             panel(Progress.of(stats, NOW), PACE, now=NOW, elapsed=751, memory=210_000_000, in_flight=in_flight)
         )
-    return [row.rstrip() for row in capture.get().splitlines()]
+    *rows, empty = [row.rstrip() for row in capture.get().splitlines()]
+    assert not empty
+    return rows
 
 
 def test_counts_are_read_by_level_without_zeros_largest_first() -> None:
@@ -143,10 +146,70 @@ def test_log_line_says_everything_once() -> None:
 def test_panel_is_whole_at_every_width_and_fits_24_rows(width: int) -> None:
     rows = drawn(STATS, width)
     assert {len(row) for row in rows} == {min(width, 110)}
-    assert width < 80 or len(rows) <= 23
+    assert len(rows) <= 23
     assert "bluesky-3f9a1c-1" in rows[0]
     assert "12 min 31 s" in rows[0]
     assert "Ctrl-C" in rows[-1]
+
+
+LOW = {
+    (100, 9): [
+        "╭─ bluesky-3f9a1c-1  12 min 31 s ──────────────────────────────────────────────────────────────────╮",
+        "│ Items     1,204 of 5,310 accounts, 200 of 220 counties, about 49 min left                        │",
+        "│ Accounts  3,903 waiting, 189 active, 1,204 done, 2 failed, 12 skipped                            │",
+        "│ Pages     3,401  (11.2/s; at most 8/s)                                                           │",
+        "│ Records   120,400  (980/s)                                                                       │",
+        "│ Errors    14 rate limited, 2 server error                                                        │",
+        "│ Waiting   public.api.example asked to wait 42 s                                                  │",
+        "╰────────────────────────────────────────────────────── Ctrl-C: finish what is in flight and stop ─╯",
+    ],
+    (80, 12): [
+        "╭─ bluesky-3f9a1c-1  12 min 31 s ──────────────────────────────────────────────╮",
+        "│ Items     1,204 of 5,310 accounts, 200 of 220 counties, about 49 min left    │",
+        "│           ━━━━━━━━━━━━━━━━╸                                                  │",
+        "│ Accounts  3,903 waiting, 189 active, 1,204 done, 2 failed, 12 skipped        │",
+        "│ Counties  20 waiting, 200 done                                               │",
+        "│ Pages     3,401  (11.2/s; at most 8/s)                                       │",
+        "│ Records   120,400  (980/s)                                                   │",
+        "│           80,200 follows, 38,996 list items, 1,204 profiles                  │",
+        "│ Errors    14 rate limited, 2 server error                                    │",
+        "│ Waiting   public.api.example asked to wait 42 s                              │",
+        "╰────────────────────────────────── Ctrl-C: finish what is in flight and stop ─╯",
+    ],
+    (40, 12): [
+        "╭─ bluesky-3f9a1c-1  12 min 31 s ──────╮",
+        "│ Items    1,204 of 5,310 accounts,    │",
+        "│          200 of 220 counties, about  │",
+        "│          49 min left                 │",
+        "│ Pages    3,401  (11.2/s; at most     │",
+        "│          8/s)                        │",
+        "│ Errors   14 rate limited, 2 server   │",
+        "│          error                       │",
+        "│ Waiting  public.api.example asked to │",
+        "│          wait 42 s                   │",
+        "╰─ Ctrl-C: finish what is in flight an─╯",
+    ],
+}
+"""Columns and rows of a terminal -> what it shows."""
+
+
+@pytest.mark.parametrize("size", LOW, ids=str)
+def test_a_low_terminal_shows_errors_and_waiting_rather_than_images(size: tuple[int, int]) -> None:
+    columns, rows = size
+    stats = STATS | {"harvester/limit/public.api.example": 8.0}
+    assert drawn(stats, columns, height=rows) == LOW[size]
+
+
+def test_the_limit_stands_beside_the_rate() -> None:
+    def pages(**limits: float) -> str:
+        stats = {f"harvester/limit/{site}": rate for site, rate in limits.items()}
+        return next(row for row in drawn(stats | {"harvester/interval/slow": 0.5}, 80) if "Pages" in row)
+
+    assert "(11.2/s)" in pages()
+    assert "(11.2/s; at most 8/s)" in pages(one=8.0)
+    assert "(11.2/s; at most 8/s a site)" in pages(one=8.0, other=8.0)
+    assert "(11.2/s; at most 0.05 to 8/s a site)" in pages(one=8.0, other=0.05)
+    assert "(11.2/s; at most 2/s)" in pages(slow=8.0)
 
 
 def test_panel_shows_what_the_stats_say() -> None:

@@ -54,6 +54,24 @@ def test_a_good_run_says_so_and_asks_for_nothing() -> None:
     assert rows(summary)["MongoDB"] == "database harvester, mongodb://db.example:27017: follows, list_items"
 
 
+def test_what_was_seen_again_is_what_an_earlier_run_stored() -> None:
+    twice = FINISHED | {"harvester/records/known/follow": 200}
+    found = rows(summarise(twice, PLACES, COMMAND))
+    assert found["new records"] == "80,000 follows, 12 list items"
+    assert "seen again" not in found
+    earlier = summarise(twice | {"harvester/records/seen_again/follow": 150}, PLACES, COMMAND)
+    assert rows(earlier)["seen again"] == "150 follows"
+
+
+def test_a_run_without_a_contact_says_so_in_its_last_lines() -> None:
+    summary = summarise(FINISHED | {"harvester/no_contact": 1, "finish_reason": "shutdown"}, PLACES, COMMAND)
+    text = printed(summary)
+    assert " ".join(text.split()).count("HARVESTER_CONTACT is not set") == 1
+    assert text.index("HARVESTER_CONTACT") > text.index("Where it lies")
+    assert text.rstrip().endswith(COMMAND)
+    assert "HARVESTER_CONTACT" not in printed(summarise(FINISHED, PLACES, COMMAND))
+
+
 def test_a_run_that_leaves_dead_letters_is_not_called_complete_and_says_how_to_see_them() -> None:
     dead = {"harvester/frontier/dead/blocked": 9, "harvester/frontier/dead/not_stored": 3}
     stats = FINISHED | dead | {"harvester/records/dropped/item": 2, "harvester/records/dropped/item/seen_before": 2}

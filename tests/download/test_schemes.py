@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from scrapy import Request
+from scrapy.utils.test import get_crawler
 
 from harvester.config import Config
 from harvester.exceptions import AddressError
@@ -62,4 +63,4 @@ async def test_what_is_no_web_address_is_invalid_at_once_and_nothing_is_read(tmp
 def test_an_address_that_is_sent_as_it_is_is_looked_at_as_it_is(url: str) -> None:
     request = Request("http://a.example/", meta={"verbatim_url": True}).replace(url=url)
     with pytest.raises(AddressError):
-        AddressMiddleware(Config(allow_private_hosts=True)).process_request(request)
+        AddressMiddleware(get_crawler(), Config(allow_private_hosts=True)).process_request(request)

@@ -1,8 +1,11 @@
 """Which addresses may be asked."""
 
+import logging
+
 import pytest
 from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
+from scrapy.utils.test import get_crawler
 
 from harvester.config import Config
 from harvester.download.addresses import refuse_private
@@ -99,9 +102,31 @@ def test_what_is_no_web_address_is_refused_always(url: str, config: Config) -> N
 @pytest.mark.parametrize("url", ["http://127.0.0.1:2583/", "http://[::1]:80/", "http://db.intranet.example.lan/x"])
 def test_a_host_that_the_settings_name_may_be_asked_and_its_neighbours_may_not(url: str) -> None:
     own = Config(allow_private_hosts=False, private_hosts="127.0.0.1:2583, [::1], DB.intranet.example.lan")
-    middleware = AddressMiddleware(own)
+    middleware = AddressMiddleware(get_crawler(), own)
 
     middleware.process_request(Request(url))
     for neighbour in ("http://127.0.0.1:2584/", "http://127.0.0.2:2583/", "http://[::2]/", "http://lan/"):
         with pytest.raises(IgnoreRequest, match="private"):
             middleware.process_request(Request(neighbour))
+
+
+def test_a_run_without_a_contact_says_so_once_when_it_asks_somebody_else(caplog: pytest.LogCaptureFixture) -> None:
+    crawler = get_crawler()
+    middleware = AddressMiddleware(crawler, Config(private_hosts="own.example:8080"))
+    with caplog.at_level(logging.WARNING):
+        for url in ("http://127.0.0.1:2583/", "http://own.example:8080/", "http://db.lan/"):
+            middleware.process_request(Request(url))
+        assert not caplog.messages
+        for url in ("https://bsky.app/", "https://other.example/"):
+            middleware.process_request(Request(url))
+    (said,) = caplog.messages
+    assert said.startswith("HARVESTER_CONTACT is not set: whoever runs the sites that are asked cannot reach you.")
+    assert crawler.stats.get_value("harvester/no_contact") == 1
+
+
+def test_a_run_with_a_contact_names_it_and_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    config = Config(contact="mailto:ann@ann.example")
+    AddressMiddleware(get_crawler(), config).process_request(Request("https://bsky.app/"))
+    assert not caplog.messages
+    assert config.user_agent == "harvester/1.0 (+mailto:ann@ann.example)"
+    assert Config().user_agent == "harvester/1.0", "and no address that is nobody's"

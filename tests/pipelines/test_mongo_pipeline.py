@@ -91,6 +91,17 @@ async def test_a_record_is_one_document_however_often_it_is_seen(
     assert stats(pipeline.crawler)["records/stored/follow"] == 4
 
 
+async def test_only_what_an_earlier_run_stored_is_seen_again_and_counts_once(pipeline: MongoPipeline) -> None:
+    of_this_run = 100 * 365 * 86400
+    await store(pipeline, follow())
+    await store(pipeline, seen(follow(), of_this_run), seen(post(), of_this_run))
+    await store(pipeline, seen(follow(), of_this_run), seen(post(), of_this_run))
+    counts = stats(pipeline.crawler)
+    assert (counts["records/known/follow"], counts["records/known/post"]) == (2, 1)
+    assert counts["records/seen_again/follow"] == 1
+    assert "records/seen_again/post" not in counts
+
+
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 async def test_a_newer_observation_never_loses_to_an_older_one(
     pipeline: MongoPipeline, mongodb: Database[Document], order: tuple[int, int]

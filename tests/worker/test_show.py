@@ -1,8 +1,15 @@
 """How workers are shown: a live table on a terminal, with the log lines above it."""
 
+import io
 import re
 import signal
 
+import pytest
+from rich.console import Console
+
+from harvester.worker.process import WorkerProcess
+from harvester.worker.reporter import Report
+from harvester.worker.show import Shown, View
 from tests.dashboard.test_live import Terminal
 from tests.worker.running import Workers
 
@@ -11,18 +18,21 @@ COMMAND = ["tests.worker.command", "worker", "manners", "--processes"]
 
 def test_a_terminal_shows_a_row_for_each_worker(workers: Workers) -> None:
     with Terminal("2", columns=120, rows=30, environ=workers.environment, command=COMMAND) as terminal:
-        row = r"^ +{} +\d+ +running +\d+ s +[\d.]+ MB +[\d.]+ +[1-9][\d,]* +\d+ +0$"
+        row = r"^ +{} +\d+ +running +\d+ s +[\d.]+ MB +[\d.]+ +[1-9][\d,]* +0 +\d+ +0$"
         terminal.read_until(
             lambda: all(re.search(row.format(number), terminal.shown, re.MULTILINE) for number in (1, 2))
         )
         head = next(line for line in terminal.shown.splitlines() if line.lstrip().startswith("worker "))
-        assert " ".join(head.split()) == "worker pid state age memory pages/s records in flight restarts"
+        assert " ".join(head.split()) == "worker pid state age memory pages/s records errors in flight restarts"
         terminal.process.send_signal(signal.SIGTERM)
         terminal.read_until(lambda: len(re.findall(r"^ +\d +\d+ +ended ", terminal.shown, re.MULTILINE)) == 2)
         terminal.read_to_end()
         assert terminal.process.wait(240) == 130
     assert re.search(r"^\S+ \S+ \[worker 2\] \[scrapy.core.engine\] INFO: Spider opened$", terminal.text, re.MULTILINE)
     assert terminal.text.count("worker  ") == 1, "the table is torn"
+    summary = terminal.text[terminal.text.index("2 workers in ") :]
+    assert re.match(r"2 workers in \d+ s: [\d,]+ pages, [\d,]+ records, 0 errors, 0 restarts\.\n", summary)
+    assert "To continue, run the same command again:\n  " in summary
     assert not terminal.screen.cursor.hidden
 
 
@@ -32,3 +42,97 @@ def test_workers_drain_when_their_terminal_is_closed(workers: Workers) -> None:
         terminal.hang_up()
         terminal.process.send_signal(signal.SIGHUP)
         assert terminal.process.wait(240) == 130
+
+
+WAITING = {"api.example": 1042.0, "other.example": 999.0}
+FIRST = Report(
+    pages=300,
+    records=41_000,
+    in_flight=4,
+    errors={"timeout": 2, "server_error": 1},
+    waiting=WAITING,
+    items={"account": {"waiting": 90, "active": 4, "done": 200, "failed": 6}, "thread": {"done": 3}},
+)
+SECOND = Report(pages=5, records=900, in_flight=1, waiting={"api.example": 1050.0}, errors={"timeout": 1})
+
+
+def made_up(count: int) -> list[WorkerProcess]:
+    """Workers that have reported and are no more, so that nothing of them changes."""
+    workers = [WorkerProcess(number + 1, 30, None) for number in range(count)]
+    for number, worker in enumerate(workers):
+        worker.report, worker.state, worker.pid, worker.starts = SECOND if number else FIRST, "ended", 4000 + number, 1
+    return workers
+
+
+SCREENS = {
+    (120, 20): [
+        "worker   pid  state          age   memory  pages/s  records  errors  in flight  restarts",
+        "     1  4000  ended  12 min 31 s  0 bytes        0   41,000       3          4         0",
+        "     2  4001  ended  12 min 31 s  0 bytes        0      900       1          1         0",
+        "   all                            0 bytes        0   41,900       4          5         0",
+        "Accounts: 200 of 300 done, 6 failed, 94 left",
+        "Threads: 3 of 3 done",
+        "Waiting: api.example asked to wait 50 s",
+        "",
+        "",
+    ],
+    (60, 20): [
+        "worker  state   memory  pages/s  records  errors",
+        "     1  ended  0 bytes        0   41,000       3",
+        "     2  ended  0 bytes        0      900       1",
+        "   all         0 bytes        0   41,900       4",
+        "Accounts: 200 of 300 done, 6 failed, 94 left",
+        "Threads: 3 of 3 done",
+        "Waiting: api.example asked to wait 50 s",
+        "",
+        "",
+    ],
+    (80, 10): [
+        "worker  state          age   memory  pages/s  records  errors  in flight",
+        "     1  ended  12 min 31 s  0 bytes        0   41,000       3          4",
+        "     2  ended  12 min 31 s  0 bytes        0      900       1          1",
+        "     3  ended  12 min 31 s  0 bytes        0      900       1          1",
+        "   all                      0 bytes        0   50,900      14         15",
+        "and 9 more workers",
+        "Accounts: 200 of 300 done, 6 failed, 94 left",
+        "Threads: 3 of 3 done",
+        "Waiting: api.example asked to wait 50 s",
+        "",
+        "",
+    ],
+}
+"""Columns and rows of a terminal -> what it shows."""
+
+
+@pytest.mark.parametrize("size", SCREENS, ids=str)
+def test_the_table_shows_totals_and_jobs_at_every_size(size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert drawn(12 if size[1] == 10 else 2, *size, monkeypatch) == SCREENS[size]
+
+
+def drawn(count: int, columns: int, rows: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setattr(WorkerProcess, "alive", True)
+    monkeypatch.setattr(WorkerProcess, "age_s", 751.0)
+    workers, shown = made_up(count), Shown()
+    shown.note(workers)
+    console = Console(file=io.StringIO(), width=columns, height=rows, color_system=None)
+    with console.capture() as capture:
+        console.print(View(workers, shown.progress, 1000.0), end="")
+    lines = [line.rstrip() for line in capture.get().split("\n")]
+    assert len(lines) <= rows + 1
+    return lines
+
+
+def test_the_end_tells_what_came_of_all_workers_and_of_spiders_that_have_none_any_more() -> None:
+    (worker,) = workers = made_up(1)
+    shown = Shown()
+    worker.spider = "bluesky"
+    shown.note(workers)
+    worker.spider, worker.report = "parcels", SECOND._replace(items={"parcel": {"done": 2, "skipped": 1}})
+    worker.starts = 3
+    shown.note(workers)
+    assert shown.summary().splitlines() == [
+        "1 worker in 0 s: 5 pages, 900 records, 1 error (1 timeout), 2 restarts.",
+        "Accounts of bluesky: 200 of 300 done, 6 failed, 94 left",
+        "Threads of bluesky: 3 of 3 done",
+        "Parcels of parcels: 2 of 3 done, 1 skipped",
+    ]

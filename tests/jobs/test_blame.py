@@ -1,0 +1,38 @@
+"""What a run says that leaves items behind names who kept it from its work, and asks only what is to be asked."""
+
+import pytest
+from scrapy.utils.test import get_crawler
+
+from harvester.jobs.blame import Blame, blame
+
+
+def said(outcome: str, reason: str, pages: int = 0) -> Blame:
+    stats = get_crawler().stats
+    stats.set_value(f"harvester/errors/{outcome}/api.example", 3)
+    stats.set_value(f"harvester/said/{outcome}/api.example", reason)
+    stats.set_value("harvester/pages", pages)
+    found = blame(stats, "-a service=...")
+    assert found
+    return found
+
+
+def test_after_a_dead_proxy_nobody_is_asked_about_the_address_of_the_site() -> None:
+    found = said("proxy", "the proxy 127.0.0.1:1 cannot be reached")
+    assert found.reason == "unreachable"
+    assert found.said == (
+        "No proxy leads to api.example (the proxy 127.0.0.1:1 cannot be reached). Look at your proxies, then continue."
+    )
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reason", "sentence"),
+    [
+        ("blocked", "blocked", "api.example refuses to answer (why). Wait"),
+        ("dns", "unreachable", "api.example cannot be reached (why). Is its address right (-a service=...)"),
+        ("layout_changed", "unusable", "api.example does not answer as it should (why). Is its address right"),
+    ],
+)
+def test_the_host_that_failed_most_is_named(outcome: str, reason: str, sentence: str) -> None:
+    found = said(outcome, "why")
+    assert found.reason == reason
+    assert found.said.startswith(sentence)
