@@ -35,6 +35,23 @@ class Person:
     """Within the harvest."""
     picture: str
     """Its avatar, below the images location; empty when there is none."""
+    followers_count: int | None = None
+    """Anywhere, as its profile says."""
+    posts: int = 0
+    """In the harvest."""
+
+
+@dataclass(frozen=True)
+class TopPost:
+    """A post that many like and pass on."""
+
+    uri: str
+    handle: str
+    text: str
+    at: datetime | None
+    likes: int
+    reposts: int
+    replies: int
 
 
 @dataclass(frozen=True)
@@ -69,6 +86,7 @@ class Figures:
     hashtags: list[tuple[str, int]] = field(default_factory=list)
     languages: list[tuple[str, int]] = field(default_factory=list)
     domains: list[tuple[str, int]] = field(default_factory=list)
+    posts: list[TopPost] = field(default_factory=list)
     threads: list[Thread] = field(default_factory=list)
 
 
@@ -101,6 +119,7 @@ class _Gatherer:
         figures.hashtags = self._ranking(_HASHTAGS)
         figures.languages = self._ranking(_LANGUAGES)
         figures.domains = self._ranking(_DOMAINS)
+        figures.posts = self._posts()
         figures.threads = self._threads()
 
     def _count(self, collection: str) -> int:
@@ -135,16 +154,21 @@ class _Gatherer:
         followers = {row["_id"]: row["n"] for row in rows}
         found = self.database["profiles"].find(
             {"_id": {"$in": list(followers)}},
-            {"handle": 1, "display_name": 1, "display_name_clean": 1, "media_paths.avatar": 1},
+            {"handle": 1, "display_name": 1, "display_name_clean": 1, "media_paths.avatar": 1, "followers_count": 1},
         )
         profiles = {profile["_id"]: profile for profile in found}
         people = [did for did in followers if did in profiles] or list(followers)
-        for did in people[:MOST_PEOPLE]:
+        people = people[:MOST_PEOPLE]
+        of_people = {"$match": {"did": {"$in": people}}}
+        posts = {row["_id"]: row["n"] for row in self._rows("posts", of_people, *_most(MOST_PEOPLE, "$did"))}
+        for did in people:
             profile = profiles.get(did, {})
             handle = profile.get("handle") or did
             name = profile.get("display_name_clean") or profile.get("display_name") or handle
             picture = profile.get("media_paths", {}).get("avatar", "")
-            self.figures.people.append(Person(did, handle, name, followers[did], picture))
+            known = profile.get("followers_count")
+            person = Person(did, handle, name, followers[did], picture, known, posts.get(did, 0))
+            self.figures.people.append(person)
         self._edges()
 
     def _edges(self) -> None:
@@ -159,6 +183,32 @@ class _Gatherer:
 
     def _ranking(self, stages: Iterable[Document]) -> list[tuple[str, int]]:
         return [(row["_id"], row["n"]) for row in self._rows("posts", *stages)]
+
+    def _posts(self) -> list[TopPost]:
+        """Those that were liked and passed on most."""
+        parts = [{"$ifNull": [f"${name}", 0]} for name in ("like_count", "repost_count", "quote_count")]
+        rows = self._rows(
+            "posts",
+            {"$project": {"score": {"$add": parts}}},
+            {"$match": {"score": {"$gt": 0}}},
+            {"$sort": {"score": -1, "_id": 1}},
+            {"$limit": MOST_ROWS},
+        )
+        found = self.database["posts"].find({"_id": {"$in": [row["_id"] for row in rows]}})
+        posts = {post["_id"]: post for post in found}
+        return [
+            TopPost(
+                row["_id"],
+                post.get("handle") or post["did"],
+                post.get("text_clean") or post.get("text") or "",
+                post.get("sort_at") or post.get("created_at"),
+                post.get("like_count") or 0,
+                (post.get("repost_count") or 0) + (post.get("quote_count") or 0),
+                post.get("reply_count") or 0,
+            )
+            for row in rows
+            if (post := posts.get(row["_id"]))
+        ]
 
     def _threads(self) -> list[Thread]:
         longest = self._rows("threads", {"$sort": {"post_count": -1, "_id": 1}}, {"$limit": MOST_ROWS})

@@ -1,8 +1,13 @@
-"""Where the nodes of a picture of a graph lie: a spring layout, the same for the same graph."""
+"""What of a graph a picture shows, and where its nodes lie: groups, ties, a spring layout; the same for the same graph.
+
+All edges of a large graph are a black spot, and those of one account that is linked to all are a star. So each node
+has a few lines, to those with whom it shares most, and the colour of its group.
+"""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import hypot
+from typing import NamedTuple
 from unicodedata import east_asian_width
 
 import networkx
@@ -10,10 +15,63 @@ import networkx
 ROUNDS = 200
 MIDDLE, MIDDLE_WEIGHT = -1, 0.1
 """A node that is not shown, and how strongly each node is drawn to it."""
+HUB, FEW = 0.6, 20
+"""A node that is linked to this share of all others is a hub, and its edges tell nothing; but not among so few."""
+TIES = 4
+"""The most edges that are drawn for the sake of one node."""
+LEAST_GROUP, MOST_GROUPS = 3, 8
+"""Nodes of the smallest group that is one, and how many groups there are at most."""
 _LETTER, _LINE = 10.0, 14.0
 """About the width and height of a letter of a label."""
 
 Point = tuple[float, float]
+Edge = tuple[int, int]
+
+
+class Ties(NamedTuple):
+    """The edges that are drawn, each once, the smaller position first."""
+
+    lines: list[Edge]
+    hubs: list[int]
+    """Nodes without lines, since they are linked to nearly all."""
+
+
+def ties(count: int, edges: Iterable[Edge]) -> Ties:
+    """Of each node the edges to those with whom it shares most neighbours; mutual ones before others."""
+    given = {(one, other) for one, other in edges if one != other}
+    near: list[set[int]] = [set() for _ in range(count)]
+    for one, other in given:
+        near[one].add(other)
+        near[other].add(one)
+    hubs = [node for node in range(count) if count > FEW and len(near[node]) > HUB * (count - 1)]
+    if not any(near[node].difference(hubs) for node in set(range(count)).difference(hubs)):
+        hubs = []  # a star is all that there is
+    for node in range(count):
+        near[node] = set() if node in hubs else near[node].difference(hubs)
+
+    def strength(one: int, other: int) -> tuple[float, bool]:
+        shared, either = near[one] & near[other], near[one] | near[other]
+        return len(shared) / len(either), (one, other) in given and (other, one) in given
+
+    lines: set[Edge] = set()
+    for node in range(count):
+        nearest = sorted(near[node], key=lambda other: (strength(node, other), -other), reverse=True)
+        lines |= {(min(node, other), max(node, other)) for other in nearest[:TIES]}
+    return Ties(sorted(lines), hubs)
+
+
+def groups(count: int, edges: Iterable[Edge]) -> list[int]:
+    """The group of each node, 0 being the largest; -1 for those of none. By the method of Louvain."""
+    graph = networkx.Graph()
+    graph.add_nodes_from(range(count))
+    for one, other in sorted({(min(edge), max(edge)) for edge in edges if edge[0] != edge[1]}):
+        graph.add_edge(one, other)
+    found = sorted(networkx.community.louvain_communities(graph, seed=1), key=lambda group: (-len(group), min(group)))
+    of: list[int] = [-1] * count
+    for number, group in enumerate(found[:MOST_GROUPS]):
+        for node in group if len(group) >= LEAST_GROUP else ():
+            of[node] = number
+    return of
 
 
 def place(radii: Sequence[float], edges: Sequence[tuple[int, int]], width: float, height: float) -> list[Point]:

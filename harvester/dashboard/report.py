@@ -1,21 +1,23 @@
 """The picture of a harvest: one HTML file that needs nothing else, made from what lies in MongoDB."""
 
-import base64
 import io
 import math
+from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
+from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, StrictUndefined, Template
 from PIL import Image, ImageOps
 from pymongo.errors import PyMongoError
 
 from harvester.config import Config
 from harvester.dashboard.figures import Figures, Person, gather
-from harvester.dashboard.graph import Point, label, place
+from harvester.dashboard.graph import Point, groups, label, place, ties
 from harvester.dashboard.timeline import Timeline
 from harvester.exceptions import StorageError, UsageError
 from harvester.formatting import plural, spaced
@@ -31,13 +33,22 @@ SMALLEST, LARGEST = 11.0, 48.0
 LABELLED = 15
 """Nodes with a name, the most followed."""
 
+LISTED = 50
+"""Accounts in the table."""
+
 _LONGEST_LABEL = 22
 """Characters."""
 
 _LABEL_ROOM = 12.0
 """Added to the radius of a node with a name, so that fewer others lie under the name."""
 
+_NAMED = 3
+"""Accounts by which a group is known."""
+
 _THUMBNAIL_PIXELS = 64
+
+_SCRIPT = files(__package__).joinpath("report.js").read_text("utf-8")
+"""Sorts tables. The page lets no other script run."""
 
 _LANGUAGES = {
     "ar": "Arabic", "cs": "Czech", "da": "Danish", "de": "German", "en": "English", "es": "Spanish", "fi": "Finnish",
@@ -73,6 +84,29 @@ def write_report(config: Config, job: str = "", out: Path | None = None) -> Path
 
 def render(figures: Figures, images: Path) -> str:
     """The page. `images` is the folder of the pictures; those that are not there are drawn as initials."""
+    shown = ties(len(figures.people), figures.follows)
+    told = [edge for edge in figures.follows if not {*edge}.intersection(shown.hubs)]
+    of_group = groups(len(figures.people), told)
+    return template().render(
+        figures=figures,
+        nodes=draw_nodes(figures, images, shown.lines, of_group),
+        size=(WIDTH, HEIGHT),
+        lines=shown.lines,
+        most_accounts=LISTED,
+        hubs=[figures.people[hub].handle for hub in shown.hubs],
+        groups=_legend(figures, of_group),
+        timeline=Timeline.of(figures.days),
+        languages=[(_LANGUAGES.get(code, code), count) for code, count in figures.languages],
+        made=datetime.now(UTC),
+        post_address=post_address,
+        script=_SCRIPT,
+        script_digest=b64encode(sha256(_SCRIPT.encode()).digest()).decode(),
+    )
+
+
+@cache
+def template() -> Template:
+    """Of the page."""
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {
         "spaced": spaced,
@@ -81,17 +115,28 @@ def render(figures: Figures, images: Path) -> str:
         "short": short,
         "when": "{:%d %B %Y, %H:%M} UTC".format,
     }
-    template = environment.from_string(files(__package__).joinpath("report.html").read_text("utf-8"))
-    return template.render(
-        figures=figures,
-        nodes=draw_nodes(figures, images),
-        size=(WIDTH, HEIGHT),
-        lines=sorted({(min(pair), max(pair)) for pair in figures.follows}),
-        timeline=Timeline.of(figures.days),
-        languages=[(_LANGUAGES.get(code, code), count) for code, count in figures.languages],
-        made=datetime.now(UTC),
-        post_address=post_address,
-    )
+    return environment.from_string(files(__package__).joinpath("report.html").read_text("utf-8"))
+
+
+@dataclass(frozen=True)
+class Group:
+    """Accounts that follow each other more than others."""
+
+    number: int
+    names: list[str]
+    """Of those of it that are followed most."""
+    others: int
+
+
+def _legend(figures: Figures, of_group: Sequence[int]) -> list[Group]:
+    members: dict[int, list[str]] = {}
+    for person, number in zip(figures.people, of_group, strict=True):
+        members.setdefault(number, []).append(short(person.name, _LONGEST_LABEL))
+    return [
+        Group(number, names[:_NAMED], max(0, len(names) - _NAMED))
+        for number, names in sorted(members.items())
+        if number >= 0
+    ]
 
 
 @dataclass(frozen=True)
@@ -106,6 +151,8 @@ class Node:
     """Middle of the base line of its name; None when it has none."""
     picture: str
     """A data: address; empty when there is none."""
+    group: int
+    """-1: of none."""
 
     @property
     def name(self) -> str:
@@ -116,22 +163,17 @@ class Node:
     def initial(self) -> str:
         return next((letter for letter in self.person.name if letter.isalnum()), "?").upper()
 
-    @property
-    def hue(self) -> int:
-        """Colour of a node without picture."""
-        return sum(self.person.did.encode()) * 37 % 360
 
-
-def draw_nodes(figures: Figures, images: Path) -> list[Node]:
+def draw_nodes(figures: Figures, images: Path, lines: Sequence[tuple[int, int]], of_group: Sequence[int]) -> list[Node]:
     """The nodes of the graph, in the order of `figures.people`."""
     radii = _radii([person.followers for person in figures.people])
     rooms = [radius + (_LABEL_ROOM if rank < LABELLED else 0) for rank, radius in enumerate(radii)]
-    points = place(rooms, figures.follows, WIDTH, HEIGHT)
+    points = place(rooms, lines, WIDTH, HEIGHT)
     names = [short(person.name, _LONGEST_LABEL) for person in figures.people[:LABELLED]]
     labels = label(points, radii, names, WIDTH) + [None] * len(figures.people)
     return [
-        Node(person, round(x, 1), round(y, 1), round(radius, 1), at, thumbnail(images, person.picture))
-        for person, radius, (x, y), at in zip(figures.people, radii, points, labels, strict=False)
+        Node(person, round(x, 1), round(y, 1), round(radius, 1), at, thumbnail(images, person.picture), group)
+        for person, radius, (x, y), at, group in zip(figures.people, radii, points, labels, of_group, strict=False)
     ]
 
 
@@ -157,7 +199,7 @@ def thumbnail(images: Path, picture: str) -> str:
             small.save(buffer, "JPEG", quality=75, optimize=True)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
         return ""
-    return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode()
+    return "data:image/jpeg;base64," + b64encode(buffer.getvalue()).decode()
 
 
 def short(text: str, longest: int) -> str:

@@ -5,7 +5,7 @@ from math import dist
 
 import pytest
 
-from harvester.dashboard.graph import Point, label, place
+from harvester.dashboard.graph import TIES, Point, groups, label, place, ties
 
 CIRCLES = [(i, j) for start in (0, 20, 40) for i, j in combinations(range(start, start + 20), 2) if (i + j) % 3]
 
@@ -62,3 +62,32 @@ def test_labels_stay_within_the_frame() -> None:
     assert right
     assert left[0] >= 80
     assert right[0] <= 920
+
+
+def test_each_node_has_lines_to_those_with_whom_it_shares_most() -> None:
+    bridges = [(0, 20), (20, 40), (40, 0)]
+    shown = ties(60, [*CIRCLES, *bridges])
+    assert shown.hubs == []
+    assert len(shown.lines) <= 60 * TIES
+    assert {node for line in shown.lines for node in line} == set(range(60))
+    assert not {(0, 20), (20, 40), (0, 40)}.intersection(shown.lines)
+    assert shown == ties(60, [(j, i) for i, j in reversed([*CIRCLES, *bridges])] + CIRCLES)
+
+
+def test_the_lines_of_a_hub_are_not_drawn_unless_there_are_no_others() -> None:
+    star = [(60, node) for node in range(60)]
+    shown = ties(61, [*CIRCLES, *star])
+    assert shown.hubs == [60]
+    assert not [line for line in shown.lines if 60 in line]
+    assert ties(61, star).hubs == []
+    assert len(ties(61, star).lines) == 60
+
+
+def test_circles_of_friends_are_groups_the_largest_first() -> None:
+    more = [(i, j) for i, j in combinations(range(60, 90), 2) if (i + j) % 2]
+    found = groups(93, [*CIRCLES, *more, (0, 20), (90, 91)])
+    assert [len({*found[start:end]}) for start, end in ((0, 20), (20, 40), (40, 60), (60, 90))] == [1, 1, 1, 1]
+    assert len({*found[:90]}) == 4
+    assert found[60] == 0
+    assert found[90:] == [-1, -1, -1], "two are no group, and one is none"
+    assert groups(0, []) == []
