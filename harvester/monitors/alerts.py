@@ -1,18 +1,39 @@
-"""The alert about a run that failed its monitors."""
+"""The alert about a run that failed its monitors: what happened, in whose name, and what to type next."""
 
 import logging
+import shlex
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Self
 
+import pymongo
+from pydantic import BaseModel
+from pymongo.errors import DuplicateKeyError, PyMongoError
 from scrapy.crawler import Crawler
 from spidermon import Action
 
-from harvester.alerts.channels import Alert, incomplete_channels, send
+from harvester.alerts.channels import Alert, configured_channels, incomplete_channels, send
 from harvester.config import Config, load_config
-from harvester.monitors.history import history_of
+from harvester.dashboard.summary import NOT_CONTINUED
+from harvester.exceptions import HarvesterError
+from harvester.formatting import typed_command
+from harvester.masking import mask
+from harvester.monitors.arguments import printable_arguments
+from harvester.monitors.history import DATABASE_SECONDS, history_of
 from harvester.monitors.judgement import Judgement
+from harvester.stores import mongodb
 
 logger = logging.getLogger(__name__)
+
+SAME_CAUSE = timedelta(minutes=30)
+"""So long after an alert nothing more is sent about the same job and cause: by other workers, or a run begun anew."""
+FOLLOWING = ("Refusals", "Error ratio", "Failed items", "Record count", "Drop against earlier runs")
+"""Monitors that fail together when requests do: the first says most of the cause, and the others follow from it."""
+OF_HOSTS = ("blocked", "unreachable", "unusable")
+"""Finish reasons whose cause those monitors tell."""
+ENDING = "Finish reason"
 
 
 class SendAlerts(Action):  # type: ignore[misc]
@@ -30,24 +51,95 @@ class SendAlerts(Action):  # type: ignore[misc]
         return cls(crawler, load_config())
 
     def run_action(self) -> None:
-        send(self.config, make_alert(history_of(self.crawler).document(), Judgement.of(self.result)))
+        run = history_of(self.crawler).document()
+        arguments = getattr(self.crawler.spider, "arguments", None)
+        given = given_arguments(arguments) if isinstance(arguments, BaseModel) else {}
+        command = mask(typed_command(sys.orig_argv, sys.argv[0]))
+        alert = make_alert(run, Judgement.of(self.result), given, command)
+        if not configured_channels(self.config, alert):
+            return
+        if before := _told_by(self.config, run, alert):
+            logger.info("No alert is sent: run %s has told of the same", before)
+        else:
+            send(self.config, alert)
 
 
-def make_alert(run: dict[str, Any], judgement: Judgement) -> Alert:
-    """The alert about a run, whose document of `runs` is given."""
+def given_arguments(arguments: BaseModel) -> dict[str, Any]:
+    """Those that are not as they would be if nobody had given them."""
+    return printable_arguments(arguments.model_dump(mode="json", exclude_defaults=True))
+
+
+def make_alert(
+    run: Mapping[str, Any], judgement: Judgement, given: Mapping[str, Any] | None = None, command: str = ""
+) -> Alert:
+    """The alert about a run, whose document of `runs` is given, and whose arguments were `given` by `command`."""
     counts = ", ".join(f"{count:,} {kind}" for kind, count in run["counts"].items()) or "nothing"
     crawl = f", job {run['crawl']}" if run["crawl"] else ""
-    lines = [f"Run {run['_id']}{crawl} on {run['host']} ended with '{run['finish_reason']}'. Stored: {counts}."]
-    lines += [f"• {failure['monitor']}: {failure['message']}" for failure in judgement.failures]
+    code = run["exit_code"]
+    lines = [
+        f"Run {run['_id']}{crawl} on {run['host']} ended with '{run['finish_reason']}', exit code {code}."
+        f" Stored: {counts}."
+    ]
+    if given:
+        lines.append("Arguments: " + " ".join(f"{name}={_word(value)}" for name, value in given.items()))
+    told, following = _causes(judgement.failures, run["finish_reason"])
+    lines += [f"• {failure['monitor']}: {failure['message']}" for failure in told]
+    if following:
+        lines.append(f"• From that follow: {', '.join(following)}.")
+    lines.append(f"Type next: harvester runs show {run['_id']}")
+    if command and run["finish_reason"] not in NOT_CONTINUED:
+        lines.append(f"and, when the cause is gone: {command}")
     payload = {
         "verdict": judgement.verdict,
         "spider": run["spider"],
         "crawl": run["crawl"],
         "run": run["_id"],
+        "arguments": dict(given or {}),
         "finish_reason": run["finish_reason"],
+        "exit_code": code,
         "failures": judgement.failures,
         "counts": run["counts"],
         "report": run["report"],
+        "command": command,
     }
     report = Path(run["report"]) if run["report"] else None
     return Alert(f"harvester: the run of {run['spider']} failed its monitors", lines, report, payload)
+
+
+def _causes(failures: list[dict[str, str]], finish_reason: str) -> tuple[list[dict[str, str]], list[str]]:
+    """The failures that are told, and the names of the monitors that failed for what is told already."""
+    order = [*FOLLOWING, ENDING] if finish_reason in OF_HOSTS else [ENDING, *FOLLOWING]
+    of_one_cause = sorted(
+        (each for each in failures if each["monitor"] in order), key=lambda f: order.index(f["monitor"])
+    )
+    following = [each["monitor"] for each in of_one_cause[1:]]
+    return [each for each in failures if each["monitor"] not in following], following
+
+
+def _word(value: Any) -> str:
+    return shlex.quote(",".join(map(str, value)) if isinstance(value, list) else str(value))
+
+
+def _told_by(config: Config, run: Mapping[str, Any], alert: Alert) -> str:
+    """The run that told of the same job and cause just now; empty when this one is to tell, or MongoDB cannot say."""
+    failed = sorted(failure["monitor"] for failure in alert.payload["failures"])
+    cause = {
+        "spider": run["spider"],
+        "of": run["crawl"] or run["scope"],
+        "reason": run["finish_reason"],
+        "failed": failed,
+    }
+    now = datetime.now(UTC)
+    try:
+        with pymongo.timeout(DATABASE_SECONDS):
+            database = mongodb.connect_sync(config)
+            with database.client:
+                known = database["alerts"].find_one({"_id": cause, "at": {"$gte": now - SAME_CAUSE}})
+                if known is None:
+                    unclaimed = {"_id": cause, "at": {"$lt": now - SAME_CAUSE}}
+                    database["alerts"].update_one(unclaimed, {"$set": {"at": now, "run": run["_id"]}}, upsert=True)
+    except DuplicateKeyError:  # another worker was quicker by a moment
+        return "of another worker"
+    except (PyMongoError, HarvesterError):  # the log has it from others who write there
+        return ""
+    return str(known["run"]) if known else ""

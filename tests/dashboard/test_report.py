@@ -16,8 +16,8 @@ from pydantic import SecretStr
 from pymongo.database import Database
 from typer.testing import CliRunner
 
-from harvester.cli.app import app
 from harvester.browser.chromium import find_chromium, launch_options
+from harvester.cli.app import app
 from harvester.config import Config
 from harvester.dashboard.figures import gather
 from harvester.dashboard.report import template, thumbnail, write_report

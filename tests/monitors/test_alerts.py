@@ -35,6 +35,7 @@ RUN = {
     "crawl": "bluesky-1",
     "host": "here",
     "finish_reason": "finished",
+    "exit_code": 6,
     "counts": {"post": 1234},
     "report": None,
 }
@@ -76,7 +77,10 @@ def test_webhook_gets_the_alert_as_data(sink: HttpSink) -> None:
         "spider": "bluesky",
         "crawl": "bluesky-1",
         "run": "20260101-000000-abcdef",
+        "arguments": {},
         "finish_reason": "finished",
+        "exit_code": 6,
+        "command": "",
         "failures": [
             {"monitor": "Lost fields", "message": "post.like_count & <others> were lost."},
             {"monitor": "Refusals", "message": "a_b.test said no."},
@@ -84,6 +88,49 @@ def test_webhook_gets_the_alert_as_data(sink: HttpSink) -> None:
         "counts": {"post": 1234},
         "report": None,
     }
+
+
+def failed(*names: str) -> Judgement:
+    return Judgement("failed", [Judged(name, "failed", f"This is what {name} says.") for name in names])
+
+
+def test_an_alert_says_arguments_exit_code_and_what_to_type_next() -> None:
+    given = {"seeds": ["a.test", "b.test"], "depth": 2}
+    alert = make_alert(RUN, JUDGEMENT, given, "scrapy crawl bluesky -a seeds=a.test,b.test -a depth=2")
+    lines = alert.text().splitlines()
+    assert lines[1].startswith("Run 20260101-000000-abcdef, job bluesky-1 on here ended with 'finished', exit code 6.")
+    assert lines[2] == "Arguments: seeds=a.test,b.test depth=2"
+    assert lines[-2:] == [
+        "Type next: harvester runs show 20260101-000000-abcdef",
+        "and, when the cause is gone: scrapy crawl bluesky -a seeds=a.test,b.test -a depth=2",
+    ]
+    assert alert.payload["arguments"] == given
+    lost = make_alert({**RUN, "finish_reason": "frontier_lost"}, failed("Finish reason"), given, "scrapy crawl bluesky")
+    assert "scrapy crawl" not in lost.text(), "the same command would not help"
+
+
+@pytest.mark.parametrize(
+    ("reason", "names", "told", "following"),
+    [
+        (
+            "blocked",
+            ("Finish reason", "Refusals", "Record count", "Error ratio"),
+            ["Refusals"],
+            "Error ratio, Record count",
+        ),
+        ("unreachable", ("Finish reason", "Error ratio"), ["Error ratio"], "Finish reason"),
+        ("storage_error", ("Finish reason", "Record count"), ["Finish reason"], "Record count"),
+        ("finished", ("Record count", "Lost fields", "Failed items"), ["Lost fields", "Failed items"], "Record count"),
+        ("finished", ("Lost fields", "Reject ratio"), ["Lost fields", "Reject ratio"], ""),
+    ],
+)
+def test_one_cause_is_told_once(reason: str, names: tuple[str, ...], told: list[str], following: str) -> None:
+    alert = make_alert({**RUN, "finish_reason": reason}, failed(*names))
+    assert [line.split(":")[0].removeprefix("• ") for line in alert.lines if " says." in line] == told
+    follow = [line for line in alert.lines if line.startswith("• From that follow: ")]
+    assert follow == ([follow[0]] if following else [])
+    assert not following or follow[0].startswith(f"• From that follow: {following}")
+    assert len(alert.payload["failures"]) == len(names), "as data, all are there"
 
 
 def test_slack_gets_a_text_with_its_signs_escaped(sink: HttpSink) -> None:

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -243,3 +244,22 @@ def test_without_any_mongodb_the_history_is_said_to_be_unavailable(make_toy: Mak
     log = toy.run(harvest(100))
     assert "Verdict of the monitors: passed" in log
     assert "The history of runs was not available" in toy.reports()[0]
+
+
+def test_a_cause_that_several_runs_meet_raises_one_alert(
+    make_toy: MakeToy, sink: HttpSink, mongodb: Database[dict[str, Any]]
+) -> None:
+    """As workers of one job do. Another cause, or the same half an hour later, raises another."""
+    toy = make_toy(HARVESTER_ALERT_WEBHOOK_URL=sink.url)
+    toy.run({}, arguments={"depth": 2})
+    [alert] = [post.body for post in sink.posts]
+    assert (alert["arguments"], alert["exit_code"]) == ({"depth": 2}, 6)
+    assert "tests.monitors.toy" in alert["command"]
+    said = toy.run({}, arguments={"depth": 2})
+    assert len(sink.posts) == 1
+    assert f"No alert is sent: run {alert['run']} has told of the same" in said
+    toy.run({}, arguments={"depth": 2}, reason="program_error")
+    assert len(sink.posts) == 2
+    mongodb["alerts"].update_many({}, {"$set": {"at": datetime.now(UTC) - timedelta(minutes=31)}})
+    toy.run({}, arguments={"depth": 2})
+    assert len(sink.posts) == 3
