@@ -3,16 +3,19 @@
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import typer
 from rich.console import Console
 from rich.text import Text
+from typer.core import TyperGroup
+from typer.main import get_command
 
 from harvester import __version__
 from harvester.cli.account import account_command
 from harvester.cli.alert import alert_command
+from harvester.cli.completing import spider_names
 from harvester.cli.crawl import crawl_command, import_command
 from harvester.cli.db import db
 from harvester.cli.deploy import deploy_command
@@ -28,8 +31,25 @@ from harvester.config import Config, load_config, read_config
 from harvester.exceptions import HarvesterError, UsageError
 from harvester.masking import mask
 
+ORDER = (
+    *("doctor", "spiders"),
+    *("crawl", "jobs", "feed", "worker", "frontier", "deploy"),
+    *("runs", "report", "export", "account", "db", "import"),
+    *("alert", "purge", "version"),
+)
+"""In which commands are listed, as one comes to need them."""
+
+
+class InOrder(TyperGroup):
+    """Typer would list groups of commands before single ones."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return sorted(self.commands, key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER))
+
+
 # Pretty tracebacks would print local variables, and with them secrets.
 app = typer.Typer(
+    cls=InOrder,
     help="Harvests public data, and keeps it.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -38,20 +58,21 @@ app = typer.Typer(
 spiders = typer.Typer(help="What can be harvested.", no_args_is_help=True)
 # Scrapy reads the words behind it.
 _AS_TYPED = {"allow_extra_args": True, "ignore_unknown_options": True}
-app.command("crawl", context_settings=_AS_TYPED, add_help_option=False)(crawl_command)
-app.command("import", context_settings=_AS_TYPED, add_help_option=False)(import_command)
-app.add_typer(spiders, name="spiders")
-app.add_typer(frontier, name="frontier")
-app.add_typer(jobs, name="jobs")
-app.add_typer(runs, name="runs")
-app.add_typer(db, name="db")
-app.command("export")(export_command)
-app.command("account")(account_command)
-app.command("purge")(purge_command)
-app.command("alert")(alert_command)
-app.command("feed")(feed_command)
-app.command("deploy")(deploy_command)
-app.command("worker")(worker_command)
+BEGIN, RUN, RESULTS, CARE = "To begin", "To run", "What came of it", "To look after it"
+app.add_typer(spiders, name="spiders", rich_help_panel=BEGIN)
+app.command("crawl", context_settings=_AS_TYPED, add_help_option=False, rich_help_panel=RUN)(crawl_command)
+app.command("feed", rich_help_panel=RUN)(feed_command)
+app.add_typer(jobs, name="jobs", rich_help_panel=RUN)
+app.command("worker", rich_help_panel=RUN)(worker_command)
+app.add_typer(frontier, name="frontier", rich_help_panel=RUN)
+app.command("deploy", rich_help_panel=RUN)(deploy_command)
+app.add_typer(runs, name="runs", rich_help_panel=RESULTS)
+app.command("export", rich_help_panel=RESULTS)(export_command)
+app.add_typer(db, name="db", rich_help_panel=RESULTS)
+app.command("account", rich_help_panel=RESULTS)(account_command)
+app.command("import", context_settings=_AS_TYPED, add_help_option=False, rich_help_panel=RESULTS)(import_command)
+app.command("alert", rich_help_panel=CARE)(alert_command)
+app.command("purge", rich_help_panel=CARE)(purge_command)
 
 STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 BLUESKY = "https://public.api.bsky.app/xrpc/_health"
@@ -72,13 +93,13 @@ def options(
     """Harvests public data, and keeps it."""
 
 
-@app.command()
+@app.command(rich_help_panel=CARE)
 def version() -> None:
     """Print the version."""
     print(__version__)
 
 
-@app.command()
+@app.command(rich_help_panel=BEGIN)
 def doctor(site: Annotated[str, typer.Option(help="Address that should be reachable.")] = BLUESKY) -> None:
     """Check servers, browser, disk, clock and network, and say how to mend what is missing."""
     from harvester.cli import doctor as doctor_module  # imports inside commands keep shell completion quick
@@ -100,7 +121,7 @@ def doctor(site: Annotated[str, typer.Option(help="Address that should be reacha
     raise typer.Exit(1 if failures else 0)
 
 
-@app.command()
+@app.command(rich_help_panel=RESULTS)
 def report(
     job: Annotated[str, typer.Option(help="Only what was observed for this job.")] = "",
     database: Annotated[str, typer.Option(help="MongoDB database, instead of the configured one.")] = "",
@@ -137,7 +158,7 @@ def list_spiders() -> None:
 
 
 @spiders.command()
-def show(name: str) -> None:
+def show(name: Annotated[str, typer.Argument(help="Name of the spider.", autocompletion=spider_names)]) -> None:
     """Describe a spider and its arguments."""
     from inspect import cleandoc
 
@@ -151,13 +172,25 @@ def show(name: str) -> None:
 
 def main() -> None:
     """Entry point."""
+    command = get_command(app)
+    _leave_flags_without_type(command)
     try:
-        app()
+        command()
     except HarvesterError as error:
         print(mask(str(error)), file=sys.stderr)
         sys.exit(error.exit_code)
     finally:
         _let_go_of_a_closed_terminal()
+
+
+def _leave_flags_without_type(command: Any, parent: typer.Context | None = None) -> None:
+    """Typer's help would show `<bool>` behind each option that takes no value."""
+    context = typer.Context(command, parent=parent, **command.context_settings)
+    for param in command.get_params(context):
+        if getattr(param, "is_flag", False):
+            param.metavar = ""
+    for below in getattr(command, "commands", {}).values():
+        _leave_flags_without_type(below, context)
 
 
 def _let_go_of_a_closed_terminal() -> None:

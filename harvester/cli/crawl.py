@@ -1,9 +1,16 @@
 """The commands `harvester crawl` and `harvester import`, which Scrapy reads and runs."""
 
 import os
+from typing import Annotated
+
+import typer
+
+from harvester.cli.completing import spider_names
 
 
-def crawl_command() -> None:
+def crawl_command(
+    words: Annotated[list[str] | None, typer.Argument(metavar="SPIDER", autocompletion=spider_names)] = None,
+) -> None:
     """Crawl as `scrapy crawl` does, in any folder: SPIDER or FILE.py, -a NAME=VALUE, -s SETTING=VALUE, -o FILE."""
     _leave_to_scrapy()
 

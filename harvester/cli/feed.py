@@ -7,6 +7,7 @@ from typing import Annotated, BinaryIO
 
 import typer
 
+from harvester.cli.completing import spider_names
 from harvester.config import Config, load_config
 from harvester.exceptions import UsageError
 
@@ -19,7 +20,7 @@ SHOWN = 80
 
 
 def feed_command(
-    spider: Annotated[str, typer.Argument(help="Name of the spider.")],
+    spider: Annotated[str, typer.Argument(help="Name of the spider.", autocompletion=spider_names)],
     file: Annotated[str, typer.Argument(help="Lines or JSON objects of arguments, one a line; - for standard input.")],
 ) -> None:
     """Push the lines of a file into the start list of a spider. Lines that cannot be used are named and left out."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from harvester.cli.completing import spider_names
 from harvester.cli.printing import print_json
 from harvester.config import Config, load_config
 from harvester.exceptions import UsageError
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 frontier = typer.Typer(help="What waits to be fetched, and what became of it.", no_args_is_help=True)
 
-Spider = Annotated[str, typer.Argument(help="Name of the spider.")]
+Spider = Annotated[str, typer.Argument(help="Name of the spider.", autocompletion=spider_names)]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Site = Annotated[str, typer.Argument(help="Name of the site, as `status` shows it; of an unregistered one its host.")]

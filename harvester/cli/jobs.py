@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from harvester.cli.completing import spider_names
 from harvester.cli.pairs import pairs
 from harvester.cli.printing import print_json
 from harvester.config import load_config
@@ -36,7 +37,7 @@ Limit = Annotated[int, typer.Option(min=1, max=MOST_NUMBER, help="The most that 
 
 @jobs.command("submit")
 def submit_command(
-    spider: Annotated[str, typer.Argument(help="Name of the spider.")],
+    spider: Annotated[str, typer.Argument(help="Name of the spider.", autocompletion=spider_names)],
     source: Annotated[str, typer.Option("--input", metavar="FILE", help="File of items; - for standard input.")],
     argument: Annotated[
         list[str] | None, typer.Option("-a", metavar="NAME=VALUE", help="Argument of the spider; may be repeated.")
@@ -88,7 +89,7 @@ async def _submit(service: "JobService", wanted: "Submission", source: str, form
 
 @jobs.command("list")
 def list_command(
-    spider: Annotated[str, typer.Option(help="Only jobs of this spider.")] = "",
+    spider: Annotated[str, typer.Option(help="Only jobs of this spider.", autocompletion=spider_names)] = "",
     state: Annotated[str, typer.Option(metavar="STATE", help="Only open, paused, cancelled or finished ones.")] = "",
     limit: Limit = 100,
     as_json: Json = False,

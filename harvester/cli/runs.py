@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from harvester.cli.completing import spider_names
 from harvester.cli.printing import at, new_console, new_table, parts, print_json, shown
 from harvester.config import load_config
 from harvester.exceptions import UsageError
@@ -27,7 +28,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 @runs.command("list")
 def list_command(
-    spider: Annotated[str, typer.Option(help="Only those of this spider.")] = "",
+    spider: Annotated[str, typer.Option(help="Only those of this spider.", autocompletion=spider_names)] = "",
     state: Annotated[str, typer.Option(metavar="|".join(STATES), help="Only those that are so.")] = "",
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="The most that are listed.")] = 20,
     as_json: Json = False,

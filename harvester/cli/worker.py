@@ -4,13 +4,17 @@ from typing import Annotated
 
 import typer
 
+from harvester.cli.completing import spider_names
 from harvester.cli.pairs import pairs
 from harvester.config import load_config
 from harvester.exceptions import UsageError
 
 
 def worker_command(
-    spider: Annotated[str | None, typer.Argument(help="Its name; none: all spiders that have open jobs.")] = None,
+    spider: Annotated[
+        str | None,
+        typer.Argument(help="Its name; none: all spiders that have open jobs.", autocompletion=spider_names),
+    ] = None,
     processes: Annotated[int, typer.Option(min=1, help="How many run side by side, of all spiders together.")] = 1,
     argument: Annotated[
         list[str] | None, typer.Option("-a", metavar="NAME=VALUE", help="Argument of the spider; may be repeated.")

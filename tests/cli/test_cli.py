@@ -1,13 +1,16 @@
 """The command `harvester`: what it prints, and its exit codes."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
 from harvester import __version__
+from harvester.cli.app import ORDER, app
 from harvester.config import Config, misspelt
 from harvester.spiders.bluesky.arguments import BlueskyArguments
 from tests.forking import Ran, run
@@ -32,6 +35,41 @@ def test_short_help_is_help(words: list[str]) -> None:
     assert "Usage:" in answer.stdout
 
 
+def test_commands_are_listed_as_one_comes_to_need_them_and_flags_without_a_type() -> None:
+    shown = harvester("--help").stdout
+    listed = re.findall(r"^│ ([a-z]+) +[A-Z]", shown, re.MULTILINE)
+    assert listed == list(ORDER)
+    assert sorted(listed) == sorted(get_command(app).commands)  # type: ignore[attr-defined]
+    for words in ([], ["jobs", "submit"], ["frontier", "drop"]):
+        assert "<bool>" not in harvester(*words, "--help").stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "crawl blue",
+        "worker blue",
+        "feed blue",
+        "spiders show blue",
+        "frontier status blue",
+        "jobs submit blue",
+        "jobs list --spider blue",
+        "runs list --spider blue",
+    ],
+)
+def test_names_of_spiders_are_completed(words: str) -> None:
+    """As bash asks, once `harvester --install-completion` has told it of that."""
+    asked = {"COMP_WORDS": f"harvester {words}", "COMP_CWORD": str(len(words.split()))}
+    answer = harvester(**asked, _HARVESTER_COMPLETE="complete_bash")
+    assert answer.stdout.split() == ["bluesky"]
+
+
+def test_completion_says_nothing_where_settings_cannot_be_used() -> None:
+    asked = {"COMP_WORDS": "harvester worker blue", "COMP_CWORD": "2", "_HARVESTER_COMPLETE": "complete_bash"}
+    answer = harvester(**asked, HARVESTER_MAX_IMAGE_MB="many")
+    assert (answer.stdout.strip(), answer.stderr) == ("", "")
+
+
 def test_spiders_are_listed_with_a_summary() -> None:
     lines = harvester("spiders", "list").stdout.splitlines()
     assert [line for line in lines if line.startswith("bluesky  ") and len(line) > 40]
@@ -51,7 +89,7 @@ def test_an_unknown_spider_is_refused_and_the_known_ones_are_named() -> None:
 
 
 def test_a_setting_that_cannot_be_used_is_named() -> None:
-    answer = harvester("doctor", HARVESTER_MAX_IMAGE_MB="many")
+    answer = harvester("report", HARVESTER_MAX_IMAGE_MB="many")
     assert answer.returncode == 2
     assert "HARVESTER_MAX_IMAGE_MB" in answer.stderr
     assert "Traceback" not in answer.stderr
