@@ -155,8 +155,9 @@ def sites(config: Config) -> Iterator[Finding]:
 
 def _lacks(site: Site, config: Config) -> Iterator[str]:
     """With what a run that asks the site would end."""
-    tiers = [tier for tier in site.proxy.tiers if site.proxy.vendor and tier is not Tier.NONE]
-    wanted: list[Callable[[], object]] = [partial(proxies_of, config, site.proxy.vendor, tier) for tier in tiers]
+    wanted: list[Callable[[], object]] = []
+    if vendor := site.proxy.vendor:
+        wanted += [partial(proxies_of, config, vendor, tier) for tier in site.proxy.tiers if tier is not Tier.NONE]
     wanted += [partial(credentials_of, name, config) for name in site.identities.credentials]
     wanted += [partial(find_chromium, config)] if site.browser.render else []
     for want in wanted:

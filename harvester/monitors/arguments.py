@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, SecretStr
 
 from harvester.formatting import without_userinfo
+from harvester.masking import mask
 
 LONGEST_TEXT = 300
 """Characters of one argument that are kept."""
@@ -14,9 +15,14 @@ MOST_VALUES = 20
 
 
 def printable_arguments(arguments: BaseModel | Mapping[str, Any] | None) -> dict[str, Any]:
-    """All arguments by name, as JSON values. Long ones are cut, SecretStr and logins in addresses masked."""
+    """All arguments by name, as JSON values. Long ones are cut, SecretStr and logins in addresses masked.
+
+    A SecretStr is masked from then on wherever it may stand, as in the command that was typed.
+    """
     if arguments is None:
         return {}
+    if isinstance(arguments, BaseModel):
+        mask.add(*(value.get_secret_value() for _, value in arguments if isinstance(value, SecretStr)))
     given = arguments.model_dump(mode="json") if isinstance(arguments, BaseModel) else arguments
     return {name: _short(value) for name, value in given.items()}
 

@@ -149,7 +149,7 @@ KINDS: dict[str, tuple[Callable[[Place, Sandbox], Answer], tuple[str, ...]]] = {
     ),
     "an address of MongoDB under its other name": (
         mongodb_under_its_other_name,
-        (" MONGODB_URI cannot be used: Unknown option: colour",),
+        ("MONGODB_URI cannot be used: Unknown option: colour",),
     ),
     "a place for pictures of an unknown scheme": (
         partial(crawl_with, "HARVESTER_IMAGES_STORE", "gopher://pictures"),

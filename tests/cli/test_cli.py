@@ -11,8 +11,10 @@ from typer.main import get_command
 
 from harvester import __version__
 from harvester.cli.app import ORDER, app
-from harvester.config import Config, misspelt
+from harvester.config import Config, misspelt, variable_of
+from harvester.exceptions import UsageError
 from harvester.spiders.bluesky.arguments import BlueskyArguments
+from harvester.stores.redis import check_address
 from tests.forking import Ran, run
 
 HARVESTER = str(Path(sys.executable).with_name("harvester"))
@@ -93,6 +95,25 @@ def test_a_setting_that_cannot_be_used_is_named() -> None:
     assert answer.returncode == 2
     assert "HARVESTER_MAX_IMAGE_MB" in answer.stderr
     assert "Traceback" not in answer.stderr
+
+
+@pytest.mark.parametrize("name", ["REDIS_URL", "HARVESTER_REDIS_URL"])
+def test_messages_name_the_variable_that_was_set(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "htp://127.0.0.1")
+    config = Config()
+    with pytest.raises(UsageError, match=f"^{name} cannot be used"):
+        check_address(config)
+    assert variable_of("mongodb_uri") == variable_of("HARVESTER_MONGODB_URI") == "HARVESTER_MONGODB_URI"
+
+
+def test_a_variable_of_the_environment_is_named_rather_than_one_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".env").write_text("HARVESTER_REDIS_URL=redis://a.example\n")
+    monkeypatch.setitem(Config.model_config, "env_file", str(tmp_path / ".env"))
+    assert variable_of("redis_url") == "HARVESTER_REDIS_URL"
+    monkeypatch.setenv("REDIS_URL", "redis://b.example")
+    assert variable_of("redis_url") == "REDIS_URL"
 
 
 STEPS = """
