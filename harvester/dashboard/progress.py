@@ -85,7 +85,7 @@ class Progress:
     """Unix time, when the first of those items is due that are to be tried again; None when that is not ahead."""
     pages: int
     records: dict[str, int]
-    """Stored, by kind."""
+    """Stored, by kind, each once."""
     images_stored: int
     images_failed: int
     staged_bytes: int
@@ -107,7 +107,7 @@ class Progress:
             items=ItemCounts.of(stats),
             next_due=next_due if next_due > now else None,
             pages=stats.get("harvester/pages", 0),
-            records=below(stats, "harvester/records/stored"),
+            records=records_stored(stats),
             images_stored=stats.get("harvester/images/stored", 0),
             images_failed=sum(below(stats, "harvester/images/failed").values()),
             staged_bytes=stats.get("harvester/staging/bytes", 0),
@@ -143,6 +143,14 @@ def _limits(stats: Stats) -> dict[str, float]:
         site: min(rate, 1 / slowed[site]) if site in slowed else rate
         for site, rate in below(stats, "harvester/limit").items()
     }
+
+
+def records_stored(stats: Stats) -> dict[str, int]:
+    """Kind -> records that the run stored, each once, however often it met it."""
+    known, earlier = below(stats, "harvester/records/known"), below(stats, "harvester/records/seen_again")
+    stored = below(stats, "harvester/records/stored")
+    once = {kind: count - known.get(kind, 0) + earlier.get(kind, 0) for kind, count in stored.items()}
+    return _largest_first({kind: count for kind, count in once.items() if count > 0})
 
 
 def errors_by_outcome(stats: Stats) -> dict[str, int]:

@@ -132,14 +132,15 @@ def _collected(progress: Progress, stats: Stats) -> Iterator[_Row]:
     for items in progress.items:
         stages = ", ".join(f"{count:,} {spaced(stage)}" for stage, count in items.by_stage.items())
         yield plural(items.kind), f"{items.done:,} of {items.total:,}" + (f" ({stages})" if stages else "")
-    known, earlier = below(stats, "harvester/records/known"), below(stats, "harvester/records/seen_again")
-    new = {kind: count - known.get(kind, 0) for kind, count in progress.records.items()}
+    earlier, removed = below(stats, "harvester/records/seen_again"), below(stats, "harvester/consent/removed")
+    new = {kind: count - earlier.get(kind, 0) - removed.get(kind, 0) for kind, count in progress.records.items()}
     yield "new records", records_listed({kind: count for kind, count in new.items() if count > 0}) or "none"
     if earlier:
         yield "seen again", records_listed(earlier)
     unchanged = stats.get("harvester/images/unchanged", 0)
     if progress.images_stored or unchanged:
-        yield "images", f"{progress.images_stored:,} stored" + (f", {unchanged:,} had not changed" if unchanged else "")
+        kept = max(0, progress.images_stored - removed.get("picture", 0))
+        yield "images", f"{kept:,} stored" + (f", {unchanged:,} had not changed" if unchanged else "")
     if progress.staged_bytes:
         yield "staged", size(progress.staged_bytes)
 

@@ -125,7 +125,7 @@ class RecordCountMonitor(RunMonitor):
         self.note = f"{counted(stored, 'record')} stored."
         if self.summary.job_records is not None:  # a run also works at what others began
             stored = self.summary.job_records
-            self.note = f"{counted(stored, 'record')} stored of the job's items."
+            self.note = f"{counted(stored, 'record')} stored for the job's items, those of several for each."
         elif self.resumed:
             raise SkipTest(f"{self.note} The run continued another, so there is no least number.")
         if stored < least:

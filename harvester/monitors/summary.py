@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from harvester.dashboard.progress import two_below
+from harvester.dashboard.progress import records_stored, two_below
 from harvester.exceptions import INTERRUPTED
 from harvester.jobs.documents import State
 from harvester.outcomes import POLICIES, Outcome
@@ -72,7 +72,7 @@ class RunSummary:
     @classmethod
     def from_stats(cls, stats: Mapping[str, Any]) -> "RunSummary":
         """The summary of a run whose stats these are."""
-        stored = _counts(stats, "harvester/records/stored/")
+        stored = records_stored(stats)
         items = two_below(stats, "harvester/items")
         errors = []
         for path, count in _counts(stats, "harvester/errors/", depth=2).items():
@@ -88,7 +88,7 @@ class RunSummary:
             errors=sorted(errors, key=lambda error: -error.times),
             unclassified=int(stats.get("harvester/unclassified", 0)),
             dead=_counts(stats, "harvester/frontier/dead/"),
-            coverage=_coverage(stats, stored),
+            coverage=_coverage(stats, _counts(stats, "harvester/records/stored/")),
             job_records=stats.get("harvester/job_records"),
             items=items,
             item_failures={kind: _below(stats, f"harvester/reasons/{kind}/{State.FAILED}/") for kind in items},

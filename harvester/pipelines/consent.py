@@ -135,6 +135,7 @@ class ConsentPipeline(BatchPipeline):
             logger.info("What was kept of accounts before they were known to refuse is removed")
             for kind, count in removed.items():
                 self.stats.inc_value(f"harvester/consent/dropped/{kind}", count)
+                self.stats.inc_value(f"harvester/consent/removed/{kind}", count)
 
     def _take_back(self, jobs: Iterable[str]) -> Counter[str]:
         assert self.crawler.spider

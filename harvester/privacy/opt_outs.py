@@ -45,8 +45,8 @@ def refusing(database: Database[Document]) -> set[str]:
 def take_back(database: Database[Document], config: Config, spider: str, job: str) -> Counter[str]:
     """Removes what was kept of refusing accounts for `job`: records, quotes of them, pictures, staged lines.
 
-    Returns kind (and `quote`) -> how many were removed. What was kept for other jobs stays. Doing it again does no
-    harm. To be called when the run's segments are closed. Raises PyMongoError and StorageError.
+    Returns kind (and `quote`, `picture`) -> how many were removed. What was kept for other jobs stays. Doing it again
+    does no harm. To be called when the run's segments are closed. Raises PyMongoError and StorageError.
     """
     removed: Counter[str] = Counter()
     dids = refusing(database)
@@ -54,6 +54,8 @@ def take_back(database: Database[Document], config: Config, spider: str, job: st
         return removed
     theirs = {"provenance.crawl": job, "did": {"$in": list(dids)}}
     pictured = database[Post.COLLECTION].distinct("did", theirs)
+    with_pictures = database[Post.COLLECTION].find(theirs | {"media_paths": {"$exists": True}}, {"media_paths": 1})
+    removed["picture"] = sum(len(post["media_paths"]) for post in with_pictures)
     for kind in _REMOVED:
         removed[kind.KIND] = database[kind.COLLECTION].delete_many(theirs).deleted_count
     for key, emptied in list(_emptied_posts(database, job, dids)):

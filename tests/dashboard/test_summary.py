@@ -61,6 +61,16 @@ def test_what_was_seen_again_is_what_an_earlier_run_stored() -> None:
     assert "seen again" not in found
     earlier = summarise(twice | {"harvester/records/seen_again/follow": 150}, PLACES, COMMAND)
     assert rows(earlier)["seen again"] == "150 follows"
+    assert rows(earlier)["new records"] == "80,000 follows, 12 list items"
+    assert "(10.9 pages/s, 257 records/s)" in earlier.title
+
+
+def test_what_was_taken_back_is_no_more_collected() -> None:
+    """The numbers are those of the database at the end: an account may be known to refuse when its posts are stored."""
+    removed = {"harvester/consent/removed/follow": 200, "harvester/consent/removed/picture": 4}
+    found = dict(summarise(FINISHED | removed | {"harvester/images/stored": 10}, PLACES, COMMAND).collected)
+    assert found["new records"] == "80,000 follows, 12 list items"
+    assert found["images"] == "6 stored"
 
 
 def test_a_run_without_a_contact_says_so_in_its_last_lines() -> None:

@@ -1,6 +1,7 @@
 """What `make demo` promises."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -44,7 +45,24 @@ def test_demo_harvests_draws_and_asks(tmp_path: Path, mongodb_uri: str) -> None:
     assert places == sorted(places)
     assert -1 not in places
     assert "Traceback" not in ended.stdout
-    assert "data:image/jpeg" in (tmp_path / "report.html").read_text("utf-8")
+    page = (tmp_path / "report.html").read_text("utf-8")
+    assert "data:image/jpeg" in page
+    assert counts_of_report(page) == counts_of_summary(ended.stdout)
+
+
+def counts_of_summary(said: str) -> dict[str, int]:
+    """Kind -> records and pictures, as the harvest says at its end."""
+    rows = " ".join(said[said.index("Collected\n") : said.index("Not collected")].split())
+    new = rows.partition("new records ")[2].partition(" images ")[0]
+    counts = {kind: int(count.replace(",", "")) for count, kind in re.findall(r"([\d,]+) ([a-z ]+?)s?\b(?:,|$)", new)}
+    (images,) = re.findall(r"images ([\d,]+) stored", rows)
+    return counts | {"picture": int(images.replace(",", ""))}
+
+
+def counts_of_report(page: str) -> dict[str, int]:
+    """The same, as the picture of the harvest shows them."""
+    found = re.findall(r"<dt>([a-z ]+?)s</dt><dd>([\d,]+)</dd>", page)
+    return {kind: int(count.replace(",", "")) for kind, count in found}
 
 
 def test_demo_fails_with_the_exit_code_of_its_first_step_that_fails(tmp_path: Path, mongodb_uri: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml  # type: ignore[import-untyped]
+from pymongo.database import Database
 
 from harvester import __version__
 from harvester.config import Config
@@ -156,3 +157,34 @@ def test_scrapyds_configuration_is_one_that_it_knows_and_keeps_to_itself() -> No
     default = ConfigParser()
     default.read_string(files("scrapyd").joinpath("default_scrapyd.conf").read_text())
     assert set(conf["scrapyd"]) <= set(default["scrapyd"])
+
+
+def test_what_became_of_a_job_is_told_as_the_page_shows(
+    config: Config,
+    mongodb: Database[dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Of a job that ran, of one that never began, and of one that is not known."""
+    assert config.mongodb_uri
+    monkeypatch.setenv("MONGODB_URI", config.mongodb_uri.get_secret_value())
+    monkeypatch.setenv("HARVESTER_DATABASE", config.database)
+    (snippet,) = re.findall(r"^```python\n(.*?)^```", DOCUMENT, re.MULTILINE | re.DOTALL)
+    (job,) = re.findall(r'"job": "(\w+)"', snippet)
+    unopened = {"_id": "1", "job": job, "state": "failed", "finish_reason": "usage_error", "message": "no seeds"}
+    ran = unopened | {"finish_reason": "finished", "failures": [{"monitor": "Refusals"}], "counts": {"post": 3}}
+    for run, said in ((None, "state None"), (unopened, "message no seeds"), (ran, "counts {'post': 3}")):
+        mongodb["runs"].delete_many({})
+        mongodb["runs"].insert_many([run] if run else [{"_id": "other"}])
+        names: dict[str, Any] = {}
+        exec(snippet, names)
+        names["db"].client.close()
+        assert said in capsys.readouterr().out.splitlines()
+
+
+def test_every_user_that_the_page_names_is_made_there_first() -> None:
+    steps = DOCUMENT.partition("## Scrapyd")[2].partition("### To deploy")[0]
+    (made,) = re.findall(r"^    useradd .* (\w+)$", steps, re.MULTILINE)
+    users = re.findall(r"(?:-o|runuser -u) (\w+)", steps)
+    assert users == [made] * 2
+    assert steps.index("useradd") < steps.index("install -d")

@@ -109,3 +109,24 @@ def test_commands_that_are_named_exist(path: Path) -> None:
 def test_targets_of_make_that_are_named_exist(path: Path) -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
     assert set(re.findall(r"(?:^|`)make ([a-z]+)", path.read_text("utf-8"), re.MULTILINE)) <= targets
+
+
+def test_the_readme_names_the_versions_of_python_with_which_make_works() -> None:
+    setup = (ROOT / "scripts" / "setup").read_text("utf-8")
+    found = re.search(r"'>=3\.(\d+),<3\.(\d+)'", setup)
+    assert found
+    *first, last = [f"3.{minor}" for minor in range(int(found[1]), int(found[2]))]
+    versions = f"Python {', '.join(first)} or {last}"
+    assert f"`make` needs {versions}" in README
+    assert f"harvester needs {versions}." in setup
+    assert f"Install {versions} first" in (ROOT / "scripts" / "uv").read_text("utf-8")
+
+
+def test_no_page_and_no_setting_points_to_an_address_that_nobody_has() -> None:
+    """The project has no page of its own; what stands for yours is in capital letters."""
+    clone = re.findall(r"git clone (\S+)", README)
+    assert clone == [clone[0].upper()]
+    assert Config.model_fields["contact"].default == ""
+    for path in (*DOCUMENTS, ROOT / "deploy" / "harvester.env"):
+        contacts = re.findall(r"HARVESTER_CONTACT=(?!\.\.\.)(\S+?)[`\s]", path.read_text("utf-8"))
+        assert [contact for contact in contacts if contact != "mailto:NAME@YOUR-DOMAIN"] == [], path.name

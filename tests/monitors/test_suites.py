@@ -69,7 +69,7 @@ def test_too_few_records_fail_unless_the_run_continued_another(monkeypatch: pyte
 
 def test_a_run_is_judged_by_the_records_of_its_own_job_not_by_what_it_stored_for_others() -> None:
     said = failures({**harvest(100), "harvester/job_records": 0})
-    assert "0 records stored of the job's items. At least 1" in said["Record count"]
+    assert "0 records stored for the job's items, those of several for each. At least 1" in said["Record count"]
     assert "Record count" in failures({"harvester/job_records": 0}, resumed=True)
     assert failures({"harvester/job_records": 1}, resumed=True) == {}
 
