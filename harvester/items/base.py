@@ -32,6 +32,7 @@ RESERVED = frozenset(
     [
         "accounts",
         "crawls",
+        "alerts",
         "events",
         "frontiers",
         "job_items",

@@ -66,15 +66,21 @@ def test_entries_come_from_the_folder_that_is_configured(tmp_path: Path, monkeyp
         ("[a]\nhosts = ['x']\ncolour = 'red'", "a.colour: there is no such key; there are breaker, browser, hosts"),
         ("[a]\nhosts = ['x']\npolitness = {}", "a.politness: there is no such key; did you mean politeness?"),
         ("[a]\nhosts = ['x']\n[a.politeness]\nrequest_per_second = 1", "did you mean requests_per_second?"),
-        ("[a]\nhosts = ['x']\n[a.outcomes.policies.proxy]\nretrys = 1", "proxy.retrys: .*did you mean retries?"),
-        ("[a]\nhosts = ['x']\n[[a.outcomes.rules]]\nnam = 'x'", r"a.outcomes.rules.0.nam: .*did you mean name?"),
+        (
+            "[a]\nhosts = ['x']\n[a.outcomes.policies.proxy]\nretrys = 1",
+            "a.outcomes.policies.proxy.retrys: there is no such key; did you mean retries?",
+        ),
+        (
+            "[a]\nhosts = ['x']\n[[a.outcomes.rules]]\nnam = 'x'",
+            "a.outcomes.rules.0.nam: there is no such key; did you mean name?",
+        ),
         (
             "[a]\nhosts = ['x']\n[a.browser]\nsteps = [{ scroll = 'up' }]",
-            "a.browser.steps.0.scroll: Input should be a valid integer, .*, or Input should be 'end'$",
+            "a.browser.steps.0.scroll: Input should be a valid integer, unable to parse string as an integer, or Input",
         ),
         (
             "[a]\nhosts = ['https://a.example/list']",
-            "'https://a.example/list' is an address; name .* 'a.example'",
+            "is an address; name its host alone: 'a.example'",
         ),
         ("[a]\nhosts = ['a.example/list']", "name its host alone: 'a.example'"),
         ("[a]\nhosts = ['//u:p@a.example:8080']", "name its host alone: 'a.example:8080'"),
