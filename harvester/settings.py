@@ -67,6 +67,7 @@ SPIDER_MIDDLEWARES = {
 }
 DOWNLOADER_MIDDLEWARES = {
     "harvester.middlewares.addresses.AddressMiddleware": 90,  # before robots.txt of the host is asked for
+    "harvester.middlewares.purged.PurgedMiddleware": 91,
     "harvester.middlewares.local.LocalMiddleware": 93,  # while this machine has a fault, nothing else need see them
     "harvester.middlewares.breaker.BreakerMiddleware": 95,  # what is not to be sent need not go further
     "harvester.middlewares.robots.RobotsMiddleware": 100,

@@ -11,6 +11,7 @@ from harvester.exceptions import ServiceError, UsageError
 def purge_command(
     account: Annotated[str, typer.Option(help="DID, or handle of a harvested account.")] = "",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    undo: Annotated[str, typer.Option(help="DID or handle of a purged account, which may be harvested again.")] = "",
     show: Annotated[bool, typer.Option("--list", help="Only list the accounts that were purged.")] = False,
 ) -> None:
     """Remove an account's records, pictures and staged lines, and never fetch it again."""
@@ -20,8 +21,8 @@ def purge_command(
     from harvester.project import spider_loader
     from harvester.stores.mongodb import connect_sync, unavailable
 
-    if bool(account) == show:
-        raise UsageError("purge: give either --account <DID or handle> or --list.")
+    if bool(account) + bool(undo) + show != 1:
+        raise UsageError("purge: give one of --account <DID or handle>, --undo <DID or handle> or --list.")
     spider_loader()  # with the spiders it imports the records of the project
     config = load_config()
     database = connect_sync(config)
@@ -29,6 +30,10 @@ def purge_command(
         if show:
             for row in purge.purged(database):
                 print(f"{row['purged_at']:%Y-%m-%d %H:%M}  {row['_id']}  {row.get('handle', '')}")
+            return
+        if undo:
+            print(" ".join(filter(None, purge.undo(database, undo))))
+            print("It may be harvested again. What was removed is not brought back: the next harvest fetches it.")
             return
         who = purge.resolve(database, account)
         findings = purge.find(database, config, who.did)

@@ -37,6 +37,7 @@ RESERVED = frozenset(
         "frontiers",
         "job_items",
         "jobs",
+        "opt_outs",
         "purged",
         "runs",
         "seeds",
@@ -181,9 +182,9 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
         return False
 
     def replaces(self, other: "Record") -> bool:
-        """Whether it stays, of two with the same key on one page, of which `other` came first."""
+        """Whether it stays, of two with the same key in one batch, of which `other` came first."""
         if not self.VERSION:
-            return True
+            return self.provenance.fetched_at >= other.provenance.fetched_at  # of one page, unless it was staged
         ours, theirs = getattr(self, self.VERSION), getattr(other, self.VERSION)
         return theirs is None or (ours is not None and bool(ours >= theirs))
 

@@ -3,10 +3,11 @@
 import asyncio
 import contextlib
 import logging
-from collections import Counter
-from collections.abc import Container, Iterable
+from collections.abc import Container
 from typing import Self
 
+from msgspec.json import encode
+from msgspec.structs import replace
 from pymongo.errors import PyMongoError
 from scrapy import signals
 from scrapy.crawler import Crawler
@@ -14,17 +15,21 @@ from scrapy.crawler import Crawler
 from harvester.config import Config, load_config
 from harvester.exceptions import HarvesterError, ServiceError, StorageError
 from harvester.items import Batch, Record
-from harvester.items.bluesky import Follow, Post, Profile
+from harvester.items.bluesky import BlueskyRecord, Follow, Post, Profile
 from harvester.items.receipts import parts_of, settle
-from harvester.parsers.bluesky.scrub import without_quotes
+from harvester.parsers.bluesky.scrub import OPTED_OUT, PURGED, quotes_of, without_quotes
 from harvester.pipelines.base import BatchPipeline
-from harvester.privacy.opt_outs import REFUSING, take_back
+from harvester.privacy import OPT_OUTS
+from harvester.privacy.opt_outs import BY_LABEL, Declared, Known, TakenBack, take_back, writes_of
+from harvester.privacy.purged import purged_of
 from harvester.stores.mongodb import MongoOutage, connect, connect_sync, said
+from harvester.stores.rejects import rejects_of
 
 logger = logging.getLogger(__name__)
 
+_EMPTIED = encode({PURGED: True})[1:]
 REFRESH_S = 60.0
-"""How often the list of purged accounts is read again."""
+"""How often the lists of purged accounts, and of those that say no, are read again."""
 
 
 class ConsentPipeline(BatchPipeline):
@@ -32,15 +37,20 @@ class ConsentPipeline(BatchPipeline):
 
     Of an account that opted out a stub of its profile stays, which says so; all its other records are dropped. Of a
     purged account nothing stays, what others quote of it is emptied, and it is found by no job. What was kept of an
-    account before it was known to refuse is taken back at the end of the run.
+    account before it was known to say no is taken back when a run begins and when it ends.
     """
 
     def __init__(self, crawler: Crawler, config: Config) -> None:
         super().__init__(crawler)
         self._config = config
-        self._purged: frozenset[str] = frozenset()
-        self._refusing: set[str] = set()
-        """Accounts that declared, where no view of them shows it, that they do not want to be collected."""
+        self._retrying = MongoOutage(crawler, config)
+        self._purged = purged_of(crawler)
+        self._opt_outs: dict[str, Known] = {}
+        """Accounts that are known to say no."""
+        self._learnt: dict[str, Known] = {}
+        """Those of the batch at hand that are new among them."""
+        self._withdrawn: set[str] = set()
+        """Those of the batch at hand that do so no more."""
         self._honours = True
         """Whether that counts for the batch at hand."""
 
@@ -59,9 +69,9 @@ class ConsentPipeline(BatchPipeline):
 
     async def open_spider(self) -> None:
         self._database = connect(self._config)
-        retrying = MongoOutage(self.crawler, self._config)
-        await retrying(self.read_purged)
-        await retrying(self._read_refusing)
+        await self._retrying(self.read_purged)
+        await self._retrying(self.read_opt_outs)
+        await self.take_back()  # what a run left that was killed, or ended before others learnt who says no
         self._reader = asyncio.create_task(self._keep_reading())
 
     async def close_spider(self) -> None:
@@ -71,10 +81,16 @@ class ConsentPipeline(BatchPipeline):
         await self._database.client.close()
 
     async def process_batch(self, batch: Batch) -> Batch:
-        self._honours = self._is_honoured(batch)
+        honours = self._is_honoured(batch)
+        if honours and self._opt_outs:
+            await self._check({record.belongs_to for record in batch.records} & self._opt_outs.keys())
+        self._honours, self._learnt, self._withdrawn = honours, {}, set()
         kept = [kept for record in batch.records if (kept := self.process_record(record)) is not None]
+        learnt, withdrawn = self._learnt, self._withdrawn
+        if learnt or withdrawn:
+            await self._write_down(learnt, withdrawn)
         rejects = tuple(reject for reject in batch.rejects if self.is_allowed(reject.key))
-        if batch.found and self._purged:
+        if batch.found and self._purged.accounts:
             batch = batch._replace(found=tuple(found for found in batch.found if self.is_allowed(found.key)))
         if len(kept) < len(batch.records) or len(rejects) < len(batch.rejects):
             left = batch._replace(records=kept, rejects=rejects)
@@ -86,46 +102,120 @@ class ConsentPipeline(BatchPipeline):
         """None when nothing may be kept of it. What belongs to nobody passes untouched."""
         if not record.OWNERS:
             return record
-        if self._purged:
-            if any(getattr(record, name) in self._purged for name in record.OWNERS):
+        if purged := self._purged.accounts:
+            if any(getattr(record, name) in purged for name in record.OWNERS):
                 self.stats.inc_value(f"harvester/consent/purged/{record.KIND}")
                 return None
             if isinstance(record, Post) and record.embed and record.embed.quote:
                 record = self._without_purged_quotes(record)
         if not self._honours:
             return record
-        if isinstance(record, Profile) and record.intents is not None:
-            change = self._refusing.add if record.opted_out else self._refusing.discard
-            change(record.belongs_to)
-        refuses = self._refusing and record.belongs_to in self._refusing and not isinstance(record, (Profile, Follow))
-        if not refuses and not record.opted_out:
+        if isinstance(record, BlueskyRecord):
+            record = self._as_declared(record)
+        if not record.opted_out:
             return record
         stub = record.stub()
         self.stats.inc_value("harvester/consent/stubbed" if stub else f"harvester/consent/dropped/{record.KIND}")
         return stub
 
+    def declared_before(self, did: str) -> Declared:
+        """What an account was known to declare that its views do not show; empty: nothing."""
+        known = self._opt_outs.get(did)
+        return known.declared if known and known.declared != BY_LABEL else ()
+
+    def _as_declared(self, record: BlueskyRecord) -> BlueskyRecord:
+        """The record with what its account declares, as far as that is known, and without quotes of others who do."""
+        if isinstance(record, Post) and record.embed and record.embed.quote:
+            record = self._without_refusing_quotes(record)
+        if isinstance(record, Follow) and record.raw.endswith(_EMPTIED):
+            self._learn_from_list(record)
+        elif record.opt_outs:
+            self._learn(record.did, Known(record.opt_outs, record.provenance.fetched_at))
+        elif not isinstance(record, Follow) and (known := self._opt_outs.get(record.did)):
+            shows_labels = known.declared == BY_LABEL and isinstance(record, (Profile, Post))
+            shows_intents = isinstance(record, Profile) and record.intents is not None
+            if (shows_labels or shows_intents) and record.provenance.fetched_at > known.seen_at:
+                self._forget(record.did)
+            elif self._refused(record.did, record):
+                return replace(record, opt_outs=known.declared)
+        return record
+
+    def _refused(self, did: str, record: BlueskyRecord) -> bool:
+        """Whether the account is known to say no where this record does not show it, or was seen earlier."""
+        known = self._opt_outs.get(did)
+        return known is not None and (known.declared != BY_LABEL or record.provenance.fetched_at <= known.seen_at)
+
+    def _without_refusing_quotes(self, post: Post) -> Post:
+        refused = set[str]()
+        for quote in quotes_of(post):
+            if quote.did and quote.kind == OPTED_OUT and quote.did not in self._opt_outs:
+                self._learn(quote.did, Known(BY_LABEL, post.provenance.fetched_at))
+            elif quote.did and self._refused(quote.did, post):
+                refused.add(quote.did)
+        return without_quotes(post, refused, OPTED_OUT) if refused else post
+
+    def _learn_from_list(self, follow: Follow) -> None:
+        """Of a member who says no its parser has left this."""
+        left = {encode({"did": did, PURGED: True}): did for did in (follow.did, follow.subject_did)}
+        did = left.get(follow.raw)
+        if did and did not in self._opt_outs:
+            self._learn(did, Known(BY_LABEL, follow.provenance.fetched_at))
+
+    def _learn(self, did: str, seen: Known) -> None:
+        before = self._opt_outs.get(did)
+        if before is None or (before.declared != seen.declared and before.seen_at <= seen.seen_at):
+            self._opt_outs[did] = self._learnt[did] = seen
+            self._withdrawn.discard(did)
+
+    def _forget(self, did: str) -> None:
+        del self._opt_outs[did]
+        self._learnt.pop(did, None)
+        self._withdrawn.add(did)
+
+    async def _write_down(self, learnt: dict[str, Known], withdrawn: set[str]) -> None:
+        """Before the page is done: a later run must know them when this one is killed."""
+        collection = self._database[OPT_OUTS]
+        try:
+            await self._retrying(lambda: collection.bulk_write(writes_of(learnt, withdrawn), ordered=False))
+        except BaseException:
+            for did in learnt:
+                self._opt_outs.pop(did, None)  # the page comes again, and is to be written down then
+            raise
+
+    async def _check(self, suspects: set[str]) -> None:
+        """Whether those still say no who are said to have declared it: another process may have heard otherwise."""
+        if asked := list(filter(self.declared_before, suspects)):
+            query = {"_id": {"$in": asked}}
+            rows = await self._retrying(lambda: self._database[OPT_OUTS].find(query, {"_id": 1}).to_list())
+            for did in set(asked) - {row["_id"] for row in rows}:
+                self._opt_outs.pop(did, None)
+
     def is_allowed(self, key: str) -> bool:
         """Whether it is the key of no purged account, and of nothing that one wrote."""
-        return key.removeprefix("at://").partition("/")[0] not in self._purged
+        return self._purged.allows(key)
 
     def _without_purged_quotes(self, post: Post) -> Post:
-        emptied = without_quotes(post, self._purged)
+        emptied = without_quotes(post, self._purged.accounts)
         if emptied is not post:
             self.stats.inc_value("harvester/consent/purged/quote")
         return emptied
 
     async def read_purged(self) -> None:
         """Learns which accounts were purged."""
-        self._purged = frozenset([document["_id"] async for document in self._database["purged"].find({}, {"_id": 1})])
+        await self._purged.read(self._database)
 
-    async def _read_refusing(self) -> None:
-        self._refusing = {row["_id"] async for row in self._database[Profile.COLLECTION].find(REFUSING, {"_id": 1})}
+    async def read_opt_outs(self) -> None:
+        """Learns which accounts say no."""
+        rows = self._database[OPT_OUTS].find({}, {"declared": 1, "seen_at": 1})
+        self._opt_outs |= {row["_id"]: Known(tuple(row["declared"]), row["seen_at"]) async for row in rows}
 
     async def take_back(self) -> None:
-        """To be called when the pipelines are closed, so that all that they staged can be read."""
-        jobs: list[str] = getattr(self.crawler.spider, "honouring", [])
+        """To be called when no pipeline writes: what this process is writing it cannot read."""
+        if not hasattr(self.crawler.spider, "keeping_all"):
+            return  # a spider that knows of no opt-outs
+        rejects_of(self.crawler).close()  # its own handler of the signal may come later
         try:
-            removed = await asyncio.to_thread(self._take_back, jobs) if jobs else Counter()
+            removed, of_run = await asyncio.to_thread(self._take_back)
         except (PyMongoError, HarvesterError) as error:
             logger.error("What was kept of accounts that refuse could not be removed: %s", said(error))  # noqa: TRY400
             if not self.stats.get_value("harvester/exit_code"):
@@ -135,21 +225,21 @@ class ConsentPipeline(BatchPipeline):
             logger.info("What was kept of accounts before they were known to refuse is removed")
             for kind, count in removed.items():
                 self.stats.inc_value(f"harvester/consent/dropped/{kind}", count)
+            for kind, count in of_run.items():
                 self.stats.inc_value(f"harvester/consent/removed/{kind}", count)
 
-    def _take_back(self, jobs: Iterable[str]) -> Counter[str]:
-        assert self.crawler.spider
-        removed: Counter[str] = Counter()
+    def _take_back(self) -> TakenBack:
+        spider = self.crawler.spider
+        assert spider
         database = connect_sync(self._config)
         with database.client:
-            for job in jobs:
-                removed += take_back(database, self._config, self.crawler.spider.name, job)
-        return removed
+            return take_back(database, self._config, spider.name, getattr(spider, "jobs", ()))
 
     async def _keep_reading(self) -> None:
         while True:
             await asyncio.sleep(REFRESH_S)
             try:
                 await self.read_purged()
+                await self.read_opt_outs()
             except (PyMongoError, ServiceError) as error:
-                logger.debug("The list of purged accounts cannot be read: %s", error)
+                logger.debug("The lists of purged accounts and of opt-outs cannot be read: %s", error)

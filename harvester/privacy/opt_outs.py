@@ -1,87 +1,219 @@
-"""Takes back what was kept of accounts for a job before it was known that they do not want to be collected.
+"""Takes back what was kept of accounts before it was known that they do not want to be collected.
 
-A label is in every view of an account. A declaration of user intents is asked for once, when it is the account's
-turn; other accounts' lists, feeds and threads may have shown it before.
+A label is in every view of an account, but may be new. A declaration of user intents is asked for once, when it is the
+account's turn; other accounts' lists, feeds and threads may have shown it before. So accounts that say no are written
+down in MongoDB, where every process and every later run finds them: one that was killed leaves its work to the next.
 """
 
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
-from datetime import UTC
+from collections.abc import Collection, Iterator, Mapping, Set
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from filelock import FileLock
+from pymongo import DeleteOne, UpdateOne
 from pymongo.database import Database
 
 from harvester.config import Config
+from harvester.exceptions import StorageError
 from harvester.items import RECORDS
 from harvester.items.bluesky import BlueskyRecord, Follow, Post, Profile
 from harvester.jobs.documents import JOBS
-from harvester.parsers.bluesky.scrub import PURGED, scrub
+from harvester.parsers.bluesky.refusals import NO_UNAUTHENTICATED
+from harvester.parsers.bluesky.scrub import OPTED_OUT, PURGED, scrub
+from harvester.privacy import OPT_OUTS
 from harvester.privacy.purge import QUOTES, is_nobodys
 from harvester.stores.objects import open_store
 from harvester.stores.private_files import make_closed
-from harvester.stores.staging import SUFFIX, read_segment, rewrite_segment
+from harvester.stores.staging import SUFFIX, read_segment, recover, rewrite_segment
 
 Document = dict[str, Any]
+Declared = tuple[str, ...]
+"""What an account declared against being collected, as records say it in `opt_outs`."""
+
+
+class Known(NamedTuple):
+    """What is known of an account that says no."""
+
+    declared: Declared
+    seen_at: datetime
+    """When the page was fetched that said so."""
+
 
 BULK_DATASET = "bulkDataset"
 """The declared intent that speaks of what harvester does."""
-REFUSING = {"intents.bulkDataset": False}
-"""Selects the profiles whose accounts declared it not to be wanted."""
+BY_LABEL: Declared = (NO_UNAUTHENTICATED,)
+"""Of an account whose every view says so."""
+MOST_TOGETHER = 100_000
+"""Accounts that one query names; MongoDB takes no query of more than 16 MB."""
+LATE = timedelta(minutes=1)
+"""How long after its `known_at` an account may become visible to others."""
 
 _REMOVED = [kind for kind in RECORDS.values() if issubclass(kind, BlueskyRecord) and kind not in (Profile, Follow)]
-"""Of a refusing account the stub of its profile stays, and edges that other accounts' lists show."""
+"""Of an account that says no the stub of its profile stays, and edges that other accounts' lists show."""
+_IN_STUB = {"did", "handle", "opt_outs", "intents", "provenance"}
+_NOT_IN_STUB = [name for name in Profile.__struct_fields__ if name not in _IN_STUB]
 _dids = re.compile(rb"did:[a-z]+:[A-Za-z0-9._:%-]+").findall
 
 
-def refusing(database: Database[Document]) -> set[str]:
-    """The accounts that are known to have declared that they do not want to be collected."""
-    return {row["_id"] for row in database[Profile.COLLECTION].find(REFUSING, {"_id": 1})}
+def writes_of(known: Mapping[str, Known], withdrawn: Collection[str]) -> list[UpdateOne | DeleteOne]:
+    """What is to be written to OPT_OUTS when accounts say no, or do not any more."""
+    at = {"known_at": {"$ifNull": ["$known_at", "$$NOW"]}}
+    changes: list[UpdateOne | DeleteOne] = [DeleteOne({"_id": did}) for did in withdrawn]
+    for did, (declared, seen_at) in known.items():
+        said = {"declared": {"$literal": list(declared)}, "seen_at": seen_at}
+        changes.append(UpdateOne({"_id": did}, [{"$set": said | at}], upsert=True))
+    return changes
 
 
-def take_back(database: Database[Document], config: Config, spider: str, job: str) -> Counter[str]:
-    """Removes what was kept of refusing accounts for `job`: records, quotes of them, pictures, staged lines.
+class TakenBack(NamedTuple):
+    """Kind (and `quote`, `picture`) -> how many were removed."""
 
-    Returns kind (and `quote`, `picture`) -> how many were removed. What was kept for other jobs stays. Doing it again
-    does no harm. To be called when the run's segments are closed. Raises PyMongoError and StorageError.
+    removed: Counter[str]
+    of_run: Counter[str]
+    """Those among them that were kept for the jobs of the run."""
+
+
+def take_back(database: Database[Document], config: Config, spider: str, jobs: Collection[str] = ()) -> TakenBack:
+    """Removes what is kept of accounts that say no: records, quotes of them, pictures, staged lines of the spider.
+
+    `jobs`: of the run, if it has begun. What jobs keep that do not honour opt-outs stays. Completes the
+    segments of killed runs first; those of living ones are left to them. Doing it again does no harm. Raises
+    PyMongoError, and StorageError when a part cannot be removed; all others are, then.
     """
-    removed: Counter[str] = Counter()
-    dids = refusing(database)
-    if not dids:
-        return removed
-    theirs = {"provenance.crawl": job, "did": {"$in": list(dids)}}
-    pictured = database[Post.COLLECTION].distinct("did", theirs)
-    with_pictures = database[Post.COLLECTION].find(theirs | {"media_paths": {"$exists": True}}, {"media_paths": 1})
-    removed["picture"] = sum(len(post["media_paths"]) for post in with_pictures)
-    for kind in _REMOVED:
-        removed[kind.KIND] = database[kind.COLLECTION].delete_many(theirs).deleted_count
-    for key, emptied in list(_emptied_posts(database, job, dids)):
-        database[Post.COLLECTION].update_one({"_id": key}, {"$set": emptied})
-        removed["quote"] += 1
-    for did in pictured:
-        if not database[Post.COLLECTION].count_documents({"did": did}, limit=1):
-            open_store(config.images_location).remove(did)
-    make_closed(config.data_dir)
-    with FileLock(config.data_dir / ".taking-back.lock"):  # processes that share a job and a folder end together
-        for segment in _segments(database, config.data_dir, spider, job):
-            if any(without(line, dids, job) != line for line in read_segment(segment)):
-                rewrite_segment(segment, lambda line: without(line, dids, job))
-    return +removed
+    taken = TakenBack(Counter(), Counter())
+    at = database.command("hello", codec_options=database.codec_options)["localTime"]
+    known = {row["_id"]: row for row in database[OPT_OUTS].find()}
+    keeping = [row["_id"] for row in database[JOBS].find({"arguments.honour_opt_outs": False}, {"_id": 1})]
+    dids = sorted(known)
+    for first in range(0, len(dids), MOST_TOGETHER):
+        _take_back_records(database, config, known, dids[first : first + MOST_TOGETHER], keeping, jobs, taken)
+    try:
+        make_closed(config.data_dir)
+        with FileLock(config.data_dir / ".taking-back.lock"):  # processes that share a folder begin and end together
+            problems = _clean_folder(database, config, spider, at, known, keeping)
+    except OSError as error:
+        raise StorageError(f"{config.data_dir} cannot be written: {error.strerror or error}.") from error
+    if problems:
+        raise StorageError("\n".join(["All was removed but for this; mend it, or remove it:", *problems]))
+    return TakenBack(+taken.removed, +taken.of_run)
 
 
-def without(line: bytes, dids: set[str], job: str) -> bytes | None:
-    """A staged or rejected line of `job` without what it shows of these accounts; None when all of it is theirs."""
-    shown = dids.intersection(did.decode() for did in _dids(line))
+def _clean_folder(
+    database: Database[Document],
+    config: Config,
+    spider: str,
+    at: datetime,
+    known: Mapping[str, Document],
+    keeping: list[str],
+) -> list[str]:
+    """Staged and rejected lines of the spider; `known`: accounts that said no by then. Returns what is wrong."""
+    progress = _Progress(config.data_dir, f"{database.name}/{spider}")
+    new = {did for did, row in known.items() if progress.at is None or row["known_at"] >= progress.at - LATE}
+    seen, problems = list[str](), list[str]()
+    for segment in _segments(config.data_dir, spider):
+        name = segment.relative_to(config.data_dir).as_posix()
+        try:
+            _clean(segment, new if name in progress.segments else known.keys(), keeping, database, config)
+            seen.append(name)
+        except StorageError as error:
+            problems.append(f"  {error}")
+    progress.write(at, seen)
+    return problems
+
+
+class _Progress:
+    """Up to when a data folder was looked through, and which segments, so that large folders are not read each time."""
+
+    def __init__(self, folder: Path, key: str) -> None:
+        self._path = folder / ".taken-back.json"
+        self._key = key
+        try:
+            self._all: Document = json.loads(self._path.read_bytes())
+        except (OSError, ValueError):  # never, or cut short by a power cut: all is looked through
+            self._all = {}
+        own = self._all.get(key, {})
+        self.at = datetime.fromisoformat(own["at"]) if own else None
+        self.segments = set(own.get("segments", ()))
+
+    def write(self, at: datetime, segments: list[str]) -> None:
+        """Raises OSError."""
+        self._all[self._key] = {"at": at.isoformat(), "segments": segments}
+        temporary = self._path.with_suffix(".tmp")
+        temporary.write_text(json.dumps(self._all))
+        temporary.replace(self._path)
+
+
+def _take_back_records(
+    database: Database[Document],
+    config: Config,
+    known: Mapping[str, Document],
+    dids: list[str],
+    keeping: list[str],
+    jobs: Collection[str],
+    taken: TakenBack,
+) -> None:
+    kept_for = {"provenance.crawl": {"$nin": keeping}}
+    theirs = {"did": {"$in": dids}} | kept_for
+    accounts = {"_id": {"$in": dids}} | kept_for
+    pictured = {"media_paths": {"$exists": True}}
+    posts, profiles = database[Post.COLLECTION], database[Profile.COLLECTION]
+    for did in {*posts.distinct("did", theirs | pictured), *profiles.distinct("_id", accounts | pictured)}:
+        _remove_pictures(database, config, did, keeping)  # before what names them
+    of_run = theirs | {"provenance.crawl": {"$in": sorted(set(jobs) - set(keeping))}}
+    for which, counts in ((of_run, (taken.removed, taken.of_run)), (theirs, (taken.removed,))):
+        pictures = sum(len(post["media_paths"]) for post in posts.find(which | pictured, {"media_paths": 1}))
+        removed = {kind.KIND: database[kind.COLLECTION].delete_many(which).deleted_count for kind in _REMOVED}
+        for count in counts:
+            count.update(removed | {"picture": pictures})
+    whole = accounts | {"$or": [{name: {"$exists": True}} for name in _NOT_IN_STUB]}
+    profiles.update_many(whole, {"$unset": dict.fromkeys(_NOT_IN_STUB, "")})  # counted as `stubbed` where it was seen
+    for declared in {tuple(known[did]["declared"]) for did in dids}:
+        theirs_too = [did for did in dids if tuple(known[did]["declared"]) == declared]
+        silent = accounts | {"_id": {"$in": theirs_too}, "opt_outs.0": {"$exists": False}}
+        profiles.update_many(silent, {"$set": {"opt_outs": list(declared)}})
+    for key, emptied in list(_emptied_posts(database, kept_for, set(dids))):
+        posts.update_one({"_id": key}, {"$set": emptied})
+        taken.removed["quote"] += 1
+
+
+def _remove_pictures(database: Database[Document], config: Config, did: str, keeping: list[str]) -> None:
+    """Unless a job that keeps all has some of them."""
+    others = {"provenance.crawl": {"$in": keeping}, "media_paths": {"$exists": True}}
+    of_account = (Post, {"did": did}), (Profile, {"_id": did})
+    if not any(database[kind.COLLECTION].find_one(others | own, {"_id": 1}) for kind, own in of_account):
+        open_store(config.images_location).remove(did)
+
+
+def _clean(segment: Path, dids: Set[str], keeping: list[str], database: Database[Document], config: Config) -> None:
+    """Raises StorageError."""
+    changes, owners = False, set[str]()
+    for line in read_segment(segment) if dids else ():
+        left = without(line, dids, keeping)
+        changes = changes or left != line
+        if left is None:
+            owners.add(_owner_of(json.loads(line)))
+    for did in owners & dids:  # a killed run may have stored pictures of what never came to MongoDB
+        _remove_pictures(database, config, did, keeping)
+    if changes:
+        rewrite_segment(segment, lambda line: without(line, dids, keeping))
+
+
+def without(line: bytes, dids: Set[str], keeping: Collection[str] = ()) -> bytes | None:
+    """A staged or rejected line without what it shows of these accounts; None when all of it is theirs.
+
+    Lines of the jobs `keeping` stay as they are.
+    """
+    shown = dids & {did.decode() for did in _dids(line)}
     if not shown:
         return line
     staged = json.loads(line)
-    if staged.get("crawl", job) != job or is_nobodys(staged):
+    if staged.get("crawl") in keeping or is_nobodys(staged):
         return line
-    owner = staged.get("did") or str(staged["key"]).removeprefix("at://").partition("/")[0]
-    if owner in dids and staged["kind"] != Follow.KIND:
+    if _owner_of(staged) in dids and staged["kind"] != Follow.KIND:
         return None
     raw, changed = staged["raw"], False
     if isinstance(raw, str):  # what a service sent was no JSON
@@ -92,35 +224,30 @@ def without(line: bytes, dids: set[str], job: str) -> bytes | None:
     return json.dumps(staged | {"raw": raw}, separators=(",", ":")).encode() if changed else line
 
 
-def _emptied_posts(database: Database[Document], job: str, dids: set[str]) -> Iterator[tuple[str, Document]]:
-    """Posts that quote refusing accounts, and those of their fields that change."""
-    holding = [{f"{path}.did": {"$in": list(dids)}, f"{path}.kind": {"$ne": "opted_out"}} for path in QUOTES]
-    rows = database[Post.COLLECTION].find(
-        {"provenance.crawl": job, "$or": holding}, {"embed": 1, "media_urls": 1}, batch_size=500
-    )
+def _owner_of(staged: Document) -> str:
+    return staged.get("did") or str(staged["key"]).removeprefix("at://").partition("/")[0]
+
+
+def _emptied_posts(database: Database[Document], kept_for: Document, dids: Set[str]) -> Iterator[tuple[str, Document]]:
+    """Posts that hold content of these accounts, and those of their fields that change."""
+    quoting = {"$in": list(dids)}
+    holding: list[Document] = [{f"{path}.did": quoting, f"{path}.kind": {"$ne": OPTED_OUT}} for path in QUOTES]
+    holding.append({"embed.unknown.0": {"$exists": True}})
+    rows = database[Post.COLLECTION].find(kept_for | {"$or": holding}, {"embed": 1, "media_urls": 1}, batch_size=500)
     for row in rows:
-        key = row.pop("_id")
-        for did in dids.intersection(_quoted(row["embed"])):
-            row, _ = scrub(row, did)
+        key, changed = row.pop("_id"), False
+        for did in dids & {did.decode() for did in _dids(json.dumps(row, default=str).encode())}:
+            row, emptied = scrub(row, did)
+            changed = changed or emptied
         quote = row["embed"].get("quote")
         while quote:
-            quote["kind"] = "opted_out" if quote["kind"] == PURGED and quote["did"] in dids else quote["kind"]
+            quote["kind"] = OPTED_OUT if quote["kind"] == PURGED and quote.get("did") in dids else quote["kind"]
             quote = quote.get("embed", {}).get("quote")
-        yield key, row
+        if changed:
+            yield key, row
 
 
-def _quoted(embed: Document) -> Iterator[str]:
-    while quote := embed.get("quote"):
-        if "did" in quote:
-            yield quote["did"]
-        embed = quote.get("embed", {})
-
-
-def _segments(database: Database[Document], data_dir: Path, spider: str, job: str) -> Iterator[Path]:
-    """Those that may hold lines of the job."""
-    document = database[JOBS].find_one({"_id": job})
-    since = document["created_at"].astimezone(UTC).date().isoformat() if document else ""
+def _segments(data_dir: Path, spider: str) -> Iterator[Path]:
     for folder in ("staging", "rejects"):
-        for segment in sorted((data_dir / folder / spider).glob(f"*/*/*{SUFFIX}")):
-            if segment.parent.name >= since:
-                yield segment
+        recover(data_dir / folder / spider)
+        yield from sorted((data_dir / folder / spider).glob(f"*/*/*{SUFFIX}"))

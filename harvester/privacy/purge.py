@@ -1,4 +1,4 @@
-"""Removes all that is kept of an account, and remembers not to fetch it again.
+"""Removes all that is kept of an account, its names included, and remembers not to fetch it again.
 
 What is removed first is remembered, so that a purge that was killed is completed by doing it again.
 """
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from pymongo.collation import Collation
 from pymongo.database import Database
@@ -18,8 +19,10 @@ from harvester.config import Config
 from harvester.exceptions import StorageError, UsageError
 from harvester.items import RECORDS, Record
 from harvester.items.bluesky import Post, Profile
-from harvester.jobs.documents import ITEMS, State
+from harvester.jobs.documents import ITEMS, JOBS
 from harvester.parsers.bluesky.scrub import PURGED, scrub
+from harvester.privacy import OPT_OUTS
+from harvester.privacy.traces import Names, remove_traces
 from harvester.stores.objects import open_store
 from harvester.stores.staging import OPEN, SUFFIX, read_segment, recover, rewrite_segment
 
@@ -100,24 +103,39 @@ def purge(database: Database[Document], config: Config, account: PurgedAccount, 
     first = {"purged_at": datetime.now(UTC), "counts": dict(+findings.counts)}
     remembered = {"$setOnInsert": first} | ({"$set": {"handle": account.handle}} if account.handle else {})
     database[PURGED].update_one({"_id": did}, remembered, upsert=True)
-    for kind in _owned_kinds():
-        database[kind.COLLECTION].delete_many(_owned(kind, did))
-    for key, emptied in list(_posts_to_empty(database, did)):
-        database[Post.COLLECTION].update_one({"_id": key}, {"$set": emptied})
-    _skip_items(database, did)
     problems = list(findings.unreadable)
     try:
         open_store(config.images_location).remove(did)
     except StorageError as error:
         problems.append(error)
+    for kind in _owned_kinds():
+        database[kind.COLLECTION].delete_many(_owned(kind, did))
+    database[OPT_OUTS].delete_one({"_id": did})
+    for key, emptied in list(_posts_to_empty(database, did)):
+        database[Post.COLLECTION].update_one({"_id": key}, {"$set": emptied})
+    _remove_items(database, account)
     for segment in findings.segments:
         try:
             rewrite_segment(segment, lambda line: without(line, did))
         except StorageError as error:
             problems.append(error)
+    problems += remove_traces(database, config, Names.of(did, account.handle))
     if problems:
         sentences = "\n".join(f"  {problem}" for problem in problems)
         raise StorageError(f"Of {did} all was removed but for this; mend it and purge again:\n{sentences}")
+
+
+def undo(database: Database[Document], account: str) -> PurgedAccount:
+    """Forgets that an account was purged. Raises UsageError when it was not."""
+    name = account.strip().removeprefix("@")
+    query = {"_id": name} if name.startswith("did:") else {"handle": name}
+    found = list(database[PURGED].find(query, {"handle": 1}).collation(_ANY_CASE))
+    if not found:
+        raise UsageError(f"--undo: {name!r} was not purged; `harvester purge --list` shows who was.")
+    if len(found) > 1:
+        raise UsageError(f"--undo: {name} may be any of several accounts; give the DID instead of the handle.")
+    database[PURGED].delete_one({"_id": found[0]["_id"]})
+    return PurgedAccount(found[0]["_id"], found[0].get("handle", ""))
 
 
 def purged(database: Database[Document]) -> list[Document]:
@@ -127,7 +145,7 @@ def purged(database: Database[Document]) -> list[Document]:
 
 def without(line: bytes, did: str) -> bytes | None:
     """A staged or rejected line without the account: None when all of it is the account's, else emptied of it."""
-    if did.encode() not in line:
+    if did.encode() not in line and quote(did, safe="").encode() not in line:
         return line
     staged = json.loads(line)
     if is_nobodys(staged):
@@ -136,10 +154,14 @@ def without(line: bytes, did: str) -> bytes | None:
     if did in _accounts_of(staged, raw):
         return None
     if isinstance(raw, str):  # what a service sent was no JSON
-        emptied, changed = PURGED, did in raw
+        raw, changed = (PURGED, True) if did in raw else (raw, False)
     else:
-        emptied, changed = scrub(raw, did)
-    return json.dumps(staged | {"raw": emptied}, separators=(",", ":")).encode() if changed else line
+        raw, changed = scrub(raw, did)
+    left = staged | {"raw": raw}
+    if "url" in staged:
+        left["url"] = Names.of(did).left_out(staged["url"])
+        changed = changed or left["url"] != staged["url"]
+    return json.dumps(left, separators=(",", ":")).encode() if changed else line
 
 
 def is_nobodys(staged: Document) -> bool:
@@ -190,15 +212,13 @@ def _posts_to_empty(database: Database[Document], did: str) -> Iterator[tuple[st
             yield key, emptied
 
 
-def _skip_items(database: Database[Document], did: str) -> None:
-    """No item of the account, or of what it wrote, is fetched any more; of one, only its key is kept.
-
-    An attempt that is under way changes nothing when it ends, since its item is active no more.
-    """
-    theirs = {"$or": [{"key": did}, {"key": {"$regex": f"^at://{re.escape(did)}/"}}]}
-    skipped = {"state": State.SKIPPED, "outcome": PURGED, "reason": PURGED, "updated_at": datetime.now(UTC)}
-    left = dict.fromkeys(("input", "stage", "said", "history", "due_at", "feeder"), "")
-    database[ITEMS].update_many(theirs, {"$set": skipped, "$unset": left})
+def _remove_items(database: Database[Document], account: PurgedAccount) -> None:
+    """Those of the account, of what it wrote, and of its handle as a seed. An attempt under way changes nothing."""
+    keys = [account.did, *filter(None, [account.handle.lower()])]
+    theirs = {"$or": [{"key": {"$in": keys}}, {"key": {"$regex": f"^at://{re.escape(account.did)}/"}}]}
+    jobs = database[ITEMS].distinct("job", theirs)
+    database[ITEMS].delete_many(theirs)
+    database[JOBS].update_many({"_id": {"$in": jobs}}, {"$unset": {"counted_at": ""}})  # it is counted anew
 
 
 def _staged(config: Config) -> list[Path]:

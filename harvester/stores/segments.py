@@ -38,9 +38,11 @@ class Segments:
             raise self._told(str(error)) from None
 
     def close(self) -> None:
-        """Gives the segments their names."""
+        """Gives the segments their names, and completes what processes left that were killed meanwhile."""
         try:
             self._writer.close()
+            if self._is_open:
+                recover(self.folder)
         except StorageError as error:
             self._told(str(error))
 

@@ -165,7 +165,7 @@ KINDS: dict[str, tuple[Callable[[Place, Sandbox], Answer], tuple[str, ...]]] = {
     ),
     "a purge without an account": (
         command("harvester", "purge", "--yes"),
-        ("give either --account <DID or handle> or --list",),
+        ("give one of --account <DID or handle>, --undo <DID or handle> or --list",),
     ),
     "a purge of a malformed DID": (
         command("harvester", "purge", "--yes", "--account", "did:PLC:"),

@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Callable
+from urllib.parse import unquote
 
 from tests.bluesky.compared import untruths
 from tests.bluesky.conftest import EVERYTHING, Records
-from tests.crash.harvest import Harvest
+from tests.crash.harvest import Harvest, fates
 from tests.sandbox.process import Sandbox
 
 READER = 20
@@ -39,3 +40,33 @@ def test_a_logged_in_harvest_asks_its_own_server_and_equals_the_anonymous_one(
     for path in command.folder.rglob("*"):
         if path.is_file() and path not in sessions:
             assert not [secret for secret in secrets if secret.encode() in path.read_bytes()], path
+
+
+def test_a_block_between_accounts_is_the_fate_of_one_account_and_no_refusal_of_the_site(
+    harvest: Callable[..., Harvest], site: Sandbox, mongodb: Records
+) -> None:
+    blocked = {
+        "HARVESTER_BLUESKY_IDENTIFIER": site.handle("blocked"),
+        "HARVESTER_BLUESKY_APP_PASSWORD": f"pw-{site.handle('blocked')}",
+        "HARVESTER_BLUESKY_PDS": site.url,
+    }
+    root = next(uri for uri in sorted(site.truth.threads) if site.did("hub") in uri)
+    shown = f'{{"thread":{{"uri":"{root}","blocked":true,"$type":"app.bsky.feed.defs#blockedPost","instead":'
+    site.fault("replace", f"getPostThread.*{root}", old='{"thread":{"post":', new=shown)
+    site.clear_log()
+    command = harvest(blocked, collect="graph,profiles,posts,threads")
+    assert command.run() == 0, command.said
+    blocker = site.did("blocker")
+    ended = fates(mongodb)
+    assert ended["account"].pop(blocker) == ("skipped", "block: BlockedByActor")
+    assert {state for state, _ in ended["account"].values()} == {"posts_collected", "skipped"}
+    assert mongodb.profiles.find_one({"_id": blocker}, {"display_name": 1})
+    assert ended["thread"][root] == ("skipped", "block: blockedPost")
+    assert not list((command.folder / "data").rglob("rejects/**/*.zst"))
+    asked = [entry["path"] for entry in site.log()["requests"] if "getAuthorFeed" in entry["path"]]
+    assert len([path for path in asked if blocker in unquote(path)]) == 1, "it is not asked again"
+    run = mongodb.runs.find_one()
+    assert run
+    assert run["state"] == "finished"
+    assert not run["outcomes"].keys() & {"policy_denied", "blocked"}
+    assert run["errors"] == []

@@ -1,6 +1,7 @@
 """Nothing is kept of accounts that opted out or were purged."""
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -9,10 +10,16 @@ from pymongo.database import Database
 
 from harvester.config import Config
 from harvester.items import Batch, Found, Record, Reject
-from harvester.items.bluesky import Embed, Image, Like, ListItem, Profile, Repost
+from harvester.items.bluesky import Embed, Image, Like, ListItem, Profile, Quote, Repost
 from harvester.pipelines import consent
 from harvester.pipelines.consent import ConsentPipeline
+from harvester.privacy.opt_outs import BY_LABEL
 from tests.pipelines.records import ALICE, BOB, CAROL, PAGE, crawler, follow, post, profile, quote_of, stats
+
+DAVE = "did:plc:dave"
+SEEN = datetime(2026, 1, 1, tzinfo=UTC)
+REFUSING = {"declared": ["intent bulkDataset"], "seen_at": SEEN, "known_at": SEEN}
+LATER = msgspec.structs.replace(PAGE, fetched_at=PAGE.fetched_at + timedelta(days=1))
 
 
 async def _through(config: Config, records: list[Record], **arguments: Any) -> tuple[Batch, dict[str, Any]]:
@@ -52,7 +59,7 @@ async def test_records_of_an_account_known_to_refuse_are_dropped_where_they_do_n
     config: Config, mongodb: Database[dict[str, Any]]
 ) -> None:
     """A declaration of intents is in no view of an account: other accounts' feeds show its posts without it."""
-    mongodb.profiles.insert_one({"_id": BOB, "intents": {"bulkDataset": False}})
+    mongodb.opt_outs.insert_one({"_id": BOB, **REFUSING})
     declared = profile(CAROL, opt_outs=("intent bulkDataset",), intents={"bulkDataset": False})
     records: list[Record] = [post(BOB), follow(BOB, ALICE), post(CAROL, "1"), declared, post(CAROL, "2"), post(ALICE)]
     batch, counted = await _through(config, records)
@@ -76,19 +83,81 @@ async def test_a_spider_that_works_at_several_jobs_honours_opt_outs_but_in_those
     await pipeline.close_spider()
 
 
-@pytest.mark.parametrize(("honouring", "kept"), [(["bluesky-1"], {BOB}), ([], {ALICE, BOB})])
-async def test_at_the_end_it_is_taken_back_what_was_kept_before_an_account_was_known_to_refuse(
-    config: Config, mongodb: Database[dict[str, Any]], honouring: list[str], kept: set[str]
+async def test_who_says_no_is_written_down_before_the_page_is_done_and_who_no_longer_does_is_forgotten(
+    config: Config, mongodb: Database[dict[str, Any]]
 ) -> None:
-    """By whichever process it was learnt."""
+    quoting = post(embed=Embed(quote=Quote(f"at://{CAROL}/app.bsky.feed.post/1", "opted_out", CAROL)))
+    member = msgspec.structs.replace(follow(ALICE, DAVE), raw=b'{"did":"%b","purged":true}' % DAVE.encode())
+    await _through(config, [post(BOB, opt_outs=BY_LABEL), quoting, member, follow(ALICE, BOB)])
+    rows = {row["_id"]: row for row in mongodb.opt_outs.find()}
+    assert {did: tuple(row["declared"]) for did, row in rows.items()} == dict.fromkeys((BOB, CAROL, DAVE), BY_LABEL)
+    assert all(isinstance(row["known_at"], datetime) for row in rows.values())
+    batch, _ = await _through(config, [post(BOB), profile(CAROL), post(embed=Embed(quote=quote_of(CAROL)))])
+    assert [record.key for record in batch.records] == [CAROL, post().key], "old pages, read again from what was staged"
+    assert "text" not in msgspec.to_builtins(batch.records[1])["embed"]["quote"]
+    assert mongodb.opt_outs.count_documents({}) == 3
+    later: list[Record] = [post(BOB, provenance=LATER), *(profile(did, provenance=LATER) for did in (CAROL, DAVE))]
+    batch, _ = await _through(config, later)
+    assert len(batch.records) == 3, "the label is gone from their views"
+    assert not any(record.opted_out for record in batch.records)
+    assert mongodb.opt_outs.count_documents({}) == 0
+    await _through(config, [post(BOB, opt_outs=BY_LABEL)], honour_opt_outs=False)
+    assert mongodb.opt_outs.count_documents({}) == 0
+
+
+async def test_an_account_that_declared_it_stays_a_stub_while_nobody_says_what_it_declares_now(
+    config: Config, mongodb: Database[dict[str, Any]]
+) -> None:
+    mongodb.opt_outs.insert_one({"_id": BOB, **REFUSING})
+    batch, _ = await _through(config, [profile(BOB, display_name="Bob")])
+    assert batch.records == [
+        Profile(did=BOB, handle="a.example", opt_outs=("intent bulkDataset",), provenance=PAGE),
+    ]
+    assert mongodb.opt_outs.count_documents({"_id": BOB}) == 1
+
+
+async def test_what_others_quote_of_an_account_that_declared_it_is_emptied(
+    config: Config, mongodb: Database[dict[str, Any]]
+) -> None:
+    """So that a run which knows it writes no word of it into any file."""
+    mongodb.opt_outs.insert_one({"_id": BOB, **REFUSING})
+    view = {"uri": "at://bob", "author": {"did": BOB}, "value": {"text": f"words of {BOB}"}}
+    batch, _ = await _through(config, [post(embed=Embed(quote=quote_of(BOB)), raw=msgspec.json.encode({"x": view}))])
+    [emptied] = batch.records
+    assert msgspec.to_builtins(emptied)["embed"] == {
+        "quote": {"uri": quote_of(BOB).uri, "kind": "opted_out", "did": BOB}
+    }
+    assert b"words" not in emptied.raw
+
+
+async def test_a_withdrawal_that_another_process_heard_of_counts(
+    config: Config, mongodb: Database[dict[str, Any]]
+) -> None:
+    mongodb.opt_outs.insert_one({"_id": BOB, **REFUSING})
+    pipeline = ConsentPipeline(crawler(), config)
+    await pipeline.open_spider()
+    assert not (await pipeline.process_batch(Batch([post(BOB)]))).records
+    mongodb.opt_outs.delete_one({"_id": BOB})
+    assert (await pipeline.process_batch(Batch([post(BOB)]))).records
+    await pipeline.close_spider()
+
+
+async def test_what_was_kept_is_taken_back_when_a_run_begins_and_when_it_ends(
+    config: Config, mongodb: Database[dict[str, Any]]
+) -> None:
+    """By whichever process it was learnt, and by whichever it was kept."""
     runs = crawler()
-    runs.spider.honouring = honouring  # type: ignore[union-attr]
+    runs.spider.keeping_all = []  # type: ignore[union-attr]
     pipeline = ConsentPipeline(runs, config)
-    mongodb.posts.insert_many([post(did).to_document() for did in (ALICE, BOB)])
-    mongodb.profiles.insert_one({"_id": ALICE, "intents": {"bulkDataset": False}})
+    mongodb.posts.insert_many([post(did).to_document() for did in (ALICE, BOB, CAROL)])
+    mongodb.opt_outs.insert_one({"_id": ALICE, **REFUSING})
+    await pipeline.open_spider()
+    assert {row["did"] for row in mongodb.posts.find()} == {BOB, CAROL}
+    mongodb.opt_outs.insert_one({"_id": BOB, **REFUSING})
+    await pipeline.close_spider()
     await pipeline.take_back()
-    assert {row["did"] for row in mongodb.posts.find()} == kept
-    assert stats(runs).get("consent/dropped/post", 0) == 2 - len(kept)
+    assert {row["did"] for row in mongodb.posts.find()} == {CAROL}
+    assert stats(runs)["consent/dropped/post"] == 2
 
 
 @pytest.mark.parametrize("honoured", [True, False])

@@ -18,9 +18,11 @@ import pytest
 from zstandard import ZstdCompressor
 
 from harvester.exceptions import StorageError
+from harvester.pipelines.staging import StagingPipeline
 from harvester.stores import staging
 from harvester.stores.frames import cut_torn_frame
 from harvester.stores.staging import SegmentWriter, iter_records, read_segment, recover, rewrite_segment
+from tests.pipelines.records import crawler
 from tests.pipelines.writer import batch
 
 NOBODY = 65534
@@ -127,6 +129,19 @@ def test_a_writer_killed_before_its_first_line_leaves_nothing(tmp_path: Path) ->
         (folder / name).touch()
     assert recover(tmp_path) == []
     assert _files(tmp_path) == []
+
+
+async def test_what_a_process_left_that_was_killed_meanwhile_is_completed_when_another_ends(tmp_path: Path) -> None:
+    """So that of a finished job all that was staged into its folder can be read."""
+    pipeline = StagingPipeline(crawler(), tmp_path)
+    await pipeline.open_spider()
+    writer = Writer(tmp_path, "other")
+    writer.wait_for(1)
+    reported = writer.kill()
+    assert not _segments(tmp_path)
+    await pipeline.close_spider()
+    assert _files(tmp_path) == _segments(tmp_path)
+    assert set(reported) <= set(_lines(tmp_path))
 
 
 def test_the_zstd_program_reads_a_segment(tmp_path: Path) -> None:

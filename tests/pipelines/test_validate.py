@@ -1,7 +1,7 @@
 """Records that break a rule become rejects, which are counted, kept on disk and named once in the log."""
 
 import logging
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +144,15 @@ async def test_of_two_versions_with_one_key_the_later_stays(tmp_path: Path) -> N
     for first, second in ((early, late), (late, early)):
         passed, _, _ = await _validated(tmp_path, Batch([first, second]))
         assert passed.records == [late]
+
+
+async def test_of_two_observations_with_one_key_the_newer_stays(tmp_path: Path) -> None:
+    """As staged lines are read again: in the order in which they were written."""
+    newer = msgspec.structs.replace(PAGE, fetched_at=PAGE.fetched_at + timedelta(seconds=1))
+    for first, second in ((newer, PAGE), (PAGE, newer)):
+        records: list[Record] = [profile(provenance=first), profile(provenance=second)]
+        passed, _, _ = await _validated(tmp_path, Batch(records))
+        assert [record.provenance for record in passed.records] == [newer]
 
 
 async def test_coverage_counts_the_records_that_have_a_field(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ ALICE = "did:plc:alice"
 ALICIA = "did:plc:alicea"
 """Begins like Alice's."""
 BOB = "did:web:bob.example"
-PROVENANCE = Provenance(f"https://example.com/?actor={ALICE}", datetime(2026, 11, 20, tzinfo=UTC), "bluesky", "c-1")
+PROVENANCE = Provenance("https://example.com/?cursor=1", datetime(2026, 11, 20, tzinfo=UTC), "bluesky", "c-1")
 SECRET = "What Alice wrote"
 PICTURE = f"https://cdn.example.com/img/{ALICE}/bafyalice@jpeg"
 

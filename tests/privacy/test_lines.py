@@ -2,6 +2,7 @@
 
 import json
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -38,7 +39,7 @@ def test_lines_of_the_account_and_of_edges_to_it_go(gone: bytes) -> None:
         line(kind="follow", key=f"{BOB} {ALICIA}", did=BOB, raw={}),
         line(kind="post", key=harvest.uri(BOB), did=BOB, raw={"text": f"hello {ALICE}"}),
         line(kind="post", key=harvest.uri(BOB), did=BOB, raw={"reply": {"parent": {"uri": harvest.uri(ALICE)}}}),
-        line(kind="profile", key=BOB, did=BOB, url=f"https://example.com/?actors={ALICE}", raw={}),
+        line(kind="profile", key=BOB, did=BOB, url=f"https://example.com/?actors={ALICIA}", raw={}),
         b'{"kind":"post",  "key":"x", "did":"did:plc:b", "raw":{"a": 1.50, "t": "did:plc:alice"}}',
     ],
 )
@@ -51,6 +52,21 @@ def test_a_reject_that_is_no_json_is_emptied_when_it_names_the_account() -> None
 
     assert left
     assert json.loads(left) == {"kind": "profile", "key": "", "reason": "broken", "raw": "purged"}
+
+
+@pytest.mark.parametrize("did", [ALICE, quote(ALICE, safe="")])
+def test_the_address_of_a_page_that_showed_others_too_does_not_name_the_account(did: str) -> None:
+    address = f"https://example.com/?actors={did}&actors={ALICIA}"
+    left = without(line(kind="profile", key=BOB, did=BOB, url=address, raw={"a": 1}), ALICE)
+
+    assert left
+    assert json.loads(left) == {
+        "kind": "profile",
+        "key": BOB,
+        "did": BOB,
+        "url": f"https://example.com/?actors=purged&actors={ALICIA}",
+        "raw": {"a": 1},
+    }
 
 
 def test_surrogates_in_a_line_do_not_stop_a_purge() -> None:

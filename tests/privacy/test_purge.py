@@ -2,28 +2,31 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from datetime import UTC, datetime
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import pytest
 import typer
+from pymongo import AsyncMongoClient
 from pymongo.database import Database
 from typer.testing import CliRunner
 
 from harvester.cli.purge import purge_command
 from harvester.config import Config
 from harvester.exceptions import HarvesterError
-from harvester.jobs.documents import RetryPolicy, Said, State, read_item
-from harvester.jobs.transitions import Ended, Event, Fed, Lost, transition
+from harvester.jobs.documents import Said, State
+from harvester.jobs.ledger import Ledger
+from harvester.jobs.transitions import Ended, Event, Fed, Lost
 from harvester.stores.staging import OPEN, SegmentWriter, recover
 from tests.privacy import harvest
-from tests.privacy.harvest import ALICE, BOB, SECRET
+from tests.privacy.harvest import ALICE, ALICIA, BOB, SECRET
 
 Mongo = Database[dict[str, Any]]
 
@@ -88,13 +91,7 @@ def state_of(mongodb: Mongo, config: Config) -> Kept:
 def assert_only_alice_is_gone(found: Kept, expected: Kept) -> None:
     documents, lines, pictures = found
     assert pictures == expected[2]
-    items = documents.pop("job_items")
-    alices = [row for row in items if row["key"] in (ALICE, harvest.uri(ALICE))]
-    assert [row for row in items if row not in alices] == expected[0]["job_items"]
-    assert len(alices) == 2
-    for row in alices:
-        assert (row["state"], row["outcome"], row["reason"]) == ("skipped", "purged", "purged")
-        assert not row.keys() & {"input", "stage", "said", "history", "due_at", "feeder"}
+    assert documents.pop("job_items") == expected[0]["job_items"]
     for name, rows in documents.items():
         for row, wanted in zip(rows, expected[0][name], strict=True):
             if name == "posts" and wanted["uri"].endswith(("/q1", "/q2", "/q3")):
@@ -141,19 +138,77 @@ def test_what_others_quoted_of_it_is_emptied_and_the_rest_of_their_posts_stays(
     assert [raw["embed"] for raw in of_bob] == [{"record": {"uri": harvest.uri(ALICE), "purged": True}}] * 2
 
 
-@pytest.mark.parametrize("late", [Ended(2, "ok"), Ended(2, "timeout"), Lost(2), Said(2, State.FAILED, "gone"), Fed(3)])
-def test_no_late_word_of_an_attempt_brings_an_item_back(
-    purge: Purge, mongodb: Mongo, config: Config, late: Event
+async def test_no_late_word_of_an_attempt_brings_an_item_back(
+    purge: Purge, mongodb: Mongo, config: Config, mongodb_uri: str
 ) -> None:
     harvest.store(mongodb, config, with_alice=True)
-    now, active = datetime.now(UTC), harvest.job_items(ALICE)[0]
-    assert isinstance(late, Fed) or transition(active, late, RetryPolicy(), now)
+    item = harvest.job_items(ALICE)[0].id
+    late: list[Event] = [Ended(2, "ok"), Ended(2, "timeout"), Lost(2), Said(2, State.FAILED, "gone"), Fed(3)]
 
     purge("--account", ALICE, "--yes")
 
-    row = mongodb["job_items"].find_one({"_id": active.id})
-    assert row
-    assert transition(read_item(row), late, RetryPolicy(), now) is None
+    async def at_once(operation: Callable[[], Awaitable[Any]]) -> Any:
+        return await operation()
+
+    async with AsyncMongoClient[dict[str, Any]](mongodb_uri, tz_aware=True) as client:
+        ledger = Ledger(client[mongodb.name], at_once)
+        assert await ledger.apply([(item, event) for event in late]) == 0
+    assert not mongodb["job_items"].find_one({"_id": item})
+
+
+def test_no_name_of_it_is_left_but_in_the_note(purge: Purge, mongodb: Mongo, config: Config, tmp_path: Path) -> None:
+    """Neither what it was asked by, nor who asked; only what others wrote to it refers to it as before."""
+    harvest.store(mongodb, config, with_alice=True)
+    handle, encoded = "alice.example", quote(ALICE, safe="")
+    log, command = tmp_path / "crawl.log", f"scrapy crawl bluesky -a seeds=Alice.Example,{ALICE},malice.example.com"
+    mongodb["runs"].insert_one(
+        {"_id": "r", "arguments": {"seeds": command}, "errors": [{"said": f"no {ALICE}"}], "log": str(log)}
+    )
+    mongodb["opt_outs"].insert_one({"_id": ALICE, "declared": ["x"]})
+    mongodb["job_items"].insert_one({"_id": f"c-1:seed:{handle}", "job": "c-1", "kind": "seed", "key": handle})
+    asked = {
+        "url": f"https://example.com/?actors={encoded}&actors={ALICIA}",
+        "item": f"c-1:thread:{harvest.uri(ALICE)}",
+    }
+    mongodb["profiles"].update_one({"_id": BOB}, {"$set": {f"provenance.{name}": asked[name] for name in asked}})
+    of_run, drawn = (config.data_dir / "reports" / name for name in ("bluesky/r.html", "harvester.html"))
+    of_server = config.state_dir / "mongodb" / "server.log"
+    for path in (log, of_run, drawn, of_server):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"asked {command}, {encoded}\n")
+
+    done = purge("--account", handle, "--yes")
+
+    assert done.returncode == 0, done.stderr
+    names = re.compile(rf"{ALICE}\b|{encoded}\b|\balice\.example\b", re.IGNORECASE)
+    for name, rows in harvest.documents(mongodb).items():
+        for row in rows:
+            referring = {"text", "root_uri", "parent_uri", "embed"} if name == "posts" else set()
+            assert not names.search(repr({key: row[key] for key in row.keys() - referring})), name
+    assert mongodb["runs"].find_one({"arguments.seeds": {"$regex": "malice.example.com"}})
+    bob = mongodb["profiles"].find_one({"_id": BOB})
+    assert bob
+    assert bob["provenance"]["url"] == f"https://example.com/?actors=purged&actors={ALICIA}"
+    assert not drawn.exists()
+    for path in (log, of_run, of_server):
+        assert not names.search(path.read_text())
+        assert len(path.read_text()) == len(f"asked {command}, {encoded}\n"), "somebody may be writing at its end"
+        assert "malice.example.com" in path.read_text()
+    assert mongodb["purged"].find_one({"_id": ALICE, "handle": handle})
+
+
+@pytest.mark.parametrize("name", [ALICE, "alice.example", "@Alice.Example"])
+def test_undone_an_account_may_be_harvested_again(purge: Purge, mongodb: Mongo, config: Config, name: str) -> None:
+    harvest.store(mongodb, config, with_alice=True)
+    purge("--account", ALICE, "--yes")
+
+    undone, again = purge("--undo", name), purge("--undo", name)
+
+    assert undone.returncode == 0, undone.stderr
+    assert f"{ALICE} alice.example\nIt may be harvested again." in undone.stdout
+    assert mongodb["purged"].count_documents({}) == 0
+    assert again.returncode == 2
+    assert f"{name.removeprefix('@')!r} was not purged; `harvester purge --list` shows who was" in again.stderr
 
 
 def test_it_is_remembered_and_listed(purge: Purge, mongodb: Mongo, config: Config) -> None:
@@ -201,9 +256,11 @@ def test_an_account_can_be_purged_before_it_is_ever_met(purge: Purge, mongodb: M
         (["--account", "twins.example"], "give the DID instead of the handle"),
         (["--account", "did:plc:"], "is not a DID"),
         (["--account", "did:plc:a/../b"], "is not a DID"),
-        (["--account", ""], "give either --account <DID or handle> or --list"),
-        ([], "give either --account <DID or handle> or --list"),
-        (["--account", ALICE, "--list"], "give either --account <DID or handle> or --list"),
+        (["--account", ""], "give one of --account <DID or handle>, --undo <DID or handle> or --list"),
+        ([], "give one of --account <DID or handle>, --undo <DID or handle> or --list"),
+        (["--account", ALICE, "--list"], "give one of --account"),
+        (["--account", ALICE, "--undo", ALICE], "give one of --account"),
+        (["--undo", ALICE], "was not purged"),
     ],
 )
 def test_who_is_not_clear_is_refused_and_nothing_is_removed(

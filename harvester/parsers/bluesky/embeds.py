@@ -9,6 +9,7 @@ import msgspec
 
 from harvester.items.bluesky import Embed, External, Facet, Image, Quote, Video
 from harvester.parsers.bluesky.refusals import refuses, without_refusing
+from harvester.parsers.bluesky.scrub import OPTED_OUT
 from harvester.parsers.bluesky.wire import did_of
 from harvester.parsers.json_values import date_time, dictionary, integer, storable, string
 
@@ -140,7 +141,7 @@ def _quote(record: Any, level: int) -> Quote | None:
     did = string(author, "did") or (did_of(uri) if uri.startswith("at://") else None)
     handle = string(author, "handle")
     if refuses(author):
-        return Quote(uri, "opted_out", did=did)
+        return Quote(uri, OPTED_OUT, did=did)
     match kind:
         case "app.bsky.embed.record#viewRecord":
             value = record.get("value")

@@ -9,10 +9,12 @@ from urllib.parse import quote as percent_encoded
 import msgspec
 from msgspec.structs import replace
 
-from harvester.items.bluesky import Embed, Post
+from harvester.items.bluesky import Embed, Post, Quote
 
 PURGED = "purged"
 """Key of what is left of an object, and `kind` of a stored quote that was emptied."""
+OPTED_OUT = "opted_out"
+"""`kind` of a quote whose account does not want to be collected."""
 
 _LEFT_OF_QUOTE = {"uri", "kind", "did"}
 _BARE = {"$type", "did", PURGED}
@@ -63,9 +65,13 @@ def _in_address(did: str) -> re.Pattern[str]:
     return re.compile(f"(?:{re.escape(did)}|{re.escape(percent_encoded(did, safe=''))})(?![A-Za-z0-9._:%-])")
 
 
-def without_quotes(post: Post, dids: Set[str]) -> Post:
-    """The post without what it quotes of these accounts at any depth; the same object when it quotes none of them."""
-    if not post.embed or not (quoted := dids & set(_quoted(post.embed))):
+def without_quotes(post: Post, dids: Set[str], kind: str = PURGED) -> Post:
+    """The post without what it quotes of these accounts at any depth; the same object when it quotes none of them.
+
+    `kind`: of what is left of the quotes.
+    """
+    quoted = dids & {quote.did for quote in quotes_of(post) if quote.did and quote.kind != kind}
+    if not post.embed or not quoted:
         return post
     try:
         raw = msgspec.json.decode(post.raw)
@@ -75,26 +81,26 @@ def without_quotes(post: Post, dids: Set[str]) -> Post:
         raw, _ = scrub(raw, did)
     return replace(
         post,
-        embed=_without(post.embed, quoted),
+        embed=_without(post.embed, quoted, kind),
         media_urls=tuple(url for url in post.media_urls if not any(leads_to(url, did) for did in quoted)),
         raw=b"" if raw is None else msgspec.json.encode(raw),
     )
 
 
-def _quoted(embed: Embed | None) -> Iterator[str]:
-    """The accounts quoted, and those quoted therein."""
+def quotes_of(post: Post) -> Iterator[Quote]:
+    """What it quotes, and what is quoted therein."""
+    embed = post.embed
     while embed and (quote := embed.quote):
-        if quote.did:
-            yield quote.did
+        yield quote
         embed = quote.embed
 
 
-def _without(embed: Embed, dids: Set[str]) -> Embed:
+def _without(embed: Embed, dids: Set[str], kind: str) -> Embed:
     """The embed, with the quotes of these accounts emptied at every depth."""
     if not (quote := embed.quote):
         return embed
     if quote.did in dids:
-        quote = replace(quote, kind=PURGED, handle=None, cid=None, text=None, created_at=None, embed=None)
+        quote = replace(quote, kind=kind, handle=None, cid=None, text=None, created_at=None, embed=None)
     elif quote.embed:
-        quote = replace(quote, embed=_without(quote.embed, dids))
+        quote = replace(quote, embed=_without(quote.embed, dids, kind))
     return replace(embed, quote=quote)

@@ -18,7 +18,8 @@ from harvester.outcomes import Outcome, Verdict, verdict_of
 from harvester.parsers.bluesky import answers as parse
 from harvester.parsers.bluesky import identity
 from harvester.parsers.bluesky.parts import Parsed
-from harvester.privacy.opt_outs import BULK_DATASET
+from harvester.pipelines.consent import ConsentPipeline
+from harvester.privacy.opt_outs import BULK_DATASET, Declared
 from harvester.spiders.bluesky.arguments import BlueskyArguments
 from harvester.spiders.bluesky.asking import ACCOUNT, Asking, xrpc
 from harvester.spiders.job import errback
@@ -26,6 +27,8 @@ from harvester.spiders.job import errback
 INTENTS = "org.user-intents.declaration"
 PROFILE_COLLECTED = "profile_collected"
 
+BLOCKS = "api-blocks-account"
+"""The rule that tells of a block between the account asked for and the one that asks."""
 LATER = (
     *(Outcome.RATE_LIMITED, Outcome.BLOCKED, Outcome.CHALLENGE, Outcome.MAINTENANCE),
     *(Outcome.PROXY, Outcome.LOCAL),
@@ -190,11 +193,18 @@ class Accounts(Asking):
         request, verdict = _failed(failure)
         if verdict.outcome in LATER:
             return
-        if verdict.outcome is not Outcome.NOT_FOUND:
-            self.crawler.stats.inc_value("harvester/consent/unknown")
         asked_for = self.arguments_of(request)
-        known = msgspec.convert(request.cb_kwargs["profile"], Profile)
-        yield from self._accept(asked_for, known, request.cb_kwargs["account"])
+        known, account = msgspec.convert(request.cb_kwargs["profile"], Profile), request.cb_kwargs["account"]
+        declared = self._declared_before(known.did)
+        if verdict.outcome is Outcome.NOT_FOUND:
+            withdrawn = msgspec.structs.replace(known, intents={})
+            yield from self._accept(asked_for, withdrawn if declared else known, account)
+            return
+        self.crawler.stats.inc_value("harvester/consent/unknown")
+        if declared:
+            yield from self._leave_out(msgspec.structs.replace(known, opt_outs=declared), account)
+        else:
+            yield from self._accept(asked_for, known, account)
 
     @errback
     def server_failed(self, failure: Failure) -> Iterator[Any]:
@@ -211,11 +221,19 @@ class Accounts(Asking):
     ) -> Iterator[Any]:
         """Without its own server an account's declarations are unknown, and its records cannot be read."""
         self.crawler.stats.inc_value("harvester/consent/unknown")
-        if asked_for.history == "appview" or "posts" not in asked_for.collect:
+        declared = self._declared_before(profile.did) if asked_for.honour_opt_outs else ()
+        if declared:
+            yield from self._leave_out(msgspec.structs.replace(profile, opt_outs=declared), account)
+        elif asked_for.history == "appview" or "posts" not in asked_for.collect:
             yield from self._accept(asked_for, profile, account)
         elif is_absent(verdict) or verdict.outcome is Outcome.INVALID:
             reason = f"server: {verdict.outcome}: {verdict.reason}"
             yield Said(account["id"], "failed", verdict.outcome, reason)
+
+    def _declared_before(self, did: str) -> Declared:
+        """What an account was known to declare when it was asked last."""
+        consent = self.crawler.get_item_pipeline(ConsentPipeline)
+        return consent.declared_before(did) if consent else ()
 
     def _leave_out(self, profile: Profile, account: Account) -> Iterator[Any]:
         """Of an account that does not want to be collected, only that is kept."""
@@ -250,5 +268,12 @@ def is_absent(verdict: Verdict) -> bool:
 
 
 def absent(item: str, verdict: Verdict) -> Said:
-    """The item of something that is not there."""
+    """The item of something that is not there, or not for us."""
+    if verdict.rule == BLOCKS:
+        return blocked(item, verdict.reason)
     return Said(item, "failed", verdict.outcome, f"{verdict.outcome}: {verdict.reason}")
+
+
+def blocked(item: str, reason: str) -> Said:
+    """The item of an account that does not want to be read by the one that asks, or the other way round."""
+    return Said(item, "skipped", Outcome.POLICY_DENIED, f"block: {reason}")

@@ -15,7 +15,7 @@ from harvester.parsers.bluesky import answers as parse
 from harvester.parsers.bluesky import repository
 from harvester.parsers.bluesky.car import parse_repository
 from harvester.parsers.bluesky.wire import did_of
-from harvester.spiders.bluesky.accounts import Account
+from harvester.spiders.bluesky.accounts import BLOCKS, Account, absent
 from harvester.spiders.bluesky.arguments import BlueskyArguments
 from harvester.spiders.bluesky.asking import ACCOUNT, THREAD, Asking, xrpc
 from harvester.spiders.job import errback
@@ -88,8 +88,10 @@ class Lists(Asking):
         """A cursor that is refused (a list may be read on weeks later) is given up, and the list begun anew."""
         assert failure.value
         request: Request = failure.request  # type: ignore[attr-defined]
-        told = request.cb_kwargs
-        if verdict_of(failure.value).reason == BAD_CURSOR and told["cursor"]:
+        told, verdict = request.cb_kwargs, verdict_of(failure.value)
+        if verdict.rule == BLOCKS:
+            yield absent(told["account"]["id"], verdict)
+        elif verdict.reason == BAD_CURSOR and told["cursor"]:
             asked_for = self.arguments_of(request)
             ask = self._ask_members if told["list_name"].startswith("at://") else self.ask_list
             yield ask(asked_for, told["account"], told["list_name"], None).replace(dont_filter=True)

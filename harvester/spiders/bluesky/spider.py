@@ -89,11 +89,6 @@ class BlueskySpider(WebPages, Threads):
         """Jobs of this run that keep also what people wrote who do not want to be collected."""
         return [job for job, known in self._arguments.items() if not cast(BlueskyArguments, known).honour_opt_outs]
 
-    @property
-    def honouring(self) -> list[str]:
-        """Jobs of this run that leave out who does not want to be collected."""
-        return [job for job in self._arguments if job not in self.keeping_all]
-
     async def before(self) -> None:
         """Finds out who is asked. Raises UsageError when the seeds name nobody."""
         if self.arguments.via == "api":

@@ -12,7 +12,7 @@ from harvester.jobs.documents import JobItem
 from harvester.outcomes import verdict_of
 from harvester.parsers.bluesky import answers as parse
 from harvester.parsers.bluesky.wire import did_of
-from harvester.spiders.bluesky.accounts import absent, is_absent
+from harvester.spiders.bluesky.accounts import absent, blocked, is_absent
 from harvester.spiders.bluesky.arguments import BlueskyArguments
 from harvester.spiders.bluesky.asking import Asking
 from harvester.spiders.job import errback
@@ -55,6 +55,9 @@ class Threads(Asking):
             "cut": [*tree["cut"], *(uri for uri in part.cut if uri != at)],
             "opt_outs": opt_outs[0] if opt_outs else tree["opt_outs"],
         }
+        if at == tree["uri"] and tree["uri"] in part.blocked:
+            yield blocked(tree["item"], "blockedPost")
+            return
         if tree["cut"]:
             first, *rest = tree["cut"]
             yield self._ask_from(asked_for, first, {**tree, "cut": rest})

@@ -1,0 +1,50 @@
+"""Who was purged, as a run knows it: one for all in it who must leave them alone."""
+
+import re
+from collections.abc import Set
+from typing import Any
+from urllib.parse import unquote
+from weakref import WeakKeyDictionary
+
+from pymongo.asynchronous.database import AsyncDatabase
+from scrapy.crawler import Crawler
+
+from harvester.parsers.bluesky.scrub import PURGED
+
+_parts_of = re.compile(r"[/?&=]").split
+_made: WeakKeyDictionary[Crawler, "Purged"] = WeakKeyDictionary()
+
+
+def purged_of(crawler: Crawler) -> "Purged":
+    """Those that the run knows of."""
+    if crawler not in _made:
+        _made[crawler] = Purged()
+    return _made[crawler]
+
+
+class Purged:
+    """Accounts that were purged. Nobody is asked about them, and nothing of them is kept."""
+
+    accounts: Set[str] = frozenset()
+    """DIDs."""
+    handles: Set[str] = frozenset()
+    """That they had."""
+
+    async def read(self, database: AsyncDatabase[dict[str, Any]]) -> None:
+        """Learns who they are. Raises PyMongoError."""
+        rows = await database[PURGED].find({}, {"handle": 1}).to_list()
+        self.accounts = frozenset(row["_id"] for row in rows)
+        self.handles = frozenset(row["handle"].lower() for row in rows if row.get("handle"))
+
+    def allows(self, key: str) -> bool:
+        """Whether it is the key of no purged account, and of nothing that one wrote."""
+        return key.removeprefix("at://").partition("/")[0] not in self.accounts and key.lower() not in self.handles
+
+    def allows_address(self, url: str) -> bool:
+        """Whether something else than purged accounts is asked for."""
+        if not self.accounts:
+            return True
+        parts = set(_parts_of(unquote(url)))
+        if parts.isdisjoint(self.accounts) and parts.isdisjoint(self.handles):
+            return True
+        return any(part.startswith("did:") and part not in self.accounts for part in parts)

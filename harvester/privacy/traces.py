@@ -1,0 +1,82 @@
+"""An account's names where harvester wrote down what it did: addresses asked, arguments of runs, reports, logs."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from pymongo.database import Database
+
+from harvester.config import Config
+from harvester.exceptions import StorageError
+from harvester.items import RECORDS
+from harvester.parsers.bluesky.scrub import PURGED
+
+Document = dict[str, Any]
+
+
+class Names(NamedTuple):
+    """What an account is found by in a text."""
+
+    pattern: str
+    """Finds its DID, plain or percent-encoded, and its handle, as a whole."""
+
+    @classmethod
+    def of(cls, did: str, handle: str = "") -> "Names":
+        """`handle`: empty when it is not known."""
+        dids = "|".join({re.escape(did), re.escape(quote(did, safe=""))})
+        pattern = rf"(?:{dids})(?![A-Za-z0-9._:%-])"
+        if handle and handle != "handle.invalid":
+            pattern += rf"|(?<![A-Za-z0-9.-])(?i:{re.escape(handle)})(?![A-Za-z0-9-]|\.[A-Za-z0-9])"
+        return cls(pattern)
+
+    def left_out(self, value: Any) -> Any:
+        """The value with all names in its texts replaced."""
+        if isinstance(value, str):
+            return re.sub(self.pattern, PURGED, value)
+        if isinstance(value, dict):
+            return {self.left_out(name): self.left_out(part) for name, part in value.items()}
+        return [self.left_out(part) for part in value] if isinstance(value, list) else value
+
+
+def remove_traces(database: Database[Document], config: Config, names: Names) -> list[StorageError]:
+    """Leaves the names out of what is written down of runs and in provenances. Returns what could not be written."""
+    found = {"$regex": names.pattern}
+    for kind in RECORDS.values():
+        if kind.OWNERS:
+            where = {"$or": [{"provenance.url": found}, {"provenance.item": found}]}
+            for row in list(database[kind.COLLECTION].find(where, {"provenance": 1})):
+                left = names.left_out(row["provenance"])
+                database[kind.COLLECTION].update_one({"_id": row["_id"]}, {"$set": {"provenance": left}})
+    for run in database["runs"].find():
+        if (left := names.left_out(run)) != run:
+            database["runs"].replace_one({"_id": run["_id"]}, left)
+    expression, problems = re.compile(names.pattern.encode()), list[StorageError]()
+    for path in _written(database, config):
+        try:
+            if expression.search(path.read_bytes()):
+                _blot_out(path, expression)
+        except OSError as error:
+            problems.append(StorageError(f"{path} cannot be written: {error.strerror or error}."))
+    return problems
+
+
+def _written(database: Database[Document], config: Config) -> Iterator[Path]:
+    """Reports, logs of runs, and logs of the private servers."""
+    yield from (config.data_dir / "reports").rglob("*.html")
+    yield from config.state_dir.glob("*/server.log*")
+    for log in filter(None, database["runs"].distinct("log")):
+        if Path(log).is_file():
+            yield Path(log)
+
+
+def _blot_out(path: Path, expression: re.Pattern[bytes]) -> None:
+    """In place and without changing the length, since somebody may be writing at the end. Raises OSError."""
+    if path.parent.name == "reports":
+        path.unlink()  # the drawing of a harvest shows more of it than its names; it can be drawn again
+        return
+    with path.open("r+b") as file:
+        for match in list(expression.finditer(file.read())):
+            file.seek(match.start())
+            file.write(b"x" * len(match[0]))
