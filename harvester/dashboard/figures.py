@@ -123,9 +123,7 @@ class _Gatherer:
         figures.threads = self._threads()
 
     def _count(self, collection: str) -> int:
-        if self.job:
-            return self.database[collection].count_documents(self.of_job)
-        return self.database[collection].estimated_document_count()
+        return self.database[collection].count_documents(self.of_job)  # MongoDB's estimate is wrong after a kill
 
     def _rows(self, collection: str, *stages: Document) -> list[Document]:
         pipeline = [{"$match": self.of_job}, *stages]

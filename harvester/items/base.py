@@ -28,6 +28,8 @@ ITEM = "item"
 """Kind of a reject that was an item of another type."""
 OF_ITEM = "provenance.item"
 """Where a stored record names its job item. Each collection has an index on it."""
+GONE_AT = "gone_at"
+"""Field of a stored record that its site no longer shows: when the look began in which it was missing."""
 RESERVED = frozenset(
     [
         "accounts",
@@ -129,13 +131,15 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     INDEXES: ClassVar[Sequence[tuple[str, ...]]] = ()
     """Fields of each MongoDB index beside `_id`."""
     VERSION: ClassVar[str] = ""
-    """Field by which two with the same key are told apart: the larger stays. Empty: the one that was observed last."""
+    """Field by which two with the same key are told apart that one job meets: the larger stays. Empty: the latest."""
     MOST_TEXT_BYTES: ClassVar[int] = 1_000_000
     """Of a field in CLEANED."""
     MEDIA_PATH: ClassVar[re.Pattern[str]] = re.compile(rf"(?:{_SEGMENT}/){{0,7}}{_SEGMENT}\.jpg")
     """What a path of its pictures may look like. It must not match one that leads out of the images location."""
     FIELDS_VARY: ClassVar[bool] = False
     """Whether two of it may have different fields, so that a newer one replaces the whole document."""
+    MEDIA_SLOTS: ClassVar[tuple[str, ...]] = ()
+    """Slots whose pictures may be taken away. Of one that it has no more, it says no more where it is stored."""
     MEDIA_FIXED: ClassVar[bool] = False
     """Whether what is stored at a path is there for good, because the path names the content."""
 
@@ -144,6 +148,8 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Stored pictures: slot -> path below the images location."""
     media_sources: dict[str, str] = {}
     """Slot -> address a stored picture came from. Only where the path stays while the picture changes."""
+    gone_at: datetime | None = None
+    """When the look began in which it was missing. Written in MongoDB; when it is seen again, this is removed."""
     raw: bytes = b""
     """What this record was read from: a part of the answer, as it came."""
 

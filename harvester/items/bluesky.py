@@ -100,6 +100,7 @@ class Profile(BlueskyRecord, frozen=True, kw_only=True, gc=False):
     KEY = ("did",)
     CLEANED: ClassVar[Mapping[str, str]] = {"display_name": "display_name_clean", "description": "description_clean"}
     COVERED = ("handle", "display_name", "description", "avatar_url", "created_at", "followers_count")
+    MEDIA_SLOTS = ("avatar", "banner")
     INDEXES = (("handle",), ("followers_count",))
 
     handle: str = ""
@@ -325,7 +326,7 @@ class Like(Edge, frozen=True, kw_only=True, gc=False):
 
 
 class Thread(BlueskyRecord, frozen=True, kw_only=True, gc=False):
-    """A reply tree, read once. Its posts are records of their own, found by `root_uri`."""
+    """A reply tree, read once. Its posts are records of their own, found by their `root_uri`."""
 
     KIND = "thread"
     COLLECTION = "threads"
@@ -334,6 +335,8 @@ class Thread(BlueskyRecord, frozen=True, kw_only=True, gc=False):
 
     uri: str
     """Of the first post."""
+    root_uri: str | None = None
+    """First post of the whole thread, where that does not show this tree: it is gone, or a block hides them."""
     post_count: int
     """Posts in the tree, the first included."""
     not_found: tuple[str, ...] = ()

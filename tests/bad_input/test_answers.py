@@ -69,9 +69,7 @@ LASTING = {
         "posts rejected 3: 3 object missing required field did",
         {"field": "did"},
     ),
-    "a cursor that repeats itself": Kind(
-        49, "repeat_cursor", ("posts_collected", ""), "repeats its cursor; it ends here"
-    ),
+    "a cursor that repeats itself": Kind(49, "repeat_cursor", ("cut_short", ""), "repeats its cursor; it ends here"),
 }
 """These end with the crawl; the next crawl asks anew."""
 

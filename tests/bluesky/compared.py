@@ -46,6 +46,7 @@ def expected(site: Sandbox, truth: Truth, history: str) -> Comparable:
     likes = frozenset() if history == "appview" else truth.own_likes
     roots = {uri: root for uri in truth.posts if (root := _answered_root(site, uri))}
     whole = site.truth_of(honour_opt_outs=False)  # a thread counts its posts, of whomever they are
+    branches = {site.world.uri(post): post for post in truth.branches(blocks=history == "appview")}
     with_list = [index for index in truth.kept if site.records.has_list(index)]
     stages = {"visible": "posts_collected", "skipped": "skipped", "failed": "failed"}
     return {
@@ -55,7 +56,7 @@ def expected(site: Sandbox, truth: Truth, history: str) -> Comparable:
         "posts": {uri: (post.author, post.text, post.cid, post.root, post.parent) for uri, post in truth.posts.items()},
         "reposts": {f"{one} {uri}": uri.split("/")[2] for one, uri in reposts},
         "likes": {f"{one} {uri}": uri.split("/")[2] for one, uri in likes},
-        "threads": {uri: len(whole.tree(root)) for uri, root in roots.items()},
+        "threads": {uri: len(whole.tree(post)) for uri, post in (roots | branches).items()},
         "lists": {
             uri: value
             for index in with_list

@@ -101,7 +101,7 @@ def test_killed_on_the_way_and_begun_by_the_api_it_goes_on_to_the_same_end(
 ) -> None:
     by_the_api = make({"HARVESTER_REQUESTS_PER_SECOND": "20"}, via="api")
     by_the_api.start()
-    assert by_the_api.running_until(lambda: mongodb.follows.estimated_document_count() > 5), by_the_api.said
+    assert by_the_api.running_until(lambda: mongodb.follows.count_documents({}) > 5), by_the_api.said
     by_the_api.end(signal.SIGKILL)
     by_a_browser = make()
     before = documents(mongodb)

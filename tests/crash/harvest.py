@@ -127,8 +127,8 @@ def fate(item: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def documents(database: Database[Document]) -> int:
-    """How many records are stored, about: cheap enough to be asked often."""
-    return sum(database[kind.COLLECTION].estimated_document_count() for kind in KINDS)
+    """How many records are stored."""
+    return sum(database[kind.COLLECTION].count_documents({}) for kind in KINDS)
 
 
 def after(seconds: float) -> Callable[[], bool]:

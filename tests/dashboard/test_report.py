@@ -1,6 +1,7 @@
 """The picture of a harvest, from a made-up harvest in a real MongoDB."""
 
 import re
+import signal
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 from pydantic import SecretStr
+from pymongo import MongoClient
 from pymongo.database import Database
 from typer.testing import CliRunner
 
@@ -24,6 +26,7 @@ from harvester.dashboard.report import template, thumbnail, write_report
 from harvester.exceptions import ServiceError, StorageError, UsageError
 from harvester.jobs.documents import State, to_document
 from harvester.stores.mongodb import OPTIONS
+from tests.crash.mongod import Mongod
 from tests.dashboard.harvest import JOB, did, fill, item
 
 Mongo = Database[dict[str, Any]]
@@ -74,6 +77,17 @@ def test_report_is_one_file_that_loads_nothing_and_runs_nothing_but_its_own(conf
     (policy,) = [attributes["content"] for tag, attributes in tags.found if "http-equiv" in attributes]
     digest = b64encode(sha256(script.encode()).digest()).decode()
     assert policy == (f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'")
+
+
+def test_the_counts_are_exact_also_after_mongodb_was_killed(tmp_path: Path, free_port: int) -> None:
+    """What MongoDB knows of a collection's size without counting is that of its last checkpoint."""
+    with Mongod(tmp_path, free_port) as server:
+        with MongoClient[dict[str, Any]](server.uri, journal=True) as client:
+            client["test"]["posts"].insert_many([{"_id": number} for number in range(500)])
+        server.end(signal.SIGKILL)
+        server.start()
+        with MongoClient[dict[str, Any]](server.uri) as client:
+            assert gather(client["test"]).counts["posts"] == 500
 
 
 def test_text_from_the_network_is_escaped(config: Config, mongodb: Mongo) -> None:

@@ -42,8 +42,8 @@ def _graph(body: bytes) -> Read:
 
 
 def _thread(body: bytes) -> Read:
-    posts, rejects, not_found, blocked, cut = parse.parse_thread(body, PROVENANCE)
-    return Read(posts, rejects, {"not_found": not_found, "blocked": blocked, "cut": cut})
+    tree = parse.parse_thread(body, PROVENANCE)
+    return Read(tree.posts, tree.rejects, {"not_found": tree.not_found, "blocked": tree.blocked, "cut": tree.cut})
 
 
 def _edges(kind: type[Repost] | type[Like]) -> Reader:

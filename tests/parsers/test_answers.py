@@ -1,6 +1,7 @@
 """Threads, DID documents, intents, error bodies and rows of a repository, in odd shapes."""
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from harvester.exceptions import ParseError
 from harvester.items.bluesky import Like, Repost
 from harvester.parsers.bluesky import answers as parse
-from harvester.parsers.bluesky import identity, repository
+from harvester.parsers.bluesky import identity, parts, repository
 from tests.parsers.cases import PROVENANCE
 
 
@@ -78,7 +79,27 @@ def test_root_may_be_gone_blocked_or_not_known() -> None:
     assert (gone.posts, gone.not_found, gone.blocked) == ([], ["at://x/y/z"], [])
     blocked = thread({"uri": "at://x/y/z", "blocked": True, "author": {"did": "did:plc:x"}})
     assert (blocked.posts, blocked.not_found, blocked.blocked) == ([], [], ["at://x/y/z"])
-    assert thread({"$type": "app.bsky.feed.defs#new"}) == ([], [], [], [], [])
+    assert thread({"$type": "app.bsky.feed.defs#new"}) == parse.ParsedThread([], [], [], [], [], "")
+
+
+@pytest.mark.parametrize(
+    ("above", "topmost"),
+    [
+        ([], ""),
+        ([{"uri": "at://x/y/z", "notFound": True}], ""),
+        ([{"post": view("1")}], "1"),
+        ([{"post": view("1")}, {"post": view("2")}, {"uri": "at://x/y/z", "blocked": True}], "2"),
+        ([{"post": view("1")}, {"$type": "app.bsky.feed.defs#new"}], "1"),
+        ([{"post": view("1")}, {"post": {"uri": 7}}], "1"),
+    ],
+)
+def test_the_topmost_post_above_is_the_last_that_is_shown(above: list[dict[str, Any]], topmost: str) -> None:
+    node: dict[str, Any] = {"post": view("0")}
+    lowest = node
+    for each in above:
+        node["parent"] = {**each}
+        node = node["parent"]
+    assert thread(lowest).above.rpartition("/")[2] == topmost
 
 
 def test_posts_come_level_by_level() -> None:
@@ -231,6 +252,47 @@ def test_page_that_has_lost_its_list_is_not_taken_for_an_empty_one(body: bytes) 
 
 
 def test_empty_page_with_a_cursor_goes_on() -> None:
-    assert parse.parse_feed(b'{"feed":[],"cursor":"next"}', PROVENANCE) == ([], [], "next")
+    assert parse.parse_feed(b'{"feed":[],"cursor":"next"}', PROVENANCE) == parts.Parsed([], [], "next")
     body = b'{"subject":{"did":"did:plc:a","handle":"h"},"follows":[],"cursor":"next"}'
-    assert parse.parse_graph(body, PROVENANCE) == (([], [], "next"), [])
+    assert parse.parse_graph(body, PROVENANCE) == (parts.Parsed([], [], "next"), [])
+
+
+GONE, HIDDEN = {"uri": "at://x/y/z", "notFound": True}, {"uri": "at://x/y/z", "blocked": True}
+
+
+@pytest.mark.parametrize(
+    ("replies", "reply", "is_cut_off"),
+    [
+        (1, {"root": GONE, "parent": view("p")}, True),
+        (1, {"root": view("r"), "parent": GONE}, True),
+        (1, {"root": HIDDEN, "parent": HIDDEN}, True),
+        (1, {"root": view("r"), "parent": view("p"), "note": GONE}, False),
+        (0, {"root": GONE, "parent": GONE}, False),
+        (1, {"root": GONE}, False),
+        (1, None, False),
+    ],
+)
+def test_an_answered_reply_below_something_that_is_not_shown_is_cut_off(
+    replies: int, reply: dict[str, Any] | None, is_cut_off: bool
+) -> None:
+    row = {"post": view("1", replies)} | ({"reply": reply} if reply else {})
+    parsed = parse.parse_feed(json.dumps({"feed": [row]}).encode(), PROVENANCE)
+    assert parsed.cut_off == ({parsed.records[0].key} if is_cut_off else set())
+
+
+@pytest.mark.parametrize(
+    ("key", "at"),
+    [
+        ("3jzfcijpj2z2a", datetime(2023, 6, 30, tzinfo=UTC)),
+        ("2222222222222", datetime(1970, 1, 1, tzinfo=UTC)),
+        ("3jzfcijpj2z2A", None),
+        ("kjzfcijpj2z2a", None),
+        ("3jzfcijpj2z2", None),
+        ("self", None),
+        ("1", None),
+    ],
+)
+def test_a_key_says_when_it_was_made_if_it_is_a_tid(key: str, at: datetime | None) -> None:
+    """The first and the bad ones are of the protocol's own examples."""
+    made = repository.key_time(f"at://did:plc:ann/a.b/{key}")
+    assert (made and made.date()) == (at and at.date())

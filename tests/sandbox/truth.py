@@ -160,7 +160,31 @@ class Truth:
                     tree = self.tree(root)
                     if len(tree) > 1:
                         found[self._posts.uri(root)] = tree
-        return found
+        return found | {self._posts.uri(post): self.tree(post) for post in self.branches() if len(self.tree(post)) > 1}
+
+    def branches(self, blocks: bool = True) -> frozenset[Post]:
+        """Where replies are read from that the thread of their first post does not show. `blocks`: as feeds tell it."""
+
+        def shows(post: Post, other: Post) -> bool:
+            return not self._network.hidden(other.author) and not (
+                blocks and self._network.blocked_pair(post.author, other.author)
+            )
+
+        found = set()
+        for post in (Post(index, number) for index in self.kept for number in range(self._posts.count(index))):
+            parent = self._posts.parent(post)
+            if parent is None or not self._posts.children(post):
+                continue
+            if not (shows(post, parent) and shows(post, self._posts.root(post))):
+                found.add(self._top(post))
+        return frozenset(found)
+
+    def _top(self, post: Post) -> Post:
+        """The topmost post above one that is shown to who asks for it; itself when that is the first of the thread."""
+        top = post
+        while (parent := self._posts.parent(top)) is not None and self._network.listed(top.author, parent.author):
+            top = parent
+        return post if top == self._posts.root(post) else top
 
     def tree(self, root: Post) -> frozenset[str]:
         """The at-uris visible below a post, itself too; without opted-out authors, whose answers' answers stay."""

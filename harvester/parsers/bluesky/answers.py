@@ -5,6 +5,7 @@ One bad record never costs its page.
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 from msgspec import Raw
@@ -60,6 +61,8 @@ def parse_feed(body: bytes, provenance: Provenance) -> Parsed:
     """getAuthorFeed: the author's own posts, and an edge for each repost. What was reposted is not a record."""
     records: list[Record] = []
     items, rejects, cursor = _feed_items(body, provenance)
+    may_be_cut_off = b'"notFound"' in body or b'"blocked"' in body
+    cut_off = set()
     for item in items:
         reposted = pinned = False
         try:
@@ -70,10 +73,22 @@ def parse_feed(body: bytes, provenance: Provenance) -> Parsed:
                 if isinstance(reason, wire.Reason):
                     records.append(parts.repost(reason, wire.decode_post_uri(item.post).uri, item.reason, provenance))
                     continue
-            records.append(parts.post(item.post, provenance, pinned=pinned))
+            post = parts.post(item.post, provenance, pinned=pinned)
+            records.append(post)
+            if may_be_cut_off and post.reply_count and item.reply and _is_cut_off(item.reply):
+                cut_off.add(post.uri)
         except parts.BAD as error:
             rejects.append(parts.reject(Repost if reposted else Post, item.post, provenance, error))
-    return Parsed(records, rejects, cursor)
+    return Parsed(records, rejects, cursor, frozenset(cut_off))
+
+
+def _is_cut_off(reply: Raw) -> bool:
+    """Whether what is replied to, or the first post of the thread, is not shown. What cannot be read is as if shown."""
+    try:
+        shown = wire.decode_reply(reply)
+    except wire.UNREADABLE:
+        return False
+    return any(post.not_found or post.blocked for post in (shown.root, shown.parent))
 
 
 def _feed_items(body: bytes, provenance: Provenance) -> tuple[list[wire.FeedItem], list[Reject], str | None]:
@@ -100,6 +115,16 @@ def parse_posts(body: bytes, provenance: Provenance) -> Parsed:
     return parts.each(Post, page.posts, provenance, parts.post)
 
 
+def parse_uris(body: bytes) -> frozenset[str]:
+    """getPosts: the addresses of the posts that are there."""
+    page = wire.read_page(wire.decode_posts_page, body)
+    found = set()
+    for raw in page.posts:
+        with suppress(*wire.UNREADABLE):
+            found.add(wire.decode_post_uri(raw).uri)
+    return frozenset(found)
+
+
 class ParsedThread(NamedTuple):
     """A reply tree as one answer shows it, which may be cut below."""
 
@@ -109,13 +134,16 @@ class ParsedThread(NamedTuple):
     blocked: list[str]
     cut: list[str]
     """Posts whose replies must be asked for: the answer ends there."""
+    above: str
+    """The topmost post above the asked one that is shown; empty when it has no parent, or that is not shown."""
 
 
 def parse_thread(body: bytes, provenance: Provenance) -> ParsedThread:
     """getPostThread, from the asked post down. Raises ParseError for anything else."""
-    tree = ParsedThread([], [], [], [], [])
+    asked = wire.read_page(wire.decode_thread_page, body).thread
+    tree = ParsedThread([], [], [], [], [], _topmost(asked))
     deepest: list[tuple[int, str]] = []
-    layer = [wire.read_page(wire.decode_thread_page, body).thread]
+    layer = [asked]
     depth = 0
     while layer:
         below: list[Raw] = []
@@ -141,6 +169,17 @@ def parse_thread(body: bytes, provenance: Provenance) -> ParsedThread:
     # A server that shows fewer levels than asked ends in empty lists instead of absent ones.
     tree.cut.extend(uri for level, uri in deepest if level and level == depth - 1)
     return tree
+
+
+def _topmost(node: wire.ThreadNode) -> str:
+    found = ""
+    with suppress(*wire.UNREADABLE):
+        while node.parent:
+            node = wire.decode_thread_node(node.parent)
+            if not node.post:
+                break
+            found = wire.decode_post_uri(node.post).uri
+    return found
 
 
 def _nodes(rows: Iterable[Raw], rejects: list[Reject], provenance: Provenance) -> Iterator[wire.ThreadNode]:

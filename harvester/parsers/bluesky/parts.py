@@ -23,6 +23,9 @@ class Parsed(NamedTuple):
     records: list[Record]
     rejects: list[Reject]
     cursor: str | None = None
+    cut_off: frozenset[str] = frozenset()
+    """Of a feed: answered replies that the thread of their first post does not show, since that one or their parent is
+    not shown."""
 
 
 def each(

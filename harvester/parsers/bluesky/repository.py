@@ -1,7 +1,8 @@
 """Records of an account's repository, as its own server lists them."""
 
+import re
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from harvester.exceptions import ParseError
@@ -11,6 +12,10 @@ from harvester.parsers.bluesky import parts, wire
 from harvester.parsers.bluesky.parts import Parsed
 from harvester.parsers.bluesky.wire import did_of
 from harvester.parsers.json_values import date_time
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_is_tid = re.compile("[2-7a-j][2-7a-z]{12}").fullmatch
+_AS_PYTHON = str.maketrans("234567abcdefghijklmnopqrstuvwxyz", "0123456789abcdefghijklmnopqrstuv")
 
 
 class RepoRecord(NamedTuple):
@@ -53,6 +58,14 @@ def parse_edges(kind: type[Repost] | type[Like], rows: Iterable[RepoRecord], pro
         except parts.BAD as error:
             rejects.append(parts.reject(kind, row.value, provenance, error))
     return Parsed(records, rejects)
+
+
+def key_time(uri: str) -> datetime | None:
+    """When the key of a record was made, if it is a TID, as most are (https://atproto.com/specs/tid)."""
+    key = uri.rpartition("/")[2]
+    if not _is_tid(key):
+        return None
+    return _EPOCH + timedelta(microseconds=int(key.translate(_AS_PYTHON), 32) >> 10)
 
 
 def created_at(value: bytes) -> datetime | None:

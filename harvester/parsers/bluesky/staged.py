@@ -57,7 +57,7 @@ def _list_item(part: Raw, provenance: Provenance) -> ListItem:
 
 
 def _edge(kind: type[Like] | type[Repost], row: RepoRecord, provenance: Provenance) -> Record:
-    records, rejects, _ = parse_edges(kind, [row], provenance)
-    if rejects:
-        raise InvalidRecordError(rejects[0].reason)
-    return records[0]
+    parsed = parse_edges(kind, [row], provenance)
+    if parsed.rejects:
+        raise InvalidRecordError(parsed.rejects[0].reason)
+    return parsed.records[0]

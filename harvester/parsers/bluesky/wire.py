@@ -90,6 +90,19 @@ class Pin(Struct, tag_field="$type", tag="app.bsky.feed.defs#reasonPin"):
 class FeedItem(Struct):
     post: Raw
     reason: Raw = ABSENT
+    reply: Raw = ABSENT
+
+
+class Referred(Struct, rename="camel"):
+    """A post that is named in another, as far as it is told whether it can be seen."""
+
+    not_found: bool = False
+    blocked: bool = False
+
+
+class Reply(Struct):
+    root: Referred
+    parent: Referred
 
 
 class FeedPage(Struct):
@@ -119,6 +132,7 @@ class GraphPage(Struct):
 
 class ThreadNode(Struct, rename="camel"):
     post: Raw = ABSENT
+    parent: Raw = ABSENT
     replies: list[Raw] | None = None
     uri: str = ""
     not_found: bool = False
@@ -196,6 +210,7 @@ decode_profile = msgspec.json.Decoder(ProfileView).decode
 decode_post = msgspec.json.Decoder(PostView).decode
 decode_reason = msgspec.json.Decoder(Reason | Pin).decode
 decode_raw = msgspec.json.Decoder(Raw).decode
+decode_reply = msgspec.json.Decoder(Reply).decode
 decode_feed_item = msgspec.json.Decoder(FeedItem).decode
 decode_raw_feed_page = msgspec.json.Decoder(RawFeedPage).decode
 decode_feed_page = msgspec.json.Decoder(FeedPage).decode

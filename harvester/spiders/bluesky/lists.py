@@ -1,7 +1,7 @@
 """The lists of an account, each read page by page: who follows it, its posts, its records, its own lists."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from scrapy import Request
@@ -26,6 +26,10 @@ PAGE = 100
 POSTS_A_CALL = 25
 EDGES_A_BATCH = 500
 POSTS_COLLECTED = "posts_collected"
+CUT_SHORT = "cut_short"
+"""Stage of an account of which a list ended before its end."""
+KEY_SLACK = timedelta(days=1)
+"""By how much a record may be seen later than its key says: clocks differ, and the network may be slow."""
 
 POST, REPOST, LIKE = "app.bsky.feed.post", "app.bsky.feed.repost", "app.bsky.feed.like"
 COLLECTIONS = {"posts": POST, "reposts": REPOST, "likes": LIKE}
@@ -96,13 +100,17 @@ class Lists(Asking):
             ask = self._ask_members if told["list_name"].startswith("at://") else self.ask_list
             yield ask(asked_for, told["account"], told["list_name"], None).replace(dont_filter=True)
 
-    def _go_on(self, account: Account, name: str, asked_with: str | None, cursor: str | None) -> str | None:
-        """The cursor to go on from. A list ends only when no cursor comes."""
-        if cursor is not None and cursor == asked_with:
+    def _go_on(
+        self, asked_for: BlueskyArguments, account: Account, name: str, asked_with: str | None, cursor: str | None
+    ) -> Iterator[Any]:
+        """The next page. A list ends only when no cursor comes."""
+        if cursor and cursor == asked_with:
             self.logger.warning("%s of %s repeats its cursor; it ends here", name, account["did"])
             self.crawler.stats.inc_value("harvester/cursors/repeated")
-            return None
-        return cursor
+            yield Stage(account["id"], CUT_SHORT, 3)
+        elif cursor:
+            ask = self._ask_members if name.startswith("at://") else self.ask_list
+            yield ask(asked_for, account, name, cursor)
 
     # Reading ----------------------------------------------------------------------------------------------
 
@@ -113,8 +121,7 @@ class Lists(Asking):
         yield parsed.records
         yield from parsed.rejects
         yield from found_of(asked_for, account, members)
-        if further := self._go_on(account, list_name, cursor, parsed.cursor):
-            yield self.ask_list(asked_for, account, list_name, further)
+        yield from self._go_on(asked_for, account, list_name, cursor, parsed.cursor)
 
     def read_feed(self, response: Response, account: Account, list_name: str, cursor: str | None) -> Iterator[Any]:
         """Posts and reposts, as the AppView shows them."""
@@ -123,24 +130,21 @@ class Lists(Asking):
         wanted, is_over = in_time(asked_for, parsed.records)
         yield wanted
         yield from parsed.rejects
-        yield from threads_of(asked_for, wanted)
-        further = None if is_over else self._go_on(account, list_name, cursor, parsed.cursor)
-        if further:
-            yield self.ask_list(asked_for, account, list_name, further)
-        else:
+        yield from threads_of(asked_for, wanted, parsed.cut_off)
+        if not is_over:
+            yield from self._go_on(asked_for, account, list_name, cursor, parsed.cursor)
+        if is_over or parsed.cursor in (None, "", cursor):
             yield Stage(account["id"], POSTS_COLLECTED, 2)
 
     def read_records(self, response: Response, account: Account, list_name: str, cursor: str | None) -> Iterator[Any]:
         """A page of one of COLLECTIONS, from the account's own server."""
         asked_for = self.arguments_of(response)
         rows, next_cursor = repository.parse_list_records(response.body, account["did"], COLLECTIONS[list_name])
-        times = [repository.created_at(row.value) for row in rows]
-        kept = [row for row, at in zip(rows, times, strict=True) if is_in_time(asked_for, at)]
-        yield from self._keep(asked_for, response, account, {COLLECTIONS[list_name]: kept})
-        is_over = are_too_old(asked_for, times)
-        if further := None if is_over else self._go_on(account, list_name, cursor, next_cursor):
-            yield self.ask_list(asked_for, account, list_name, further)
-        elif list_name == "posts":
+        yield from self._keep(asked_for, response, account, {COLLECTIONS[list_name]: rows})
+        is_over = bool(rows) and is_key_too_old(asked_for, rows[-1].uri)
+        if not is_over:
+            yield from self._go_on(asked_for, account, list_name, cursor, next_cursor)
+        if list_name == "posts" and (is_over or next_cursor in (None, "", cursor)):
             yield Stage(account["id"], POSTS_COLLECTED, 2)
 
     def read_repository(
@@ -150,8 +154,7 @@ class Lists(Asking):
         asked_for = self.arguments_of(response)
         by_collection: dict[str, list[repository.RepoRecord]] = {each: [] for each in COLLECTIONS.values()}
         for row in parse_repository(response.body, account["did"], frozenset(by_collection)):
-            if is_in_time(asked_for, repository.created_at(row.value)):
-                by_collection[row.uri.split("/")[3]].append(row)
+            by_collection[row.uri.split("/")[3]].append(row)
         yield from self._keep(asked_for, response, account, by_collection)
         yield Stage(account["id"], POSTS_COLLECTED, 2)
 
@@ -164,12 +167,15 @@ class Lists(Asking):
     ) -> Iterator[Any]:
         """Edges as they are; posts as the AppView shows them: with counts, and without what moderation hides."""
         provenance = self.provenance(response)
+        now = provenance.fetched_at
         for collection, kind in ((REPOST, Repost), (LIKE, Like)):
-            for rows in _cut(by_collection.get(collection, ()), EDGES_A_BATCH):
+            edges = [row for row in by_collection.get(collection, ()) if is_edge_in_time(asked_for, row, now)]
+            for rows in _cut(edges, EDGES_A_BATCH):
                 parsed = repository.parse_edges(kind, rows, provenance)
                 yield parsed.records
                 yield from parsed.rejects
-        for uris in _cut([row.uri for row in by_collection.get(POST, ())], POSTS_A_CALL):
+        posts = [row.uri for row in by_collection.get(POST, ()) if may_be_in_time(asked_for, row, now)]
+        for uris in _cut(posts, POSTS_A_CALL):
             parameters = [("uris", uri) for uri in uris]
             own = {"items": [account["id"]], "part": "posts", "asked": len(uris)}
             yield self.call(asked_for, "app.bsky.feed.getPosts", parameters, self.read_posts, **own)
@@ -180,9 +186,30 @@ class Lists(Asking):
         parsed = parse.parse_posts(response.body, self.provenance(response))
         if missing := asked - len(parsed.records) - len(parsed.rejects):
             self.crawler.stats.inc_value("harvester/posts/not_shown", missing)
-        yield parsed.records
+        wanted, _ = in_time(asked_for, parsed.records)
+        yield wanted
         yield from parsed.rejects
-        yield from threads_of(asked_for, parsed.records)
+        if "threads" in asked_for.collect:
+            yield from self._threads_above(asked_for, wanted)
+
+    def _threads_above(self, asked_for: BlueskyArguments, records: Iterable[Record]) -> Iterator[Any]:
+        """Threads of posts of which it is not known whether what they reply to is shown: that is asked."""
+        answered = [record for record in records if isinstance(record, Post) and record.reply_count]
+        yield from threads_of(asked_for, [post for post in answered if post.root_uri is None])
+        for posts in _cut([post for post in answered if post.root_uri], POSTS_A_CALL // 2):
+            above = {post.uri: [post.root_uri, post.parent_uri] for post in posts}
+            uris = sorted({uri for pair in above.values() for uri in pair if uri})
+            parameters = [("uris", uri) for uri in uris]
+            yield self.call(asked_for, "app.bsky.feed.getPosts", parameters, self.read_above, part="posts", above=above)
+
+    def read_above(self, response: Response, above: dict[str, list[str]]) -> Iterator[Any]:
+        """Which posts are shown that others reply to. `above`: reply -> first post of its thread, and its parent."""
+        shown = parse.parse_uris(response.body)
+        cut_off = [uri for uri, pair in above.items() if not shown.issuperset(pair)]
+        for root in sorted({root for uri, (root, _) in above.items() if uri not in cut_off}):
+            yield Found(THREAD, root, depth=0)
+        for uri in cut_off:
+            yield Found(THREAD, uri, {"root": above[uri][0]}, depth=0)
 
     def read_lists(self, response: Response, account: Account, list_name: str, cursor: str | None) -> Iterator[Any]:
         """An account's lists or starter packs. The members of its own lists are asked for, too."""
@@ -193,8 +220,7 @@ class Lists(Asking):
         uris = {record.list_uri or record.key for record in parsed.records if isinstance(record, AccountList)}
         for uri in sorted(uri for uri in uris if did_of(uri) == account["did"]):
             yield self._ask_members(asked_for, account, uri, None)
-        if further := self._go_on(account, list_name, cursor, parsed.cursor):
-            yield self.ask_list(asked_for, account, list_name, further)
+        yield from self._go_on(asked_for, account, list_name, cursor, parsed.cursor)
 
     def read_members(self, response: Response, account: Account, list_name: str, cursor: str | None) -> Iterator[Any]:
         """A page of a list's members."""
@@ -202,8 +228,7 @@ class Lists(Asking):
         parsed = parse.parse_list_items(response.body, self.provenance(response))
         yield parsed.records
         yield from parsed.rejects
-        if further := self._go_on(account, list_name, cursor, parsed.cursor):
-            yield self._ask_members(asked_for, account, list_name, further)
+        yield from self._go_on(asked_for, account, list_name, cursor, parsed.cursor)
 
 
 def lists_wanted(asked_for: BlueskyArguments) -> list[str]:
@@ -225,12 +250,17 @@ def found_of(asked_for: BlueskyArguments, account: Account, members: Iterable[pa
             yield Found(ACCOUNT, member.did, {"handle": member.handle}, depth=account["depth"] + 1)
 
 
-def threads_of(asked_for: BlueskyArguments, records: Iterable[Record]) -> Iterator[Found]:
-    """The threads of posts that have replies, by their first post."""
+def threads_of(
+    asked_for: BlueskyArguments, records: Iterable[Record], cut_off: frozenset[str] = frozenset()
+) -> Iterator[Found]:
+    """The threads of posts that have replies, by their first post; of posts that it does not show, by themselves."""
     if "threads" in asked_for.collect:
         posts = [record for record in records if isinstance(record, Post) and record.reply_count]
-        for uri in sorted({post.root_uri or post.uri for post in posts}):
+        for uri in sorted({post.root_uri or post.uri for post in posts if post.uri not in cut_off}):
             yield Found(THREAD, uri, depth=0)
+        for post in posts:
+            if post.uri in cut_off:
+                yield Found(THREAD, post.uri, {"root": post.root_uri}, depth=0)
 
 
 def in_time(asked_for: BlueskyArguments, records: Sequence[Record]) -> tuple[list[Record], bool]:
@@ -238,6 +268,33 @@ def in_time(asked_for: BlueskyArguments, records: Sequence[Record]) -> tuple[lis
     times = [_time(record) for record in records]
     wanted = [record for record, at in zip(records, times, strict=True) if is_in_time(asked_for, at)]
     return wanted, are_too_old(asked_for, times)
+
+
+def may_be_in_time(asked_for: BlueskyArguments, row: repository.RepoRecord, now: datetime) -> bool:
+    """Whether a post may be of the time asked for: its `sort_at` is known when the AppView has shown it."""
+    if asked_for.since is None and asked_for.until is None:
+        return True
+    created_at, key_at = repository.created_at(row.value), repository.key_time(row.uri)
+    if created_at is None:
+        return True
+    if asked_for.since and created_at < asked_for.since:
+        return False
+    is_later = asked_for.until and created_at >= asked_for.until and key_at and asked_for.until <= key_at <= now
+    return not is_later
+
+
+def is_edge_in_time(asked_for: BlueskyArguments, row: repository.RepoRecord, now: datetime) -> bool:
+    """An edge of a repository was made not later than its key says, and not later than it was seen."""
+    if asked_for.since is None and asked_for.until is None:
+        return True
+    times = [at for at in (repository.created_at(row.value), repository.key_time(row.uri)) if at]
+    return is_in_time(asked_for, min(*times, now) if times else None)
+
+
+def is_key_too_old(asked_for: BlueskyArguments, uri: str) -> bool:
+    """Whether a list that is ordered by keys, newest first, lies before the time asked for from there on."""
+    key_at = repository.key_time(uri)
+    return bool(asked_for.since and key_at and key_at < asked_for.since - KEY_SLACK)
 
 
 def is_in_time(asked_for: BlueskyArguments, at: datetime | None) -> bool:

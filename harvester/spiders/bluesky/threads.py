@@ -1,4 +1,8 @@
-"""Reply trees: each thread is read once, from its first post down, one answer after another."""
+"""Reply trees: each thread is read once, from its first post down, one answer after another.
+
+Where the first post is not shown, each answered reply that was found is an item of its own: it leads to the topmost
+post above it that is shown, from which the tree is read.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,6 +11,7 @@ from scrapy import Request
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
+from harvester.items import Found
 from harvester.items.bluesky import Post, Thread
 from harvester.jobs.documents import JobItem
 from harvester.outcomes import verdict_of
@@ -14,27 +19,32 @@ from harvester.parsers.bluesky import answers as parse
 from harvester.parsers.bluesky.wire import did_of
 from harvester.spiders.bluesky.accounts import absent, blocked, is_absent
 from harvester.spiders.bluesky.arguments import BlueskyArguments
-from harvester.spiders.bluesky.asking import Asking
+from harvester.spiders.bluesky.asking import THREAD, Asking
 from harvester.spiders.job import errback
 
 LEVELS = 100
 """Of replies asked for at once; deeper ones are asked for from where the answer ends."""
 
+HEIGHT = 100
+"""Of posts above asked for at once; the topmost of them is asked for what is above it."""
+
 Tree = dict[str, Any]
-"""Of a thread that is read, as its requests carry it: `uri` of its first post, `item`, `posts` (how many), `not_found`,
-`blocked`, `cut` (where answers ended, still to be asked for), `opt_outs`."""
+"""Of a thread that is read, as its requests carry it: `uri` of the post it is read from, `root` of the thread if that
+is another, `item`, `posts` (how many), `not_found`, `blocked`, `cut` (where answers ended, still to be asked for),
+`opt_outs`."""
 
 
 class Threads(Asking):
     """Asks for threads and reads them."""
 
     def thread_request(self, asked_for: BlueskyArguments, item: JobItem) -> Request:
-        """The request for the thread below a first post."""
+        """The request for the thread below a first post, or around a post that is cut off from it."""
         tree = {"uri": item.key, "item": item.id, "posts": 0, "not_found": [], "blocked": [], "cut": [], "opt_outs": []}
-        return self._ask_from(asked_for, item.key, tree)
+        tree["root"] = item.input.get("root")
+        return self._ask_from(asked_for, item.key, tree, height=HEIGHT if tree["root"] else 0)
 
-    def _ask_from(self, asked_for: BlueskyArguments, uri: str, tree: Tree) -> Request:
-        parameters = {"uri": uri, "depth": LEVELS, "parentHeight": 0}
+    def _ask_from(self, asked_for: BlueskyArguments, uri: str, tree: Tree, height: int = 0) -> Request:
+        parameters = {"uri": uri, "depth": LEVELS, "parentHeight": height}
         name = "app.bsky.feed.getPostThread"
         return self.call(asked_for, name, parameters, self.read_thread, errback=self.thread_failed, at=uri, tree=tree)
 
@@ -43,6 +53,9 @@ class Threads(Asking):
         asked_for = self.arguments_of(response)
         provenance = self.provenance(response)
         part = parse.parse_thread(response.body, provenance)
+        if tree["root"] and at == tree["uri"] and part.above not in ("", tree["root"]):
+            yield Found(THREAD, part.above, {"root": tree["root"]}, depth=0)
+            return
         yield part.posts
         yield from part.rejects
         keys = {post.key for post in part.posts}
@@ -67,6 +80,7 @@ class Threads(Asking):
             provenance=provenance,
             opt_outs=tuple(tree["opt_outs"]),
             uri=tree["uri"],
+            root_uri=tree["root"],
             post_count=tree["posts"],
             not_found=tuple(tree["not_found"]),
             blocked=tuple(tree["blocked"]),
