@@ -9,7 +9,7 @@ from contextlib import suppress
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import unquote, urlsplit
 
 from dotenv.parser import parse_stream
@@ -145,6 +145,9 @@ class Config(BaseSettings):
     """Megapixels of a picture."""
     max_image_memory_mb: int = Field(200, ge=16)
     """Megabytes that reading a picture may take: 1 to 20 bytes a pixel, by its format."""
+
+    remove_markup: Literal["meant", "all", "none"] = "meant"
+    """What goes from cleaned texts: what was meant as markup; `all` that looks like markup; or `none`."""
 
     # Browser, for pages that need one
     chromium: str = ""

@@ -1,7 +1,9 @@
 """Item pipeline: texts are cleaned for people and models, beside the untouched original."""
 
 from msgspec.structs import force_setattr
+from scrapy.crawler import Crawler
 
+from harvester.config import load_config
 from harvester.items import Record
 from harvester.pipelines.base import BatchPipeline
 from harvester.pipelines.text import clean_text
@@ -10,10 +12,14 @@ from harvester.pipelines.text import clean_text
 class CleanPipeline(BatchPipeline):
     """Fills the fields that `Record.CLEANED` names. Texts that were quoted are left as they are."""
 
+    def __init__(self, crawler: Crawler) -> None:
+        super().__init__(crawler)
+        self._markup = load_config().remove_markup
+
     def process_record(self, record: Record) -> Record:
         for name, clean in record.CLEANED.items():
             text = getattr(record, name)
             if text is not None:
                 # In place: a copy would validate the record again, and nobody else holds it yet.
-                force_setattr(record, clean, clean_text(text))
+                force_setattr(record, clean, clean_text(text, self._markup))
         return record

@@ -1,9 +1,12 @@
-"""HTML and Markdown to plain text, for short texts of people: what only looks like markup stays. Pure functions.
+"""HTML and Markdown to plain text, for short texts of people. Pure functions.
 
-The patterns run in linear time on hostile input: what repeats cannot match what follows it.
+What was meant as markup goes: tags that open and close around words, links, emphasis. What was typed to be read stays:
+`vector<p>`, `<select>` alone, `__init__`, a lone backtick. The patterns run in linear time on hostile input: what
+repeats cannot match what follows it.
 """
 
 import re
+from collections import defaultdict
 from html import unescape
 from html.entities import html5
 
@@ -16,13 +19,16 @@ _TAGS = (
 )
 """HTML's elements, but for those that people write as placeholders: <name>, <data>, <link>, ..."""
 _NEW_LINE = re.compile(
-    "/?(?:address|article|aside|blockquote|br|dd|details|div|dl|dt|fieldset|figcaption|figure|footer|form|h[1-6]|header|"
+    "(?:address|article|aside|blockquote|br|dd|details|div|dl|dt|fieldset|figcaption|figure|footer|form|h[1-6]|header|"
     "hr|nav|ol|option|p|pre|section|summary|table|tr|ul)"
 ).fullmatch
 _VALUE = r"""(?:"[^"<>]*+"|'[^'<>]*+'|[^\s"'<>=`]++)"""
 _ATTRIBUTES = rf"(?:\s++(?:[a-z][\w:.-]*+\s*+=\s*+{_VALUE}|(?:async|defer|disabled|checked)\b))*+"
 
-_tag = re.compile(rf"<(/?(?:{_TAGS}))\b{_ATTRIBUTES}\s*+/?>", re.IGNORECASE)
+_VOID = frozenset({"br", "hr", "wbr"})
+"""Elements that have no closing tag, and say something without attributes."""
+_tag = re.compile(rf"<(/?)({_TAGS})\b({_ATTRIBUTES})\s*+(/?)>", re.IGNORECASE)
+_any_tag = re.compile(rf"</?[a-z][\w:.-]*+{_ATTRIBUTES}\s*+/?>", re.IGNORECASE)
 _with_contents = re.compile(
     r"<(script|style)\b[^<>]*+>(?:(?!<\1\b).)*?</\1\s*+>|<!--(?:(?!<!--).)*?-->|<!doctype\b[^<>]*+>",
     re.IGNORECASE | re.DOTALL,
@@ -32,14 +38,14 @@ _ampersands = re.compile("&(?:amp;)++")
 _entity = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|([A-Za-z][A-Za-z0-9]{1,31}));")
 
 
-def plain_html(text: str) -> str:
-    """Without entities, tags, comments, scripts and styles: one layer of them."""
+def plain_html(text: str, *, every: bool = False) -> str:
+    """Without entities, tags, comments, scripts and styles: one layer of them. `every`: also tags that stand alone."""
     if "&" in text:
         text = _entity.sub(_character, _ampersands.sub("&", text))
-    if "<" in text:
+    if "<" in text and ">" in text:
         text = _with_contents.sub("", text)
         text = _autolink.sub(r"\1", text)
-        text = _tag.sub(_instead_of_tag, text)
+        text = _any_tag.sub("", _tag.sub(_instead_of_tag, text)) if every else _without_tags(text)
     return text
 
 
@@ -48,11 +54,43 @@ def _character(entity: re.Match[str]) -> str:
     return unescape(entity[0]) if name is None or f"{name};" in html5 else entity[0]
 
 
+def _without_tags(text: str) -> str:
+    """Without pairs of tags around words, and tags that only a program writes: with attributes, and `<br>`."""
+    tags = list(_tag.finditer(text))
+    meant: set[int] = set()
+    opened: defaultdict[str, list[int]] = defaultdict(list)
+    for index, tag in enumerate(tags):
+        name = tag[2].lower()
+        if not tag[1]:
+            opened[name].append(index)
+            if tag[3] or tag[4] or name in _VOID:
+                meant.add(index)
+        elif opened[name]:
+            first = opened[name].pop()
+            if first in meant or _is_around_words(text, tags[first].end(), tag.start()):
+                meant.update((first, index))
+    if not meant:
+        return text
+    parts: list[str] = []
+    at = 0
+    for index in sorted(meant):
+        parts += text[at : tags[index].start()], _instead_of_tag(tags[index])
+        at = tags[index].end()
+    return "".join([*parts, text[at:]])
+
+
+def _is_around_words(text: str, start: int, end: int) -> bool:
+    """Whether something stands between two tags. `write <b> and </b>` speaks of them: a space is on both sides."""
+    if end - start < 2:
+        return start < end and not text[start].isspace()
+    return not (text[start] == text[end - 1] == " ") and not text[start:end].isspace()
+
+
 def _instead_of_tag(tag: re.Match[str]) -> str:
-    name = tag[1].lower()
+    closing, name = tag[1], tag[2].lower()
     if _NEW_LINE(name):
         return "\n"
-    return {"li": "\n- ", "td": " ", "th": " "}.get(name, "")
+    return "" if closing else {"li": "\n- ", "td": " ", "th": " "}.get(name, "")
 
 
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uff00-\uffef"
@@ -62,21 +100,21 @@ _FIRST = "[^\\W_]|[\"'“‘«¿¡@#]|[\u2190-\u2bff\U0001f000-\U0001faff]"
 _NOT_BEFORE = r"[\w*\\/@.=&?%#+^~-]"
 _NOT_AFTER = rf"(?![^\W{_CJK}]|\*)"
 _IN_UNDERSCORES = r"(?:[^_\n]|(?<=[^\W_])_(?=[^\W_]))"
-_PYTHON_NAMES = (
-    "all|call|class|dict|doc|enter|eq|exit|file|future|getattr|getitem|hash|init|iter|len|main|name|new|next|"
-    "pycache|repr|setattr|setitem|slots|str|version"
-)
 
 # A marker comes before the look behind it: a pattern that starts with a character is searched ten times faster.
 _star = re.compile(rf"\*(?<!{_NOT_BEFORE}.)(?={_FIRST})([^*\n]++)(?<![\s^_-])\*(?![\w*])")
 _stars = re.compile(rf"\*\*(?<![^\W{_CJK}]..)(?<![*\\/]..)(\*?)(?![\s*])([^*\n]++)(?<!\s)\*\*\1{_NOT_AFTER}")
 _underscore = re.compile(rf"_(?<!{_NOT_BEFORE}.)(?={_FIRST})({_IN_UNDERSCORES}+)(?<!\s)_(?!\w)")
-_underscores = re.compile(
-    rf"__(?<!{_NOT_BEFORE}..)(?!(?:{_PYTHON_NAMES})__)(?![\s_])({_IN_UNDERSCORES}+)(?<!\s)__(?!\w)"
+_IN_PYTHON = r"(?![A-Za-z0-9]++(?:_[A-Za-z0-9]++)*+__)"
+"""No name like __init__ begins here."""
+_underscores, _any_underscores = (
+    re.compile(rf"__(?<!{_NOT_BEFORE}..){unless}(?![\s_])({_IN_UNDERSCORES}+)(?<!\s)__(?!\w)")
+    for unless in (_IN_PYTHON, "")
 )
 _struck = re.compile(r"~~(?<!~..)(?![\s~])([^~\n]++)(?<!\s)~~(?!~)")
-_fence = re.compile(r"^ *```+[\w+#-]* *(?:\n|\Z)", re.MULTILINE)
-_code = re.compile(r"`(?<!``)(`?)(?!`)([^`\n]++)`\1(?!`)")
+_fence = re.compile(r"^ *```+[\w+#-]* *\n((?:(?! *```).*\n)*+) *```+ *$", re.MULTILINE)
+_code = re.compile(rf"`(?<!``)(?<![^\W{_CJK}]`)(`{{0,2}}+)(?![`\s])(?P<code>[^`\n]++)(?<!\s)`\1(?![^\W{_CJK}]|`)")
+_any_fence = re.compile(r"^ *```+[\w+#-]* *(?:\n|\Z)", re.MULTILINE)
 _link = re.compile(
     r"!?\[([^\[\]\n]*+)\]\( *+<?((?:https?://|mailto:|www\.)[^\s()<>]*+(?:\([^\s()<>]*+\)[^\s()<>]*+)*+)>?"
     r"""(?: ++(?:"[^"\n]*+"|'[^'\n]*+'))? *+\)"""
@@ -85,10 +123,46 @@ _heading = re.compile(r"^#{1,6} +(?=\S)", re.MULTILINE)
 _quotation = re.compile(rf"^ ?(?:> ?)*+(?<=> )(?!\d)(?={_FIRST}|[*_(\[])", re.MULTILINE)
 
 
-def plain_markdown(text: str) -> str:
-    """Without markers of emphasis, code, links, headings and quotations: one layer of them. Lines end in \\n."""
+_kept = re.compile("\x00([0-9]+)\x00")
+"""Stands for code that keeps its marks while the rest of a text is worked at."""
+
+
+def plain(text: str) -> str:
+    """Without what was meant as markup: one layer of it. Lines end in \\n, and there is no \\0."""
+    if "`" not in text:
+        return _plain_markdown(plain_html(text))
+    kept: list[str] = []
+    text = _fence.sub(lambda fence: _code_or_kept(fence[0], fence[1][:-1], kept), text)
+    text = _code.sub(lambda code: _code_or_kept(code[0], code["code"], kept), text)
+    text = _plain_markdown(plain_html(text))
+    return _kept.sub(lambda place: kept[int(place[1])], text) if kept else text
+
+
+def without_markup(text: str) -> str:
+    """Without all that looks like markup: one layer of it. Lines end in \\n."""
+    text = plain_html(text, every=True)
     if "`" in text:
-        text = _code.sub(r"\2", _fence.sub("", text))
+        text = _any_fence.sub("", text).replace("`", "")
+    if "__" in text:
+        text = _any_underscores.sub(r"\1", text)
+    text = _plain_markdown(text)
+    if "# " in text:
+        text = _heading.sub("", text)
+    if "> " in text:
+        text = _quotation.sub("", text)
+    return text
+
+
+def _code_or_kept(marked: str, code: str, kept: list[str]) -> str:
+    """Code without its marks; with them where it would be taken for markup when it is read once more."""
+    if _plain_markdown(plain_html(code)) == code:
+        return code
+    kept.append(marked)
+    return f"\x00{len(kept) - 1}\x00"
+
+
+def _plain_markdown(text: str) -> str:
+    """Without markers of emphasis and links."""
     if "](" in text:
         text = _link.sub(_words_and_address, text)
     if "*" in text:
@@ -97,13 +171,10 @@ def plain_markdown(text: str) -> str:
         text = _underscores.sub(r"\1", _underscore.sub(r"\1", text))
     if "~~" in text:
         text = _struck.sub(r"\1", text)
-    if "# " in text:
-        text = _heading.sub("", text)
-    if "> " in text:
-        text = _quotation.sub("", text)
     return text
 
 
 def _words_and_address(link: re.Match[str]) -> str:
     words, address = link[1].strip(), link[2]
-    return address if not words or words in address else f"{words} ({address})"
+    is_address = "." in words and words in address
+    return address if not words or is_address else f"{words} ({address})"

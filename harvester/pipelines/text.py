@@ -1,37 +1,47 @@
 """Text as people wrote it, without what programs left in it. Pure functions; `clean_text` is the one to call."""
 
 import re
+from typing import Literal
 from unicodedata import is_normalized, normalize
 
 from ftfy import fix_encoding
 from ftfy.chardata import CHARMAP_ENCODINGS
 
-from harvester.pipelines.markup import plain_html, plain_markdown
+from harvester.pipelines.markup import plain, without_markup
 
 MOST_PASSES = 16
 """Removing a layer can show another; nothing that people write has more layers than this."""
 
 
-def clean_text(text: str) -> str:
+Markup = Literal["meant", "all", "none"]
+"""What goes of it: what was meant as markup, all that looks like it, or nothing."""
+
+
+def clean_text(text: str, markup: Markup = "meant") -> str:
     """The text for people and language models; the same object when there is nothing to clean.
 
     - Encoding: mojibake is repaired, surrogates are paired or become U+FFFD, the normal form is NFC.
-    - HTML: entities that end in `;` become characters; tags go, with the contents of script and style. `<li>` starts
-      a line with `- `, other blocks and `<br>` a plain one. `a < b`, `<3` and tags that HTML does not know stay.
-    - Markdown: markers of emphasis, code, headings and quotations go. `[text](address)` becomes `text (address)`.
-      Bullets, `#tag`, snake_case, 2*3*4, `__init__` and shrugs stay.
-    - Invisible: control, zero-width and bidi control characters, soft hyphens, byte order marks and terminal colours
-      go. Joiners stay in emoji and in the scripts that need them, variation selectors behind what they select.
-    - White space: one space between words, none at the ends of lines, at most one blank line between paragraphs.
+    - HTML: entities that end in `;` become characters. Pairs of tags around words go, and what only programs write:
+      tags with attributes, `<br>`, comments, script and style with their contents. `<li>` starts a line with `- `,
+      other blocks a plain one. `vector<p>`, `<select>` alone, `a < b`, `<3` and tags that HTML does not know stay.
+    - Markdown: markers of emphasis and code go, `[text](address)` becomes `text (address)`. Headings, quotations,
+      bullets, `#tag`, snake_case, 2*3*4, `__init__`, a lone backtick and shrugs stay. Code that would itself be taken
+      for markup keeps its marks.
+    - Invisible: control and zero-width characters, soft hyphens, byte order marks, direction overrides and terminal
+      colours go. Direction marks stay, and so do joiners in emoji and in the scripts that need them, variation
+      selectors behind what they select.
+    - White space: lines and their indentation stay; one space between words, none at the ends of lines, at most one
+      blank line between paragraphs.
 
-    `clean_text(clean_text(x)) == clean_text(x)`. So a tag that was quoted as code goes too.
+    With `markup` "all" each tag goes, each backtick, `__init__`'s underscores, headings' and quotations' marks; with
+    "none" HTML and Markdown stay as they are. `clean_text(clean_text(x)) == clean_text(x)`.
     """
     for passes in range(2 * MOST_PASSES):
         if _is_clean(text):
             break
         if passes == MOST_PASSES:
             text = text.translate(_NO_MARKUP)
-        cleaned = _clean_once(text)
+        cleaned = _clean_once(text, markup)
         if cleaned == text:
             break
         text = cleaned
@@ -53,27 +63,32 @@ def _is_clean(text: str) -> bool:
     )
 
 
-def _clean_once(text: str) -> str:
+def _clean_once(text: str, markup: Markup) -> str:
     if _surrogate(text):
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if not text.isascii() and _maybe_mojibake(text):
-        text = fix_encoding(text)
-    text = plain_html(text)
+    if not text.isascii():
+        text = normalize("NFC", fix_encoding(text) if _maybe_mojibake(text) else text)
     if _maybe_invisible(text):
-        text = _invisible("\\1", text)
-    return _tidy(plain_markdown(_line_break("\n", text)))
+        text = _invisible("\\1", _override("\\1", text))
+    text = _line_break("\n", text)
+    if markup == "meant":
+        text = plain(text)
+    elif markup == "all":
+        text = without_markup(text)
+    return _tidy(text)
 
 
 def _tidy(text: str) -> str:
-    if not text.isascii():
-        text = normalize("NFC", text)
     if "  " in text or "\t" in text or not text.isascii():
         text = _spaces(" ", text)
-    if " \n" in text or "\n " in text:
-        text = _around_line_break("\n", text)
+        if not text.isascii():
+            text = _indentation(lambda spaces: spaces[0].translate(_PLAIN_SPACES), text)
+    if " \n" in text or "\t\n" in text:
+        text = "\n".join([line.rstrip(" \t") for line in text.split("\n")])
     if "\n\n\n" in text:
         text = _blank_lines("\n\n", text)
-    return text.strip(" \n")
+    text = text.rstrip(" \t\n").lstrip("\n")
+    return text if "\n" in text else text.lstrip(" \t")
 
 
 def _mojibake() -> str:
@@ -95,8 +110,8 @@ _JOINING_SCRIPTS = (  # Arabic, Indic and their kin, where joiners are spelling
 )
 _ODD_SPACES = "\t\xa0\u1680\u2000-\u200a\u202f\u205f\u3000\u3164\uffa0"
 _LINE_BREAKS = "\r\x0b\x0c\x85\u2028\u2029"
-_NEVER_SEEN = (  # control, zero-width, bidi control, annotation and tag characters
-    "\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff"
+_NEVER_SEEN = (  # control, zero-width, direction override, annotation and tag characters
+    "\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u180e\u200b\u202d\u202e\u2060-\u2065\u206a-\u206f\ufeff"
     "\ufff9-\ufffc\U000e0000-\U000e007f"
 )
 _FLAG = "\U0001f3f4[\U000e0020-\U000e007e]{1,16}\U000e007f"
@@ -106,6 +121,7 @@ _STRAY_JOINER = (
 )
 
 _BLANK = " \n"
+_PLAIN_SPACES = dict.fromkeys([*map(ord, "\xa0\u1680\u202f\u205f\u3000\u3164\uffa0"), *range(0x2000, 0x200B)], " ")
 _NO_MARKUP = dict.fromkeys(map(ord, "&<>*_`~[]#"))
 _NEVER_CLEAN = f"\ud800-\udfff{_ODD_SPACES}{_LINE_BREAKS}{_NEVER_SEEN}"
 
@@ -122,6 +138,7 @@ _invisible = re.compile(
     re.DOTALL,
 ).sub
 _line_break = re.compile(f"[{_LINE_BREAKS}](?:(?<=\r)\n)?").sub
-_spaces = re.compile(f"[ {_ODD_SPACES}](?:[ {_ODD_SPACES}]++|(?<! ))").sub
-_around_line_break = re.compile(" \n ?|\n ").sub
+_override = re.compile("[\u202d\u202e]([^\u202a-\u202e\u2066-\u2069\n]*+)\u202c?").sub
+_spaces = re.compile(f"[ {_ODD_SPACES}](?<=[^\n {_ODD_SPACES}].)(?:[ {_ODD_SPACES}]++|(?<! ))").sub
+_indentation = re.compile(f"^[ {_ODD_SPACES}]+", re.MULTILINE).sub
 _blank_lines = re.compile("\n{3,}").sub

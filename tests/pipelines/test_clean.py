@@ -1,5 +1,6 @@
 """The clean pipeline fills the fields for cleaned texts, and nothing else."""
 
+import pytest
 from msgspec.structs import replace
 
 from harvester.items import Batch, Record
@@ -24,3 +25,13 @@ async def test_cleaned_texts_stand_beside_the_untouched_originals() -> None:
 async def test_a_text_without_words_has_an_empty_cleaned_form() -> None:
     batch = await CleanPipeline(crawler()).process_item(Batch([post(text=""), post(text="\u200b")]))
     assert [record.text_clean for record in batch.records] == ["", ""]
+
+
+@pytest.mark.parametrize(("said", "cleaned"), [("meant", "bold vector<p>"), ("all", "bold vector"), ("none", "")])
+async def test_the_configuration_says_what_of_markup_is_removed(
+    said: str, cleaned: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "**bold** vector<p>"
+    monkeypatch.setenv("HARVESTER_REMOVE_MARKUP", said)
+    batch = await CleanPipeline(crawler()).process_item(Batch([post(text=text)]))
+    assert [record.text_clean for record in batch.records] == [cleaned or text]
