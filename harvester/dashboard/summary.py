@@ -137,6 +137,8 @@ def _collected(progress: Progress, stats: Stats) -> Iterator[_Row]:
     yield "new records", records_listed({kind: count for kind, count in new.items() if count > 0}) or "none"
     if earlier:
         yield "seen again", records_listed(earlier)
+    if gone := below(stats, "harvester/records/gone"):
+        yield "gone since then", records_listed(gone)
     unchanged = stats.get("harvester/images/unchanged", 0)
     if progress.images_stored or unchanged:
         kept = max(0, progress.images_stored - removed.get("picture", 0))

@@ -22,8 +22,10 @@ from harvester.breaker.states import BreakerState
 from harvester.frontier.messages import AllParked, ItemEnded, ItemRef
 from harvester.frontier.workers import is_gone
 from harvester.items import Said
+from harvester.jobs import gone
 from harvester.jobs.control import Control
 from harvester.jobs.documents import Item, Job, JobItem, JobState
+from harvester.jobs.gone import Look
 from harvester.jobs.job_stats import JobStats
 from harvester.jobs.ledger import Ledger, now
 from harvester.jobs.transitions import Ended, Event, Lost, worst
@@ -52,6 +54,8 @@ JOBS_S = 1.0
 """How often it looks which jobs there are."""
 LOST_S = 10.0
 """How often it looks for items that nobody works on."""
+READ = {Outcome.OK.value, Outcome.EMPTY.value}
+"""Outcomes of requests whose pages were read; likewise of those whose errback had something to say."""
 MOST_REASON = 500
 """Characters of an exception's text that an item keeps."""
 
@@ -104,6 +108,9 @@ class FedSpider(Protocol):
     def requests_of(self, items: Sequence[JobItem]) -> Iterable[Request | Said]:
         """With which these items begin, and how those end that need not be asked for."""
 
+    def looks_of(self, item: Item) -> Iterable[Look]:
+        """Which records an attempt that has ended looked through to their end."""
+
 
 class Feeder:
     """Feeds the jobs of one spider, or one of them; settles those of all."""
@@ -142,6 +149,8 @@ class Feeder:
         self._sated: set[str] = set()
         """Jobs that had nothing due when they were looked at last."""
         self._turn = 0
+        self._later: dict[str, bool] = {}
+        """Jobs -> whether there was one before, of which something may be gone since."""
         self._probed: dict[str, int] = {}
         """Site -> the trial of its breaker for which items were fed."""
 
@@ -169,6 +178,16 @@ class Feeder:
     async def write_ended(self) -> int:
         """Writes down how items have ended, and tells the frontier so; how many of the jobs that it feeds."""
         ended, self._ended = self._ended, []
+        looked_through = {each.ref for each in ended if not each.rejected and each.outcomes.keys() <= READ}
+
+        async def mark_gone(items: Sequence[Item]) -> None:
+            looks = []
+            for item in items:
+                if (item.id, item.attempts) in looked_through and await self._may_have_gone(item.job):
+                    looks += [(item, look) for look in self._spider.looks_of(item)]
+            for kind, number in (await gone.mark(self._ledger, looks)).items():
+                self._stats.inc_value(f"harvester/records/gone/{kind}", number)
+
         events: list[tuple[str, Event]] = []
         for each in ended:
             outcome = worst(each.outcomes)
@@ -176,9 +195,14 @@ class Feeder:
             events.append((each.id, Ended(each.attempt, outcome, each.reasons.get(outcome, ""), counts)))
             self._stats.inc_value(f"harvester/jobs/ended/{outcome}")
         if events:
-            await self._ledger.apply(events)
+            await self._ledger.apply(events, mark_gone)
             self._frontier.acknowledge([each.ref for each in ended])
         return sum(self._feeds(each.job) for each in ended)
+
+    async def _may_have_gone(self, job: str) -> bool:
+        if job not in self._later:
+            self._later[job] = await gone.may_be(self._ledger, self._spider.name, job)
+        return self._later[job]
 
     # Jobs -------------------------------------------------------------------------------------------------
 

@@ -62,6 +62,9 @@ Patiently = Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]
 """Runs an operation until the server answers. It may run it again that was done, when the answer was lost."""
 
 
+BeforeWriting = Callable[[Sequence[Item]], Awaitable[None]]
+
+
 class Opened(NamedTuple):
     """The job of a scope."""
 
@@ -360,32 +363,38 @@ class Ledger:
         """Its items at which an attempt is under way."""
         return await self._read({"job": job, "state": State.ACTIVE})
 
-    async def apply(self, events: Iterable[tuple[str, Event]]) -> int:
-        """Makes the transitions of items by their ids, in this order for each; how many items have changed."""
+    async def apply(self, events: Iterable[tuple[str, Event]], before: BeforeWriting | None = None) -> int:
+        """Makes the transitions of items by their ids, in this order for each; how many items have changed.
+
+        `before` is given items as they will be, and done with them when they are written. It may be given them again.
+        """
         of_items: dict[str, list[Event]] = {}
         for item, event in events:
             of_items.setdefault(item, []).append(event)
         changed = 0
         rest = iter(of_items)
         while ids := list(islice(rest, CHUNK)):
-            changed += await self._apply({each: of_items[each] for each in ids})
+            changed += await self._apply({each: of_items[each] for each in ids}, before)
         return changed
 
-    async def _apply(self, events: Mapping[str, Sequence[Event]]) -> int:
+    async def _apply(self, events: Mapping[str, Sequence[Event]], before_writing: BeforeWriting | None) -> int:
         changed = 0
         left = list(events)
         while left:
             items = await self._read({"_id": {"$in": left}})
             policies = await self._policies({item.job for item in items})
-            writes = {}
+            writes, changing = {}, []
             for before in items:
                 after = before
                 for event in events[before.id]:
                     after = transition(after, event, policies[before.job], now()) or after
                 if after is not before:
                     writes[before.id] = UpdateOne(_as_read(before), _difference(before, after))
+                    changing.append(after)
             if not writes:
                 break
+            if before_writing:
+                await before_writing(changing)
             written, _ = await self._write([*writes.values()])
             changed += written
             if written == len(writes):

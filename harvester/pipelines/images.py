@@ -230,10 +230,14 @@ def _with_pictures(record: Record, paths: dict[str, str], known: _Known) -> Reco
     """A slot whose new picture could not be had keeps the one stored before."""
     if record.MEDIA_FIXED:
         return msgspec.structs.replace(record, media_paths=paths)
-    before = known.get((record.COLLECTION, record.key), {})
     addresses = {media.slot: media.url for media in record.media()}
+    gone = set(record.MEDIA_SLOTS).difference(addresses)
+    before = known.get((record.COLLECTION, record.key), {})
+    sources = {slot: addresses[slot] for slot in paths}
+    kept = {
+        name: {slot: value for slot, value in before.get(name, {}).items() if slot not in gone}
+        for name in ("media_paths", "media_sources")
+    }
     return msgspec.structs.replace(
-        record,
-        media_paths=before.get("media_paths", {}) | paths,
-        media_sources=before.get("media_sources", {}) | {slot: addresses[slot] for slot in paths},
+        record, media_paths=kept["media_paths"] | paths, media_sources=kept["media_sources"] | sources
     )

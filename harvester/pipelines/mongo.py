@@ -19,7 +19,7 @@ from scrapy.crawler import Crawler
 from harvester.config import load_config
 from harvester.exceptions import StorageError
 from harvester.items import Batch, Record, Reject
-from harvester.items.base import OF_ITEM
+from harvester.items.base import GONE_AT, OF_ITEM
 from harvester.items.receipts import SettlesRecords, part_of, settle
 from harvester.jobs.ledger import Ledger
 from harvester.pipelines.base import BatchPipeline
@@ -38,7 +38,7 @@ MOST_LEVELS = 180
 _UNSTORABLE = (BSONError, OverflowError, UnicodeEncodeError, RecursionError)
 """What encoding a document as BSON may raise."""
 _KEPT = {"media_paths", "media_sources"}
-"""Fields of which a newer observation erases nothing: the pictures are still stored."""
+"""Fields of which a newer observation erases nothing, but for pictures that the record has no more (MEDIA_SLOTS)."""
 
 Document = dict[str, Any]
 _Row = tuple[Record, Document]
@@ -155,7 +155,7 @@ class MongoPipeline(BatchPipeline, SettlesRecords):
                     earlier = await collection.count_documents(of_earlier_runs)
                     known = Known(len(again), max(known.seen_again, earlier))  # some may be updated, at a second try
                     try:
-                        await collection.bulk_write([newer(kind, document) for _, document in again], ordered=False)
+                        await collection.bulk_write([newer(*row) for row in again], ordered=False)
                     except BulkWriteError as error:
                         refuse(_of_documents(error), again)
 
@@ -219,9 +219,17 @@ def _children(value: Any) -> Iterable[Any]:
     return value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
 
 
-def newer(kind: type[Record], document: Document) -> UpdateOne | ReplaceOne[Document]:
-    """Replaces what is known by `document`, unless that is of a later version, or was observed later."""
+def newer(record: Record, document: Document) -> UpdateOne | ReplaceOne[Document]:
+    """Replaces what is known by the record's `document`, unless that was observed later.
+
+    Of two versions that the same job has met the later one stays. What a later job sees replaces both. What is gone
+    since then is not there again when the same observation is written once more.
+    """
+    kind = type(record)
     absent = [name for name in kind.__struct_fields__ if name not in document and name not in _KEPT]
+    if kind.MEDIA_SLOTS:
+        shown = {media.slot for media in record.media()}
+        absent += [f"{name}.{slot}" for name in _KEPT for slot in kind.MEDIA_SLOTS if slot not in shown]
     update: Document = {"$set": {}}
     for name, value in document.items():
         if name in _KEPT:
@@ -230,11 +238,17 @@ def newer(kind: type[Record], document: Document) -> UpdateOne | ReplaceOne[Docu
             update["$set"][name] = value
     if absent:
         update["$unset"] = dict.fromkeys(absent, "")
-    not_later: Document = {"provenance.fetched_at": {"$lte": document["provenance"]["fetched_at"]}}
+    at, crawl = document["provenance"]["fetched_at"], document["provenance"].get("crawl")
+    not_later: Document = {"provenance.fetched_at": {"$lte": at}}
     if name := kind.VERSION:
         version = document.get(name)
-        not_later |= {name: version}
-        if version is not None:
-            not_later = {"$or": [not_later, {name: {"$lt": version}}, {name: None}]}
-    here: Document = {"_id": document["_id"], **not_later}
+        not_later = {
+            "$or": [
+                not_later | {"provenance.crawl": {"$ne": crawl}},
+                not_later | {name: version},
+                *([{name: {"$lt": version}}, {name: None}] if version is not None else []),
+            ]
+        }
+    not_gone_since = {"$nor": [{GONE_AT: {"$gt": at}, "provenance.crawl": crawl}]}
+    here: Document = {"_id": document["_id"], **not_later, **not_gone_since}
     return ReplaceOne(here, document) if kind.FIELDS_VARY else UpdateOne(here, update)

@@ -23,8 +23,9 @@ from harvester.frontier.scheduler import Scheduler
 from harvester.frontier.start_list import StartList
 from harvester.items import Found, Provenance, Said
 from harvester.items.base import WEB
-from harvester.jobs.documents import JOBS, Job, JobItem, JobState, RetryPolicy, read_job
+from harvester.jobs.documents import JOBS, Item, Job, JobItem, JobState, RetryPolicy, read_job
 from harvester.jobs.feeder import Feeder
+from harvester.jobs.gone import Look
 from harvester.jobs.ledger import Ledger, Opened
 from harvester.jobs.runs import End, Run
 from harvester.jobs.serving import Serving
@@ -134,6 +135,14 @@ class JobSpider(HarvesterSpider, ABC):
         An errback that yields anything has dealt with the failure: the items are not tried again for it.
         """
 
+    def looks_of(self, item: Item) -> Iterable[Look]:
+        """Which records an attempt looked through to their end: of these, those that it did not see are marked as gone.
+
+        `item` is as the attempt leaves it. All its pages were read, and no record of them was rejected; an error that
+        an errback has dealt with counts as a page.
+        """
+        return ()
+
     def items_of_arguments(self) -> Iterator[Found]:
         """What a job that `scrapy crawl` opens begins with. It is read again when the job is continued."""
         yield from ()
@@ -181,9 +190,9 @@ class JobSpider(HarvesterSpider, ABC):
         (item,) = self.items_of(response)
         return item
 
-    def arguments_of(self, page: Response | Request | JobItem) -> Any:
+    def arguments_of(self, page: Response | Request | JobItem | Item) -> Any:
         """The arguments of the job that a page is fetched for: workers share the pages of all jobs."""
-        job = page.job if isinstance(page, JobItem) else str(page.meta[JOB])
+        job = page.job if isinstance(page, (JobItem, Item)) else str(page.meta[JOB])
         if job not in self._arguments:
             self._arguments[job] = self._read_arguments(self._job_named(job))
         return self._arguments[job]

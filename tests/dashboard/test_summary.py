@@ -82,6 +82,12 @@ def test_a_run_without_a_contact_says_so_in_its_last_lines() -> None:
     assert "HARVESTER_CONTACT" not in printed(summarise(FINISHED, PLACES, COMMAND))
 
 
+def test_a_later_harvest_says_what_is_gone() -> None:
+    gone = {"harvester/records/gone/follow": 3, "harvester/records/gone/post": 1}
+    assert rows(summarise(FINISHED | gone, PLACES, COMMAND))["gone since then"] == "3 follows, 1 post"
+    assert "gone since then" not in rows(summarise(FINISHED, PLACES, COMMAND))
+
+
 def test_a_run_that_leaves_dead_letters_is_not_called_complete_and_says_how_to_see_them() -> None:
     dead = {"harvester/frontier/dead/blocked": 9, "harvester/frontier/dead/not_stored": 3}
     stats = FINISHED | dead | {"harvester/records/dropped/item": 2, "harvester/records/dropped/item/seen_before": 2}

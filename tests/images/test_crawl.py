@@ -16,6 +16,7 @@ from tests.images.server import Site
 
 ALICE = "did:plc:alice"
 BOB = "did:web:bob.example"
+CAROL = "did:plc:carol"
 Crawl = Callable[..., Run]
 
 
@@ -103,13 +104,16 @@ def test_the_same_picture_in_two_posts_is_fetched_once_and_stored_for_each(
 def test_a_second_crawl_fetches_only_what_is_new_or_has_changed(crawl: Crawl, site: Site, config: Config) -> None:
     alice = {"did": ALICE, "avatar": f"{site.origin}/plain.jpg", "banner": f"{site.origin}/plain.png"}
     bob = {"did": BOB, "avatar": f"{site.origin}/plain.jpg?bob", "banner": f"{site.origin}/plain.png?bob"}
-    crawl([[alice, bob, post("bafy1", f"{site.origin}/plain.webp")]]).end()
+    carol = {"did": CAROL, "avatar": f"{site.origin}/plain.jpg?carol", "banner": f"{site.origin}/plain.png?carol"}
+    crawl([[alice, bob, carol, post("bafy1", f"{site.origin}/plain.webp")]]).end()
     site.hits.clear()
     alice["avatar"] = f"{site.origin}/alpha.png"
     lost = bob | {"banner": f"{site.origin}/absent.jpg"}
+    del carol["banner"]
     later = [
         alice,
         lost,
+        carol,
         post("bafy1", f"{site.origin}/plain.webp"),
         post("bafy2", f"{site.origin}/moving.gif"),
     ]
@@ -117,11 +121,12 @@ def test_a_second_crawl_fetches_only_what_is_new_or_has_changed(crawl: Crawl, si
     run = crawl([later]).end()
 
     assert set(site.hits) == {"/page?0", "/alpha.png", "/absent.jpg", "/moving.gif"}
-    assert run.images == {"stored": 2, "unchanged": 3, "failed/not_found": 1}
+    assert run.images == {"stored": 2, "unchanged": 4, "failed/not_found": 1}
     records = {record["_id"]: record for record in run.records}
     assert records[ALICE]["media_sources"] == {"avatar": alice["avatar"], "banner": alice["banner"]}
     assert records[BOB]["media_paths"] == {"avatar": f"{BOB}/pfp.jpg", "banner": f"{BOB}/banner.jpg"}
     assert records[BOB]["media_sources"] == {"avatar": bob["avatar"], "banner": bob["banner"]}
+    assert records[CAROL]["media_paths"] == {"avatar": f"{CAROL}/pfp.jpg"}, "she has taken her banner away"
 
 
 def test_a_picture_that_was_deleted_from_disk_is_fetched_again(crawl: Crawl, site: Site, config: Config) -> None:

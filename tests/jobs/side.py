@@ -101,12 +101,17 @@ class Side:
         return told
 
     def fetch_all(self, outcomes: Mapping[str, str] | None = None) -> list[str]:
-        """Ends all that it holds; `outcomes` by the address, ok unless it is there. The addresses."""
+        """Ends all that it holds; `outcomes` by the address, ok unless it is there. The addresses.
+
+        `rejected`: the page was read, and a record of it was rejected.
+        """
         held, self.held = self.held, []
         urls = [leased.payload.decode() for leased in held]
         for leased, url in zip(held, urls, strict=True):
             outcome = (outcomes or {}).get(url, "ok")
             said: dict[str, Any] = {} if outcome == "ok" else {"reason": f"{url} says {outcome}"}
+            if outcome == "rejected":
+                outcome, said = "ok", {"rejected": 1}
             self.outgoing.append(Done(leased.id, outcome, records=1, **said))
         return urls
 

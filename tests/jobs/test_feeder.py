@@ -1,11 +1,12 @@
 """The feeder, with a real frontier and a real ledger, and with neither Scrapy nor a site."""
 
 import asyncio
+import contextlib
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, ClassVar
 from uuid import uuid4
 
@@ -17,10 +18,12 @@ from scrapy.utils.test import get_crawler
 
 from harvester.breaker.states import BreakerState
 from harvester.frontier.store import Frontier
+from harvester.items.bluesky import Follow
 from harvester.jobs import feeder as feeder_module
 from harvester.jobs.control import Control
-from harvester.jobs.documents import Job, JobItem, State
+from harvester.jobs.documents import Item, Job, JobItem, JobState, State, to_document
 from harvester.jobs.feeder import Feeder
+from harvester.jobs.gone import Look
 from harvester.jobs.ledger import now
 from tests.jobs.conftest import Killed, Ledgers, OneLedger, nowhere, pages
 from tests.jobs.side import Side
@@ -31,14 +34,22 @@ class Spider:
 
     ITEMS_A_REQUEST: ClassVar[int | Mapping[str, int]] = 1
 
-    def __init__(self, ask: Callable[[Sequence[JobItem]], Iterable[Request]] | None = None) -> None:
+    def __init__(
+        self,
+        ask: Callable[[Sequence[JobItem]], Iterable[Request]] | None = None,
+        looks: Callable[[Item], Iterable[Look]] = lambda _: (),
+    ) -> None:
         self.name = "flat"
         self.ask = ask or self._ask
         self.given: list[JobItem] = []
+        self.looks = looks
 
     def requests_of(self, items: Sequence[JobItem]) -> Iterable[Request]:
         self.given += items
         return self.ask(items)
+
+    def looks_of(self, item: Item) -> Iterable[Look]:
+        return self.looks(item)
 
     def _ask(self, items: Sequence[JobItem]) -> Iterator[Request]:
         yield Request("https://site.example/" + ",".join(item.key for item in items))
@@ -126,6 +137,75 @@ async def test_items_are_fed_fetched_and_written_down_as_they_ended(ledgers: Led
     assert items["good"].counts == {"requests": 1, "records": 1, "rejected": 0}
     status = await worker.side.frontier.status()
     assert (status.items, status.ended) == (0, 0)
+
+
+def looking(item: Item) -> Iterator[Look]:
+    """Of an item that is done, its follows were looked through."""
+    if item.state is State.DONE:
+        yield Look(Follow, {"did": item.key})
+
+
+async def earlier_job(ledgers: Ledgers) -> None:
+    """One of the same spider that is finished. Without one, nothing can be gone."""
+    long_ago = now() - timedelta(days=2)
+    job = Job(id="earlier", spider="flat", scope="another", number=1, state=JobState.FINISHED, created_at=long_ago)
+    await ledgers.database["jobs"].insert_one(to_document(job))
+
+
+def known(key: str, crawl: str, at: datetime, **fields: Any) -> dict[str, Any]:
+    """A stored record, of an item with the first letter of its key."""
+    return {"_id": key, "did": key[0], "provenance": {"crawl": crawl, "fetched_at": at}, **fields}
+
+
+async def test_what_a_look_to_the_end_does_not_find_any_more_is_marked_with_its_beginning(
+    ledgers: Ledgers, workers: Workers
+) -> None:
+    await earlier_job(ledgers)
+    job = await job_with(ledgers, "a", "b", "c", "d", attempts=1)
+    worker = await workers.another(Spider(looks=looking))
+    ago = now() - timedelta(days=1)
+    records = [
+        known("a not seen", "earlier", ago),
+        known("a seen by another of the job", job.id, ago),
+        known("a seen since then", "another", now() + timedelta(hours=1)),
+        known("a gone long ago", "earlier", ago, gone_at=ago),
+        known("b of a failed look", "earlier", ago),
+        known("c of a look with an unchanged page", "earlier", ago),
+        known("d of a look with a rejected record", "earlier", ago),
+        known("e nobody looked", "earlier", ago),
+    ]
+    await ledgers.database["follows"].insert_many(records)
+    at = "https://site.example/"
+    await worker.round({f"{at}b": "invalid", f"{at}c": "unchanged", f"{at}d": "rejected"})
+    began = (await ledgers.items())["a"].fed_at
+    gone = {
+        row["_id"]: row["gone_at"] async for row in ledgers.database["follows"].find({"gone_at": {"$exists": True}})
+    }
+    assert gone == {"a not seen": began, "a gone long ago": ago}
+    assert workers.stats.get_value("harvester/records/gone/follow") == 1
+
+
+@pytest.mark.parametrize("operations", range(4, 12))
+async def test_a_feeder_killed_anywhere_leaves_marked_what_another_would_have(
+    ledgers: Ledgers, workers: Workers, operations: int
+) -> None:
+    await earlier_job(ledgers)
+    await job_with(ledgers, "a")
+    await ledgers.database["follows"].insert_one(known("a not seen", "earlier", now() - timedelta(days=1)))
+    worker = await workers.another(Spider(looks=looking), operations)
+    with contextlib.suppress(Killed):
+        await worker.rounds(3)
+    item = (await ledgers.items())["a"]
+    marked = await ledgers.database["follows"].find_one()
+    assert marked
+    assert item.state is not State.DONE or marked["gone_at"] == item.fed_at, "nobody would look again"
+    other = await workers.another(Spider(looks=looking))
+    await other.side.frontier.leave(worker.side.worker)
+    for _ in range(3):
+        await retell(other)
+        await other.round()
+    assert (await ledgers.states()) == {"a": State.DONE}
+    assert (await ledgers.database["follows"].find_one() or {})["gone_at"] <= now()
 
 
 async def test_items_of_a_kind_share_requests_as_the_spider_says(ledgers: Ledgers, workers: Workers) -> None:

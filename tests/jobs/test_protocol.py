@@ -8,7 +8,7 @@ equations hold, and in the end every item has ended, and every record is there.
 import asyncio
 import json
 import os
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from itertools import count
@@ -51,6 +51,7 @@ from harvester.items import Batch, Found
 from harvester.jobs.control import Control
 from harvester.jobs.documents import UNFINISHED, Item, JobItem, JobState, State, read_item
 from harvester.jobs.feeder import Feeder
+from harvester.jobs.gone import Look
 from harvester.jobs.ledger import Ledger, now
 from tests.frontier.items import check_items
 from tests.jobs.conftest import Killed, nowhere
@@ -205,6 +206,9 @@ class ModelSpider:
     def requests_of(self, items: Sequence[JobItem]) -> Iterator[Request]:
         for item in items:
             yield Request(f"https://site.example/page/{item.key}")
+
+    def looks_of(self, item: Item) -> Iterable[Look]:
+        return ()
 
 
 class World:

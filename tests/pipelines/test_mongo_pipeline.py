@@ -145,6 +145,29 @@ async def test_of_two_versions_the_later_stays_in_whatever_order_they_are_observ
     assert [document["uri"] for document in mongodb["reposts"].find()] == [expected.uri]
 
 
+async def test_a_later_job_that_shows_an_older_version_replaces_the_newer_one_that_is_gone(
+    pipeline: MongoPipeline, mongodb: Database[Document]
+) -> None:
+    await store(pipeline, repost("the second time", SECOND))
+    later = replace(PAGE, fetched_at=PAGE.fetched_at + timedelta(days=1), crawl="bluesky-2")
+    await store(pipeline, replace(repost("the first time", FIRST), provenance=later))
+    assert [(row["uri"], row["provenance"]["crawl"]) for row in mongodb["reposts"].find()] == [
+        ("the first time", "bluesky-2")
+    ]
+
+
+async def test_what_was_gone_and_is_seen_again_is_marked_no_more(
+    pipeline: MongoPipeline, mongodb: Database[Document]
+) -> None:
+    await store(pipeline, post())
+    gone_at = PAGE.fetched_at + timedelta(days=1)
+    mongodb["posts"].update_one({}, {"$set": {"gone_at": gone_at}})
+    await store(pipeline, post())
+    assert [row.get("gone_at") for row in mongodb["posts"].find()] == [gone_at], "that is what it was like before"
+    await store(pipeline, seen(post(), 2 * 86_400))
+    assert [row.get("gone_at") for row in mongodb["posts"].find()] == [None]
+
+
 async def test_of_two_observations_at_the_same_time_the_one_written_last_wins(
     pipeline: MongoPipeline, mongodb: Database[Document]
 ) -> None:
@@ -158,14 +181,21 @@ async def test_a_field_that_vanished_is_unset_and_stored_pictures_stay(
 ) -> None:
     pictures = {"avatar": f"{ALICE}/pfp.jpg", "banner": f"{ALICE}/banner.jpg"}
     sources = {"avatar": "https://cdn.example/1", "banner": "https://cdn.example/2"}
+    shown = {"avatar_url": "https://cdn.example/3", "banner_url": "https://cdn.example/2"}
     before = profile(display_name="Alice", followers_count=7, media_paths=pictures, media_sources=sources)
     await store(pipeline, before)
-    await store(pipeline, seen(profile(followers_count=8, media_sources={"avatar": "https://cdn.example/3"}), 1))
+    after = profile(followers_count=8, media_sources={"avatar": "https://cdn.example/3"}, **shown)
+    await store(pipeline, seen(after, 1))
     (document,) = mongodb["profiles"].find()
     assert "display_name" not in document
     assert document["followers_count"] == 8
     assert document["media_paths"] == pictures
     assert document["media_sources"] == sources | {"avatar": "https://cdn.example/3"}
+    del shown["banner_url"]
+    await store(pipeline, seen(profile(**shown), 2))
+    (document,) = mongodb["profiles"].find()
+    assert document["media_paths"] == {"avatar": f"{ALICE}/pfp.jpg"}, "the account has taken its banner away"
+    assert document["media_sources"] == {"avatar": "https://cdn.example/3"}
 
 
 def endless() -> Document:

@@ -234,6 +234,21 @@ def _replace(fault: Fault, answer: Answer) -> Answer:
     return answer
 
 
+def _without_rows(fault: Fault, answer: Answer) -> Answer:
+    """Without the rows of a list in which one of the `texts` stands."""
+    value = msgspec.json.decode(answer.body)
+    if isinstance(value, dict) and answer.status == 200:
+        texts = [text.encode() for text in fault.params["texts"]]
+        left = {
+            key: [row for row in part if not any(text in msgspec.json.encode(row) for text in texts)]
+            if isinstance(part, list)
+            else part
+            for key, part in value.items()
+        }
+        answer = json_answer(left)
+    return answer
+
+
 def _half(fault: Fault, answer: Answer) -> Answer:
     value = msgspec.json.decode(answer.body)
     if isinstance(value, dict) and answer.status == 200:
@@ -330,6 +345,7 @@ SPOILED: dict[str, Callable[[Fault, Answer], Answer]] = {
     "drop_field": _drop_field,
     "replace": _replace,
     "half": _half,
+    "without_rows": _without_rows,
 }
 """Kinds which change the answer of the endpoint."""
 

@@ -13,7 +13,7 @@ from twisted.python.failure import Failure
 from harvester.download.addresses import refuse_private
 from harvester.items import Found, Said, Stage
 from harvester.items.bluesky import Profile
-from harvester.jobs.documents import JobItem
+from harvester.jobs.documents import Item, JobItem
 from harvester.outcomes import Outcome, Verdict, verdict_of
 from harvester.parsers.bluesky import answers as parse
 from harvester.parsers.bluesky import identity
@@ -36,6 +36,7 @@ LATER = (
 """Of a server that is there and may answer later, or that was not reached through a fault of ours. What its accounts
 declare is not guessed: they are tried again."""
 
+ABSENT = (Outcome.NOT_FOUND, Outcome.GONE)
 Account = dict[str, Any]
 """Of an item, as requests carry it: `id` of the item, `did`, `depth`, and `pds`, the origin of the account's server."""
 
@@ -264,7 +265,7 @@ def _failed(failure: Failure) -> tuple[Request, Verdict]:
 
 def is_absent(verdict: Verdict) -> bool:
     """Whether it says that there is no such thing (any more)."""
-    return verdict.outcome in (Outcome.NOT_FOUND, Outcome.GONE)
+    return verdict.outcome in ABSENT
 
 
 def absent(item: str, verdict: Verdict) -> Said:
@@ -277,3 +278,8 @@ def absent(item: str, verdict: Verdict) -> Said:
 def blocked(item: str, reason: str) -> Said:
     """The item of an account that does not want to be read by the one that asks, or the other way round."""
     return Said(item, "skipped", Outcome.POLICY_DENIED, f"block: {reason}")
+
+
+def was_absent(item: Item) -> bool:
+    """Whether it ended as `absent` says: not one of its lists is missing, but the thing itself."""
+    return item.outcome in ABSENT and item.reason.startswith(f"{item.outcome}: ")

@@ -1,0 +1,46 @@
+"""Marks records that a later look no longer finds. Nothing is removed, and what is seen again is marked no more.
+
+An attempt at an item that has ended well has stored all that the site showed of it. What is known of the item from
+before the attempt, and was seen neither by it nor by another of its job, is gone.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from functools import partial
+from typing import Any, NamedTuple
+
+from pymongo import UpdateMany
+
+from harvester.items import Record
+from harvester.items.base import GONE_AT
+from harvester.jobs.documents import Item
+from harvester.jobs.ledger import Ledger
+
+
+class Look(NamedTuple):
+    """Records of a kind that an attempt has looked through to their end."""
+
+    kind: type[Record]
+    where: dict[str, Any]
+    """Selects them in MongoDB; by an index."""
+
+
+async def may_be(ledger: Ledger, spider: str, job: str) -> bool:
+    """Whether anything can be gone in a job: not in the first of its spider."""
+    one = await ledger.patiently(partial(ledger.jobs.find_one, {"_id": job}, {"created_at": 1}))
+    earlier = {"spider": spider, "created_at": {"$lt": one["created_at"]}} if one else {"_id": None}
+    return bool(await ledger.patiently(partial(ledger.jobs.find_one, earlier, {"_id": 1})))
+
+
+async def mark(ledger: Ledger, looks: Iterable[tuple[Item, Look]]) -> Counter[str]:
+    """Marks what the attempts of items did not see any more; kind -> how many. Doing it again changes nothing."""
+    of_kinds: defaultdict[type[Record], list[UpdateMany]] = defaultdict(list)
+    for item, look in looks:
+        unseen = {"provenance.crawl": {"$ne": item.job}, "provenance.fetched_at": {"$lt": item.fed_at}, GONE_AT: None}
+        of_kinds[look.kind].append(UpdateMany(look.where | unseen, {"$set": {GONE_AT: item.fed_at}}))
+    marked: Counter[str] = Counter()
+    for kind, updates in of_kinds.items():
+        collection = ledger.items.database[kind.COLLECTION]
+        result = await ledger.patiently(partial(collection.bulk_write, updates, ordered=False))
+        marked[kind.KIND] += result.modified_count
+    return +marked

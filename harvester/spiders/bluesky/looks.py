@@ -1,0 +1,46 @@
+"""Which records an account or a thread had, as far as its lists were read to their end."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from harvester.items import Record
+from harvester.items.bluesky import AccountList, Follow, Like, ListItem, Post, Profile, Repost, Thread
+from harvester.jobs.documents import Item, State
+from harvester.jobs.gone import Look
+from harvester.spiders.bluesky.accounts import was_absent
+from harvester.spiders.bluesky.arguments import BlueskyArguments
+from harvester.spiders.bluesky.asking import ACCOUNT, SEED, THREAD
+from harvester.spiders.bluesky.lists import CUT_SHORT, lists_wanted
+
+KINDS: dict[str, list[type[Record]]] = {
+    "follows": [Follow],
+    "feed": [Post, Repost],
+    "posts": [Post],
+    "reposts": [Repost],
+    "likes": [Like],
+    "repository": [Post, Repost, Like],
+    "lists": [AccountList, ListItem],
+}
+"""Name of a list, as `lists_wanted` says it -> what of the account it shows. Starter packs are read with the lists."""
+TIMED = (Post, Repost, Like)
+"""Kinds whose lists `since` and `until` cut."""
+
+
+def looks_of(item: Item, asked_for: BlueskyArguments) -> Iterator[Look]:
+    """Of an account, if all its lists came to their end; an account or a thread that is there no more, itself."""
+    if was_absent(item):
+        yield Look(Thread if item.kind == THREAD else Profile, {"handle" if item.kind == SEED else "_id": item.key})
+    if item.kind != ACCOUNT or item.state is not State.DONE or item.stage == CUT_SHORT:
+        return
+    is_cut = asked_for.since or asked_for.until
+    for name in lists_wanted(asked_for):
+        if name == "followers":
+            yield Look(Follow, {"subject_did": item.key})
+        for kind in KINDS.get(name, ()):
+            if not (is_cut and kind in TIMED):
+                yield Look(kind, _keys_from(f"at://{item.key}/" if kind.KEY == ("uri",) else f"{item.key} "))
+
+
+def _keys_from(first: str) -> dict[str, Any]:
+    """Selects the keys that begin so."""
+    return {"_id": {"$gte": first, "$lt": first[:-1] + chr(ord(first[-1]) + 1)}}
