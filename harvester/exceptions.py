@@ -35,6 +35,10 @@ class ServiceError(HarvesterError):
     exit_code = 3
 
 
+class StateGone(ServiceError):
+    """The folder of a private server was removed while it ran. Raised by stores; another server is none for it."""
+
+
 class StorageError(HarvesterError):
     """Records, images or state cannot be written: no room, no permission. Raised by the pipelines."""
 

@@ -29,6 +29,11 @@ def plural(noun: str) -> str:
     return words + ("es" if words.endswith(("s", "x", "z", "ch", "sh")) else "s")
 
 
+def how_long(seconds: float) -> str:
+    """How long something is waited for. Below 0: for ever."""
+    return "until it is stopped" if seconds < 0 else f"for {duration(seconds)}"
+
+
 def duration(seconds: float, rough: bool = False) -> str:
     """42 -> "42 s", 751 -> "12 min 31 s" (roughly "13 min"), 7320 -> "2 h 02 min", 200000 -> "2 d 07 h"."""
     whole = max(0, round(seconds))

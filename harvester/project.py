@@ -1,7 +1,9 @@
 """Finds the settings of the Scrapy project and its spiders: by scrapy.cfg, or harvester's own where there is none."""
 
+import logging
 import os
 from collections.abc import Mapping
+from traceback import extract_tb, walk_tb
 from typing import TYPE_CHECKING
 
 from harvester.exceptions import UsageError
@@ -9,19 +11,77 @@ from harvester.validation import did_you_mean
 
 if TYPE_CHECKING:
     from scrapy import Spider
-    from scrapy.settings import Settings
+    from scrapy.settings import BaseSettings, Settings
     from scrapy.spiderloader import SpiderLoaderProtocol
 
 SETTINGS_MODULE = "SCRAPY_SETTINGS_MODULE"
+_NOT_OF_A_SPIDER = ("<frozen importlib", f"{os.sep}importlib{os.sep}", f"{os.sep}scrapy{os.sep}", __file__)
+"""In the names of files through which every import of a spider goes."""
 
 
 def spider_loader(overrides: Mapping[str, str] | None = None) -> "SpiderLoaderProtocol":
-    """What finds them, with Scrapy's settings as a crawl would have them."""
-    from scrapy.spiderloader import get_spider_loader
-
+    """What finds them, with Scrapy's settings as a crawl would have them. Raises UsageError."""
     settings = project_settings()
     settings.setdict(dict(overrides or {}), "cmdline")
-    return get_spider_loader(settings)
+    return loader_of(settings)
+
+
+def loader_of(settings: "BaseSettings") -> "SpiderLoaderProtocol":
+    """What finds the spiders. Raises UsageError when a setting or the module of a spider cannot be read."""
+    from scrapy.spiderloader import get_spider_loader
+
+    check_values(settings)
+    try:
+        return get_spider_loader(settings)
+    except Exception as error:  # noqa: BLE001  whatever their modules raise
+        if said := bad_value(error):
+            raise UsageError(said) from None
+        trace = [
+            each for each in extract_tb(error.__traceback__) if not any(no in each.filename for no in _NOT_OF_A_SPIDER)
+        ]
+        places = "".join(f"\n  {each.filename}, line {each.lineno}: {each.line}" for each in trace)
+        raise UsageError(
+            f"The spiders of {', '.join(settings.getlist('SPIDER_MODULES'))} cannot be imported:"
+            f" {type(error).__name__}: {error}{places}"
+        ) from None
+
+
+def check_values(settings: "BaseSettings") -> None:
+    """Raises UsageError that names each setting given as text (-s) that is to be a number, a yes or no, or a level.
+
+    What it is to be is told by Scrapy's default. A whole number may be a fraction too: some are read as such.
+    """
+    from scrapy.settings import default_settings
+
+    faults = []
+    for name, value in settings.items():
+        default = getattr(default_settings, name, None)
+        try:
+            if not isinstance(value, str):
+                pass
+            elif name.endswith("LOG_LEVEL"):
+                logging.Handler().setLevel(value)
+            elif isinstance(default, bool):
+                settings.getbool(name)
+            elif isinstance(default, (int, float)):
+                settings.getfloat(name)
+        except ValueError:
+            wanted = "DEBUG, INFO, WARNING, ERROR or CRITICAL" if name.endswith("LOG_LEVEL") else "a number"
+            wanted = "True or False" if isinstance(default, bool) else wanted
+            faults.append(f"-s {name}={value}: give {wanted}.")
+    if faults:
+        raise UsageError("\n".join(faults))
+
+
+def bad_value(error: BaseException) -> str:
+    """What to say of an exception with which Scrapy's settings were read; empty when it is none of these."""
+    import scrapy.settings
+
+    for frame, _ in walk_tb(error.__traceback__):
+        if frame.f_code.co_filename == scrapy.settings.__file__ and frame.f_code.co_name.startswith("get"):
+            name = frame.f_locals.get("name")
+            return f"The setting {name}={frame.f_locals['self'][name]!r} cannot be used: {error}."
+    return ""
 
 
 def project_settings() -> "Settings":

@@ -3,6 +3,11 @@
 import logging
 import sys
 
+from harvester.worker import interrupts
+
+if sys.argv[1:2] in (["crawl"], ["import"]):  # other commands, like `scrapy shell`, have their own way with Ctrl-C
+    interrupts.end_on_signals()  # before the long imports: Scrapy reads this module first
+
 from harvester.config import load_config
 from harvester.exceptions import UsageError
 

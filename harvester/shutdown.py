@@ -10,6 +10,10 @@ from scrapy.exceptions import DontCloseSpider, IgnoreRequest
 
 CHECK_S = 0.25
 """How soon those who wait notice the end."""
+CAUSE = "harvester/cause"
+"""Stat: why the run ended early, in a sentence or two for the person at the terminal."""
+STOPPED_AT_ONCE = "stopped_at_once"
+"""Finish reason of a run that was not closed in good order: a second signal ended it."""
 
 _endings: WeakKeyDictionary[Crawler, asyncio.Task[None]] = WeakKeyDictionary()
 
@@ -18,14 +22,21 @@ class RunEnding(IgnoreRequest):
     """A request, or an item, given up because the run is ending. Nothing follows from it: its work stays queued."""
 
 
-def end(crawler: Crawler, reason: str, exit_code: int) -> None:
-    """Ends the run. The first to call it names the reason and the exit code."""
+def end(crawler: Crawler, reason: str, exit_code: int, said: str = "") -> None:
+    """Ends the run. The first to call it names the reason and the exit code; `said` is repeated as its last words."""
     if crawler in _endings or crawler.engine is None:
         return
     crawler.stats.set_value("harvester/exit_code", exit_code)
+    if said:
+        crawler.stats.set_value(CAUSE, said)
     crawler.signals.connect(_leave_to_ending, signals.spider_idle)
     # Not awaited: the engine waits for what is at hand here.
     _endings[crawler] = asyncio.ensure_future(close(crawler, reason))
+
+
+def fault_of(error: BaseException | None) -> str:
+    """What is said of an exception that nobody foresaw; its traceback is in the log."""
+    return f"{type(error).__name__}: {str(error).rstrip('.')}. The log has its traceback."
 
 
 async def close(crawler: Crawler, reason: str) -> None:

@@ -267,7 +267,9 @@ def run_command(
 
     from harvester.cli import jobs_views as views
     from harvester.jobs.documents import JobState
+    from harvester.worker.interrupts import end_on_signals
 
+    end_on_signals()
     settings = pairs("-s", setting or [])
     known = _with_service(lambda service: service.job(job))
     if known.state is JobState.CANCELLED:

@@ -4,11 +4,7 @@ import asyncio
 import sys
 
 from harvester.exceptions import UsageError
-from harvester.worker import interrupts
 from harvester.worker.egg import check_imported
-
-if sys.argv[1:2] in (["crawl"], ["import"]):  # other commands, like `scrapy shell`, have their own way with Ctrl-C
-    interrupts.end_on_signals()
 
 try:
     check_imported()

@@ -4,11 +4,14 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from scrapy import Request
+from scrapy.exceptions import UsageError
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
 from harvester.config import load_config
+from harvester.exceptions import HarvesterError
 from harvester.items.adapter import register
 from harvester.items.base import Record
+from harvester.project import loader_of
 
 _ALONE = {
     "SCHEDULER": "scrapy.core.scheduler.Scheduler",
@@ -33,6 +36,10 @@ def be_alone(settings: BaseSettings, **more: Any) -> None:
     ThrottleMiddleware shares its turns by Redis: Scrapy's own delay keeps the configured rate instead.
     """
     register()
+    try:
+        loader_of(settings)
+    except HarvesterError as error:
+        raise UsageError(str(error), print_help=False) from None
     config = load_config()
     manners = {
         "DOWNLOAD_DELAY": 1 / config.requests_per_second if config.requests_per_second else 0,

@@ -9,17 +9,18 @@ from pathlib import Path
 from scrapy import Spider
 from scrapy.commands.crawl import Command as ScrapyCrawl
 from scrapy.crawler import AsyncCrawlerProcess
-from scrapy.exceptions import UsageError
+from scrapy.exceptions import UsageError as ScrapyUsageError
 from scrapy.utils.misc import load_object
 from scrapy.utils.spider import iter_spider_classes
 
 from harvester.config import load_config, names
-from harvester.exceptions import INTERRUPTED, HarvesterError
+from harvester.exceptions import INTERRUPTED, HarvesterError, UsageError
 from harvester.frontier.scheduler import Scheduler
 from harvester.masking import mask
-from harvester.monitors.history import write_down_unopened
+from harvester.monitors.history import RunHistory, write_down_unopened
 from harvester.monitors.summary import exit_code
-from harvester.project import unknown_spider
+from harvester.project import bad_value, loader_of, unknown_spider
+from harvester.shutdown import STOPPED_AT_ONCE, fault_of
 from harvester.spiders import stock
 from harvester.spiders.arguments import check_arguments, print_arguments
 from harvester.stores import mongodb, redis
@@ -43,11 +44,16 @@ class Command(ScrapyCrawl):
             logger.warning(
                 "%s is no setting of Scrapy and is not read from there: set it in the environment or .env", name
             )
+        try:
+            loader_of(self.settings)
+        except HarvesterError as error:  # Scrapy would show a traceback of it
+            self._tell(args[0] if args else "", opts.spargs, error)
+            sys.exit(error.exit_code)
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         assert self.settings
         if len(args) != 1:
-            raise UsageError("name one spider: scrapy crawl <spider>", print_help=False)
+            raise ScrapyUsageError("name one spider: scrapy crawl <spider>", print_help=False)
         spider = self._spider(args[0])
         if self._help:
             print_arguments(spider)
@@ -62,12 +68,21 @@ class Command(ScrapyCrawl):
                 stock.connect(self.settings, load_config())
             self.exitcode = self._crawl(spider, opts)
         except HarvesterError as error:
-            print(mask(str(error)), file=sys.stderr)
-            self.exitcode = error.exit_code
-            write_down_unopened(self.settings, spider.name, opts.spargs, error)
+            self.exitcode = self._tell(spider.name, opts.spargs, error)
         except Exception as error:
-            write_down_unopened(self.settings, spider.name, opts.spargs, error)
-            raise
+            if said := bad_value(error):
+                self.exitcode = self._tell(spider.name, opts.spargs, UsageError(said))
+                return
+            logger.exception("The crawl could not begin")
+            self.exitcode = self._tell(spider.name, opts.spargs, error)
+
+    def _tell(self, spider: str, arguments: dict[str, str], error: Exception) -> int:
+        """Says, last, why the crawl did not begin, and writes that down. Returns the exit code."""
+        assert self.settings
+        write_down_unopened(self.settings, spider, arguments, error)
+        said = str(error) if isinstance(error, HarvesterError) else f"The crawl could not begin: {fault_of(error)}"
+        print(mask(said), file=sys.stderr)
+        return error.exit_code if isinstance(error, HarvesterError) else 1
 
     def _spider(self, name: str) -> type[Spider]:
         assert self.crawler_process
@@ -76,7 +91,7 @@ class Command(ScrapyCrawl):
         try:
             return self.crawler_process.spider_loader.load(name)
         except KeyError:
-            raise UsageError(unknown_spider(name, self.crawler_process.spider_loader), print_help=False) from None
+            raise ScrapyUsageError(unknown_spider(name, self.crawler_process.spider_loader), print_help=False) from None
 
     def _needs_redis(self, spider: type[Spider]) -> bool:
         """For the frontier, or to share a host's politeness with other processes."""
@@ -92,13 +107,21 @@ class Command(ScrapyCrawl):
         task = process.crawl(crawler, **opts.spargs)
         interrupts.stop_when_open(process, crawler, task)
         process.start()
-        if not task.done() and not crawler.stats.get_value("start_time"):
-            interrupts.leave()  # a second signal while it opened
-        stats = crawler.stats.get_stats()
         error = task.exception() if task.done() and not task.cancelled() else None
-        if error and "harvester/exit_code" not in stats:
+        if crawler._extensions is None:
+            if error:
+                raise error
+            interrupts.leave()  # a second signal before anything was made
+        stats = crawler.stats
+        if not task.done():  # a second signal
+            if not stats.get_value("start_time"):
+                interrupts.leave()
+            stats.set_value("finish_reason", STOPPED_AT_ONCE)
+        if (history := crawler.get_extension(RunHistory)) and history.opened and not history.closed:
+            history.write_end()
+        if error and "harvester/exit_code" not in stats.get_stats():
             raise error
-        return exit_code(stats, int(process.bootstrap_failed) if task.done() else INTERRUPTED)
+        return exit_code(stats.get_stats(), int(process.bootstrap_failed) if task.done() else INTERRUPTED)
 
 
 def _spider_in(path: Path) -> type[Spider]:
@@ -107,8 +130,8 @@ def _spider_in(path: Path) -> type[Spider]:
     try:
         spiders = list(iter_spider_classes(import_module(path.stem)))
     except ModuleNotFoundError as error:
-        raise UsageError(f"{path} cannot be read: {error}", print_help=False) from None
+        raise ScrapyUsageError(f"{path} cannot be read: {error}", print_help=False) from None
     if len(spiders) != 1:
         named = ", ".join(spider.name for spider in spiders) or "none"
-        raise UsageError(f"{path} must hold one spider, and holds {named}", print_help=False)
+        raise ScrapyUsageError(f"{path} must hold one spider, and holds {named}", print_help=False)
     return spiders[0]

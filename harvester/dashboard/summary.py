@@ -14,11 +14,13 @@ from harvester.dashboard.progress import ItemCounts, Progress, Stats, below, two
 from harvester.formatting import counted, duration, number, plural, size, spaced, without_userinfo
 from harvester.items import RECORDS
 from harvester.jobs.documents import State
+from harvester.masking import mask
+from harvester.shutdown import CAUSE, STOPPED_AT_ONCE
 
 ENDINGS = {
     "finished": "complete",
     "shutdown": "stopped before it was complete",
-    "": "stopped at once, before it was complete",
+    STOPPED_AT_ONCE: "stopped at once, before it was complete",
     "blocked": "given up, because the site refuses us",
     "unreachable": "given up, because the site does not answer",
     "unusable": "given up, because the site does not answer as it should",
@@ -29,20 +31,24 @@ ENDINGS = {
     "frontier_lost": "given up, because Redis forgot what was to be fetched; see the log for what to do",
     "storage_error": "given up, because records could not be kept",
     "service_error": "given up, because a server that is needed is not there",
+    "state_gone": "given up, because the folder of the private servers was removed",
     "session_error": "given up, because there is no login",
     "usage_error": "not begun, because its arguments cannot be used",
     "program_error": "given up after a fault of this program; see the log",
 }
-"""Finish reasons in words. Empty: the process ended without closing the crawl."""
+"""Finish reasons in words."""
 
-INTERRUPTIONS = ("", "shutdown", "parked", "paused", "cancelled")
+INTERRUPTIONS = (STOPPED_AT_ONCE, "shutdown", "parked", "paused", "cancelled")
 """Finish reasons that are no fault."""
-NOT_CONTINUED = ("usage_error", "frontier_lost", "paused", "cancelled", "job_gone")
+NOT_CONTINUED = ("usage_error", "frontier_lost", "state_gone", "paused", "cancelled", "job_gone")
 """Finish reasons after which the same command would not go on."""
 AT_ITS_END = "at its end, but some requests of it were given up"
 """The ending of a crawl that leaves dead letters."""
 INCOMPLETE = "at its end, but some of it is left"
 """The ending of a run that has worked off what was due, and not the whole job."""
+
+JUDGED = "harvester/verdict/said"
+"""Stat: the first words of the monitors that failed."""
 
 OPENED_BY = "harvester.stores.mongodb.connect_sync(harvester.config.load_config())"
 
@@ -89,11 +95,15 @@ class Summary:
     """What somebody should mend before the next run."""
     command: str | None = None
     """To be typed to continue; None when nothing is left."""
+    causes: list[str] = field(default_factory=list)
+    """Why it ended as it did, if that was no good end, in a sentence or two each."""
+    more: _Row | None = None
+    """What else may be typed, after what it is for."""
 
 
 def summarise(stats: Stats, places: Places, command: str) -> Summary:
     """The summary of a run. `stats` are those after the spider was closed; `command` started the run."""
-    reason = str(stats.get("finish_reason", ""))
+    reason = str(stats.get("finish_reason") or STOPPED_AT_ONCE)
     progress = Progress.of(stats, now=float("inf"))
     complete = reason == "finished" and stats.get("harvester/job_finished", True)
     ending = INCOMPLETE if reason == "finished" and not complete else ENDINGS.get(reason, f"ended: {spaced(reason)}")
@@ -110,7 +120,20 @@ def summarise(stats: Stats, places: Places, command: str) -> Summary:
         places=list(_places(progress, stats, places)),
         warning=NO_CONTACT if stats.get("harvester/no_contact") else "",
         command=None if complete or reason in NOT_CONTINUED else command,
+        causes=[mask(str(cause)) for cause in ([stats[CAUSE]] if CAUSE in stats else stats.get(JUDGED, ()))],
+        more=_more(stats, places, verdict),
     )
+
+
+def _more(stats: Stats, places: Places, verdict: str) -> _Row | None:
+    if stats.get("harvester/frontier/duplicates") and not stats.get("harvester/frontier/leased"):
+        return (
+            "Nothing was left to do: all that was asked for was fetched before. To fetch it anew, type this first:",
+            f"harvester frontier forget {places.spider} --all",
+        )
+    if verdict == "failed" and (run := stats.get("harvester/run")):
+        return "All that the monitors found:", f"harvester runs show {run}"
+    return None
 
 
 def _verdict(stats: Stats, verdict: str) -> str:
@@ -249,12 +272,26 @@ def show(summary: Summary, console: Console) -> None:
             lines += [Text(f"\n{title}", style="bold"), *_aligned(rows, console.width)]
     if summary.warning:
         lines += [Text(), Text(fill(summary.warning, console.width), style="yellow")]
+    if summary.causes:
+        lines += [Text("\nWhy", style="bold"), *(Text(_folded(cause, console.width)) for cause in summary.causes)]
+    if summary.more:
+        lines += _typed(*summary.more)
     if summary.command:
-        lines += [
-            Text("\nTo continue, run the same command again:", style="bold"),
-            Text(f"  {summary.command}"),
-        ]
+        lines += _typed("To continue, run the same command again:", summary.command)
     console.print(Text("\n").join([*lines, Text()]), soft_wrap=True)
+
+
+def _folded(text: str, width: int) -> str:
+    """Indented, each line by itself."""
+    return "\n".join(
+        fill(line, max(width, 40), initial_indent="  ", subsequent_indent="  ", break_long_words=False,
+             break_on_hyphens=False)
+        for line in text.splitlines()
+    )  # fmt: skip
+
+
+def _typed(why: str, command: str) -> list[Text]:
+    return [Text(f"\n{why}", style="bold"), Text(f"  {command}")]
 
 
 def _aligned(rows: Sequence[_Row], width: int) -> Iterator[Text]:

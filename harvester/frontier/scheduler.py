@@ -27,6 +27,7 @@ from harvester.breaker.breakers import Breakers
 from harvester.browser.render_options import forget_answer
 from harvester.config import Config, load_config
 from harvester.exceptions import FrontierLost, HarvesterError, UsageError
+from harvester.formatting import how_long
 from harvester.frontier.attempts import attempts_of
 from harvester.frontier.client import FrontierClient
 from harvester.frontier.codec import MOST_SHOWN, TooLargeError, UnserialisableRequestError, decode, encode
@@ -55,7 +56,7 @@ from harvester.frontier.workers import own_name
 from harvester.masking import mask
 from harvester.meta import ITEMS, ITEMS_OF, JOB, LEASE, NOT_BEFORE, PARKED, PART, PROBE, RETRY_REASON
 from harvester.outcomes import Outcome, Verdict, classify_exception
-from harvester.shutdown import end, is_ending
+from harvester.shutdown import CAUSE, end, fault_of, is_ending
 from harvester.sites import load_sites
 from harvester.stores.redis import RedisOutage, connect
 
@@ -91,6 +92,8 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         self._config = config
         self.idle_seconds = config.idle_seconds or crawler.settings.getfloat("SCHEDULER_IDLE_BEFORE_CLOSE")
         """How long it waits for more work when it finds none. -1: for ever."""
+        self.waits_for = "what others find"
+        """It is said once, when there is nothing to do. Empty: it is not said here."""
         self._leases: dict[str, InFlight] = {}
         """By delivery: a worker that was silent may get a request again that it still works on."""
         self._deliveries = count()
@@ -116,6 +119,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         self._fingerprint = self._crawler.request_fingerprinter.fingerprint
         self._redis = connect(config)
         is_fed = hasattr(self.spider, "requests_of")
+        self.waits_for = "" if is_fed else self.waits_for
         self._record = None if is_fed else self._crawler.get_extension(FrontierRecord)
         self._holder = FrontierHolder(self._crawler, config, self.worker) if is_fed else None
         frontier = Frontier(
@@ -192,14 +196,15 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         """The frontier cannot be spoken to any more. What was not told is leased until it times out, and done again."""
         if isinstance(error, FrontierLost):
             logger.error("%s", error)
+            self._crawler.stats.set_value(CAUSE, str(error))
             self._crawler.signals.connect(self._tell_loss, signals.spider_closed)
             end(self._crawler, error.finish_reason, error.exit_code)
         elif isinstance(error, HarvesterError):
             logger.error("%s", error)
-            end(self._crawler, "frontier_error", error.exit_code)
+            end(self._crawler, "frontier_error", error.exit_code, str(error))
         else:
             logger.error("The conversation with the frontier broke off", exc_info=error)
-            end(self._crawler, "program_error", exit_code=1)
+            end(self._crawler, "program_error", 1, fault_of(error))
 
     def _tell_loss(self) -> None:
         """Also of a run that was being ended for another reason, as finished perhaps."""
@@ -246,7 +251,11 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
                 self._end_if_all_parked(all_parked)
             return True
         assert self._client.empty_since is not None
-        return self.idle_seconds < 0 or monotonic() - self._client.empty_since < self.idle_seconds
+        waits = self.idle_seconds < 0 or monotonic() - self._client.empty_since < self.idle_seconds
+        if waits and self.waits_for:
+            logger.info("Nothing to do now: waiting for %s, %s", self.waits_for, how_long(self.idle_seconds))
+            self.waits_for = ""
+        return waits
 
     def __len__(self) -> int:
         return len(self._leases)
@@ -358,8 +367,9 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             said = ", ".join(f"{each.parked:,} of {each.site} ({each.state})" for each in all_parked.sites)
             others = all_parked.parked - sum(each.parked for each in all_parked.sites)
             said += f", {others:,} of others" if others else ""
-            logger.error("Nothing is left but parked requests: %s. The same command continues the crawl", said)
-            end(self._crawler, "parked", exit_code=7)
+            said = f"Nothing is left but parked requests: {said}. The same command continues the crawl."
+            logger.error("%s", said)
+            end(self._crawler, "parked", 7, said)
 
     def _number(self, request: Request) -> int:
         number = int.from_bytes(self._fingerprint(request)[:8], "big", signed=True)

@@ -1,13 +1,19 @@
 """Which host kept a run from its work, and what a person may do about it: what a run says that leaves items behind."""
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from scrapy.statscollectors import StatsCollector
 
+from harvester.formatting import plural
+from harvester.jobs.documents import Counted, State
 from harvester.outcomes import Outcome
 
 REFUSALS = (Outcome.BLOCKED, Outcome.CHALLENGE, Outcome.RATE_LIMITED, Outcome.AUTH_REQUIRED, Outcome.POLICY_DENIED)
 ABSENCES = (Outcome.TIMEOUT, Outcome.DNS, Outcome.NETWORK, Outcome.MAINTENANCE, Outcome.SERVER_ERROR)
+MOST_REFUSED = 0.5
+"""Of the items of a kind that have had an answer: beyond it a run was refused, also when other addresses answer."""
 _ERRORS = "harvester/errors/"
 
 
@@ -22,11 +28,10 @@ class Blame(NamedTuple):
 
 def blame(stats: StatsCollector, address: str) -> Blame | None:
     """None when no host failed. `address`: by which argument the address of the spider's site is given, if by any."""
-    errors: dict[str, Any] = {name: number for name, number in stats.get_stats().items() if name.startswith(_ERRORS)}
+    errors = _errors(stats)
     if not errors:
         return None
-    outcome, _, host = max(errors, key=lambda name: errors[name]).removeprefix(_ERRORS).partition("/")
-    reason = stats.get_value(f"harvester/said/{outcome}/{host}", outcome)
+    outcome, host, reason = _most_frequent(stats, errors)
     answered = bool(stats.get_value("harvester/pages", 0))
     is_right = f"Is its address right ({address})" if address else "Is its address right"
     if outcome in REFUSALS:
@@ -39,3 +44,31 @@ def blame(stats: StatsCollector, address: str) -> Blame | None:
             return Blame("unreachable", f"{host} no longer answers ({reason}). Is this machine online?")
         return Blame("unreachable", f"{host} cannot be reached ({reason}). {is_right}, and this machine online?")
     return Blame("unusable", f"{host} does not answer as it should ({reason}). {is_right}?")
+
+
+def refused(stats: StatsCollector, counts: Iterable[Counted]) -> Blame | None:
+    """Of a job whose items, of one kind, were refused for the most part, wherever others were answered; else None."""
+    answered: Counter[str] = Counter()
+    refusals: Counter[str] = Counter()
+    for row in counts:
+        if row.outcome and row.state is not State.SKIPPED:
+            answered[row.kind] += row.items
+            refusals[row.kind] += row.items if row.outcome in REFUSALS and row.state is not State.DONE else 0
+    kind = max(refusals, key=lambda each: refusals[each] / answered[each], default="")
+    if not kind or refusals[kind] <= answered[kind] * MOST_REFUSED:
+        return None
+    errors = {name: number for name, number in _errors(stats).items() if name.split("/")[2] in REFUSALS}
+    _, host, reason = _most_frequent(stats, errors) if errors else ("", "The site", "in an earlier run")
+    many = f"{refusals[kind]:,} of {answered[kind]:,} {plural(kind)}"
+    advice = "Wait before you continue, and ask for less (HARVESTER_REQUESTS_PER_SECOND)."
+    return Blame("blocked", f"{host} refused {many} ({reason}). {advice}")
+
+
+def _errors(stats: StatsCollector) -> dict[str, Any]:
+    return {name: number for name, number in stats.get_stats().items() if name.startswith(_ERRORS)}
+
+
+def _most_frequent(stats: StatsCollector, errors: dict[str, Any]) -> tuple[str, str, str]:
+    """Outcome, host, and the host's last words."""
+    outcome, _, host = max(errors, key=lambda name: errors[name]).removeprefix(_ERRORS).partition("/")
+    return outcome, host, str(stats.get_value(f"harvester/said/{outcome}/{host}", outcome))

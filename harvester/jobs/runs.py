@@ -1,5 +1,6 @@
 """A run: the feeder works until its job is finished, or until nothing can be done for long enough, and says why."""
 
+import logging
 import math
 from collections.abc import Awaitable, Callable
 from time import monotonic, time
@@ -8,10 +9,13 @@ from typing import NamedTuple
 from scrapy.statscollectors import StatsCollector
 
 from harvester.config import Config
-from harvester.jobs.blame import blame
+from harvester.formatting import how_long
+from harvester.jobs.blame import REFUSALS, Blame, blame, refused
 from harvester.jobs.documents import Job, JobState
 from harvester.jobs.feeder import Feeder, FrontierSide
 from harvester.jobs.ledger import Ledger, now
+
+logger = logging.getLogger(__name__)
 
 LEFT = 7
 """Exit code of a run that leaves items behind which wait for a time, or for their sites."""
@@ -46,15 +50,22 @@ class Run:
         *,
         job: str | None = None,
         address: str = "",
+        waits_for: str = "",
     ) -> None:
-        """`address`: by which argument the address of the spider's site is given, if by any."""
+        """`address`: by which argument the address of the spider's site is given, if by any.
+
+        `waits_for`: what a run at all jobs of its spider waits for when it has nothing to do.
+        """
         self._ledger = ledger
         self._frontier = frontier
         self._feeder = feeder
         self._config = config
         self._stats = stats
         self._address = address
+        self._waits_for = waits_for
         self._job = job
+        self.had_jobs = False
+        """Whether there was a job to work at, at any time."""
         self._busy_at = monotonic()
         """When there was something to do last."""
 
@@ -65,6 +76,7 @@ class Run:
             is_busy = bool(await self._feeder.step())
             if is_busy:
                 self._busy_at = monotonic()
+            self.had_jobs = self.had_jobs or is_busy or bool(self._feeder.jobs)
             may_end = not is_busy or (self._job is not None and not self._feeder.is_open(self._job))
             if may_end and not self._feeder.adding and (end := await self._end()):
                 return end
@@ -80,14 +92,16 @@ class Run:
                 self._busy_at = monotonic()
                 return self._stranded(job)
         idle = self._config.idle_seconds
-        return End("finished") if 0 <= idle <= monotonic() - self._busy_at else None
+        if 0 <= idle <= monotonic() - self._busy_at:
+            return End("finished")
+        if self._waits_for:
+            logger.info("Nothing to do now: waiting for %s, %s", self._waits_for, how_long(idle))
+            self._waits_for = ""
+        return None
 
     async def _end_of(self, job: Job) -> End | None:
         if job.state is JobState.FINISHED or await self._ledger.finish(job.id):
-            to_blame = None if self._was_of_use else blame(self._stats, self._address)
-            if to_blame is None:
-                return End("finished")
-            return End(to_blame.reason, LEFT, f"{to_blame.said} Nothing came of the job {job.id}.")
+            return await self._finished(job)
         if await self._ledger.is_active(job.id):
             return self._stranded(job)
         if job.state is JobState.CANCELLED:
@@ -99,7 +113,26 @@ class Run:
             )
         if await self._ledger.is_due(job.id, self._frontier.shut()) or await self._goes_on_soon(job.id):
             return None
-        return self._left(await self._said_of_rest(job.id), parked=await self._ledger.is_due(job.id))
+        said = await self._said_of_rest(job.id)
+        if to_blame := await self._refused(job):
+            return End(to_blame.reason, LEFT, f"{to_blame.said} {said} The same command continues the job.")
+        return self._left(said, parked=await self._ledger.is_due(job.id))
+
+    async def _finished(self, job: Job) -> End:
+        if to_blame := await self._refused(job):
+            again = f"`harvester jobs retry {job.id} --failed` and `harvester jobs run {job.id}` ask for them again."
+            return End(to_blame.reason, LEFT, f"{to_blame.said} {again}")
+        if not self._was_of_use and (to_blame := blame(self._stats, self._address)):
+            return End(to_blame.reason, LEFT, f"{to_blame.said} Nothing came of the job {job.id}.")
+        return End("finished")
+
+    async def _refused(self, job: Job) -> Blame | None:
+        """Who refused most of its items, in this run."""
+        if not any(self._stats.get_value(f"harvester/jobs/ended/{outcome}") for outcome in REFUSALS):
+            return None
+        known = await self._ledger.job(job.id)
+        counts = known.counts if known and known.is_counted else await self._ledger.count(job.id)
+        return refused(self._stats, counts)
 
     async def _may_work_at(self, job: Job) -> bool:
         """Whether something of it is under way, or could be now."""

@@ -44,6 +44,7 @@ class Serving(Generic[T]):
         self._most = most
         """Entries that are taken together."""
         self._look_at = 0.0
+        self.name = start_list.name
         self.is_busy = True
         """Whether there were entries when it was looked last, or another worker had some."""
 

@@ -70,7 +70,7 @@ class BrowserMiddleware:
             find_chromium(self._config)
         except UsageError as error:
             logger.error("%s", error)  # noqa: TRY400  it says all
-            end(self._crawler, error.finish_reason, error.exit_code)
+            end(self._crawler, error.finish_reason, error.exit_code, str(error))
             raise RunEnding(str(error)) from None
         self._is_there = True
 

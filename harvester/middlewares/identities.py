@@ -48,7 +48,7 @@ from harvester.meta import (
     STORAGE_STATE,
 )
 from harvester.outcomes import Outcome, Verdict
-from harvester.shutdown import RunEnding, end
+from harvester.shutdown import CAUSE, RunEnding, end
 from harvester.signals import NextTry, outcome_told
 from harvester.sites import Site, load_sites, policy_of
 
@@ -109,6 +109,7 @@ class IdentitiesMiddleware:
         except HarvesterError as error:
             self._tell(error)
             self._crawler.stats.set_value("harvester/exit_code", error.exit_code)
+            self._crawler.stats.set_value(CAUSE, str(error))
             raise CloseSpider(_reason(error)) from None
         return session.origin
 
@@ -274,7 +275,7 @@ class IdentitiesMiddleware:
         if refused and LEASE in request.meta and time.monotonic() - self._others_at < OTHERS_S:
             until = time.time() + REFUSED_WAIT_S
             return wait_in_frontier(request, until, Outcome.AUTH_REQUIRED, f"no identity of {site.name}")
-        end(self._crawler, _reason(error), error.exit_code)
+        end(self._crawler, _reason(error), error.exit_code, str(error))
         raise RunEnding(f"there is no identity for {site.name}")
 
     def _tell(self, error: HarvesterError) -> None:

@@ -57,8 +57,9 @@ class LeaseMiddleware:
                     pass  # the scheduler refuses it, and the others go on
                 except UnserialisableRequestError as error:
                     url = without_secrets(output.url)[:MOST_SHOWN]
-                    logger.error("The start request %s cannot be kept, so the run ends: %s", url, error)  # noqa: TRY400
-                    end(self._crawler, "program_error", error.exit_code)
+                    said = f"The start request {url} cannot be kept, so the run ends: {error}"
+                    logger.error("%s", said)  # noqa: TRY400
+                    end(self._crawler, "program_error", error.exit_code, said)
                     return
                 await self._scheduler.room()
             yield output

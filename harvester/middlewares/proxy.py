@@ -308,7 +308,7 @@ class ProxyMiddleware:
         """Ends the run: only a person can help. The requests stay queued."""
         if self._is_new("ended"):
             logger.error("%s", error)
-        end(self._crawler, error.finish_reason, error.exit_code)
+        end(self._crawler, error.finish_reason, error.exit_code, str(error))
         return RunEnding("the crawl is being stopped")
 
     def _without_tier(self, site: Site, tiers: Sequence[Tier], unpaid_s: float | None = None) -> tuple[float, str]:

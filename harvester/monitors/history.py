@@ -5,15 +5,17 @@ import logging
 import os
 import platform
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Thread
 from typing import Any, NamedTuple, Self
 
 import psutil
 import pymongo
 from pymongo import ASCENDING, DESCENDING, IndexModel
 from pymongo.asynchronous.database import AsyncDatabase
+from pymongo.collection import Collection
 from pymongo.errors import PyMongoError
 from scrapy import signals
 from scrapy.crawler import Crawler
@@ -25,7 +27,7 @@ from harvester.masking import mask
 from harvester.monitors.arguments import printable_arguments
 from harvester.monitors.judgement import Judgement
 from harvester.monitors.summary import RunSummary, exit_code
-from harvester.stores import mongodb
+from harvester.stores import mongodb, servers
 
 logger = logging.getLogger(__name__)
 
@@ -35,10 +37,14 @@ LOST_AFTER_SECONDS = 60
 """A run that was silent for so long is taken for dead."""
 DATABASE_SECONDS = 5
 """How long one exchange with MongoDB may take: a run must end without it."""
+CAUSE_SECONDS = 1.0
+"""The same, when a server is the cause for which a run did not begin: it may be MongoDB."""
 COMPARED_RUNS = 10
 """How many earlier runs a run is compared with."""
 
-_IN_WORDS = ("arguments", "errors", "failures", "stats")
+Runs = Collection[dict[str, Any]]
+
+_IN_WORDS = ("arguments", "errors", "failures", "message", "stats")
 """Fields of a run in which something may stand that a site said."""
 
 INDEXES = [
@@ -76,6 +82,8 @@ class RunHistory:
         self.started_at = datetime.now(UTC)
         self.run_id = _run_id(self.started_at)
         self.stats.set_value("harvester/run", self.run_id)
+        self.closed = False
+        """Whether it was written down how the run ended."""
         self._database: AsyncDatabase[dict[str, Any]] | None = None
         self._heartbeat: asyncio.Task[None] | None = None
         self._unreachable = False
@@ -104,8 +112,18 @@ class RunHistory:
         self._heartbeat.cancel()
         await asyncio.gather(self._heartbeat, return_exceptions=True)
         await self._save()
+        self.closed = True
         if self._database is not None:
             await self._database.client.close()
+
+    def write_end(self) -> None:
+        """Writes down what became of a run whose engine was not stopped in good order. Needs no event loop."""
+        document = self.document()
+        self.closed = True
+        if unwritten := _write(
+            self.config, lambda runs: runs.replace_one({"_id": self.run_id}, document, upsert=True), DATABASE_SECONDS
+        ):
+            logger.warning("Run %s could not be written to MongoDB: %s", self.run_id, unwritten)
 
     def document(self) -> dict[str, Any]:
         """The run as it is now: the document of `runs`, whether or not MongoDB can be reached."""
@@ -126,6 +144,7 @@ class RunHistory:
             "heartbeat_at": datetime.now(UTC),
             "finished_at": finished_at,
             "finish_reason": summary.finish_reason or None,
+            "message": summary.cause or None,
             "counts": summary.stored,
             "parsed": summary.parsed,
             "rejected": summary.rejected,
@@ -190,11 +209,16 @@ async def earlier_runs(database: AsyncDatabase[dict[str, Any]], document: dict[s
 
 
 def write_down_unopened(settings: BaseSettings, spider: str, arguments: Mapping[str, str], error: Exception) -> None:
-    """Writes down a job of Scrapyd whose run never began, so that it too can be looked up by its id.
+    """Writes down a run that never began, unless it would need a private MongoDB where there has been none.
 
-    Without a job there is someone at a terminal who sees the error. A run that began wrote itself down.
+    A job of Scrapyd can be looked up by its id in any case; one that began wrote itself down.
     """
-    if not settings["SCRAPYD_JOB"]:
+    try:
+        config = load_config()
+    except HarvesterError:
+        return
+    job = settings["SCRAPYD_JOB"]
+    if not job and not servers.has_mongodb(config):
         return
     now = datetime.now(UTC)
     document = {
@@ -207,16 +231,41 @@ def write_down_unopened(settings: BaseSettings, spider: str, arguments: Mapping[
         "heartbeat_at": now,
         "finished_at": now,
         "finish_reason": error.finish_reason if isinstance(error, HarvesterError) else "program_error",
-        "message": str(error),
+        "message": mask(str(error) if isinstance(error, HarvesterError) else f"{type(error).__name__}: {error}"),
         "exit_code": getattr(error, "exit_code", 1),
     }
-    try:
-        with pymongo.timeout(DATABASE_SECONDS):
-            database = mongodb.connect_sync(load_config())
-            with database.client:
-                database.runs.update_one({"job": document["job"]}, {"$setOnInsert": document}, upsert=True)
-    except (PyMongoError, HarvesterError) as unwritten:
-        logger.warning("Job %s could not be written to MongoDB: %s", settings["SCRAPYD_JOB"], mongodb.said(unwritten))
+    which = {"job": job} if job else {"_id": document["_id"]}
+    unwritten = _write(
+        config,
+        lambda runs: runs.update_one(which, {"$setOnInsert": document}, upsert=True),
+        CAUSE_SECONDS if isinstance(error, ServiceError) else DATABASE_SECONDS,
+    )
+    if unwritten and job:
+        logger.warning("Job %s could not be written to MongoDB: %s", job, unwritten)
+
+
+def _write(config: Config, write: Callable[[Runs], object], seconds: float) -> str:
+    """Writes without an event loop, for so long at most. Returns what kept it from that; empty when it is written.
+
+    In a thread, since a private server that has to be started may need longer.
+    """
+    said = [f"it did not answer in {seconds:g} s"]
+
+    def connect_and_write() -> None:
+        try:
+            with pymongo.timeout(seconds):
+                database = mongodb.connect_sync(config)
+                with database.client:
+                    write(database.runs)
+        except (PyMongoError, HarvesterError) as error:
+            said[0] = mongodb.said(error)
+        else:
+            said[0] = ""
+
+    writing = Thread(target=connect_and_write, daemon=True)
+    writing.start()
+    writing.join(seconds + 1)
+    return said[0]
 
 
 async def mark_lost(database: AsyncDatabase[dict[str, Any]]) -> int:

@@ -12,6 +12,7 @@ from spidermon import Monitor, MonitorSuite
 from spidermon.decorators import monitors
 
 from harvester.config import load_config
+from harvester.dashboard.summary import JUDGED
 from harvester.formatting import counted
 from harvester.items import LINK
 from harvester.jobs.documents import State
@@ -46,6 +47,8 @@ MIN_COVERAGE_SAMPLE = 20
 """Records of a kind below which its coverage is not compared with earlier runs: it would be chance."""
 MIN_LOSS = 3
 """Records of a kind that must be missing before a drop is one: 1 list instead of 2 is chance."""
+MOST_SAID = 2
+"""Monitors whose words are the last of the run's summary."""
 MAX_REFUSED_RATIO = 0.05
 """Share of all answers by which the sites may say no."""
 
@@ -86,8 +89,8 @@ class RunMonitor(Monitor):  # type: ignore[misc]
 class FinishReasonMonitor(RunMonitor):
     def runTest(self) -> None:
         reason = self.summary.finish_reason
-        if reason == "frontier_lost":
-            self.fail("Redis forgot requests that were to be fetched. The end of the log says what to do.")
+        if reason != "finished" and self.summary.cause:
+            self.fail(f"The run ended early, with the reason '{reason}': {self.summary.cause}")
         if reason != "finished":
             self.fail(
                 f"The run ended early, with the reason '{reason}', so its harvest is incomplete. "
@@ -292,6 +295,8 @@ class RunMonitors(MonitorSuite):  # type: ignore[misc]
         stats = self._crawler.stats
         stats.set_value("harvester/verdict", judgement.verdict)
         stats.set_value("harvester/verdict/failures", len(judgement.failures))
+        said = [f"{failure['monitor']}: {failure['message']}" for failure in judgement.failures[:MOST_SAID]]
+        stats.set_value(JUDGED, said)
         if judgement.verdict == "failed" and not stats.get_value("harvester/exit_code"):
             stats.set_value("harvester/exit_code", EXIT_CODE)
 

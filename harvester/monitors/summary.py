@@ -7,11 +7,13 @@ from typing import Any, NamedTuple
 from harvester.dashboard.progress import records_stored, two_below
 from harvester.exceptions import INTERRUPTED
 from harvester.jobs.documents import State
+from harvester.masking import mask
 from harvester.outcomes import POLICIES, Outcome
+from harvester.shutdown import CAUSE, STOPPED_AT_ONCE
 
 INTERRUPTED_REASONS = frozenset(
     {"shutdown", "closespider_timeout", "closespider_itemcount", "closespider_pagecount", "usage_error"}
-    | {"paused", "cancelled"}
+    | {"paused", "cancelled", STOPPED_AT_ONCE}
 )
 """Finish reasons of runs that are not judged: a person ended them, or their job, or they were never begun."""
 
@@ -47,6 +49,8 @@ class RunSummary:
     """Counts of one run, by kind, outcome, state or reason. What was never counted is empty."""
 
     finish_reason: str
+    cause: str
+    """Why it ended early, for people; empty when nobody said it."""
     parsed: dict[str, int]
     stored: dict[str, int]
     rejected: dict[str, int]
@@ -80,6 +84,7 @@ class RunSummary:
             errors.append(HostErrors(outcome, host, count, str(stats.get(f"harvester/said/{path}", ""))))
         return cls(
             finish_reason=str(stats.get("finish_reason", "")),
+            cause=mask(str(stats.get(CAUSE, ""))),
             parsed=_counts(stats, "harvester/records/parsed/"),
             stored=stored,
             rejected=_counts(stats, "harvester/records/rejected/"),

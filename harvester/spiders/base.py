@@ -19,7 +19,7 @@ from harvester.config import Config, load_config
 from harvester.exceptions import HarvesterError, UsageError
 from harvester.identities.credentials import SpiderAccount
 from harvester.items import Provenance, Record
-from harvester.shutdown import end, is_ending
+from harvester.shutdown import CAUSE, end, fault_of, is_ending
 
 logger = logging.getLogger(__name__)
 
@@ -110,16 +110,17 @@ class HarvesterSpider(Spider):
         """Of the records of this answer."""
         return Provenance.of(response, self.name, self.crawl_id)
 
-    def on_start_error(self, response: Response | Failure | None) -> None:
+    def on_start_error(self, failure: Failure, response: Response | Failure | None) -> None:
         """A fault of this program in `start`, to which no answer belongs: the run would end as if all was asked for."""
         if response is None and not is_ending(self.crawler):
-            end(self.crawler, "program_error", exit_code=1)
+            end(self.crawler, "program_error", 1, fault_of(failure.value))
 
     def stop(self, reason: str, message: str, exit_code: int) -> CloseSpider:
         """The exception that ends the run; the first says why, in the log and in the exit code."""
         if self.crawler.stats.get_value("harvester/exit_code") is None:
             logger.error("%s", message)
             self.crawler.stats.set_value("harvester/exit_code", exit_code)
+            self.crawler.stats.set_value(CAUSE, message)
         return CloseSpider(reason)
 
     def stop_for(self, error: HarvesterError) -> CloseSpider:

@@ -73,6 +73,8 @@ class JobSpider(HarvesterSpider, ABC):
     """How many items of a kind share requests, where an API takes several; of each kind, or kind -> how many."""
     ADDRESS: ClassVar[str] = ""
     """By which arguments the address of its site is given, if by any: where nothing answers, that is called to mind."""
+    BEGIN: ClassVar[str] = ""
+    """What to type to say with what it begins, for one that serves a start list."""
     ATTEMPTS: ClassVar[int] = RetryPolicy().attempts
     """Failures after which an item of a job that `scrapy crawl` opens is failed."""
     BACKOFF_S: ClassVar[float] = RetryPolicy().backoff_s
@@ -218,7 +220,7 @@ class JobSpider(HarvesterSpider, ABC):
             return  # the run is being ended, for the reason that it says
         if ended.said:
             logger.error("%s", ended.said)
-        end(self.crawler, ended.reason, ended.exit_code)
+        end(self.crawler, ended.reason, ended.exit_code, ended.said)
         return
         yield
 
@@ -263,12 +265,14 @@ class JobSpider(HarvesterSpider, ABC):
         )
 
     async def _run(self, ledger: Ledger, job: Job | None) -> End:
-        feeding, only = self._scheduler.feeding, job.id if job else None
+        feeding, only, waits_for = self._scheduler.feeding, job.id if job else None, "further jobs"
         stats = self.crawler.stats
         self._feeder = Feeder(ledger, feeding, self, stats, worker=self._scheduler.worker, only=only)
         feeding.listen(self._feeder.hear)
         adding = asyncio.create_task(self._add(ledger, job))
         serving = self._serve(ledger) if self.is_serving else None
+        if serving:
+            waits_for = f"entries of the list {serving.name} (`harvester feed {self.name} FILE`), and for jobs"
 
         looked_at = -OTHERS_S
 
@@ -282,8 +286,13 @@ class JobSpider(HarvesterSpider, ABC):
                 await serving.file_entries()
 
         try:
-            run = Run(ledger, feeding, self._feeder, self.config, stats, job=only, address=self.ADDRESS)
-            return await run.work(lambda: self._goes_on(adding) or bool(serving and serving.is_busy), go_on)
+            run = Run(
+                ledger, feeding, self._feeder, self.config, stats, job=only, address=self.ADDRESS, waits_for=waits_for
+            )
+            ended = await run.work(lambda: self._goes_on(adding) or bool(serving and serving.is_busy), go_on)
+            if serving and ended.reason == "finished" and not run.had_jobs:
+                return self._nothing_given(serving.name)
+            return ended
         finally:
             adding.cancel()
             feeding.listen(None)
@@ -308,6 +317,23 @@ class JobSpider(HarvesterSpider, ABC):
             return (asked_for[0].model_dump_json(), asked_for[1]) if asked_for else None
 
         return Serving(start_list, redis.RedisOutage(self.crawler, self.config), self.crawler.stats, read, add)
+
+    def _nothing_given(self, start_list: str) -> End:
+        """Neither the arguments nor the start list said with what to begin, and there was no job."""
+        stats, stay = self.crawler.stats, "HARVESTER_IDLE_SECONDS=-1 has workers wait for entries."
+        taken = stats.get_value("harvester/start_list/taken", 0)
+        if taken > stats.get_value("harvester/start_list/dead", 0):
+            return End("finished")
+        if self.crawler.settings.getint("HARVESTER_WORKER") or self.config.idle_seconds:  # others may have had some
+            logger.info("There was nothing to do. %s", stay)
+            return End("finished")
+        said = (
+            f"There is nothing to do: no seeds are given, the list {start_list} in Redis is empty, and no job is open."
+            f" {self.BEGIN} Or fill the list: `harvester feed {self.name} FILE`. {stay}"
+        )
+        if taken:
+            said = f"No entry of the list {start_list} can be used: `harvester frontier dead {self.name}` says why."
+        return End("usage_error", UsageError.exit_code, said)
 
     async def _add(self, ledger: Ledger, job: Job | None) -> None:
         if job and not self.only and job.state is JobState.OPEN:

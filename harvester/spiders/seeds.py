@@ -21,6 +21,10 @@ _comment = re.compile(r"(?:^|\s)#.*", re.DOTALL)
 
 _INVISIBLE = dict.fromkeys([0xFEFF, 0x200B, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)])
 """Byte order marks, and marks of direction, which the Bluesky app puts around the handles that are copied there."""
+MOST_NAMED = 5
+"""Bad lines that are shown when there is no good one."""
+SHOWN = 80
+"""Characters of each."""
 _LISTS = (".txt", ".csv", ".tsv", ".list")
 """Endings of files, also of those that are not there."""
 
@@ -53,6 +57,21 @@ class Seeds:
         except OSError as error:
             return f"the file {self._path} cannot be read: {error.strerror}"
         return None
+
+    def none_of_use(self) -> str:
+        """Why there is none among them, with the first bad lines; empty when there is one."""
+        bad: list[BadSeed] = []
+        number = 0
+        for seed in self:
+            if isinstance(seed, str):
+                return ""
+            number += 1
+            bad += [seed] if number <= MOST_NAMED else []
+        if not bad:
+            return f"{self._path or 'what was given'} is empty."
+        shown = "".join(f"\n  Line {line}, {text[:SHOWN]!r}, is {reason}" for line, text, reason in bad)
+        more = f"\n  ... and {number - len(bad):,} more lines" if number > len(bad) else ""
+        return f"none of the {number:,} lines names an account.{shown}{more}"
 
     def digest(self) -> str:
         """Tells two sets of seeds apart. Raises UsageError when the file cannot be read."""

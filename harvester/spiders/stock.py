@@ -25,7 +25,7 @@ from harvester.frontier.start_list import Kind, StartList
 from harvester.items import ITEM, Batch, Record, Reject
 from harvester.jobs.serving import LOOK_S, Serving
 from harvester.pipelines.items import ItemsPipeline
-from harvester.shutdown import RunEnding, end, is_ending, pause
+from harvester.shutdown import RunEnding, end, fault_of, is_ending, pause
 from harvester.spiders.base import HarvesterSpider
 from harvester.stores import redis, servers
 from harvester.stores.rejects import raw_of, rejects_of
@@ -235,6 +235,7 @@ class StartEntries:
         signal_manager.connect(self._start, signals.scheduler_empty)
         signal_manager.connect(self._on_idle, signals.spider_idle)
         signal_manager.connect(self._stop, signals.spider_closed)
+        self._scheduler.waits_for = f"entries of the list {self._serving.name} in Redis"
         self._scheduler.idle_seconds = self._scheduler.idle_seconds or self._spider.max_idle_time or -1
 
     def _start(self) -> None:
@@ -251,10 +252,10 @@ class StartEntries:
             await self._serving.leave()
         except HarvesterError as error:
             logger.error("%s", error)  # noqa: TRY400
-            end(self._crawler, error.finish_reason, error.exit_code)
-        except Exception:  # or the spider would wait for entries for ever
+            end(self._crawler, error.finish_reason, error.exit_code, str(error))
+        except Exception as error:  # or the spider would wait for entries for ever
             logger.exception("Entries are not taken any more")
-            end(self._crawler, "program_error", exit_code=1)
+            end(self._crawler, "program_error", 1, fault_of(error))
 
     async def _stop(self) -> None:
         if self._task:

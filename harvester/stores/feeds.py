@@ -21,7 +21,7 @@ from w3lib.url import file_uri_to_path
 from harvester.exceptions import StorageError, UsageError
 from harvester.items import Batch, Record
 from harvester.items.adapter import register
-from harvester.shutdown import end, is_ending
+from harvester.shutdown import CAUSE, end, is_ending
 from harvester.stores.segments import REASON
 from harvester.stores.tables import CHUNK, TABLES, Column, Format, check_pyarrow, column_kind, columns_of
 
@@ -98,11 +98,13 @@ class RecordFeeds(FeedExporter):
         if self._has_failed:
             return
         self._has_failed = True
-        logger.error("A feed (-o, FEEDS) cannot be written: %s. What was stored is in MongoDB all the same.", reason)
+        said = f"A feed (-o, FEEDS) cannot be written: {reason}. What was stored is in MongoDB all the same."
+        logger.error("%s", said)
         if is_ending(self.crawler):
             self.crawler.stats.set_value("harvester/exit_code", StorageError.exit_code)
+            self.crawler.stats.set_value(CAUSE, said)
         else:
-            end(self.crawler, REASON, StorageError.exit_code)
+            end(self.crawler, REASON, StorageError.exit_code, said)
 
 
 def _refuse_to_continue(uri: str) -> None:

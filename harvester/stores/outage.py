@@ -1,7 +1,6 @@
 """A server that is away is waited for: the crawl pauses, and nothing is lost."""
 
 import asyncio
-import contextlib
 import itertools
 import logging
 from abc import ABC, abstractmethod
@@ -13,7 +12,7 @@ from weakref import WeakKeyDictionary
 from scrapy.crawler import Crawler
 
 from harvester.config import Config
-from harvester.exceptions import HarvesterError, ServiceError
+from harvester.exceptions import HarvesterError, ServiceError, StateGone
 from harvester.shutdown import is_ending
 
 logger = logging.getLogger(__name__)
@@ -106,8 +105,7 @@ class Outage(ABC):
                         self._outage.given_up = self.surrender(error, reached=self._outage.reached)
                         raise self._outage.given_up from None
                     await asyncio.sleep(min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(attempt, 8)))
-                    with contextlib.suppress(ServiceError, OSError, RuntimeError):  # no file or thread is left for it
-                        await asyncio.to_thread(self.start_private, self._config)
+                    await self._start_private()
                 else:
                     self._outage.reached = True
                     return result
@@ -115,6 +113,16 @@ class Outage(ABC):
         finally:
             if waited:
                 self._resume()
+
+    async def _start_private(self) -> None:
+        """Raises StateGone."""
+        try:
+            await asyncio.to_thread(self.start_private, self._config)
+        except StateGone as error:
+            self._outage.given_up = error
+            raise
+        except (ServiceError, OSError, RuntimeError):  # no file or thread is left for it
+            pass
 
     @staticmethod
     @abstractmethod

@@ -8,6 +8,7 @@ import contextlib
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -18,15 +19,29 @@ if TYPE_CHECKING:
     from scrapy.crawler import AsyncCrawlerProcess, Crawler
 
 LOOK_S = 0.05
+_NUMBERS = (signal.SIGINT, signal.SIGTERM)
 SAID = "Stopped before the crawl began: nothing was asked for."
 
 
 def end_on_signals(said: str = SAID) -> None:
     """From now on a signal ends the process, until somebody else handles them. What is ignored stays so."""
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in _NUMBERS:
         with contextlib.suppress(ValueError):  # not in the main thread
             if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
                 signal.signal(number, partial(_end, said))
+
+
+@contextlib.contextmanager
+def ending_on_signals(said: str) -> Iterator[None]:
+    """The same, meanwhile."""
+    before = {number: signal.getsignal(number) for number in _NUMBERS}
+    end_on_signals(said)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            with contextlib.suppress(ValueError):
+                signal.signal(number, handler)
 
 
 def stop_when_open(process: "AsyncCrawlerProcess", crawler: "Crawler", opening: "asyncio.Task[Any]") -> None:

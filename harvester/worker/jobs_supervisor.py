@@ -5,7 +5,6 @@ another spider may have its place.
 """
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
@@ -14,8 +13,7 @@ from typing import NamedTuple
 from pymongo.errors import PyMongoError
 
 from harvester.config import Config
-from harvester.exceptions import ServiceError
-from harvester.formatting import duration
+from harvester.formatting import duration, how_long
 from harvester.jobs.ledger import Ledger, now
 from harvester.jobs.service import job_service
 from harvester.jobs.work import Work, work_of
@@ -25,7 +23,7 @@ from harvester.stores import mongodb
 from harvester.worker.endings import LEFT, STOPPED, Next, backoff_s, next_step
 from harvester.worker.planner import Running, to_drain, to_start
 from harvester.worker.process import WorkerProcess
-from harvester.worker.supervisor import Plan, WorkerSupervisor, hold_services
+from harvester.worker.supervisor import Plan, WorkerSupervisor
 
 logger = logging.getLogger("harvester.worker")
 
@@ -69,6 +67,8 @@ class JobsSupervisor(WorkerSupervisor):
         self._work_of: dict[str, Work] = {}
         """As it was at the last look."""
         self._busy_at = monotonic()
+        self._said = ""
+        """What was said last of what is waited for."""
         self._is_away = False
         """Whether MongoDB could not be asked the last time."""
 
@@ -91,8 +91,7 @@ class JobsSupervisor(WorkerSupervisor):
             if not self._is_away:
                 logger.warning("%s No process is started until it is back", mongodb.unavailable(error))
             self._is_away = True
-            with contextlib.suppress(ServiceError):
-                await asyncio.to_thread(hold_services, self.config)
+            await self._hold_services()
             return False
         self._is_away = False
         for spider, rest in self._rests.items():
@@ -166,17 +165,25 @@ class JobsSupervisor(WorkerSupervisor):
         """Whether nothing is left to be done or waited for."""
         at = monotonic()
         work = {spider: self._work_of[spider] for spider in self._spiders}
-        if self._lives or any(self._is_waited_for(spider, each) for spider, each in work.items()):
+        waited_for = {spider: each for spider, each in work.items() if self._is_waited_for(spider, each)}
+        if self._lives or waited_for:
             self._busy_at = at
+            self._say_waiting("" if self._lives else _said_of(waited_for))
             return False
         if not 0 <= self.config.idle_seconds <= at - self._busy_at:
+            self._say_waiting(f"for jobs (`harvester jobs submit`), {how_long(self.config.idle_seconds)}")
             return False
         if left := sorted(spider for spider, each in work.items() if each.is_left):
             self._codes.append(LEFT)
             logger.warning("Items are left for which nothing can be done now: of %s", ", ".join(left))
         else:
-            logger.info("No open job has anything to do")
+            logger.info("No open job has anything to do. HARVESTER_IDLE_SECONDS=-1 has workers stay and wait for jobs")
         return True
+
+    def _say_waiting(self, said: str) -> None:
+        if said and said != self._said:
+            logger.info("Nothing to do now: waiting %s", said)
+        self._said = said
 
     def _is_waited_for(self, spider: str, work: Work) -> bool:
         rest = self._rests.get(spider)
@@ -187,6 +194,16 @@ class JobsSupervisor(WorkerSupervisor):
                 return True
         due_s = (work.next_due - now()).total_seconds() if work.next_due else None
         return work.standing or (due_s is not None and not _is_too_long(due_s, self.config.deferred_seconds))
+
+
+def _said_of(work: Mapping[str, Work]) -> str:
+    """Of spiders whose jobs have something to do later. One that only rests is not spoken of."""
+    later = {spider: each for spider, each in work.items() if not (each.is_due or each.is_active)}
+    if not later:
+        return ""
+    at = min((each.next_due for each in later.values() if each.next_due), default=None)
+    when = f", the first of them due at {at:%Y-%m-%d %H:%M:%S} UTC" if at else ""
+    return f"for items of {', '.join(sorted(later))}{when}"
 
 
 def _is_too_long(seconds: float, most: float) -> bool:

@@ -20,6 +20,8 @@ from harvester.worker.reporter import Report, read
 POLL_SECONDS = 0.1
 RATE_SECONDS = 10.0
 """The pages a second are those of so long a while."""
+AT_ONCE_SECONDS = 8.0
+"""How long a process has that is to end at once: it writes down that it was interrupted."""
 MAY_LINGER_SECONDS = 2.0
 """How long the last lines of a process that has ended are waited for: a child of its may hold the pipe open."""
 
@@ -123,6 +125,12 @@ class WorkerProcess:
         if self._process and not self.draining:
             self.draining, self.state = True, "draining"
             self._kill_at = time.monotonic() + self.drain_seconds
+            self._process.terminate()
+
+    def interrupt(self) -> None:
+        """Has a process end at once that was asked to end; it is killed when it does not."""
+        if self._process:
+            self._kill_at = time.monotonic() + AT_ONCE_SECONDS
             self._process.terminate()
 
     def kill(self) -> None:

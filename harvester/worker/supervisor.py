@@ -9,7 +9,7 @@ from types import FrameType
 from typing import NamedTuple
 
 from harvester.config import Config
-from harvester.exceptions import ServiceError
+from harvester.exceptions import ServiceError, StateGone
 from harvester.formatting import counted, duration, size
 from harvester.stores import mongodb, redis, servers
 from harvester.worker.endings import FAULT, STOPPED, USAGE, Next, backoff_s, describe, next_step, worst
@@ -112,8 +112,19 @@ class WorkerSupervisor:
     async def _wait(self, worker: WorkerProcess, seconds: float) -> None:
         worker.state = f"starts again in {duration(seconds)}"
         await self._pause(seconds)
-        with contextlib.suppress(ServiceError):  # the worker will say so itself
+        await self._hold_services()
+
+    async def _hold_services(self) -> None:
+        """What is amiss with them a worker will say itself."""
+        try:
             await asyncio.to_thread(hold_services, self.config)
+        except StateGone as error:
+            if not self._stopping.is_set():
+                logger.error("%s All workers are stopped", error)  # noqa: TRY400
+            self._codes.append(error.exit_code)
+            self._stop()
+        except ServiceError:
+            pass
 
     async def _pause(self, seconds: float) -> None:
         """Ends early when all workers are to end."""
@@ -167,14 +178,14 @@ class WorkerSupervisor:
                 worker.drain()
 
     def _asked_to_stop(self, name: str) -> None:
-        """The first signal drains, a second one kills."""
+        """The first signal drains, a second one has all end at once."""
         if self._stopping.is_set():
-            logger.warning("%s again: the workers are killed; their requests go to others", name)
+            logger.warning("%s again: the workers end at once; their requests go to others", name)
             for worker in self.workers:
-                worker.kill()
+                worker.interrupt()
             return
         logger.info(
-            "%s: the workers finish what is in flight, for at most %s. Send it again to kill them",
+            "%s: the workers finish what is in flight, for at most %s. Send it again to end them at once",
             name,
             duration(self.plan.drain_seconds),
         )

@@ -111,7 +111,13 @@ KINDS: dict[str, tuple[Callable[[Place, Sandbox], Answer], tuple[str, ...]]] = {
     "nothing on standard input": (partial(crawl, seeds="-"), ("There is no seed to begin with", "-a seeds=alice")),
     "a file of which no line is a seed": (
         partial(crawl_file, b"\xef\xbb\xbf\r\n  \n# nobody\nalice\n\x00\xff\xfe\n" + b"x" * 1_000_000),
-        ("There is no seed to begin with",),
+        (
+            "There is no seed to begin with: none of the 3 lines names an account.",
+            "Line 4, 'alice', is neither a handle (name.example.com) nor a DID",
+            "Line 5, '\\x00��\\x01\\x02', is",
+            f"Line 6, '{'x' * 80}', is",
+            "Give accounts: -a seeds=",
+        ),
     ),
     "a missing file of seeds": (
         partial(crawl, seeds="@seeds.txt"),

@@ -1,6 +1,7 @@
 """Without seeds the spider serves its start list: each entry is harvested or becomes a dead letter, none is lost."""
 
 import json
+import os
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -110,11 +111,35 @@ def test_lines_and_objects_are_harvested_and_the_worker_ends_when_nothing_is_lef
     assert [key for key in redis.keys(f"{PREFIX}start:*") if not key.endswith(":clock")] == []
 
 
-def test_a_worker_ends_at_once_and_well_when_there_is_nothing(serve: Serve, mongodb: Records) -> None:
+def test_a_crawl_for_which_there_is_nothing_ends_as_wrong_input_and_says_what_to_type(
+    serve: Serve, mongodb: Records
+) -> None:
     worker = serve()
-    assert worker.run() == 0, worker.said[-3000:]
+    assert worker.run() == 2, worker.said[-3000:]
     assert mongodb.jobs.count_documents({}) == 0
     assert "Traceback" not in worker.said
+    last = " ".join(worker.said.rpartition("\nWhy\n")[2].split())
+    assert "There is nothing to do: no seeds are given, the list bluesky:start_urls in Redis is empty" in last
+    assert "Give accounts: -a seeds=alice.bsky.social" in last
+    assert "`harvester feed bluesky FILE`" in last
+    [run] = mongodb.runs.find()
+    assert (run["finish_reason"], run["exit_code"]) == ("usage_error", 2)
+
+
+def test_a_worker_for_which_there_is_nothing_has_no_fault(serve: Serve, mongodb: Records) -> None:
+    worker = serve()
+    worker.command += ["-s", "HARVESTER_WORKER=1", "-s", "HARVESTER_DRAIN_SECONDS=9"]
+    worker.command += ["-s", f"HARVESTER_SUPERVISOR_PID={os.getpid()}"]
+    assert worker.run() == 0, worker.said[-3000:]
+    assert "There was nothing to do. HARVESTER_IDLE_SECONDS=-1 has workers wait for entries." in worker.said
+
+
+def test_a_list_without_a_good_entry_is_wrong_input(serve: Serve, redis: Any, mongodb: Records) -> None:
+    redis.rpush(LIST, "not a seed", "nor this")
+    worker = serve()
+    assert worker.run() == 2, worker.said[-3000:]
+    last = " ".join(worker.said.rpartition("\nWhy\n")[2].split())
+    assert "No entry of the list bluesky:start_urls can be used: `harvester frontier dead bluesky` says why." in last
 
 
 BAD = {
@@ -173,11 +198,14 @@ def test_a_waiting_worker_takes_what_comes_and_goes_on_after_an_account_was_harv
 ) -> None:
     worker = serve(idle=-1)
     worker.start()
+    waits = "Nothing to do now: waiting for entries of the list bluesky:start_urls (`harvester feed bluesky FILE`)"
+    until(lambda: waits in worker.said, worker)
     for number in (20, 21):
         redis.lpush(LIST, site.handle(number))
         until(partial(has_collected, mongodb, site.did(number)), worker)
     redis.lpush(LIST, json.dumps({"seeds": site.did(22), "collect": "profiles"}))
     until(lambda: mongodb.job_items.find_one({"key": site.did(22), "stage": "profile_collected"}), worker)
+    assert worker.said.count(waits) == 1
     assert worker.end(signal.SIGTERM) == 130, worker.said[-3000:]
     assert "Traceback" not in worker.said
 

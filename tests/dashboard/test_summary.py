@@ -11,8 +11,9 @@ from rich.console import Console
 
 import harvester.items.bluesky  # noqa: F401  the kinds of records that the stats speak of
 from harvester.config import Config, load_config
-from harvester.dashboard.summary import ENDINGS, NOT_CONTINUED, OPENED_BY, Places, Summary, show, summarise
-from harvester.exceptions import ServiceError, SessionError, StorageError, UsageError
+from harvester.dashboard.summary import ENDINGS, JUDGED, NOT_CONTINUED, OPENED_BY, Places, Summary, show, summarise
+from harvester.exceptions import ServiceError, SessionError, StateGone, StorageError, UsageError
+from harvester.shutdown import CAUSE
 from tests.dashboard.test_progress import STATS
 
 COMMAND = "scrapy crawl bluesky -a seeds=@accounts.txt -a 'collect=graph,profiles,posts'"
@@ -167,6 +168,34 @@ def test_an_unfinished_run_says_why_and_how_to_continue(reason: str) -> None:
     )
 
 
+def test_the_last_words_are_why_and_what_to_type() -> None:
+    said = {"finish_reason": "blocked", CAUSE: f"api.example refuses to answer ({'no ' * 40}). Wait."}
+    judged = {"harvester/verdict": "failed", JUDGED: ["Refusals: 7 of 9."], "harvester/run": "20260131-1"}
+    last = printed(summarise(FINISHED | said | judged | {"harvester/report": "1.html"}, PLACES, COMMAND))
+    why, _, typed = last.rpartition("\nWhy\n")[2].partition("\n\n")
+    assert " ".join(why.split()) == f"api.example refuses to answer ({'no ' * 40}). Wait.".replace("  ", " ")
+    assert typed.splitlines() == [
+        "All that the monitors found:",
+        "  harvester runs show 20260131-1",
+        "",
+        "To continue, run the same command again:",
+        f"  {COMMAND}",
+        "",
+    ]
+    only_judged = summarise(FINISHED | judged, PLACES, COMMAND)
+    assert only_judged.causes == ["Refusals: 7 of 9."], "where nothing else said why"
+    assert summarise(FINISHED, PLACES, COMMAND).causes == []
+
+
+def test_a_run_that_finds_all_fetched_before_says_what_to_type() -> None:
+    summary = summarise(FINISHED | {"harvester/frontier/duplicates": 3}, replace(PLACES, spider="shop"), COMMAND)
+    assert printed(summary).rstrip().endswith("type this first:\n  harvester frontier forget shop --all")
+    assert (
+        summarise(FINISHED | {"harvester/frontier/duplicates": 3, "harvester/frontier/leased": 1}, PLACES, "").more
+        is None
+    )
+
+
 def test_a_job_of_which_something_is_left_is_worth_another_run() -> None:
     summary = summarise(FINISHED | {"harvester/job_finished": False}, PLACES, COMMAND)
     assert summary.command == COMMAND
@@ -174,7 +203,7 @@ def test_a_job_of_which_something_is_left_is_worth_another_run() -> None:
 
 
 def test_every_error_of_ours_has_words_for_its_ending() -> None:
-    for error in (UsageError, ServiceError, StorageError, SessionError):
+    for error in (UsageError, ServiceError, StorageError, SessionError, StateGone):
         words = "".join(f"_{c.lower()}" if c.isupper() else c for c in error.__name__).strip("_")
         assert words in ENDINGS
 

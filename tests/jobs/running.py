@@ -3,7 +3,7 @@
 import asyncio
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -45,13 +45,13 @@ class Tree(Site):
 class Runs:
     """`async with Runs(...) as runs`: none of its processes outlives the block."""
 
-    def __init__(self, folder: Path, **variables: str) -> None:
+    def __init__(self, folder: Path, settings: str = "tests.jobs.settings", **variables: str) -> None:
         self._folder = folder
         self._log = folder / "log"
         self._environment = {
             **os.environ,
             "PYTHONPATH": str(ROOT),
-            "SCRAPY_SETTINGS_MODULE": "tests.jobs.settings",
+            "SCRAPY_SETTINGS_MODULE": settings,
             "HARVESTER_ALLOW_PRIVATE_HOSTS": "true",
             "HARVESTER_REQUESTS_PER_SECOND": "0",
             "HARVESTER_LEASE_SECONDS": "2",
@@ -75,11 +75,15 @@ class Runs:
             await process.wait()
 
     async def start(self, spider: str = "tree", **arguments: object) -> Forked:
-        words = [word for name, value in arguments.items() for word in ("-a", f"{name}={value}")]
+        return await self._begin("scrapy", "crawl", spider, *_given(arguments))
+
+    async def work(self, *words: str, **arguments: object) -> Forked:
+        """`harvester worker`."""
+        return await self._begin("tests.worker.command", "worker", *words, *_given(arguments))
+
+    async def _begin(self, *words: str) -> Forked:
         with self._log.open("ab") as log:
-            process = await fork(
-                "scrapy", "crawl", spider, *words, cwd=self._folder, env=self._environment, log=log.fileno()
-            )
+            process = await fork(*words, cwd=self._folder, env=self._environment, log=log.fileno())
         self.processes.append(process)
         return process
 
@@ -106,6 +110,10 @@ class Runs:
     @property
     def said(self) -> str:
         return self._log.read_text(errors="replace")
+
+
+def _given(arguments: Mapping[str, object]) -> list[str]:
+    return [word for name, value in arguments.items() for word in ("-a", f"{name}={value}")]
 
 
 def records(mongodb: Database[dict[str, Any]]) -> set[str]:

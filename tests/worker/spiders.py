@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -15,7 +16,7 @@ from harvester.jobs.documents import JobItem
 from harvester.spiders.base import HarvesterSpider, SpiderArguments
 from harvester.spiders.job import JobSpider
 
-Manner = Literal["works", "grows", "dies", "exits", "breaks", "clings"]
+Manner = Literal["works", "grows", "dies", "exits", "breaks", "clings", "sleeps"]
 
 
 class MannersArguments(SpiderArguments):
@@ -48,6 +49,7 @@ class MannersSpider(HarvesterSpider):
 
     grows: 20 MB with every page. dies: by SIGKILL, before the first page. exits: with `code`, likewise. breaks:
     by an exception of `start`, likewise. clings: its pages never end, so that it cannot drain.
+    sleeps: its page lets nothing else of the process run.
     """
 
     name = "manners"
@@ -83,6 +85,9 @@ class MannersSpider(HarvesterSpider):
         self.crawler.stats.inc_value("harvester/records/stored/post", 2)
         if self.manner == "grows":
             ballast.append(bytes([1]) * 20_000_000)
+        if self.manner == "sleeps":
+            Path("sleeps").touch()  # noqa: ASYNC240
+            time.sleep(600)  # noqa: ASYNC251
         if self.manner == "clings":
             Path("clings").touch()  # noqa: ASYNC240
             await asyncio.Event().wait()

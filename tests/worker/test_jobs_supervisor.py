@@ -21,12 +21,8 @@ Document = dict[str, Any]
 class Working(Runs):
     """`harvester worker` and `harvester jobs` as processes."""
 
-    async def work(self, *words: str) -> Forked:
-        command = ["tests.worker.command", "worker", *words, "--drain-seconds", "240"]
-        with self._log.open("ab") as log:
-            process = await fork(*command, cwd=self._folder, env=self._environment, log=log.fileno())
-        self.processes.append(process)
-        return process
+    async def work(self, *words: str, **arguments: object) -> Forked:
+        return await super().work(*words, "--drain-seconds", "240", **arguments)
 
     async def jobs(self, *words: str) -> Any:
         process = await fork(HARVESTER, "jobs", *words, "--json", cwd=self._folder, env=self._environment)
@@ -101,8 +97,10 @@ async def test_a_worker_that_waits_for_jobs_begins_one_when_it_comes(
     async with Tree(5) as tree:
         process = await working.work()
         for first in (1, 2):
+            await working.until(lambda: "Nothing to do now: " in working.said)
             job = await working.submit("tree", tree, first)
             await working.until(lambda job=job: jobs(mongodb)[job] == "finished")  # type: ignore[misc]
+        assert "waiting for jobs (`harvester jobs submit`), until it is stopped" in working.said
         process.terminate()
         assert await working.end(process) == 130, working.said
     assert records(mongodb) == tree.records()
@@ -144,6 +142,7 @@ async def test_items_that_wait_for_longer_than_it_may_wait_are_left_with_a_word(
         await working.submit("patient_tree", tree, 1)
         assert await working.end(await working.work()) == LEFT, working.said
         assert "Items are left for which nothing can be done now: of patient_tree" in working.said
+        assert "Nothing to do now" not in working.said, "it does not wait"
     assert states(mongodb) == {"done": 4, "waiting": 1}
     working.check_nothing_runs()
 
@@ -180,7 +179,7 @@ async def test_a_spider_that_cannot_be_started_stops_no_other(
 
 async def test_without_open_jobs_it_ends(working: Working) -> None:
     assert await working.end(await working.work()) == FINISHED
-    assert "No open job has anything to do" in working.said
+    assert "No open job has anything to do. HARVESTER_IDLE_SECONDS=-1 has workers stay" in working.said
 
 
 async def test_arguments_are_those_of_a_spider(working: Working) -> None:

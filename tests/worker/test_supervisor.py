@@ -73,13 +73,24 @@ def test_what_does_not_drain_in_time_is_killed(workers: Workers) -> None:
     assert gone(pid)
 
 
-def test_a_second_signal_kills(workers: Workers) -> None:
+def test_a_second_signal_ends_at_once_what_does_not_end(workers: Workers) -> None:
     workers.start("--drain-seconds", "600", manner="clings")
     workers.wait_for(lambda: (workers.folder / "clings").exists(), "a page that does not end")
     workers.process.terminate()
+    workers.wait_for(lambda: "shutting down gracefully" in workers.said, "the drain")
+    assert workers.end() == 130
+    assert "SIGTERM again: the workers end at once" in workers.said
+    assert "it was killed" not in workers.said
+
+
+def test_what_hears_no_second_signal_is_killed(workers: Workers) -> None:
+    workers.environment["AT_ONCE_SECONDS"] = "0.5"
+    workers.start("--drain-seconds", "600", manner="sleeps")
+    workers.wait_for(lambda: (workers.folder / "sleeps").exists(), "a page that lets nothing else run")
+    workers.process.terminate()
     workers.wait_for(lambda: "SIGTERM: the workers finish what is in flight" in workers.said, "the drain")
     assert workers.end() == 130
-    assert "SIGTERM again: the workers are killed" in workers.said
+    assert "it was killed, since it did not drain in time" in workers.said
 
 
 def test_a_worker_that_dies_at_once_again_and_again_stops_all(workers: Workers) -> None:

@@ -42,6 +42,7 @@ class BlueskySpider(WebPages, Threads):
     ITEMS_A_REQUEST = {SEED: 25, ACCOUNT: 25}  # noqa: RUF012
     ITEM_KINDS = (SEED, ACCOUNT, THREAD)
     SERVES_START_LIST = True
+    BEGIN = "Give accounts: -a seeds=alice.bsky.social,did:plc:..., or -a seeds=@FILE with one a line."
     ADDRESS = "-a service=..., or -a web=... with via=browser"
 
     @classmethod
@@ -100,8 +101,8 @@ class BlueskySpider(WebPages, Threads):
                 "The login of HARVESTER_BLUESKY_IDENTIFIER is not used with via=browser: who signs in on a web page is "
                 "told by the entry of its site, see docs/bluesky.md"
             )
-        if self.arguments.seeds and all(isinstance(seed, BadSeed) for seed in self.arguments.read_seeds()):
-            raise UsageError("There is no seed to begin with. Give accounts: -a seeds=alice.bsky.social,did:plc:...")
+        if self.arguments.seeds and (refusal := self.arguments.read_seeds().none_of_use()):
+            raise UsageError(f"There is no seed to begin with: {refusal}\n{self.BEGIN}")
 
     def items_of_arguments(self) -> Iterator[Found]:
         for seed in self.arguments.read_seeds():

@@ -27,6 +27,11 @@ def mongodb_uri(config: "Config") -> str:
     return membership.join(MongoDB(), config.state_dir)
 
 
+def has_mongodb(config: "Config") -> bool:
+    """Whether there is one already: a configured one, or a private one with data."""
+    return bool(config.mongodb_uri) or (config.state_dir / MongoDB.name / "data").is_dir()
+
+
 def redis_url(config: "Config") -> str:
     """Address of the configured Redis, or of the private one; otherwise as `mongodb_uri`."""
     if config.redis_url:

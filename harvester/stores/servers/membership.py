@@ -11,13 +11,14 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from harvester.exceptions import ServiceError
+from harvester.exceptions import ServiceError, StateGone
 from harvester.stores.private_files import close_folder, forbid_writing, make_closed, open_closed
 from harvester.stores.servers.binaries import find_binary
 from harvester.stores.servers.kinds import Server, connect
 from harvester.stores.servers.state import (
     SUPERVISOR_SOCKET,
     State,
+    gone,
     last_log_lines,
     log_path,
     make_secret,
@@ -32,18 +33,25 @@ READY_TIMEOUT_SECONDS = 180
 """For the server to be ready; after a crash it recovers first."""
 
 _connections: dict[Path, socket.socket] = {}
+_secrets: dict[Path, str] = {}
+"""Of the servers that this process has used. Where there is another one, or none, the folder is not the same one."""
 _lock = threading.Lock()
 
 
 def join(server: Server, state_dir: Path) -> str:
-    """Address of the private server, once it is ready. Raises ServiceError."""
+    """Address of the private server, once it is ready. Raises ServiceError.
+
+    StateGone, when this process has used it and its folder was removed since: an empty one would be no substitute.
+    """
     folder = state_dir.resolve() / server.name
     with _lock:
         for _ in range(3):
+            _check_folder(server, folder)
             connection = _connections.pop(folder, None) or _enter(server, folder)
             answer = _ask(connection, folder)
             if "uri" in answer:
                 _connections[folder] = connection
+                _secrets.setdefault(folder, read_secret(folder))
                 return answer["uri"]
             connection.close()
             if "error" in answer:
@@ -54,8 +62,19 @@ def join(server: Server, state_dir: Path) -> str:
 def leave_all() -> None:
     """Closes all connections."""
     with _lock:
+        _secrets.clear()
         while _connections:
             _connections.popitem()[1].close()
+
+
+def _check_folder(server: Server, folder: Path) -> None:
+    known = _secrets.get(folder)
+    try:
+        is_same = known is None or read_secret(folder) == known
+    except FileNotFoundError:
+        is_same = False
+    if not is_same:
+        raise StateGone(gone(server, folder))
 
 
 def _ask(connection: socket.socket, folder: Path) -> dict[str, str]:

@@ -14,6 +14,7 @@ import psutil
 
 from harvester.masking import mask
 from harvester.stores.private_files import is_closed, open_closed
+from harvester.stores.servers.kinds import Server
 
 LOG_LIMIT_BYTES = 8 * 1024 * 1024
 """A log that has grown beyond becomes `server.log.1`, in place of the one before."""
@@ -43,6 +44,14 @@ class State(NamedTuple):
         with os.fdopen(open_closed(draft, os.O_WRONLY | os.O_TRUNC), "w") as file:
             file.write(json.dumps(self._asdict()))
         draft.replace(folder / "state.json")
+
+
+def gone(server: Server, folder: Path) -> str:
+    """What is said of a server whose folder was removed, or replaced, while it ran."""
+    return (
+        f"The folder {folder}, in which the private {server.title} kept its data, was removed while it was in use."
+        " What was in it is lost, unless it was moved: then put it back. Otherwise the same command begins anew."
+    )
 
 
 def secret_path(folder: Path) -> Path:

@@ -30,6 +30,7 @@ from harvester.stores.servers.state import (
     SUPERVISOR_SOCKET,
     State,
     bound_log,
+    gone,
     last_log_lines,
     log_path,
     log_size,
@@ -60,6 +61,8 @@ class ServerSupervisor:
         self.users: set[socket.socket] = set()
         self.waiting: set[socket.socket] = set()
         """Users that have asked for the address."""
+        self.home: list[int] = []
+        """Inodes of its folder and of the server's data: while they are in use no others get these numbers."""
         self.ready = False
         self.attempts = 0
         self.error = ""
@@ -75,6 +78,7 @@ class ServerSupervisor:
             before = State.read(self.folder)
             _stop_orphan(self.folder / "data", before.server_pid)
             self._start(before.server_port)
+            self.home = self._inodes()
             try:
                 self._serve()
             finally:
@@ -131,7 +135,18 @@ class ServerSupervisor:
                 user.sendall(json.dumps(answer).encode() + b"\n")
         self.waiting.clear()
 
+    def _inodes(self) -> list[int]:
+        """Empty when one of them, or the secret, is not there."""
+        try:
+            secret_path(self.folder).stat()
+            return [self.folder.stat().st_ino, (self.folder / "data").stat().st_ino]
+        except FileNotFoundError:
+            return []
+
     def _look_after_server(self) -> None:
+        if self._inodes() != self.home:
+            self._give_up_home()
+            return
         code = self.process.poll()
         if code is None:
             self.ready = self.ready or self.server.answers(self.access)
@@ -147,6 +162,16 @@ class ServerSupervisor:
                 f"{last_log_lines(self.folder, self.log_offset)}\n"
                 f"Its data is in {self.folder / 'data'}, its log in {log_path(self.folder)}."
             )
+
+    def _give_up_home(self) -> None:
+        """Nothing that is found there now is this server's. What its users were told is safe is in its files."""
+        self.error = gone(self.server, self.folder)
+        print(f"supervisor: {self.error}", flush=True)
+        self.process.kill()  # so that its users notice
+        with contextlib.suppress(FileNotFoundError):
+            is_its_folder = [self.folder.stat().st_ino] == self.home[:1]
+            if is_its_folder:  # only the data are gone: its users must not take new ones for them
+                secret_path(self.folder).unlink()
 
     def _start(self, port: int) -> None:
         """Starts the server; where there are no sockets on that port, or on another one when it is taken or 0."""
