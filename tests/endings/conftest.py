@@ -22,6 +22,10 @@ class Holding(Tree):
         self.first = first
         self.goes_on = asyncio.Event()
 
+    async def __aexit__(self, *raised: Any) -> None:
+        self.goes_on.set()
+        await super().__aexit__(*raised)
+
     async def answer(self, path: str, number: int) -> Answer:
         if len(self.arrivals) > self.first:
             await self.goes_on.wait()

@@ -36,7 +36,7 @@ async def test_an_endpoint_that_refuses_nearly_all_ends_the_run_as_refused(
     assert states(mongodb)["done"] == PAGES + 1
     [run] = mongodb["runs"].find()
     assert (run["state"], run["finish_reason"], run["exit_code"]) == ("failed", "blocked", LEFT)
-    said = f"{tree.name} refused {PAGES - 1} of {PAGES} pages (HTTP 403)."
+    said = f"{tree.name} refused {PAGES - 1} of {PAGES} pages (HTTP 403 no). Wait"
     assert said in run["message"]
     assert "given up, because the site refuses us" in runs.said
     last = " ".join(runs.said.rpartition("\nWhy\n")[2].split())

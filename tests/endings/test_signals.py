@@ -23,7 +23,7 @@ async def test_a_second_signal_ends_a_crawl_at_once_as_interrupted_and_loses_not
         process = await runs.start(urls=tree.url)
         await runs.until(lambda: len(tree.arrivals) > 12)
         process.send_signal(number)
-        await runs.until(lambda: "shutting down gracefully" in runs.said)
+        await runs.until(lambda: "Closing spider (shutdown)" in runs.said)
         process.send_signal(number)
         assert await runs.end(process) == 130, runs.said
         assert "stopped at once, before it was complete" in runs.said
@@ -46,7 +46,7 @@ async def test_a_second_signal_ends_workers_at_once_as_interrupted_and_loses_not
         process = await runs.work("tree", "--drain-seconds", "600", urls=tree.url)
         await runs.until(lambda: len(tree.arrivals) > 12)
         process.terminate()
-        await runs.until(lambda: "shutting down gracefully" in runs.said)
+        await runs.until(lambda: "Closing spider (shutdown)" in runs.said)
         process.terminate()
         assert await runs.end(process) == 130, runs.said
         assert "SIGTERM again: the workers end at once; their requests go to others" in runs.said

@@ -77,7 +77,7 @@ def test_a_second_signal_ends_at_once_what_does_not_end(workers: Workers) -> Non
     workers.start("--drain-seconds", "600", manner="clings")
     workers.wait_for(lambda: (workers.folder / "clings").exists(), "a page that does not end")
     workers.process.terminate()
-    workers.wait_for(lambda: "shutting down gracefully" in workers.said, "the drain")
+    workers.wait_for(lambda: "Closing spider (shutdown)" in workers.said, "the drain")
     assert workers.end() == 130
     assert "SIGTERM again: the workers end at once" in workers.said
     assert "it was killed" not in workers.said
