@@ -116,7 +116,7 @@ class Command(ScrapyCrawl):
         if not task.done():  # a second signal
             if not stats.get_value("start_time"):
                 interrupts.leave()
-            stats.set_value("finish_reason", STOPPED_AT_ONCE)
+            stats.set_value("finish_reason", stats.get_value("finish_reason", STOPPED_AT_ONCE))
         if (history := crawler.get_extension(RunHistory)) and history.opened and not history.closed:
             history.write_end()
         if error and "harvester/exit_code" not in stats.get_stats():

@@ -64,11 +64,10 @@ class LiveView:
         view = cls(crawler)
         crawler.signals.connect(view.spider_opened, signals.spider_opened)
         crawler.signals.connect(view.spider_closed, signals.spider_closed)
-        crawler.signals.connect(view.engine_stopped, signals.engine_stopped)
         return view
 
     def spider_opened(self) -> None:
-        atexit.register(self._process_ends)
+        atexit.register(self._process_ends)  # whatever is still to be logged, the summary comes last
         self.task.start(PANEL_SECONDS if self.screen else LOOK_SECONDS)
 
     def look(self) -> None:
@@ -111,18 +110,10 @@ class LiveView:
         else:
             logger.info("%s", line(*self._measure(time.monotonic())))
 
-    def engine_stopped(self) -> None:
-        """After the spider was closed, the monitors have judged, and the log has said its last."""
-        atexit.unregister(self._process_ends)
-        self._show_summary()
-
     def _process_ends(self) -> None:
-        """The process ends and the engine was not stopped in good order, as by a second Ctrl-C."""
+        """Also when the engine was not stopped in good order, as by a second Ctrl-C."""
         if self.screen:
             self.screen.close()
-        self._show_summary()
-
-    def _show_summary(self) -> None:
         stats = {"elapsed_time_seconds": time.monotonic() - self.started, **self.crawler.stats.get_stats()}
         places = Places.of(load_config(), self.crawler.spidercls.name)
         show(summarise(stats, places, typed_command(sys.orig_argv, sys.argv[0])), self.console)

@@ -201,10 +201,10 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             end(self._crawler, error.finish_reason, error.exit_code)
         elif isinstance(error, HarvesterError):
             logger.error("%s", error)
-            end(self._crawler, "frontier_error", error.exit_code, str(error))
+            end(self._crawler, error.finish_reason, error.exit_code, str(error))
         else:
             logger.error("The conversation with the frontier broke off", exc_info=error)
-            end(self._crawler, "program_error", 1, fault_of(error))
+            end(self._crawler, "program_error", exit_code=1, said=fault_of(error))
 
     def _tell_loss(self) -> None:
         """Also of a run that was being ended for another reason, as finished perhaps."""
@@ -369,7 +369,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             said += f", {others:,} of others" if others else ""
             said = f"Nothing is left but parked requests: {said}. The same command continues the crawl."
             logger.error("%s", said)
-            end(self._crawler, "parked", 7, said)
+            end(self._crawler, "parked", exit_code=7, said=said)
 
     def _number(self, request: Request) -> int:
         number = int.from_bytes(self._fingerprint(request)[:8], "big", signed=True)

@@ -113,7 +113,7 @@ class HarvesterSpider(Spider):
     def on_start_error(self, failure: Failure, response: Response | Failure | None) -> None:
         """A fault of this program in `start`, to which no answer belongs: the run would end as if all was asked for."""
         if response is None and not is_ending(self.crawler):
-            end(self.crawler, "program_error", 1, fault_of(failure.value))
+            end(self.crawler, "program_error", exit_code=1, said=fault_of(failure.value))
 
     def stop(self, reason: str, message: str, exit_code: int) -> CloseSpider:
         """The exception that ends the run; the first says why, in the log and in the exit code."""

@@ -255,7 +255,7 @@ class StartEntries:
             end(self._crawler, error.finish_reason, error.exit_code, str(error))
         except Exception as error:  # or the spider would wait for entries for ever
             logger.exception("Entries are not taken any more")
-            end(self._crawler, "program_error", 1, fault_of(error))
+            end(self._crawler, "program_error", exit_code=1, said=fault_of(error))
 
     async def _stop(self) -> None:
         if self._task:

@@ -114,7 +114,7 @@ KINDS: dict[str, tuple[Callable[[Place, Sandbox], Answer], tuple[str, ...]]] = {
         (
             "There is no seed to begin with: none of the 3 lines names an account.",
             "Line 4, 'alice', is neither a handle (name.example.com) nor a DID",
-            "Line 5, '\\x00��\\x01\\x02', is",
+            "Line 5, '\\x00��', is",
             f"Line 6, '{'x' * 80}', is",
             "Give accounts: -a seeds=",
         ),

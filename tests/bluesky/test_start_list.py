@@ -1,7 +1,6 @@
 """Without seeds the spider serves its start list: each entry is harvested or becomes a dead letter, none is lost."""
 
 import json
-import os
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -126,12 +125,10 @@ def test_a_crawl_for_which_there_is_nothing_ends_as_wrong_input_and_says_what_to
     assert (run["finish_reason"], run["exit_code"]) == ("usage_error", 2)
 
 
-def test_a_worker_for_which_there_is_nothing_has_no_fault(serve: Serve, mongodb: Records) -> None:
-    worker = serve()
-    worker.command += ["-s", "HARVESTER_WORKER=1", "-s", "HARVESTER_DRAIN_SECONDS=9"]
-    worker.command += ["-s", f"HARVESTER_SUPERVISOR_PID={os.getpid()}"]
-    assert worker.run() == 0, worker.said[-3000:]
-    assert "There was nothing to do. HARVESTER_IDLE_SECONDS=-1 has workers wait for entries." in worker.said
+def test_a_worker_for_which_there_is_nothing_has_no_fault_and_says_how_to_stay(place: Place) -> None:
+    answer = place.run("harvester", "worker", "bluesky")
+    assert answer.code == 0, answer.text
+    assert "There was nothing to do. HARVESTER_IDLE_SECONDS=-1 has workers wait for entries." in answer.text
 
 
 def test_a_list_without_a_good_entry_is_wrong_input(serve: Serve, redis: Any, mongodb: Records) -> None:

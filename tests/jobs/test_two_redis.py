@@ -63,7 +63,7 @@ async def test_a_second_redis_is_refused_before_anything_is_fetched_and_the_firs
             assert f"the private one in {sides.redis(state).parent} on " in refusal[0]
         assert f":{first.pid}:" in refusal[0]
         assert "set the same HARVESTER_REDIS_URL for all processes" in refusal[0]
-        assert "Closing spider (frontier_error)" in b.said, "by the conversation in which it would be given requests"
+        assert "Closing spider (usage_error)" in b.said, "by the conversation in which it would be given requests"
         assert mongodb["job_items"].count_documents({"attempts": {"$gt": 1}}) == 0
         first.terminate()
         assert await a.end(first) == 130
