@@ -102,7 +102,9 @@ def test_a_blocked_run_raises_an_alert_that_says_who_refused_and_ends_with_its_o
     assert refusals >= 5
     assert told["Refusals"].startswith(f"{refusals} of {sum(run['outcomes'].values())} answers were a refusal. ")
     assert "The run ended early, with the reason 'blocked'" in told["Finish reason"]
-    assert command.said.count(f"{host} refuses to answer (HTTP 403). Wait before you continue") == 1
+    why = f"{host} refuses to answer (HTTP 403). Wait before you continue"
+    assert run["message"].startswith(why)
+    assert " ".join(command.said.rpartition("\nWhy\n")[2].split()).startswith(why), "the last words repeat it"
     assert_told(sink, run, command, told["Finish reason"])
     [job] = mongodb.jobs.find()
     assert job["state"] == "open"

@@ -13,6 +13,7 @@ from tests.bluesky import test_start_list, test_via_browser
 from tests.browser import test_entries as test_steps
 from tests.cli import test_runs
 from tests.docs import test_adding_a_site
+from tests.endings import test_unopened
 from tests.feeds import test_export
 from tests.frontier import test_cli as test_frontier
 from tests.identities import test_entries as test_identities
@@ -42,6 +43,7 @@ def rows() -> dict[str, list[Row]]:
             *(Row(name, said[0], 2) for name, (_, said) in test_usage.KINDS.items()),
             *(Row(f"-a {name}={value}", said, 2) for name, (value, said) in test_usage.BAD_VALUES.items()),
             *(Row(f"{name}={value}", said, 2) for name, (value, said) in test_usage.BAD_SETTINGS.items()),
+            *_of(test_unopened.test_a_setting_that_cannot_be_read_is_named, shlex.join),
             *_of(test_via_browser.test_what_no_page_shows_is_refused_before_anything_is_fetched, _arguments),
             *(
                 Row(f"in a file of seeds: {name}", "neither a handle (name.example.com) nor a DID (did:plc:...)", 0)
