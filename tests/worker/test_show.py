@@ -18,7 +18,7 @@ COMMAND = ["tests.worker.command", "worker", "manners", "--processes"]
 
 def test_a_terminal_shows_a_row_for_each_worker(workers: Workers) -> None:
     with Terminal("2", columns=120, rows=30, environ=workers.environment, command=COMMAND) as terminal:
-        row = r"^ +{} +\d+ +running +\d+ s +[\d.]+ MB +[\d.]+ +[1-9][\d,]* +0 +\d+ +0$"
+        row = r"^ +{} +\d+ +running +\d+ (?:s|min \d+ s) +[\d.]+ MB +[\d.]+ +[1-9][\d,]* +0 +\d+ +0$"
         terminal.read_until(
             lambda: all(re.search(row.format(number), terminal.shown, re.MULTILINE) for number in (1, 2))
         )
