@@ -1,18 +1,14 @@
 """The comparison of a harvest with the truth that the filling of the AppView tells."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from pathlib import Path
 from typing import Any, Protocol
 
+from tests.appview.files import compare_pictures, compare_staging
+from tests.appview.known import Asked, Known, Truth, tell
+from tests.appview.shown import differences, stored_post, stored_profile, wanted_post, wanted_profile
 from tests.crash.harvest import fate
-
-Truth = Mapping[str, Any]
-"""What truth.json holds."""
-
-EXAMPLES = 3
-"""So many examples are told of each kind of difference."""
+from tests.pipelines.records import KINDS
 
 
 class Collection(Protocol):
@@ -27,125 +23,69 @@ class Database(Protocol):
     def __getitem__(self, name: str, /) -> Collection: ...
 
 
-def compare(truth: Truth, db: Database) -> list[str]:
-    """The differences, in words; none if the harvest is complete and correct.
+def compare(truth: Truth, db: Database, data: Path, asked: Asked) -> list[str]:
+    """The differences, in words; none if the harvest is complete and correct. `data` is its data folder.
 
-    The harvest is one of graph, profiles, posts and threads, in both directions, deep enough for the whole
-    graph, from the accounts `hub` and `followsEveryone` of the truth's cases.
+    The harvest is one of graph, profiles and posts, in both directions, deep enough for the whole graph, from the
+    accounts `hub` and `followsEveryone` of the truth's cases; and of what else was asked for. What *within reach* and
+    *harvested* mean is said at Known.
 
-    An account is *within reach* if it is visible and a chain of follows leads to it from these two through
-    accounts that are visible and have not opted out; it is *harvested* if it has not opted out itself.
-
-    accounts  Items of the job. Harvested: done, stage `posts_collected`. Opted out and within reach: skipped, for a
-              reason that begins with `opt_out`. Any other: absent, or not done.
-    profiles  Harvested: present, with no opt_outs. Opted out: absent, or with opt_outs. Any other: absent.
+    accounts  Items of the latest job. Harvested: done, stage `posts_collected`. Opted out and within reach: skipped,
+              for a reason that begins with `opt_out`. Any other: absent, or not done.
+    profiles  Harvested: present, with no opt_outs, and as the account shows itself. Opted out: absent, or a stub with
+              opt_outs. Any other: absent.
     follows   Exactly the pairs in the lists of follows and of followers of harvested accounts, as the AppView
-              shows them to anyone: a pair of two who opted out is in none.
-    posts     Exactly the visible posts of harvested accounts, with their texts, parents and roots. A post
-              that is not a reply may name itself as its root.
-    reposts   All visible reposts by harvested accounts of posts by accounts that did not opt out. Others that
-              these accounts once made, of posts no longer visible, may be there. None by any other account.
-    threads   The root of every thread that has something to show: a visible post that is not a reply, by a
-              harvested account, with a visible reply below it. A reply is below if all posts between are
-              visible, and none of them is by an account that blocks, or is blocked by, that of its parent.
-              The roots of threads with nothing to show may be there; invisible posts, replies, and posts of
-              accounts that are not harvested may not.
+              shows them to anyone. A pair of two who opted out is in none; it may be there if one of them did so
+              after an earlier harvest.
+    posts     Exactly the visible posts of harvested accounts that are of the time asked for, with texts, facets,
+              embeds, labels, languages, tags and counts. Of a quote that is not to be seen, why it is not.
+    reposts   All visible reposts by harvested accounts, of the time asked for, of posts by accounts that did not opt
+              out. Others that these accounts once made, of posts no longer visible, may be there. None by others.
+    likes     Only if posts came from repositories: then likes as reposts, but of posts no longer visible, too.
+    threads   The first post of every thread that has something to show: a visible post by a harvested account, with a
+              visible reply below it, that is no reply, or a reply to what is invisible. A reply is below if all posts
+              between are visible, and none of them is by an account that blocks, or is blocked by, that of its
+              parent. First posts with nothing to show may be there, and replies to what a block hides.
+    lists     All lists and starter packs of harvested accounts, each with its visible members; those who opted out
+              may be among them, or not.
+    gone      Nothing is marked as gone.
+    pictures  If asked for: all of these posts and profiles, and in the folder those and no others.
+    staging   See compare_staging.
     """
-    known = Known(truth)
+    known = Known(truth, asked)
+    records = {kind.COLLECTION: list(db[kind.COLLECTION].find()) for kind in KINDS}
     return [
-        *compare_accounts(known, db),
-        *compare_profiles(known, db),
-        *compare_follows(known, db),
-        *compare_posts(known, db),
-        *compare_reposts(known, db),
-        *compare_threads(known, db),
+        *compare_accounts(known, list(db["job_items"].find())),
+        *compare_profiles(known, records["profiles"]),
+        *compare_follows(known, records["follows"]),
+        *compare_posts(known, records["posts"]),
+        *compare_reposts(known, records["reposts"]),
+        *compare_likes(known, records["likes"]),
+        *compare_threads(known, records["threads"]),
+        *compare_lists(known, records["lists"], records["list_items"]),
+        *tell("records marked as gone", (doc["_id"] for of in records.values() for doc in of if "gone_at" in doc)),
+        *compare_pictures(known, records, data),
+        *compare_staging(known, records, data),
     ]
 
 
-@dataclass(frozen=True)
-class Known:
-    """What follows from the truth."""
-
-    truth: Truth
-
-    @cached_property
-    def accounts(self) -> dict[str, Mapping[str, Any]]:
-        """All accounts by did."""
-        return {account["did"]: account for account in self.truth["accounts"]}
-
-    @cached_property
-    def opted_out(self) -> set[str]:
-        """A truth without the field `optOut` has one kind of account that did."""
-        return {
-            did
-            for did, account in self.accounts.items()
-            if account.get("optOut", "private" if account["kind"] == "private" else None)
-        }
-
-    @cached_property
-    def within_reach(self) -> set[str]:
-        """Includes those who opted out: one finds out by looking."""
-        reached: set[str] = set()
-        found = [self.truth["cases"]["hub"], self.truth["cases"]["followsEveryone"]]
-        while found:
-            did = found.pop()
-            account = self.accounts[did]
-            if did in reached or not account["visible"]:
-                continue
-            reached.add(did)
-            if did not in self.opted_out:
-                found += [*account["follows"], *account["followers"]]
-        return reached
-
-    @cached_property
-    def harvested(self) -> set[str]:
-        """Those of whom everything visible has to be there."""
-        return self.within_reach - self.opted_out
-
-    @cached_property
-    def posts(self) -> dict[str, Mapping[str, Any]]:
-        """All posts by uri."""
-        return {post["uri"]: post for post in self.truth["posts"]}
-
-    @cached_property
-    def replies(self) -> dict[str, list[Mapping[str, Any]]]:
-        """Visible replies by the uri of their parent, without those that a block hides."""
-        cases = self.truth["cases"]
-        blocks = [{cases["blocker"], cases["blocked"]}, {cases["blocks-hub"], cases["hub"]}]
-        replies = defaultdict(list)
-        for post in self.posts.values():
-            if post["visible"] and post.get("parent"):
-                pair = {post["by"], self.posts[post["parent"]]["by"]}
-                if pair not in blocks:
-                    replies[post["parent"]].append(post)
-        return replies
-
-    def thread(self, root: str) -> set[str]:
-        """The replies that a thread shows below its root."""
-        if not self.posts[root]["visible"]:
-            return set()
-        shown: set[str] = set()
-        parents = [root]
-        while parents:
-            below = [reply["uri"] for reply in self.replies.get(parents.pop(), [])]
-            shown.update(below)
-            parents += below
-        return shown
+Documents = list[Mapping[str, Any]]
 
 
-def compare_accounts(known: Known, db: Database) -> list[str]:
+def compare_accounts(known: Known, items: Documents) -> list[str]:
     """Whether each account ended as it should."""
-    ends = {item["key"]: fate(item) for item in db["job_items"].find() if item["kind"] == "account"}
+    latest = max(items, key=lambda item: item["created_at"])["job"] if items else None
+    ends = {item["key"]: fate(item) for item in items if item["kind"] == "account" and item["job"] == latest}
     unfinished, not_skipped = [], []
     for did in known.within_reach:
         ended, reason = ends.get(did, ("absent", ""))
-        told = f"{name(known, did)} is {ended} {reason}".strip()
+        told = f"{known.name(did)} is {ended} {reason}".strip()
         if did in known.harvested and ended != "posts_collected":
             unfinished.append(told)
         if did in known.opted_out and not (ended == "skipped" and reason.startswith("opt_out")):
             not_skipped.append(told)
     claimed = [
-        f"{name(known, did)} is {ended}"
+        f"{known.name(did)} is {ended}"
         for did, (ended, _) in ends.items()
         if did not in known.within_reach and ended in ("profile_collected", "posts_collected")
     ]
@@ -156,38 +96,41 @@ def compare_accounts(known: Known, db: Database) -> list[str]:
     ]
 
 
-def compare_profiles(known: Known, db: Database) -> list[str]:
-    """Whether the profiles are those of the harvested accounts."""
-    opt_outs = {profile["_id"]: profile.get("opt_outs") or [] for profile in db["profiles"].find()}
+STUB = {"_id", "did", "handle", "opt_outs", "intents", "provenance"}
+"""Fields that may be left of the profile of an account that opted out."""
+
+
+def compare_profiles(known: Known, documents: Documents) -> list[str]:
+    """Whether the profiles are those of the harvested accounts, and the others stubs."""
+    found = {document["_id"]: document for document in documents}
+    altered, stubs = [], []
+    for did in found.keys() & known.within_reach:
+        if did in known.harvested:
+            wanted = {"opt_outs": [], **wanted_profile(known.accounts[did])}
+            got = {"opt_outs": found[did].get("opt_outs", []), **stored_profile(found[did])}
+            altered += [f"{known.name(did)} {difference}" for difference in differences(wanted, got)]
+        elif not found[did].get("opt_outs") or found[did].keys() - STUB:
+            stubs.append(f"{known.name(did)} has {sorted(found[did].keys() - {'_id'})}")
     return [
-        *tell("profiles missing", (name(known, did) for did in known.harvested - opt_outs.keys())),
-        *tell("profiles too many", (name(known, did) for did in opt_outs.keys() - known.within_reach)),
-        *tell(
-            "profiles with wrong opt_outs",
-            (
-                f"{name(known, did)} has {found}"
-                for did, found in opt_outs.items()
-                if did in known.within_reach and bool(found) != (did in known.opted_out)
-            ),
-        ),
+        *tell("profiles missing", (known.name(did) for did in known.harvested - found.keys())),
+        *tell("profiles too many", (known.name(did) for did in found.keys() - known.within_reach)),
+        *tell("profiles altered", altered),
+        *tell("profiles of accounts that opted out and are no stubs", stubs),
     ]
 
 
-def compare_follows(known: Known, db: Database) -> list[str]:
+def compare_follows(known: Known, documents: Documents) -> list[str]:
     """Whether the pairs are exactly those that can be seen."""
     expected = set()
     for did in known.harvested:
         expected |= {(did, subject) for subject in known.accounts[did]["follows"]}
         expected |= {(follower, did) for follower in known.accounts[did]["followers"]}
-    documents = list(db["follows"].find())
     found = {(follow["did"], follow["subject_did"]) for follow in documents}
-
-    def pairs(of: Iterable[tuple[str, str]]) -> Iterable[str]:
-        return (f"{name(known, a)} -> {name(known, b)}" for a, b in of)
-
+    late = {did for did in known.opted_out if known.accounts[did].get("late")}
+    earlier = {pair for pair in found if known.opted_out.issuperset(pair) and late.intersection(pair)}
     return [
-        *tell("follows missing", pairs(expected - found)),
-        *tell("follows too many", pairs(found - expected)),
+        *tell("follows missing", known.pairs(expected - found, "->")),
+        *tell("follows too many", known.pairs(found - expected - earlier, "->")),
         *tell(
             "follows with a wrong _id",
             (doc["_id"] for doc in documents if doc["_id"] != f"{doc['did']} {doc['subject_did']}"),
@@ -195,79 +138,99 @@ def compare_follows(known: Known, db: Database) -> list[str]:
     ]
 
 
-def compare_posts(known: Known, db: Database) -> list[str]:
+def compare_posts(known: Known, documents: Documents) -> list[str]:
     """Whether the posts are exactly those that can be seen, and say what they should."""
-    expected = {uri: post for uri, post in known.posts.items() if post["visible"] and post["by"] in known.harvested}
-    found = {post["_id"]: post for post in db["posts"].find()}
-    altered = []
-    for uri in expected.keys() & found.keys():
-        wanted, got = expected[uri], found[uri]
-        pairs = {
-            "did": (wanted["by"], got.get("did")),
-            "text": (wanted["text"], got.get("text")),
-            "parent_uri": (wanted.get("parent"), got.get("parent_uri")),
-            "root_uri": (wanted.get("root") or uri, got.get("root_uri") or uri),
-        }
-        altered += [f"{uri} {field}: {b!r} is not {a!r}" for field, (a, b) in pairs.items() if a != b]
+    expected, found = known.wanted_posts, {post["_id"]: post for post in documents}
+    altered = [
+        f"{uri} {difference}"
+        for uri in expected.keys() & found.keys()
+        for difference in differences(wanted_post(known, expected[uri]), stored_post(found[uri]))
+    ]
     return [
-        *tell("posts missing", (describe(known, uri) for uri in expected.keys() - found.keys())),
-        *tell("posts too many", (describe(known, uri) for uri in found.keys() - expected.keys())),
+        *tell("posts missing", map(known.describe, expected.keys() - found.keys())),
+        *tell("posts too many", map(known.describe, found.keys() - expected.keys())),
         *tell("posts altered", altered),
     ]
 
 
-def compare_reposts(known: Known, db: Database) -> list[str]:
+def compare_reposts(known: Known, documents: Documents) -> list[str]:
     """Whether the visible reposts are there, and no invented ones."""
-    allowed, expected = set(), set()
-    for repost in known.truth["reposts"]:
-        if repost["by"] in known.harvested:
-            pair = (repost["by"], repost["subject"])
-            allowed.add(pair)
-            if repost["visible"] and known.posts[repost["subject"]]["by"] not in known.opted_out:
-                expected.add(pair)
-    found = {(repost["did"], repost["subject_uri"]) for repost in db["reposts"].find()}
-
-    def pairs(of: Iterable[tuple[str, str]]) -> Iterable[str]:
-        return (f"by {name(known, did)} of {describe(known, uri)}" for did, uri in of)
-
-    return [
-        *tell("reposts missing", pairs(expected - found)),
-        *tell("reposts too many", pairs(found - allowed)),
-    ]
-
-
-def compare_threads(known: Known, db: Database) -> list[str]:
-    """Whether every thread with something to show is there, and none that cannot be."""
-    roots = {
-        uri
-        for uri, post in known.posts.items()
-        if post["visible"] and not post.get("root") and post["by"] in known.harvested
+    allowed = wanted_edges(known, known.truth["reposts"])
+    expected = {
+        pair
+        for pair, repost in allowed.items()
+        if repost["visible"] and known.posts[pair[1]]["by"] not in known.opted_out
     }
-    expected = {uri for uri in roots if known.thread(uri)}
-    found = {str(thread["_id"]) for thread in db["threads"].find()}
+    found = {(repost["did"], repost["subject_uri"]) for repost in documents}
     return [
-        *tell("threads missing", (describe(known, uri) for uri in expected - found)),
-        *tell("threads too many", (describe(known, uri) for uri in found - roots)),
+        *tell("reposts missing", known.pairs(expected - found, "of")),
+        *tell("reposts too many", known.pairs(found - allowed.keys(), "of")),
     ]
 
 
-def name(known: Known, did: str) -> str:
-    """An account as one recognises it."""
-    account = known.accounts.get(did)
-    return f"{account['handle']} ({account['kind']})" if account else f"{did} (unknown)"
+def compare_likes(known: Known, documents: Documents) -> list[str]:
+    """Whether the likes are there that repositories have."""
+    allowed = wanted_edges(known, known.truth["likes"] if known.asked.history != "appview" else [])
+    expected = {pair for pair in allowed if known.posts[pair[1]]["by"] not in known.opted_out}
+    found = {(like["did"], like["subject_uri"]): like["_id"] for like in documents}
+    wrong = [uri for pair, uri in found.items() if pair in allowed and allowed[pair]["uri"] != uri]
+    return [
+        *tell("likes missing", known.pairs(expected - found.keys(), "of")),
+        *tell("likes too many", known.pairs(found.keys() - allowed.keys(), "of")),
+        *tell("likes with a wrong _id", wrong),
+    ]
 
 
-def describe(known: Known, uri: str) -> str:
-    """A post as one recognises it."""
-    post = known.posts.get(uri)
-    if post is None:
-        return f"{uri} (unknown)"
-    visibility = "visible" if post["visible"] else "invisible"
-    return f"{uri} (a {post['kind']} by {name(known, post['by'])}, {visibility})"
+def wanted_edges(known: Known, edges: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], Mapping[str, Any]]:
+    """Those that harvested accounts made in the time asked for, by who made them and of what."""
+    return {
+        (edge["by"], edge["subject"]): edge
+        for edge in edges
+        if edge["by"] in known.harvested and known.asked.is_in_time(edge["createdAt"])
+    }
 
 
-def tell(what: str, differences: Iterable[str]) -> list[str]:
-    """One line for all differences of a kind, or none."""
-    found = sorted(differences)
-    more = [f"and {len(found) - EXAMPLES} more"] if len(found) > EXAMPLES else []
-    return [f"{len(found)} {what}: {'; '.join([*found[:EXAMPLES], *more])}"] if found else []
+def compare_threads(known: Known, documents: Documents) -> list[str]:
+    """Whether every thread with something to show is there, and none that cannot be."""
+    firsts, cut_off_by_blocks = set(), set()
+    for uri, post in known.wanted_posts.items() if known.asked.threads else ():
+        parent = known.posts.get(post.get("parent", ""))
+        if parent is None or not parent["visible"]:
+            firsts.add(uri)
+        elif known.is_blocked(post["by"], parent["by"]):
+            cut_off_by_blocks.add(uri)
+    expected = {uri for uri in firsts if known.thread(uri)}
+    found = {str(thread["_id"]) for thread in documents}
+    return [
+        *tell("threads missing", map(known.describe, expected - found)),
+        *tell("threads too many", map(known.describe, found - firsts - cut_off_by_blocks)),
+    ]
+
+
+def compare_lists(known: Known, lists: Documents, items: Documents) -> list[str]:
+    """Whether the lists are there, and who is on them."""
+    told = known.truth["lists"] if known.asked.lists else []
+    expected = {each["uri"]: each for each in told if each["by"] in known.harvested}
+    found = {each["_id"]: each for each in lists}
+    altered = [
+        f"{uri} {difference}"
+        for uri in expected.keys() & found.keys()
+        for difference in differences(
+            {"did": expected[uri]["by"], **{name: expected[uri][name] for name in ("name", "purpose")}},
+            {name: found[uri].get(name) for name in ("did", "name", "purpose")},
+        )
+    ]
+    allowed = {(member, uri) for uri, each in expected.items() for member in each["members"]}
+    members = {(item["subject_did"], item["list_uri"]) for item in items}
+    missing = {(member, uri) for member, uri in allowed - members if member not in known.opted_out}
+
+    def on(pairs: Iterable[tuple[str, str]]) -> Iterable[str]:
+        return (f"{known.name(member)} on {uri}" for member, uri in pairs)
+
+    return [
+        *tell("lists missing", expected.keys() - found.keys()),
+        *tell("lists too many", found.keys() - expected.keys()),
+        *tell("lists altered", altered),
+        *tell("members of lists missing", on(missing)),
+        *tell("members of lists too many", on(members - allowed)),
+    ]

@@ -55,6 +55,7 @@ const DAY = 86_400_000
 const FIRST_DAY = Date.parse('2024-01-01T00:00:00Z')
 const LAST_DAY = Date.parse('2025-06-30T00:00:00Z')
 const BROAD_REPLIES = 60
+const IMPORTED = 110 // posts of other days than their keys, more than a page of them
 const DEEPEST = 8 // getPostThread gives 6 levels unless asked for more
 
 // ---- helpers --------------------------------------------------------------------------------------
@@ -116,6 +117,8 @@ class World {
   posts = []
   reposts = []
   likes = []
+  lists = []
+  labels = []
   gone = new Set()
   counts = {}
   #keys = new Set()
@@ -212,7 +215,7 @@ class World {
     if (list.some((other) => other.by === by && other.post === post)) return
     ms = this.#dateFor(`${collection} ${post.uri}`, ms)
     const record = { subject: reference(post), createdAt: new Date(ms).toISOString() }
-    list.push({ by, post, ...this.write(by, collection, record, { ms }) })
+    list.push({ by, post, createdAt: record.createdAt, ...this.write(by, collection, record, { ms }) })
   }
 
   like(by, post, ms) {
@@ -237,6 +240,22 @@ class World {
     const root = parent.root ?? parent
     const reply = { root: reference(root), parent: reference(parent) }
     return this.post(by, ms, { ...record, reply }, { kind: 'reply', parent, root, depth: (parent.depth ?? 0) + 1 })
+  }
+
+  list(by, name, purpose, members) {
+    const createdAt = new Date(LAST_DAY).toISOString()
+    const record = { name, purpose: `app.bsky.graph.defs#${purpose}`, createdAt }
+    const list = Object.assign(this.write(by, 'app.bsky.graph.list', record), { by, name, purpose, members })
+    for (const { did } of members) {
+      this.write(by, 'app.bsky.graph.listitem', { list: list.uri, subject: did, createdAt })
+    }
+    this.lists.push(list)
+    return list
+  }
+
+  async label(uri, val, cid) {
+    await this.network.label(uri, val, cid)
+    this.labels.push({ uri, val, src: this.network.labeler })
   }
 
   quote(by, quoted, ms, media) {
@@ -386,6 +405,13 @@ async function writePosts(world, pictures, settings) {
   // The AppView never looks into a video: a file that says it is one will do.
   const video = { name: 'video', type: 'video/mp4', bytes: Buffer.from(`\0\0\0\x18ftypmp42${'\0'.repeat(2000)}`) }
   const embed = { $type: 'app.bsky.embed.video', alt: 'a video', video: await world.blob(hub, video) }
+  const tagged = (byteStart, byteEnd, tag) => ({
+    index: { byteStart, byteEnd }, features: [{ $type: 'app.bsky.richtext.facet#tag', tag }],
+  })
+  const facets = [
+    tagged(1, 5, 'begins within a character'), tagged(9, 5, 'reversed'),
+    tagged(5, 11, 'two code points'), tagged(0, 99, 'beyond the end'),
+  ]
   const oddities = [
     [hub, { text: 'a video', embed }],
     [hub, { text: 'from the future', createdAt: '2099-12-31T23:59:59.999Z' }],
@@ -393,6 +419,7 @@ async function writePosts(world, pictures, settings) {
     [hub, { text: 'from another zone', createdAt: '2024-06-01T12:00:00.123456+09:00' }],
     [hub, { text: 'to the second', createdAt: '2024-06-01T12:00:00Z' }],
     [fourth, { text: '' }],
+    [fourth, { text: '🦢 🦢é swans', facets }],
     [fourth, { text: 'y'.repeat(300) }],
     [fourth, { text: '👩‍👩‍👧‍👦'.repeat(100) }], // 2500 bytes, 300 graphemes and 3000 bytes are allowed
     [
@@ -404,6 +431,10 @@ async function writePosts(world, pictures, settings) {
     ],
   ]
   for (const [i, [by, record]] of oddities.entries()) world.post(by, LAST_DAY - 50 * DAY + i * 1000, record)
+  for (let i = 0; i < IMPORTED; i++) {
+    const createdAt = new Date(FIRST_DAY - 365 * DAY + i * 60_000).toISOString()
+    world.post(accounts[10], LAST_DAY - 70 * DAY + i * 1000, { text: `imported, no ${i}`, createdAt })
+  }
   await world.send()
 }
 
@@ -520,17 +551,17 @@ async function writeReactions(world, special, broken) {
   return popular
 }
 
-// A list, a starter pack, a feed, a thread gate, a pinned post.
+// Lists, a starter pack, a feed, a thread gate, a pinned post.
 async function writeExtras(world) {
   const [hub, second, third] = world.accounts
   const createdAt = new Date(LAST_DAY).toISOString()
-  const list = world.write(hub, 'app.bsky.graph.list', {
-    name: 'Neighbours & <friends>', purpose: 'app.bsky.graph.defs#curatelist', createdAt,
-  })
-  for (const { did, kind } of world.accounts) {
-    if (kind === 'author') world.write(hub, 'app.bsky.graph.listitem', { list: list.uri, subject: did, createdAt })
-  }
-  world.write(hub, 'app.bsky.graph.starterpack', { name: 'Begin here', list: list.uri, createdAt })
+  const authors = world.accounts.filter(({ kind }) => kind === 'author')
+  const others = world.accounts.filter(({ kind, hidden }) => !hidden && !['author', 'crowd'].includes(kind))
+  const list = world.list(hub, 'Neighbours & <friends>', 'curatelist', authors)
+  world.list(second, 'Élèves 🏫', 'modlist', others)
+  world.list(third, 'Nobody', 'curatelist', [])
+  const pack = world.write(hub, 'app.bsky.graph.starterpack', { name: 'Begin here', list: list.uri, createdAt })
+  world.lists.push({ ...pack, by: hub, name: 'Begin here', purpose: 'starterpack', members: [] })
   const feed = { did: 'did:web:feeds.test', displayName: 'Served by nobody', createdAt }
   world.write(second, 'app.bsky.feed.generator', feed, { key: 'nobody' })
   const gated = third.posts[7] // answers that came before the gate stay
@@ -580,18 +611,40 @@ async function loseThings(world, special, broken) {
   await world.call(special.oldname, 'com.atproto.identity.updateHandle', { json: { handle } })
 
   const labelledPost = accounts[7].posts[2]
-  await network.label(labelledPost.uri, 'porn', labelledPost.cid)
-  await network.label(special.labelled.did, '!warn')
-  await network.label(special.labelled.posts[0].uri, '!hide', special.labelled.posts[0].cid)
+  await world.label(labelledPost.uri, 'porn', labelledPost.cid)
+  await world.label(special.labelled.did, '!warn')
+  await world.label(special.labelled.posts[0].uri, '!hide', special.labelled.posts[0].cid)
   await network.settle()
   await network.breakHandle(special.badhandle.did)
+  special.badhandle.formerHandle = special.badhandle.handle
+  special.badhandle.handle = 'handle.invalid'
   return labelledPost
 }
 
 // ---- the truth -----------------------------------------------------------------------------------------
 
-function tellTruth(world, special, broken) {
-  const { accounts, posts, reposts, likes, gone } = world
+// What the AppView makes of things: counts, and when it first saw them.
+async function askShown(world) {
+  const shown = new Map()
+  const ask = async (nsid, name, keys, key) => {
+    for (let i = 0; i < keys.length; i += 25) {
+      const query = new URLSearchParams(keys.slice(i, i + 25).map((each) => [name, each]))
+      const answer = await (await fetch(`${world.network.appview}/xrpc/${nsid}?${query}`)).json()
+      for (const view of answer.posts ?? answer.profiles) {
+        const told = Object.entries(view).filter(([field]) => field.endsWith('Count') || field === 'indexedAt')
+        shown.set(view[key], Object.fromEntries(told))
+      }
+    }
+  }
+  await ask('app.bsky.feed.getPosts', 'uris', world.posts.map(({ uri }) => uri), 'uri')
+  await ask('app.bsky.actor.getProfiles', 'actors', world.accounts.map(({ did }) => did), 'did')
+  return shown
+}
+
+async function tellTruth(world, special, broken) {
+  const { accounts, posts, reposts, likes, lists, gone } = world
+  const shownAs = await askShown(world)
+  const labelsOf = (uri) => world.labels.filter((label) => label.uri === uri).map(({ val, src }) => ({ val, src }))
   const pairs = [[special.blocker, special.blocked], [special['blocks-hub'], accounts[0]]]
   const apart = (a, b) => pairs.some((pair) => pair.includes(a) && pair.includes(b))
   const visible = (post) => !post.by.hidden && !gone.has(post)
@@ -607,9 +660,9 @@ function tellTruth(world, special, broken) {
       kind: account.kind,
       optOut: OPT_OUTS[account.kind] ?? null,
       password: account.password,
-      displayName: account.profile?.displayName,
-      hasAvatar: Boolean(account.profile?.avatar),
-      hasBanner: Boolean(account.profile?.banner),
+      profile: account.profile ?? null,
+      labels: labelsOf(account.did),
+      shown: shownAs.get(account.did),
       visible: !account.hidden,
       follows: shown(account, account.follows.map(({ to }) => to)),
       followers: shown(account, followers.get(account)),
@@ -622,20 +675,23 @@ function tellTruth(world, special, broken) {
       cid: post.cid,
       by: post.by.did,
       kind: post.kind,
-      createdAt: post.record.createdAt,
+      record: post.record,
+      labels: labelsOf(post.uri),
+      shown: shownAs.get(post.uri),
       visible: visible(post),
       deleted: (gone.has(post) && post !== broken.takendownPost) || undefined,
       depth: post.depth,
       parent: post.parent?.uri,
       root: post.root?.uri,
       quotes: post.quotes?.uri,
-      text: post.record.text,
-      images: (post.record.embed?.images ?? post.record.embed?.media?.images)?.length,
     })),
-    reposts: reposts.map(({ by, post, uri }) => ({
-      by: by.did, subject: post.uri, uri, visible: !by.hidden && visible(post),
+    reposts: reposts.map(({ by, post, uri, createdAt }) => ({
+      by: by.did, subject: post.uri, uri, createdAt, visible: !by.hidden && visible(post),
     })),
-    likes: likes.map(({ by, post }) => ({ by: by.did, subject: post.uri })),
+    likes: likes.map(({ by, post, uri, createdAt }) => ({ by: by.did, subject: post.uri, uri, createdAt })),
+    lists: lists.map(({ by, uri, name, purpose, members }) => ({
+      by: by.did, uri, name, purpose, members: members.filter(({ hidden }) => !hidden).map(({ did }) => did),
+    })),
   }
 }
 
@@ -673,7 +729,7 @@ export async function fill(network, settings, log) {
     seconds: (performance.now() - began) / 1000,
     counts: world.counts,
     labelerDid: network.labeler,
-    ...tellTruth(world, special, broken),
+    ...(await tellTruth(world, special, broken)),
     cases: {
       hub: world.accounts[0].did,
       followsEveryone: world.accounts[1].did,

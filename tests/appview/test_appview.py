@@ -4,90 +4,149 @@ APPVIEW_INFO=<file> uses a stack that is already up: JSON with `appview`, `pds`,
 `python -m tests.appview.stack up` prints it. Without it, each seed has a stack of its own.
 """
 
+import copy
 import json
 import os
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from pymongo.database import Database
 
 from tests.appview.compare import compare
-from tests.appview.stack import PROJECT, running_stack
+from tests.appview.known import ALWAYS, Asked
+from tests.appview.refusing import declaring, labelling
+from tests.appview.stack import running_stack
 from tests.appview.verify import verify
+from tests.crash.harvest import Harvest, documents, stored
+from tests.crash.nothing_lost import differences
 
 GIVEN = os.environ.get("APPVIEW_INFO")
 SEEDS = ["given"] if GIVEN else ["1", "2", "3"]
 HISTORIES = ["appview", "records", "car"]
 CRAWL_TIMEOUT_SECONDS = 1200
 
-pytestmark = [pytest.mark.appview, pytest.mark.timeout(CRAWL_TIMEOUT_SECONDS + 600)]
+pytestmark = [pytest.mark.appview, pytest.mark.timeout(3 * CRAWL_TIMEOUT_SECONDS + 600)]
+
+Harvesting = Callable[[Asked], Harvest]
+
+
+class Stack(NamedTuple):
+    """Addresses of a stack that runs, and what it was filled with."""
+
+    addresses: dict[str, Any]
+    truth: dict[str, Any]
+
+    @property
+    def url(self) -> str:
+        return str(self.addresses["appview"])
+
+    def handle(self, _: int) -> str:
+        """The accounts to begin with."""
+        cases = self.truth["cases"]
+        return f"{cases['hub']},{cases['followsEveryone']}"
+
+    def authors(self) -> list[dict[str, Any]]:
+        return [account for account in self.truth["accounts"] if account["kind"] == "author"]
 
 
 @pytest.fixture(scope="module", params=SEEDS)
-def stack(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
-    """Addresses of a stack that runs."""
-    if GIVEN:
-        yield json.loads(Path(GIVEN).read_text())
-    else:
-        with running_stack({"SEED_RANDOM": request.param}) as addresses:
-            yield addresses
+def stack(request: pytest.FixtureRequest) -> Iterator[Stack]:
+    with ExitStack() as running:
+        addresses = (
+            json.loads(Path(GIVEN).read_text())
+            if GIVEN
+            else running.enter_context(running_stack({"SEED_RANDOM": request.param}))
+        )
+        yield Stack(addresses, json.loads(Path(addresses["truth"]).read_text()))
 
 
-def test_the_truth_is_what_the_appview_shows(stack: dict[str, Any]) -> None:
-    assert verify(stack) == []
+@pytest.fixture
+def harvest(stack: Stack, mongodb: Database[dict[str, Any]], mongodb_uri: str, tmp_path: Path) -> Harvesting:
+    """A command, not yet started."""
+
+    def made(asked: Asked) -> Harvest:
+        collect = ["graph", "profiles", "posts", *(["threads"] * asked.threads), *(["lists"] * asked.lists)]
+        wishes = {"depth": "3", "collect": ",".join(collect), "history": asked.history}
+        wishes |= {"media": "yes" if asked.media else "no"}
+        if (asked.since, asked.until) != ALWAYS:
+            wishes |= {"since": asked.since.isoformat(), "until": asked.until.isoformat()}
+        variables = {"HARVESTER_PLC_URL": stack.addresses["plc"], "HARVESTER_LEASE_SECONDS": "5"}
+        return Harvest(stack, tmp_path, mongodb_uri, mongodb.name, variables, **wishes)
+
+    return made
+
+
+def run(harvest: Harvest) -> None:
+    """To its end."""
+    harvest.start()
+    assert harvest.wait(CRAWL_TIMEOUT_SECONDS) == 0, harvest.said[-5000:]
+
+
+def test_the_truth_is_what_the_appview_shows(stack: Stack) -> None:
+    assert verify(stack.addresses) == []
 
 
 @pytest.mark.parametrize("history", HISTORIES)
 def test_a_harvest_finds_all_that_is_visible_and_nothing_else(
-    history: str,
-    stack: dict[str, Any],
-    mongodb: Database[dict[str, Any]],
-    mongodb_uri: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    history: str, stack: Stack, harvest: Harvesting, mongodb: Database[dict[str, Any]], tmp_path: Path
 ) -> None:
-    truth = json.loads(Path(stack["truth"]).read_text())
-    arguments = {
-        "seeds": f"{truth['cases']['hub']},{truth['cases']['followsEveryone']}",
-        "depth": "3",
-        "direction": "both",
-        "collect": "graph,profiles,posts,threads",
-        "media": "no",
-        "history": history,
-        "service": stack["appview"],
-    }
-    environment = {
-        **os.environ,
-        "HARVESTER_PLC_URL": stack["plc"],
-        "HARVESTER_ALLOW_PRIVATE_HOSTS": "true",
-        "HARVESTER_REQUESTS_PER_SECOND": "0",
-        "HARVESTER_DATABASE": mongodb.name,
-        "HARVESTER_STATE_DIR": str(tmp_path / "state"),
-        "HARVESTER_DATA_DIR": str(tmp_path / "data"),
-        "MONGODB_URI": mongodb_uri,
-    }
-    options = [part for name, value in arguments.items() for part in ("-a", f"{name}={value}")]
-    log = tmp_path / "crawl.log"
-    began = time.monotonic()
-    with log.open("wb") as output:
-        crawl = subprocess.run(
-            [sys.executable, "-m", "scrapy", "crawl", "bluesky", *options],
-            cwd=PROJECT,
-            env=environment,
-            stdout=output,
-            stderr=output,
-            timeout=CRAWL_TIMEOUT_SECONDS,
-            check=False,
-        )
-    seconds = time.monotonic() - began
-    seed = truth["options"]["random"]
-    with capsys.disabled():
-        print(f"\nseed {seed}, history={history}: {seconds:.1f} s, {mongodb.posts.count_documents({})} posts")
+    asked = Asked(history, media=history == "records")
+    run(harvest(asked))
+    assert compare(stack.truth, mongodb, tmp_path / "data", asked) == []
 
-    assert crawl.returncode == 0, log.read_text(errors="replace")[-5000:]
-    assert compare(truth, mongodb) == []
+
+@pytest.mark.parametrize("history", HISTORIES)
+def test_since_and_until_mean_the_same_whatever_way_posts_come(
+    history: str, stack: Stack, harvest: Harvesting, mongodb: Database[dict[str, Any]], tmp_path: Path
+) -> None:
+    """Also for posts of other days than their keys: from elsewhere, and from the future."""
+    since, until = datetime(2024, 9, 1, tzinfo=UTC), datetime(2025, 5, 1, tzinfo=UTC)
+    asked = Asked(history, threads=False, lists=False, since=since, until=until)
+    run(harvest(asked))
+    assert compare(stack.truth, mongodb, tmp_path / "data", asked) == []
+
+
+def test_a_harvest_that_is_killed_again_and_again_is_complete(
+    stack: Stack, harvest: Harvesting, mongodb: Database[dict[str, Any]], tmp_path: Path
+) -> None:
+    command = harvest(asked := Asked(media=True))
+    for threshold in (len(stack.truth["accounts"]), len(stack.truth["posts"])):
+        command.start()
+        assert command.running_until(partial(has_stored, mongodb, threshold)), command.said[-5000:]
+        assert command.end(signal.SIGKILL) == -signal.SIGKILL
+    run(command)
+    assert compare(stack.truth, mongodb, tmp_path / "data", asked) == []
+
+
+def has_stored(database: Database[dict[str, Any]], least: int) -> bool:
+    return documents(database) >= least
+
+
+def test_a_later_harvest_finds_no_difference_and_takes_back_what_it_kept_of_accounts_that_opted_out_since(
+    stack: Stack, harvest: Harvesting, mongodb: Database[dict[str, Any]], tmp_path: Path
+) -> None:
+    command = harvest(asked := Asked(media=True))
+    run(command)
+    assert compare(stack.truth, mongodb, tmp_path / "data", asked) == []
+
+    first = stored(mongodb)
+    run(command)
+    assert compare(stack.truth, mongodb, tmp_path / "data", asked) == []
+    assert differences(stored(mongodb), first) == []
+
+    truth = copy.deepcopy(stack.truth)
+    one, other = (account for account in truth["accounts"] if account["handle"] in ("fatou.test", "gita.test"))
+    one |= {"optOut": "no-unauthenticated", "late": True}
+    other |= {"optOut": "intents", "late": True}
+    with labelling(stack.addresses, one), declaring(stack.addresses, other):
+        run(command)
+        assert compare(truth, mongodb, tmp_path / "data", asked) == []
+
+    run(command)
+    assert compare(stack.truth, mongodb, tmp_path / "data", asked) == []

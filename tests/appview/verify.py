@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tests.appview.compare import Known, name, tell
+from tests.appview.known import Known, tell
+from tests.appview.shown import wanted_profile
 
 
 def verify(addresses: dict[str, Any]) -> list[str]:
@@ -24,7 +25,7 @@ def verify(addresses: dict[str, Any]) -> list[str]:
             wrong.append(f"{what}: {len(got)} for {len(wanted)}, missing {missing[:2]}, too many {extra[:2]}")
 
     for did, account in known.accounts.items():
-        who = name(known, did)
+        who = known.name(did)
         profile = ask(service, "app.bsky.actor.getProfile", actor=did)
         same(f"visibility of {who}", [str("did" in profile)], [str(account["visible"])])
         if not account["visible"]:
@@ -38,13 +39,18 @@ def verify(addresses: dict[str, Any]) -> list[str]:
         reposts = [item["post"]["uri"] for item in feed if "reason" in item]
         visible = [post for post in known.posts.values() if post["by"] == did and post["visible"]]
         same(f"posts of {who}", (p["uri"] for p in posts), (p["uri"] for p in visible))
-        same(f"texts of {who}", (p["record"]["text"] for p in posts), (p["text"] for p in visible))
+        same(f"texts of {who}", (p["record"]["text"] for p in posts), (p["record"]["text"] for p in visible))
         made = (made for made in known.truth["reposts"] if made["by"] == did and made["visible"])
         same(f"reposts of {who}", reposts, (repost["subject"] for repost in made))
         for post in visible:
             if not post.get("root") and known.replies.get(post["uri"]):
                 thread = ask(service, "app.bsky.feed.getPostThread", uri=post["uri"], depth=100)
                 same(f"thread {post['uri']} of {who}", below(thread["thread"]), known.thread(post["uri"]))
+        same(f"labels of {who}", labels(profile), (f"{val} {src}" for val, src in wanted_profile(account)["labels"]))
+    for each in known.truth["lists"]:
+        if each["purpose"] != "starterpack":
+            items = pages(service, "app.bsky.graph.getList", "items", list=each["uri"])
+            same(f"members of {each['uri']}", (item["subject"]["did"] for item in items), each["members"])
     return tell("things are not as the truth tells", wrong)
 
 
@@ -70,6 +76,11 @@ def pages(service: str, method: str, field: str, **parameters: object) -> list[d
         if "cursor" not in page:
             return found
         cursor = {"cursor": page["cursor"]}
+
+
+def labels(view: dict[str, Any]) -> list[str]:
+    """Labels and who gave them."""
+    return [f"{label['val']} {label['src']}" for label in view.get("labels") or []]
 
 
 def below(thread: dict[str, Any]) -> list[str]:

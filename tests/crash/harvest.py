@@ -6,25 +6,33 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from pymongo.database import Database
 
 from tests.forking import Begun, begin
 from tests.pipelines.records import KINDS
 from tests.root import ROOT
-from tests.sandbox.process import Sandbox
 
 Document = dict[str, Any]
 RUN_SECONDS = 1800
 
 
+class Site(Protocol):
+    """The sandbox, or whoever answers as it does."""
+
+    @property
+    def url(self) -> str: ...
+
+    def handle(self, name: int, /) -> str: ...
+
+
 class Harvest:
-    """One command, `scrapy crawl bluesky ...` from the sandbox's hub, to be started again and again in one folder."""
+    """One command, `scrapy crawl bluesky ...` from the hub of the site, to be started again and again in one folder."""
 
     def __init__(
         self,
-        site: Sandbox,
+        site: Site,
         folder: Path,
         mongodb_uri: str,
         database: str,
