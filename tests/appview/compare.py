@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from tests.appview.files import compare_pictures, compare_staging
+from tests.appview.files import Records, compare_pictures, compare_staging
 from tests.appview.known import Asked, Known, Truth, tell
 from tests.appview.shown import differences, stored_post, stored_profile, wanted_post, wanted_profile
 from tests.crash.harvest import fate
@@ -48,7 +48,7 @@ def compare(truth: Truth, db: Database, data: Path, asked: Asked) -> list[str]:
               parent. First posts with nothing to show may be there, and replies to what a block hides.
     lists     All lists and starter packs of harvested accounts, each with its visible members; those who opted out
               may be among them, or not.
-    gone      Nothing is marked as gone.
+    gone      Marked are exactly the posts that an earlier harvest found and that cannot be seen any more. They stay.
     pictures  If asked for: all of these posts and profiles, and in the folder those and no others.
     staging   See compare_staging.
     """
@@ -63,7 +63,7 @@ def compare(truth: Truth, db: Database, data: Path, asked: Asked) -> list[str]:
         *compare_likes(known, records["likes"]),
         *compare_threads(known, records["threads"]),
         *compare_lists(known, records["lists"], records["list_items"]),
-        *tell("records marked as gone", (doc["_id"] for of in records.values() for doc in of if "gone_at" in doc)),
+        *compare_gone(known, records),
         *compare_pictures(known, records, data),
         *compare_staging(known, records, data),
     ]
@@ -148,8 +148,17 @@ def compare_posts(known: Known, documents: Documents) -> list[str]:
     ]
     return [
         *tell("posts missing", map(known.describe, expected.keys() - found.keys())),
-        *tell("posts too many", map(known.describe, found.keys() - expected.keys())),
+        *tell("posts too many", map(known.describe, found.keys() - expected.keys() - known.gone)),
         *tell("posts altered", altered),
+    ]
+
+
+def compare_gone(known: Known, records: Records) -> list[str]:
+    """Whether what is gone stays and is marked, and nothing else is."""
+    marked = {document["_id"] for of in records.values() for document in of if "gone_at" in document}
+    return [
+        *tell("records marked as gone that are there", marked - known.gone),
+        *tell("records gone that are not marked", known.gone - marked),
     ]
 
 

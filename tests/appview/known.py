@@ -93,6 +93,11 @@ class Known:
             and self.asked.is_in_time(post["record"]["createdAt"], post["shown"]["indexedAt"])
         }
 
+    @cached_property
+    def gone(self) -> set[str]:
+        """Posts that were there in an earlier harvest: they stay, and are marked."""
+        return {uri for uri, post in self.posts.items() if post.get("gone")}
+
     def is_blocked(self, one: str, other: str) -> bool:
         """Whether one of two accounts blocks the other."""
         cases = self.truth["cases"]

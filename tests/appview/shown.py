@@ -127,10 +127,10 @@ def wanted_quote(known: Known, post: Told) -> tuple[str, str, str | None] | None
     if "quotes" not in post:
         return None
     quoted = known.posts[post["quotes"]]
-    if not quoted["visible"]:
-        kind = "not_found"
-    elif quoted["by"] in known.opted_out:
+    if quoted["by"] in known.opted_out:
         kind = "opted_out"
+    elif not quoted["visible"]:
+        kind = "not_found"
     elif known.is_blocked(post["by"], quoted["by"]):
         kind = "blocked"
     else:

@@ -399,7 +399,7 @@ DIFFERENCES: dict[str, Callable[[Harvest], None]] = {
     "1 members of lists too many: yes.test": lambda h: h.add(
         "list_items", _id="hub/2", list_uri="hub/list", subject_did="yes"
     ),
-    "1 records marked as gone: hub/1": lambda h: h.change("posts", {"_id": "hub/1"}, gone_at=AT),
+    "1 records marked as gone that are there: hub/1": lambda h: h.change("posts", {"_id": "hub/1"}, gone_at=AT),
     "1 pictures that a record lacks, or has and should not: 0 of hub/1": lambda h: h.change(
         "posts", {"_id": "hub/1"}, media_paths={"0": "hub/pfp.jpg"}
     ),
@@ -466,6 +466,16 @@ def test_follows_between_two_of_whom_one_opted_out_later_may_be_left(truth: dict
     harvest.add("follows", _id="no intends", did="no", subject_did="intends")
     find(truth["accounts"], did="intends")["late"] = True
     assert harvest.compared(truth, ALL) == []
+
+
+def test_what_an_earlier_harvest_found_and_is_gone_stays_and_is_marked(truth: dict[str, Any], harvest: Harvest) -> None:
+    find(truth["posts"], uri="all/5").update(visible=False, gone=True)
+    harvest.change("posts", {"_id": "all/5"}, gone_at=AT)
+    assert harvest.compared(truth, ALL) == []
+    del find(harvest.collections["posts"], _id="all/5")["gone_at"]
+    assert harvest.compared(truth, ALL) == ["1 records gone that are not marked: all/5"]
+    harvest.without("posts", _id="all/5")
+    assert harvest.compared(truth, ALL) == ["1 records gone that are not marked: all/5"]
 
 
 def test_many_differences_of_a_kind_are_one_line_with_examples(truth: dict[str, Any], tmp_path: Path) -> None:
