@@ -55,7 +55,7 @@ const DAY = 86_400_000
 const FIRST_DAY = Date.parse('2024-01-01T00:00:00Z')
 const LAST_DAY = Date.parse('2025-06-30T00:00:00Z')
 const BROAD_REPLIES = 60
-const IMPORTED = 110 // posts of other days than their keys, more than a page of them
+const IMPORTED = 200 // posts of older days than their keys: at least one page of 100 has no others
 const DEEPEST = 8 // getPostThread gives 6 levels unless asked for more
 
 // ---- helpers --------------------------------------------------------------------------------------

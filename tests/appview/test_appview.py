@@ -29,6 +29,10 @@ from tests.crash.nothing_lost import differences
 GIVEN = os.environ.get("APPVIEW_INFO")
 SEEDS = ["given"] if GIVEN else ["1", "2", "3"]
 HISTORIES = ["appview", "records", "car"]
+TIMES = {
+    "past": (datetime(2024, 9, 1, tzinfo=UTC), datetime(2025, 5, 1, tzinfo=UTC)),
+    "future": (datetime(2025, 6, 1, tzinfo=UTC), datetime(2090, 1, 1, tzinfo=UTC)),
+}
 CRAWL_TIMEOUT_SECONDS = 1200
 
 with_one_seed = pytest.mark.parametrize("stack", SEEDS[:1], indirect=True, scope="module")
@@ -101,12 +105,18 @@ def test_a_harvest_finds_all_that_is_visible_and_nothing_else(
 
 
 @with_one_seed
+@pytest.mark.parametrize("time", TIMES.values(), ids=TIMES)
 @pytest.mark.parametrize("history", HISTORIES)
 def test_since_and_until_mean_the_same_whatever_way_posts_come(
-    history: str, stack: Stack, harvest: Harvesting, mongodb: Database[dict[str, Any]], tmp_path: Path
+    history: str,
+    time: tuple[datetime, datetime],
+    stack: Stack,
+    harvest: Harvesting,
+    mongodb: Database[dict[str, Any]],
+    tmp_path: Path,
 ) -> None:
-    """Also for posts of other days than their keys: from elsewhere, and from the future."""
-    since, until = datetime(2024, 9, 1, tzinfo=UTC), datetime(2025, 5, 1, tzinfo=UTC)
+    """Also for posts of older days than their keys, and of days to come, which are of the day when they were seen."""
+    since, until = time
     asked = Asked(history, threads=False, lists=False, since=since, until=until)
     run(harvest(asked))
     assert compare(stack.truth, mongodb, tmp_path / "data", asked) == []
