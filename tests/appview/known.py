@@ -14,8 +14,6 @@ Told = Mapping[str, Any]
 
 EXAMPLES = 3
 """So many examples are told of each kind of difference."""
-
-
 ALWAYS = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 

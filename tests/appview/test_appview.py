@@ -37,7 +37,7 @@ CRAWL_TIMEOUT_SECONDS = 1200
 
 with_one_seed = pytest.mark.parametrize("stack", SEEDS[:1], indirect=True, scope="module")
 
-pytestmark = [pytest.mark.appview, pytest.mark.timeout(3 * CRAWL_TIMEOUT_SECONDS + 600)]
+pytestmark = [pytest.mark.appview, pytest.mark.timeout(4 * CRAWL_TIMEOUT_SECONDS + 600)]
 
 Harvesting = Callable[[Asked], Harvest]
 
