@@ -167,7 +167,8 @@ def test_a_later_harvest_finds_what_changed_and_takes_back_what_was_kept_of_acco
         run(command)
         assert compare(truth, mongodb, tmp_path / "data", asked) == []
 
-    run(command)
+    for _ in range(2):  # the first may read quotes before it hears that their author allows it again
+        run(command)
     assert compare(stack.truth, mongodb, tmp_path / "data", asked) == []
 
 
