@@ -239,6 +239,7 @@ def _places(progress: Progress, stats: Stats, places: Places) -> Iterator[_Row]:
     collections = ", ".join(sorted(RECORDS[kind].COLLECTION for kind in progress.records if kind in RECORDS))
     yield "MongoDB", f"database {places.database}, {places.server}" + (f": {collections}" if collections else "")
     yield "in Python", OPENED_BY
+    yield "elsewhere", "harvester db prints its address; harvester export writes files"
     if progress.staged_bytes:
         yield "staged records", places.staging
     if progress.images_stored or stats.get("harvester/images/unchanged"):

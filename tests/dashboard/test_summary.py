@@ -242,3 +242,4 @@ def test_what_opens_the_database_is_there() -> None:
     assert callable(getattr(import_module(module), name))
     assert callable(load_config)
     assert OPENED_BY.endswith("(harvester.config.load_config())")
+    assert "harvester db" in rows(summarise({}, PLACES, COMMAND))["elsewhere"]
