@@ -197,7 +197,8 @@ def mongodb(config: Config) -> tuple[Finding, datetime | None]:
         return Finding(Level.FAIL, subject, f"cannot be reached: {said(error)[:300]}", remedy), None
     if config.mongodb_uri:
         return Finding(Level.OK, subject, f"{version} (configured)"), date
-    return Finding(Level.OK, subject, f"{version} (private, in {config.state_dir / 'mongodb'}; `harvester db` prints its address)"), None
+    where = f"private, in {config.state_dir / 'mongodb'}; `harvester db` prints its address"
+    return Finding(Level.OK, subject, f"{version} ({where})"), None
 
 
 def redis(config: Config) -> Finding:
