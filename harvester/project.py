@@ -15,7 +15,12 @@ if TYPE_CHECKING:
     from scrapy.spiderloader import SpiderLoaderProtocol
 
 SETTINGS_MODULE = "SCRAPY_SETTINGS_MODULE"
-_NOT_OF_A_SPIDER = ("<frozen importlib", f"{os.sep}importlib{os.sep}", f"{os.sep}scrapy{os.sep}", __file__)
+_NOT_OF_A_SPIDER = (
+    "<frozen importlib",
+    f"{os.sep}importlib{os.sep}",
+    f"{os.sep}scrapy{os.sep}",
+    f"{os.sep}harvester{os.sep}project.py",
+)
 """In the names of files through which every import of a spider goes."""
 
 
@@ -75,10 +80,8 @@ def check_values(settings: "BaseSettings") -> None:
 
 def bad_value(error: BaseException) -> str:
     """What to say of an exception with which Scrapy's settings were read; empty when it is none of these."""
-    import scrapy.settings
-
     for frame, _ in walk_tb(error.__traceback__):
-        if frame.f_code.co_filename == scrapy.settings.__file__ and frame.f_code.co_name.startswith("get"):
+        if frame.f_globals["__name__"] == "scrapy.settings" and frame.f_code.co_name.startswith("get"):
             name = frame.f_locals.get("name")
             return f"The setting {name}={frame.f_locals['self'][name]!r} cannot be used: {error}."
     return ""

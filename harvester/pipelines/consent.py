@@ -47,6 +47,7 @@ class ConsentPipeline(BatchPipeline):
         self._purged = purged_of(crawler)
         self._opt_outs: dict[str, Known] = {}
         """Accounts that are known to say no."""
+        self._reader: asyncio.Task[None] | None = None
         self._learnt: dict[str, Known] = {}
         """Those of the batch at hand that are new among them."""
         self._withdrawn: set[str] = set()
@@ -75,9 +76,10 @@ class ConsentPipeline(BatchPipeline):
         self._reader = asyncio.create_task(self._keep_reading())
 
     async def close_spider(self) -> None:
-        self._reader.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._reader
+        if self._reader:  # else it was not opened to its end
+            self._reader.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._reader
         await self._database.client.close()
 
     async def process_batch(self, batch: Batch) -> Batch:

@@ -29,7 +29,7 @@ PASSING = {
     "403 with HTML for everything": (
         20,
         "html_403",
-        ("refuses to answer (HTTP 403)", "Wait before you continue", "To continue, run the same command again"),
+        ("refused 1 of 1 accounts (HTTP 403)", "Wait before you continue", "To continue, run the same command again"),
     ),
     "a web page for everything": (
         21,

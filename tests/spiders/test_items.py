@@ -181,7 +181,7 @@ async def test_a_spider_in_a_file_is_crawled_in_a_folder_without_a_project(house
         refused = {
             "harvester crawl none.py": "none.py cannot be read",
             "harvester crawl settings.py": "settings.py must hold one spider, and holds none",
-            "harvester crawl nobody": "there is no spider 'nobody'; there are: bluesky",
+            "harvester crawl nobody": "There is no spider 'nobody'; there are: bluesky",
         }
         (house.folder / "settings.py").write_text("")
         for command, sentence in refused.items():

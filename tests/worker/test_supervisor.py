@@ -139,7 +139,7 @@ def test_an_orphan_that_does_not_drain_in_time_ends_too(workers: Workers) -> Non
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("-a", "manner=sleeps"), "Arguments of manners cannot be used:\n  manner: Input should be 'works'"),
+        (("-a", "manner=dances"), "Arguments of manners cannot be used:\n  manner: Input should be 'works'"),
         (("-a", "pages"), "-a: 'pages' is not of the form NAME=VALUE."),
         (("-s", "=1"), "-s: '=1' is not of the form NAME=VALUE."),
         (("-a", "unless=-"), "-a: several processes cannot share standard input; give a file (@FILE) instead of -."),
