@@ -41,8 +41,9 @@ class Terminal:
         self.raw = b""
         self.ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-        inherited = {name: value for name, value in (os.environ | environ).items() if name not in NOT_OF_A_TERMINAL}
-        environment = {**inherited, "TERM": "xterm-256color"}
+        inherited = {name: value for name, value in os.environ.items() if name not in NOT_OF_A_TERMINAL}
+        own = {name: value for name, value in environ.items() if name not in ("COLUMNS", "LINES")}
+        environment = {**inherited, "TERM": "xterm-256color", **own}
         self.process = begin(*command, *arguments, cwd=ROOT, env=environment, files=[theirs] * 3)
         os.close(theirs)
 

@@ -47,7 +47,9 @@ def test_demo_harvests_draws_and_asks(tmp_path: Path, mongodb_uri: str) -> None:
     assert "Traceback" not in ended.stdout
     page = (tmp_path / "report.html").read_text("utf-8")
     assert "data:image/jpeg" in page
-    assert counts_of_report(page) == counts_of_summary(ended.stdout)
+    drawn, told = counts_of_report(page), counts_of_summary(ended.stdout)
+    assert drawn.pop("picture") <= told.pop("picture"), "some are taken back from accounts that turn out to refuse"
+    assert drawn == told
 
 
 def counts_of_summary(said: str) -> dict[str, int]:
