@@ -51,7 +51,7 @@ class JobStats:
         """The last word on each job that was looked at."""
         if self._counting:
             self._counting.cancel()
-            await asyncio.wait([self._counting])
+            await asyncio.gather(self._counting, return_exceptions=True)
         for job in self._counts:
             known = await self._ledger.job(job)
             self._tell(job, known.counts if known and known.is_counted else await self._ledger.count(job))
