@@ -20,6 +20,7 @@ _NOT_OF_A_SPIDER = (
     f"{os.sep}importlib{os.sep}",
     f"{os.sep}scrapy{os.sep}",
     f"{os.sep}harvester{os.sep}project.py",
+    f"{os.sep}harvester{os.sep}commands{os.sep}",
 )
 """In the names of files through which every import of a spider goes."""
 
@@ -41,14 +42,17 @@ def loader_of(settings: "BaseSettings") -> "SpiderLoaderProtocol":
     except Exception as error:  # noqa: BLE001  whatever their modules raise
         if said := bad_value(error):
             raise UsageError(said) from None
-        trace = [
-            each for each in extract_tb(error.__traceback__) if not any(no in each.filename for no in _NOT_OF_A_SPIDER)
-        ]
-        places = "".join(f"\n  {each.filename}, line {each.lineno}: {each.line}" for each in trace)
-        raise UsageError(
-            f"The spiders of {', '.join(settings.getlist('SPIDER_MODULES'))} cannot be imported:"
-            f" {type(error).__name__}: {error}{places}"
-        ) from None
+        modules = ", ".join(settings.getlist("SPIDER_MODULES"))
+        raise UsageError(f"The spiders of {modules} cannot be imported: {fault_of_import(error)}") from None
+
+
+def fault_of_import(error: Exception) -> str:
+    """What is wrong with a spider's module, and the lines of it that led there."""
+    trace = [
+        each for each in extract_tb(error.__traceback__) if not any(no in each.filename for no in _NOT_OF_A_SPIDER)
+    ]
+    places = "".join(f"\n  {each.filename}, line {each.lineno}: {each.line}" for each in trace)
+    return f"{type(error).__name__}: {error}{places}"
 
 
 def check_values(settings: "BaseSettings") -> None:

@@ -19,7 +19,7 @@ from harvester.frontier.scheduler import Scheduler
 from harvester.masking import mask
 from harvester.monitors.history import RunHistory, write_down_unopened
 from harvester.monitors.summary import exit_code
-from harvester.project import bad_value, loader_of, unknown_spider
+from harvester.project import bad_value, fault_of_import, loader_of, unknown_spider
 from harvester.shutdown import STOPPED_AT_ONCE, fault_of
 from harvester.spiders import stock
 from harvester.spiders.arguments import check_arguments, print_arguments
@@ -54,7 +54,11 @@ class Command(ScrapyCrawl):
         assert self.settings
         if len(args) != 1:
             raise ScrapyUsageError("name one spider: scrapy crawl <spider>", print_help=False)
-        spider = self._spider(args[0])
+        try:
+            spider = self._spider(args[0])
+        except HarvesterError as error:
+            self.exitcode = self._tell(args[0], opts.spargs, error)
+            return
         if self._help:
             print_arguments(spider)
             return
@@ -126,12 +130,17 @@ class Command(ScrapyCrawl):
 
 def _spider_in(path: Path) -> type[Spider]:
     """The spider of a file that belongs to no project. Scrapy reads its requests again by their methods' names."""
+    if not path.is_file():
+        raise UsageError(f"There is no file {path}.")
     sys.path.insert(0, str(path.resolve().parent))
     try:
-        spiders = list(iter_spider_classes(import_module(path.stem)))
-    except ModuleNotFoundError as error:
-        raise ScrapyUsageError(f"{path} cannot be read: {error}", print_help=False) from None
+        module = import_module(path.stem)
+    except Exception as error:  # noqa: BLE001  whatever the file raises
+        raise UsageError(f"{path} cannot be read: {fault_of_import(error)}") from None
+    if not path.samefile(getattr(module, "__file__", None) or "/"):
+        raise UsageError(f"{path} has the name of another module of Python, {module.__name__}: give it one of its own.")
+    spiders = list(iter_spider_classes(module))
     if len(spiders) != 1:
         named = ", ".join(spider.name for spider in spiders) or "none"
-        raise ScrapyUsageError(f"{path} must hold one spider, and holds {named}", print_help=False)
+        raise UsageError(f"{path} must hold one spider, and holds {named}")
     return spiders[0]

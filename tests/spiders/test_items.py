@@ -179,11 +179,16 @@ async def test_a_spider_in_a_file_is_crawled_in_a_folder_without_a_project(house
         assert sorted((house.folder / "pages.csv").read_text().splitlines()) == ["-", "1", "page"]
 
         refused = {
-            "harvester crawl none.py": "none.py cannot be read",
+            "harvester crawl none.py": "There is no file none.py.",
+            "harvester crawl broken.py": "broken.py cannot be read: SyntaxError: '(' was never closed",
+            "harvester crawl own/json.py": "own/json.py has the name of another module of Python, json",
             "harvester crawl settings.py": "settings.py must hold one spider, and holds none",
             "harvester crawl nobody": "There is no spider 'nobody'; there are: bluesky",
         }
         (house.folder / "settings.py").write_text("")
+        (house.folder / "broken.py").write_text("import scrapy\nclass Broken(\n")
+        (house.folder / "own").mkdir()
+        (house.folder / "own" / "json.py").write_text(FILE)
         for command, sentence in refused.items():
             ended = await house.run(command)
             assert (ended.code, sentence in ended.log + ended.out) == (2, True), ended.log
