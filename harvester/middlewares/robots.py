@@ -28,7 +28,7 @@ from harvester.sites import load_sites
 MOST_WAITS = 8
 """How often a leased request waits for robots.txt, in the frontier and unspent: for 20 minutes in all."""
 MOST_PAUSES = 2
-"""How often a request without a lease does, in this process."""
+"""How often a request without a lease does, in this process; one that is not to be retried (a login) never does."""
 WAIT_HERE_S = 5.0
 """How long a leased request waits in this process while robots.txt is on its way."""
 _FINAL = (Outcome.POLICY_DENIED,)
@@ -71,6 +71,7 @@ class RobotsMiddleware:
     async def _read(self, origin: OriginRobots, request: Request) -> Request | None:
         """Waits until the rules of the origin are known; a request that is returned waits in the frontier."""
         leased = LEASE in request.meta
+        most = MOST_WAITS if leased else 0 if request.meta.get("dont_retry") else MOST_PAUSES
         pauses = 0
         while monotonic() >= origin.until:
             if asking := self._robots.ask(origin):
@@ -88,7 +89,7 @@ class RobotsMiddleware:
             assert origin.failure
             # Each failure counts, also one after which it is time for the next by now.
             waits = request.meta.get(ROBOTS_WAITS, 0) if leased else pauses
-            if origin.failure.outcome in _FINAL or waits >= (MOST_WAITS if leased else MOST_PAUSES):
+            if origin.failure.outcome in _FINAL or waits >= most:
                 raise RequestFailed(origin.failure, waits + 1)
             wait = max(0.0, origin.retry_at - monotonic())
             if leased:
