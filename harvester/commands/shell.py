@@ -1,16 +1,41 @@
 """`scrapy shell`, which leaves nothing behind."""
 
 import argparse
+from threading import Thread
 
 from scrapy.commands.shell import Command as ScrapyShell
 
 from harvester.commands.alone import be_alone
 
+END_S = 5.0
+"""How long the shell waits for its event loop to end."""
+
 
 class Command(ScrapyShell):
-    """As Scrapy's."""
+    """As Scrapy's, but its event loop ends before the process does.
+
+    Scrapy leaves it running in its thread, and a process that is torn down under it may end with a segmentation fault.
+    """
+
+    _loop_thread: Thread | None = None
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         super().process_options(args, opts)
         assert self.settings
         be_alone(self.settings)
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        try:
+            super().run(args, opts)
+        finally:
+            if self._loop_thread:
+                from twisted.internet import reactor
+
+                reactor.callFromThread(reactor.stop)  # type: ignore[misc]
+                self._loop_thread.join(END_S)
+
+    def _start_crawler_thread(self) -> None:
+        assert self.crawler_process
+        wishes = {"stop_after_crawl": False, "install_signal_handlers": False}
+        self._loop_thread = Thread(target=self.crawler_process.start, kwargs=wishes, daemon=True)
+        self._loop_thread.start()

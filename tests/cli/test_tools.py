@@ -132,6 +132,13 @@ async def test_the_shell_has_the_response(scrapy: Scrapy, site: Site) -> None:
     assert (named.returncode, named.stdout.strip().splitlines()[-1]) == (0, "Dune"), named.stderr
 
 
+async def test_no_thread_runs_on_while_the_shell_ends(scrapy: Scrapy, site: Site) -> None:
+    """The event loop of Scrapy's shell would: now and then the process ended with a segmentation fault."""
+    count = "__import__('atexit').register(lambda: print('threads:', __import__('threading').active_count()))"
+    ran = await scrapy("shell", f"{site.url}/book/1", "-c", count)
+    assert (ran.returncode, ran.stdout.strip().splitlines()[-1]) == (0, "threads: 1"), ran.stderr
+
+
 async def test_a_page_is_shown_in_a_browser(scrapy: Scrapy, site: Site, project: Path) -> None:
     ran = await scrapy("view", f"{site.url}/book/1", leaves="seen.html")
     assert ran.returncode == 0, ran.stderr
