@@ -138,6 +138,8 @@ logging.getLogger("pymongo").setLevel(logging.INFO)  # at DEBUG it logs commands
 FEED_EXPORT_ENCODING = "utf-8"  # default escapes all but ASCII
 FEED_EXPORTERS = {
     "csv": "harvester.stores.feeds.CsvFeed",  # default has the columns of the first item only
+    "json": "harvester.stores.feeds.JsonFeed",  # default fails for an item with bytes
+    **dict.fromkeys(("jsonlines", "jsonl", "jl"), "harvester.stores.feeds.JsonLinesFeed"),
     "parquet": "harvester.stores.feeds.ParquetFeed",
 }
 

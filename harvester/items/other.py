@@ -61,6 +61,8 @@ class ItemRecord(Record, frozen=True, kw_only=True):
         fields.pop("_id", None)
         if taken := _OWN.intersection(fields):
             raise InvalidRecordError(f"{cls.KIND}: its field {min(taken)!r} is harvester's own: name it otherwise")
+        if operators := [name for name in fields if name.startswith("$")]:
+            raise InvalidRecordError(f"{cls.KIND}: its field {operators[0]!r} has a name that MongoDB does not replace")
         return cls(id=key, fields=fields, raw=raw, provenance=provenance)
 
 

@@ -1,7 +1,7 @@
 """What Scrapy's `-o` and FEEDS write: the records that were stored, one by one, and the items that are none."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -10,10 +10,11 @@ from types import SimpleNamespace
 from typing import IO, Any, ClassVar, cast
 
 import msgspec
+from itemadapter import ItemAdapter
 from scrapy import Spider
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider, NotConfigured
-from scrapy.exporters import BaseItemExporter
+from scrapy.exporters import BaseItemExporter, JsonItemExporter, JsonLinesItemExporter
 from scrapy.extensions.feedexport import FeedExporter, FeedSlot
 from scrapy.utils.misc import load_object
 from w3lib.url import file_uri_to_path
@@ -21,7 +22,7 @@ from w3lib.url import file_uri_to_path
 from harvester.exceptions import StorageError, UsageError
 from harvester.items import Batch, Record
 from harvester.items.adapter import register
-from harvester.shutdown import CAUSE, end, is_ending
+from harvester.shutdown import CAUSE, end, fault_of, is_ending
 from harvester.stores.segments import REASON
 from harvester.stores.tables import CHUNK, TABLES, Column, Format, check_pyarrow, column_kind, columns_of
 
@@ -32,7 +33,14 @@ _TABLES = {"csv", "parquet"}
 _NUMBERS = {int, float}
 MOST_BITS = 63
 """Of whole numbers in Parquet; larger ones are text."""
-_encode = msgspec.json.Encoder(enc_hook=str).encode
+
+
+def _plain(value: Any) -> Any:
+    """What stands in a feed for a value that msgspec does not know."""
+    return ItemAdapter(value).asdict() if ItemAdapter.is_item(value) else str(value)
+
+
+_encode = msgspec.json.Encoder(enc_hook=_plain).encode
 
 
 class RecordFeeds(FeedExporter):
@@ -75,6 +83,9 @@ class RecordFeeds(FeedExporter):
                     super().item_scraped(each, spider)
         except OSError as error:
             self._fail(str(error.strerror or error))
+        except Exception as error:
+            logger.exception("A feed cannot hold %.200r", item)
+            self._fail(fault_of(error).rstrip("."))
 
     async def close_spider(self, spider: Spider) -> None:
         await super().close_spider(spider)
@@ -116,6 +127,23 @@ def _refuse_to_continue(uri: str) -> None:
         return
     if is_there:
         raise UsageError(f"{path} is there already, and a table cannot be continued: -O writes it anew.")
+
+
+class _JsonValues(BaseItemExporter):
+    """What JSON lacks - bytes, spans of time, what is not a number - is written as it is staged."""
+
+    def get_serialized_fields(self, *given: Any, **wishes: Any) -> Iterable[tuple[str, Any]]:
+        row = dict(super().get_serialized_fields(*given, **wishes))
+        fields: dict[str, Any] = msgspec.json.decode(_encode(row))
+        return fields.items()
+
+
+class JsonLinesFeed(_JsonValues, JsonLinesItemExporter):
+    """One object a line."""
+
+
+class JsonFeed(_JsonValues, JsonItemExporter):
+    """One list of objects."""
 
 
 class TableFeed(BaseItemExporter):

@@ -82,6 +82,7 @@ def test_what_bson_lacks_is_text_and_what_it_has_stays() -> None:
         ({"sku": "a\nb"}, ("sku",), "cannot be a key"),
         ({"a": object()}, (), "it cannot be stored"),
         ({"provenance": "mine"}, (), "its field 'provenance' is harvester's own"),
+        ({"$where": 1}, (), "its field '.where' has a name that MongoDB does not replace"),
         ({"a": "\ud800"}, (), "it cannot be stored"),
     ],
 )
