@@ -16,11 +16,12 @@ import libipld
 import pytest
 from PIL import Image
 
+from harvester.sandbox import dag_cbor
+from harvester.sandbox.car import layer
+from harvester.sandbox.ids import encode_block, raw_cid
+from harvester.sandbox.network import HIDDEN, Network
+from harvester.sandbox.posts import BIG_ROOT, DEEP_REPLIES, DEEP_ROOT, POPULAR, Post, Repost
 from tests.root import ROOT
-from tests.sandbox.car import layer
-from tests.sandbox.ids import raw_cid
-from tests.sandbox.network import HIDDEN, Network
-from tests.sandbox.posts import BIG_ROOT, DEEP_REPLIES, DEEP_ROOT, POPULAR, Post, Repost
 from tests.sandbox.process import Sandbox
 
 ACCOUNTS = 240
@@ -278,6 +279,21 @@ def test_the_car_file_holds_what_list_records_lists(site: Sandbox, name: str | i
     assert {path: (libipld.encode_multibase("b", cid), blocks[cid]["$type"]) for path, cid in found.items()} == listed
     for cid, block in list(blocks.items())[:200]:
         assert hashlib.sha256(libipld.encode_dag_cbor(block)).digest() == cid[4:]
+
+
+def test_records_are_encoded_as_the_library_for_it_does() -> None:
+    numbers: list[Any] = [sign * (1 << bits) + more for bits in range(63) for more in (-1, 0, 1) for sign in (1, -1)]
+    cid = encode_block({})[0]
+    value = {
+        "aa": numbers,
+        "b": ["", "x" * 23, "é" * 12, "y" * 255, "z" * 70_000],
+        "ab": [None, True, False, 0, [], {}],
+        "": [b"", b"k" * 36, b"k" * 300],
+        "link": cid,
+    } | {f"key {number}": number for number in range(300)}
+    assert dag_cbor.encode(value) == libipld.encode_dag_cbor(value)
+    assert dag_cbor.encode({"blob": {"$link": dag_cbor.cid_text(cid)}}) == libipld.encode_dag_cbor({"blob": cid})
+    assert dag_cbor.cid_text(cid) == libipld.encode_multibase("b", cid)
 
 
 def test_list_records_runs_both_ways_and_get_record_agrees(site: Sandbox) -> None:

@@ -12,17 +12,17 @@ from urllib.parse import unquote
 import msgspec
 from aiohttp import web
 
-from tests.sandbox.answers import Answer, XrpcError, error_answer, json_answer
-from tests.sandbox.endpoints import Endpoints
-from tests.sandbox.faults import INSTEAD, SPOILED, WIRE, Faults
-from tests.sandbox.journal import Entry, Journal, endpoint_of
-from tests.sandbox.network import Network
-from tests.sandbox.posts import Posts
-from tests.sandbox.profiles import Profiles
-from tests.sandbox.records import Records
-from tests.sandbox.sessions import Sessions
-from tests.sandbox.truth import truth
-from tests.sandbox.views import Views
+from harvester.sandbox.answers import Answer, XrpcError, error_answer, json_answer
+from harvester.sandbox.endpoints import Endpoints
+from harvester.sandbox.faults import INSTEAD, SPOILED, WIRE, Faults
+from harvester.sandbox.journal import Entry, Journal, endpoint_of
+from harvester.sandbox.network import Network
+from harvester.sandbox.posts import Posts
+from harvester.sandbox.profiles import Profiles
+from harvester.sandbox.records import Records
+from harvester.sandbox.sessions import Sessions
+from harvester.sandbox.truth import truth
+from harvester.sandbox.views import Views
 
 _ACTOR_KEYS = ("actor=", "repo=", "did=", "uri=", "uris=", "actors=", "handle=", "list=", "starterPack=")
 _TRUTH_LIMIT = 20_000
