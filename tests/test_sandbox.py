@@ -1,13 +1,16 @@
 """The sandbox tells the truth: what its pages show is what `truth` says, and each fault does what it promises."""
 
+import ast
 import gzip
 import hashlib
 import http.client
 import io
 import json
+import re
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
@@ -294,6 +297,21 @@ def test_records_are_encoded_as_the_library_for_it_does() -> None:
     assert dag_cbor.encode(value) == libipld.encode_dag_cbor(value)
     assert dag_cbor.encode({"blob": {"$link": dag_cbor.cid_text(cid)}}) == libipld.encode_dag_cbor({"blob": cid})
     assert dag_cbor.cid_text(cid) == libipld.encode_multibase("b", cid)
+
+
+def test_it_is_served_by_the_packages_that_each_installation_has() -> None:
+    needed = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"]
+    packages = {re.split(r"[^\w-]", each)[0] for each in needed}
+    imported = set()
+    for path in (ROOT / "harvester" / "sandbox").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Import):
+                imported |= {each.name.partition(".")[0] for each in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                imported.add(str(node.module).partition(".")[0])
+    others = imported - sys.stdlib_module_names - {"harvester"}
+    assert others
+    assert {{"PIL": "pillow"}.get(name, name) for name in others} <= packages
 
 
 def test_list_records_runs_both_ways_and_get_record_agrees(site: Sandbox) -> None:

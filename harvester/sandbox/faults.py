@@ -73,7 +73,7 @@ class Faults:
 
     def add(self, wish: Params) -> Fault:
         wish = dict(wish)
-        kind = wish.pop("kind")
+        kind = wish.pop("kind", None)
         if kind not in KINDS:
             raise ValueError(f"no fault of the kind {kind!r}; there are {', '.join(sorted(KINDS))}")
         self._serial += 1

@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import re
 import time
 import zlib
 from collections import OrderedDict
@@ -170,11 +171,12 @@ class Site:
 
     async def _control(self, request: web.BaseRequest, path: str) -> web.Response:
         name = path.removeprefix("/_control/")
-        body: Any = msgspec.json.decode(await request.read()) if request.method == "POST" else {}
+        sent = await request.read()
         try:
-            value = self._controlled(request, name, body)
-        except (KeyError, ValueError) as error:
-            return web.Response(body=msgspec.json.encode({"error": str(error)}), status=400)
+            value = self._controlled(request, name, msgspec.json.decode(sent, type=dict[str, Any]) if sent else {})
+        except (KeyError, TypeError, ValueError, re.error, msgspec.MsgspecError) as error:
+            said = {"error": f"{type(error).__name__}: {error}"}
+            return web.Response(body=msgspec.json.encode(said), status=400, content_type="application/json")
         return web.Response(body=json_answer(value).body, content_type="application/json")
 
     def _controlled(self, request: web.BaseRequest, name: str, body: Any) -> object:
