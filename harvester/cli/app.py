@@ -77,7 +77,6 @@ app.command("alert", rich_help_panel=CARE)(alert_command)
 app.command("purge", rich_help_panel=CARE)(purge_command)
 
 STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
-BLUESKY = "https://public.api.bsky.app/xrpc/_health"
 
 
 def _print_version(wanted: bool) -> None:
@@ -102,16 +101,19 @@ def version() -> None:
 
 
 @app.command(rich_help_panel=BEGIN)
-def doctor(site: Annotated[str, typer.Option(help="Address that should be reachable.")] = BLUESKY) -> None:
+def doctor(
+    site: Annotated[str, typer.Option(help="Address that should be reachable, instead of Bluesky's.")] = "",
+) -> None:
     """Check servers, browser, disk, clock and network, and say how to mend what is missing."""
     from harvester.cli import doctor as doctor_module  # imports inside commands keep shell completion quick
 
-    if urlsplit(site).scheme not in ("http", "https"):
+    if site and urlsplit(site).scheme not in ("http", "https"):
         raise UsageError(f"--site: {site!r} is not an http:// or https:// address.")
     console = Console(highlight=False, soft_wrap=True)
     failures = 0
     try:
-        findings = doctor_module.examine(read_config(), site)
+        config = read_config()
+        findings = doctor_module.examine(config, site or f"{config.bluesky_service.rstrip('/')}/xrpc/_health")
     except UsageError as error:
         findings = doctor_module.examine_without_settings(error)
     for finding in findings:
