@@ -157,6 +157,10 @@ class Config(BaseSettings):
     browser_memory_mb: int = Field(3000, ge=500)
     """Megabytes of a browser with all its processes, above which another takes its place."""
 
+    # Bluesky
+    bluesky_service: str = Field("https://public.api.bsky.app", pattern=_WEB_ADDRESS)
+    """The AppView that is asked, unless a crawl is told another one (`-a service=`)."""
+
     # Login to Bluesky (optional), with an app password on the account's own PDS
     bluesky_identifier: str | None = None
     """Handle, DID or e-mail address of the account to log in with."""

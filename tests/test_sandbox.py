@@ -1,13 +1,16 @@
 """The sandbox tells the truth: what its pages show is what `truth` says, and each fault does what it promises."""
 
+import ast
 import gzip
 import hashlib
 import http.client
 import io
 import json
+import re
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
@@ -16,11 +19,12 @@ import libipld
 import pytest
 from PIL import Image
 
+from harvester.sandbox import dag_cbor
+from harvester.sandbox.car import layer
+from harvester.sandbox.ids import encode_block, raw_cid
+from harvester.sandbox.network import HIDDEN, Network
+from harvester.sandbox.posts import BIG_ROOT, DEEP_REPLIES, DEEP_ROOT, POPULAR, Post, Repost
 from tests.root import ROOT
-from tests.sandbox.car import layer
-from tests.sandbox.ids import raw_cid
-from tests.sandbox.network import HIDDEN, Network
-from tests.sandbox.posts import BIG_ROOT, DEEP_REPLIES, DEEP_ROOT, POPULAR, Post, Repost
 from tests.sandbox.process import Sandbox
 
 ACCOUNTS = 240
@@ -278,6 +282,36 @@ def test_the_car_file_holds_what_list_records_lists(site: Sandbox, name: str | i
     assert {path: (libipld.encode_multibase("b", cid), blocks[cid]["$type"]) for path, cid in found.items()} == listed
     for cid, block in list(blocks.items())[:200]:
         assert hashlib.sha256(libipld.encode_dag_cbor(block)).digest() == cid[4:]
+
+
+def test_records_are_encoded_as_the_library_for_it_does() -> None:
+    numbers: list[Any] = [sign * (1 << bits) + more for bits in range(63) for more in (-1, 0, 1) for sign in (1, -1)]
+    cid = encode_block({})[0]
+    value = {
+        "aa": numbers,
+        "b": ["", "x" * 23, "é" * 12, "y" * 255, "z" * 70_000],
+        "ab": [None, True, False, 0, [], {}],
+        "": [b"", b"k" * 36, b"k" * 300],
+        "link": cid,
+    } | {f"key {number}": number for number in range(300)}
+    assert dag_cbor.encode(value) == libipld.encode_dag_cbor(value)
+    assert dag_cbor.encode({"blob": {"$link": dag_cbor.cid_text(cid)}}) == libipld.encode_dag_cbor({"blob": cid})
+    assert dag_cbor.cid_text(cid) == libipld.encode_multibase("b", cid)
+
+
+def test_it_is_served_by_the_packages_that_each_installation_has() -> None:
+    needed = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"]
+    packages = {re.split(r"[^\w-]", each)[0] for each in needed}
+    imported = set()
+    for path in (ROOT / "harvester" / "sandbox").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Import):
+                imported |= {each.name.partition(".")[0] for each in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                imported.add(str(node.module).partition(".")[0])
+    others = imported - sys.stdlib_module_names - {"harvester"}
+    assert others
+    assert {{"PIL": "pillow"}.get(name, name) for name in others} <= packages
 
 
 def test_list_records_runs_both_ways_and_get_record_agrees(site: Sandbox) -> None:

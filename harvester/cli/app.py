@@ -26,13 +26,14 @@ from harvester.cli.jobs import jobs
 from harvester.cli.new_spider import new_command
 from harvester.cli.purge import purge_command
 from harvester.cli.runs import runs
+from harvester.cli.sandbox import sandbox_command
 from harvester.cli.worker import worker_command
 from harvester.config import Config, load_config, read_config
 from harvester.exceptions import HarvesterError, UsageError
 from harvester.masking import mask
 
 ORDER = (
-    *("doctor", "spiders"),
+    *("doctor", "spiders", "sandbox"),
     *("crawl", "jobs", "feed", "worker", "frontier", "deploy"),
     *("runs", "report", "export", "account", "db", "import"),
     *("alert", "purge", "version"),
@@ -60,6 +61,7 @@ spiders = typer.Typer(help="What can be harvested.", no_args_is_help=True)
 _AS_TYPED = {"allow_extra_args": True, "ignore_unknown_options": True}
 BEGIN, RUN, RESULTS, CARE = "To begin", "To run", "What came of it", "To look after it"
 app.add_typer(spiders, name="spiders", rich_help_panel=BEGIN)
+app.command("sandbox", context_settings={"allow_interspersed_args": False}, rich_help_panel=BEGIN)(sandbox_command)
 app.command("crawl", context_settings=_AS_TYPED, add_help_option=False, rich_help_panel=RUN)(crawl_command)
 app.command("feed", rich_help_panel=RUN)(feed_command)
 app.add_typer(jobs, name="jobs", rich_help_panel=RUN)
@@ -75,7 +77,6 @@ app.command("alert", rich_help_panel=CARE)(alert_command)
 app.command("purge", rich_help_panel=CARE)(purge_command)
 
 STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
-BLUESKY = "https://public.api.bsky.app/xrpc/_health"
 
 
 def _print_version(wanted: bool) -> None:
@@ -100,16 +101,19 @@ def version() -> None:
 
 
 @app.command(rich_help_panel=BEGIN)
-def doctor(site: Annotated[str, typer.Option(help="Address that should be reachable.")] = BLUESKY) -> None:
+def doctor(
+    site: Annotated[str, typer.Option(help="Address that should be reachable, instead of Bluesky's.")] = "",
+) -> None:
     """Check servers, browser, disk, clock and network, and say how to mend what is missing."""
     from harvester.cli import doctor as doctor_module  # imports inside commands keep shell completion quick
 
-    if urlsplit(site).scheme not in ("http", "https"):
+    if site and urlsplit(site).scheme not in ("http", "https"):
         raise UsageError(f"--site: {site!r} is not an http:// or https:// address.")
     console = Console(highlight=False, soft_wrap=True)
     failures = 0
     try:
-        findings = doctor_module.examine(read_config(), site)
+        config = read_config()
+        findings = doctor_module.examine(config, site or f"{config.bluesky_service.rstrip('/')}/xrpc/_health")
     except UsageError as error:
         findings = doctor_module.examine_without_settings(error)
     for finding in findings:

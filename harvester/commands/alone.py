@@ -26,7 +26,7 @@ _ALONE = {
     "DOWNLOADER_MIDDLEWARES": {"harvester.middlewares.addresses.AddressMiddleware": 90},  # beside Scrapy's own
     "SPIDERMON_ENABLED": False,
     "RETRY_ENABLED": False,  # Scrapy's own asks again at once, whatever Retry-After says
-    "RANDOMIZE_DOWNLOAD_DELAY": False,
+    "DOWNLOAD_DELAY_JITTER": 0.0,
 }
 
 

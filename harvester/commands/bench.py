@@ -13,4 +13,11 @@ class Command(ScrapyBench):
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         super().process_options(args, opts)
         assert self.settings
-        be_alone(self.settings, DOWNLOADER_MIDDLEWARES={}, DOWNLOAD_HANDLERS={}, ROBOTSTXT_OBEY=False, DOWNLOAD_DELAY=0)
+        be_alone(
+            self.settings,
+            DOWNLOADER_MIDDLEWARES={},
+            DOWNLOAD_HANDLERS={},
+            EXTENSIONS={},  # LogStats tells the rate
+            ROBOTSTXT_OBEY=False,
+            DOWNLOAD_DELAY=0,
+        )

@@ -3,7 +3,6 @@
 from typing import Any
 
 from pydantic import BaseModel
-from pydantic_core import PydanticUndefined
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -33,8 +32,8 @@ def describe(model: type[BaseModel]) -> Table:
     schema = model.model_json_schema()["properties"]
     table = Table.grid(padding=(0, 2, 0, 0))
     for name, field in model.model_fields.items():
-        required = field.default is PydanticUndefined
-        values = f"{_values(schema[name])}; {'required' if required else f'default: {_written(field.default)}'}"
+        default = _written(field.get_default(call_default_factory=True))
+        values = f"{_values(schema[name])}; {'required' if field.is_required() else f'default: {default}'}"
         table.add_row(Text(name, "bold"), Text.assemble((values, "cyan"), f"\n{field.description or ''}"))
     return table
 

@@ -30,6 +30,7 @@ BAD_SETTINGS = {
     "HARVESTER_REQUESTS_PER_SECOND": ("-2", "greater than or equal to 0"),
     "HARVESTER_CONCURRENT_PER_HOST": ("0", "greater than or equal to 1"),
     "HARVESTER_PLC_URL": ("plc.directory", "match pattern '^https?://"),
+    "HARVESTER_BLUESKY_SERVICE": ("bsky.app", "match pattern '^https?://"),
     "HARVESTER_ALLOW_PRIVATE_HOSTS": ("perhaps", "valid boolean"),
     "HARVESTER_MAX_RESPONSE_MB": ("ten", "valid integer"),
     "HARVESTER_MAX_ERROR_RATIO": ("7", "less than or equal to 1"),

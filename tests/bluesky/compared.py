@@ -5,13 +5,13 @@ from typing import Any
 
 from pymongo.database import Database
 
+from harvester.sandbox.network import REFUSING
+from harvester.sandbox.posts import Post
+from harvester.sandbox.records import LIST_NAME
+from harvester.sandbox.truth import Truth
 from tests.crash.harvest import fates
 from tests.crash.nothing_lost import differences
-from tests.sandbox.network import REFUSING
-from tests.sandbox.posts import Post
 from tests.sandbox.process import Sandbox
-from tests.sandbox.records import LIST_NAME
-from tests.sandbox.truth import Truth
 
 Comparable = dict[str, dict[str, Any]]
 """Collection -> key -> what is compared."""

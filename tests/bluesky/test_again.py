@@ -9,10 +9,10 @@ from typing import Any
 
 from PIL import Image
 
+from harvester.sandbox import images
 from tests.bluesky.compared import untruths
 from tests.bluesky.conftest import EVERYTHING, Records
 from tests.crash.harvest import Harvest, documents
-from tests.sandbox import images
 from tests.sandbox.process import Sandbox
 
 Make = Callable[..., Harvest]

@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 import pytest
 
+from harvester.sandbox.views import position_of
 from harvester.stores.staging import iter_records
 from tests.bluesky.compared import untruths
 from tests.bluesky.conftest import Harvested
 from tests.crash.nothing_lost import UNSTAGED
 from tests.pipelines.records import KINDS
 from tests.sandbox.process import Sandbox
-from tests.sandbox.views import position_of
 
 By = Callable[[str], Harvested]
 

@@ -11,13 +11,13 @@ from msgspec.structs import replace
 from harvester.items.bluesky import AccountList, Follow, Like, ListItem, Post, Profile, Repost, Thread
 from harvester.jobs.documents import Item, State
 from harvester.jobs.ledger import now
+from harvester.sandbox.posts import Post as Written
+from harvester.sandbox.posts import Repost as Reposted
 from harvester.spiders.bluesky.arguments import BlueskyArguments
 from harvester.spiders.bluesky.looks import looks_of
 from tests.bluesky.conftest import Records
 from tests.crash.harvest import Harvest
 from tests.pipelines.records import KINDS
-from tests.sandbox.posts import Post as Written
-from tests.sandbox.posts import Repost as Reposted
 from tests.sandbox.process import Sandbox
 
 Make = Callable[..., Harvest]

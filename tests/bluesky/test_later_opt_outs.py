@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from harvester.sandbox.network import special
 from harvester.stores.staging import OPEN, SUFFIX, read_segment
 from tests.bluesky.conftest import Records
 from tests.crash.harvest import Harvest, fates
-from tests.sandbox.network import special
 from tests.sandbox.process import Sandbox
 
 Make = Callable[..., Harvest]

@@ -6,11 +6,11 @@ from collections.abc import Callable
 import pytest
 
 from harvester.parsers.bluesky.scrub import scrub
+from harvester.sandbox.network import special
 from harvester.stores.staging import SUFFIX, read_segment
 from tests.bluesky.conftest import Harvested, Records
 from tests.crash.harvest import Harvest, fates
 from tests.pipelines.records import KINDS
-from tests.sandbox.network import special
 from tests.sandbox.process import Sandbox
 
 By = Callable[[str], Harvested]

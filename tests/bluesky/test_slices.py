@@ -6,9 +6,9 @@ from itertools import chain
 
 import pytest
 
+from harvester.sandbox.posts import Post
 from tests.bluesky.conftest import Records
 from tests.crash.harvest import Harvest
-from tests.sandbox.posts import Post
 from tests.sandbox.process import Sandbox
 
 Make = Callable[..., Harvest]

@@ -97,6 +97,13 @@ def test_a_healthy_machine_passes(site: Site, monkeypatch: pytest.MonkeyPatch, t
 
 
 @pytest.mark.usefixtures("healthy")
+def test_the_bluesky_of_the_settings_is_asked(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARVESTER_BLUESKY_SERVICE", site.url)
+    output = CliRunner().invoke(app, ["doctor"]).output
+    assert f"{site.url}xrpc/_health answers" in output
+
+
+@pytest.mark.usefixtures("healthy")
 def test_misspelt_settings_are_named_once(
     config: Config, site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

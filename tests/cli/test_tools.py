@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,7 @@ async def test_a_page_is_fetched_as_the_project_would(scrapy: Scrapy, site: Site
     ran = await scrapy("fetch", f"{site.url}/book/1")
     assert (ran.returncode, ran.stdout.encode().strip()) == (0, BOOK), ran.stderr
     assert "User-Agent: harvester" in site.heads["/book/1"][0]
+    assert "Warning" not in ran.stderr
 
 
 async def test_what_robots_txt_closes_is_not_fetched(scrapy: Scrapy, site: Site) -> None:
@@ -122,7 +124,7 @@ def test_a_site_is_asked_no_faster_than_is_configured_and_not_again_when_it_refu
     be_alone(settings)
     assert (settings.getfloat("DOWNLOAD_DELAY"), settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN")) == (0.25, 3)
     assert not settings.getbool("RETRY_ENABLED")
-    assert not settings.getbool("RANDOMIZE_DOWNLOAD_DELAY")
+    assert settings["DOWNLOAD_DELAY_JITTER"] == 0
 
 
 async def test_the_shell_has_the_response(scrapy: Scrapy, site: Site) -> None:
@@ -137,6 +139,13 @@ async def test_no_thread_runs_on_while_the_shell_ends(scrapy: Scrapy, site: Site
     count = "__import__('atexit').register(lambda: print('threads:', __import__('threading').active_count()))"
     ran = await scrapy("shell", f"{site.url}/book/1", "-c", count)
     assert (ran.returncode, ran.stdout.strip().splitlines()[-1]) == (0, "threads: 1"), ran.stderr
+
+
+async def test_the_speed_of_scrapy_is_measured_and_told(scrapy: Scrapy) -> None:
+    ran = await scrapy("bench", "-s", "CLOSESPIDER_TIMEOUT=2")
+    assert ran.returncode == 0, ran.stderr
+    assert "Warning" not in ran.stderr
+    assert re.search(r"Crawled [1-9]\d* pages \(at [1-9]", ran.stderr), ran.stderr
 
 
 async def test_a_page_is_shown_in_a_browser(scrapy: Scrapy, site: Site, project: Path) -> None:

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from harvester.sandbox.posts import Post
 from harvester.stores.staging import iter_records
 from tests.pipelines.records import KINDS
-from tests.sandbox.posts import Post
 from tests.sandbox.process import Sandbox
 
 Records = Mapping[str, Mapping[str, Mapping[str, Any]]]

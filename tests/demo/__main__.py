@@ -20,6 +20,7 @@ from rich.text import Text
 from harvester.config import Config, load_config
 from harvester.dashboard.summary import OPENED_BY
 from harvester.exceptions import HarvesterError
+from harvester.sandbox.environment import settings
 from harvester.stores.mongodb import connect_sync
 from tests.demo.queries import QUERIES, answer
 from tests.sandbox.process import Sandbox
@@ -40,15 +41,8 @@ def main(folder: str, accounts: int) -> None:
     """Runs the demonstration with a network of so many accounts, its files in `folder`. Raises Failed."""
     report = f"{folder}/report.html"
     with Sandbox(accounts=accounts, seed=7) as site:
-        settings = {
-            "HARVESTER_PLC_URL": site.url,
-            "HARVESTER_ALLOW_PRIVATE_HOSTS": "true",
-            "HARVESTER_REQUESTS_PER_SECOND": "0",
-            "HARVESTER_DATABASE": "harvester_demo",
-            "HARVESTER_DATA_DIR": folder,
-            "HARVESTER_IMAGES_STORE": f"{folder}/images",
-        }
-        os.environ |= settings
+        variables = settings(site.url, ROOT / folder) | {"HARVESTER_DATABASE": "harvester_demo"}
+        os.environ |= variables
         os.chdir(ROOT)
         config = load_config()
         database = connect_sync(config)
@@ -56,10 +50,10 @@ def main(folder: str, accounts: int) -> None:
             _say(1, f"A local copy of Bluesky answers at {site.url}: {accounts} accounts")
             _forget(database, config)
             _say(2, "Harvesting it, with the command that harvests the real one")
-            for name, value in settings.items():
+            for name, value in variables.items():
                 console.print(f"  {name}={value}", style="dim")
             harvest = ["scrapy", "crawl", "bluesky", "-a", f"seeds={site.handle(0)}", "-a", "depth=2"]
-            harvest += ["-a", "collect=graph,profiles,posts,threads", "-a", "media=yes", "-a", f"service={site.url}"]
+            harvest += ["-a", "collect=graph,profiles,posts,threads", "-a", "media=yes"]
             _run(harvest)
             _say(3, "Drawing a picture of it")
             _run(["harvester", "report", "--out", report])

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeGuard
 from tests.bad_input import test_mongodb, test_seeds, test_usage
 from tests.bluesky import test_start_list, test_via_browser
 from tests.browser import test_entries as test_steps
-from tests.cli import test_runs
+from tests.cli import test_runs, test_sandbox
 from tests.docs import test_adding_a_site
 from tests.endings import test_unopened
 from tests.feeds import test_export
@@ -73,6 +73,7 @@ def rows() -> dict[str, list[Row]]:
                 _words("harvester worker SPIDER"),
             ),
             *_of(test_start_list.test_what_cannot_be_fed_is_said, _words("harvester feed")),
+            *_of(test_sandbox.test_what_cannot_be_served_or_run_is_said, _words("harvester sandbox")),
             *_of(test_purge.test_who_is_not_clear_is_refused_and_nothing_is_removed, _words("harvester purge")),
             *_of(
                 test_adding_a_site.test_a_spider_that_cannot_begin_is_refused_and_nothing_is_written,

@@ -29,7 +29,8 @@ def arguments() -> str:
     schema = BlueskyArguments.model_json_schema()["properties"]
     for name, field in BlueskyArguments.model_fields.items():
         values = f" ({', '.join(schema[name]['enum'])})" if "enum" in schema[name] else ""
-        lines.append(f"| `{name}` | {_written(field.default)} | {field.description}{values} |")
+        default = _written(field.get_default(call_default_factory=True))
+        lines.append(f"| `{name}` | {default} | {field.description}{values} |")
     return "\n".join(lines) + "\n"
 
 

@@ -9,9 +9,10 @@ import pytest
 
 from harvester.exceptions import ParseError
 from harvester.parsers.bluesky.car import parse_repository
-from tests.sandbox.car import _sections, _varint, repository
-from tests.sandbox.ids import cid_text, encode_block
-from tests.sandbox.server import build_world
+from harvester.sandbox.car import _sections, _varint, repository
+from harvester.sandbox.dag_cbor import cid_text
+from harvester.sandbox.ids import encode_block
+from harvester.sandbox.server import build_world
 
 DID = "did:plc:ann"
 POST, LIKE, REPOST = "app.bsky.feed.post", "app.bsky.feed.like", "app.bsky.feed.repost"

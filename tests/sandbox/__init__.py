@@ -1,1 +1,1 @@
-"""A local website which speaks the Bluesky API over a generated network, for tests, demos and benchmarks."""
+"""Websites in processes of their own: harvester's sandbox of Bluesky, and the tree, the web and the street of tests."""

@@ -9,7 +9,7 @@ import sys
 
 import uvloop
 
-from tests.sandbox.server import Options, serve
+from harvester.sandbox.server import Options, serve
 
 
 def main() -> None:

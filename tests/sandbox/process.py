@@ -9,12 +9,12 @@ from functools import cached_property
 from types import TracebackType
 from typing import Any, Self
 
+from harvester.sandbox.network import Network, special
+from harvester.sandbox.posts import Posts
+from harvester.sandbox.records import Records
+from harvester.sandbox.server import build_world
+from harvester.sandbox.truth import Truth, truth
 from tests.root import ROOT as ROOT
-from tests.sandbox.network import Network, special
-from tests.sandbox.posts import Posts
-from tests.sandbox.records import Records
-from tests.sandbox.server import build_world
-from tests.sandbox.truth import Truth, truth
 
 
 class Sandbox:

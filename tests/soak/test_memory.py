@@ -10,8 +10,8 @@ import psutil
 import pytest
 from pymongo.database import Database
 
+from harvester.sandbox.network import REFUSING
 from tests.crash.harvest import Harvest, fates
-from tests.sandbox.network import REFUSING
 from tests.sandbox.process import Sandbox
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(7200)]

@@ -42,6 +42,15 @@ def test_everything_has_a_default() -> None:
     assert list(arguments.read_seeds()) == []
 
 
+def test_the_appview_is_that_of_the_settings_unless_a_crawl_names_another_and_a_job_keeps_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HARVESTER_BLUESKY_SERVICE", "http://127.0.0.1:2584/")
+    usual = parsed()
+    assert usual.service == usual.kept()["service"] == "http://127.0.0.1:2584"
+    assert parsed(service="appview.example").service == "https://appview.example"
+
+
 DAY = datetime(2025, 1, 31, tzinfo=UTC)
 
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
+from harvester.config import load_config
 from harvester.spiders.base import SpiderArguments
 from harvester.spiders.seeds import Seeds
 
@@ -88,7 +89,9 @@ class BlueskyArguments(SpiderArguments):
     via: Literal["api", "browser"] = Field(
         "api", description="whether the API is asked, or a browser shows the pages of the web client"
     )
-    service: str = Field("https://public.api.bsky.app", description="the AppView to ask")
+    service: str = Field(
+        default_factory=lambda: load_config().bluesky_service, validate_default=True, description="the AppView to ask"
+    )
     web: str = Field("https://bsky.app", description="the web client that a browser shows")
     honour_opt_outs: YesOrNo = Field(
         True, description="whether accounts that declared not to want this are left out: yes or no"
@@ -116,7 +119,8 @@ class BlueskyArguments(SpiderArguments):
         address = _server.fullmatch(value)
         if not address:
             assert info.field_name
-            raise ValueError(f"the address of a server, like {cls.model_fields[info.field_name].default}")
+            usual = cls.model_fields[info.field_name].get_default(call_default_factory=True)
+            raise ValueError(f"the address of a server, like {usual}")
         return f"{(address['scheme'] or 'https://').lower()}{address['host'].lower()}"
 
     @model_validator(mode="after")

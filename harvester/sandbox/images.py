@@ -11,7 +11,7 @@ from typing import Literal
 
 from PIL import Image, ImageDraw
 
-from tests.sandbox.ids import raw_cid
+from harvester.sandbox.ids import raw_cid
 
 Family = Literal["avatar", "banner", "picture"]
 Colour = tuple[int, int, int]

@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import re
 import time
 import zlib
 from collections import OrderedDict
@@ -12,17 +13,17 @@ from urllib.parse import unquote
 import msgspec
 from aiohttp import web
 
-from tests.sandbox.answers import Answer, XrpcError, error_answer, json_answer
-from tests.sandbox.endpoints import Endpoints
-from tests.sandbox.faults import INSTEAD, SPOILED, WIRE, Faults
-from tests.sandbox.journal import Entry, Journal, endpoint_of
-from tests.sandbox.network import Network
-from tests.sandbox.posts import Posts
-from tests.sandbox.profiles import Profiles
-from tests.sandbox.records import Records
-from tests.sandbox.sessions import Sessions
-from tests.sandbox.truth import truth
-from tests.sandbox.views import Views
+from harvester.sandbox.answers import Answer, XrpcError, error_answer, json_answer
+from harvester.sandbox.endpoints import Endpoints
+from harvester.sandbox.faults import INSTEAD, SPOILED, WIRE, Faults
+from harvester.sandbox.journal import Entry, Journal, endpoint_of
+from harvester.sandbox.network import Network
+from harvester.sandbox.posts import Posts
+from harvester.sandbox.profiles import Profiles
+from harvester.sandbox.records import Records
+from harvester.sandbox.sessions import Sessions
+from harvester.sandbox.truth import truth
+from harvester.sandbox.views import Views
 
 _ACTOR_KEYS = ("actor=", "repo=", "did=", "uri=", "uris=", "actors=", "handle=", "list=", "starterPack=")
 _TRUTH_LIMIT = 20_000
@@ -170,11 +171,12 @@ class Site:
 
     async def _control(self, request: web.BaseRequest, path: str) -> web.Response:
         name = path.removeprefix("/_control/")
-        body: Any = msgspec.json.decode(await request.read()) if request.method == "POST" else {}
+        sent = await request.read()
         try:
-            value = self._controlled(request, name, body)
-        except (KeyError, ValueError) as error:
-            return web.Response(body=msgspec.json.encode({"error": str(error)}), status=400)
+            value = self._controlled(request, name, msgspec.json.decode(sent, type=dict[str, Any]) if sent else {})
+        except (KeyError, TypeError, ValueError, re.error, msgspec.MsgspecError) as error:
+            said = {"error": f"{type(error).__name__}: {error}"}
+            return web.Response(body=msgspec.json.encode(said), status=400, content_type="application/json")
         return web.Response(body=json_answer(value).body, content_type="application/json")
 
     def _controlled(self, request: web.BaseRequest, name: str, body: Any) -> object:

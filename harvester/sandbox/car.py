@@ -4,10 +4,9 @@ import hashlib
 from collections.abc import Iterable
 from typing import Any
 
-import libipld
-
-from tests.sandbox.ids import encode_block, to_ipld
-from tests.sandbox.records import Records
+from harvester.sandbox.dag_cbor import encode
+from harvester.sandbox.ids import encode_block
+from harvester.sandbox.records import Records
 
 Item = tuple[bytes, int, bytes]
 """Key, layer in the tree, CID of the record."""
@@ -19,7 +18,7 @@ def repository(records: Records, index: int) -> bytes:
     items: list[Item] = []
     for collection in records.collections(index):
         for key, build in records.entries(index, collection).items():
-            cid, block = encode_block(to_ipld(build()))
+            cid, block = encode_block(build())
             blocks[cid] = block
             path = f"{collection}/{key}".encode()
             items.append((path, layer(path), cid))
@@ -31,7 +30,7 @@ def repository(records: Records, index: int) -> bytes:
     signature = hashlib.sha512(did.encode()).digest()
     commit = {"did": did, "rev": records.rev(index), "sig": signature, "data": root, "prev": None, "version": 3}
     head, commit_block = encode_block(commit)
-    header = libipld.encode_dag_cbor({"roots": [head], "version": 1})
+    header = encode({"roots": [head], "version": 1})
     return _varint(len(header)) + header + b"".join(_sections({head: commit_block} | tree | blocks))
 
 

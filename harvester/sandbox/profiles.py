@@ -3,11 +3,11 @@
 from functools import lru_cache
 from typing import Any
 
-from tests.sandbox import images
-from tests.sandbox.ids import record_cid, timestamp
-from tests.sandbox.network import Network
-from tests.sandbox.posts import DAY_MS, START_MS, Posts
-from tests.sandbox.words import BIOS, NAMES, ODD_NAMES
+from harvester.sandbox import images
+from harvester.sandbox.ids import record_cid, timestamp
+from harvester.sandbox.network import Network
+from harvester.sandbox.posts import DAY_MS, START_MS, Posts
+from harvester.sandbox.words import BIOS, NAMES, ODD_NAMES
 
 Record = dict[str, Any]
 

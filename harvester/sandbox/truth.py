@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from tests.sandbox.network import REFUSING, Kind, Network
-from tests.sandbox.posts import POPULAR, Post, Posts, Repost
-from tests.sandbox.records import Records
+from harvester.sandbox.network import REFUSING, Kind, Network
+from harvester.sandbox.posts import POPULAR, Post, Posts, Repost
+from harvester.sandbox.records import Records
 
 State = Literal["visible", "skipped", "failed"]
 

@@ -5,15 +5,13 @@ from collections.abc import Mapping
 from datetime import date, timedelta
 from functools import lru_cache
 
-import libipld
+from harvester.sandbox.dag_cbor import CBOR_CID_PREFIX, RAW_CID_PREFIX, base32, cid_text, encode, from_base32
 
 _MASK = (1 << 64) - 1
 _TID_DIGITS = "234567abcdefghijklmnopqrstuvwxyz"
 _TID_PAIRS = [a + b for a in _TID_DIGITS for b in _TID_DIGITS]
 _TID_VALUES = {digit: value for value, digit in enumerate(_TID_DIGITS)}
 _EPOCH = date(1970, 1, 1)
-_CBOR_CID_PREFIX = b"\x01\x71\x12\x20"
-_RAW_CID_PREFIX = b"\x01\x55\x12\x20"
 
 
 def mix(value: int, salt: int) -> int:
@@ -33,14 +31,14 @@ class DidCodec:
     def encode(self, index: int) -> str:
         head = hashlib.blake2b(index.to_bytes(4), digest_size=11, key=self._key).digest()
         tail = (int.from_bytes(self._mask(head)) ^ index).to_bytes(4)
-        return "did:plc:" + libipld.encode_multibase("b", head + tail)[1:]
+        return "did:plc:" + base32(head + tail)
 
     def decode(self, did: str) -> int | None:
         """The number behind a DID; None for one which this codec has not made."""
         if len(did) != 32 or not did.startswith("did:plc:"):
             return None
         try:
-            raw = libipld.decode_multibase("b" + did[8:])[1]
+            raw = from_base32(did[8:])
         except ValueError:
             return None
         index = int.from_bytes(self._mask(raw[:11])) ^ int.from_bytes(raw[11:])
@@ -84,32 +82,17 @@ def _day(days: int) -> str:
     return (_EPOCH + timedelta(days=days)).isoformat()
 
 
-def to_ipld(value: object) -> object:
-    """A record in its JSON form, turned into the form that DAG-CBOR encodes: links become CIDs."""
-    if isinstance(value, Mapping):
-        if "$link" in value:
-            return libipld.decode_multibase(value["$link"])[1]
-        return {key: to_ipld(part) for key, part in value.items()}
-    if isinstance(value, list):
-        return [to_ipld(part) for part in value]
-    return value
-
-
 def encode_block(value: object) -> tuple[bytes, bytes]:
-    """The CID (binary) and the DAG-CBOR bytes of a value in DAG-CBOR form."""
-    block = libipld.encode_dag_cbor(value)
-    return _CBOR_CID_PREFIX + hashlib.sha256(block).digest(), block
-
-
-def cid_text(cid: bytes) -> str:
-    return libipld.encode_multibase("b", cid)
+    """The CID (binary) and the DAG-CBOR bytes of a value, a record in its JSON form for example."""
+    block = encode(value)
+    return CBOR_CID_PREFIX + hashlib.sha256(block).digest(), block
 
 
 def record_cid(record: Mapping[str, object]) -> str:
     """The CID of a record given in its JSON form."""
-    return cid_text(encode_block(to_ipld(record))[0])
+    return cid_text(encode_block(record)[0])
 
 
 def raw_cid(content: bytes) -> str:
     """The CID of a blob."""
-    return cid_text(_RAW_CID_PREFIX + hashlib.sha256(content).digest())
+    return cid_text(RAW_CID_PREFIX + hashlib.sha256(content).digest())

@@ -17,8 +17,8 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from tests.sandbox import images
-from tests.sandbox.answers import HTML_TYPE, JSON_TYPE, Answer, error_answer, forbidden_page, html_page, json_answer
+from harvester.sandbox import images
+from harvester.sandbox.answers import HTML_TYPE, JSON_TYPE, Answer, error_answer, forbidden_page, html_page, json_answer
 
 Params = dict[str, Any]
 
@@ -73,7 +73,7 @@ class Faults:
 
     def add(self, wish: Params) -> Fault:
         wish = dict(wish)
-        kind = wish.pop("kind")
+        kind = wish.pop("kind", None)
         if kind not in KINDS:
             raise ValueError(f"no fault of the kind {kind!r}; there are {', '.join(sorted(KINDS))}")
         self._serial += 1

@@ -4,7 +4,7 @@ Without a session it asks as nobody. With one it keeps the tokens in local stora
 replaces them when they have ended; when that is refused, the session is over.
 """
 
-from tests.sandbox.answers import HTML_TYPE, Answer
+from harvester.sandbox.answers import HTML_TYPE, Answer
 
 ROWS = 30
 """Rows that it asks for at a time."""

@@ -7,14 +7,14 @@ from urllib.parse import parse_qs
 
 import msgspec
 
-from tests.sandbox import images
-from tests.sandbox.answers import Answer, XrpcError, error_answer, forbidden_page, html_page, json_answer
-from tests.sandbox.car import repository
-from tests.sandbox.ids import record_cid
-from tests.sandbox.posts import Post
-from tests.sandbox.sessions import Sessions
-from tests.sandbox.views import BadCursor, View, Views
-from tests.sandbox.web_client import web_page
+from harvester.sandbox import images
+from harvester.sandbox.answers import Answer, XrpcError, error_answer, forbidden_page, html_page, json_answer
+from harvester.sandbox.car import repository
+from harvester.sandbox.ids import record_cid
+from harvester.sandbox.posts import Post
+from harvester.sandbox.sessions import Sessions
+from harvester.sandbox.views import BadCursor, View, Views
+from harvester.sandbox.web_client import web_page
 
 _DID = re.compile(r"did:[a-z]+:[a-zA-Z0-9._:%-]*[a-zA-Z0-9._-]")
 _HANDLE = re.compile(r"([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?", re.IGNORECASE)

@@ -9,8 +9,8 @@ from functools import cached_property, lru_cache
 from math import gcd
 from typing import Literal
 
-from tests.sandbox.ids import DidCodec, mix
-from tests.sandbox.words import NAMES
+from harvester.sandbox.ids import DidCodec, mix
+from harvester.sandbox.words import NAMES
 
 Kind = Literal[
     "normal", "hub", "follows_all", "deactivated", "takendown", "pds_takendown", "deleted", "private", "no_profile",

@@ -7,8 +7,8 @@ import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import Any
 
-from tests.sandbox.answers import XrpcError
-from tests.sandbox.network import Network
+from harvester.sandbox.answers import XrpcError
+from harvester.sandbox.network import Network
 
 _AUDIENCE = "did:web:localhost"
 _EXPIRED = ("ExpiredToken", "Token has expired")

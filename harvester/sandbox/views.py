@@ -9,12 +9,13 @@ from urllib.parse import quote
 
 import msgspec
 
-from tests.sandbox import images
-from tests.sandbox.ids import cid_text, record_cid, timestamp
-from tests.sandbox.network import Countdown, Network
-from tests.sandbox.posts import POPULAR, Post, Posts, Repost
-from tests.sandbox.profiles import LABELER, Profiles
-from tests.sandbox.records import FOLLOW_MS, LIST_NAME, Records
+from harvester.sandbox import images
+from harvester.sandbox.dag_cbor import cid_text
+from harvester.sandbox.ids import record_cid, timestamp
+from harvester.sandbox.network import Countdown, Network
+from harvester.sandbox.posts import POPULAR, Post, Posts, Repost
+from harvester.sandbox.profiles import LABELER, Profiles
+from harvester.sandbox.records import FOLLOW_MS, LIST_NAME, Records
 
 View = dict[str, Any]
 Row = TypeVar("Row")

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
 
-from tests.sandbox.ids import tid, timestamp
-from tests.sandbox.network import Network
-from tests.sandbox.posts import Post, Posts, Repost
-from tests.sandbox.profiles import Profiles
+from harvester.sandbox.ids import tid, timestamp
+from harvester.sandbox.network import Network
+from harvester.sandbox.posts import Post, Posts, Repost
+from harvester.sandbox.profiles import Profiles
 
 Record = dict[str, Any]
 Entries = dict[str, Callable[[], Record]]

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
-from tests.sandbox import images
-from tests.sandbox.ids import mix, record_cid, tid, tid_micros, timestamp
-from tests.sandbox.network import Network
-from tests.sandbox.words import SENTENCES, TAGS
+from harvester.sandbox import images
+from harvester.sandbox.ids import mix, record_cid, tid, tid_micros, timestamp
+from harvester.sandbox.network import Network
+from harvester.sandbox.words import SENTENCES, TAGS
 
 Record = dict[str, Any]
 
