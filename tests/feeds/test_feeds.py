@@ -4,7 +4,8 @@ import csv
 import io
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,13 @@ import pytest
 from itemadapter import ItemAdapter
 from pyarrow import parquet
 from pymongo.database import Database
+from scrapy.exporters import BaseItemExporter
 
 from harvester.exceptions import StorageError, UsageError
 from harvester.items import Provenance
 from harvester.items.adapter import register
 from harvester.items.bluesky import Follow, Post
-from harvester.stores.feeds import CsvFeed, ParquetFeed, TableFeed
+from harvester.stores.feeds import CsvFeed, JsonFeed, JsonLinesFeed, ParquetFeed, TableFeed
 from tests.crash.harvest import Harvest
 from tests.sandbox.process import Sandbox
 
@@ -149,7 +151,7 @@ def test_a_feed_that_cannot_be_is_refused_before_anything_is_asked(
     assert mongodb["profiles"].count_documents({}) == 0
 
 
-def written(feed: type[TableFeed], items: list[Any], **options: Any) -> bytes:
+def written(feed: type[BaseItemExporter], items: list[Any], **options: Any) -> bytes:
     file = io.BytesIO()
     exporter = feed(file, **options)
     exporter.start_exporting()
@@ -177,6 +179,13 @@ def test_other_items_have_the_columns_of_all_their_fields() -> None:
     assert table.column("mixed").to_pylist() == [None, None, "1", "m"]
     large = parquet.read_table(io.BytesIO(written(ParquetFeed, [{"n": 1}, {"n": 2**70}])))
     assert large.column("n").to_pylist() == ["1", str(2**70)]
+
+
+@pytest.mark.parametrize("kind", [JsonFeed, JsonLinesFeed])
+def test_values_that_json_lacks_are_written_as_they_are_staged(kind: type[BaseItemExporter]) -> None:
+    item = {"bytes": b"\xff", "took": timedelta(1), "none": float("nan"), "at": AT, "price": Decimal("1.50")}
+    [read] = json.loads(b"[" + written(kind, [item]).strip().strip(b"[]") + b"]")
+    assert read == {"bytes": "/w==", "took": "P1D", "none": None, "at": "2026-01-31T12:30:15.250000Z", "price": "1.50"}
 
 
 def test_fields_are_chosen_and_renamed_as_feeds_say() -> None:
