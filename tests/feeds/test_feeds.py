@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -19,7 +19,7 @@ from harvester.exceptions import StorageError, UsageError
 from harvester.items import Provenance
 from harvester.items.adapter import register
 from harvester.items.bluesky import Follow, Post
-from harvester.stores.feeds import CsvFeed, JsonFeed, JsonLinesFeed, ParquetFeed, TableFeed
+from harvester.stores.feeds import CsvFeed, JsonFeed, JsonLinesFeed, ParquetFeed
 from tests.crash.harvest import Harvest
 from tests.sandbox.process import Sandbox
 
@@ -151,7 +151,7 @@ def test_a_feed_that_cannot_be_is_refused_before_anything_is_asked(
     assert mongodb["profiles"].count_documents({}) == 0
 
 
-def written(feed: type[BaseItemExporter], items: list[Any], **options: Any) -> bytes:
+def written(feed: Callable[..., BaseItemExporter], items: list[Any], **options: Any) -> bytes:
     file = io.BytesIO()
     exporter = feed(file, **options)
     exporter.start_exporting()
