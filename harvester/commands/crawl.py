@@ -137,7 +137,7 @@ def _spider_in(path: Path) -> type[Spider]:
         module = import_module(path.stem)
     except Exception as error:  # noqa: BLE001  whatever the file raises
         raise UsageError(f"{path} cannot be read: {fault_of_import(error)}") from None
-    if not path.samefile(getattr(module, "__file__", None) or "/"):
+    if Path((module.__spec__ and module.__spec__.origin) or "").resolve() != path.resolve():
         raise UsageError(f"{path} has the name of another module of Python, {module.__name__}: give it one of its own.")
     spiders = list(iter_spider_classes(module))
     if len(spiders) != 1:
