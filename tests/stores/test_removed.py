@@ -10,11 +10,12 @@ from tests.stores.conftest import Place, ended
 
 
 def remove(state_dir: Path, name: str) -> None:
-    shutil.rmtree(state_dir, ignore_errors=True)
+    while state_dir.exists():  # the server makes files meanwhile
+        shutil.rmtree(state_dir, ignore_errors=True)
 
 
 def remove_data(state_dir: Path, name: str) -> None:
-    shutil.rmtree(state_dir / name / "data", ignore_errors=True)
+    remove(state_dir / name / "data", "")
 
 
 def move(state_dir: Path, name: str) -> None:
