@@ -180,3 +180,9 @@ async def test_a_spider_in_a_file_that_works_at_jobs_is_told_how_to_run(scrapy: 
     assert "Mine takes items of jobs, which are kept in MongoDB: put its module into SPIDER_MODULES" in (
         ran.stdout + ran.stderr
     )
+
+
+async def test_a_new_spider_is_written_into_the_project_that_asks_for_it(scrapy: Scrapy, project: Path) -> None:
+    ran = await scrapy("genspider", "more", "example.org", leaves="more.py")
+    assert ran.returncode == 0, ran.stderr
+    assert not (ROOT / "harvester" / "spiders" / "more.py").exists()
