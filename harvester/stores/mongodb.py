@@ -1,6 +1,7 @@
 """Connections to the MongoDB that holds records and ledger: the configured one, or the private one."""
 
 import contextlib
+import re
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -16,13 +17,10 @@ from harvester.stores import servers
 from harvester.stores.descriptors import SMALL, allowed
 from harvester.stores.outage import Outage
 
-OPTIONS: dict[str, Any] = {
-    "tz_aware": True,
-    "journal": True,
-    "serverSelectionTimeoutMS": 5_000,
-    "appname": "harvester",
-}
+OPTIONS: dict[str, Any] = {"tz_aware": True, "journal": True}
 """Journalled: without waiting for the journal a killed server was seen to lose confirmed writes."""
+DEFAULTS: dict[str, Any] = {"serverSelectionTimeoutMS": 5_000, "appname": "harvester"}
+"""Unless the address says otherwise: pymongo would prefer them to what stands there."""
 FEW_CONNECTIONS = 8
 """Of a process that may open few files."""
 _REFUSED = (13, 18)
@@ -37,17 +35,24 @@ _SETTING = "mongodb_uri"
 
 def connect(config: Config) -> AsyncDatabase[dict[str, Any]]:
     """The database, for use on an event loop. Starts the private server when none is configured."""
-    options = OPTIONS | {"maxPoolSize": FEW_CONNECTIONS} if allowed() < SMALL else OPTIONS
+    few = {"maxPoolSize": FEW_CONNECTIONS} if allowed() < SMALL else {}
+    uri = servers.mongodb_uri(config)
     with _address_is_checked():
-        client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(servers.mongodb_uri(config), **options)
+        client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(uri, **_options(uri), **few)
     return client[config.database]
 
 
 def connect_sync(config: Config) -> Database[dict[str, Any]]:
     """The database, for commands. Starts the private server when none is configured."""
+    uri = servers.mongodb_uri(config)
     with _address_is_checked():
-        client: MongoClient[dict[str, Any]] = MongoClient(servers.mongodb_uri(config), **OPTIONS)
+        client: MongoClient[dict[str, Any]] = MongoClient(uri, **_options(uri))
     return client[config.database]
+
+
+def _options(uri: str) -> dict[str, Any]:
+    given = {option.partition("=")[0].lower() for option in re.split("[&;]", uri.partition("?")[2])}
+    return OPTIONS | {name: value for name, value in DEFAULTS.items() if name.lower() not in given}
 
 
 def check(config: Config) -> None:

@@ -25,7 +25,7 @@ from harvester.dashboard.figures import gather
 from harvester.dashboard.report import template, thumbnail, write_report
 from harvester.exceptions import ServiceError, StorageError, UsageError
 from harvester.jobs.documents import State, to_document
-from harvester.stores.mongodb import OPTIONS
+from harvester.stores.mongodb import DEFAULTS
 from tests.crash.mongod import Mongod
 from tests.dashboard.harvest import JOB, did, fill, item
 
@@ -214,7 +214,7 @@ def test_a_place_that_cannot_be_written_is_a_sentence(config: Config, mongodb: M
 def test_a_database_that_cannot_be_asked_is_a_sentence(
     config: Config, free_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(OPTIONS, "serverSelectionTimeoutMS", 100)
+    monkeypatch.setitem(DEFAULTS, "serverSelectionTimeoutMS", 100)
     uri = SecretStr(f"mongodb://ann:secret@127.0.0.1:{free_port}/")
     with pytest.raises(ServiceError, match=r"MongoDB cannot be reached: .*Connection refused") as caught:
         write_report(config.model_copy(update={"mongodb_uri": uri}))

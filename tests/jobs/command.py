@@ -13,6 +13,7 @@ import pytest
 
 from harvester.cli import main
 from tests.forking import Ran, run
+from tests.root import ROOT
 
 HARVESTER = str(Path(sys.executable).with_name("harvester"))
 
@@ -75,6 +76,14 @@ class Jobs:
         ran = run(HARVESTER, "jobs", *words, cwd=self.folder, env={**os.environ, **self.variables}, stdin=stdin)
         assert "Traceback" not in ran.stderr, ran.stderr
         return ran
+
+
+def measured(jobs: Jobs, *words: str) -> tuple[Ran, float]:
+    """What the command did, and its peak memory in MB."""
+    told = jobs.folder / "peak"
+    environment = {**os.environ, **jobs.variables}
+    ran = run("tests.jobs.measured", str(told), "jobs", *words, cwd=ROOT, env=environment)
+    return ran, int(told.read_text()) / 1000
 
 
 @contextmanager

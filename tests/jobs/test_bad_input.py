@@ -20,8 +20,7 @@ from pymongo.database import Database
 from tests.bad_input.room import little_room
 from tests.crawling import until
 from tests.forking import begin
-from tests.jobs.command import HARVESTER, Answer, Jobs
-from tests.root import ROOT
+from tests.jobs.command import HARVESTER, Answer, Jobs, measured
 
 Document = dict[str, Any]
 
@@ -190,11 +189,19 @@ def test_text_of_others_does_nothing_to_a_terminal(jobs: Jobs, mongodb: Database
 
 def test_a_reader_that_goes_away_is_no_fault_of_the_program(jobs: Jobs) -> None:
     job = jobs.submitted("".join(f"{number}\n" for number in range(3000)))
-    command = [HARVESTER, "jobs", "items", job, "--json", "--limit", "3000"]
-    environment = os.environ | jobs.variables
-    piped = subprocess.run(["sh", "-c", '"$@" | head -c 10', "sh", *command], env=environment, capture_output=True)
-    assert len(piped.stdout) == 10
-    assert piped.stderr.decode() == ""
+    read, write = os.pipe()
+    said = jobs.folder / "said"
+    with said.open("wb") as err:
+        command = ["jobs", "items", job, "--json", "--limit", "3000"]
+        environment = {**os.environ, **jobs.variables}
+        process = begin(HARVESTER, *command, cwd=jobs.folder, env=environment, files=[None, write, err.fileno()])
+    os.close(write)
+    try:
+        assert len(os.read(read, 10)) == 10
+    finally:
+        os.close(read)
+    process.wait(240)
+    assert said.read_text() == ""
 
 
 # The kinds -------------------------------------------------------------------------------------------------
@@ -332,22 +339,10 @@ def _argument(place: Place) -> None:
 def _empty_lines(place: Place) -> None:
     peaks = []
     for lines in (1, 1_000_000):
-        path, told = place.jobs.write("\n" * lines, "x.txt"), place.jobs.folder / "peak"
-        command = [
-            sys.executable,
-            "-m",
-            "tests.jobs.measured",
-            str(told),
-            "jobs",
-            "submit",
-            "parcels",
-            "--input",
-            str(path),
-        ]
-        ran = subprocess.run(command, cwd=ROOT, env=os.environ | place.jobs.variables, capture_output=True)
-        peaks.append(int(told.read_text()) / 1000)
-        answer = Answer(ran.returncode, ran.stdout.decode(), ran.stderr.decode())
-        place.accepts_nothing(answer, "There is no line that can be used, so there is no job.")
+        path = place.jobs.write("\n" * lines, "x.txt")
+        ran, peak = measured(place.jobs, "submit", "parcels", "--input", str(path))
+        peaks.append(peak)
+        place.accepts_nothing(Answer(*ran), "There is no line that can be used, so there is no job.")
     assert peaks[1] - peaks[0] < 12, f"{peaks} MB"
 
 

@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import re
-import subprocess
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -21,6 +20,7 @@ from harvester.jobs.ledger import Ledger
 from harvester.jobs.transitions import Ended
 from harvester.stores.servers.kinds import SERVERS
 from harvester.stores.servers.state import State, running_in
+from tests.forking import run
 from tests.jobs.command import HARVESTER, Jobs
 
 T = TypeVar("T")
@@ -380,15 +380,17 @@ def test_every_command_can_print_json() -> None:
 def test_no_server_is_needed(jobs: Jobs) -> None:
     state = jobs.folder / "state"
     variables = {name: value for name, value in jobs.variables.items() if not name.endswith(("_URL", "_URI"))}
-    alone = os.environ | variables | {"HARVESTER_STATE_DIR": str(state)}
+    alone = {**os.environ, **variables, "HARVESTER_STATE_DIR": str(state)}
     for name in ("HARVESTER_REDIS_URL", "HARVESTER_MONGODB_URI"):
         del alone[name]
     path = jobs.write("1\n2\n", "input.txt")
     try:
-        command = [HARVESTER, "jobs", "submit", "parcels", "--input", str(path), "--json"]
-        submitted = subprocess.run(command, cwd=jobs.folder, env=alone, capture_output=True, check=True)
-        command = [HARVESTER, "jobs", "show", json.loads(submitted.stdout)["job"], "--json"]
-        shown = subprocess.run(command, cwd=jobs.folder, env=alone, capture_output=True, check=True)
+        command = ["jobs", "submit", "parcels", "--input", str(path), "--json"]
+        submitted = run(HARVESTER, *command, cwd=jobs.folder, env=alone)
+        assert submitted.returncode == 0, submitted.stderr
+        shown = run(
+            HARVESTER, "jobs", "show", json.loads(submitted.stdout)["job"], "--json", cwd=jobs.folder, env=alone
+        )
         assert json.loads(shown.stdout)["states"] == {"waiting": 2}
     finally:
         for server in SERVERS:

@@ -1,29 +1,18 @@
 """Submitting and exporting take no more memory for many items than for few."""
 
 import json
-import os
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.jobs.command import Jobs
-from tests.root import ROOT
+from tests.jobs.command import Jobs, measured
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the peak is read from /proc")
 
 FEW, MANY, VERY_MANY = 2_000, 30_000, 1_000_000
 MOST_MORE_MB = 12
-
-
-def measured(jobs: Jobs, *words: str) -> tuple[str, float]:
-    """What the command printed, and its peak memory in MB."""
-    told = jobs.folder / "peak"
-    command = [sys.executable, "-m", "tests.jobs.measured", str(told), "jobs", *words]
-    ran = subprocess.run(command, cwd=ROOT, env=os.environ | jobs.variables, capture_output=True, check=True)
-    return ran.stdout.decode(), int(told.read_text()) / 1000
 
 
 def parcels(jobs: Jobs, number: int) -> Path:
@@ -38,8 +27,8 @@ def parcels(jobs: Jobs, number: int) -> Path:
 
 def submit(jobs: Jobs, number: int) -> tuple[str, float]:
     """The job, and the peak memory of submitting it."""
-    said, peak = measured(jobs, "submit", "parcels", "--input", str(parcels(jobs, number)), "--json")
-    submitted = json.loads(said)
+    ran, peak = measured(jobs, "submit", "parcels", "--input", str(parcels(jobs, number)), "--json")
+    submitted = json.loads(ran.stdout)
     assert (submitted["accepted"], submitted["bad"]) == (number * 9 // 10, number // 10)
     return submitted["job"], peak
 
@@ -61,10 +50,10 @@ def test_a_million_lines_take_no_more_memory_than_a_few(jobs: Jobs) -> None:
     print(f"\n{VERY_MANY:,} lines submitted in {time.monotonic() - began:.0f} s; {of_few:.0f} -> {of_many:.0f} MB")
     assert of_many - of_few < MOST_MORE_MB
     began = time.monotonic()
-    shown = json.loads(measured(jobs, "show", job, "--json")[0])
+    shown = json.loads(measured(jobs, "show", job, "--json")[0].stdout)
     print(f"shown in {time.monotonic() - began:.1f} s")
     assert shown["states"] == {"waiting": VERY_MANY * 9 // 10}
     began = time.monotonic()
-    said, _ = measured(jobs, "export", job, "--json")
+    ran, _ = measured(jobs, "export", job, "--json")
     print(f"exported in {time.monotonic() - began:.0f} s")
-    assert json.loads(said)[0]["rows"] == VERY_MANY * 9 // 10
+    assert json.loads(ran.stdout)[0]["rows"] == VERY_MANY * 9 // 10

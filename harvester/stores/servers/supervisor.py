@@ -42,7 +42,7 @@ from harvester.stores.servers.state import (
 GRACE_SECONDS = 2.0
 """How long the server goes on without users: one command often follows another."""
 FIRST_USER_SECONDS = 30.0
-"""How long the process that started the supervisor has to become a user."""
+"""How long the process that started the supervisor has to become a user, while it lives."""
 STOP_SECONDS = 30.0
 """How long a server has to stop cleanly before it is killed."""
 START_ATTEMPTS = 3
@@ -58,6 +58,7 @@ class ServerSupervisor:
         self.binary = binary
         self.sockets = sockets
         self.secret = read_secret(folder)
+        self.starter = os.getppid()
         self.users: set[socket.socket] = set()
         self.waiting: set[socket.socket] = set()
         """Users that have asked for the address."""
@@ -106,6 +107,8 @@ class ServerSupervisor:
             bound_log(self.folder)
             if self.users:
                 until = monotonic() + GRACE_SECONDS
+            elif os.getppid() != self.starter:  # it has ended, and may have done so before it was a user
+                until = min(until, monotonic() + GRACE_SECONDS)
 
     def _welcome(self) -> None:
         with contextlib.suppress(OSError):  # already gone
