@@ -9,6 +9,7 @@ What only a start from nothing shows (how it imports, what interrupts it, limits
 import asyncio
 import atexit
 import contextlib
+import ctypes
 import gc
 import importlib.util
 import json
@@ -20,6 +21,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -44,6 +46,8 @@ OTHERS = [
     *("sqlite3", "typer", "uvloop"),
 ]
 """What harvester imports only when it is needed, and what Scrapy finds by name."""
+_SET_CHILD_SUBREAPER = 36
+"""Of Linux's prctl."""
 
 
 class Forked:
@@ -181,6 +185,69 @@ def run(
         return Ran(code, *said)
 
 
+class Child:
+    """A process of `Children`, used like one of subprocess."""
+
+    def __init__(self, pid: int, out: int, log: int | None):
+        self.pid = pid
+        self.returncode: int | None = None
+        self.stdout = os.fdopen(out, "rb")
+        self.stderr = None if log is None else os.fdopen(log, "rb")
+
+    def poll(self) -> int | None:
+        if self.returncode is None and (ended := os.waitpid(self.pid, os.WNOHANG))[0]:
+            self.returncode = os.waitstatus_to_exitcode(ended[1])
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+class Children:
+    """For a program that starts others: they are forked from what it was when it made this, and are its children.
+
+    It has no threads then. The one that forks leaves them to their grandparent, this process.
+    """
+
+    def __init__(self) -> None:
+        ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1)
+        self._asked, its = socket.socketpair()
+        parent = os.getpid()
+        if os.fork() == 0:
+            self._asked.close()
+            while fds := socket.recv_fds(its, 1, 5)[1]:
+                if os.fork() == 0:
+                    its.close()
+                    _adopted(parent, *fds)
+                    sys.exit()
+                for fd in fds:
+                    os.close(fd)
+                os.wait()
+            os._exit(0)
+        its.close()
+
+    def begin(self, program: str, *arguments: str, env: Mapping[str, str], log: bool) -> Child:
+        """In a session of its own. What it writes to stdout is read, and to stderr when `log` says so."""
+        (told, told_end), (out, out_end) = os.pipe(), os.pipe()
+        read, log_end = os.pipe() if log else (None, 2)
+        with TemporaryFile() as request, open(os.devnull, "rb", 0) as nothing:
+            request.write(json.dumps([[program, *arguments], os.getcwd(), dict(env)]).encode())
+            request.seek(0)
+            fds = [request.fileno(), told_end, nothing.fileno(), out_end, log_end]
+            socket.send_fds(self._asked, [b"!"], fds)
+        for fd in (told_end, out_end, *([log_end] if log else [])):
+            os.close(fd)
+        with os.fdopen(told, "rb") as telling:
+            return Child(int(telling.read()), out, read)
+
+
 def _ask(command: list[str], cwd: Path, env: Mapping[str, str], files: Sequence[int | None]) -> int:
     """What is told of the process is read here: its id, a line, and its exit code."""
     told, told_end = os.pipe()
@@ -276,6 +343,23 @@ def _begin(request: int, told: int, *files: int) -> None:
         os._exit(0)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.close(told)
+    _become(request, *files)
+
+
+def _adopted(by: int, request: int, told: int, *files: int) -> None:
+    """Returns when the program has run, in a process that is a child of `by` from the beginning."""
+    if os.fork():
+        os._exit(0)
+    while os.getppid() != by:  # its parent is about to end
+        time.sleep(0.001)
+    os.write(told, b"%d" % os.getpid())
+    os.close(told)
+    os.setsid()
+    _become(request, *files)
+
+
+def _become(request: int, *files: int) -> None:
+    """Runs a program as the main one of this process."""
     for number, fd in enumerate(files):
         os.dup2(fd, number)
         os.close(fd)

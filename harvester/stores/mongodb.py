@@ -35,10 +35,10 @@ _SETTING = "mongodb_uri"
 
 def connect(config: Config) -> AsyncDatabase[dict[str, Any]]:
     """The database, for use on an event loop. Starts the private server when none is configured."""
-    few = {"maxPoolSize": FEW_CONNECTIONS} if allowed() < SMALL else {}
     uri = servers.mongodb_uri(config)
+    options = _options(uri) | ({"maxPoolSize": FEW_CONNECTIONS} if allowed() < SMALL else {})
     with _address_is_checked():
-        client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(uri, **_options(uri), **few)
+        client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(uri, **options)
     return client[config.database]
 
 

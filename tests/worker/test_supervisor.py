@@ -31,7 +31,7 @@ def test_a_fault_in_start_is_none_of_a_crawl_whose_work_is_done(workers: Workers
 
 
 def test_workers_whose_work_is_done_are_not_started_again(workers: Workers) -> None:
-    workers.environment["HARVESTER_WEATHER"] = "fine"
+    workers.environment |= {"HARVESTER_WEATHER": "fine", "FROM_NOTHING": "1"}
     assert workers.run("--processes", "2", pages=3) == 0
     assert workers.said.count("HARVESTER_WEATHER") == 1, "what each of them would say is said once"
     assert workers.said.count("its work is done). It fetched 3 pages") == 2
@@ -49,6 +49,7 @@ def test_a_worker_beyond_its_memory_bound_drains_and_is_started_again(workers: W
 
 
 def test_a_memory_bound_that_cannot_be_met_stops_all(workers: Workers) -> None:
+    workers.environment["FROM_NOTHING"] = "1"  # so that it is drained before it has fetched anything
     assert workers.run("--max-memory-mb", "1") == 2
     assert "more than 1 MB: it is drained" in workers.said
     assert "3 times in a row before it had fetched anything" in workers.said
