@@ -1,7 +1,6 @@
 """Users of private servers, each a process of its own, and what the tests need to see of the servers."""
 
-import subprocess
-import sys
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,28 +8,28 @@ import psutil
 import pytest
 
 from harvester.stores.servers.state import State, running_in
+from tests.forking import begin
+from tests.root import ROOT
 
 
 class User:
     """A process that uses a private server."""
 
-    def __init__(self, name: str, state_dir: Path, umask: int) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.stores.user", name, str(state_dir)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            umask=umask,
-        )
+    def __init__(self, name: str, state_dir: Path, umask: int | None) -> None:
+        (given, say), (hear, told) = os.pipe(), os.pipe()
+        words = [name, str(state_dir), *([] if umask is None else [str(umask)])]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        self.process = begin("tests.stores.user", *words, cwd=ROOT, env=environment, files=[given, told, 2])
+        os.close(given)
+        os.close(told)
+        self._say, self._hear = os.fdopen(say, "w"), os.fdopen(hear)
 
     def say(self, command: str) -> None:
-        assert self.process.stdin
-        self.process.stdin.write(f"{command}\n")
-        self.process.stdin.flush()
+        self._say.write(f"{command}\n")
+        self._say.flush()
 
     def hear(self) -> str:
-        assert self.process.stdout
-        return self.process.stdout.readline().strip()
+        return self._hear.readline().strip()
 
     def ask(self, command: str) -> str:
         self.say(command)
@@ -38,7 +37,9 @@ class User:
 
     def leave(self) -> None:
         """It ends as programs do."""
-        self.process.communicate(timeout=240)
+        self._say.close()
+        self.process.wait(240)
+        self._hear.close()
 
     def kill(self) -> None:
         self.process.kill()
@@ -52,7 +53,7 @@ class Place:
         self.state_dir = state_dir
         self.users: list[User] = []
 
-    def user(self, name: str, umask: int = -1) -> User:
+    def user(self, name: str, umask: int | None = None) -> User:
         self.users.append(User(name, self.state_dir, umask))
         return self.users[-1]
 

@@ -1,6 +1,6 @@
 """A process that uses a private server, told what to do on stdin; each line is answered with one on stdout.
 
-python -m tests.stores.user mongodb <state_dir>
+python -m tests.stores.user mongodb <state_dir> [<umask>]
 """
 
 import os
@@ -15,7 +15,9 @@ from harvester.stores.servers.membership import join
 
 def main() -> None:
     """`join` prints the address, `fork` leaves a child behind that never asked for one and prints its pid."""
-    name, state_dir = sys.argv[1:]
+    name, state_dir, *umask = sys.argv[1:]
+    if umask:
+        os.umask(int(umask[0]))
     for command in sys.stdin:
         if command == "join\n":
             try:
