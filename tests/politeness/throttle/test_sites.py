@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import sys
 import time
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 from harvester.settings import DOWNLOADER_MIDDLEWARES
 from tests.crawling import Answer, Plan, Site, crawl, until
+from tests.forking import fork
 from tests.politeness.throttle.workers import SETTINGS, Workers, most_within, times
 from tests.root import ROOT
 
@@ -203,13 +203,8 @@ async def test_plain_scrapy_asks_on_where_harvester_pauses(tmp_path: Path, redis
 
     async with Refusing() as plain:
         told = msgspec.json.encode(Plan([plain.url + url for url in urls])).decode()
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "tests.politeness.throttle.plain", told,
-            cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, stderr=asyncio.subprocess.DEVNULL,
-        )  # fmt: skip
-        try:
-            assert await asyncio.wait_for(process.wait(), 240) == 0
-        finally:
-            if process.returncode is None:
-                process.kill()
+        environment = os.environ | {"PYTHONPATH": str(ROOT)}
+        process = await fork("tests.politeness.throttle.plain", told, cwd=tmp_path, env=environment)
+        _, log = await process.end(240)
+        assert process.returncode == 0, log
     assert plain.during > 0
