@@ -22,7 +22,7 @@ from harvester.items.other import item_type
 from harvester.items.raw import read_back
 from harvester.project import load_spider, spider_loader
 from harvester.spiders.base import HarvesterSpider, SpiderArguments
-from harvester.stores.mongodb import MongoOutage, connect
+from harvester.stores.mongodb import MongoOutage, connect, disconnect
 from harvester.stores.objects import LocalStore, open_store
 from harvester.stores.staging import SUFFIX, read_segment
 
@@ -96,7 +96,7 @@ class StagedSpider(HarvesterSpider):
         except StorageError as error:
             raise self.stop_for(error) from None
         finally:
-            await database.client.close()
+            await disconnect(database)
         for kind, number in sorted(self._unread.items()):
             self.stop_for(
                 UsageError(f"{number:,} lines of the kind {kind} are left: their spider has no read_staged for them.")
