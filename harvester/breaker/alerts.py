@@ -73,7 +73,7 @@ class BreakerAlerts:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
         if self._database is not None:
-            await self._database.client.close()
+            await mongodb.disconnect(self._database)
 
     async def _tell(self, change: Change) -> None:
         unreachable = False
@@ -177,4 +177,4 @@ async def write_down(config: Config, spider: str, change: Change) -> None:
         raise mongodb.unavailable(error) from None
     finally:
         with contextlib.suppress(PyMongoError):
-            await database.client.close()
+            await mongodb.disconnect(database)

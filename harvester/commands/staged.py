@@ -22,7 +22,7 @@ from harvester.items.other import item_type
 from harvester.items.raw import read_back
 from harvester.project import load_spider, spider_loader
 from harvester.spiders.base import HarvesterSpider, SpiderArguments
-from harvester.stores.mongodb import MongoOutage, connect
+from harvester.stores.mongodb import MongoOutage, connect, disconnect
 from harvester.stores.objects import LocalStore, open_store
 from harvester.stores.staging import SUFFIX, read_segment
 
@@ -30,6 +30,8 @@ CHUNK = 1000
 """Lines that are read together."""
 MOST_UNDER_WAY = 4
 """Batches in the pipelines."""
+LOOK_S = 0.05
+"""How often it is looked whether the pipelines are done with the last ones."""
 NEVER = datetime.min.replace(tzinfo=UTC)
 _UNREADABLE = (ValueError, InvalidRecordError, ParseError)
 _LEFT_OUT = ("harvester.pipelines.staging.StagingPipeline", "harvester.pipelines.images.RecordImagesPipeline")
@@ -93,14 +95,22 @@ class StagedSpider(HarvesterSpider):
                 for batch in self._read(path, name, spiders[name]):
                     await room.acquire()  # Scrapy waits for no item of `start`
                     yield await patiently(partial(_missing, database, batch))
+            await self._all_kept()
         except StorageError as error:
             raise self.stop_for(error) from None
         finally:
-            await database.client.close()
+            await disconnect(database)
         for kind, number in sorted(self._unread.items()):
             self.stop_for(
                 UsageError(f"{number:,} lines of the kind {kind} are left: their spider has no read_staged for them.")
             )
+
+    async def _all_kept(self) -> None:
+        """Scrapy does not notice the end of the last item of `start`: it would look again in five seconds."""
+        assert self.crawler.engine
+        slot = self.crawler.engine.scraper.slot
+        while slot and not slot.is_idle():  # noqa: ASYNC110
+            await asyncio.sleep(LOOK_S)
 
     def _segments(self) -> list[Path]:
         """Raises UsageError when there is none."""

@@ -219,7 +219,7 @@ async def _harvested(config: Config, spider: str, pattern: str) -> AsyncIterator
             raise UsageError(f"--pattern: MongoDB cannot use {pattern!r}: {error.details}.") from None
         raise mongodb.unavailable(error) from None
     finally:
-        await database.client.close()
+        await mongodb.disconnect(database)
 
 
 _BAD_EXPRESSION = 51091

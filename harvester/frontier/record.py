@@ -36,12 +36,13 @@ class SpiderDocument:
     async def close(self) -> None:
         """To be called last."""
         if self._connected is not None:
-            await self._connected.client.close()
+            await mongodb.disconnect(self._connected)
 
     async def _try(self, asking: Any) -> Any:
         """Without patience: the run is being ended."""
         try:
-            return await asking
+            with mongodb.at_the_end(self._crawler):
+                return await asking
         except PyMongoError as error:
             logger.warning("How the frontier was left could not be written to MongoDB: %s", mongodb.said(error))
 
@@ -109,7 +110,7 @@ async def forget(config: Config, spider: str) -> None:
     except PyMongoError as error:
         raise mongodb.unavailable(error) from None
     finally:
-        await database.client.close()
+        await mongodb.disconnect(database)
 
 
 def _said(known: Document) -> str:

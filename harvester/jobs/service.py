@@ -106,7 +106,7 @@ async def job_service(config: Config) -> AsyncIterator["JobService"]:
     except PyMongoError as error:
         raise mongodb.unavailable(error) from None
     finally:
-        await database.client.close()
+        await mongodb.disconnect(database)
 
 
 class JobService:

@@ -35,7 +35,7 @@ from harvester.outcomes.answer import CONDITIONS
 from harvester.signals import outcome_told
 from harvester.sites import load_sites
 from harvester.stores import servers
-from harvester.stores.mongodb import connect
+from harvester.stores.mongodb import connect, disconnect
 
 logger = logging.getLogger(__name__)
 
@@ -167,7 +167,7 @@ class Validators:
         if self._reader:
             await asyncio.wait([self._reader])
         if self._collection is not None:
-            await self._collection.database.client.close()
+            await disconnect(self._collection.database)
 
     async def _read(self) -> None:
         await asyncio.sleep(0)  # let the requests of this moment gather

@@ -114,7 +114,7 @@ class RunHistory:
         await self._save()
         self.closed = True
         if self._database is not None:
-            await self._database.client.close()
+            await mongodb.disconnect(self._database)
 
     def write_end(self) -> None:
         """Writes down what became of a run whose engine was not stopped in good order. Needs no event loop."""
@@ -168,7 +168,7 @@ class RunHistory:
     async def _save(self) -> None:
         document = self.document()
         try:
-            with pymongo.timeout(DATABASE_SECONDS):
+            with pymongo.timeout(DATABASE_SECONDS), mongodb.at_the_end(self.crawler):
                 if self._database is None:
                     self._database = mongodb.connect(self.config)
                 runs = self._database.runs

@@ -22,7 +22,7 @@ from harvester.pipelines.base import BatchPipeline
 from harvester.privacy import OPT_OUTS
 from harvester.privacy.opt_outs import BY_LABEL, Declared, Known, TakenBack, take_back, writes_of
 from harvester.privacy.purged import purged_of
-from harvester.stores.mongodb import MongoOutage, connect, connect_sync, said
+from harvester.stores.mongodb import MongoOutage, at_the_end, connect, connect_sync, disconnect, said
 from harvester.stores.rejects import rejects_of
 
 logger = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ class ConsentPipeline(BatchPipeline):
             self._reader.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._reader
-        await self._database.client.close()
+        await disconnect(self._database)
 
     async def process_batch(self, batch: Batch) -> Batch:
         honours = self._is_honoured(batch)
@@ -217,7 +217,8 @@ class ConsentPipeline(BatchPipeline):
             return  # a spider that knows of no opt-outs
         rejects_of(self.crawler).close()  # its own handler of the signal may come later
         try:
-            removed, of_run = await asyncio.to_thread(self._take_back)
+            with at_the_end(self.crawler):
+                removed, of_run = await asyncio.to_thread(self._take_back)
         except (PyMongoError, HarvesterError) as error:
             logger.error("What was kept of accounts that refuse could not be removed: %s", said(error))  # noqa: TRY400
             if not self.stats.get_value("harvester/exit_code"):

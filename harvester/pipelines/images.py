@@ -29,7 +29,7 @@ from harvester.meta import MEDIA
 from harvester.outcomes import POLICIES, Outcome, Verdict, classify, classify_exception
 from harvester.pipelines.picture import PictureError, to_jpeg
 from harvester.shutdown import RunEnding, end, is_ending
-from harvester.stores.mongodb import MongoOutage, connect
+from harvester.stores.mongodb import MongoOutage, connect, disconnect
 from harvester.stores.objects import LocalStore, S3Store, open_store, stored_path
 
 logger = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ class RecordImagesPipeline(ImagesPipeline):
 
     async def close_spider(self) -> None:
         self._decoder.shutdown()
-        await self._database.client.close()
+        await disconnect(self._database)
 
     async def process_item(self, item: Any) -> Any:  # type: ignore[override]  # its `spider` parameter is deprecated
         if isinstance(item, Batch):

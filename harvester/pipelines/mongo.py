@@ -23,7 +23,7 @@ from harvester.items.base import GONE_AT, OF_ITEM
 from harvester.items.receipts import SettlesRecords, part_of, settle
 from harvester.jobs.ledger import Ledger
 from harvester.pipelines.base import BatchPipeline
-from harvester.stores.mongodb import MongoOutage, connect
+from harvester.stores.mongodb import MongoOutage, connect, disconnect
 from harvester.stores.rejects import rejects_of
 
 MOST_RECORDS = 2000
@@ -75,7 +75,7 @@ class MongoPipeline(BatchPipeline, SettlesRecords):
         self._ledger = Ledger(self._database, self._patiently)
 
     async def close_spider(self) -> None:
-        await self._database.client.close()
+        await disconnect(self._database)
 
     async def process_batch(self, batch: Batch) -> Batch:
         written: asyncio.Future[Refused] = asyncio.get_running_loop().create_future()

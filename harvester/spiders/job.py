@@ -35,7 +35,7 @@ from harvester.shutdown import RunEnding, end, pause
 from harvester.sites import load_sites
 from harvester.spiders.base import HarvesterSpider, SpiderArguments, said_of
 from harvester.stores import redis
-from harvester.stores.mongodb import MongoOutage, connect, connect_sync, unavailable
+from harvester.stores.mongodb import MongoOutage, connect, connect_sync, disconnect, unavailable
 
 logger = logging.getLogger(__name__)
 
@@ -235,7 +235,7 @@ class JobSpider(HarvesterSpider, ABC):
                 return await self._run(ledger, None)
             return await self._run(ledger, await self._open(ledger))
         finally:
-            await database.client.close()
+            await disconnect(database)
 
     async def _open(self, ledger: Ledger) -> Job:
         """The job to work at."""

@@ -6,21 +6,25 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
+import pymongo
 from pymongo import AsyncMongoClient, MongoClient
 from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.database import Database
 from pymongo.errors import BulkWriteError, ConnectionFailure, OperationFailure, PyMongoError, WTimeoutError
+from scrapy.crawler import Crawler
 
 from harvester.config import Config, variable_of
 from harvester.exceptions import ServiceError, StorageError, UsageError
 from harvester.stores import servers
 from harvester.stores.descriptors import SMALL, allowed
-from harvester.stores.outage import Outage
+from harvester.stores.outage import Outage, is_given_up
 
 OPTIONS: dict[str, Any] = {"tz_aware": True, "journal": True}
 """Journalled: without waiting for the journal a killed server was seen to lose confirmed writes."""
 DEFAULTS: dict[str, Any] = {"serverSelectionTimeoutMS": 5_000, "appname": "harvester"}
 """Unless the address says otherwise: pymongo would prefer them to what stands there."""
+GIVEN_UP_S = 0.5
+"""How long the last words to a MongoDB may take that may be away."""
 FEW_CONNECTIONS = 8
 """Of a process that may open few files."""
 _REFUSED = (13, 18)
@@ -40,6 +44,12 @@ def connect(config: Config) -> AsyncDatabase[dict[str, Any]]:
     with _address_is_checked():
         client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(uri, **options)
     return client[config.database]
+
+
+async def disconnect(database: AsyncDatabase[Any]) -> None:
+    """Closes the database's client. pymongo tells the server so first, and would wait for one that is away."""
+    with pymongo.timeout(GIVEN_UP_S):
+        await database.client.close()
 
 
 def connect_sync(config: Config) -> Database[dict[str, Any]]:
@@ -113,6 +123,13 @@ class MongoOutage(Outage):
         if reached:
             return StorageError(f"MongoDB cannot be reached, and the crawl was told to stop: {said(error)}")
         return ServiceError(f"MongoDB cannot be reached: {said(error)}")
+
+
+@contextlib.contextmanager
+def at_the_end(crawler: Crawler) -> Iterator[None]:
+    """For what is tried once while a run ends: it does not wait for a server that others have given up."""
+    with pymongo.timeout(GIVEN_UP_S) if is_given_up(crawler, MongoOutage.SERVER) else contextlib.nullcontext():
+        yield
 
 
 def said(error: Exception) -> str:

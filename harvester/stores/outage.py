@@ -70,6 +70,11 @@ def let_go(crawler: Crawler, server: str) -> str:
     return f"{server} is back{'; the crawl goes on' if goes_on else ''}"
 
 
+def is_given_up(crawler: Crawler, server: str) -> bool:
+    """Whether the run is ending, and nothing waits for the server any more."""
+    return crawler in _outages and _outages[crawler][server].given_up is not None
+
+
 class Outage(ABC):
     """Makes an outage of a server a pause: operations are tried until it is back."""
 
@@ -98,6 +103,8 @@ class Outage(ABC):
                         raise refusal from None
                     if not self.passes(error):
                         raise
+                    if self._outage.given_up:
+                        raise self._outage.given_up from None
                     if not waited:
                         waited = True
                         self._pause(error)

@@ -87,8 +87,8 @@ OTHERS = {
     "a repository that never comes": Kind(
         57,
         "hang",
-        ("waiting", "repository: timeout: no answer in 8 seconds"),
-        "repository: timeout: no answer in 8 seconds",
+        ("waiting", "repository: timeout: no answer in 4 seconds"),
+        "repository: timeout: no answer in 4 seconds",
         call="getRepo",
     ),
     "JSON of another shape": Kind(
@@ -121,7 +121,7 @@ def harvest(kinds: Mapping[str, Kind], history: str, private: str, place: Place,
         site.fault(kind.fault, f"{kind.call}.*{site.did(kind.account)}", **kind.wishes) for kind in kinds.values()
     ]
     dids = [site.did(number) for number in (GOOD, *(kind.account for kind in kinds.values()))]
-    options = (*NO_WAITING, "-s", "DOWNLOAD_TIMEOUT=8")
+    options = (*NO_WAITING, "-s", "DOWNLOAD_TIMEOUT=4")
     first = place.crawl(site, *options, seeds=",".join(dids), history=history)
     fates, kept = place.stages(), {did: place.posts_of(did) for did in dids}
     site.clear_faults(*faults)

@@ -14,9 +14,9 @@ def test_accounts_behind_a_list_that_failed_are_all_found_by_the_next_run(
     tmp_path: Path, mongodb: Database[dict[str, Any]], mongodb_uri: str
 ) -> None:
     """Also those that were met on another way, too far from the seeds for their own lists to count."""
-    with Sandbox(accounts=300, posts=1) as site:
+    with Sandbox(accounts=60, posts=1) as site:
         wishes = {
-            "seeds": f"{site.handle(33)},{site.handle(37)}",
+            "seeds": f"{site.handle(37)},{site.handle(54)}",
             "direction": "follows",
             "collect": "graph,profiles",
             "depth": "2",
@@ -24,10 +24,10 @@ def test_accounts_behind_a_list_that_failed_are_all_found_by_the_next_run(
         }
         harvest = Harvest(site, tmp_path, mongodb_uri, mongodb.name, {"HARVESTER_MAX_ERROR_RATIO": "1"}, **wishes)
         harvest.command += ["-s", "HARVESTER_BACKOFF_FACTOR=0"]
-        truth = site.truth_of(honour_opt_outs=False, seeds=(33, 37), hops=2, directions=("follows",))
+        truth = site.truth_of(honour_opt_outs=False, seeds=(37, 54), hops=2, directions=("follows",))
         everybody = {"profiles": dict.fromkeys(truth.accounts)}
 
-        site.fault("status", f"getFollows.*{site.did(33)}", status=500)
+        site.fault("status", f"getFollows.*{site.did(37)}", status=500)
         harvest.run()
         assert differences(stored_profiles(mongodb), everybody) != []
         site.clear_faults()

@@ -22,12 +22,12 @@ pytestmark = pytest.mark.timeout(900)
 
 DATABASE = Database[dict[str, Any]]
 VARIABLES = {"HARVESTER_LEASE_SECONDS": "3"}
-KILLS = 5
+KILLS = 3
 
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[Sandbox]:
-    with Sandbox(accounts=120, posts=4) as started:
+    with Sandbox(accounts=90, posts=3) as started:
         started.settings(pds_limit=10**9)
         yield started
 
@@ -100,7 +100,7 @@ def test_what_a_killed_process_had_is_completed_by_the_others(
             victim.end(signal.SIGKILL)
         assert steady.wait() == 0, steady.said[-3000:]
     print(f"{struck} of {KILLS} kills, and {len(mortal)} at the end")
-    assert struck >= KILLS - 2, "too few of the kills struck"
+    assert struck >= KILLS - 1, "too few of the kills struck"
     found, ended = stored(mongodb), fates(mongodb)
     assert untruths(site, found, ended["account"]) == []
     recover(tmp_path / "data" / "staging")
@@ -113,11 +113,11 @@ def test_what_a_killed_process_had_is_completed_by_the_others(
 def test_max_accounts_holds_for_all_processes_together(
     site: Sandbox, tmp_path: Path, mongodb: DATABASE, mongodb_uri: str
 ) -> None:
-    harvests = workers(3, site, tmp_path, mongodb_uri, mongodb, max_accounts="61", collect="graph,profiles,posts")
+    harvests = workers(3, site, tmp_path, mongodb_uri, mongodb, max_accounts="31", collect="graph,profiles,posts")
     with started(harvests):
         assert [harvest.wait() for harvest in harvests] == [0] * 3, [one.said[-2000:] for one in harvests]
     reasons = Counter((row["state"], row.get("reason")) for row in mongodb.job_items.find({"kind": "account"}))
     left_out = reasons.pop(("skipped", "max_items"), 0)
-    assert sum(reasons.values()) == 61
+    assert sum(reasons.values()) == 31
     assert left_out > 0
-    assert mongodb.profiles.count_documents({}) <= 61
+    assert mongodb.profiles.count_documents({}) <= 31

@@ -26,7 +26,7 @@ class Plan(NamedTuple):
 @pytest.mark.parametrize(
     "plan",
     [
-        pytest.param(Plan(90, 3, kills=5, media="yes"), id="90", marks=pytest.mark.long),
+        pytest.param(Plan(60, 3, kills=4, media="yes"), id="60", marks=pytest.mark.long),
         pytest.param(
             Plan(2_000, 8, kills=20, media="no"), id="2000", marks=[pytest.mark.soak, pytest.mark.timeout(3600)]
         ),
@@ -70,7 +70,7 @@ def kill_at_random(harvest: Harvest, database: DATABASE, kills: int, all_documen
     struck = 0
     for number, threshold in enumerate(thresholds):
         harvest.start()
-        if number % 5 == 4:
+        if number % 4 == 3:
             reached = harvest.running_until(after(dice.uniform(0.5, 4)))
         else:
             reached = harvest.running_until(partial(reaches, database, threshold))

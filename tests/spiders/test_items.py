@@ -15,7 +15,9 @@ from tests.docs.conftest import House
 
 SETTINGS = """
 from harvester.settings import *
+from scrapy.core.engine import ExecutionEngine
 
+ExecutionEngine._SLOT_HEARTBEAT_INTERVAL = 600.0  # default 5.0; nothing waits for it
 SPIDER_MODULES = ["shop"]
 ITEM_PIPELINES |= {"shop.Prices": 300}
 """
