@@ -13,6 +13,7 @@ import pytest
 from pymongo.database import Database
 from redis import Redis
 
+from harvester.frontier.keys import prefix_of
 from tests.bench.servers import ROOT, module, own_redis, redis_memory
 from tests.soak.growing import Growing
 
@@ -35,6 +36,7 @@ def test_a_workers_memory_is_flat_while_the_frontier_grows_to_a_million_requests
             "HARVESTER_REQUESTS_PER_SECOND": "0",
             "HARVESTER_ALLOW_PRIVATE_HOSTS": "true",
         }
+        entries = prefix_of(Growing.name, mongodb.name) + "entries"
         command = [sys.executable, "-m", "tests.soak.growing", f"http://127.0.0.1:{port}", str(MANY)]
         log = tmp_path / "log"
         with log.open("wb") as output:
@@ -43,18 +45,16 @@ def test_a_workers_memory_is_flat_while_the_frontier_grows_to_a_million_requests
             process = psutil.Process(worker.pid)
             memory = {}
             for size in (FEW, FEW * 2, FEW * 5, MANY):
-                wait_until(lambda size=size: queued(redis) >= size, worker, log)  # type: ignore[misc]
+                wait_until(lambda size=size: redis.hlen(entries) >= size, worker, log)  # type: ignore[misc]
                 memory[size] = process.memory_info().rss / 1024**2
-                print(f"{size} queued: RSS {memory[size]:.1f} MB, Redis {redis_memory(redis) / size:.0f} bytes each")
+                print(
+                    f"{size} queued: RSS {memory[size]:.1f} MB, Redis {redis_memory(redis) / size:.0f} bytes each",
+                    flush=True,
+                )
         finally:
             worker.kill()
             worker.wait()
         assert memory[MANY] - memory[FEW] < MOST_GROWTH_MB
-
-
-def queued(redis: Redis) -> int:
-    """Requests in the frontier."""
-    return int(redis.hlen(f"harvester:{{{Growing.name}:start_urls}}:entries"))
 
 
 def wait_until(condition: Callable[[], bool], process: "subprocess.Popen[bytes]", log: Path) -> None:
