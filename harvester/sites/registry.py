@@ -14,10 +14,8 @@ from pydantic import ValidationError
 from harvester.config import Config, load_config
 from harvester.exceptions import UsageError
 from harvester.sites.problems import problems
-from harvester.sites.site import MOST_NAME, Site
+from harvester.sites.site import MOST_NAME, Site, patterns_of
 
-USUAL_PORTS = {"http": "80", "https": "443"}
-"""Of addresses that name none."""
 MOST_KNOWN = 10_000
 """Unregistered hosts whose entry is kept; a crawl of pictures meets many hosts."""
 
@@ -53,11 +51,7 @@ class Registry:
         return site
 
     def _of(self, scheme: str, host: str) -> Site:
-        bare = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
-        labels = bare.split(".")
-        wildcards = ("*." + ".".join(labels[first:]) for first in range(1, len(labels)))
-        with_port = host if bare != host else f"{host}:{USUAL_PORTS.get(scheme, '')}"
-        for pattern in (with_port, bare, *wildcards):
+        for pattern in patterns_of(scheme, host):
             if site := self._hosts.get(pattern):
                 return site
         return _assumed(host or "-")
@@ -80,12 +74,25 @@ def read_sites(config: Config) -> Registry:
     if folder is not None and not folder.is_dir():
         raise UsageError(f"HARVESTER_SITES_DIR: there is no folder {folder}.")
     roots: list[Traversable | Path] = [files("harvester.sites"), *([folder] if folder else [])]
-    sites = {site.name: site for root in roots for file in _toml_below(root) for site in _read(file)}
+    sites: dict[str, Site] = {}
+    for root in roots:
+        sites |= _read_all(root)
     whose: dict[str, str] = {}
     for host, name in [(host, site.name) for site in sites.values() for host in site.hosts]:
         if whose.setdefault(host, name) != name:
             raise UsageError(f"The host {host} belongs to two sites, [{whose[host]}] and [{name}]: name it in one.")
     return Registry(sites.values())
+
+
+def _read_all(folder: Traversable | Path) -> dict[str, Site]:
+    sites: dict[str, Site] = {}
+    where: dict[str, Traversable | Path] = {}
+    for file in _toml_below(folder):
+        for site in _read(file):
+            if site.name in sites:
+                raise UsageError(f"[{site.name}] stands in {where[site.name]} and in {file}: take one of them out.")
+            sites[site.name], where[site.name] = site, file
+    return sites
 
 
 def _toml_below(folder: Traversable | Path) -> Iterator[Traversable | Path]:

@@ -61,8 +61,8 @@ def test_entries_come_from_the_folder_that_is_configured(tmp_path: Path, monkeyp
         ("[a", "cannot be read"),
         ('[a]\nhosts = ["a.example"]\n[a.breaker]\nopen_seconds = 7200', "more than most_open_seconds"),
         ("name = 'a'", "name stands outside of a site's table"),
-        ("[a]\nhosts = []", "a.hosts"),
-        ("[a]", "a.hosts: Field required"),
+        ("[a]\nhosts = []", "a: name the site's `hosts`"),
+        ("[a]", "a: name the site's `hosts`"),
         ("[a]\nhosts = ['x']\ncolour = 'red'", "a.colour: there is no such key; there are breaker, browser, hosts"),
         ("[a]\nhosts = ['x']\npolitness = {}", "a.politness: there is no such key; did you mean politeness?"),
         ("[a]\nhosts = ['x']\n[a.politeness]\nrequest_per_second = 1", "did you mean requests_per_second?"),
@@ -111,6 +111,15 @@ def test_an_entry_that_cannot_be_used_is_named(
         load_sites()
     assert "bad.toml" in str(raised.value) or "two sites" in said
     assert "Value error" not in str(raised.value)
+
+
+def test_two_entries_of_one_name_are_refused_with_both_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "one.toml").write_text("[a]\nhosts = ['one.example']", "utf-8")
+    (tmp_path / "us").mkdir()
+    (tmp_path / "us" / "two.toml").write_text("[a]\nhosts = ['two.example']", "utf-8")
+    monkeypatch.setenv("HARVESTER_SITES_DIR", str(tmp_path))
+    with pytest.raises(UsageError, match=r"\[a\] stands in .*one\.toml and in .*two\.toml: take one of them out"):
+        load_sites()
 
 
 def test_a_folder_that_is_not_there_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
