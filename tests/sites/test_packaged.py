@@ -3,6 +3,7 @@
 import re
 import tomllib
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -10,12 +11,14 @@ import pytest
 
 from harvester.exceptions import UsageError
 from harvester.sites import Registry, load_sites
-from harvester.sites.property import Platform, PropertyRecords
+from harvester.sites.property import PARAMETERS, Platform, PropertyRecords
 from harvester.sites.registry import packaged_files, sites_of
 from harvester.sites.site_file import SiteFile
+from tests.root import ROOT
 
 MOST_LINES = 8
 """Of an entry."""
+KEYS = tuple(PropertyRecords.model_fields)
 
 
 def jurisdictions() -> dict[str, PropertyRecords]:
@@ -28,6 +31,23 @@ def test_there_are_300_jurisdictions_of_30_states_on_all_platforms_and_whole_sta
     assert len({each.state.code for each in known}) >= 30
     assert {each.platform for each in known} == {*get_args(Platform)}
     assert len({each.fips for each in known if len(each.fips) == 2}) >= 15
+
+
+def test_the_page_counts_them_as_they_are() -> None:
+    local = [each for each in jurisdictions().values() if len(each.fips) > 2]
+    places, states = len({each.fips for each in local}), len({each.state for each in local})
+    page = (ROOT / "docs" / "counties.md").read_text("utf-8")
+    assert f"{places} counties and towns of {states} states on {len(get_args(Platform))} platforms" in page
+    assert f"and {len(jurisdictions()) - len(local)} layers and datasets of whole states" in page
+
+
+@pytest.mark.parametrize(("first", "known"), [("Platform", get_args(Platform)), ("Key of `property`", KEYS)])
+def test_the_page_has_every_platform_with_its_parameters_and_every_key(first: str, known: Sequence[str]) -> None:
+    table = (ROOT / "docs" / "counties.md").read_text("utf-8").partition(f"| {first} |")[2].partition("\n\n")[0]
+    rows = {row[1]: row[0] for row in re.finditer(r"^\| `(\w+)` \|.*$", table, re.MULTILINE)}
+    assert sorted(rows) == sorted(known)
+    for platform in {*get_args(Platform)} & {*rows}:
+        assert [name for name in PARAMETERS[platform] if f"`{name}`" not in rows[platform]] == []
 
 
 def test_no_two_entries_are_of_one_jurisdiction_on_one_platform() -> None:

@@ -143,7 +143,7 @@ def test_what_the_pages_say_of_an_entry_can_be_used(
     block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entries = tomllib.loads(block)
-    if not any("hosts" in entry for entry in entries.values()):
+    if not any("hosts" in entry or "property" in entry for entry in entries.values()):
         assert len(entries) == 1
         block = f'[{next(iter(entries))}]\nhosts = ["part.example"]\n{block}'
         entries = tomllib.loads(block.partition("\n[")[0])
@@ -151,9 +151,9 @@ def test_what_the_pages_say_of_an_entry_can_be_used(
     monkeypatch.setenv("HARVESTER_SITES_DIR", str(tmp_path))
     sites = load_sites()
     for name, entry in entries.items():
-        assert [sites.of(f"https://{host.replace('*', 'www')}/").name for host in entry["hosts"]] == [name] * len(
-            entry["hosts"]
-        )
+        hosts = entry.get("hosts", ())
+        assert {sites.of(f"https://{host.replace('*', 'www')}/").name for host in hosts} == ({name} if hosts else set())
+        assert sites.named(name).model_fields_set >= {*entry}
 
 
 def test_the_readme_names_all_tables_of_an_entry() -> None:
