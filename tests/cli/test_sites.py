@@ -135,6 +135,14 @@ def test_a_site_says_all_that_its_entry_says_and_where_it_stands(sites: Sites, t
     assert kept["command"] == "harvester crawl vgsi -a site=us-oh-ross"
 
 
+def test_an_entry_that_replaces_a_packaged_one_is_shown_in_its_place(sites: Sites, tmp_path: Path) -> None:
+    own = tmp_path / "sites" / "meigs.toml"
+    own.write_text(OWN.partition("[news]")[0].replace("ross", "meigs"), "utf-8")
+    kept = json.loads(sites("sites", "show", "us-oh-meigs", "--json").stdout)
+    assert (kept["file"], kept["property"]["platform"]) == (str(own), "vgsi")
+    assert [row["platform"] for row in json.loads(sites("sites", "find", "us-oh-meigs", "--json").stdout)] == ["vgsi"]
+
+
 def test_what_no_spider_reads_is_said(sites: Sites) -> None:
     assert sites("sites", "show", "us-oh-franklin").stdout.endswith("\nNo spider reads iasworld yet.\n")
     assert "harvest" not in sites("sites", "show", "news").stdout.lower()
