@@ -53,11 +53,10 @@ class Registry:
         return found or _assumed(name)
 
     def _at(self, scheme: str, host: str) -> Site:
-        for pattern in patterns_of(scheme, host):
-            packaged = (site for site in self._mentioned(pattern) if pattern in site.hosts)
-            if site := self._hosts.get(pattern) or next(packaged, None):
-                return site
-        return _assumed(host or "-")
+        patterns = list(patterns_of(scheme, host))
+        own = (self._hosts[pattern] for pattern in patterns if pattern in self._hosts)
+        packaged = (site for pattern in patterns for site in self._mentioned(pattern) if pattern in site.hosts)
+        return next(chain(own, packaged), None) or _assumed(host or "-")
 
     def _mentioned(self, word: str) -> Iterator[Site]:
         """Packaged sites of the files in which the word stands: no other is parsed."""

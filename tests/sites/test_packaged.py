@@ -134,7 +134,7 @@ def test_own_entries_add_and_replace_jurisdictions(tmp_path: Path, monkeypatch: 
         base_url = "https://gis.vgsi.com/vintonoh/"
 
         [mine]
-        hosts = ["propertysearch.bcohio.gov"]
+        hosts = ["propertysearch.bcohio.gov", "*.summitoh.net"]
         """,
         "utf-8",
     )
@@ -148,4 +148,5 @@ def test_own_entries_add_and_replace_jurisdictions(tmp_path: Path, monkeypatch: 
     replaced = "https://property.franklincountyauditor.com/_web/"
     assert sites.of(replaced).name == "property.franklincountyauditor.com"
     assert sites.of("https://propertysearch.bcohio.gov/").name == "mine"
+    assert sites.of("https://propertyaccess.summitoh.net/").name == "mine"
     assert sites.named("us-oh-butler").property
