@@ -79,8 +79,9 @@ def print_site(site: Site, config: Config, as_json: bool) -> None:
     console.print(f"{site.name}: {shown(records.name)}, {records.state.name}" if records else site.name)
     for what, said in _facts(site, config, file):
         console.print(f"  {what:12}  {shown(said, len(said))}")
-    if command:
-        console.print(f"\nTo harvest it: {command}")
+    if records and command:
+        more = f"`harvester spiders show {records.platform}` says what else may be asked for."
+        console.print(f"\nTo harvest it: {command}\n{more}")
     elif records:
         console.print(f"\nNo spider reads {records.platform} yet.")
 
@@ -131,4 +132,4 @@ def _command(records: PropertyRecords | None, name: str) -> str | None:
     """What harvests a jurisdiction; None where no spider reads its platform."""
     if records is None or records.platform not in spider_loader().list():
         return None
-    return f"harvester crawl {records.platform} -a site={name}"
+    return f"harvester crawl {records.platform} -a site={name} -a parcels=@FILE"

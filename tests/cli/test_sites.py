@@ -111,7 +111,7 @@ def test_a_site_that_nobody_has_checked_says_so(sites: Sites) -> None:
         "  hosts         none of its own: vgsi may serve others, too\n",
         "  politeness    of vgsi: a request every 0.5 s, 2 at a time; robots.txt is obeyed\n",
         "sites/us/ct.toml\n",
-        "\nTo harvest it: harvester crawl vgsi -a site=us-ct-westport\n",
+        "\nTo harvest it: harvester crawl vgsi -a site=us-ct-westport -a parcels=@FILE\n",
     ):
         assert said in shown.stdout
 
@@ -132,7 +132,7 @@ def test_a_site_says_all_that_its_entry_says_and_where_it_stands(sites: Sites, t
     kept = json.loads(sites("sites", "show", "us-oh-ross", "--json").stdout)
     assert kept["property"]["checked"] == "2026-02-01"
     assert kept["breaker"] == {"probes": 2}
-    assert kept["command"] == "harvester crawl vgsi -a site=us-oh-ross"
+    assert kept["command"] == "harvester crawl vgsi -a site=us-oh-ross -a parcels=@FILE"
 
 
 def test_an_entry_that_replaces_a_packaged_one_is_shown_in_its_place(sites: Sites, tmp_path: Path) -> None:
