@@ -27,13 +27,14 @@ from harvester.cli.new_spider import new_command
 from harvester.cli.purge import purge_command
 from harvester.cli.runs import runs
 from harvester.cli.sandbox import sandbox_command
+from harvester.cli.sites import sites
 from harvester.cli.worker import worker_command
 from harvester.config import Config, load_config, read_config
 from harvester.exceptions import HarvesterError, UsageError
 from harvester.masking import mask
 
 ORDER = (
-    *("doctor", "spiders", "sandbox"),
+    *("doctor", "spiders", "sites", "sandbox"),
     *("crawl", "jobs", "feed", "worker", "frontier", "deploy"),
     *("runs", "report", "export", "account", "db", "import"),
     *("alert", "purge", "version"),
@@ -61,6 +62,7 @@ spiders = typer.Typer(help="What can be harvested.", no_args_is_help=True)
 _AS_TYPED = {"allow_extra_args": True, "ignore_unknown_options": True}
 BEGIN, RUN, RESULTS, CARE = "To begin", "To run", "What came of it", "To look after it"
 app.add_typer(spiders, name="spiders", rich_help_panel=BEGIN)
+app.add_typer(sites, name="sites", rich_help_panel=BEGIN)
 app.command("sandbox", context_settings={"allow_interspersed_args": False}, rich_help_panel=BEGIN)(sandbox_command)
 app.command("crawl", context_settings=_AS_TYPED, add_help_option=False, rich_help_panel=RUN)(crawl_command)
 app.command("feed", rich_help_panel=RUN)(feed_command)

@@ -34,7 +34,7 @@ from harvester.identities.credentials import credentials_of
 from harvester.proxies.accounts import proxies_of, read_list
 from harvester.sites import Site
 from harvester.sites.proxy_spec import Tier
-from harvester.sites.registry import read_sites
+from harvester.sites.registry import own_files, read_sites, sites_of
 from harvester.stores import servers
 from harvester.stores.mongodb import said
 from harvester.stores.objects import open_store
@@ -141,6 +141,7 @@ def sites(config: Config) -> Iterator[Finding]:
         except HarvesterError as error:
             yield Finding(Level.FAIL, "Proxies", str(error))
     try:
+        own = len(sites_of(own_files(config)))
         known = list(read_sites(config))
     except HarvesterError as error:
         yield Finding(Level.FAIL, "Sites", str(error))
@@ -149,8 +150,8 @@ def sites(config: Config) -> Iterator[Finding]:
     if lacking:
         yield Finding(Level.FAIL, "Sites", "\n".join(lacking))
     else:
-        where = f" in {config.sites_dir}" if config.sites_dir else ": HARVESTER_SITES_DIR names no folder"
-        yield Finding(Level.OK, "Sites", f"{counted(len(known), 'entry', 'entries')}{where}")
+        where = f"{own:,} of them in {config.sites_dir}" if config.sites_dir else "HARVESTER_SITES_DIR names no folder"
+        yield Finding(Level.OK, "Sites", f"{counted(len(known), 'entry', 'entries')}; {where}")
 
 
 def _lacks(site: Site, config: Config) -> Iterator[str]:

@@ -352,7 +352,7 @@ def _account_of(crawler: Crawler) -> SpiderAccount | None:
 
 
 def _are_there(crawler: Crawler) -> bool:
-    return _account_of(crawler) is not None or any(site.identities.kind for site in load_sites())
+    return _account_of(crawler) is not None or any(site.identities.kind for site in load_sites().having("identities"))
 
 
 def _reason(error: HarvesterError) -> str:

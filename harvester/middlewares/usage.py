@@ -30,7 +30,7 @@ class UsageMiddleware:
         self._crawler = crawler
         self._stats = crawler.stats
         self._token = crawler.settings.get("ROBOTSTXT_USER_AGENT") or crawler.settings["BOT_NAME"]
-        self._registered = any(_wants(site.politeness) for site in load_sites())
+        self._registered = any(_wants(site.politeness) for site in load_sites().having("politeness"))
         self._files = UsageFiles(crawler)
 
     @classmethod

@@ -1,42 +1,39 @@
 """Reads the entries of all sites, and finds the one that an address belongs to."""
 
-import tomllib
-from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property, lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from itertools import chain
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
-
-from pydantic import ValidationError
 
 from harvester.config import Config, load_config
 from harvester.exceptions import UsageError
-from harvester.sites.problems import problems
-from harvester.sites.site import MOST_NAME, Site
+from harvester.sites.site import MOST_NAME, Site, patterns_of
+from harvester.sites.site_file import SiteFile
 
-USUAL_PORTS = {"http": "80", "https": "443"}
-"""Of addresses that name none."""
 MOST_KNOWN = 10_000
-"""Unregistered hosts whose entry is kept; a crawl of pictures meets many hosts."""
+"""Names and hosts whose site is kept; a crawl of pictures meets many hosts."""
 
 
 class Registry:
-    """All sites. An entry of a later file replaces one of the same name."""
+    """All sites. One of the user's own replaces a packaged one of the same name, and comes first at its hosts."""
 
-    def __init__(self, sites: Iterable[Site] = ()) -> None:
+    def __init__(self, sites: Iterable[Site] = (), packaged: Sequence[SiteFile] = ()) -> None:
         self._sites = {site.name: site for site in sites}
         self._hosts = {host: site for site in self._sites.values() for host in site.hosts}
-        self._met: dict[tuple[str, str], Site] = {}
-        """By scheme and host."""
+        self._packaged = packaged
+        self._by_name = lru_cache(MOST_KNOWN)(self._named)
+        self._by_host = lru_cache(MOST_KNOWN)(self._at)
 
     def __iter__(self) -> Iterator[Site]:
-        return iter(self._sites.values())
+        """All. Raises UsageError when two packaged entries have one name or one host."""
+        return chain(self._sites.values(), self._unreplaced(self._all_packaged))
 
     def named(self, name: str) -> Site:
         """The site of this name; of an unregistered one, the entry that is assumed."""
-        return self._sites.get(name) or _assumed(name)
+        return self._by_name(name)
 
     def of(self, url: str) -> Site:
         """The site of an address: registered, or its host with all defaults."""
@@ -45,22 +42,33 @@ class Registry:
             scheme, host = parts.scheme, parts.netloc.rpartition("@")[2].lower()[:MOST_NAME]
         except ValueError:
             scheme, host = "", ""  # it is no address, and is refused where it is to be asked
-        site = self._met.get((scheme, host))
-        if site is None:
-            if len(self._met) >= MOST_KNOWN:
-                self._met.clear()
-            site = self._met[scheme, host] = self._of(scheme, host)
-        return site
+        return self._by_host(scheme, host)
 
-    def _of(self, scheme: str, host: str) -> Site:
-        bare = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
-        labels = bare.split(".")
-        wildcards = ("*." + ".".join(labels[first:]) for first in range(1, len(labels)))
-        with_port = host if bare != host else f"{host}:{USUAL_PORTS.get(scheme, '')}"
-        for pattern in (with_port, bare, *wildcards):
-            if site := self._hosts.get(pattern):
-                return site
-        return _assumed(host or "-")
+    def having(self, table: str) -> Iterator[Site]:
+        """Those whose entry has this table."""
+        return (site for site in chain(self._sites.values(), self._mentioned(table)) if table in site.model_fields_set)
+
+    def _named(self, name: str) -> Site:
+        found = self._sites.get(name) or next((site for site in self._mentioned(name) if site.name == name), None)
+        return found or _assumed(name)
+
+    def _at(self, scheme: str, host: str) -> Site:
+        patterns = list(patterns_of(scheme, host))
+        own = (self._hosts[pattern] for pattern in patterns if pattern in self._hosts)
+        packaged = (site for pattern in patterns for site in self._mentioned(pattern) if pattern in site.hosts)
+        return next(chain(own, packaged), None) or _assumed(host or "-")
+
+    def _mentioned(self, word: str) -> Iterator[Site]:
+        """Packaged sites of the files in which the word stands: no other is parsed."""
+        sites = (file.sites.values() for file in self._packaged if word and word in file.text)
+        return self._unreplaced(chain.from_iterable(sites))
+
+    def _unreplaced(self, packaged: Iterable[Site]) -> Iterator[Site]:
+        return (site for site in packaged if site.name not in self._sites)
+
+    @cached_property
+    def _all_packaged(self) -> list[Site]:
+        return sites_of(self._packaged)
 
 
 def _assumed(name: str) -> Site:
@@ -76,38 +84,46 @@ def load_sites() -> Registry:
 
 def read_sites(config: Config) -> Registry:
     """The packaged entries and those of HARVESTER_SITES_DIR. Raises UsageError that names file, site and key."""
+    return Registry(sites_of(own_files(config)), packaged_files())
+
+
+@lru_cache(maxsize=1)
+def packaged_files() -> tuple[SiteFile, ...]:
+    """What harvester brings along."""
+    return tuple(_files_below(files("harvester.sites")))
+
+
+def own_files(config: Config) -> list[SiteFile]:
+    """Those of HARVESTER_SITES_DIR. Raises UsageError when there is no such folder."""
     folder = config.sites_dir
     if folder is not None and not folder.is_dir():
         raise UsageError(f"HARVESTER_SITES_DIR: there is no folder {folder}.")
-    roots: list[Traversable | Path] = [files("harvester.sites"), *([folder] if folder else [])]
-    sites = {site.name: site for root in roots for file in _toml_below(root) for site in _read(file)}
+    return list(_files_below(folder)) if folder else []
+
+
+def sites_of(files: Iterable[SiteFile]) -> list[Site]:
+    """All of them. Raises UsageError when two have one name or one host."""
+    sites: list[Site] = []
+    where: dict[str, SiteFile] = {}
     whose: dict[str, str] = {}
-    for host, name in [(host, site.name) for site in sites.values() for host in site.hosts]:
-        if whose.setdefault(host, name) != name:
-            raise UsageError(f"The host {host} belongs to two sites, [{whose[host]}] and [{name}]: name it in one.")
-    return Registry(sites.values())
+    for file in files:
+        for site in file.sites.values():
+            if where.setdefault(site.name, file) is not file:
+                raise UsageError(
+                    f"[{site.name}] stands in {where[site.name].path} and in {file.path}: take one of them out."
+                )
+            for host in site.hosts:
+                if whose.setdefault(host, site.name) != site.name:
+                    raise UsageError(
+                        f"The host {host} belongs to two sites, [{whose[host]}] and [{site.name}]: name it in one."
+                    )
+            sites.append(site)
+    return sites
 
 
-def _toml_below(folder: Traversable | Path) -> Iterator[Traversable | Path]:
+def _files_below(folder: Traversable | Path) -> Iterator[SiteFile]:
     for entry in sorted(folder.iterdir(), key=lambda each: each.name):
         if entry.is_dir():
-            yield from _toml_below(entry)
+            yield from _files_below(entry)
         elif entry.name.endswith(".toml"):
-            yield entry
-
-
-def _read(file: Traversable | Path) -> Iterator[Site]:
-    try:
-        tables: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(f"The sites in {file} cannot be read: {error}.") from None
-    for name, table in tables.items():
-        if not isinstance(table, dict):
-            raise UsageError(f"{file}: {name} stands outside of a site's table. Put it below a line like [name].")
-        try:
-            yield Site(name=name, **table)
-        except ValidationError as error:
-            lines = [f"  {place}: {said}" for place, said in problems(error, Site, name).items()]
-            raise UsageError(f"Sites in {file} cannot be used:\n" + "\n".join(lines)) from None
-        except TypeError:
-            raise UsageError(f"{file}: the site's name is the heading, [{name}]; take the key `name` out.") from None
+            yield SiteFile(entry)

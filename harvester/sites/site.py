@@ -1,9 +1,11 @@
 """One entry of the registry."""
 
 import re
-from typing import Annotated
+from collections.abc import Iterator
+from typing import Annotated, Self
+from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from harvester.outcomes.outcome import Outcome
 from harvester.outcomes.policies import Policy
@@ -14,10 +16,13 @@ from harvester.sites.identities import Identities
 from harvester.sites.outcomes import SiteOutcomes
 from harvester.sites.part import Part
 from harvester.sites.politeness import Politeness
+from harvester.sites.property import PropertyRecords
 from harvester.sites.proxy import SiteProxy
 
 MOST_NAME = 260
 """Characters of a site's name: a host name and its port have no more."""
+USUAL_PORTS = {"http": "80", "https": "443"}
+"""Of addresses that name none."""
 _is_host = re.compile(r"(?:\*\.)?(?:[\w-]+\.)*[\w-]+(?::\d{1,5})?|\[[0-9a-f:]+\](?::\d{1,5})?").fullmatch
 _is_wildcard_with_port = re.compile(r"\*.*:\d+").fullmatch
 _host_in = re.compile(r"(?:\w+:)?//(?:[^/@]*@)?([^/?#]+)|([^/?#]+)[/?#]").match
@@ -48,8 +53,9 @@ class Site(Part):
 
     name: str = Field(min_length=1, max_length=MOST_NAME)
     """Its key in the frontier, the throttle, the breaker and in stats. Of an unregistered host: the host."""
-    hosts: Annotated[tuple[Host, ...], BeforeValidator(_listed)] = Field(min_length=1)
-    """`example.org`, `example.org:8080`, or `*.example.org` for all hosts below it."""
+    hosts: Annotated[tuple[Host, ...], BeforeValidator(_listed)] = ()
+    """`example.org`, `example.org:8080`, or `*.example.org` for all hosts below it. A jurisdiction has none where its
+    host serves others, too."""
     politeness: Politeness = Politeness()
     breaker: SiteBreaker = SiteBreaker()
     outcomes: SiteOutcomes = SiteOutcomes()
@@ -57,6 +63,30 @@ class Site(Part):
     proxy: SiteProxy = SiteProxy()
     browser: RenderOptions = RenderOptions()
     http: SiteHttp = SiteHttp()
+    property: PropertyRecords | None = None
+
+    @model_validator(mode="after")
+    def _has_hosts(self) -> Self:
+        if self.property is None:
+            if not self.hosts:
+                raise ValueError("name the site's `hosts`; they may be left out only beside a table `property`")
+            return self
+        parts = urlsplit(self.property.base_url)
+        if self.hosts and not {*patterns_of(parts.scheme, parts.netloc.lower())}.intersection(self.hosts):
+            raise ValueError(
+                f"base_url is at {parts.netloc}, and hosts are {', '.join(self.hosts)}: name it there, or leave hosts "
+                "out where it serves other jurisdictions, too"
+            )
+        return self
+
+
+def patterns_of(scheme: str, host: str) -> Iterator[str]:
+    """What `hosts` may name this host by, the closest first. `host` is in small letters, maybe with a port."""
+    bare = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
+    labels = bare.split(".")
+    yield host if bare != host else f"{host}:{USUAL_PORTS.get(scheme, '')}"
+    yield bare
+    yield from ("*." + ".".join(labels[first:]) for first in range(1, len(labels)))
 
 
 def policy_of(site: Site, outcome: Outcome) -> Policy:

@@ -61,8 +61,8 @@ def test_entries_come_from_the_folder_that_is_configured(tmp_path: Path, monkeyp
         ("[a", "cannot be read"),
         ('[a]\nhosts = ["a.example"]\n[a.breaker]\nopen_seconds = 7200', "more than most_open_seconds"),
         ("name = 'a'", "name stands outside of a site's table"),
-        ("[a]\nhosts = []", "a.hosts"),
-        ("[a]", "a.hosts: Field required"),
+        ("[a]\nhosts = []", "a: name the site's `hosts`"),
+        ("[a]", "a: name the site's `hosts`"),
         ("[a]\nhosts = ['x']\ncolour = 'red'", "a.colour: there is no such key; there are breaker, browser, hosts"),
         ("[a]\nhosts = ['x']\npolitness = {}", "a.politness: there is no such key; did you mean politeness?"),
         ("[a]\nhosts = ['x']\n[a.politeness]\nrequest_per_second = 1", "did you mean requests_per_second?"),
@@ -113,6 +113,15 @@ def test_an_entry_that_cannot_be_used_is_named(
     assert "Value error" not in str(raised.value)
 
 
+def test_two_entries_of_one_name_are_refused_with_both_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "one.toml").write_text("[a]\nhosts = ['one.example']", "utf-8")
+    (tmp_path / "us").mkdir()
+    (tmp_path / "us" / "two.toml").write_text("[a]\nhosts = ['two.example']", "utf-8")
+    monkeypatch.setenv("HARVESTER_SITES_DIR", str(tmp_path))
+    with pytest.raises(UsageError, match=r"\[a\] stands in .*one\.toml and in .*two\.toml: take one of them out"):
+        load_sites()
+
+
 def test_a_folder_that_is_not_there_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARVESTER_SITES_DIR", str(tmp_path / "nowhere"))
     with pytest.raises(UsageError, match="there is no folder"):
@@ -134,7 +143,7 @@ def test_what_the_pages_say_of_an_entry_can_be_used(
     block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entries = tomllib.loads(block)
-    if not any("hosts" in entry for entry in entries.values()):
+    if not any("hosts" in entry or "property" in entry for entry in entries.values()):
         assert len(entries) == 1
         block = f'[{next(iter(entries))}]\nhosts = ["part.example"]\n{block}'
         entries = tomllib.loads(block.partition("\n[")[0])
@@ -142,9 +151,9 @@ def test_what_the_pages_say_of_an_entry_can_be_used(
     monkeypatch.setenv("HARVESTER_SITES_DIR", str(tmp_path))
     sites = load_sites()
     for name, entry in entries.items():
-        assert [sites.of(f"https://{host.replace('*', 'www')}/").name for host in entry["hosts"]] == [name] * len(
-            entry["hosts"]
-        )
+        hosts = entry.get("hosts", ())
+        assert {sites.of(f"https://{host.replace('*', 'www')}/").name for host in hosts} == ({name} if hosts else set())
+        assert sites.named(name).model_fields_set >= {*entry}
 
 
 def test_the_readme_names_all_tables_of_an_entry() -> None:

@@ -1,0 +1,70 @@
+"""The commands `harvester sites ...`: what the registry says of sites, counties among them."""
+
+from typing import Annotated
+
+import typer
+
+from harvester.cli.completing import site_names
+from harvester.config import load_config
+from harvester.exceptions import UsageError
+from harvester.validation import did_you_mean
+
+sites = typer.Typer(help="Sites: what the registry says of them, counties among them.", no_args_is_help=True)
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@sites.command("list")
+def list_command(
+    state: Annotated[str, typer.Option(metavar="CODE", help="Only those of this state, such as OH.")] = "",
+    platform: Annotated[str, typer.Option(help="Only those on this platform, such as vgsi.")] = "",
+    as_json: Json = False,
+) -> None:
+    """List the sites of the registry."""
+    from harvester.cli import sites_views as views  # imports inside commands keep shell completion quick
+    from harvester.sites import load_sites
+
+    state = state.upper()
+    _refuse_unknown("--state", "state", state, views.STATE_CODES)
+    _refuse_unknown("--platform", "platform", platform, views.PLATFORMS)
+    views.print_sites([site for site in load_sites() if views.is_of(site, state, platform)], as_json)
+
+
+@sites.command("find")
+def find_command(
+    words: Annotated[list[str], typer.Argument(help="Of its state, name or FIPS code, or the beginnings of them.")],
+    as_json: Json = False,
+) -> None:
+    """Find sites by state, name or FIPS code; all words must fit."""
+    from harvester.cli import sites_views as views
+    from harvester.sites import load_sites
+
+    wanted = views.words_of(" ".join(words))
+    if not wanted:
+        raise UsageError("find: give a state, a name or a FIPS code.")
+    views.print_sites([site for site in load_sites() if views.fits(site, wanted)], as_json)
+
+
+@sites.command("show")
+def show_command(
+    name: Annotated[
+        str, typer.Argument(metavar="ID", help="Of the site, as `list` shows it.", autocompletion=site_names)
+    ],
+    as_json: Json = False,
+) -> None:
+    """Show what is known of a site, how it is asked, and what to type to harvest it."""
+    from harvester.cli import sites_views as views
+    from harvester.sites import load_sites
+
+    known = {site.name: site for site in load_sites()}
+    if name not in known:
+        raise UsageError(
+            f"There is no site {name!r}{did_you_mean(name, known) or '; `harvester sites find` looks for one.'}"
+        )
+    views.print_site(known[name], load_config(), as_json)
+
+
+def _refuse_unknown(option: str, what: str, given: str, known: list[str]) -> None:
+    if given and given not in known:
+        there_are = f"; there are {', '.join(known)}."
+        raise UsageError(f"{option}: {given!r} is no {what}{did_you_mean(given, known) or there_are}")

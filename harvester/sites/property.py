@@ -1,0 +1,99 @@
+"""Where the property records of a county, town or state are published."""
+
+import re
+from collections.abc import Mapping
+from datetime import date
+from typing import Literal
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from harvester.sites.part import Part
+from harvester.sites.states import STATES, State
+from harvester.validation import did_you_mean
+
+Platform = Literal[
+    "arcgis", "beacon", "devnet", "eagleweb", "esearch", "iasworld", "pacs", "patriot", "socrata", "vgsi"
+]
+PARAMETERS: Mapping[Platform, tuple[str, ...]] = {
+    "arcgis": ("parcel_id_field", "where"),
+    "beacon": ("App", "AppID", "LayerID", "PageID"),
+    "devnet": (),
+    "eagleweb": (),
+    "esearch": (),
+    "iasworld": ("jur", "sjur"),
+    "pacs": ("cid",),
+    "patriot": (),
+    "socrata": ("parcel_id_field", "where"),
+    "vgsi": (),
+}
+"""What a platform may be told beside the address; spelt as the platform's own addresses spell it."""
+_is_fips = re.compile(r"[0-9]{2}|[0-9]{5}|[0-9]{10}").fullmatch
+_is_address = re.compile(r"https?://[^\s/?#@]+([/?#]\S*)?").fullmatch
+_acceptance = re.compile(r"accepted by \S.* on (\d{4}-\d{2}-\d{2})").fullmatch
+
+
+class PropertyRecords(Part):
+    """The table `[<id>.property]`. The id is `us-oh-franklin`: country, state, jurisdiction."""
+
+    name: str = Field(min_length=1, max_length=100)
+    """As people call it: `Franklin County`."""
+    fips: str
+    """The census code: of a state (2 digits), a county (5), or a town of New England (10: county subdivision)."""
+    platform: Platform
+    """Software that publishes the records, and so the spider that reads them."""
+    base_url: str = Field(max_length=500)
+    """Where the platform begins, as a person opens it; of a layer or dataset, its address."""
+    parameters: dict[str, str | int] = Field(default_factory=dict)
+    """What the platform wants to be told beside the address, such as `parcel_id_field`; see docs/counties.md."""
+    disclaimer: str = ""
+    """`accepted by NAME on 2026-01-31`: who has read the site's terms. Without it nobody agrees to them."""
+    bulk_download: str = Field("", max_length=500)
+    """Where the jurisdiction offers all its records as a file, which is better than to ask for each."""
+    checked: date | None = None
+    """When a known parcel was fetched here and was as expected. None: nobody has checked that the site is as said."""
+    notes: str = Field("", max_length=500)
+
+    @field_validator("fips", mode="before")
+    @classmethod
+    def _census_code(cls, value: object) -> object:
+        if not isinstance(value, str) or not _is_fips(value):
+            raise ValueError(
+                f"{value!r} is no census code; write in quotes the 2 digits of a state, the 5 of a county, or the 10 "
+                "of a county subdivision"
+            )
+        if value[:2] not in STATES:
+            raise ValueError(f"{value!r} is no census code: no state has the code {value[:2]}")
+        return value
+
+    @field_validator("base_url", "bulk_download")
+    @classmethod
+    def _address(cls, value: str) -> str:
+        if not _is_address(value):
+            raise ValueError(f"{value!r} is no address; give one like 'https://property.example.gov/'")
+        return value
+
+    @field_validator("parameters")
+    @classmethod
+    def _known(cls, value: dict[str, str | int], info: ValidationInfo) -> dict[str, str | int]:
+        platform: Platform | None = info.data.get("platform")
+        known = PARAMETERS[platform] if platform else tuple(value)
+        for name in value:
+            if name not in known:
+                there_are = f"; there are {', '.join(known)}" if known else "; it takes none"
+                raise ValueError(f"{platform} has no parameter {name!r}{did_you_mean(name, known) or there_are}")
+        return value
+
+    @field_validator("disclaimer")
+    @classmethod
+    def _who_and_when(cls, value: str) -> str:
+        accepted = _acceptance(value)
+        if value and not accepted:
+            raise ValueError(f"{value!r} names no one, or no day; write it as 'accepted by NAME on 2026-01-31'")
+        if accepted:
+            date.fromisoformat(accepted[1])
+        return value
+
+    @property
+    def state(self) -> State:
+        """The state of the jurisdiction."""
+        return STATES[self.fips[:2]]
