@@ -63,6 +63,7 @@ def crawl(folder: Path, pages: int, mongodb: Mapping[str, str], longest_s: float
             "HARVESTER_CONCURRENT_PER_HOST": str(AT_ONCE),
         }
         here, there = ({"HARVESTER_REDIS_URL": f"{valkey.uri.removesuffix('/0')}/{number}"} for number in (0, 1))
+        there["HARVESTER_DATABASE"] = mongodb["HARVESTER_DATABASE"] + "-calm"
         with (
             Workers(street, [plan.name for plan in fifty], folder / "fifty", variables | here) as workers,
             Workers(street, [plan.name for plan in calm], folder / "calm", variables | there) as others,
