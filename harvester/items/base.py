@@ -8,10 +8,12 @@ in a cycle, so the garbage collector need not look at them (gc=False).
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from decimal import Decimal
 from functools import cache
 from typing import Any, ClassVar, NamedTuple, Self
 
 import msgspec
+from bson.decimal128 import Decimal128
 from msgspec import Struct
 from msgspec.json import encode as _encode
 
@@ -52,6 +54,7 @@ WEB = ("https://", "http://")
 """What a web address starts with."""
 _NUMBER = (int, float, int | None, float | None)
 _TEXT = (str, str | None)
+_DECIMAL = (Decimal, Decimal | None)
 _SEGMENT = "[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,120}[A-Za-z0-9_-])?"
 _is_name = re.compile("[a-z][a-z0-9_]{0,59}").fullmatch
 _is_key = re.compile(
@@ -227,9 +230,15 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
         return b'{"kind":"%b","key":%b,%b,%b}' % (self.KIND.encode(), _encode(self.key), observed, members(self.raw))
 
     def to_document(self) -> dict[str, Any]:
-        """The MongoDB document, without `raw`. Datetimes stay datetimes; absent values are left out."""
+        """The MongoDB document, without `raw`. Absent values are left out.
+
+        Datetimes stay datetimes. Fields of the type Decimal are MongoDB's decimals, which are exact numbers.
+        """
         document: dict[str, Any] = msgspec.to_builtins(self, builtin_types=(datetime, bytes))
         document.pop("raw", None)
+        for name in _fields(type(self)).decimals:
+            if name in document:
+                document[name] = _decimal128(name, document[name])
         document["_id"] = self.key
         return document
 
@@ -284,6 +293,7 @@ class _Fields(NamedTuple):
 
     counts: tuple[str, ...]
     urls: tuple[str, ...]
+    decimals: tuple[str, ...]
 
 
 @cache
@@ -292,7 +302,15 @@ def _fields(kind: type[Record]) -> _Fields:
     return _Fields(
         counts=tuple(field.name for field in fields if field.name.endswith("_count") and field.type in _NUMBER),
         urls=tuple(field.name for field in fields if field.name.endswith("_url") and field.type in _TEXT),
+        decimals=tuple(field.name for field in fields if field.type in _DECIMAL),
     )
+
+
+def _decimal128(name: str, text: str) -> Decimal128:
+    try:
+        return Decimal128(text)
+    except ArithmeticError:
+        raise ValueError(f"{name}: {text!r} has more than 34 digits") from None
 
 
 def _size(text: str) -> int:

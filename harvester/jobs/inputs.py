@@ -12,7 +12,7 @@ import re
 import stat
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from io import BufferedReader, FileIO
@@ -107,13 +107,21 @@ class Lines:
     """The items and bad lines of an input, in their order. To be iterated once.
 
     The input of an item is its CSV record (column -> text) or its JSON object; a line of plain text is only a key.
-    `key` names the column, or the field of the objects, that holds the key; by default it is `key`, or the only column.
+    `key` names the column, or the field of the objects, that holds the key; by default it is the first of `usual` that
+    there is, or the only column. `option` is how one says which.
     Without `form` the ending of the file's name says which it is, else its first character. Raises UsageError for what
     is wrong as a whole, from the constructor or before the first item; later, when it can be read no further.
     """
 
     def __init__(
-        self, source: Source, path: str, kind: str, form: Format | None = None, key: str | None = None
+        self,
+        source: Source,
+        path: str,
+        kind: str,
+        form: Format | None = None,
+        key: str | None = None,
+        usual: Sequence[str] = ("key",),
+        option: str = "--key COLUMN",
     ) -> None:
         self.read = 0
         """Lines so far."""
@@ -125,6 +133,9 @@ class Lines:
         self._name = named(path)
         self._kind = kind
         self._key = key
+        self._usual = usual
+        self._option = option
+        """How one names the column: `--key COLUMN`."""
         try:
             sample = source.peek(SAMPLE_BYTES)
         except OSError as error:
@@ -132,12 +143,16 @@ class Lines:
         self._refuse_other_files(sample)
         self.form = form or _ENDINGS.get(Path(path).suffix.lower()) or _guessed(sample)
         if key and self.form is Format.TEXT:
-            raise UsageError("--key: plain text has no columns; each line is a key.")
+            raise UsageError(f"{self._named_by}: plain text has no columns; each line is a key.")
 
     def __iter__(self) -> Iterator[Found | BadLine]:
         if self.form is Format.CSV:
             return self._of_csv()
         return map(self._of_object if self.form is Format.JSONL else self._of_text, self._lines_with_something())
+
+    @property
+    def _named_by(self) -> str:
+        return self._option.removesuffix("COLUMN").rstrip(" =")
 
     def _of_text(self, line: "_Line") -> Found | BadLine:
         return line.bad(line.problem) if line.problem else self._item(line, line.text, {})
@@ -145,11 +160,11 @@ class Lines:
     def _of_object(self, line: "_Line") -> Found | BadLine:
         if line.problem:
             return line.bad(line.problem)
-        name = self._key or "key"
         try:
             given = _decode_object(line.text)
         except (msgspec.DecodeError, RecursionError) as error:
             return line.bad(f"it is no JSON object: {error}")
+        name = self._key or next((name for name in self._usual if name in given), self._usual[0])
         key = given.get(name)
         if isinstance(key, int) and not isinstance(key, bool):
             key = str(key)
@@ -189,12 +204,14 @@ class Lines:
             raise UsageError(f"{self._name} begins with a header in which names are missing or come twice: {columns}.")
         if self._key is None and len(header) == 1:
             return 0
-        name = self._key or "key"
-        if name in header:
-            return header.index(name)
+        for name in (self._key,) if self._key else self._usual:
+            if name in header:
+                return header.index(name)
         if self._key:
-            raise UsageError(f"--key: {self._name} has no column {name!r}; its columns are {columns}.")
-        raise UsageError(f"{self._name} has no column `key`: say which is the key (--key COLUMN) of {columns}.")
+            raise UsageError(f"{self._named_by}: {self._name} has no column {self._key!r}; its columns are {columns}.")
+        raise UsageError(
+            f"{self._name} has no column `{self._usual[0]}`: say which is the key ({self._option}) of {columns}."
+        )
 
     def _lines_with_something(self) -> Iterator["_Line"]:
         for line in self._lines():

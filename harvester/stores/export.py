@@ -5,12 +5,13 @@ import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from decimal import Decimal
 from itertools import islice
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
-from bson import encode, json_util
+from bson import Decimal128, encode, json_util
 from bson.errors import BSONError
 from pymongo.database import Database
 
@@ -119,12 +120,14 @@ def _value(name: str, text: str, kind: type) -> Any:
             return {"true": True, "false": False}[text.lower()]
         if kind is datetime:
             return point_in_time(text)
+        if kind is Decimal:
+            return Decimal128(text)
         return kind(text) if kind in (int, float) else text
-    except (ValueError, KeyError):
+    except (ValueError, KeyError, ArithmeticError):
         raise UsageError(f"--where: {text!r} is no {_CALLED[kind]}, which {name} is.") from None
 
 
-_CALLED = {int: "whole number", float: "number", bool: "true or false", datetime: "date"}
+_CALLED = {int: "whole number", float: "number", Decimal: "number", bool: "true or false", datetime: "date"}
 
 
 def point_in_time(text: str) -> datetime:

@@ -8,12 +8,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from decimal import Context, Decimal, InvalidOperation
 from enum import StrEnum
 from pathlib import Path
 from types import UnionType
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 import msgspec
+from bson.decimal128 import Decimal128
 from zstandard import ZstdCompressor
 
 from harvester.exceptions import UsageError
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 CHUNK = 2000
 """Rows that are read together, and written together. MongoDB would send 16 MB of them."""
+PLACES = 10
+"""Behind the point, of decimals in Parquet: of their 38 digits."""
+_DIGITS = Context(prec=38)
 
 
 class Format(StrEnum):
@@ -40,7 +45,7 @@ class Column(NamedTuple):
 
     name: str
     kind: type
-    """str, int, float, bool or datetime; object: anything, written as JSON."""
+    """str, int, float, bool, Decimal or datetime; object: anything, written as JSON."""
 
 
 class Table(ABC):
@@ -167,7 +172,15 @@ FIELDS_SEEN: list[dict[str, Any]] = [
     {"$sort": {"_id": 1}},
 ]
 """What MongoDB is asked for the columns of records whose fields vary."""
-_KINDS = {"string": str, "int": int, "long": int, "double": float, "bool": bool, "date": datetime}
+_KINDS = {
+    "string": str,
+    "int": int,
+    "long": int,
+    "double": float,
+    "decimal": Decimal,
+    "bool": bool,
+    "date": datetime,
+}
 
 
 def columns_seen(kind: type[Record], fields: Iterable[Row]) -> list[Column]:
@@ -185,7 +198,7 @@ def column_kind(hint: Any) -> type:
     """Of the column of values of a type."""
     if get_origin(hint) in (Union, UnionType):
         (hint,) = {each for each in get_args(hint) if each is not type(None)} or {object}
-    return hint if hint in (str, int, float, bool, datetime) else object
+    return hint if hint in (str, int, float, bool, Decimal, datetime) else object
 
 
 def _values(row: Mapping[str, Any], columns: Sequence[Column]) -> Iterator[Any]:
@@ -201,6 +214,8 @@ def _as_text(value: Any) -> str:
         return value or ""
     if isinstance(value, datetime):
         return value.isoformat()
+    if isinstance(value, (Decimal, Decimal128)):
+        return str(value)
     return msgspec.json.encode(value, enc_hook=str).decode()
 
 
@@ -210,7 +225,17 @@ def _typed(value: Any, kind: type) -> Any:
         return None if value is None else _as_text(value)
     if kind is float and isinstance(value, int):
         return float(value)
+    if kind is Decimal:
+        return _decimal(value)
     return value if isinstance(value, kind) else None
+
+
+def _decimal(value: Any) -> Decimal | None:
+    """As Parquet holds it; None when it is none, or too large."""
+    try:
+        return Decimal(str(value)).quantize(Decimal(1).scaleb(-PLACES), context=_DIGITS)
+    except InvalidOperation:
+        return None
 
 
 def _schema(columns: Sequence[Column]) -> "pyarrow.Schema":
@@ -221,6 +246,7 @@ def _schema(columns: Sequence[Column]) -> "pyarrow.Schema":
         object: pyarrow.string(),
         int: pyarrow.int64(),
         float: pyarrow.float64(),
+        Decimal: pyarrow.decimal128(_DIGITS.prec, PLACES),
         bool: pyarrow.bool_(),
         datetime: pyarrow.timestamp("ms", "UTC"),
     }

@@ -1,0 +1,101 @@
+"""Reads what Socrata says of a dataset and of its rows: https://dev.socrata.com/docs/endpoints."""
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+from harvester.exceptions import ParseError
+from harvester.items import Provenance
+from harvester.parsers.counties.table import Column, Layout, Rows, Source
+
+_NUMBERS = frozenset({"number", "money", "double", "percent"})
+
+
+class _Column(Struct):
+    name: str
+    type: str = field(name="dataTypeName", default="")
+    field_name: str = field(name="fieldName", default="")
+
+
+class _Dataset(Struct):
+    columns: list[_Column]
+
+
+class _Staged(Struct):
+    columns: list[str]
+    rows: list[msgspec.Raw]
+
+
+_dataset = msgspec.json.Decoder(_Dataset).decode
+_rows = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_staged = msgspec.json.Decoder(_Staged).decode
+_names = msgspec.json.Decoder(list[str]).decode
+_row = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal).decode
+_counts = msgspec.json.Decoder(list[dict[str, int | str]]).decode
+_encode = msgspec.json.encode
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+def parse_dataset(body: bytes) -> tuple[Column, ...]:
+    """The columns of a dataset, from /api/views/<id>.json. Raises ParseError."""
+    try:
+        said = _dataset(body)
+    except _UNREADABLE as error:
+        raise ParseError(f"it is no dataset: {error}") from None
+    return tuple(
+        Column(each.field_name, each.name, is_number=each.type in _NUMBERS) for each in said.columns if each.field_name
+    )
+
+
+def parse_count(body: bytes) -> int:
+    """The answer to $select=count(*). Raises ParseError."""
+    try:
+        said = _counts(body)
+    except _UNREADABLE as error:
+        raise ParseError(f"it is no count of rows: {error}") from None
+    values = [str(value) for row in said for value in row.values()]
+    if len(values) != 1 or not values[0].isdecimal():
+        raise ParseError("it is no count of rows")
+    return int(values[0])
+
+
+def parse_page(body: bytes, described: bytes, source: Source, provenance: Provenance) -> Rows:
+    """The records of a page of rows.
+
+    A row lacks columns that have no value in it; `described`, the header X-SODA2-Fields, names all. Raises ParseError
+    when it is no page, or has no column of the parcel's number.
+    """
+    try:
+        given = _rows(body)
+        rows = [(each, _row(each)) for each in given]
+        names = _names(described) if described else []
+    except _UNREADABLE as error:
+        raise ParseError(f"it is no page of rows: {error}") from None
+    return _read(rows, [*names, *(name for _, row in rows for name in row)], source, provenance)
+
+
+def parse_staged(raw: bytes, source: Source, provenance: Provenance) -> Rows:
+    """The records that a staged line was written for. Raises ParseError."""
+    try:
+        said = _staged(raw)
+        rows = [(each, _row(each)) for each in said.rows]
+    except _UNREADABLE as error:
+        raise ParseError(f"it is no staged row: {error}") from None
+    return _read(rows, said.columns, source, provenance)
+
+
+def _read(
+    rows: Sequence[tuple[msgspec.Raw, dict[str, Any]]], names: Sequence[str], source: Source, provenance: Provenance
+) -> Rows:
+    found = Rows()
+    columns = [name for name in dict.fromkeys(names) if not name.startswith(":")]  # those of the system
+    if not columns:
+        return found
+    layout = Layout([Column(name) for name in columns], source)
+    begin = b'{"columns":%b,"rows":[' % _encode(columns)
+    for raw, row in rows:
+        layout.read(row, b"%b%b]}" % (begin, bytes(raw)), provenance, found)
+    return found

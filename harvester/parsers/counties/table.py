@@ -1,0 +1,354 @@
+"""Rows of a published table of parcels, as records. Columns are found by their labels, never by their position."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from math import isfinite
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+
+from harvester.exceptions import InvalidRecordError, ParseError
+from harvester.items import Provenance, Record, Reject
+from harvester.items.property import UNDATED, Assessment, Property, Sale, normalized
+from harvester.parsers.counties import labels, values
+from harvester.parsers.counties.labels import label_of
+from harvester.parsers.json_values import MOST_INT, MOST_LEVELS
+
+CURRENCY = "USD"
+MOST_COLUMNS_NAMED = 40
+"""In the message that one is missing."""
+_SEVERAL = " + "
+"""Between the names of columns that make one value."""
+Row = Mapping[str, Any]
+
+
+class Column(NamedTuple):
+    """Of a table."""
+
+    name: str
+    alias: str = ""
+    """What it is called for people, where the table says that."""
+    is_date: bool = False
+    """Whether its numbers are milliseconds since 1970."""
+    is_number: bool = False
+
+    @property
+    def says_more(self) -> bool:
+        """Whether there is something to know of it that its name and its values do not say."""
+        return self.is_date or bool(self.alias and labels.plain(self.alias) != labels.plain(self.name))
+
+
+class Source(NamedTuple):
+    """Whose table it is."""
+
+    jurisdiction: str
+    fips: str
+    parcel_id_field: str = ""
+    """The column with the parcel's number, or several, as `swis_code + print_key_code`; empty: found by its label."""
+
+
+class Rows(Struct):
+    """What a page holds."""
+
+    records: list[Record] = []
+    rejects: list[Reject] = []
+    number: int = 0
+    """Of its rows."""
+    without_id: int = 0
+    """Rows without a parcel's number: streets, water, gaps between parcels."""
+    parcel_ids: set[str] = set()
+    goes_on: bool = False
+    """Whether the server says that there are more rows than it gave."""
+
+
+class Layout:
+    """Which columns of a table the fields are read from. Raises ParseError when none holds the parcel's number."""
+
+    def __init__(self, columns: Sequence[Column], source: Source) -> None:
+        self.source = source
+        self._columns = {column.name: column for column in columns}
+        self._by_label: dict[str, dict[int, str]] = {}
+        self._by_alias: dict[str, str] = {}
+        for column in columns:
+            label, number = label_of(column.name)
+            self._by_label.setdefault(label, {}).setdefault(number, column.name)
+            if column.alias and label not in labels.ALL:
+                self._by_alias.setdefault(labels.plain(column.alias), column.name)
+        self.of_parcel_id = self._parcel_id_columns(source.parcel_id_field)
+        self._property = self._found(labels.PROPERTY)
+        self._lines = {
+            field: self._numbered(of)
+            for field, of in {
+                "owner_names": labels.OWNERS,
+                "more_owners": labels.MORE_OWNERS,
+                "situs_address": labels.SITUS,
+                "legal_description": labels.LEGAL,
+                "mailing": labels.MAILING,
+            }.items()
+        }
+        self._mailing_place = [
+            self._column(of) for of in (labels.MAILING_CITY, labels.MAILING_STATE, labels.MAILING_ZIP)
+        ]
+        self._other_ids = [
+            name
+            for label in labels.OTHER_IDS
+            for name in self._by_label.get(label, {}).values()
+            if name not in self.of_parcel_id
+        ]
+        self._assessments = {"": self._found(labels.ASSESSMENT)} | {
+            stage: self._found(of) for stage, of in labels.STAGES.items()
+        }
+        self._sales = self._sale_columns()
+
+    @property
+    def id_columns(self) -> list[Column]:
+        """Those that make the parcel's number."""
+        return [self._columns[name] for name in self.of_parcel_id]
+
+    def parcel_id(self, row: Row) -> str | None:
+        """The number as the row writes it; None when it has none."""
+        parts = [values.text(row.get(name)) for name in self.of_parcel_id]
+        return None if None in parts else " ".join(filter(None, parts))
+
+    def read(self, row: Row, raw: bytes, provenance: Provenance, into: Rows) -> None:
+        """Adds what a row says."""
+        into.number += 1
+        parcel_id = self.parcel_id(row)
+        if parcel_id is None:
+            into.without_id += 1
+            return
+        into.parcel_ids.add(parcel_id)
+        of = {
+            "jurisdiction": self.source.jurisdiction,
+            "fips": self.source.fips,
+            "parcel_id": parcel_id,
+            "parcel_id_normalized": normalized(parcel_id),
+            "provenance": provenance,
+            "raw": raw,
+        }
+        try:
+            into.records += self._records(row, of)
+        except InvalidRecordError as error:
+            into.rejects.append(Reject(Property.KIND, str(error), parcel_id, raw, provenance.url))
+
+    def _records(self, row: Row, of: dict[str, Any]) -> list[Record]:
+        used = set(self.of_parcel_id)
+        reading = _Reading(row, self._columns, used)
+        tax_year = values.year(row.get(self._property.get("tax_year", "")))
+        records: list[Record] = []
+        for stage, columns in self._assessments.items():
+            found = reading.fields(columns, lambda field: values.money)
+            if found.values:
+                roll = "-".join(filter(None, (str(tax_year or UNDATED), stage)))
+                records.append(
+                    Assessment(
+                        **of,
+                        **found.values,
+                        labels=found.labels,
+                        roll=roll,
+                        tax_year=tax_year,
+                        stage=stage,
+                        currency=CURRENCY,
+                    )
+                )
+        records += self._sales_of(reading, of)
+        return [self._property_of(reading, of), *records]
+
+    def _property_of(self, reading: "_Reading", of: dict[str, Any]) -> Property:
+        found = reading.fields(self._property, lambda field: _OF_PROPERTY.get(field, values.text))
+        lines = {field: reading.lines(names) for field, names in self._lines.items()}
+        owners = lines["owner_names"] + lines["more_owners"]
+        mailing = lines["mailing"]
+        if mailing and (place := reading.lines(self._mailing_place)):
+            mailing = [*mailing, (_place(reading, self._mailing_place), _joined(place))]
+        for field, parts in {"owner_names": owners, "legal_description": lines["legal_description"]}.items():
+            if parts:
+                found.labels[field] = _joined(parts)
+        if mailing:
+            found.labels["mailing_address"] = _joined(mailing)
+            found.values["mailing_address"] = ", ".join(text for text, _ in mailing)
+        if situs := lines["situs_address"]:
+            found.labels["situs_address"] = _joined(situs)
+            found.values["situs_address"] = " ".join(text for text, _ in situs)
+        if legal := lines["legal_description"]:
+            found.values["legal_description"] = " ".join(text for text, _ in legal)
+        ids = {name: text for text, name in reading.lines(self._other_ids)}
+        found.labels["parcel_id"] = _SEVERAL.join(self.of_parcel_id)
+        return Property(
+            **of,
+            **found.values,
+            labels=found.labels,
+            owner_names=tuple(dict.fromkeys(text for text, _ in owners)),
+            alt_parcel_ids=ids,
+            others=reading.others(),
+        )
+
+    def _sales_of(self, reading: "_Reading", of: dict[str, Any]) -> Iterator[Sale]:
+        for columns in self._sales.values():
+            found = reading.fields(columns, lambda field: _OF_SALE.get(field, values.text), is_kept=_is_sale)
+            said = found.values
+            if not said:
+                continue
+            when = said.get("sale_date") or said.get("recording_date") or said.get("sale_year") or UNDATED
+            book = f"{said['book']}-{said['page']}" if "book" in said and "page" in said else ""
+            deed = "_".join(str(said.get("instrument_number") or book).split())
+            transfer = f"{when}/{deed}" if deed else str(when)
+            yield Sale(**of, **said, labels=found.labels, transfer=transfer, currency=CURRENCY)
+
+    # Which column is which ------------------------------------------------------------------------------------
+
+    def _parcel_id_columns(self, wanted: str) -> list[str]:
+        if not wanted:
+            name = self._column(labels.PARCEL_ID)
+            if name is None:
+                raise ParseError(
+                    f"no column is known to hold the parcel's number; name it in the site's entry (parcel_id_field):"
+                    f" {self._names()}"
+                )
+            return [name]
+        found = [self._named(part.strip()) for part in wanted.split("+")]
+        if None in found:
+            raise ParseError(f"there is no column {wanted!r}, which holds the parcel's number, but {self._names()}")
+        return [name for name in found if name]
+
+    def _named(self, wanted: str) -> str | None:
+        if wanted in self._columns:
+            return wanted
+        return next((name for name in self._columns if labels.plain(name) == labels.plain(wanted)), None)
+
+    def _names(self) -> str:
+        names = list(self._columns)
+        return ", ".join(names[:MOST_COLUMNS_NAMED]) + (", ..." if len(names) > MOST_COLUMNS_NAMED else "")
+
+    def _found(self, wanted: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
+        """Field -> column, of those that there are."""
+        found = {field: self._column(of) for field, of in wanted.items()}
+        return {field: name for field, name in found.items() if name}
+
+    def _column(self, wanted: Iterable[str]) -> str | None:
+        for label in wanted:
+            if (numbered := self._by_label.get(label)) and (name := numbered.get(0) or numbered.get(1)):
+                return name
+        return next((self._by_alias[label] for label in wanted if label in self._by_alias), None)
+
+    def _numbered(self, wanted: Iterable[str]) -> list[str]:
+        """The columns of the first label that there is, in the order of their numbers."""
+        for label in wanted:
+            if numbered := self._by_label.get(label):
+                return [numbered[number] for number in sorted(numbered)]
+        return [name for label in wanted if (name := self._by_alias.get(label))][:1]
+
+    def _sale_columns(self) -> dict[int, dict[str, str]]:
+        """Number of a sale -> field -> column."""
+        sales: dict[int, dict[str, str]] = {}
+        for field, wanted in labels.SALE.items():
+            for label in wanted:
+                for number, name in self._by_label.get(label, {}).items():
+                    sales.setdefault(number, {}).setdefault(field, name)
+            by_alias = self._column(wanted) if not any(field in of for of in sales.values()) else None
+            if by_alias:
+                sales.setdefault(0, {})[field] = by_alias
+        return dict(sorted(sales.items()))
+
+
+class _Found(NamedTuple):
+    values: dict[str, Any]
+    labels: dict[str, str]
+
+
+_OF_PROPERTY: Mapping[str, Callable[[Any], Any]] = {
+    "tax_year": values.year,
+    "acres": values.real,
+    "gis_acres": values.real,
+    "year_built": values.year,
+    "effective_year_built": values.year,
+    "living_area_sqft": values.real,
+}
+_OF_SALE: Mapping[str, Callable[[Any], Any]] = {
+    "sale_date": values.iso_date,
+    "recording_date": values.iso_date,
+    "sale_year": values.year,
+    "sale_price": values.money,
+}
+
+
+class _Reading:
+    """A row, and which of its columns were read."""
+
+    def __init__(self, row: Row, columns: Mapping[str, Column], used: set[str]) -> None:
+        self._row = row
+        self._columns = columns
+        self._used = used
+
+    def fields(
+        self,
+        columns: Mapping[str, str],
+        reader: Callable[[str], Callable[[Any], Any]],
+        is_kept: Callable[[Mapping[str, Any]], bool] = bool,
+    ) -> _Found:
+        """What could be read; nothing when it is not kept."""
+        found, called = {}, {}
+        for field, name in columns.items():
+            value = self._row.get(name)
+            read = reader(field)
+            if read is values.iso_date:
+                value = values.iso_date(value, is_epoch=self._columns[name].is_date)
+            else:
+                value = read(value)
+            if value is not None:
+                found[field], called[field] = value, name
+        if not is_kept(found):
+            return _Found({}, {})
+        self._used.update(called.values())
+        return _Found(found, called)
+
+    def text(self, name: str | None) -> str | None:
+        """The text of a column."""
+        found = values.text(self._row.get(name)) if name else None
+        if found and name:
+            self._used.add(name)
+        return found
+
+    def lines(self, names: Iterable[str | None]) -> list[tuple[str, str]]:
+        """The texts of columns that have any, each with its column."""
+        return [(found, name) for name in names if name and (found := self.text(name))]
+
+    def others(self) -> dict[str, Any]:
+        """What no field was read from."""
+        return {
+            name.replace("\0", " "): storable(value)
+            for name, value in self._row.items()
+            if name not in self._used and value is not None and (not isinstance(value, str) or value.strip())
+        }
+
+
+def storable(value: Any, levels: int = MOST_LEVELS) -> Any:
+    """As it came, but for what MongoDB cannot hold: that is text."""
+    if isinstance(value, dict):
+        if levels:
+            return {name.replace("\0", " "): storable(part, levels - 1) for name, part in value.items()}
+        return str(value)
+    if isinstance(value, list):
+        return [storable(part, levels - 1) for part in value] if levels else str(value)
+    if isinstance(value, int) and abs(value) > MOST_INT:
+        return str(value)
+    if isinstance(value, Decimal):
+        measure = float(value)
+        return measure if isfinite(measure) else str(value)
+    return value
+
+
+def _is_sale(said: Mapping[str, Any]) -> bool:
+    """Whether it is one: many a row says a price of 0 and nothing else, or who sold without saying when."""
+    when = any(name in said for name in ("sale_date", "sale_year", "recording_date", "instrument_number"))
+    return when or bool(said.get("sale_price")) or ("book" in said and "page" in said)
+
+
+def _place(reading: _Reading, columns: Sequence[str | None]) -> str:
+    """City, state and ZIP, as one writes them."""
+    city, state, code = (reading.text(name) for name in columns)
+    return ", ".join(filter(None, (city, " ".join(filter(None, (state, code))))))
+
+
+def _joined(parts: Iterable[tuple[str, str]]) -> str:
+    return _SEVERAL.join(dict.fromkeys(name for _, name in parts))

@@ -1,0 +1,171 @@
+"""The spider `arcgis`: parcels of a layer of an ArcGIS server."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+from scrapy import Request
+from scrapy.http import Response
+from twisted.python.failure import Failure
+
+from harvester.exceptions import PageFailed
+from harvester.items import Found, Provenance, Record, Said
+from harvester.jobs.documents import JobItem
+from harvester.meta import ITEMS
+from harvester.outcomes import Outcome
+from harvester.outcomes.failed import AnswerRefused
+from harvester.parsers.counties import arcgis as parse
+from harvester.parsers.counties.arcgis import Layer
+from harvester.parsers.counties.table import Rows
+from harvester.spiders.counties.conditions import Parcels, all_of
+from harvester.spiders.counties.platform import SITE, Jurisdiction
+from harvester.spiders.counties.table import TableSpider
+from harvester.spiders.job import errback
+
+IDS, RANGE = "ids", "range"
+"""Kinds of items: the list of all object ids, and the rows between two of them."""
+EVERYTHING = "1=1"
+"""The condition that all rows meet; a query must have one."""
+
+
+class ArcgisSpider(TableSpider):
+    """Harvests parcels from a layer of an ArcGIS server (.../MapServer/0, .../FeatureServer/0).
+
+    Domain: the base_url of the site's entry. Caveats: a layer that wants a token is not asked further; rows that share
+    a parcel's number are one property. Arguments: see `harvester spiders show arcgis`.
+    """
+
+    name = "arcgis"
+
+    def table_url(self, jurisdiction: Jurisdiction) -> str:
+        return f"{_layer(jurisdiction)}?f=json"
+
+    def parse_description(self, body: bytes) -> Layer:
+        return parse.parse_layer(body)
+
+    def requests_of(self, items: Sequence[JobItem]) -> Iterator[Request | Said]:
+        item = items[0]
+        jurisdiction = self.jurisdiction_of(item)
+        if item.kind == IDS:
+            yield self._ids_request(jurisdiction, **item.input)
+        elif item.kind == RANGE:
+            yield self._range_request(jurisdiction, item.input)
+        else:
+            yield from super().requests_of(items)
+
+    def read_page(self, response: Response, jurisdiction: Jurisdiction) -> Rows:
+        return parse.parse_page(response.body, jurisdiction.source, self.provenance(response))
+
+    @classmethod
+    def read_staged(cls, kind: str, key: str, raw: bytes, provenance: Provenance) -> Record | None:
+        read = parse.parse_page(raw, cls.staged_source(key), provenance)
+        return next((record for record in read.records if (record.KIND, record.key) == (kind, key)), None)
+
+    # Parcels that were named ------------------------------------------------------------------------------------
+
+    def parcels_request(self, jurisdiction: Jurisdiction, condition: str, parcels: Parcels) -> Request:
+        form = urlencode({"where": condition, "outFields": "*", "returnGeometry": "false", "f": "json"})
+        return self.ask(f"{_layer(jurisdiction)}/query", self.parse_parcels, parcels=parcels).replace(
+            method="POST", body=form, headers={"Content-Type": "application/x-www-form-urlencoded"}
+        )
+
+    # All rows, by their place -----------------------------------------------------------------------------------
+
+    def begin(self, jurisdiction: Jurisdiction, described: Layer) -> Request:
+        layer: dict[str, Any] = {"object_id": described.object_id, "most_rows": described.most_rows}
+        if not described.by_offset:
+            return self._ids_request(jurisdiction, **layer)
+        return self._query(jurisdiction, self.parse_count, {"returnCountOnly": "true"}, **layer)
+
+    def parse_count(self, response: Response, object_id: str, most_rows: int) -> Iterator[Any]:
+        """Leads to the first page; or to all, when the server tells which rows there are instead of how many."""
+        counted = parse.parse_count(response.body)
+        if isinstance(counted, list):
+            yield from self._ranges(response, counted, object_id, most_rows)
+        else:
+            yield self.first_page(response, counted, most_rows, object_id=object_id, most_rows=most_rows)
+
+    def page_request(self, jurisdiction: Jurisdiction, page: Mapping[str, Any]) -> Request:
+        asked = {
+            "outFields": "*",
+            "returnGeometry": "false",
+            "orderByFields": page["object_id"],
+            "resultOffset": page["offset"],
+            "resultRecordCount": page["rows"],
+        }
+        return self._query(jurisdiction, self.parse_page, asked, page=dict(page)).replace(errback=self.page_failed)
+
+    @errback
+    def page_failed(self, failure: Failure) -> Iterator[Any]:
+        """Some servers promise pages and give none: their rows are asked for by their object ids."""
+        error, request = failure.value, failure.request  # type: ignore[attr-defined]
+        if isinstance(error, AnswerRefused) and parse.cannot_page(error.response.body):
+            page, jurisdiction = request.cb_kwargs["page"], self.jurisdiction_of(request)
+            layer = {name: page[name] for name in ("object_id", "most_rows")}
+            yield Found(IDS, "all", {SITE: jurisdiction.id, **layer})
+            ((item, _),) = request.meta[ITEMS]
+            yield Said(item, "skipped", "pagination_unsupported", "the rows are asked for by their object ids instead")
+
+    # All rows, by their object ids ------------------------------------------------------------------------------
+
+    def parse_ids(self, response: Response, object_id: str, most_rows: int) -> Iterator[Any]:
+        """Leads to ranges of rows, and to the ids after the last of these when the server did not give all."""
+        ids, goes_on = parse.parse_ids(response.body)
+        yield from self._ranges(response, ids, object_id, most_rows)
+        if goes_on and ids:
+            site = self.jurisdiction_of(response).id
+            layer = {"object_id": object_id, "most_rows": most_rows}
+            yield Found(IDS, f"after {ids[-1]}", {SITE: site, **layer, "after": ids[-1]})
+
+    def _ranges(self, response: Response, ids: list[int], object_id: str, most_rows: int) -> Iterator[Found]:
+        if not ids:
+            raise PageFailed(Outcome.EMPTY, "the layer has no rows")
+        jurisdiction, rows = self.jurisdiction_of(response), min(most_rows, self.arguments_of(response).page_rows)
+        for begin in range(0, len(ids), rows):
+            part = ids[begin : begin + rows]
+            yield _range(jurisdiction, part[0], part[-1], object_id)
+
+    def parse_range(self, response: Response, low: int, high: int, object_id: str) -> Iterator[Any]:
+        """The records of a range. When the server does not give all of it, its halves are asked for."""
+        jurisdiction = self.jurisdiction_of(response)
+        read = self.read_page(response, jurisdiction)
+        yield from self.records_of(read)
+        if read.goes_on and low < high:
+            middle = (low + high) // 2
+            yield _range(jurisdiction, low, middle, object_id)
+            yield _range(jurisdiction, middle + 1, high, object_id)
+
+    def _ids_request(
+        self, jurisdiction: Jurisdiction, object_id: str, most_rows: int, after: int | None = None, **_: Any
+    ) -> Request:
+        condition = "" if after is None else f"{object_id} > {after}"
+        layer = {"object_id": object_id, "most_rows": most_rows}
+        return self._query(jurisdiction, self.parse_ids, {"returnIdsOnly": "true"}, condition, **layer)
+
+    def _range_request(self, jurisdiction: Jurisdiction, of: Mapping[str, Any]) -> Request:
+        low, high, object_id = of["low"], of["high"], of["object_id"]
+        condition = f"{object_id} >= {low} AND {object_id} <= {high}"
+        asked = {"outFields": "*", "returnGeometry": "false"}
+        return self._query(jurisdiction, self.parse_range, asked, condition, low=low, high=high, object_id=object_id)
+
+    def _query(
+        self,
+        jurisdiction: Jurisdiction,
+        callback: Callable[..., Any],
+        asked: Mapping[str, Any],
+        condition: str = "",
+        **arguments: Any,
+    ) -> Request:
+        where = all_of(condition, jurisdiction.where) or EVERYTHING
+        return self.ask(
+            f"{_layer(jurisdiction)}/query?{urlencode({'where': where, **asked, 'f': 'json'})}", callback, **arguments
+        )
+
+
+def _layer(jurisdiction: Jurisdiction) -> str:
+    """Its address, without what a person may have copied behind it."""
+    return jurisdiction.records.base_url.partition("?")[0].rstrip("/").removesuffix("/query")
+
+
+def _range(jurisdiction: Jurisdiction, low: int, high: int, object_id: str) -> Found:
+    return Found(RANGE, f"{low}-{high}", {SITE: jurisdiction.id, "low": low, "high": high, "object_id": object_id})

@@ -1,0 +1,151 @@
+"""What can be asked of the spiders of property records."""
+
+import hashlib
+import re
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
+
+from harvester.exceptions import UsageError
+from harvester.items import Found
+from harvester.jobs.inputs import BadLine, Lines, opened
+from harvester.spiders.base import SpiderArguments
+
+PARCEL = "parcel"
+"""Kind of an item: a parcel, whose key is its number."""
+MOST_NAMED = 5
+"""Bad lines of a file that are shown."""
+SHOWN = 80
+"""Characters of each."""
+CHUNK_BYTES = 1 << 20
+"""Of a file that are read together."""
+_scientific = re.compile(r"\d+([.,]\d+)?[eE][+-]\d+").fullmatch
+_fraction = re.compile(r"\d{4,}[.,]0+").fullmatch
+_day = re.compile(r"\d{1,2}-(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)(-\d{2,4})?", re.IGNORECASE).fullmatch
+_cell_error = re.compile(r"#+|#(REF!|N/A|NAME\?|VALUE!|NUM!|NULL!|DIV/0!)", re.IGNORECASE).fullmatch
+_REMEDY = (
+    "export it once more with that column as text (in Excel: Data, From Text/CSV, and the column's type Text), since"
+    " the digits are lost here"
+)
+
+
+def mangled(parcel_id: str) -> str:
+    """What a spreadsheet has done to a parcel's number, and what to do; empty when it seems to be whole."""
+    if _scientific(parcel_id):
+        return f"{parcel_id!r} is a number that a spreadsheet has shortened: {_REMEDY}"
+    if _fraction(parcel_id):
+        return (
+            f"{parcel_id!r} was made a number with a fraction, which takes leading zeros off: read the column as text"
+        )
+    if _day(parcel_id):
+        return f"{parcel_id!r} is a date that a spreadsheet has made of a parcel's number: {_REMEDY}"
+    if _cell_error(parcel_id):
+        return f"{parcel_id!r} is the error of a spreadsheet's cell: mend the cell"
+    return ""
+
+
+def _yes_or_no(value: Any) -> Any:
+    known = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
+    if isinstance(value, str):
+        if value.lower() not in known:
+            raise ValueError("say yes or no")
+        return known[value.lower()]
+    return value
+
+
+class PropertyArguments(SpiderArguments):
+    """Arguments of every spider of property records."""
+
+    site: str = Field(description="whose records: the name of an entry of the registry, like us-oh-franklin")
+    parcels: str = Field(
+        "",
+        description="parcels' numbers, comma-separated; or @FILE: CSV with a header, JSON lines, or one a line",
+    )
+    column: str = Field(
+        "", description="the file's column with the numbers; none: `parcel_id`, `key`, or the only one there is"
+    )
+    all: Annotated[bool, BeforeValidator(_yes_or_no)] = Field(
+        False, description="whether all parcels are harvested, where the platform lists them: yes or no"
+    )
+
+    _digest: str = PrivateAttr("")
+
+    @model_validator(mode="after")
+    def _together(self) -> "PropertyArguments":
+        if self.parcels and self.all:
+            raise ValueError("give parcels, or all=yes, and not both")
+        if self.column and not self._is_file:
+            raise ValueError("column: it is of a file, parcels=@FILE")
+        bad = [] if self._is_file else list(filter(None, map(mangled, self._inline)))
+        if bad:
+            raise ValueError("parcels: " + "; ".join(bad))
+        return self
+
+    @property
+    def says_what(self) -> bool:
+        """Whether they say with what to begin."""
+        return bool(self.parcels or self.all)
+
+    def read_parcels(self) -> Iterator[Found]:
+        """Raises UsageError for a file that cannot be read or used, with the lines that are bad."""
+        if self._is_file:
+            yield from self._of_file()
+        else:
+            yield from (Found(PARCEL, parcel_id, depth=0) for parcel_id in self._inline)
+
+    def check_parcels(self) -> None:
+        """Reads all of them. Raises UsageError when one cannot be used, or there is none."""
+        if self.parcels and not sum(1 for _ in self.read_parcels()):
+            raise UsageError(f"-a parcels={self.parcels}: there is no parcel's number in it.")
+
+    def identity(self) -> dict[str, Any]:
+        """What tells one harvest from another: of a file its content."""
+        if self._is_file and not self._digest:
+            self._digest = _digest(self.parcels[1:])
+        return {"site": self.site, "all": self.all, "parcels": self._digest or self.parcels, "column": self.column}
+
+    def kept(self) -> dict[str, Any]:
+        """Not the parcels: they are items of the job, and may come from a file that other machines do not have."""
+        return self.model_dump(mode="json", exclude={"parcels", "column"})
+
+    @property
+    def _is_file(self) -> bool:
+        return self.parcels.startswith("@")
+
+    @property
+    def _inline(self) -> list[str]:
+        return list(filter(None, map(str.strip, self.parcels.split(","))))
+
+    def _of_file(self) -> Iterator[Found]:
+        path = self.parcels[1:]
+        bad: list[BadLine] = []
+        number = 0
+        with opened(path) as source:
+            lines = Lines(
+                source, path, PARCEL, key=self.column or None, usual=("parcel_id", "key"), option="-a column=COLUMN"
+            )
+            for line in lines:
+                reason = line.reason if isinstance(line, BadLine) else mangled(line.key)
+                if not reason and isinstance(line, Found):
+                    yield line
+                    continue
+                number += 1
+                if number <= MOST_NAMED:
+                    text = line.text if isinstance(line, BadLine) else line.key
+                    bad.append(BadLine(line.line or 0, text, reason))
+        if bad:
+            shown = "".join(f"\n  Line {line}, {text[:SHOWN]!r}: {reason}." for line, text, reason in bad)
+            more = f"\n  ... and {number - len(bad):,} more lines" if number > len(bad) else ""
+            raise UsageError(
+                f"-a parcels=@{path}: these lines name no parcel:{shown}{more}\n"
+                "`harvester jobs submit` takes the others, and writes the bad ones into a file."
+            )
+
+
+def _digest(path: str) -> str:
+    digest = hashlib.sha256()
+    with opened(path) as source:
+        while chunk := source.read(CHUNK_BYTES):
+            digest.update(chunk)
+    return digest.hexdigest()[:32]

@@ -1,0 +1,133 @@
+"""The base of spiders of property records: a spider a platform, a jurisdiction an entry of the registry of sites."""
+
+from abc import ABC
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+from harvester.exceptions import UsageError
+from harvester.items import Found, Said
+from harvester.items.property import normalized
+from harvester.parsers.counties.table import Source
+from harvester.sites import load_sites
+from harvester.sites.property import PropertyRecords
+from harvester.spiders.base import SpiderArguments
+from harvester.spiders.counties.arguments import PARCEL, PropertyArguments, mangled
+from harvester.spiders.job import JobSpider
+from harvester.validation import did_you_mean
+
+NO_RESULTS = "no_results"
+"""Outcome of a parcel that the site does not know."""
+SITE = "site"
+"""In an item's input: the jurisdiction, for those that the spider itself finds."""
+
+
+class Jurisdiction(NamedTuple):
+    """An entry of the registry that publishes property records."""
+
+    id: str
+    records: PropertyRecords
+
+    @property
+    def source(self) -> Source:
+        """As its parsers know it."""
+        field = str(self.records.parameters.get("parcel_id_field", ""))
+        return Source(self.id, self.records.fips, field)
+
+    @property
+    def where(self) -> str:
+        """Which rows of a table that others share are its own, in the table's words; empty: all."""
+        return str(self.records.parameters.get("where", ""))
+
+
+class PlatformSpider(JobSpider, ABC):
+    """Give `requests_of`, which is handed items of the kind PARCEL, and others that the spider finds.
+
+    `scrapy crawl <platform> -a site=us-oh-franklin -a parcels=@parcels.csv`: one parcel is one item of the job. What
+    is said of parcels that the site does not know: `missing`.
+    """
+
+    Arguments: ClassVar[type[SpiderArguments]] = PropertyArguments
+    ITEM_KINDS = (PARCEL,)
+    ALL: ClassVar[str] = ""
+    """Kind of the item that stands for all parcels of a jurisdiction; empty where the platform does not list them."""
+    arguments: PropertyArguments
+
+    @classmethod
+    def parse_arguments(cls, given: dict[str, Any]) -> SpiderArguments:
+        arguments = super().parse_arguments(given)
+        if isinstance(arguments, PropertyArguments) and "site" in arguments.model_fields_set:
+            cls.jurisdiction(arguments.site)
+            if arguments.all and not cls.ALL:
+                raise UsageError(
+                    f"-a all=yes: {cls.name} sites do not list their parcels. Give them: -a parcels=@FILE."
+                )
+        return arguments
+
+    @classmethod
+    def jurisdiction(cls, site: str) -> Jurisdiction:
+        """Raises UsageError when there is none of this name on this platform."""
+        registry = load_sites()
+        records = registry.named(site).property
+        if records is None:
+            ours = [each.name for each in registry if each.property and each.property.platform == cls.name]
+            near = did_you_mean(site, ours) or (
+                f"; on {cls.name} there are {len(ours):,}, like {ours[0]}" if ours else ""
+            )
+            raise UsageError(
+                f"-a site={site}: the registry has no property records of that name{near}."
+                " A site of your own is a table in HARVESTER_SITES_DIR: see docs/counties.md."
+            )
+        if records.platform != cls.name:
+            raise UsageError(
+                f"-a site={site}: {records.name} is on {records.platform}, not on {cls.name}:"
+                f" scrapy crawl {records.platform} -a site={site}"
+            )
+        return Jurisdiction(site, records)
+
+    def jurisdiction_of(self, page: Any) -> Jurisdiction:
+        """That of the job that a page, a request or an item belongs to."""
+        return self.jurisdiction(self.arguments_of(page).site)
+
+    async def before(self) -> None:
+        """Raises UsageError when the arguments name no parcel, or one that cannot be meant."""
+        if self.only:
+            return
+        if not self.arguments.says_what:
+            everything = ", or all of them: -a all=yes" if self.ALL else ""
+            raise UsageError(
+                f"Nothing is asked for. Name parcels: -a parcels=123,456 or -a parcels=@FILE{everything}."
+                f" Parcels that were submitted as a job: -a job=JOB."
+            )
+        self.arguments.check_parcels()
+
+    def items_of_arguments(self) -> Iterator[Found]:
+        if self.arguments.all:
+            site = self.arguments.site
+            yield Found(self.ALL, site, {SITE: site}, depth=0)
+        yield from self.arguments.read_parcels()
+
+    @classmethod
+    def check_item(cls, found: Found) -> Found:
+        if reason := mangled(found.key):
+            raise UsageError(reason)
+        return found
+
+    @classmethod
+    def site_of(cls, found: Found) -> str:
+        """Of the host that the jurisdiction's records are fetched from."""
+        registry, site = load_sites(), found.input.get(SITE)
+        records = registry.named(site).property if isinstance(site, str) and found.kind != PARCEL else None
+        return registry.of(records.base_url).name if records else ""
+
+    @classmethod
+    def staged_source(cls, key: str) -> Source:
+        """Whose staged line it is. Raises UsageError when its jurisdiction is not in the registry any more."""
+        return cls.jurisdiction(key.partition(" ")[0]).source
+
+    def missing(self, parcels: Iterable[Sequence[str]], known: Iterable[str], where: str) -> Iterator[Said]:
+        """Says of each of the parcels (id of the item, number) that is not among the known ones that there is none."""
+        there = set(map(normalized, known))
+        for item, parcel_id in parcels:
+            if normalized(parcel_id) not in there:
+                hint = "; are leading zeros missing?" if parcel_id.isdecimal() else ""
+                yield Said(item, "done", NO_RESULTS, f"{where} has no parcel {parcel_id!r}{hint}")

@@ -1,0 +1,199 @@
+"""The base of spiders of platforms that publish a table of all parcels, which can be asked for page by page."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+from pydantic import Field
+from scrapy import Request
+from scrapy.http import Response
+from twisted.python.failure import Failure
+
+from harvester.exceptions import PageFailed
+from harvester.frontier.messages import ItemRef
+from harvester.items import Found, Said
+from harvester.jobs.documents import JobItem
+from harvester.meta import EXPECTS, ITEMS, ITEMS_OF
+from harvester.outcomes import Outcome, verdict_of
+from harvester.parsers.counties.table import Layout, Rows
+from harvester.spiders.counties.arguments import PARCEL, PropertyArguments
+from harvester.spiders.counties.conditions import Parcels, all_of, matching
+from harvester.spiders.counties.platform import SITE, Jurisdiction, PlatformSpider
+from harvester.spiders.job import errback
+
+TABLE, PAGE = "table", "page"
+"""Kinds of items: all rows of a table, and a part of them by its place."""
+
+
+class TableArguments(PropertyArguments):
+    """Arguments of spiders of tables."""
+
+    page_rows: int = Field(1000, ge=1, le=50_000, description="the most rows that are asked for at once")
+
+
+class TableSpider(PlatformSpider):
+    """A platform says how its tables are described, counted, read by place, and searched by parcels' numbers.
+
+    With all=yes the job begins with one item, the table; it leads to pages, each an item of its own, so that a crawl
+    that is killed goes on with the pages that are left.
+    """
+
+    Arguments = TableArguments
+    ITEMS_A_REQUEST: ClassVar[Mapping[str, int]] = {PARCEL: 50}
+    ALL = TABLE
+    arguments: TableArguments
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._described: dict[str, Any] = {}
+        """Jurisdiction -> what its table says of itself, as far as this process has asked."""
+
+    @abstractmethod
+    def table_url(self, jurisdiction: Jurisdiction) -> str:
+        """Where the table says what it is."""
+
+    @abstractmethod
+    def parse_description(self, body: bytes) -> Any:
+        """What it says, with its `columns`. Raises ParseError."""
+
+    @abstractmethod
+    def begin(self, jurisdiction: Jurisdiction, described: Any) -> Request:
+        """What leads to the pages of a table: how many rows there are, or which."""
+
+    @abstractmethod
+    def page_request(self, jurisdiction: Jurisdiction, page: Mapping[str, Any]) -> Request:
+        """For the rows of a page, an item's input, with the callback `parse_page`."""
+
+    @abstractmethod
+    def parcels_request(self, jurisdiction: Jurisdiction, condition: str, parcels: Parcels) -> Request:
+        """For the rows that meet the condition, with the callback `parse_parcels`, which is given the parcels."""
+
+    @abstractmethod
+    def read_page(self, response: Response, jurisdiction: Jurisdiction) -> Rows:
+        """The records of a page of rows. Raises ParseError."""
+
+    def ask(self, url: str, callback: Callable[..., Any], **arguments: Any) -> Request:
+        """A request for JSON."""
+        return Request(url, callback, cb_kwargs=arguments, meta={EXPECTS: "json"}, dont_filter=True)
+
+    # Items ------------------------------------------------------------------------------------------------------
+
+    def requests_of(self, items: Sequence[JobItem]) -> Iterator[Request | Said]:
+        jurisdiction, kind = self.jurisdiction_of(items[0]), items[0].kind
+        if kind == PAGE:
+            yield self.page_request(jurisdiction, items[0].input)
+            return
+        url = self.table_url(jurisdiction)
+        if kind == TABLE:
+            yield self.ask(url, self.parse_table).replace(errback=self.table_failed)
+            return
+        yield from self._ask_for(jurisdiction, [[item.id, item.key] for item in items])
+
+    def parse_table(self, response: Response) -> Iterator[Any]:
+        """Leads to its pages. Raises ParseError when it has no column of the parcel's number."""
+        jurisdiction = self.jurisdiction_of(response)
+        described = self.parse_description(response.body)
+        Layout(described.columns, jurisdiction.source)
+        yield self.begin(jurisdiction, described)
+
+    def parse_table_of_parcels(self, response: Response, parcels: Parcels) -> Iterator[Any]:
+        """Leads to the rows of parcels. Raises ParseError, likewise."""
+        jurisdiction = self.jurisdiction_of(response)
+        described = self.parse_description(response.body)
+        Layout(described.columns, jurisdiction.source)
+        self._described[jurisdiction.id] = described
+        yield from self._ask_for(jurisdiction, parcels)
+
+    @errback
+    def table_failed(self, failure: Failure) -> Iterator[Any]:
+        """A table that is not there is no parcel that is not there."""
+        verdict = verdict_of(failure.value)  # type: ignore[arg-type]
+        if verdict.outcome in (Outcome.NOT_FOUND, Outcome.GONE):
+            request: Request = failure.request  # type: ignore[attr-defined]
+            at = self.jurisdiction_of(request).records.base_url
+            said = f"there is no table at {at}: {verdict.reason}. Tables move: look for its new address"
+            yield from (Said(ItemRef(*item).id, "failed", verdict.outcome, said) for item in request.meta[ITEMS])
+
+    # All rows ---------------------------------------------------------------------------------------------------
+
+    def first_page(self, response: Response, total: int, rows: int, **more: Any) -> Found:
+        """The page that leads to the others, of a table with so many rows. Raises PageFailed when it has none."""
+        jurisdiction = self.jurisdiction_of(response)
+        if not total:
+            allowed = " that `where` of its entry allows" if jurisdiction.where else ""
+            raise PageFailed(Outcome.EMPTY, f"the table has no rows{allowed}")
+        rows = min(rows, self.arguments_of(response).page_rows)
+        return self._page(jurisdiction, 0, rows, total=total, **more)
+
+    def parse_page(self, response: Response, page: dict[str, Any]) -> Iterator[Any]:
+        """The records of a page, and what it leads to: the first one to all others, each to what it lacks.
+
+        A server may give fewer rows than it was asked for, and a table may grow or shrink meanwhile.
+        """
+        jurisdiction = self.jurisdiction_of(response)
+        read = self.read_page(response, jurisdiction)
+        offset, rows, total, got = page["offset"], page["rows"], page["total"], read.number
+        if not got and (read.goes_on or not offset):
+            raise PageFailed(Outcome.SERVER_ERROR, "the server says that there are more rows, and gives none")
+        yield from self.records_of(read)
+        more = {name: value for name, value in page.items() if name not in ("offset", "rows", SITE)}
+        is_short = 0 < got < rows and (read.goes_on or offset + got < total)
+        if not offset:
+            rows = got if is_short else rows
+            yield from (self._page(jurisdiction, at, rows, **more) for at in range(rows, total, rows))
+        elif is_short:
+            yield self._page(jurisdiction, offset + got, rows - got, **more)
+        if read.goes_on and got == rows and offset + rows >= total:
+            yield self._page(jurisdiction, offset + rows, rows, **more)
+
+    def _page(self, jurisdiction: Jurisdiction, offset: int, rows: int, **more: Any) -> Found:
+        return Found(PAGE, f"{offset}+{rows}", {SITE: jurisdiction.id, "offset": offset, "rows": rows, **more})
+
+    def records_of(self, read: Rows) -> Iterator[Any]:
+        """What is stored of a page. Rows without a parcel's number - streets, water - are counted."""
+        if read.without_id:
+            self.crawler.stats.inc_value("harvester/counties/rows_without_parcel_id", read.without_id)
+        yield [*read.records, *read.rejects]
+
+    # Parcels that were named ------------------------------------------------------------------------------------
+
+    def parse_parcels(self, response: Response, parcels: Parcels) -> Iterator[Any]:
+        """The records of parcels that were asked for together. Each alone, if they have more rows than fit."""
+        jurisdiction = self.jurisdiction_of(response)
+        read = self.read_page(response, jurisdiction)
+        if read.goes_on and len(parcels) > 1:
+            yield from self._each_alone(jurisdiction, parcels)
+            return
+        yield from self.records_of(read)
+        if read.goes_on:
+            said = f"it has more rows than the {read.number:,} that the server gives at once"
+            yield Said(parcels[0][0], "failed", Outcome.TOO_MANY, said)
+        yield from self.missing(parcels, read.parcel_ids, jurisdiction.records.name)
+
+    @errback
+    def parcels_failed(self, failure: Failure) -> Iterator[Any]:
+        """One number that the server cannot read spoils no other."""
+        request: Request = failure.request  # type: ignore[attr-defined]
+        parcels: Parcels = request.cb_kwargs["parcels"]
+        if verdict_of(failure.value).outcome is Outcome.INVALID and len(parcels) > 1:  # type: ignore[arg-type]
+            yield from self._each_alone(self.jurisdiction_of(request), parcels)
+
+    def _each_alone(self, jurisdiction: Jurisdiction, parcels: Parcels) -> Iterator[Any]:
+        for parcel in parcels:
+            for request in self._ask_for(jurisdiction, [parcel]):
+                if isinstance(request, Request):
+                    request.meta[ITEMS_OF] = [parcel[0]]
+                yield request
+
+    def _ask_for(self, jurisdiction: Jurisdiction, parcels: Parcels) -> Iterator[Request | Said]:
+        """For the rows of these parcels; before, when this process does not know it yet, for what the table says."""
+        described = self._described.get(jurisdiction.id)
+        if described is None:
+            url = self.table_url(jurisdiction)
+            yield self.ask(url, self.parse_table_of_parcels, parcels=parcels).replace(errback=self.table_failed)
+            return
+        found = matching(Layout(described.columns, jurisdiction.source), parcels)
+        yield from self.missing(found.impossible, (), jurisdiction.records.name)
+        if found.asked:
+            condition = all_of(found.condition, jurisdiction.where)
+            yield self.parcels_request(jurisdiction, condition, found.asked).replace(errback=self.parcels_failed)
