@@ -8,6 +8,7 @@ import asyncio
 import importlib
 import json
 import os
+import re
 import socket
 import sys
 import time
@@ -32,6 +33,7 @@ from tests.root import ROOT
 
 LONGEST_S = 240
 """A crawl that takes longer hangs."""
+_length_in = re.compile(rb"\r\ncontent-length: *([1-9]\d*)", re.IGNORECASE).search
 
 
 class Answer(NamedTuple):
@@ -56,7 +58,10 @@ class Arrival(NamedTuple):
 
 
 class Site:
-    """`async with Site(...) as site: ...site.url...`. `answers` are those to a path in turn, the last one for ever."""
+    """`async with Site(...) as site: ...site.url...`. `answers` are those to a path in turn, the last one for ever.
+
+    A form that is posted is told as if it stood in the path, behind a question mark.
+    """
 
     robots = Answer(404, b"", kind="text/plain")
     """What /robots.txt says."""
@@ -103,6 +108,8 @@ class Site:
     async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         head = await reader.readuntil(b"\r\n\r\n")
         path = head.split(b" ", 2)[1].decode()
+        if length := _length_in(head):
+            path += "?" + (await reader.readexactly(int(length[1]))).decode()
         if path == "/robots.txt":
             self.robots_at = time.monotonic()
             answer = self.robots

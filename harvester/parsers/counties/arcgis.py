@@ -116,15 +116,13 @@ def parse_layer(body: bytes) -> Layer:
     return Layer(tuple(map(_column, said.fields)), object_id, most, by_offset)
 
 
-def parse_count(body: bytes) -> int | list[int]:
-    """How many rows there are; from servers that know no counts, the numbers of all rows. Raises ParseError."""
+def parse_count(body: bytes) -> int | None:
+    """How many rows there are; None of servers that list the rows' object ids instead. Raises ParseError."""
     try:
         said = _count(_bare(body))
     except _UNREADABLE as error:
         raise ParseError(f"it is no count of rows: {error}") from None
-    if said.ids is not None:
-        return sorted(said.ids)
-    if said.count is None:
+    if said.count is None and said.ids is None:
         raise ParseError("it is no count of rows")
     return said.count
 
@@ -153,9 +151,11 @@ def parse_page(body: bytes, source: Source, provenance: Provenance) -> Rows:
     if not columns:
         return found
     layout = Layout(columns, source)
-    more = [each for each, column in zip(said.fields or (), columns, strict=False) if column.says_more]
-    begin = b'{"fields":%b,"features":[{"attributes":' % _encode(more) if more else b'{"features":[{"attributes":'
+    described = said.fields or []
+    to_be_told = {each.name for each, column in zip(described, columns, strict=False) if column.says_more}
     for attributes, row in rows:
+        told = [each for each in described if each.name in to_be_told or each.name not in row]
+        begin = b'{"fields":%b,"features":[{"attributes":' % _encode(told)
         layout.read(row, b"%b%b}]}" % (begin, bytes(attributes)), provenance, found)
     return found
 

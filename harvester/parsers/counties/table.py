@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from harvester.exceptions import InvalidRecordError, ParseError
-from harvester.items import Provenance, Record, Reject
-from harvester.items.property import UNDATED, Assessment, Property, Sale, normalized
+from harvester.items import Provenance, Reject
+from harvester.items.property import UNDATED, Assessment, CountyRecord, Property, Sale, normalized
 from harvester.parsers.counties import labels, values
 from harvester.parsers.counties.labels import label_of
 from harvester.parsers.json_values import MOST_INT, MOST_LEVELS
@@ -50,7 +50,7 @@ class Source(NamedTuple):
 class Rows(Struct):
     """What a page holds."""
 
-    records: list[Record] = []
+    records: list[CountyRecord] = []
     rejects: list[Reject] = []
     number: int = 0
     """Of its rows."""
@@ -131,11 +131,11 @@ class Layout:
         except InvalidRecordError as error:
             into.rejects.append(Reject(Property.KIND, str(error), parcel_id, raw, provenance.url))
 
-    def _records(self, row: Row, of: dict[str, Any]) -> list[Record]:
+    def _records(self, row: Row, of: dict[str, Any]) -> list[CountyRecord]:
         used = set(self.of_parcel_id)
         reading = _Reading(row, self._columns, used)
         tax_year = values.year(row.get(self._property.get("tax_year", "")))
-        records: list[Record] = []
+        records: list[CountyRecord] = []
         for stage, columns in self._assessments.items():
             found = reading.fields(columns, lambda field: values.money)
             if found.values:
@@ -178,7 +178,7 @@ class Layout:
             **of,
             **found.values,
             labels=found.labels,
-            owner_names=tuple(dict.fromkeys(text for text, _ in owners)),
+            owner_names=tuple(text for text, _ in owners),
             alt_parcel_ids=ids,
             others=reading.others(),
         )

@@ -1,1 +1,1 @@
-"""Spiders of property records, one a platform: `platform` is what all share, `table` what those of bulk layers share."""
+"""Spiders of property records, one a platform: `platform` is what all share, `table` what those of tables share."""

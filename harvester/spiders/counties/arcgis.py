@@ -17,7 +17,7 @@ from harvester.outcomes.failed import AnswerRefused
 from harvester.parsers.counties import arcgis as parse
 from harvester.parsers.counties.arcgis import Layer
 from harvester.parsers.counties.table import Rows
-from harvester.spiders.counties.conditions import Parcels, all_of
+from harvester.spiders.counties.conditions import all_of
 from harvester.spiders.counties.platform import SITE, Jurisdiction
 from harvester.spiders.counties.table import TableSpider
 from harvester.spiders.job import errback
@@ -63,9 +63,9 @@ class ArcgisSpider(TableSpider):
 
     # Parcels that were named ------------------------------------------------------------------------------------
 
-    def parcels_request(self, jurisdiction: Jurisdiction, condition: str, parcels: Parcels) -> Request:
+    def parcels_request(self, jurisdiction: Jurisdiction, condition: str, **arguments: Any) -> Request:
         form = urlencode({"where": condition, "outFields": "*", "returnGeometry": "false", "f": "json"})
-        return self.ask(f"{_layer(jurisdiction)}/query", self.parse_parcels, parcels=parcels).replace(
+        return self.ask(f"{_layer(jurisdiction)}/query", self.parse_parcels, **arguments).replace(
             method="POST", body=form, headers={"Content-Type": "application/x-www-form-urlencoded"}
         )
 
@@ -78,10 +78,10 @@ class ArcgisSpider(TableSpider):
         return self._query(jurisdiction, self.parse_count, {"returnCountOnly": "true"}, **layer)
 
     def parse_count(self, response: Response, object_id: str, most_rows: int) -> Iterator[Any]:
-        """Leads to the first page; or to all, when the server tells which rows there are instead of how many."""
+        """Leads to the first page; or to all rows, when the server tells which there are instead of how many."""
         counted = parse.parse_count(response.body)
-        if isinstance(counted, list):
-            yield from self._ranges(response, counted, object_id, most_rows)
+        if counted is None:
+            yield from self.parse_ids(response, object_id, most_rows)
         else:
             yield self.first_page(response, counted, most_rows, object_id=object_id, most_rows=most_rows)
 
@@ -111,19 +111,15 @@ class ArcgisSpider(TableSpider):
     def parse_ids(self, response: Response, object_id: str, most_rows: int) -> Iterator[Any]:
         """Leads to ranges of rows, and to the ids after the last of these when the server did not give all."""
         ids, goes_on = parse.parse_ids(response.body)
-        yield from self._ranges(response, ids, object_id, most_rows)
-        if goes_on and ids:
-            site = self.jurisdiction_of(response).id
-            layer = {"object_id": object_id, "most_rows": most_rows}
-            yield Found(IDS, f"after {ids[-1]}", {SITE: site, **layer, "after": ids[-1]})
-
-    def _ranges(self, response: Response, ids: list[int], object_id: str, most_rows: int) -> Iterator[Found]:
         if not ids:
             raise PageFailed(Outcome.EMPTY, "the layer has no rows")
         jurisdiction, rows = self.jurisdiction_of(response), min(most_rows, self.arguments_of(response).page_rows)
         for begin in range(0, len(ids), rows):
             part = ids[begin : begin + rows]
             yield _range(jurisdiction, part[0], part[-1], object_id)
+        if goes_on:
+            layer = {"object_id": object_id, "most_rows": most_rows}
+            yield Found(IDS, f"after {ids[-1]}", {SITE: jurisdiction.id, **layer, "after": ids[-1]})
 
     def parse_range(self, response: Response, low: int, high: int, object_id: str) -> Iterator[Any]:
         """The records of a range. When the server does not give all of it, its halves are asked for."""

@@ -20,25 +20,28 @@ class Matching(NamedTuple):
     """Those with a number that no row can have."""
 
 
-def matching(layout: Layout, parcels: Parcels) -> Matching:
-    """For the rows of these parcels."""
+def matching(layout: Layout, parcels: Parcels, *, padded: bool = False) -> Matching:
+    """For the rows of these parcels. `padded`: those whose numbers have blanks around them."""
     columns = layout.id_columns
     asked: list[list[str]] = []
     impossible: list[list[str]] = []
-    conditions: list[list[str]] = []
+    conditions: list[str] = []
     for item, parcel_id in parcels:
         parts = parcel_id.split(" ", len(columns) - 1)
-        if len(parts) < len(columns) or not all(map(_fits, columns, parts)):
+        if len(parts) < len(columns) or not all(
+            _fits(column, part, padded) for column, part in zip(columns, parts, strict=False)
+        ):
             impossible.append([item, parcel_id])
             continue
-        parts = [str(int(part)) if column.is_number else part for column, part in zip(columns, parts, strict=True)]
+        parts = [str(int(part)) if column.is_number else part for column, part in zip(columns, parts, strict=False)]
         asked.append([item, " ".join(parts)])
-        conditions.append([_literal(column, part) for column, part in zip(columns, parts, strict=True)])
-    if len(columns) == 1 and asked:
-        return Matching(f"{columns[0].name} IN ({','.join(value for (value,) in conditions)})", asked, impossible)
-    names = [column.name for column in columns]
-    each = [all_of(*(f"{name} = {value}" for name, value in zip(names, of, strict=True))) for of in conditions]
-    return Matching(" OR ".join(f"({condition})" for condition in each), asked, impossible)
+        conditions.append(
+            all_of(*(_condition(column, part, padded) for column, part in zip(columns, parts, strict=False)))
+        )
+    if len(columns) == 1 and asked and not padded:
+        values = ",".join(_literal(columns[0], parcel_id) for _, parcel_id in asked)
+        return Matching(f"{columns[0].name} IN ({values})", asked, impossible)
+    return Matching(" OR ".join(f"({condition})" for condition in conditions), asked, impossible)
 
 
 def all_of(*conditions: str) -> str:
@@ -47,8 +50,15 @@ def all_of(*conditions: str) -> str:
     return given[0] if len(given) == 1 else " AND ".join(f"({condition})" for condition in given)
 
 
-def _fits(column: Column, value: str) -> bool:
-    return not column.is_number or (value.isascii() and value.isdecimal())
+def _fits(column: Column, value: str, padded: bool) -> bool:
+    return not column.is_number or (value.isascii() and value.isdecimal() and not padded)
+
+
+def _condition(column: Column, value: str, padded: bool) -> str:
+    if not padded:
+        return f"{column.name} = {_literal(column, value)}"
+    behind, before = _literal(column, f"{value} %"), _literal(column, f"% {value}")
+    return f"{column.name} LIKE {behind} OR {column.name} LIKE {before}"
 
 
 def _literal(column: Column, value: str) -> str:

@@ -4,9 +4,8 @@ from abc import ABC
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from harvester.exceptions import UsageError
+from harvester.exceptions import ParseError, UsageError
 from harvester.items import Found, Said
-from harvester.items.property import normalized
 from harvester.parsers.counties.table import Source
 from harvester.sites import load_sites
 from harvester.sites.property import PropertyRecords
@@ -56,7 +55,7 @@ class PlatformSpider(JobSpider, ABC):
     def parse_arguments(cls, given: dict[str, Any]) -> SpiderArguments:
         arguments = super().parse_arguments(given)
         if isinstance(arguments, PropertyArguments) and "site" in arguments.model_fields_set:
-            cls.jurisdiction(arguments.site)
+            cls.check_jurisdiction(cls.jurisdiction(arguments.site))
             if arguments.all and not cls.ALL:
                 raise UsageError(
                     f"-a all=yes: {cls.name} sites do not list their parcels. Give them: -a parcels=@FILE."
@@ -83,6 +82,10 @@ class PlatformSpider(JobSpider, ABC):
                 f" scrapy crawl {records.platform} -a site={site}"
             )
         return Jurisdiction(site, records)
+
+    @classmethod
+    def check_jurisdiction(cls, jurisdiction: Jurisdiction) -> None:
+        """Raises UsageError when its entry is not what the platform needs."""
 
     def jurisdiction_of(self, page: Any) -> Jurisdiction:
         """That of the job that a page, a request or an item belongs to."""
@@ -121,13 +124,14 @@ class PlatformSpider(JobSpider, ABC):
 
     @classmethod
     def staged_source(cls, key: str) -> Source:
-        """Whose staged line it is. Raises UsageError when its jurisdiction is not in the registry any more."""
-        return cls.jurisdiction(key.partition(" ")[0]).source
+        """Whose record it is that was staged under this key. Raises ParseError when the registry knows it no more."""
+        try:
+            return cls.jurisdiction(key.partition(" ")[0]).source
+        except UsageError as error:
+            raise ParseError(str(error)) from None
 
-    def missing(self, parcels: Iterable[Sequence[str]], known: Iterable[str], where: str) -> Iterator[Said]:
-        """Says of each of the parcels (id of the item, number) that is not among the known ones that there is none."""
-        there = set(map(normalized, known))
+    def missing(self, parcels: Iterable[Sequence[str]], jurisdiction: Jurisdiction) -> Iterator[Said]:
+        """Says of each of the parcels (id of its item, and its number) that there is none."""
         for item, parcel_id in parcels:
-            if normalized(parcel_id) not in there:
-                hint = "; are leading zeros missing?" if parcel_id.isdecimal() else ""
-                yield Said(item, "done", NO_RESULTS, f"{where} has no parcel {parcel_id!r}{hint}")
+            hint = "; are leading zeros missing?" if parcel_id.isdecimal() else ""
+            yield Said(item, "done", NO_RESULTS, f"{jurisdiction.records.name} has no parcel {parcel_id!r}{hint}")

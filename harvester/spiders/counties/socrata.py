@@ -13,7 +13,6 @@ from harvester.items import Provenance, Record
 from harvester.outcomes.answer import header
 from harvester.parsers.counties import socrata as parse
 from harvester.parsers.counties.table import Column, Rows
-from harvester.spiders.counties.conditions import Parcels
 from harvester.spiders.counties.platform import Jurisdiction
 from harvester.spiders.counties.table import TableSpider
 
@@ -38,6 +37,10 @@ class SocrataSpider(TableSpider):
 
     name = "socrata"
 
+    @classmethod
+    def check_jurisdiction(cls, jurisdiction: Jurisdiction) -> None:
+        _parts(jurisdiction)
+
     def table_url(self, jurisdiction: Jurisdiction) -> str:
         origin, dataset = _parts(jurisdiction)
         return f"{origin}/api/views/{dataset}.json"
@@ -56,9 +59,9 @@ class SocrataSpider(TableSpider):
         read = parse.parse_staged(raw, cls.staged_source(key), provenance)
         return next((record for record in read.records if (record.KIND, record.key) == (kind, key)), None)
 
-    def parcels_request(self, jurisdiction: Jurisdiction, condition: str, parcels: Parcels) -> Request:
+    def parcels_request(self, jurisdiction: Jurisdiction, condition: str, **arguments: Any) -> Request:
         asked = {"$where": condition, "$limit": MOST_ROWS}
-        return self._rows(jurisdiction, self.parse_parcels, asked, parcels=parcels)
+        return self._rows(jurisdiction, self.parse_parcels, asked, **arguments)
 
     def begin(self, jurisdiction: Jurisdiction, described: Dataset) -> Request:
         asked = {"$select": "count(*)"} | _where(jurisdiction)

@@ -12,6 +12,7 @@ from twisted.python.failure import Failure
 from harvester.exceptions import PageFailed
 from harvester.frontier.messages import ItemRef
 from harvester.items import Found, Said
+from harvester.items.property import normalized
 from harvester.jobs.documents import JobItem
 from harvester.meta import EXPECTS, ITEMS, ITEMS_OF
 from harvester.outcomes import Outcome, verdict_of
@@ -65,8 +66,8 @@ class TableSpider(PlatformSpider):
         """For the rows of a page, an item's input, with the callback `parse_page`."""
 
     @abstractmethod
-    def parcels_request(self, jurisdiction: Jurisdiction, condition: str, parcels: Parcels) -> Request:
-        """For the rows that meet the condition, with the callback `parse_parcels`, which is given the parcels."""
+    def parcels_request(self, jurisdiction: Jurisdiction, condition: str, **arguments: Any) -> Request:
+        """For the rows that meet the condition, with the callback `parse_parcels`, which is given the arguments."""
 
     @abstractmethod
     def read_page(self, response: Response, jurisdiction: Jurisdiction) -> Rows:
@@ -96,13 +97,13 @@ class TableSpider(PlatformSpider):
         Layout(described.columns, jurisdiction.source)
         yield self.begin(jurisdiction, described)
 
-    def parse_table_of_parcels(self, response: Response, parcels: Parcels) -> Iterator[Any]:
+    def parse_table_of_parcels(self, response: Response, parcels: Parcels, padded: bool) -> Iterator[Any]:
         """Leads to the rows of parcels. Raises ParseError, likewise."""
         jurisdiction = self.jurisdiction_of(response)
         described = self.parse_description(response.body)
         Layout(described.columns, jurisdiction.source)
         self._described[jurisdiction.id] = described
-        yield from self._ask_for(jurisdiction, parcels)
+        yield from self._narrowed(self._ask_for(jurisdiction, parcels, padded=padded), parcels)
 
     @errback
     def table_failed(self, failure: Failure) -> Iterator[Any]:
@@ -157,43 +158,62 @@ class TableSpider(PlatformSpider):
 
     # Parcels that were named ------------------------------------------------------------------------------------
 
-    def parse_parcels(self, response: Response, parcels: Parcels) -> Iterator[Any]:
-        """The records of parcels that were asked for together. Each alone, if they have more rows than fit."""
+    def parse_parcels(self, response: Response, parcels: Parcels, padded: bool) -> Iterator[Any]:
+        """The records of parcels that were asked for together.
+
+        Each alone, if they have more rows than fit; those that are not there once more, since their numbers may be
+        written with blanks around them.
+        """
         jurisdiction = self.jurisdiction_of(response)
         read = self.read_page(response, jurisdiction)
         if read.goes_on and len(parcels) > 1:
-            yield from self._each_alone(jurisdiction, parcels)
+            yield from self._each_alone(jurisdiction, parcels, padded)
             return
+        wanted = {normalized(parcel_id) for _, parcel_id in parcels}
+        read.records = [record for record in read.records if normalized(record.parcel_id) in wanted]
         yield from self.records_of(read)
         if read.goes_on:
             said = f"it has more rows than the {read.number:,} that the server gives at once"
             yield Said(parcels[0][0], "failed", Outcome.TOO_MANY, said)
-        yield from self.missing(parcels, read.parcel_ids, jurisdiction.records.name)
+        known = set(map(normalized, read.parcel_ids))
+        left = [parcel for parcel in parcels if normalized(parcel[1]) not in known]
+        if padded:
+            yield from self.missing(left, jurisdiction)
+        elif left:
+            yield from self._narrowed(self._ask_for(jurisdiction, left, padded=True), left)
 
     @errback
     def parcels_failed(self, failure: Failure) -> Iterator[Any]:
         """One number that the server cannot read spoils no other."""
         request: Request = failure.request  # type: ignore[attr-defined]
-        parcels: Parcels = request.cb_kwargs["parcels"]
+        parcels, padded = request.cb_kwargs["parcels"], request.cb_kwargs["padded"]
         if verdict_of(failure.value).outcome is Outcome.INVALID and len(parcels) > 1:  # type: ignore[arg-type]
-            yield from self._each_alone(self.jurisdiction_of(request), parcels)
+            yield from self._each_alone(self.jurisdiction_of(request), parcels, padded)
 
-    def _each_alone(self, jurisdiction: Jurisdiction, parcels: Parcels) -> Iterator[Any]:
+    def _each_alone(self, jurisdiction: Jurisdiction, parcels: Parcels, padded: bool) -> Iterator[Any]:
         for parcel in parcels:
-            for request in self._ask_for(jurisdiction, [parcel]):
-                if isinstance(request, Request):
-                    request.meta[ITEMS_OF] = [parcel[0]]
-                yield request
+            yield from self._narrowed(self._ask_for(jurisdiction, [parcel], padded=padded), [parcel])
 
-    def _ask_for(self, jurisdiction: Jurisdiction, parcels: Parcels) -> Iterator[Request | Said]:
+    def _narrowed(self, outputs: Iterator[Request | Said], parcels: Parcels) -> Iterator[Request | Said]:
+        """Requests that belong to these parcels alone."""
+        for output in outputs:
+            if isinstance(output, Request):
+                output.meta[ITEMS_OF] = [item for item, _ in parcels]
+            yield output
+
+    def _ask_for(
+        self, jurisdiction: Jurisdiction, parcels: Parcels, *, padded: bool = False
+    ) -> Iterator[Request | Said]:
         """For the rows of these parcels; before, when this process does not know it yet, for what the table says."""
         described = self._described.get(jurisdiction.id)
         if described is None:
             url = self.table_url(jurisdiction)
-            yield self.ask(url, self.parse_table_of_parcels, parcels=parcels).replace(errback=self.table_failed)
+            request = self.ask(url, self.parse_table_of_parcels, parcels=parcels, padded=padded)
+            yield request.replace(errback=self.table_failed)
             return
-        found = matching(Layout(described.columns, jurisdiction.source), parcels)
-        yield from self.missing(found.impossible, (), jurisdiction.records.name)
+        found = matching(Layout(described.columns, jurisdiction.source), parcels, padded=padded)
+        yield from self.missing(found.impossible, jurisdiction)
         if found.asked:
             condition = all_of(found.condition, jurisdiction.where)
-            yield self.parcels_request(jurisdiction, condition, found.asked).replace(errback=self.parcels_failed)
+            request = self.parcels_request(jurisdiction, condition, parcels=found.asked, padded=padded)
+            yield request.replace(errback=self.parcels_failed)

@@ -1,0 +1,71 @@
+"""Crawls of a made-up county, which a test's own registry names."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pymongo.database import Database
+
+from tests.jobs.running import Runs
+from tests.sandbox.county import County
+from tests.sandbox.county_tables import DATASET, LAYER, ArcgisTable, CountyTable
+
+Document = dict[str, Any]
+SITE = "us-mi-made-up"
+
+
+class Crawls(Runs):
+    """Runs of the spider of a table."""
+
+    def __init__(self, folder: Path, mongodb: Database[Document], **variables: str) -> None:
+        super().__init__(folder, "tests.counties.settings", sites_dir=str(folder / "sites"), **variables)
+        (folder / "sites").mkdir()
+        self._sites = folder / "sites" / "mi.toml"
+        self._mongodb = mongodb
+
+    def register(self, table: CountyTable, **parameters: str) -> None:
+        """Writes the table's entry."""
+        platform, place = ("arcgis", LAYER) if isinstance(table, ArcgisTable) else ("socrata", f"/resource/{DATASET}")
+        given = ", ".join(f'{name} = "{value}"' for name, value in parameters.items())
+        self._sites.write_text(
+            f'[{SITE}.property]\nname = "Made-up County"\nfips = "26001"\nplatform = "{platform}"\n'
+            f'base_url = "{table.url}{place}"\nparameters = {{ {given} }}\n'
+        )
+
+    def found(self, collection: str) -> dict[str, Document]:
+        """`_id` -> what of the stored document the county's truth knows."""
+        known = {
+            "properties": ("owner_names", "situs_address", "use_code", "acres", "tax_year"),
+            "assessments": ("tax_year", "currency", "market_value", "land_value", "taxable_value"),
+            "sales": ("sale_date", "currency", "sale_price", "instrument_number"),
+        }[collection]
+        found = {}
+        for row in self._mongodb[collection].find():
+            shown = {name: row[name] for name in ("jurisdiction", "parcel_id", *known) if name in row}
+            for name, value in shown.items():
+                if hasattr(value, "to_decimal"):
+                    shown[name] = value.to_decimal()
+            others = {name.lower(): value for name, value in row.get("others", {}).items()}
+            if "flood_zone" in others:
+                shown["flood_zone"] = others["flood_zone"]
+            found[row["_id"]] = shown
+        return found
+
+    def check(self, county: County, only: str = "") -> None:
+        """What is stored is the county, no more and no less."""
+        for collection, truth in county.truth(SITE, only).items():
+            assert self.found(collection) == truth, collection
+
+    def items(self, **of: str) -> list[Document]:
+        """Of all jobs, those of a kind or state."""
+        return list(self._mongodb["job_items"].find(of).sort("key"))
+
+
+@pytest.fixture
+async def crawls(
+    tmp_path: Path, mongodb_uri: str, own_redis: str, mongodb: Database[Document]
+) -> AsyncIterator[Crawls]:
+    variables = {"mongodb_uri": mongodb_uri, "redis_url": own_redis, "database": mongodb.name}
+    async with Crawls(tmp_path, mongodb, **variables, deferred_seconds="0") as crawls:
+        yield crawls

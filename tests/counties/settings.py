@@ -1,0 +1,10 @@
+"""harvester's settings, without what keeps or judges runs."""
+
+from harvester.settings import *  # noqa: F403
+from harvester.settings import ITEM_PIPELINES as _PIPELINES
+
+SPIDER_MODULES = ["harvester.spiders.counties"]
+ITEM_PIPELINES = {name: order for name, order in _PIPELINES.items() if not name.endswith("RecordImagesPipeline")}
+EXTENSIONS = {"scrapy.extensions.corestats.CoreStats": 0}
+EXTENSIONS_BASE: dict[str, int] = {}
+HARVESTER_BACKOFF_FACTOR = 0.001  # default 1.0

@@ -1,0 +1,165 @@
+"""Crawls of made-up counties: what is stored is what they publish, whatever their servers do."""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyarrow import parquet
+from pymongo.database import Database
+
+from tests.counties.conftest import SITE, Crawls
+from tests.crawling import Answer
+from tests.forking import run
+from tests.jobs.command import HARVESTER
+from tests.jobs.running import FINISHED, LEFT
+from tests.sandbox.county import County
+from tests.sandbox.county_tables import (
+    MAINTENANCE,
+    RATE_LIMITED,
+    TOKEN_REQUIRED,
+    ArcgisTable,
+    CountyTable,
+    SocrataTable,
+)
+
+PARCELS = 1000
+SMALL = 60
+
+
+@pytest.mark.parametrize("platform", [ArcgisTable, SocrataTable])
+async def test_a_thousand_parcels_are_exactly_the_county_also_when_the_crawl_is_killed_in_between(
+    crawls: Crawls, platform: type[CountyTable]
+) -> None:
+    """With one answer of each kind of failure on the way."""
+    county = County(PARCELS)
+    async with platform(county) as table:
+        name = "arcgis" if platform is ArcgisTable else "socrata"
+        crawls.register(table, parcel_id_field="PIN" if name == "arcgis" else "parcel_number")
+        failures = [MAINTENANCE, RATE_LIMITED, Answer(503, b"{}"), Answer(silent=True), Answer(missing=9)]
+        table.bad = lambda path, number: failures.pop() if failures and "ffset=" in path and number == 0 else None
+        asked = {"site": SITE, "all": "yes", "page_rows": 100}
+        process = await crawls.start(name, **asked)
+        await crawls.until(lambda: table.asked("ffset=") >= 6)
+        await crawls.kill(process)
+        assert await crawls.run(name, **asked) == FINISHED, crawls.said
+    crawls.check(county)
+    assert not failures
+    assert {item["state"] for item in crawls.items()} == {"done"}
+    assert len(crawls.items(kind="page")) in (11, 12)  # of 1,007 rows; an item of its own each
+
+
+async def test_a_layer_is_whole_whatever_its_server_cannot_do(
+    crawls: Crawls, mongodb: Database[dict[str, Any]]
+) -> None:
+    """It gives fewer rows than it says, no pages though it promises them, not all ids at once, and no counts."""
+    county = County(SMALL)
+    async with ArcgisTable(county, most_rows=9) as table:
+        crawls.register(table, where="TOWN = 'Ada'")
+        table.says_rows = 20
+        assert await crawls.run("arcgis", site=SITE, all="yes") == FINISHED, crawls.said
+        crawls.check(county, "Ada")
+        assert table.asked("returnIdsOnly") == 0
+        mongodb.client.drop_database(mongodb.name)
+
+        table.pages, table.most_ids = False, 25
+        assert await crawls.run("arcgis", site=SITE, all="yes") == FINISHED, crawls.said
+        crawls.check(county, "Ada")
+        assert [item["outcome"] for item in crawls.items(kind="page")] == ["pagination_unsupported"]
+        assert len(crawls.items(kind="ids")) == 2
+        mongodb.client.drop_database(mongodb.name)
+
+        crawls.register(table)
+        table.pages, table.counts = True, False
+        assert await crawls.run("arcgis", site=SITE, all="yes") == FINISHED, crawls.said
+        crawls.check(county)
+        assert crawls.items(kind="page") == []
+
+
+async def test_each_parcel_that_was_named_has_a_fate_of_its_own(crawls: Crawls, tmp_path: Path) -> None:
+    county = County(SMALL)
+    wanted = [parcel.parcel_id for parcel in county.parcels[:7]]
+    missing, awkward = "00099999", "O'HARA 1"
+    (tmp_path / "parcels.csv").write_text(
+        "owner,parcel_id\n" + "".join(f'x,"{each}"\n' for each in [*wanted, missing, awkward])
+    )
+    for platform, name in ((ArcgisTable, "arcgis"), (SocrataTable, "socrata")):
+        async with platform(county) as table:
+            crawls.register(table)
+            table.bad = lambda path, number: _refused(table, path)
+            assert await crawls.run(name, site=SITE, parcels="@parcels.csv") == FINISHED, crawls.said
+        items = {item["key"]: item for item in crawls.items() if item["job"].startswith(name)}
+        assert {items[parcel_id]["outcome"] for parcel_id in wanted} == {"ok"}
+        assert {items[parcel_id]["state"] for parcel_id in wanted} == {"done"}
+        assert (items[missing]["state"], items[missing]["outcome"]) == ("done", "no_results")
+        assert items[missing]["reason"] == "Made-up County has no parcel '00099999'; are leading zeros missing?"
+        assert (items[awkward]["state"], items[awkward]["outcome"]) == ("failed", "invalid")
+    truth = county.truth(SITE)["properties"]
+    found = crawls.found("properties")
+    assert found == {key: truth[key] for key in (f"{SITE} {parcel_id}" for parcel_id in wanted)}
+
+
+def _refused(table: CountyTable, path: str) -> Answer | None:
+    """A number that the server cannot read spoils the whole question."""
+    return table.refusal("Invalid query") if "HARA" in path else None
+
+
+async def test_a_column_that_is_renamed_in_mid_crawl_is_a_changed_layout_and_nothing_wrong_is_stored(
+    crawls: Crawls,
+) -> None:
+    county = County(SMALL)
+    async with ArcgisTable(county, most_rows=10) as table:
+        crawls.register(table, parcel_id_field="PIN")
+
+        def rename(path: str, number: int) -> None:
+            if "resultOffset=10&" in path and not table.names:
+                table.refill(PIN="PARCEL_NEW")
+
+        table.bad = rename
+        assert await crawls.run("arcgis", site=SITE, all="yes") == LEFT, crawls.said
+    changed = [item for item in crawls.items(kind="page") if item["outcome"] == "layout_changed"]
+    assert changed
+    assert "there is no column 'PIN', which holds the parcel's number, but OBJECTID, PARCEL_NEW" in changed[0]["reason"]
+    truth = county.truth(SITE)["properties"]
+    found = crawls.found("properties")
+    assert found.items() <= truth.items()
+    assert len(found) >= 10
+
+
+async def test_a_layer_that_wants_a_token_or_is_gone_says_so(crawls: Crawls) -> None:
+    async with ArcgisTable(County(1)) as table:
+        crawls.register(table)
+        table.bad = lambda path, number: TOKEN_REQUIRED
+        assert await crawls.run("arcgis", site=SITE, all="yes") == LEFT, crawls.said
+        table.bad = lambda path, number: Answer(body=b'{"error":{"code":404,"message":"Service not found"}}')
+        assert await crawls.run("arcgis", site=SITE, parcels="1") == FINISHED, crawls.said
+    outcomes = {item["kind"]: (item["state"], item["outcome"]) for item in crawls.items()}
+    assert outcomes == {"table": ("waiting", "auth_required"), "parcel": ("failed", "not_found")}
+
+
+async def test_what_is_staged_comes_back_with_the_same_decimals_and_is_exported_exactly(
+    crawls: Crawls, mongodb: Database[dict[str, Any]], tmp_path: Path
+) -> None:
+    county = County(SMALL)
+    async with ArcgisTable(county) as table:
+        crawls.register(table)
+        assert await crawls.run("arcgis", site=SITE, all="yes") == FINISHED, crawls.said
+    crawls.check(county)
+    for collection in ("properties", "assessments", "sales"):
+        mongodb[collection].drop()
+    imported = run(HARVESTER, "import", cwd=tmp_path, env=crawls.environment)
+    assert imported.returncode == 0, imported.stderr
+    crawls.check(county)
+    exact = {row["_id"]: row["market_value"].to_decimal() for row in mongodb["assessments"].find()}
+    large = mongodb["assessments"].count_documents({"market_value": {"$gt": 500_000}})
+    for ending in ("csv", "parquet"):
+        ran = run(
+            HARVESTER, "export", "assessments", "--to", f"a.{ending}", "--where", "market_value>500000",
+            cwd=tmp_path, env=crawls.environment,
+        )  # fmt: skip
+        assert f"{large:,} assessments" in ran.stdout, ran.stderr
+    assert 0 < large < SMALL
+    with (tmp_path / "a.csv").open() as file:
+        assert all(str(exact[row["_id"]]) == row["market_value"] for row in csv.DictReader(file))
+    for row in parquet.read_table(tmp_path / "a.parquet").to_pylist():
+        assert row["market_value"] == exact[row["_id"]]
