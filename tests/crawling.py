@@ -108,8 +108,8 @@ class Site:
     async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         head = await reader.readuntil(b"\r\n\r\n")
         path = head.split(b" ", 2)[1].decode()
-        if length := _length_in(head):
-            path += "?" + (await reader.readexactly(int(length[1]))).decode()
+        if form := _length_in(head):
+            path += "?" + (await reader.readexactly(int(form[1]))).decode()
         if path == "/robots.txt":
             self.robots_at = time.monotonic()
             answer = self.robots
