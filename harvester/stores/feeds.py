@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from decimal import Decimal
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -213,7 +214,9 @@ class TableFeed(BaseItemExporter):
 
 
 def _kind_of(value: Any) -> type:
-    return object if isinstance(value, int) and value.bit_length() > MOST_BITS else column_kind(type(value))
+    if isinstance(value, Decimal) or (isinstance(value, int) and value.bit_length() > MOST_BITS):
+        return object  # of any length
+    return column_kind(type(value))
 
 
 class CsvFeed(TableFeed):

@@ -12,6 +12,7 @@ from tests.bad_input import test_mongodb, test_seeds, test_usage
 from tests.bluesky import test_start_list, test_via_browser
 from tests.browser import test_entries as test_steps
 from tests.cli import test_runs, test_sandbox
+from tests.counties import test_arguments as test_counties
 from tests.docs import test_adding_a_site
 from tests.endings import test_unopened
 from tests.feeds import test_export
@@ -80,6 +81,13 @@ def rows() -> dict[str, list[Row]]:
                 lambda arguments: f"harvester spiders new {arguments.format('https://site.example')}",
             ),
         ],
+        "Arguments of `harvester crawl arcgis` and `socrata`": [
+            *_of(test_counties.test_what_cannot_be_meant_is_refused_before_anything_is_fetched, _given),
+            *_of(
+                test_counties.test_a_file_of_parcels_that_cannot_be_used_is_refused_with_its_lines,
+                lambda name, text, column: f"{name}: {text!r}" + (f", -a column={column}" if column else ""),
+            ),
+        ],
         "Entries of sites (TOML)": [
             *_of(test_registry.test_an_entry_that_cannot_be_used_is_named, _entry),
             *_of(test_policies.test_an_entry_that_cannot_be_used_is_named_with_site_and_key, _entry),
@@ -117,6 +125,10 @@ def _words(command: str) -> Callable[[Sequence[str]], str]:
 
 def _arguments(arguments: dict[str, str]) -> str:
     return " ".join(f"-a {name}={value}" for name, value in {"via": "browser", **arguments}.items())
+
+
+def _given(arguments: dict[str, str]) -> str:
+    return " ".join(f"-a {name}={value}" for name, value in arguments.items())
 
 
 def _entry(text: str) -> str:
