@@ -54,6 +54,8 @@ class Property(CountyRecord, frozen=True, kw_only=True):
     """Of the owner or of the tax bill, as shown, in one line."""
     situs_address: str | None = None
     """Where the property is, as shown."""
+    situs_parts: dict[str, str] = {}  # noqa: RUF012
+    """The same taken apart, where that is clear: AddressNumber, StreetName and so on."""
     situs_city: str | None = None
     situs_zip: str | None = None
     legal_description: str | None = None

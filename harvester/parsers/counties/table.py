@@ -11,6 +11,7 @@ from harvester.exceptions import InvalidRecordError, ParseError
 from harvester.items import Provenance, Reject
 from harvester.items.property import UNDATED, Assessment, CountyRecord, Property, Sale, normalized
 from harvester.parsers.counties import labels, values
+from harvester.parsers.counties.addresses import parts_of
 from harvester.parsers.counties.labels import label_of
 from harvester.parsers.json_values import MOST_INT, MOST_LEVELS
 
@@ -169,7 +170,8 @@ class Layout:
             found.values["mailing_address"] = ", ".join(text for text, _ in mailing)
         if situs := lines["situs_address"]:
             found.labels["situs_address"] = _joined(situs)
-            found.values["situs_address"] = " ".join(text for text, _ in situs)
+            found.values["situs_address"] = shown = " ".join(text for text, _ in situs)
+            found.values["situs_parts"] = parts_of(shown)
         if legal := lines["legal_description"]:
             found.values["legal_description"] = " ".join(text for text, _ in legal)
         ids = {name: text for text, name in reading.lines(self._other_ids)}
