@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harvester.items.property import Property
 from harvester.parsers.counties.addresses import _usaddress, parts_of
-from tests.counties.test_arcgis import Property, of_kind, read
+from tests.counties.test_arcgis import of_kind, read
 
 
 def test_an_address_is_kept_as_shown_where_nothing_takes_it_apart(monkeypatch: pytest.MonkeyPatch) -> None:

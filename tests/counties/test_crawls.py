@@ -77,31 +77,31 @@ async def test_a_layer_is_whole_whatever_its_server_cannot_do(
 
 
 async def test_each_parcel_that_was_named_has_a_fate_of_its_own(crawls: Crawls, tmp_path: Path) -> None:
+    """Whether they are named in the command, or were submitted as a job."""
     county = County(SMALL)
     wanted = [parcel.parcel_id for parcel in county.parcels[:7]]
     missing, awkward = "00099999", "O'HARA 1"
-    (tmp_path / "parcels.csv").write_text(
-        "owner,parcel_id\n" + "".join(f'x,"{each}"\n' for each in [*wanted, missing, awkward])
-    )
+    lines = [f'x,"{each}"\n' for each in [*wanted, missing, awkward]]
+    (tmp_path / "parcels.csv").write_text("owner,parcel_id\n" + "".join(lines))
     for platform, name in ((ArcgisTable, "arcgis"), (SocrataTable, "socrata")):
         async with platform(county) as table:
             crawls.register(table)
-            table.bad = lambda path, number: _refused(table, path)
-            assert await crawls.run(name, site=SITE, parcels="@parcels.csv") == FINISHED, crawls.said
+            table.bad = lambda path, number: table.refusal("Invalid") if "HARA" in path else None
+            asked = {"site": SITE, "parcels": "@parcels.csv"}
+            if name == "socrata":
+                words = ["-a", f"site={SITE}", "--input", "parcels.csv", "--key", "parcel_id"]
+                submitted = run(HARVESTER, "jobs", "submit", name, *words, cwd=tmp_path, env=crawls.environment)
+                assert submitted.returncode == 0, submitted.stderr
+                asked = {"job": "all"}
+            assert await crawls.run(name, **asked) == FINISHED, crawls.said
         items = {item["key"]: item for item in crawls.items() if item["job"].startswith(name)}
-        assert {items[parcel_id]["outcome"] for parcel_id in wanted} == {"ok"}
-        assert {items[parcel_id]["state"] for parcel_id in wanted} == {"done"}
+        assert {(items[parcel_id]["state"], items[parcel_id]["outcome"]) for parcel_id in wanted} == {("done", "ok")}
         assert (items[missing]["state"], items[missing]["outcome"]) == ("done", "no_results")
         assert items[missing]["reason"] == "Made-up County has no parcel '00099999'; are leading zeros missing?"
         assert (items[awkward]["state"], items[awkward]["outcome"]) == ("failed", "invalid")
+        assert items[awkward]["input"] == {"owner": "x", "parcel_id": awkward}
     truth = county.truth(SITE)["properties"]
-    found = crawls.found("properties")
-    assert found == {key: truth[key] for key in (f"{SITE} {parcel_id}" for parcel_id in wanted)}
-
-
-def _refused(table: CountyTable, path: str) -> Answer | None:
-    """A number that the server cannot read spoils the whole question."""
-    return table.refusal("Invalid query") if "HARA" in path else None
+    assert crawls.found("properties") == {key: truth[key] for key in (f"{SITE} {each}" for each in wanted)}
 
 
 async def test_a_column_that_is_renamed_in_mid_crawl_is_a_changed_layout_and_nothing_wrong_is_stored(
