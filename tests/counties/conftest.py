@@ -24,6 +24,11 @@ class Crawls(Runs):
         self._sites = folder / "sites" / "mi.toml"
         self._mongodb = mongodb
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """That of its processes."""
+        return self._environment
+
     def register(self, table: CountyTable, **parameters: str) -> None:
         """Writes the table's entry."""
         platform, place = ("arcgis", LAYER) if isinstance(table, ArcgisTable) else ("socrata", f"/resource/{DATASET}")

@@ -48,7 +48,7 @@ class Runs:
     def __init__(self, folder: Path, settings: str = "tests.jobs.settings", **variables: str) -> None:
         self._folder = folder
         self._log = folder / "log"
-        self.environment = {
+        self._environment = {
             **os.environ,
             "PYTHONPATH": str(ROOT),
             "SCRAPY_SETTINGS_MODULE": settings,
@@ -83,7 +83,7 @@ class Runs:
 
     async def _begin(self, *words: str) -> Forked:
         with self._log.open("ab") as log:
-            process = await fork(*words, cwd=self._folder, env=self.environment, log=log.fileno())
+            process = await fork(*words, cwd=self._folder, env=self._environment, log=log.fileno())
         self.processes.append(process)
         return process
 
