@@ -127,6 +127,21 @@ def test_sales_and_lines_with_numbers_keep_their_order_and_stay_apart() -> None:
     assert before.labels["book"] == "OR_BOOK2"
 
 
+def test_the_number_of_a_deed_or_the_book_of_a_map_makes_no_sale() -> None:
+    row = {"APN": "1-2-3", "BOOK": "1", "PAGE": "2", "DOC_NUM": "77", "SALE_PRICE": 0, "LASTEDIT_DATE": "2020-01-01"}
+    found = read(row)
+    assert of_kind(found, Sale) == []
+    assert of_kind(found, Property)[0].others == {name: value for name, value in row.items() if name != "APN"}
+
+
+def test_an_old_server_that_sends_no_utf_8_is_read() -> None:
+    body = '{"features":[{"attributes":{"PIN":"1","OWNER":"MÜLLER"}}]}'.encode("cp1252")
+    (record,) = arcgis.parse_page(body, KENT._replace(parcel_id_field="PIN"), SEEN).records
+    assert isinstance(record, Property)
+    assert record.owner_names == ("MÜLLER",)
+    assert arcgis.parse_page(record.raw, KENT._replace(parcel_id_field="PIN"), SEEN).records == [record]
+
+
 def test_what_cannot_be_read_is_kept_as_it_came_and_makes_no_record() -> None:
     row = {"APN": "1", "SALE_PRICE": 0, "MARKET_VALUE": "see note", "YEAR_BUILT": 0, "BIG": 2**70, "$a.b": {"c\0": []}}
     found = read(row)

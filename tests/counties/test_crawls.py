@@ -52,28 +52,32 @@ async def test_a_thousand_parcels_are_exactly_the_county_also_when_the_crawl_is_
 async def test_a_layer_is_whole_whatever_its_server_cannot_do(
     crawls: Crawls, mongodb: Database[dict[str, Any]]
 ) -> None:
-    """It gives fewer rows than it says, no pages though it promises them, not all ids at once, and no counts."""
+    """It gives fewer rows than it says, no pages though it promises them, not all ids at once, and no counts; of each
+    answer it says that there is more."""
     county = County(SMALL)
     async with ArcgisTable(county, most_rows=9) as table:
         crawls.register(table, where="TOWN = 'Ada'")
-        table.says_rows = 20
+        table.says_rows, table.always_exceeded = 20, True
         assert await crawls.run("arcgis", site=SITE, all="yes") == FINISHED, crawls.said
         crawls.check(county, "Ada")
         assert table.asked("returnIdsOnly") == 0
+        assert len(crawls.items(kind="page")) <= 6
         mongodb.client.drop_database(mongodb.name)
 
-        table.pages, table.most_ids = False, 25
+        table.pages, table.most_ids, table.most_rows = False, 25, 20
         assert await crawls.run("arcgis", site=SITE, all="yes") == FINISHED, crawls.said
         crawls.check(county, "Ada")
         assert [item["outcome"] for item in crawls.items(kind="page")] == ["pagination_unsupported"]
         assert len(crawls.items(kind="ids")) == 2
+        assert 2 <= len(crawls.items(kind="range")) <= 4  # none is asked for in halves, since each was whole
         mongodb.client.drop_database(mongodb.name)
 
         crawls.register(table)
-        table.pages, table.counts = True, False
+        table.pages, table.counts, table.most_rows, table.always_exceeded = True, False, 9, False
         assert await crawls.run("arcgis", site=SITE, all="yes") == FINISHED, crawls.said
         crawls.check(county)
         assert crawls.items(kind="page") == []
+        assert len(crawls.items(kind="range")) >= 3 * 4  # ranges of 20 rows, of which the server gives 9
 
 
 async def test_each_parcel_that_was_named_has_a_fate_of_its_own(crawls: Crawls, tmp_path: Path) -> None:

@@ -2,8 +2,11 @@
 
 import json
 from decimal import Decimal
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from harvester.exceptions import ParseError
 from harvester.items.property import Assessment, Property
@@ -68,3 +71,24 @@ def test_columns_and_counts_are_read() -> None:
             socrata.parse_count(body)
     with pytest.raises(ParseError):
         socrata.parse_dataset(b"[]")
+
+
+ROWS = st.lists(
+    st.dictionaries(
+        st.sampled_from(["owner", "owner_name_2", "sale_date", "sale_price", "year", "land_value", "board_tot", "zz"]),
+        st.one_of(st.text(max_size=12), st.integers(), st.sampled_from(["2019-01-01T00:00:00.000", "$1", "2021"])),
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+@settings(max_examples=50)
+@given(ROWS)
+def test_any_page_is_read_and_each_record_comes_back_from_what_is_staged_of_it(rows: list[dict[str, Any]]) -> None:
+    body = json.dumps([{"pin": f"0{number}", **row} for number, row in enumerate(rows)]).encode()
+    found = socrata.parse_page(body, b"", COOK, SEEN)
+    assert found.parcel_ids == {f"0{number}" for number in range(len(rows))}
+    for record in found.records:
+        again = socrata.parse_staged(record.raw, COOK, SEEN)
+        assert record in again.records

@@ -96,6 +96,8 @@ class ArcgisTable(CountyTable):
         """Whether rows can be asked for by their place, and whether it says so."""
         self.counts = True
         """Whether it knows returnCountOnly; else it tells all ids."""
+        self.always_exceeded = False
+        """Whether it says of every answer that there is more, also of the last one."""
         self.most_ids = 0
         """Object ids that it gives at once; 0: all."""
         self.capabilities = "Query,Extract"
@@ -156,7 +158,7 @@ class ArcgisTable(CountyTable):
         rows = self.select("*", where, asked.get("orderByFields", "random()"), limit + 1, offset)
         page: Row = {"objectIdFieldName": "OBJECTID", "fields": self._fields()}
         page["features"] = [{"attributes": row} for row in rows[:limit]]
-        if len(rows) > limit:
+        if len(rows) > limit or self.always_exceeded:
             page["exceededTransferLimit"] = True
         return _json(page)
 

@@ -183,4 +183,10 @@ def _column(said: _Field) -> Column:
 
 
 def _bare(body: bytes) -> bytes:
-    return body.removeprefix(_BYTE_ORDER_MARK)
+    """As UTF-8, without a mark before it: old servers send what Windows calls ANSI, and say nothing of it."""
+    body = body.removeprefix(_BYTE_ORDER_MARK)
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return body.decode("cp1252", "replace").encode()
+    return body

@@ -341,9 +341,8 @@ def storable(value: Any, levels: int = MOST_LEVELS) -> Any:
 
 
 def _is_sale(said: Mapping[str, Any]) -> bool:
-    """Whether it is one: many a row says a price of 0 and nothing else, or who sold without saying when."""
-    when = any(name in said for name in ("sale_date", "sale_year", "recording_date", "instrument_number"))
-    return when or bool(said.get("sale_price")) or ("book" in said and "page" in said)
+    """Whether it is one: many a row has a price of 0 and nothing else, or the number of a deed of whatever kind."""
+    return any(name in said for name in ("sale_date", "sale_year", "recording_date")) or bool(said.get("sale_price"))
 
 
 def _place(reading: _Reading, columns: Sequence[str | None]) -> str:

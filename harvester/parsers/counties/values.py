@@ -8,6 +8,8 @@ from typing import Any
 
 MOST_MONEY = Decimal(10) ** 15
 """What is more is no money of a parcel."""
+MOST_DIGITS = 40
+"""Of a number that is written without exponent."""
 PLACES = 4
 """Behind the point, of money: what computers add to a value beyond them is no money."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -39,8 +41,10 @@ def text(value: Any) -> str | None:
 
 
 def plain(value: Decimal) -> str:
-    """A number without exponent: a parcel's number may come as 4.10106100009E11."""
-    return format(value, "f") if value.is_finite() and abs(value.adjusted()) < 40 else str(value)
+    """A number without exponent: a parcel's number may come as 4.10106100009E11, and as 410106100009.0."""
+    if not value.is_finite() or abs(value.adjusted()) >= MOST_DIGITS:
+        return str(value)
+    return str(int(value)) if value == value.to_integral_value() else format(value, "f")
 
 
 def number(value: Any) -> Decimal | None:
@@ -63,7 +67,7 @@ def money(value: Any) -> Decimal | None:
     found = number(value)
     if found is None or abs(found) >= MOST_MONEY:
         return None
-    return round(found, PLACES) if -int(found.as_tuple().exponent) > PLACES else Decimal(plain(found))
+    return round(found, PLACES) if -int(found.as_tuple().exponent) > PLACES else Decimal(format(found, "f"))
 
 
 def whole(value: Any) -> int | None:

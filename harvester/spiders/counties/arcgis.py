@@ -116,17 +116,20 @@ class ArcgisSpider(TableSpider):
         jurisdiction, rows = self.jurisdiction_of(response), min(most_rows, self.arguments_of(response).page_rows)
         for begin in range(0, len(ids), rows):
             part = ids[begin : begin + rows]
-            yield _range(jurisdiction, part[0], part[-1], object_id)
+            yield _range(jurisdiction, part[0], part[-1], object_id, len(part))
         if goes_on:
             layer = {"object_id": object_id, "most_rows": most_rows}
             yield Found(IDS, f"after {ids[-1]}", {SITE: jurisdiction.id, **layer, "after": ids[-1]})
 
-    def parse_range(self, response: Response, low: int, high: int, object_id: str) -> Iterator[Any]:
-        """The records of a range. When the server does not give all of it, its halves are asked for."""
+    def parse_range(self, response: Response, low: int, high: int, object_id: str, rows: int) -> Iterator[Any]:
+        """The records of a range. When the server does not give all of it, its halves are asked for.
+
+        `rows`: so many are in it; 0: that is not known. Some servers say of every answer that there is more.
+        """
         jurisdiction = self.jurisdiction_of(response)
         read = self.read_page(response, jurisdiction)
         yield from self.records_of(read)
-        if read.goes_on and low < high:
+        if read.goes_on and low < high and (not rows or read.number < rows):
             middle = (low + high) // 2
             yield _range(jurisdiction, low, middle, object_id)
             yield _range(jurisdiction, middle + 1, high, object_id)
@@ -139,10 +142,10 @@ class ArcgisSpider(TableSpider):
         return self._query(jurisdiction, self.parse_ids, {"returnIdsOnly": "true"}, condition, **layer)
 
     def _range_request(self, jurisdiction: Jurisdiction, of: Mapping[str, Any]) -> Request:
-        low, high, object_id = of["low"], of["high"], of["object_id"]
-        condition = f"{object_id} >= {low} AND {object_id} <= {high}"
+        bounds = {name: of[name] for name in ("low", "high", "object_id", "rows")}
+        condition = f"{of['object_id']} >= {of['low']} AND {of['object_id']} <= {of['high']}"
         asked = {"outFields": "*", "returnGeometry": "false"}
-        return self._query(jurisdiction, self.parse_range, asked, condition, low=low, high=high, object_id=object_id)
+        return self._query(jurisdiction, self.parse_range, asked, condition, **bounds)
 
     def _query(
         self,
@@ -163,5 +166,6 @@ def _layer(jurisdiction: Jurisdiction) -> str:
     return jurisdiction.records.base_url.partition("?")[0].rstrip("/").removesuffix("/query")
 
 
-def _range(jurisdiction: Jurisdiction, low: int, high: int, object_id: str) -> Found:
-    return Found(RANGE, f"{low}-{high}", {SITE: jurisdiction.id, "low": low, "high": high, "object_id": object_id})
+def _range(jurisdiction: Jurisdiction, low: int, high: int, object_id: str, rows: int = 0) -> Found:
+    bounds = {"low": low, "high": high, "object_id": object_id, "rows": rows}
+    return Found(RANGE, f"{low}-{high}", {SITE: jurisdiction.id, **bounds})

@@ -134,7 +134,7 @@ class TableSpider(PlatformSpider):
         jurisdiction = self.jurisdiction_of(response)
         read = self.read_page(response, jurisdiction)
         offset, rows, total, got = page["offset"], page["rows"], page["total"], read.number
-        if not got and (read.goes_on or not offset):
+        if not got and (not offset or (read.goes_on and offset < total)):
             raise PageFailed(Outcome.SERVER_ERROR, "the server says that there are more rows, and gives none")
         yield from self.records_of(read)
         more = {name: value for name, value in page.items() if name not in ("offset", "rows", SITE)}
