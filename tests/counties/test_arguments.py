@@ -3,9 +3,12 @@
 from pathlib import Path
 
 import pytest
+from scrapy import Request
 
+from harvester.config import Config
 from harvester.exceptions import ParseError, UsageError
-from harvester.items import Found
+from harvester.items import Found, Said
+from harvester.jobs.documents import JobItem
 from harvester.parsers.counties.table import Column, Layout, Source
 from harvester.spiders.counties.arcgis import ArcgisSpider
 from harvester.spiders.counties.arguments import PropertyArguments
@@ -163,6 +166,19 @@ def test_a_datasets_address_without_its_id_is_refused() -> None:
 def test_the_item_of_a_table_knows_the_host_that_it_is_fetched_from() -> None:
     assert ArcgisSpider.site_of(Found("table", SITE, {"site": SITE})) == "gis.example"
     assert ArcgisSpider.site_of(Found("parcel", "1", {"site": SITE})) == ""  # a column of somebody's file
+
+
+def test_an_item_of_a_jurisdiction_that_is_in_the_registry_no_more_fails_with_a_reason(config: Config) -> None:
+    spider = ArcgisSpider(config, parsed(site=SITE, all="yes"))
+    for job, site in (("j1", SITE), ("j2", "us-mi-gone")):
+        spider._arguments[job] = TableArguments(site=site)
+    (asked,) = spider.requests_of([JobItem("i1", "j1", "parcel", "1", {}, 0, 1, "")])
+    assert isinstance(asked, Request)
+    assert asked.url == "https://gis.example/arcgis/rest/services/Parcels/MapServer/0?f=json"
+    (said,) = spider.requests_of([JobItem("i2", "j2", "parcel", "1", {}, 0, 1, "")])
+    assert isinstance(said, Said)
+    assert (said.item_id, said.state, said.outcome) == ("i2", "failed", "unknown_site")
+    assert "no property records of that name" in said.reason
 
 
 def test_a_staged_line_is_read_with_the_entry_of_its_jurisdiction() -> None:

@@ -130,9 +130,16 @@ async def test_a_column_that_is_renamed_in_mid_crawl_is_a_changed_layout_and_not
     assert len(found) >= 10
 
 
-async def test_a_layer_that_wants_a_token_or_is_gone_says_so(crawls: Crawls) -> None:
-    async with ArcgisTable(County(1)) as table:
+async def test_a_layer_that_wants_a_token_is_gone_or_always_gives_the_same_page_says_so(
+    crawls: Crawls, mongodb: Database[dict[str, Any]]
+) -> None:
+    async with ArcgisTable(County(5), most_rows=4) as table:
         crawls.register(table)
+        table.ignores_offset = True
+        assert await crawls.run("arcgis", site=SITE, all="yes", page_rows=4) == LEFT, crawls.said
+        assert sorted(item["outcome"] for item in crawls.items(kind="page")) == ["layout_changed"] * 2 + ["ok"]
+        assert "whatever page is asked for, the server gives the first one" in crawls.said
+        mongodb.client.drop_database(mongodb.name)
         table.bad = lambda path, number: TOKEN_REQUIRED
         assert await crawls.run("arcgis", site=SITE, all="yes") == LEFT, crawls.said
         table.bad = lambda path, number: Answer(body=b'{"error":{"code":404,"message":"Service not found"}}')

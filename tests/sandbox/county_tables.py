@@ -96,6 +96,7 @@ class ArcgisTable(CountyTable):
         """Whether rows can be asked for by their place, and whether it says so."""
         self.counts = True
         """Whether it knows returnCountOnly; else it tells all ids."""
+        self.ignores_offset = False
         self.always_exceeded = False
         """Whether it says of every answer that there is more, also of the last one."""
         self.most_ids = 0
@@ -154,7 +155,7 @@ class ArcgisTable(CountyTable):
         if "resultOffset" in asked and not self.pages:
             return NO_PAGES
         limit = min(self.most_rows, int(asked.get("resultRecordCount", self.most_rows)))
-        offset = int(asked.get("resultOffset", 0))
+        offset = 0 if self.ignores_offset else int(asked.get("resultOffset", 0))
         rows = self.select("*", where, asked.get("orderByFields", "random()"), limit + 1, offset)
         page: Row = {"objectIdFieldName": "OBJECTID", "fields": self._fields()}
         page["features"] = [{"attributes": row} for row in rows[:limit]]

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import msgspec
 from msgspec import Struct, field
@@ -146,7 +147,7 @@ def parse_page(body: bytes, source: Source, provenance: Provenance) -> Rows:
         rows = [(each.attributes, _row(each.attributes)) for each in said.features]
     except _UNREADABLE as error:
         raise ParseError(f"it is no page of rows: {error}") from None
-    found = Rows(goes_on=bool(said.exceeded))
+    found = Rows(goes_on=bool(said.exceeded), first=crc32(rows[0][0]) if rows else 0)
     columns = _columns(said.fields or (), rows[0][1] if rows else {})
     if not columns:
         return found

@@ -58,6 +58,8 @@ class Rows(Struct):
     without_id: int = 0
     """Rows without a parcel's number: streets, water, gaps between parcels."""
     parcel_ids: set[str] = set()
+    first: int = 0
+    """A digest of its first row, which no other row of the table has; 0 where rows may be alike."""
     goes_on: bool = False
     """Whether the server says that there are more rows than it gave."""
 

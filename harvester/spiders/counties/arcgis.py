@@ -43,15 +43,14 @@ class ArcgisSpider(TableSpider):
     def parse_description(self, body: bytes) -> Layer:
         return parse.parse_layer(body)
 
-    def requests_of(self, items: Sequence[JobItem]) -> Iterator[Request | Said]:
+    def requests_for(self, jurisdiction: Jurisdiction, items: Sequence[JobItem]) -> Iterator[Request | Said]:
         item = items[0]
-        jurisdiction = self.jurisdiction_of(item)
         if item.kind == IDS:
             yield self._ids_request(jurisdiction, **item.input)
         elif item.kind == RANGE:
             yield self._range_request(jurisdiction, item.input)
         else:
-            yield from super().requests_of(items)
+            yield from super().requests_for(jurisdiction, items)
 
     def read_page(self, response: Response, jurisdiction: Jurisdiction) -> Rows:
         return parse.parse_page(response.body, jurisdiction.source, self.provenance(response))

@@ -1,6 +1,7 @@
 """What can be asked of the spiders of property records."""
 
 import hashlib
+import os
 import re
 from collections.abc import Iterator
 from typing import Annotated, Any
@@ -102,7 +103,7 @@ class PropertyArguments(SpiderArguments):
     def identity(self) -> dict[str, Any]:
         """What tells one harvest from another: of a file its content."""
         if self._is_file and not self._digest:
-            self._digest = _digest(self.parcels[1:])
+            self._digest = _digest(self._path)
         return {"site": self.site, "all": self.all, "parcels": self._digest or self.parcels, "column": self.column}
 
     def kept(self) -> dict[str, Any]:
@@ -114,11 +115,15 @@ class PropertyArguments(SpiderArguments):
         return self.parcels.startswith("@")
 
     @property
+    def _path(self) -> str:
+        return os.path.expanduser(self.parcels[1:])
+
+    @property
     def _inline(self) -> list[str]:
         return list(filter(None, map(str.strip, self.parcels.split(","))))
 
     def _of_file(self) -> Iterator[Found]:
-        path = self.parcels[1:]
+        path = self._path
         bad: list[BadLine] = []
         number = 0
         with opened(path) as source:

@@ -1,11 +1,14 @@
 """The base of spiders of property records: a spider a platform, a jurisdiction an entry of the registry of sites."""
 
-from abc import ABC
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
+from scrapy import Request
+
 from harvester.exceptions import ParseError, UsageError
 from harvester.items import Found, Said
+from harvester.jobs.documents import JobItem
 from harvester.parsers.counties.table import Source
 from harvester.sites import load_sites
 from harvester.sites.property import PropertyRecords
@@ -16,6 +19,8 @@ from harvester.validation import did_you_mean
 
 NO_RESULTS = "no_results"
 """Outcome of a parcel that the site does not know."""
+UNKNOWN_SITE = "unknown_site"
+"""Outcome of an item whose jurisdiction the registry does not know any more."""
 SITE = "site"
 """In an item's input: the jurisdiction, for those that the spider itself finds."""
 
@@ -39,7 +44,7 @@ class Jurisdiction(NamedTuple):
 
 
 class PlatformSpider(JobSpider, ABC):
-    """Give `requests_of`, which is handed items of the kind PARCEL, and others that the spider finds.
+    """Give `requests_for`, which is handed items of the kind PARCEL, and others that the spider finds.
 
     `scrapy crawl <platform> -a site=us-oh-franklin -a parcels=@parcels.csv`: one parcel is one item of the job. What
     is said of parcels that the site does not know: `missing`.
@@ -83,13 +88,27 @@ class PlatformSpider(JobSpider, ABC):
             )
         return Jurisdiction(site, records)
 
+    @abstractmethod
+    def requests_for(self, jurisdiction: Jurisdiction, items: Sequence[JobItem]) -> Iterable[Request | Said]:
+        """As `requests_of`, with the jurisdiction of the items' job."""
+
+    def requests_of(self, items: Sequence[JobItem]) -> Iterator[Request | Said]:
+        try:
+            jurisdiction = self.jurisdiction_of(items[0])
+        except UsageError as error:  # jobs of other jurisdictions go on
+            yield from (Said(item.id, "failed", UNKNOWN_SITE, str(error)) for item in items)
+        else:
+            yield from self.requests_for(jurisdiction, items)
+
     @classmethod
     def check_jurisdiction(cls, jurisdiction: Jurisdiction) -> None:
         """Raises UsageError when its entry is not what the platform needs."""
 
     def jurisdiction_of(self, page: Any) -> Jurisdiction:
         """That of the job that a page, a request or an item belongs to."""
-        return self.jurisdiction(self.arguments_of(page).site)
+        jurisdiction = self.jurisdiction(self.arguments_of(page).site)
+        self.check_jurisdiction(jurisdiction)
+        return jurisdiction
 
     async def before(self) -> None:
         """Raises UsageError when the arguments name no parcel, or one that cannot be meant."""

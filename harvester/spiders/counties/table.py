@@ -79,16 +79,13 @@ class TableSpider(PlatformSpider):
 
     # Items ------------------------------------------------------------------------------------------------------
 
-    def requests_of(self, items: Sequence[JobItem]) -> Iterator[Request | Said]:
-        jurisdiction, kind = self.jurisdiction_of(items[0]), items[0].kind
-        if kind == PAGE:
+    def requests_for(self, jurisdiction: Jurisdiction, items: Sequence[JobItem]) -> Iterator[Request | Said]:
+        if items[0].kind == PAGE:
             yield self.page_request(jurisdiction, items[0].input)
-            return
-        url = self.table_url(jurisdiction)
-        if kind == TABLE:
-            yield self.ask(url, self.parse_table).replace(errback=self.table_failed)
-            return
-        yield from self._ask_for(jurisdiction, [[item.id, item.key] for item in items])
+        elif items[0].kind == TABLE:
+            yield self.ask(self.table_url(jurisdiction), self.parse_table).replace(errback=self.table_failed)
+        else:
+            yield from self._ask_for(jurisdiction, [[item.id, item.key] for item in items])
 
     def parse_table(self, response: Response) -> Iterator[Any]:
         """Leads to its pages. Raises ParseError when it has no column of the parcel's number."""
@@ -136,8 +133,11 @@ class TableSpider(PlatformSpider):
         offset, rows, total, got = page["offset"], page["rows"], page["total"], read.number
         if not got and (not offset or (read.goes_on and offset < total)):
             raise PageFailed(Outcome.SERVER_ERROR, "the server says that there are more rows, and gives none")
+        if offset and read.first and read.first == page["first"]:
+            raise PageFailed(Outcome.LAYOUT_CHANGED, "whatever page is asked for, the server gives the first one")
         yield from self.records_of(read)
         more = {name: value for name, value in page.items() if name not in ("offset", "rows", SITE)}
+        more.setdefault("first", read.first)
         is_short = 0 < got < rows and (read.goes_on or offset + got < total)
         if not offset:
             rows = got if is_short else rows
