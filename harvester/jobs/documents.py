@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 import msgspec
+from bson.int64 import Int64
 from msgspec import Struct, field
 from pymongo import ASCENDING, DESCENDING, IndexModel
 
@@ -233,12 +234,21 @@ _ABSENT: tuple[Any, ...] = (None, "", (), [], {})
 
 def read_job(document: Mapping[str, Any]) -> Job:
     """From MongoDB. The client must be one with tz_aware=True."""
-    return msgspec.convert(document, Job)
+    return msgspec.convert({**document, "arguments": _plain(document.get("arguments", {}))}, Job)
 
 
 def read_item(document: Mapping[str, Any]) -> Item:
     """From MongoDB. The client must be one with tz_aware=True."""
-    return msgspec.convert(document, Item)
+    return msgspec.convert({**document, "input": _plain(document.get("input", {}))}, Item)
+
+
+def _plain(value: Any) -> Any:
+    """With numbers of Python: a large one comes from MongoDB as one that neither msgspec nor the frontier knows."""
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_plain(part) for part in value]
+    return int(value) if isinstance(value, Int64) else value
 
 
 def to_document(of: Job | Item) -> Document:

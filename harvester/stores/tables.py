@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, Union, get_args, get_orig
 
 import msgspec
 from bson.decimal128 import Decimal128
+from bson.int64 import Int64
 from zstandard import ZstdCompressor
 
 from harvester.exceptions import UsageError
@@ -78,7 +79,7 @@ class Table(ABC):
 
 class _Jsonl(Table):
     def _write(self, rows: Sequence[Row]) -> None:
-        encode = msgspec.json.Encoder(enc_hook=str).encode
+        encode = msgspec.json.Encoder(enc_hook=_in_json).encode
         self._out.write(b"".join([encode(row) + b"\n" for row in rows]))
 
 
@@ -216,7 +217,12 @@ def _as_text(value: Any) -> str:
         return value.isoformat()
     if isinstance(value, (Decimal, Decimal128)):
         return str(value)
-    return msgspec.json.encode(value, enc_hook=str).decode()
+    return msgspec.json.encode(value, enc_hook=_in_json).decode()
+
+
+def _in_json(value: Any) -> Any:
+    """What stands in JSON for a value of MongoDB that msgspec does not know: large numbers, decimals, ids."""
+    return int(value) if isinstance(value, Int64) else str(value)
 
 
 def _typed(value: Any, kind: type) -> Any:

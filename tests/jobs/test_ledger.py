@@ -149,6 +149,18 @@ async def test_the_nearest_are_claimed_first_then_those_with_the_largest_priorit
     assert [item.key for item in await claim(ledger, job.id, 10)] == ["d"]
 
 
+async def test_large_numbers_of_an_input_are_numbers_of_python_for_the_spider(ledgers: Ledgers) -> None:
+    ledger, large = ledgers.another(), {"id": 2**40, "more": [{"ids": [2**40, 1]}]}
+    job = await ledgers.job(arguments={"most": 2**40})
+    await ledger.add(job.id, [Found("page", "1", large)], nowhere)
+    (item,) = await ledger.claim(job, 1, "f")
+    assert item.input == large
+    assert {type(item.input["id"]), *map(type, item.input["more"][0]["ids"])} == {int}
+    read = await ledger.job(job.id)
+    assert read
+    assert type(read.arguments["most"]) is int
+
+
 async def test_items_of_sites_that_are_left_alone_are_passed_over_and_hold_up_nobody(ledgers: Ledgers) -> None:
     job, ledger = await ledgers.job(), ledgers.another()
     await ledger.add(job.id, pages("near", "nearer"), lambda _: "refusing")

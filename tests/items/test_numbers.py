@@ -1,4 +1,4 @@
-"""Decimals of records are exact numbers in MongoDB, and in what is exported."""
+"""Decimals and large numbers of records are exact in MongoDB, and in what is exported."""
 
 import csv
 import json
@@ -27,6 +27,8 @@ class Price(Record, frozen=True, kw_only=True):
 
     name: str
     amount: Decimal | None = None
+    number: int | None = None
+    others: dict[str, Any] = {}  # noqa: RUF012
 
 
 def price(name: str, amount: str | None) -> Price:
@@ -56,6 +58,20 @@ def test_it_is_compared_and_exported_as_a_number(tmp_path: Path, mongodb: Databa
     assert [each and Decimal(each) for each in told] == [*map(Decimal, PRICES), None]
     read = parquet.read_table(tmp_path / "all.parquet")["amount"].to_pylist()
     assert read == [*map(Decimal, PRICES), None]
+
+
+def test_a_large_whole_number_is_exported_as_a_number(tmp_path: Path, mongodb: Database[dict[str, Any]]) -> None:
+    row = Price(name="a", number=2**40, others={"id": 2**40}, provenance=SEEN)
+    mongodb[Price.COLLECTION].insert_one(row.to_document())
+    for ending in ("csv", "jsonl", "parquet"):
+        export_records(mongodb, Price, {}, tmp_path / f"all.{ending}")
+    with (tmp_path / "all.csv").open() as file:
+        (shown,) = csv.DictReader(file)
+    assert (shown["number"], shown["others"]) == (str(2**40), f'{{"id":{2**40}}}')
+    told = json.loads((tmp_path / "all.jsonl").read_text())
+    assert (told["number"], told["others"]) == (2**40, {"id": 2**40})
+    (kept,) = parquet.read_table(tmp_path / "all.parquet").to_pylist()
+    assert (kept["number"], kept["others"]) == (2**40, f'{{"id":{2**40}}}')
 
 
 def test_a_decimal_that_parquet_cannot_hold_is_absent_there(tmp_path: Path) -> None:
