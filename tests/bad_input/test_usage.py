@@ -134,7 +134,7 @@ KINDS: dict[str, tuple[Callable[[Place, Sandbox], Answer], tuple[str, ...]]] = {
         ("since must be before until",),
     ),
     "threads without posts": (partial(crawl, collect="graph,threads"), ("threads are found through posts",)),
-    "an unknown spider": (command("scrapy", "crawl", "bluebird"), ("no spider 'bluebird'; there are: bluesky.",)),
+    "an unknown spider": (command("scrapy", "crawl", "bluebird"), ("no spider 'bluebird'; there are: arcgis, ",)),
     "a misspelt spider": (command("scrapy", "crawl", "blusky"), ("no spider 'blusky'", "did you mean bluesky?")),
     "a misspelt argument": (partial(crawl, max_acounts=5), ("no such argument", "did you mean max_accounts?")),
     "a Redis that is none, though none is used": (

@@ -188,7 +188,7 @@ async def test_a_spider_in_a_file_is_crawled_in_a_folder_without_a_project(house
             "harvester crawl broken.py": "broken.py cannot be read: SyntaxError: '(' was never closed",
             "harvester crawl own/json.py": "own/json.py has the name of another module of Python, json",
             "harvester crawl settings.py": "settings.py must hold one spider, and holds none",
-            "harvester crawl nobody": "There is no spider 'nobody'; there are: bluesky",
+            "harvester crawl nobody": "There is no spider 'nobody'; there are: arcgis, ",
         }
         (house.folder / "settings.py").write_text("")
         (house.folder / "broken.py").write_text("import scrapy\nclass Broken(\n")
