@@ -3,6 +3,7 @@
 Conditions are answered by SQLite, so that one that is badly quoted is refused as such a server refuses it.
 """
 
+import asyncio
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
@@ -16,6 +17,8 @@ from tests.sandbox.county import County, Parcel
 Row = dict[str, Any]
 LAYER = "/arcgis/rest/services/Parcels/FeatureServer/0"
 DATASET = "abcd-1234"
+OFFSET = "ffset="
+"""In the address of a page, of both."""
 MAINTENANCE = Answer(
     200, b"<html><head><title>Maintenance</title></head><body>Down for maintenance.</body></html>", kind="text/html"
 )
@@ -38,6 +41,9 @@ class CountyTable(Site):
         self.county = county
         self.bad: Callable[[str, int], Answer | None] = lambda path, number: None
         """Path, and how often it was asked for before -> what is answered instead."""
+        self.held_after = 0
+        """Pages after which none is answered until `released`; 0: all are."""
+        self.released = asyncio.Event()
         self.columns: dict[str, str] = {}
         """Name -> type, as the platform calls it."""
         self._rows = sqlite3.connect(":memory:")
@@ -60,6 +66,8 @@ class CountyTable(Site):
         return [dict(row) for row in self._rows.execute(query)]
 
     async def answer(self, path: str, number: int) -> Answer:
+        if self.held_after and OFFSET in path and self.asked(OFFSET) > self.held_after:
+            await self.released.wait()
         return self.bad(path, number) or self.well(path)
 
     def well(self, path: str) -> Answer:
