@@ -82,7 +82,7 @@ class ProxyMiddleware:
     """Off when no site's entry names a tier of proxies."""
 
     def __init__(self, crawler: Crawler, config: Config, sites: Registry) -> None:
-        if not any(site.proxy.is_proxied for site in sites):
+        if not any(site.proxy.is_proxied for site in sites.having("proxy")):
             raise NotConfigured
         self._crawler = crawler
         self._config = config

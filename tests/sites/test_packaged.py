@@ -8,8 +8,12 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+from scrapy.exceptions import NotConfigured
+from scrapy.utils.test import get_crawler
 
+from harvester.config import load_config
 from harvester.exceptions import UsageError
+from harvester.middlewares.proxy import ProxyMiddleware
 from harvester.sites import Registry, load_sites
 from harvester.sites.property import PARAMETERS, Platform, PropertyRecords
 from harvester.sites.registry import packaged_files, sites_of
@@ -101,6 +105,8 @@ def test_an_entry_is_parsed_only_when_it_or_its_host_is_asked_for(monkeypatch: p
 
     assert sites.of("https://public.api.bsky.app/xrpc").name == "public.api.bsky.app"
     assert list(sites.having("identities")) == []
+    with pytest.raises(NotConfigured):
+        ProxyMiddleware(get_crawler(), load_config(), sites)
     assert parsed() == []
     assert sites.of("https://property.franklincountyauditor.com/_web/search").name == "us-oh-franklin"
     assert sites.named("us-tx-bexar").property
