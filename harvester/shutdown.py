@@ -10,6 +10,8 @@ from scrapy.exceptions import DontCloseSpider, IgnoreRequest
 
 CHECK_S = 0.25
 """How soon those who wait notice the end."""
+ENDED_BY = "harvester/ended_by"
+"""Stat: the reason for which `end` was called, also when the run was being closed for another by then."""
 CAUSE = "harvester/cause"
 """Stat: why the run ended early, in a sentence or two for the person at the terminal."""
 STOPPED_AT_ONCE = "stopped_at_once"
@@ -27,6 +29,7 @@ def end(crawler: Crawler, reason: str, exit_code: int, said: str = "") -> None:
     if crawler in _endings or crawler.engine is None:
         return
     crawler.stats.set_value("harvester/exit_code", exit_code)
+    crawler.stats.set_value(ENDED_BY, reason)
     if said:
         crawler.stats.set_value(CAUSE, said)
     crawler.signals.connect(_leave_to_ending, signals.spider_idle)

@@ -15,7 +15,7 @@ from harvester.formatting import counted, duration, number, plural, size, spaced
 from harvester.items import RECORDS
 from harvester.jobs.documents import State
 from harvester.masking import mask
-from harvester.shutdown import CAUSE, STOPPED_AT_ONCE
+from harvester.shutdown import CAUSE, ENDED_BY, STOPPED_AT_ONCE
 
 ENDINGS = {
     "finished": "complete",
@@ -119,7 +119,7 @@ def summarise(stats: Stats, places: Places, command: str) -> Summary:
         missing=[*_dead_letters(dead, places.spider), *_missing(progress, stats)],
         places=list(_places(progress, stats, places)),
         warning=NO_CONTACT if stats.get("harvester/no_contact") else "",
-        command=None if complete or reason in NOT_CONTINUED else command,
+        command=None if complete or {reason, stats.get(ENDED_BY)}.intersection(NOT_CONTINUED) else command,
         causes=[mask(str(cause)) for cause in ([stats[CAUSE]] if CAUSE in stats else stats.get(JUDGED, ()))],
         more=_more(stats, places, verdict),
     )

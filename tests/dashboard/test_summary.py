@@ -13,7 +13,7 @@ import harvester.items.bluesky  # noqa: F401  the kinds of records that the stat
 from harvester.config import Config, load_config
 from harvester.dashboard.summary import ENDINGS, JUDGED, NOT_CONTINUED, OPENED_BY, Places, Summary, show, summarise
 from harvester.exceptions import ServiceError, SessionError, StateGone, StorageError, UsageError
-from harvester.shutdown import CAUSE
+from harvester.shutdown import CAUSE, ENDED_BY
 from tests.dashboard.test_progress import STATS
 
 COMMAND = "scrapy crawl bluesky -a seeds=@accounts.txt -a 'collect=graph,profiles,posts'"
@@ -222,6 +222,12 @@ def test_text_is_plain_without_a_terminal_and_fits_a_narrow_one() -> None:
     assert "\x1b[" in printed(summary, terminal=True)
     whole = (COMMAND, OPENED_BY)
     assert max(len(line) for line in printed(summary, 60).splitlines() if not line.endswith(whole)) <= 60
+
+
+def test_a_run_whose_servers_are_removed_while_it_closes_cannot_be_continued() -> None:
+    stats = {"finish_reason": "finished", "harvester/job_finished": False}
+    assert summarise(stats, PLACES, COMMAND).command == COMMAND
+    assert summarise(stats | {ENDED_BY: "state_gone"}, PLACES, COMMAND).command is None
 
 
 def test_addresses_and_commands_stay_on_one_line() -> None:
