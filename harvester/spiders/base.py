@@ -3,10 +3,10 @@
 import gc
 import hashlib
 import logging
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import msgspec
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 from scrapy import Spider, signals
 from scrapy.crawler import Crawler
@@ -25,6 +25,19 @@ logger = logging.getLogger(__name__)
 
 NEW_OBJECTS = 50_000
 """After which the garbage collector looks for cycles; by default 700. A page makes thousands that go with it."""
+
+
+def _yes_or_no(value: Any) -> Any:
+    known = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
+    if isinstance(value, str):
+        if value.lower() not in known:
+            raise ValueError("say yes or no")
+        return known[value.lower()]
+    return value
+
+
+YesOrNo = Annotated[bool, BeforeValidator(_yes_or_no)]
+"""An argument that is typed as yes or no."""
 
 
 class SpiderArguments(BaseModel):

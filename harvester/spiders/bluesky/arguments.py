@@ -7,20 +7,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
 from harvester.config import load_config
-from harvester.spiders.base import SpiderArguments
+from harvester.spiders.base import SpiderArguments, YesOrNo
 from harvester.spiders.seeds import Seeds
 
 Part = Literal["graph", "profiles", "posts", "threads", "lists"]
 PARTS: tuple[Part, ...] = ("graph", "profiles", "posts", "threads", "lists")
-
-
-def _yes_or_no(value: Any) -> Any:
-    known = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
-    if isinstance(value, str):
-        if value.lower() not in known:
-            raise ValueError("say yes or no")
-        return known[value.lower()]
-    return value
 
 
 def _listed(value: Any) -> Any:
@@ -49,8 +40,6 @@ _server = re.compile(
     r"(?P<scheme>https?://)?(?P<host>([a-z0-9_-]+\.)*[a-z0-9_-]+(:[0-9]{1,5})?|\[[0-9a-f:]+\](:[0-9]{1,5})?)/?",
     re.IGNORECASE,
 )
-
-YesOrNo = Annotated[bool, BeforeValidator(_yes_or_no)]
 
 
 class BlueskyArguments(SpiderArguments):

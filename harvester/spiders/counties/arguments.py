@@ -4,14 +4,14 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
 from harvester.exceptions import UsageError
 from harvester.items import Found
 from harvester.jobs.inputs import BadLine, Lines, opened
-from harvester.spiders.base import SpiderArguments
+from harvester.spiders.base import SpiderArguments, YesOrNo
 
 PARCEL = "parcel"
 """Kind of an item: a parcel, whose key is its number."""
@@ -46,15 +46,6 @@ def mangled(parcel_id: str) -> str:
     return ""
 
 
-def _yes_or_no(value: Any) -> Any:
-    known = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
-    if isinstance(value, str):
-        if value.lower() not in known:
-            raise ValueError("say yes or no")
-        return known[value.lower()]
-    return value
-
-
 class PropertyArguments(SpiderArguments):
     """Arguments of every spider of property records."""
 
@@ -66,7 +57,7 @@ class PropertyArguments(SpiderArguments):
     column: str = Field(
         "", description="the file's column with the numbers; none: `parcel_id`, `key`, or the only one there is"
     )
-    all: Annotated[bool, BeforeValidator(_yes_or_no)] = Field(
+    all: YesOrNo = Field(
         False, description="whether all parcels are harvested, where the platform lists them: yes or no"
     )
 
