@@ -195,7 +195,7 @@ class HostLimiter:
     def _give_up(self, error: HarvesterError) -> None:
         if not is_ending(self._crawler):
             logger.error("%s", error)
-            end(self._crawler, "service_error", error.exit_code, str(error))
+            end(self._crawler, error.finish_reason, error.exit_code, str(error))
 
     async def _connected(self) -> Redis:
         redis = self._redis

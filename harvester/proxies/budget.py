@@ -180,7 +180,7 @@ class Budgets:
         if not is_ending(self._crawler):
             error = error if isinstance(error, HarvesterError) else unavailable(error)
             logger.error("%s", error)
-            end(self._crawler, "service_error", error.exit_code, str(error))
+            end(self._crawler, error.finish_reason, error.exit_code, str(error))
 
     async def _run(self, name: str, site: Site, *arguments: str | float) -> Any:
         script = lua.load("harvester.proxies", name)

@@ -18,7 +18,7 @@ from harvester.breaker.breakers import Breakers
 from harvester.breaker.states import BreakerState
 from harvester.browser.sign_in import SignIn
 from harvester.config import Config
-from harvester.exceptions import ServiceError
+from harvester.exceptions import ServiceError, StateGone
 from harvester.frontier.scheduler import Scheduler
 from harvester.identities.credentials import Credentials
 from harvester.meta import LEASE, LEAST_TIER, NOT_BEFORE, RETRY_REASON, TIER, TIER_PROBE
@@ -222,12 +222,13 @@ async def test_a_login_by_a_browser_that_cannot_be_paid_has_not_failed() -> None
         await SignIn(crawler)(site, Credentials("a", "ann", SecretStr("w")), proxy_session="", storage_state=None)
 
 
+@pytest.mark.parametrize(("error", "reason"), [(ServiceError, "service_error"), (StateGone, "state_gone")])
 async def test_a_request_is_given_back_when_redis_does_not_say_whether_it_may_be_a_probe(
-    make: Callable[..., ProxyMiddleware], name: str
+    make: Callable[..., ProxyMiddleware], name: str, error: type[ServiceError], reason: str
 ) -> None:
     async def ask(breaker: str) -> int:
         assert breaker == f"{name}\0none"
-        raise ServiceError("Redis is away.")
+        raise error("Redis is away.")
 
     middleware = make(name, tiers=["none", "residential"], vendor="list", budget={"requests": 1})
     breakers = Breakers()
@@ -238,7 +239,7 @@ async def test_a_request_is_given_back_when_redis_does_not_say_whether_it_may_be
         await middleware.process_request(Request(URL, meta={LEASE: "1"}))
     engine: Any = middleware._crawler.engine
     await asyncio.sleep(0)
-    assert engine.ended == ["service_error"]
+    assert engine.ended == [reason]
     request = Request(URL)  # robots.txt, a login: no probe
     assert await middleware.process_request(request) is None
     assert request.meta == {TIER: "residential"}

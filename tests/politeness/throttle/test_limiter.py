@@ -17,9 +17,11 @@ from scrapy import Spider
 from scrapy.utils.test import get_crawler
 
 from harvester.config import Config
+from harvester.exceptions import StateGone
 from harvester.politeness import host_queue, limiter
 from harvester.politeness.host_queue import HostQueue, SlotAnswer
 from harvester.politeness.limiter import HostLimiter
+from harvester.shutdown import RunEnding
 from harvester.sites.politeness import Limits
 from tests.crawling import until
 from tests.politeness.throttle.workers import most_within
@@ -340,3 +342,23 @@ async def test_a_process_that_is_always_late_comes_to_its_slots(host: str) -> No
         queue.was_late(0.6)
         queue.serve(now)
     assert tries == 2
+
+
+async def test_a_run_whose_private_redis_is_gone_ends_as_that_and_not_as_one_to_be_continued(
+    join: Join, host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def gone(*_: Any) -> None:
+        raise StateGone("The folder was removed while it was in use.")
+
+    ended: list[str] = []
+
+    async def close(reason: str) -> None:
+        ended.append(reason)
+
+    worker = join()
+    worker._crawler.engine = cast(Any, SimpleNamespace(running=True, _slot=None, spider=True, close_spider_async=close))
+    monkeypatch.setattr(worker, "_retrying", gone)
+    with pytest.raises(RunEnding):
+        await worker.acquire(host)
+    await until(lambda: bool(ended))
+    assert ended == ["state_gone"]
