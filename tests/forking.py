@@ -74,13 +74,15 @@ class Forked:
 
     async def end(self, within_s: float) -> tuple[str, str]:
         """What it wrote to stdout and stderr. Fails, and kills it, when it has not ended within so many seconds."""
+        communicating = asyncio.ensure_future(self.communicate())
         try:
-            out, log = await asyncio.wait_for(self.communicate(), within_s)
+            await asyncio.wait([communicating], timeout=within_s)
+            is_late = self.returncode is None
         finally:
-            if self.returncode is None:
-                self.kill()
-                await self.wait()
-        return out.decode(errors="replace"), log.decode(errors="replace")
+            self.kill()
+            out, log = (written.decode(errors="replace") for written in await communicating)
+        assert not is_late, f"it has not ended after {within_s} s:\n{log}"
+        return out, log
 
     def send_signal(self, number: int) -> None:
         if self.returncode is None:

@@ -40,7 +40,7 @@ class Gated(Site):
         name = path[1]
         self._under_way[name] += 1
         self.served_both |= self._under_way["a"] > 0 and self._under_way["b"] > 0
-        await until(lambda: len(self._door.arrivals) == 2)
+        await until(lambda: len({arrival.path for arrival in self._door.arrivals}) == 2)
         await asyncio.sleep(self._takes)
         self._under_way[name] -= 1
         return Answer()
