@@ -3,21 +3,18 @@
 import keyword
 import os
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
-from urllib.parse import urlsplit
+from typing import Annotated, NamedTuple
 
 import typer
-from scrapy import Request, Spider
-from scrapy.http import Response
 from scrapy.utils.conf import closest_scrapy_cfg
-from twisted.python.failure import Failure
 
 from harvester.cli import beginning
 from harvester.cli.beginning import Page
-from harvester.exceptions import ServiceError, StorageError, UsageError
+from harvester.cli.one_page import check_address, fetch, write
+from harvester.exceptions import UsageError
 
 NEW_PACKAGE = "sites"
 """The package that is made where there is no project."""
@@ -31,14 +28,15 @@ def new_command(
     """Write the beginning of a spider: spider, parser, the page as it is now, and a test."""
     if not _is_name(name) or keyword.iskeyword(name):
         raise UsageError(f"new: {name!r} is no name of a spider: use small letters, digits and _.")
-    if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
-        raise UsageError(f"new: {url!r} is no address: give it whole, like https://example.com/page.")
+    check_address(url)
     project = _project()
     _refuse_existing(project, name)
-    files = {**project.missing, **beginning.spider(name, fetch(url), project.package, date.today())}
+    answer = fetch(url)
+    kind = (answer.headers.get("Content-Type") or b"").decode("latin-1")
+    page = Page(url, answer.body, "json" in kind, getattr(answer, "encoding", "utf-8"))
+    files = {**project.missing, **beginning.spider(name, page, project.package, date.today())}
     for path, content in files.items():
-        _write(project.root / path, content)
-        print(project.root / path)
+        write(project.root / path, content)
     print(f"\nTo run it: scrapy crawl {name}\nTo test its parser: python -m pytest tests/test_{name}.py")
 
 
@@ -77,46 +75,3 @@ def _refuse_existing(project: _Project, name: str) -> None:
     for path in sorted(paths | project.missing.keys()):
         if (project.root / path).exists():
             raise UsageError(f"new: {project.root / path} is there already; nothing was written.")
-
-
-def fetch(url: str) -> Page:
-    """Asks for it once, as a crawl does: robots.txt is obeyed. Raises ServiceError when it does not come."""
-    from scrapy.crawler import AsyncCrawlerProcess
-
-    from harvester.project import project_settings
-
-    settings = project_settings()
-    alone: dict[str, Any] = {
-        "SCHEDULER": "scrapy.core.scheduler.Scheduler",  # the frontier is for crawls
-        "ITEM_PIPELINES": {},
-        "SPIDER_MIDDLEWARES": {},
-        "EXTENSIONS": {},
-        "LOG_LEVEL": "ERROR",
-    }
-    settings.setdict(alone, "cmdline")
-    process = AsyncCrawlerProcess(settings)
-    came: list[Response | Failure] = []
-    process.crawl(_OnePage, url=url, came=came)
-    process.start()
-    answer = came[0] if came else None
-    if not isinstance(answer, Response):
-        raise ServiceError(f"new: {url} does not come: {answer.value if answer else 'see above'}")
-    kind = (answer.headers.get("Content-Type") or b"").decode("latin-1")
-    return Page(url, answer.body, "json" in kind, getattr(answer, "encoding", "utf-8"))
-
-
-class _OnePage(Spider):
-    name = "one_page"
-    url: str
-    came: list[Response | Failure]
-
-    async def start(self) -> AsyncIterator[Request]:
-        yield Request(self.url, self.came.append, errback=self.came.append)
-
-
-def _write(path: Path, content: bytes) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-    except OSError as error:
-        raise StorageError(f"new: {path} cannot be written: {error.strerror or error}.") from None

@@ -5,11 +5,14 @@ from typing import Annotated
 import typer
 
 from harvester.cli.completing import site_names
+from harvester.cli.new_site import new_site_command
 from harvester.config import load_config
 from harvester.exceptions import UsageError
 from harvester.validation import did_you_mean
 
 sites = typer.Typer(help="Sites: what the registry says of them, counties among them.", no_args_is_help=True)
+
+sites.command("new")(new_site_command)
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 

@@ -1,0 +1,72 @@
+"""One page of a site, for the commands that begin with one: `spiders new` and `sites new`."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from scrapy import Request, Spider
+from scrapy.http import Response
+from twisted.python.failure import Failure
+
+from harvester.exceptions import ServiceError, StorageError, UsageError
+from harvester.outcomes import AnswerRefused, Outcome
+
+
+def check_address(url: str) -> None:
+    """Raises UsageError for what is none."""
+    try:
+        is_address = urlsplit(url).scheme in ("http", "https") and bool(urlsplit(url).hostname)
+    except ValueError:
+        is_address = False
+    if not is_address:
+        raise UsageError(f"new: {url!r} is no address: give it whole, like https://example.com/page.")
+
+
+def fetch(url: str, *also: Outcome) -> Response:
+    """Asks for it once, as a crawl does: robots.txt is obeyed. Raises ServiceError when it does not come.
+
+    `also`: outcomes of an answer that is wanted all the same.
+    """
+    from scrapy.crawler import AsyncCrawlerProcess
+
+    from harvester.project import project_settings
+
+    settings = project_settings()
+    alone: dict[str, Any] = {
+        "SCHEDULER": "scrapy.core.scheduler.Scheduler",  # the frontier is for crawls
+        "ITEM_PIPELINES": {},
+        "SPIDER_MIDDLEWARES": {},
+        "EXTENSIONS": {},
+        "LOG_LEVEL": "ERROR",
+    }
+    settings.setdict(alone, "cmdline")
+    process = AsyncCrawlerProcess(settings)
+    came: list[Response | Failure] = []
+    process.crawl(_OnePage, url=url, came=came)
+    process.start()
+    answer: Any = came[0] if came else None
+    if isinstance(answer, Failure) and isinstance(answer.value, AnswerRefused) and answer.value.verdict.outcome in also:
+        answer = answer.value.response
+    if not isinstance(answer, Response):
+        raise ServiceError(f"new: {url} does not come: {answer.value if answer else 'see above'}")
+    return answer
+
+
+class _OnePage(Spider):
+    name = "one_page"
+    url: str
+    came: list[Response | Failure]
+
+    async def start(self) -> AsyncIterator[Request]:
+        yield Request(self.url, self.came.append, errback=self.came.append)
+
+
+def write(path: Path, content: bytes) -> None:
+    """Writes a file, and its name to the terminal. Raises StorageError."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    except OSError as error:
+        raise StorageError(f"new: {path} cannot be written: {error.strerror or error}.") from None
+    print(path)
