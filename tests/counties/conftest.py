@@ -1,6 +1,6 @@
 """Crawls of a made-up county, which a test's own registry names."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +32,27 @@ class Crawls(Runs):
     def register(self, table: CountyTable, **parameters: str) -> None:
         """Writes the table's entry."""
         platform, place = ("arcgis", LAYER) if isinstance(table, ArcgisTable) else ("socrata", f"/resource/{DATASET}")
+        self.enter(platform, f"{table.url}{place}", **parameters)
+
+    def enter(self, platform: str, base_url: str, **parameters: str) -> None:
+        """Writes the entry of the jurisdiction that is made up."""
         given = ", ".join(f'{name} = "{value}"' for name, value in parameters.items())
         self._sites.write_text(
             f'[{SITE}.property]\nname = "Made-up County"\nfips = "26001"\nplatform = "{platform}"\n'
-            f'base_url = "{table.url}{place}"\nparameters = {{ {given} }}\n'
+            f'base_url = "{base_url}"\nparameters = {{ {given} }}\n'
         )
+
+    def documents(self, collection: str, without: Sequence[str] = ()) -> dict[str, Document]:
+        """`_id` -> the whole stored document, but for these fields; decimals as such."""
+        rows = {row["_id"]: row for row in self._mongodb[collection].find()}
+        return {
+            key: {
+                name: value.to_decimal() if hasattr(value, "to_decimal") else value
+                for name, value in row.items()
+                if name not in ("_id", *without)
+            }
+            for key, row in rows.items()
+        }
 
     def found(self, collection: str) -> dict[str, Document]:
         """`_id` -> what of the stored document the county's truth knows."""

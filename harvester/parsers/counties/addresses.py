@@ -1,10 +1,75 @@
-"""Takes addresses apart, with the package usaddress (the extra `addresses`). Without it they stay as they are shown."""
+"""Takes addresses apart, with the package usaddress (the extra `addresses`). Without it they stay as they are shown.
 
+`AddressQuery` is for searches that know each street by one spelling only.
+"""
+
+import re
 from functools import cache
 from types import ModuleType
+from typing import NamedTuple
 
 STREET = "Street Address"
 """What usaddress calls an address that has a street; of others it makes no parts that mean something."""
+_SUFFIXES = {
+    word: words.split()[0]
+    for words in (
+        "ALY ALLEY",
+        "AVE AV AVENUE",
+        "BLVD BOULEVARD",
+        "CIR CIRCLE",
+        "CT COURT",
+        "DR DRIVE",
+        "EXT EXTENSION",
+        "HWY HIGHWAY",
+        "HTS HEIGHTS",
+        "LN LANE",
+        "LOOP",
+        "PIKE",
+        "PKWY PARKWAY",
+        "PL PLACE",
+        "RD ROAD",
+        "SQ SQUARE",
+        "ST STREET",
+        "TER TERR TERRACE",
+        "TPKE TURNPIKE",
+        "TRL TRAIL",
+        "WAY WY",
+    )
+    for word in words.split()
+}
+"""How a street's kind is written -> how it is compared."""
+_words = re.compile(r"[A-Z0-9'&/-]+").findall
+
+
+class AddressQuery(NamedTuple):
+    """An address that is looked for."""
+
+    asked: str
+    """House number and name of the street, without its kind: where one writes RD another writes ROAD."""
+    words: tuple[str, ...]
+    """All of it, kinds as they are compared."""
+
+    @classmethod
+    def of(cls, address: str) -> "AddressQuery":
+        """What follows a comma - town, state - is not looked for."""
+        given = _words(address.partition(",")[0].upper())
+        kinds = [at for at, word in enumerate(given) if word in _SUFFIXES and at and not given[at - 1].isdecimal()]
+        return cls(" ".join(given[: kinds[-1]] if kinds else given), tuple(_SUFFIXES.get(word, word) for word in given))
+
+    def matches(self, addresses: list[str]) -> list[bool]:
+        """Which of them are it: those with the kind of street that was given; if there is none, those with any."""
+        found = [_words(address.upper()) for address in addresses]
+        exact = [_begins([_SUFFIXES.get(word, word) for word in words], self.words) for words in found]
+        return exact if any(exact) else [_begins(words, self.asked.split()) for words in found]
+
+
+def _begins(words: list[str], with_these: "list[str] | tuple[str, ...]") -> bool:
+    """Whether the words stand there one behind the other; a house number is the first."""
+    number = len(with_these)
+    if not number:
+        return False
+    places = range(1 if with_these[0][0].isdecimal() else len(words) - number + 1)
+    return any(words[at : at + number] == list(with_these) for at in places)
 
 
 def parts_of(address: str) -> dict[str, str]:

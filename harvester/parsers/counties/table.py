@@ -121,14 +121,7 @@ class Layout:
             into.without_id += 1
             return
         into.parcel_ids.add(parcel_id)
-        of = {
-            "jurisdiction": self.source.jurisdiction,
-            "fips": self.source.fips,
-            "parcel_id": parcel_id,
-            "parcel_id_normalized": normalized(parcel_id),
-            "provenance": provenance,
-            "raw": raw,
-        }
+        of = {**identity(self.source, parcel_id), "provenance": provenance, "raw": raw}
         try:
             into.records += self._records(row, of)
         except InvalidRecordError as error:
@@ -189,15 +182,11 @@ class Layout:
 
     def _sales_of(self, reading: "_Reading", of: dict[str, Any]) -> Iterator[Sale]:
         for columns in self._sales.values():
-            found = reading.fields(columns, lambda field: _OF_SALE.get(field, values.text), is_kept=_is_sale)
+            found = reading.fields(columns, lambda field: _OF_SALE.get(field, values.text), is_kept=is_sale)
             said = found.values
             if not said:
                 continue
-            when = said.get("sale_date") or said.get("recording_date") or said.get("sale_year") or UNDATED
-            book = f"{said['book']}-{said['page']}" if "book" in said and "page" in said else ""
-            deed = "_".join(str(said.get("instrument_number") or book).split())
-            transfer = f"{when}/{deed}" if deed else str(when)
-            yield Sale(**of, **said, labels=found.labels, transfer=transfer, currency=CURRENCY)
+            yield Sale(**of, **said, labels=found.labels, transfer=transfer_of(said), currency=CURRENCY)
 
     # Which column is which ------------------------------------------------------------------------------------
 
@@ -326,6 +315,16 @@ class _Reading:
         }
 
 
+def identity(source: Source, parcel_id: str) -> dict[str, Any]:
+    """What every record of a parcel says of it."""
+    return {
+        "jurisdiction": source.jurisdiction,
+        "fips": source.fips,
+        "parcel_id": parcel_id,
+        "parcel_id_normalized": normalized(parcel_id),
+    }
+
+
 def storable(value: Any, levels: int = MOST_LEVELS) -> Any:
     """As it came, but for what MongoDB cannot hold: that is text."""
     if isinstance(value, dict):
@@ -342,9 +341,17 @@ def storable(value: Any, levels: int = MOST_LEVELS) -> Any:
     return value
 
 
-def _is_sale(said: Mapping[str, Any]) -> bool:
+def is_sale(said: Mapping[str, Any]) -> bool:
     """Whether it is one: many a row has a price of 0 and nothing else, or the number of a deed of whatever kind."""
     return any(name in said for name in ("sale_date", "sale_year", "recording_date")) or bool(said.get("sale_price"))
+
+
+def transfer_of(said: Mapping[str, Any]) -> str:
+    """What tells a sale from others of its parcel: its date, or year, and the deed's number, as far as it says them."""
+    when = said.get("sale_date") or said.get("recording_date") or said.get("sale_year") or UNDATED
+    book = f"{said['book']}-{said['page']}" if "book" in said and "page" in said else ""
+    deed = "_".join(str(said.get("instrument_number") or book).split())
+    return f"{when}/{deed}" if deed else str(when)
 
 
 def _place(reading: _Reading, columns: Sequence[str | None]) -> str:

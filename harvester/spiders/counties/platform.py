@@ -51,7 +51,7 @@ class PlatformSpider(JobSpider, ABC):
     """
 
     Arguments: ClassVar[type[SpiderArguments]] = PropertyArguments
-    ITEM_KINDS = (PARCEL,)
+    ITEM_KINDS: ClassVar[tuple[str, ...]] = (PARCEL,)
     ALL: ClassVar[str] = ""
     """Kind of the item that stands for all parcels of a jurisdiction; empty where the platform does not list them."""
     arguments: PropertyArguments

@@ -1,0 +1,101 @@
+"""What pages of property records have in common: labels with values beside them, and tables of rows with a header."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from lxml import etree
+from msgspec import Struct
+
+from harvester.exceptions import ParseError
+from harvester.parsers.counties import labels, values
+
+_BREAK = "\ue000"
+"""Stands for <br> while a page is read."""
+_UNREADABLE = {0: None, ord(_BREAK): None}
+
+
+class Labelled(Struct, array_like=True):
+    """A value with its label."""
+
+    id: str
+    """By which the page names it; empty: it does not."""
+    label: str
+    """As people see it."""
+    lines: list[str]
+    section: str = ""
+    """Of those that a page repeats, such as buildings: which of them."""
+
+    @property
+    def text(self) -> str:
+        """In one line."""
+        return ", ".join(self.lines)
+
+
+class Grid(Struct, array_like=True):
+    """A table of rows with a header."""
+
+    id: str
+    caption: str
+    headers: list[str]
+    rows: list[list[str]]
+    section: str = ""
+
+    def column(self, wanted: Iterable[str]) -> int | None:
+        """Which column has one of these labels, the first first."""
+        plain = [labels.plain(header) for header in self.headers]
+        return next((plain.index(label) for label in wanted if label in plain), None)
+
+    def shown(self, row: Sequence[str], without: Iterable[int] = ()) -> dict[str, str]:
+        """Header -> cell, of those that have something in them."""
+        return {
+            self.headers[at] or f"column {at + 1}": cell
+            for at, cell in enumerate(row)
+            if cell and at not in without and at < len(self.headers)
+        }
+
+
+def document(body: bytes) -> Any:
+    """The root of a page. Raises ParseError when there is nothing in it."""
+    text = body.decode("utf-8", "replace").translate(_UNREADABLE)
+    parser = etree.HTMLParser(encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True)
+    try:
+        root = etree.fromstring(text.encode(), parser)
+    except etree.LxmlError as error:
+        raise ParseError(f"it is no page: {error}") from None
+    if root is None:
+        raise ParseError("it is no page: it is empty")
+    for each in root.iter("br"):
+        each.tail = _BREAK + (each.tail or "")
+    return root
+
+
+def lines_of(element: Any) -> list[str]:
+    """The lines of its text that have anything in them."""
+    found = (values.text(line) for line in "".join(element.itertext()).split(_BREAK))
+    return [line for line in found if line]
+
+
+def label_of(element: Any) -> str:
+    """What a label says, without the marks behind it."""
+    return " ".join(" ".join(lines_of(element)).split()).rstrip(":* ")
+
+
+def grid_of(table: Any, name: str, section: str = "") -> Grid:
+    """A table's header and rows; a lone cell, which says that there is no data, is no row.
+
+    Raises ParseError when a row has more cells than the header, or fewer: nobody can tell what they are.
+    """
+    found = table.find("caption")
+    caption = " ".join((found.text or "").split()) if found is not None else ""
+    grid = Grid(name, caption, [], [], section)
+    for row in table.iter("tr"):
+        headers = row.findall("th")
+        if headers:
+            grid.headers = [label_of(each) for each in headers]
+            continue
+        cells = [" ".join(lines_of(each)) for each in row.findall("td")]
+        if len(cells) not in (0, 1, len(grid.headers)):
+            raise ParseError(f"a row of {caption or name} has {len(cells)} cells, and its header {len(grid.headers)}")
+        if len(cells) > 1 or (cells and len(grid.headers) == 1):
+            grid.rows.append(cells)
+    return grid

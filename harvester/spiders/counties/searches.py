@@ -1,0 +1,56 @@
+"""Arguments of platforms that search for parcels, by their address or their owner."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import Field, model_validator
+
+from harvester.exceptions import UsageError
+from harvester.items import Found
+from harvester.spiders.counties.arguments import PropertyArguments
+
+ADDRESS, OWNER = "address", "owner"
+"""Kinds of items that a search answers: the key is what is looked for."""
+MOST_LETTERS = 200
+"""Of what is looked for."""
+
+
+class SearchArguments(PropertyArguments):
+    """The parcels of a search are items of the same job."""
+
+    address: str = Field("", description="parcels at this address: house number and street, or a street")
+    owner: str = Field("", description="parcels whose owner's name begins like this, as the site's search finds them")
+
+    @model_validator(mode="after")
+    def _one_search(self) -> "SearchArguments":
+        given = [name for name in ("parcels", "all", ADDRESS, OWNER) if getattr(self, name)]
+        if len(given) > 1:
+            raise ValueError(f"give {' or '.join(given)}, and not both")
+        for kind, words in self._searches:
+            check_search(kind, words)
+        return self
+
+    @property
+    def says_what(self) -> bool:
+        return super().says_what or bool(self._searches)
+
+    @property
+    def _searches(self) -> list[tuple[str, str]]:
+        return [(kind, " ".join(getattr(self, kind).split())) for kind in (ADDRESS, OWNER) if getattr(self, kind)]
+
+    def searches(self) -> Iterator[Found]:
+        """What is looked for."""
+        yield from (Found(kind, words, depth=0) for kind, words in self._searches)
+
+    def identity(self) -> dict[str, Any]:
+        return super().identity() | dict(self._searches)
+
+
+def check_search(kind: str, words: str) -> str:
+    """What is looked for, as it is kept. Raises UsageError when nothing can be found by it."""
+    words = " ".join(words.split())
+    if not any(letter.isalnum() for letter in words):
+        raise UsageError(f"{kind}: {words!r} is nothing that can be looked for")
+    if len(words) > MOST_LETTERS:
+        raise UsageError(f"{kind}: {words[:40]!r}... is longer than {MOST_LETTERS} letters")
+    return words

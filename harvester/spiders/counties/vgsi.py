@@ -1,0 +1,196 @@
+"""The spider `vgsi`: parcels of towns whose records Vision Government Solutions publishes."""
+
+import string
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+from urllib.parse import urlencode, urljoin, urlsplit
+
+import msgspec
+from scrapy import Request
+from scrapy.http import Response
+from twisted.python.failure import Failure
+
+from harvester.exceptions import PageFailed, ParseError, UsageError
+from harvester.frontier.messages import ItemRef
+from harvester.items import Found, Provenance, Record, Said
+from harvester.jobs.documents import JobItem
+from harvester.meta import EXPECTS, ITEMS
+from harvester.outcomes import Outcome, verdict_of
+from harvester.parsers.counties import vgsi as parse
+from harvester.parsers.counties.addresses import AddressQuery
+from harvester.spiders.counties.arguments import PARCEL
+from harvester.spiders.counties.platform import NO_RESULTS, SITE, Jurisdiction, PlatformSpider
+from harvester.spiders.counties.searches import ADDRESS, OWNER, SearchArguments, check_search
+from harvester.spiders.job import errback
+
+LETTER, STREET = "letter", "street"
+"""Kinds of items: streets that begin with a letter or a digit, and parcels of a street."""
+LETTERS = "123456789" + string.ascii_uppercase
+NO_STREET = "(no street)"
+"""Key of the entry without a name, under which a town may list parcels that are at no street."""
+NO_SUCH_PARCEL = "no-such-parcel"
+"""The rule that knows the page that is shown in place of a card."""
+MOST_SUGGESTED = 3
+"""Addresses that are told of, when none is the one that was asked for."""
+_SEARCHES: Mapping[str, tuple[str, str]] = {
+    ADDRESS: ("GetDataAddress", "i_address"),
+    OWNER: ("GetData2", "i_owner"),
+}
+
+
+class VgsiSpider(PlatformSpider):
+    """Harvests parcels of a town or a county at gis.vgsi.com: cards with values by year, sales, buildings and land.
+
+    Domain: the base_url of the site's entry. Caveats: a parcel's number is its PID, as in Parcel.aspx?pid=975, and
+    neither its account nor its map and lot; all=yes finds the parcels that the lists of streets name. Arguments: see
+    `harvester spiders show vgsi`.
+    """
+
+    name = "vgsi"
+    Arguments = SearchArguments
+    ITEM_KINDS = (PARCEL, ADDRESS, OWNER)
+    ALL: ClassVar[str] = LETTER
+    arguments: SearchArguments
+
+    def items_of_arguments(self) -> Iterator[Found]:
+        if self.arguments.all:
+            site = self.arguments.site
+            yield from (Found(LETTER, letter, {SITE: site}, depth=0) for letter in LETTERS)
+        yield from self.arguments.searches()
+        yield from self.arguments.read_parcels()
+
+    @classmethod
+    def check_item(cls, found: Found) -> Found:
+        if found.kind in _SEARCHES:
+            return msgspec.structs.replace(found, key=check_search(found.kind, found.key))
+        found = super().check_item(found)
+        if not parse.is_pid(found.key):
+            raise UsageError(_no_pid(found.key))
+        return found
+
+    @classmethod
+    def read_staged(cls, kind: str, key: str, raw: bytes, provenance: Provenance) -> Record | None:
+        read = parse.read_card(parse.parse_staged(raw), cls.staged_source(key), provenance)
+        return next((record for record in read.records if (record.KIND, record.key) == (kind, key)), None)
+
+    def requests_for(self, jurisdiction: Jurisdiction, items: Sequence[JobItem]) -> Iterator[Request | Said]:
+        item = items[0]
+        if item.kind == LETTER:
+            yield self._streets(jurisdiction, "Letter", item.key)
+        elif item.kind == STREET:
+            yield self._streets(jurisdiction, "Name", item.input["name"])
+        elif item.kind in _SEARCHES:
+            yield self._search(jurisdiction, item.kind, item.key)
+        elif parse.is_pid(item.key):
+            url = f"{_page(jurisdiction, 'Parcel.aspx')}?{urlencode({'pid': item.key})}"
+            yield Request(
+                url, self.parse_parcel, errback=self.parcel_failed, cb_kwargs={"pid": item.key}, dont_filter=True
+            )
+        else:
+            yield Said(item.id, "failed", Outcome.INVALID, _no_pid(item.key))
+
+    # A parcel ---------------------------------------------------------------------------------------------------
+
+    def parse_parcel(self, response: Response, pid: str) -> Iterator[Any]:
+        """The records of a card. Raises ParseError when it is none, or another parcel's."""
+        card = parse.parse_card(response.body)
+        read = parse.read_card(card, self.jurisdiction_of(response).source, self.provenance(response))
+        (shown,) = read.parcel_ids
+        if int(shown) != int(pid):
+            raise ParseError(f"the parcel {pid} was asked for, and the card is that of {shown}")
+        yield [*read.records, *read.rejects]
+
+    @errback
+    def parcel_failed(self, failure: Failure) -> Iterator[Any]:
+        """A page that says that there is no such parcel is an answer; a page that is not there says nothing of it."""
+        verdict = verdict_of(failure.value)  # type: ignore[arg-type]
+        request: Request = failure.request  # type: ignore[attr-defined]
+        ((item, _),) = request.meta[ITEMS]
+        if verdict.rule == NO_SUCH_PARCEL:
+            yield from self.missing([(item, request.cb_kwargs["pid"])], self.jurisdiction_of(request))
+        elif verdict.outcome in (Outcome.NOT_FOUND, Outcome.GONE):
+            yield self._site_is_gone(request, verdict.reason)
+
+    # All parcels ------------------------------------------------------------------------------------------------
+
+    def parse_letter(self, response: Response) -> Iterator[Any]:
+        """The streets that begin with it."""
+        streets = parse.parse_streets(response.body)
+        if not streets:
+            raise PageFailed(Outcome.EMPTY, "no street begins with it")
+        site = self.jurisdiction_of(response).id
+        for name in streets:
+            yield Found(STREET, name.strip() or NO_STREET, {SITE: site, "name": name})
+
+    def parse_street(self, response: Response) -> Iterator[Any]:
+        """The parcels that are at it."""
+        pids = parse.parse_street(response.body)
+        if not pids:
+            raise PageFailed(Outcome.EMPTY, "no parcel is listed at this street")
+        yield from (Found(PARCEL, pid) for pid in pids)
+
+    @errback
+    def list_failed(self, failure: Failure) -> Iterator[Any]:
+        """Lists and searches that are not there are no lists without parcels."""
+        verdict = verdict_of(failure.value)  # type: ignore[arg-type]
+        if verdict.outcome in (Outcome.NOT_FOUND, Outcome.GONE):
+            yield self._site_is_gone(failure.request, verdict.reason)  # type: ignore[attr-defined]
+
+    def _streets(self, jurisdiction: Jurisdiction, parameter: str, value: str) -> Request:
+        callback = self.parse_letter if parameter == "Letter" else self.parse_street
+        url = f"{_page(jurisdiction, 'Streets.aspx')}?{urlencode({parameter: value})}"
+        return Request(url, callback, errback=self.list_failed, dont_filter=True)
+
+    # Searches ---------------------------------------------------------------------------------------------------
+
+    def parse_search(self, response: Response, kind: str, words: str) -> Iterator[Any]:
+        """The parcels that were looked for. Of an owner, all that the site gives; of an address, those that are it."""
+        found = parse.parse_suggestions(response.body)
+        kept = [True] * len(found)
+        if kind == ADDRESS:
+            kept = AddressQuery.of(words).matches([each.value for each in found])
+        yield from (Found(PARCEL, each.pid) for each, is_it in zip(found, kept, strict=True) if is_it)
+        if not any(kept):
+            near = ", ".join(each.value for each in found[:MOST_SUGGESTED])
+            near = f"; the search suggests {near}" if near else ""
+            said = f"{self.jurisdiction_of(response).records.name} has no parcel of the {kind} {words!r}{near}"
+            yield Said(self.item_of(response).id, "done", NO_RESULTS, said)
+
+    def _search(self, jurisdiction: Jurisdiction, kind: str, words: str) -> Request:
+        call, source = _SEARCHES[kind]
+        asked = AddressQuery.of(words).asked if kind == ADDRESS else words
+        return Request(
+            _page(jurisdiction, f"async.asmx/{call}"),
+            self.parse_search,
+            method="POST",
+            body=msgspec.json.encode({"inVal": asked, "src": source}),
+            headers={
+                "Content-Type": "application/json; charset=utf-8",
+                "X-Requested-With": "XMLHttpRequest",
+                "Referer": _page(jurisdiction, "Search.aspx"),
+            },
+            meta={EXPECTS: "json"},
+            errback=self.list_failed,
+            cb_kwargs={"kind": kind, "words": words},
+            dont_filter=True,
+        )
+
+    def _site_is_gone(self, request: Request, reason: str) -> Said:
+        ((item, attempt),) = request.meta[ITEMS]
+        at = self.jurisdiction_of(request).records.base_url
+        said = f"the site is not at {at} any more: {reason}. Look for its new address"
+        return Said(ItemRef(item, attempt).id, "failed", Outcome.NOT_FOUND, said)
+
+
+def _page(jurisdiction: Jurisdiction, name: str) -> str:
+    """Address of a page. People copy the address of a town with one of its pages behind it."""
+    parts = urlsplit(jurisdiction.records.base_url)
+    folder = parts.path if parts.path.endswith("/") or "." not in parts.path else parts.path.rpartition("/")[0]
+    return urljoin(f"{parts.scheme}://{parts.netloc}", f"{folder.rstrip('/')}/{name}")
+
+
+def _no_pid(given: str) -> str:
+    return (
+        f"{given!r} is no number by which VGSI knows a parcel: that is its PID, as in Parcel.aspx?pid=975."
+        " Parcels of which it is not known are found by their address (-a address=...) or owner"
+    )
