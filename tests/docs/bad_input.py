@@ -13,6 +13,7 @@ from tests.bluesky import test_start_list, test_via_browser
 from tests.browser import test_entries as test_steps
 from tests.cli import test_runs, test_sandbox
 from tests.counties import test_arguments as test_counties
+from tests.counties import test_vgsi_crawls
 from tests.docs import test_adding_a_site
 from tests.endings import test_unopened
 from tests.feeds import test_export
@@ -87,6 +88,9 @@ def rows() -> dict[str, list[Row]]:
                 test_counties.test_a_file_of_parcels_that_cannot_be_used_is_refused_with_its_lines,
                 lambda name, text, column: f"{name}: {text!r}" + (f", -a column={column}" if column else ""),
             ),
+        ],
+        "Arguments of `harvester crawl vgsi`": [
+            *_of(test_vgsi_crawls.test_a_search_that_cannot_be_meant_is_refused_before_anything_is_fetched, _given),
         ],
         "Entries of sites (TOML)": [
             *_of(test_registry.test_an_entry_that_cannot_be_used_is_named, _entry),

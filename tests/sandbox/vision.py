@@ -18,8 +18,6 @@ from tests.crawling import Answer, Site
 Document = dict[str, Any]
 PLACE = "/adatownme/"
 CARD, STREETS = "Parcel.aspx", "Streets.aspx"
-SUGGESTED = 10
-"""Addresses or owners that a search gives at most."""
 VIEW_STATE = "x" * 12_000
 _NAMES = ("ADAMS, ANN", "O'BRIEN & SONS LLC", "DE LA CRUZ, IVY", "SMITH, JOHN", "MÜLLER, EVA", "TOWN OF ADA")
 _STREETS = ("MAIN ST", "22 MILE RD", "ST JOHN'S AVE", "ELM CT", "ELM ST", "ZION HILL EXT", "1ST AVE")
@@ -146,14 +144,11 @@ class VisionTown(Site):
             return Answer(500, b'{"Message":"There was an error processing the request."}')
         asked = json.loads(body)
         words = asked["inVal"].upper()
-        shown = {
-            "i_address": lambda parcel: parcel.location,
-            "i_owner": lambda parcel: parcel.owner,
-        }[asked["src"]]
+        known = {pid: {"i_address": each.location, "i_owner": each.owner} for pid, each in self.parcels.items()}
         found = [
-            {"id": str(parcel.pid), "value": shown(parcel), "source": asked["src"]}
-            for parcel in self.parcels.values()
-            if words in shown(parcel)
+            {"id": str(pid), "value": of[asked["src"]], "source": asked["src"]}
+            for pid, of in known.items()
+            if words in of[asked["src"]]
         ]
         return Answer(body=json.dumps({"d": found}).encode(), kind="application/json; charset=utf-8")
 
@@ -295,7 +290,7 @@ def truth_of(parcel: Parcel, jurisdiction: str) -> Iterable[tuple[str, str, Docu
             continue
         deed = each.certificate or (f"{each.book}-{each.page}" if each.book else "")
         transfer = f"{each.day}/{deed}" if deed else str(each.day)
-        document = of | _known(
+        document: Document = of | _known(
             {
                 "transfer": transfer,
                 "sale_date": each.day.isoformat(),
@@ -370,7 +365,7 @@ def card_of(parcel: Parcel) -> bytes:
     ]
     owners = ("Owner", "Sale Price", "Certificate", "Book & Page", "Instrument", "Sale Date")
     if look == 2:
-        owners, transfers = owners[::-1], [row[::-1] for row in transfers]  # type: ignore[assignment]
+        owners, transfers = owners[::-1], [row[::-1] for row in transfers]
     parts = [
         '<span id="MainContent_lblTab1Title">A parcel</span>',
         "".join(
@@ -440,7 +435,7 @@ def _values(caption: str, name: str, years: dict[int, tuple[int, int]], look: in
     headers: tuple[str, ...] = ("Valuation Year", "Improvements", "Land", "Total")
     rows = [(str(year), _money(a), _money(b), _money(a + b)) for year, (a, b) in years.items()]
     if look == 2:
-        headers, rows = headers[::-1], [row[::-1] for row in rows]  # type: ignore[misc]
+        headers, rows = headers[::-1], [row[::-1] for row in rows]
     return _grid(caption, name, headers, rows)
 
 
