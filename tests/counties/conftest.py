@@ -32,15 +32,13 @@ class Crawls(Runs):
     def register(self, table: CountyTable, **parameters: str) -> None:
         """Writes the table's entry."""
         platform, place = ("arcgis", LAYER) if isinstance(table, ArcgisTable) else ("socrata", f"/resource/{DATASET}")
-        self.enter(platform, f"{table.url}{place}", **parameters)
-
-    def enter(self, platform: str, base_url: str, **parameters: str) -> None:
-        """Writes the entry of the jurisdiction that is made up."""
         given = ", ".join(f'{name} = "{value}"' for name, value in parameters.items())
-        self._sites.write_text(
-            f'[{SITE}.property]\nname = "Made-up County"\nfips = "26001"\nplatform = "{platform}"\n'
-            f'base_url = "{base_url}"\nparameters = {{ {given} }}\n'
-        )
+        self.enter(platform, table.url + place, f"parameters = {{ {given} }}")
+
+    def enter(self, platform: str, base_url: str, *lines: str, before: str = "") -> None:
+        """Writes an entry, with these lines of its table `property`, and others before that."""
+        records = f'name = "Made-up County"\nfips = "26001"\nplatform = "{platform}"\nbase_url = "{base_url}"\n'
+        self._sites.write_text(f"{before}\n[{SITE}.property]\n{records}" + "\n".join(lines))
 
     def documents(self, collection: str, without: Sequence[str] = ()) -> dict[str, Document]:
         """`_id` -> the whole stored document, but for these fields; decimals as such."""

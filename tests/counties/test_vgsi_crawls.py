@@ -24,7 +24,6 @@ UNEXPECTED = ("labels", "provenance", "situs_parts")
 FAILURES = (
     MAINTENANCE,
     Answer(503, b"<html><body>Service Unavailable</body></html>", kind="text/html"),
-    Answer(429, b"{}", {"Retry-After": "0"}),
     Answer(500, b"<html><title>Runtime Error</title></html>", kind="text/html"),
     Answer(silent=True),
     Answer(missing=9),
@@ -32,14 +31,15 @@ FAILURES = (
 )
 
 
-def failing(every: int) -> Callable[[str, int], Answer | None]:
-    """One answer in so many is each kind of failure in turn, when it is asked for the first time."""
+def failing() -> Callable[[str, int], Answer | None]:
+    """One answer in fifty is each kind of failure, of those to what is asked for the first time."""
     asked = 0
 
     def bad(path: str, number: int) -> Answer | None:
         nonlocal asked
-        asked += 1
-        return FAILURES[asked // every % len(FAILURES)] if not number and asked % every == 0 else None
+        asked += not number
+        kind, between = divmod(asked % 50, len(FAILURES))
+        return FAILURES[kind] if not number and not between and kind < len(FAILURES) else None
 
     return bad
 
@@ -53,7 +53,7 @@ def check(crawls: Crawls, town: VisionTown) -> None:
 async def crawl_and_kill(crawls: Crawls, parcels: int, kills: int) -> None:
     async with VisionTown(parcels) as town:
         crawls.enter("vgsi", town.base_url)
-        town.bad = failing(50)
+        town.bad = failing()
         asked = {"site": SITE, "all": "yes"}
         for kill in range(1, kills + 1):
             town.held_after = kill * parcels // (kills + 1)
