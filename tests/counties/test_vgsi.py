@@ -142,10 +142,20 @@ def test_a_card_without_what_each_has_is_a_changed_layout_that_says_what_is_miss
     assert said in str(changed.value)
 
 
+def test_a_grid_that_no_field_is_read_from_is_kept_whatever_its_rows_are() -> None:
+    odd = CARD.replace(b"<td>FPL1</td>", b"<td>FPL1</td><td>X</td>").replace(
+        b"<tr><td>Stories:</td>", b"<tr><td>Style:</td><td>Cape</td></tr><tr><td>Stories:</td>"
+    )
+    (parcel,) = of_kind(read(odd), Property)
+    assert parcel.others["Extra Features"][0]["column 6"] == "1"
+    assert parcel.others["Building 1 : Section 1"]["Building Attributes"]["Style"] == "Family Duplex, Cape"
+
+
 def test_a_field_whose_id_is_renamed_is_found_by_its_label() -> None:
-    body = CARD.replace(b"lblLocation", b"lblWhere").replace(b"lblZone", b"lblZ")
+    body = CARD.replace(b"lblLocation", b"lblWhere").replace(b"lblZone", b"lblZ").replace(b"lblAddr1", b"lblAddress")
     (parcel,) = of_kind(read(body), Property)
     assert (parcel.situs_address, parcel.zoning) == ("28 ACORN HILL RD", "RD")
+    assert (parcel.mailing_address, parcel.others["Address"]) == (None, "135 SPRING DR, APT 2, ADA, ME 04001")
 
 
 @pytest.mark.parametrize("body", [b"", b"<html></html>", vision.ERROR, b"\xff\xfe\x00<", b"{}", b"<table><tr><td>"])
@@ -234,6 +244,7 @@ def test_an_answer_of_a_search_is_a_list_of_parcels_or_a_changed_layout() -> Non
         ("7 Court St", "7 COURT", ["7 COURT ST"], ["7 COURT ST"]),
         ("9 Avenue A", "9 AVENUE A", ["9 AVENUE A", "9 AVENUE B"], ["9 AVENUE A"]),
         ("1 Oak St", "1 OAK", ["1 ELM ST"], []),
+        ("3 Pré Rd", "3 PRÉ", ["3 PRÉ RD"], ["3 PRÉ RD"]),
     ],
 )
 def test_an_address_is_found_however_its_street_is_spelt(

@@ -38,7 +38,7 @@ _SUFFIXES = {
     for word in words.split()
 }
 """How a street's kind is written -> how it is compared."""
-_words = re.compile(r"[A-Z0-9'&/-]+").findall
+_words = re.compile(r"[\w'&/-]+").findall
 
 
 class AddressQuery(NamedTuple):

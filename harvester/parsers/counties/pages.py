@@ -40,6 +40,15 @@ class Grid(Struct, array_like=True):
     rows: list[list[str]]
     section: str = ""
 
+    @property
+    def sure_rows(self) -> list[list[str]]:
+        """The rows. Raises ParseError when one has more cells than the header, or fewer: who knows what they are."""
+        for row in self.rows:
+            if len(row) != len(self.headers):
+                name = self.caption or self.id
+                raise ParseError(f"a row of {name} has {len(row)} cells, and its header {len(self.headers)}")
+        return self.rows
+
     def column(self, wanted: Iterable[str]) -> int | None:
         """Which column has one of these labels, the first first."""
         plain = [labels.plain(header) for header in self.headers]
@@ -47,11 +56,8 @@ class Grid(Struct, array_like=True):
 
     def shown(self, row: Sequence[str], without: Iterable[int] = ()) -> dict[str, str]:
         """Header -> cell, of those that have something in them."""
-        return {
-            self.headers[at] or f"column {at + 1}": cell
-            for at, cell in enumerate(row)
-            if cell and at not in without and at < len(self.headers)
-        }
+        names = [*self.headers, *[""] * (len(row) - len(self.headers))]
+        return {names[at] or f"column {at + 1}": cell for at, cell in enumerate(row) if cell and at not in without}
 
 
 def document(body: bytes) -> Any:
@@ -81,10 +87,7 @@ def label_of(element: Any) -> str:
 
 
 def grid_of(table: Any, name: str, section: str = "") -> Grid:
-    """A table's header and rows; a lone cell, which says that there is no data, is no row.
-
-    Raises ParseError when a row has more cells than the header, or fewer: nobody can tell what they are.
-    """
+    """A table's header and rows; a lone cell, which says that there is no data, is no row."""
     found = table.find("caption")
     caption = " ".join((found.text or "").split()) if found is not None else ""
     grid = Grid(name, caption, [], [], section)
@@ -94,8 +97,6 @@ def grid_of(table: Any, name: str, section: str = "") -> Grid:
             grid.headers = [label_of(each) for each in headers]
             continue
         cells = [" ".join(lines_of(each)) for each in row.findall("td")]
-        if len(cells) not in (0, 1, len(grid.headers)):
-            raise ParseError(f"a row of {caption or name} has {len(cells)} cells, and its header {len(grid.headers)}")
         if len(cells) > 1 or (cells and len(grid.headers) == 1):
             grid.rows.append(cells)
     return grid

@@ -27,11 +27,13 @@ _heading = re.compile(r"\D*(\d+)\D*(\d*).*", re.DOTALL).fullmatch
 _book_and_page = re.compile(r"([^/]*)/(.*)", re.DOTALL).fullmatch
 _is_pid = re.compile(r"[0-9]{1,12}").fullmatch
 HEADING = "Heading"
+_SITUS = tuple(label for label in labels.SITUS if label != "ADDRESS")
+"""On a card that is the owner's."""
 NAMES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "pid": (("Pid",), ("PID",)),
     "mblu": (("Mblu",), ("MBLU", "MAPLOT", "MAPBLOCKLOT")),
     "account": (("AcctNum",), ("ACCT", "ACCOUNT", "ACCOUNTNUMBER")),
-    "situs_address": (("Location",), ("LOCATION", *labels.SITUS)),
+    "situs_address": (("Location",), ("LOCATION", *_SITUS)),
     "owner": (("Owner", "GenOwner"), labels.OWNERS),
     "co_owner": (("CoOwner",), labels.MORE_OWNERS),
     "mailing_address": (("Addr1",), ("OWNERADDRESS", *labels.MAILING)),
@@ -359,7 +361,7 @@ def _assessments(reading: _Reading, of: Mapping[str, Any]) -> Iterator[Assessmen
                 shown = ", ".join(grid.headers)
                 raise ParseError(f"{grid.caption or name} has no column of the year, or none of the total, but {shown}")
             left = []
-            for row in grid.rows:
+            for row in grid.sure_rows:
                 year = values.year(row[of_year])
                 read = {f"{basis}_{field}value": values.money(row[at]) for field, at in columns.items()}
                 fields = {field: value for field, value in read.items() if value is not None}
@@ -407,7 +409,7 @@ def _sales(reading: _Reading, of: Mapping[str, Any]) -> Iterator[Sale]:
             shown = ", ".join(grid.headers)
             raise ParseError(f"{grid.caption or grid.id} has no column of the owner, or none of the date, but {shown}")
         left = list[dict[str, str]]()
-        for row in grid.rows:
+        for row in grid.sure_rows:
             said = _sale({field: row[at] for field, at in columns.items() if row[at]})
             if not is_sale(said):
                 left += [rest] if (rest := grid.shown(row)) else []
@@ -502,7 +504,10 @@ def _building(card: Card, section: str) -> dict[str, Any]:
             continue
         name = grid.caption.partition(" :")[0] or grid.id
         if len(grid.headers) == 2:
-            rows: Any = {row[0].rstrip(": "): row[1] for row in grid.rows if len(row) == 2 and row[0] and row[1]}
+            rows: Any = {}
+            for label, value in (row for row in grid.rows if len(row) == 2 and all(row)):
+                label = label.rstrip(": ")
+                rows[label] = f"{rows[label]}, {value}" if label in rows else value
         else:
             rows = [row for row in map(grid.shown, grid.rows) if row]
         if rows:
