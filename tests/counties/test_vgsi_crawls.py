@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pymongo.database import Database
 
+from harvester.config import Config
 from harvester.exceptions import UsageError
 from harvester.items import Found
 from harvester.sites import load_sites
@@ -193,6 +194,14 @@ def test_a_search_that_cannot_be_meant_is_refused_before_anything_is_fetched(giv
     with pytest.raises(UsageError) as refused:
         VgsiSpider.parse_arguments({"site": "us-me-augusta", **given})
     assert said in str(refused.value)
+
+
+async def test_who_asks_for_nothing_is_told_of_the_searches(config: Config) -> None:
+    spider = VgsiSpider(config, VgsiSpider.parse_arguments({"site": "us-me-augusta"}))
+    with pytest.raises(
+        UsageError, match=r"or their address: -a address=\.\.\., or their owner: -a owner=\.\.\., or all of"
+    ):
+        await spider.before()
 
 
 def test_what_is_submitted_must_be_numbers_that_the_platform_knows() -> None:

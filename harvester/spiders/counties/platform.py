@@ -115,9 +115,10 @@ class PlatformSpider(JobSpider, ABC):
         if self.only:
             return
         if not self.arguments.says_what:
+            searches = "".join(f", or their {kind}: -a {kind}=..." for kind in self.ITEM_KINDS if kind != PARCEL)
             everything = ", or all of them: -a all=yes" if self.ALL else ""
             raise UsageError(
-                f"Nothing is asked for. Name parcels: -a parcels=123,456 or -a parcels=@FILE{everything}."
+                f"Nothing is asked for. Name parcels: -a parcels=123,456 or -a parcels=@FILE{searches}{everything}."
                 f" Parcels that were submitted as a job: -a job=JOB."
             )
         self.arguments.check_parcels()
