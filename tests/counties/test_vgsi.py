@@ -106,6 +106,23 @@ def test_each_line_of_the_history_is_a_sale_but_for_those_without_a_date_and_a_p
     assert "Sale Price" not in parcel.others
 
 
+def test_what_is_no_date_no_price_or_no_deed_is_kept_as_it_is_shown() -> None:
+    odd = CARD.replace(b"  2278/0025", b"22780025").replace(b"09/29/1997", b"Fall 1997").replace(b"$900<", b"TBD<")
+    (parcel,) = of_kind(read(odd), Property)
+    assert [row for row in parcel.others["Ownership History"] if "Sale Price" in row] == [
+        {
+            "Owner": "ADAMS, HELGE",
+            "Sale Price": "$150,000",
+            "Book & Page": "22780025",
+            "Instrument": "1A",
+            "Sale Date": "Fall 1997",
+        }
+    ]
+    assert "undated" in [sale.transfer for sale in of_kind(read(odd), Sale)]
+    (kept,) = parcel.others["Assessment (CurrentValueAsmt)"]
+    assert (kept["Land"], of_kind(read(odd), Assessment)[0].assessed_value) == ("TBD", None)
+
+
 def test_the_owner_of_record_bought_it_where_the_history_is_not_shown() -> None:
     begin, end = CARD.index(b'<table id="MainContent_grdSales"'), CARD.index(b"<!-- buildings -->")
     (sale,) = of_kind(read(CARD[:begin] + CARD[end:]), Sale)

@@ -27,6 +27,7 @@ _heading = re.compile(r"\D*(\d+)\D*(\d*).*", re.DOTALL).fullmatch
 _book_and_page = re.compile(r"([^/]*)/(.*)", re.DOTALL).fullmatch
 _is_pid = re.compile(r"[0-9]{1,12}").fullmatch
 HEADING = "Heading"
+"""Id of what a building is called: `Building 1 : Section 1`."""
 _SITUS = tuple(label for label in labels.SITUS if label != "ADDRESS")
 """On a card that is the owner's."""
 NAMES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -373,7 +374,8 @@ def _assessments(reading: _Reading, of: Mapping[str, Any]) -> Iterator[Assessmen
                 called.setdefault(year, {}).update(
                     {f"{basis}_{field}value": f"{grid.caption}: {grid.headers[at]}" for field, at in columns.items()}
                 )
-                if grid.shown(row, (of_year, *columns.values())):
+                read_from = [at for field, at in columns.items() if f"{basis}_{field}value" in fields]
+                if grid.shown(row, (of_year, *read_from)):
                     left.append(grid.shown(row))
             reading.left += [(grid, left)] if left else []
     for year, known in years.items():
@@ -410,11 +412,12 @@ def _sales(reading: _Reading, of: Mapping[str, Any]) -> Iterator[Sale]:
             raise ParseError(f"{grid.caption or grid.id} has no column of the owner, or none of the date, but {shown}")
         left = list[dict[str, str]]()
         for row in grid.sure_rows:
-            said = _sale({field: row[at] for field, at in columns.items() if row[at]})
+            cells = {field: row[at] for field, at in columns.items() if row[at]}
+            said = _sale(cells)
             if not is_sale(said):
                 left += [rest] if (rest := grid.shown(row)) else []
                 continue
-            if grid.shown(row, columns.values()):
+            if grid.shown(row, columns.values()) or _unread(cells, said):
                 left.append(grid.shown(row))
             transfer = _numbered(transfer_of(said), known)
             known[transfer] = said
@@ -422,7 +425,8 @@ def _sales(reading: _Reading, of: Mapping[str, Any]) -> Iterator[Sale]:
             yield Sale(**of, **said, raw=raw, labels=called, transfer=transfer, currency=CURRENCY)
         reading.left += [(grid, left)] if left else []
     fields = {what: field for what in _OF_SALE if (field := reading.field(what))}
-    said = _sale({what: field.text for what, field in fields.items()})
+    cells = {what: field.text for what, field in fields.items()}
+    said = _sale(cells)
     if not is_sale(said):
         return
     if not any(said.items() <= each.items() for each in known.values()):
@@ -435,7 +439,8 @@ def _sales(reading: _Reading, of: Mapping[str, Any]) -> Iterator[Sale]:
         owned = [field for field in (card.named("pid"), owner, *fields.values()) if field]
         raw = _encode(Card(owned, []))
         yield Sale(**of, **said, raw=raw, labels=called, transfer=transfer, currency=CURRENCY)
-    reading.use(*fields.values())
+    unread = _unread(cells, said)
+    reading.use(*(field for what, field in fields.items() if what not in unread))
 
 
 def _sale(shown: Mapping[str, str]) -> dict[str, Any]:
@@ -456,6 +461,16 @@ def _sale(shown: Mapping[str, str]) -> dict[str, Any]:
     if (price := values.money(shown.get("sale_price", ""))) is not None:
         said["sale_price"] = price
     return said
+
+
+def _unread(shown: Mapping[str, str], said: Mapping[str, Any]) -> list[str]:
+    """What is shown of a sale, and is no date, no price, or no book and page. `/0` says nothing."""
+    deed = {"book_and_page": "book", "book": "book", "page": "page"}
+    return [
+        field
+        for field, text in shown.items()
+        if deed.get(field, field) not in said and (field not in deed or text.strip("/0 "))
+    ]
 
 
 def _column_of(field: str, columns: Mapping[str, Any]) -> str:
