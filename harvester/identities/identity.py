@@ -121,6 +121,22 @@ class Identity:
         elif self._unsaved_since and now - self._unsaved_since >= SAVE_S:
             self.save()
 
+    def end_chain(self, chain: str) -> None:
+        """The chain is over, none of whose requests is under way: another may have the cookie jar of a serial site."""
+        if not self._table.serial:
+            return
+        try:
+            self._turns.acquire()
+        except Timeout:
+            return  # another process has it already
+        try:
+            self.look()
+            if self._state.chain == chain:
+                self._state.chain, self._state.chain_at = "", 0.0
+                self._save()
+        finally:
+            self._turns.release()
+
     def give_back(self) -> None:
         """The request was not sent."""
         self.in_use -= 1

@@ -121,6 +121,13 @@ class IdentityPool:
         """The chain will begin anew."""
         self._chains.pop(chain, None)
 
+    def end_chain(self, chain: str, name: str) -> None:
+        """The chain is over, though none of its requests said that it is the last."""
+        self._chains.pop(chain, None)
+        if name in self.identities:
+            self.identities[name].end_chain(chain)
+        self._serve()
+
     def _give_back(self, identity: Identity) -> None:
         identity.give_back()
         self._serve()

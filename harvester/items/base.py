@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import cache
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self, get_args
 
 import msgspec
 from bson.decimal128 import Decimal128
@@ -239,6 +239,9 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
         for name in _fields(type(self)).decimals:
             if name in document:
                 document[name] = _decimal128(name, document[name])
+        for name, decimals in _fields(type(self)).parts.items():
+            for part in document.get(name, ()):
+                part |= {each: _decimal128(each, part[each]) for each in decimals if each in part}
         document["_id"] = self.key
         return document
 
@@ -294,6 +297,8 @@ class _Fields(NamedTuple):
     counts: tuple[str, ...]
     urls: tuple[str, ...]
     decimals: tuple[str, ...]
+    parts: dict[str, tuple[str, ...]]
+    """Fields of several parts, each with fields of its own -> those of these that are decimals."""
 
 
 @cache
@@ -302,8 +307,18 @@ def _fields(kind: type[Record]) -> _Fields:
     return _Fields(
         counts=tuple(field.name for field in fields if field.name.endswith("_count") and field.type in _NUMBER),
         urls=tuple(field.name for field in fields if field.name.endswith("_url") and field.type in _TEXT),
-        decimals=tuple(field.name for field in fields if field.type in _DECIMAL),
+        decimals=_decimals(kind),
+        parts={
+            field.name: _decimals(part)
+            for field in fields
+            for part in get_args(field.type)[:1]
+            if isinstance(part, type) and issubclass(part, Struct)
+        },
     )
+
+
+def _decimals(kind: type[Struct]) -> tuple[str, ...]:
+    return tuple(field.name for field in msgspec.structs.fields(kind) if field.type in _DECIMAL)
 
 
 def _decimal128(name: str, text: str) -> Decimal128:

@@ -8,6 +8,8 @@ from datetime import date
 from decimal import Decimal
 from typing import Any, ClassVar
 
+from msgspec import Struct
+
 from harvester.items.base import Record
 
 UNDATED = "undated"
@@ -139,3 +141,42 @@ class Sale(CountyRecord, frozen=True, kw_only=True):
     instrument_number: str | None = None
     qualification: str | None = None
     """What the assessor says of the sale: at arm's length, or why not."""
+
+
+class Installment(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A part of a tax bill that is due on a day of its own."""
+
+    number: int
+    """From 1, as they come in the year."""
+    due_date: date | None = None
+    billed: Decimal | None = None
+    paid: Decimal | None = None
+    due: Decimal | None = None
+
+
+class TaxBill(CountyRecord, frozen=True, kw_only=True):
+    """What is to be paid for a parcel by the bill of a year. Estimates are none."""
+
+    KIND = "tax_bill"
+    COLLECTION = "tax_bills"
+    KEY = ("jurisdiction", "bill", "parcel_id")
+    INDEXES: ClassVar = (("jurisdiction", "tax_year"), ("jurisdiction", "parcel_id_normalized"))
+
+    bill: str
+    """The year that the source names it by; `undated` when it names none."""
+    tax_year: int | None = None
+    """Of the roll that it was made from."""
+    pay_year: int | None = None
+    """In which it is paid, where the source says that: often the year after."""
+    currency: str
+    billed: Decimal | None = None
+    """For the year, by all who tax."""
+    paid: Decimal | None = None
+    """Never negative, however the source writes payments."""
+    due: Decimal | None = None
+    """What is left to be paid."""
+    delinquent: Decimal | None = None
+    """Of years before."""
+    installments: tuple[Installment, ...] = ()
+    pdf_url: str | None = None
+    """Where the bill itself is, if the page leads to one."""

@@ -71,6 +71,13 @@ async def account_origin(crawler: Crawler) -> str | None:
     return await middleware.account_origin() if middleware else None
 
 
+def end_chain(crawler: Crawler, request: Request) -> None:
+    """Says that a request was the last of its chain, when that is known only from its answer."""
+    middleware = crawler.get_downloader_middleware(IdentitiesMiddleware)
+    if middleware:
+        middleware.end_chain(request)
+
+
 class IdentitiesMiddleware:
     """Off when no site has identities, and the spider no account."""
 
@@ -112,6 +119,12 @@ class IdentitiesMiddleware:
             self._crawler.stats.set_value(CAUSE, str(error))
             raise CloseSpider(_reason(error)) from None
         return session.origin
+
+    def end_chain(self, request: Request) -> None:
+        chain, asked_as = request.meta.get(SESSION_CHAIN), request.meta.get(ASKED_AS)
+        pool = self._pools.get(self._site(request).name)
+        if pool and chain and asked_as:
+            pool.end_chain(str(chain), asked_as[0])
 
     # The way out ------------------------------------------------------------------------------------------
 

@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Iterator
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from harvester.outcomes.outcome import Outcome
 from harvester.outcomes.policies import Policy
+from harvester.sites.agreements import with_agreement
 from harvester.sites.breaker import SiteBreaker
 from harvester.sites.browser import RenderOptions
 from harvester.sites.http import SiteHttp
@@ -64,6 +65,11 @@ class Site(Part):
     browser: RenderOptions = RenderOptions()
     http: SiteHttp = SiteHttp()
     property: PropertyRecords | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_platform(cls, entry: Any) -> Any:
+        return with_agreement(entry) if isinstance(entry, dict) else entry
 
     @model_validator(mode="after")
     def _has_hosts(self) -> Self:

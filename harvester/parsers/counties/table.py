@@ -12,7 +12,7 @@ from harvester.items import Provenance, Reject
 from harvester.items.property import UNDATED, Assessment, CountyRecord, Property, Sale, normalized
 from harvester.parsers.counties import labels, values
 from harvester.parsers.counties.addresses import parts_of
-from harvester.parsers.counties.labels import label_of
+from harvester.parsers.counties.labels import Label, label_of
 from harvester.parsers.json_values import MOST_INT, MOST_LEVELS
 
 CURRENCY = "USD"
@@ -32,6 +32,8 @@ class Column(NamedTuple):
     is_date: bool = False
     """Whether its numbers are milliseconds since 1970."""
     is_number: bool = False
+    meaning: Label | None = None
+    """What its name says, where its parser knows that better than `label_of`."""
 
     @property
     def says_more(self) -> bool:
@@ -73,7 +75,7 @@ class Layout:
         self._by_label: dict[str, dict[int, str]] = {}
         self._by_alias: dict[str, str] = {}
         for column in columns:
-            label, number = label_of(column.name)
+            label, number = column.meaning or label_of(column.name)
             self._by_label.setdefault(label, {}).setdefault(number, column.name)
             if column.alias and label not in labels.ALL:
                 self._by_alias.setdefault(labels.plain(column.alias), column.name)

@@ -1,0 +1,56 @@
+"""How platforms whose sites begin with a disclaimer are asked, once somebody has accepted it in the site's entry."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+WEB_FORMS = ("iasworld",)
+"""Platforms of ASP.NET WebForms that show a disclaimer first, and whose searches lie in a session."""
+DELAY_S = 1.0
+"""Between two requests to such a site, if its entry says no pace: those of counties are small."""
+LOGINS_PER_HOUR = 60
+"""Sessions of such a site end after minutes, and are had again by one click."""
+_SEARCH = "search/commonsearch.aspx?mode=parid"
+_AT_DISCLAIMER = r"(?i)^[^?]*/disclaimer\.aspx"
+_ANYWHERE_ELSE = r"(?i)^(?![^?]*/disclaimer\.aspx)"
+_below_root = re.compile(r"/(search|main|datalets|forms)(/.*)?$", re.IGNORECASE)
+
+
+def root_of(base_url: str) -> str:
+    """Where the software of a site lies: `https://county.example/PT/`, whatever page of it was copied."""
+    address = base_url.partition("#")[0].partition("?")[0]
+    return f"{_below_root.sub('', address).rstrip('/')}/"
+
+
+def with_agreement(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """An entry as it is written, with the sessions and the pace of its platform as far as it does not say them.
+
+    Sessions are had by agreeing to the disclaimer, so there are none where nobody has accepted it.
+    """
+    records = entry.get("property")
+    if not isinstance(records, Mapping) or records.get("platform") not in WEB_FORMS or not entry.get("hosts"):
+        return dict(entry)
+    politeness, identities = entry.get("politeness", {}), entry.get("identities", {})
+    found = dict(entry)
+    if isinstance(politeness, Mapping) and not {"requests_per_second", "delay_s", "window_s"} & politeness.keys():
+        found["politeness"] = {**politeness, "delay_s": DELAY_S}
+    if isinstance(identities, Mapping) and "kind" not in identities and records.get("disclaimer"):
+        found["identities"] = {**_identities(records), **identities}
+    return found
+
+
+def _identities(records: Mapping[str, Any]) -> dict[str, Any]:
+    parameters = records.get("parameters")
+    town = parameters.get("sjur") if isinstance(parameters, Mapping) else None
+    of_town = f"&sjur={town}" if town else ""
+    return {
+        "kind": "agree",
+        "serial": True,
+        "logins_per_hour": LOGINS_PER_HOUR,
+        "expired_url": _AT_DISCLAIMER,
+        "form": {
+            "page": f"{root_of(str(records.get('base_url', '')))}{_SEARCH}{of_town}",
+            "fields": {"btAgree": "Agree"},
+            "success": {"url": _ANYWHERE_ELSE, "text": "__VIEWSTATE"},
+        },
+    }
