@@ -21,6 +21,10 @@ class UsageError(HarvesterError):
     exit_code = 2
 
 
+class NotAccepted(UsageError):
+    """Nobody has accepted the terms that a site shows first. Raised by spiders of such sites; nobody else may agree."""
+
+
 class UnknownJob(UsageError):
     """There is no such job, or no such item of it. Raised by harvester.jobs."""
 

@@ -90,14 +90,15 @@ class Provenance(Struct, frozen=True, omit_defaults=True, gc=False, cache_hash=T
 
     @classmethod
     def of(cls, page: Any, spider: str, crawl: str) -> Self:
-        """Of what is read now from this answer, or failure of a request; None: from no page."""
+        """Of what is read now from this answer, or failure of a request, or of a request; None: from no page."""
         now = datetime.now(UTC)
         if page is None:
             return cls("", now, spider, crawl)
-        meta = page.request.meta
+        request = getattr(page, "request", page)
+        meta = request.meta
         said, items = meta.get(USAGE), meta.get(ITEMS, ())
         item = items[0][0] if len(items) == 1 else ""
-        return cls(getattr(page, "url", page.request.url), now, spider, crawl, Usage(*said) if said else None, item)
+        return cls(getattr(page, "url", request.url), now, spider, crawl, Usage(*said) if said else None, item)
 
 
 class Media(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Self
 import msgspec
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
-from scrapy import Spider, signals
+from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider
 from scrapy.http import Response
@@ -119,8 +119,8 @@ class HarvesterSpider(Spider):
         """The same, of any arguments."""
         return hashlib.sha256(msgspec.json.encode(arguments.identity(), order="sorted")).hexdigest()[:16]
 
-    def provenance(self, response: Response) -> Provenance:
-        """Of the records of this answer."""
+    def provenance(self, response: Response | Request) -> Provenance:
+        """Of the records of this answer, or of those that a failed request leaves."""
         return Provenance.of(response, self.name, self.crawl_id)
 
     def on_start_error(self, failure: Failure, response: Response | Failure | None) -> None:

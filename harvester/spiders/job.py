@@ -205,7 +205,7 @@ class JobSpider(HarvesterSpider, ABC):
             self.jobs[name] = known or self._read_job(name)
         return self.jobs[name]
 
-    def provenance(self, response: Response) -> Provenance:
+    def provenance(self, response: Response | Request) -> Provenance:
         return replace(super().provenance(response), crawl=str(response.meta.get(JOB, "")))
 
     # The run ----------------------------------------------------------------------------------------------

@@ -58,6 +58,7 @@ class Crawls(Runs):
             "properties": ("owner_names", "situs_address", "use_code", "acres", "tax_year"),
             "assessments": ("tax_year", "currency", "market_value", "land_value", "taxable_value"),
             "sales": ("sale_date", "currency", "sale_price", "instrument_number"),
+            "tax_bills": ("tax_year", "currency", "billed", "paid"),
         }[collection]
         found = {}
         for row in self._mongodb[collection].find():
@@ -65,7 +66,8 @@ class Crawls(Runs):
             for name, value in shown.items():
                 if hasattr(value, "to_decimal"):
                     shown[name] = value.to_decimal()
-            others = {name.lower(): value for name, value in row.get("others", {}).items()}
+            named = row.get("others", {}).items()
+            others = {name.rpartition(": ")[2].lower().replace(" ", "_"): value for name, value in named}
             if "flood_zone" in others:
                 shown["flood_zone"] = others["flood_zone"]
             found[row["_id"]] = shown

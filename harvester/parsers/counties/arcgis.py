@@ -10,6 +10,7 @@ from msgspec import Struct, field
 
 from harvester.exceptions import ParseError
 from harvester.items import Provenance
+from harvester.parsers.counties.encoding import as_utf8
 from harvester.parsers.counties.table import Column, Layout, Rows, Source
 
 USUAL_ROWS = 1000
@@ -26,7 +27,6 @@ _NUMBERS = frozenset(
     }
 )
 _OBJECT_ID = "esriFieldTypeOID"
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class Layer(NamedTuple):
@@ -102,7 +102,7 @@ _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 def parse_layer(body: bytes) -> Layer:
     """Raises ParseError when it is no layer, or one that cannot be queried."""
     try:
-        said = _layer(_bare(body))
+        said = _layer(as_utf8(body))
     except _UNREADABLE as error:
         raise ParseError(f"it is no layer: {error}") from None
     if not said.fields:
@@ -120,7 +120,7 @@ def parse_layer(body: bytes) -> Layer:
 def parse_count(body: bytes) -> int | None:
     """How many rows there are; None of servers that list the rows' object ids instead. Raises ParseError."""
     try:
-        said = _count(_bare(body))
+        said = _count(as_utf8(body))
     except _UNREADABLE as error:
         raise ParseError(f"it is no count of rows: {error}") from None
     if said.count is None and said.ids is None:
@@ -131,7 +131,7 @@ def parse_count(body: bytes) -> int | None:
 def parse_ids(body: bytes) -> tuple[list[int], bool]:
     """The numbers of rows in their order, and whether there are more of them. Raises ParseError."""
     try:
-        said = _ids(_bare(body))
+        said = _ids(as_utf8(body))
     except _UNREADABLE as error:
         raise ParseError(f"it is no list of object ids: {error}") from None
     return sorted(said.ids or ()), bool(said.exceeded)
@@ -143,7 +143,7 @@ def parse_page(body: bytes, source: Source, provenance: Provenance) -> Rows:
     `raw` of a record is a page of its one row.
     """
     try:
-        said = _page(_bare(body))
+        said = _page(as_utf8(body))
         rows = [(each.attributes, _row(each.attributes)) for each in said.features]
     except _UNREADABLE as error:
         raise ParseError(f"it is no page of rows: {error}") from None
@@ -164,7 +164,7 @@ def parse_page(body: bytes, source: Source, provenance: Provenance) -> Rows:
 def cannot_page(body: bytes) -> bool:
     """Whether the answer is a refusal because rows cannot be asked for by their place, whatever the layer says."""
     try:
-        error = _refusal(_bare(body)).error
+        error = _refusal(as_utf8(body)).error
     except _UNREADABLE:
         return False
     details = error.details if isinstance(error.details, list) else [error.details or ""]
@@ -181,13 +181,3 @@ def _columns(fields: "list[_Field] | tuple[()]", row: Mapping[str, Any]) -> list
 def _column(said: _Field) -> Column:
     alias = said.alias if said.alias and said.alias != said.name else ""
     return Column(said.name, alias, is_date=said.type in _DATES, is_number=said.type in _NUMBERS)
-
-
-def _bare(body: bytes) -> bytes:
-    """As UTF-8, without a mark before it: old servers send what Windows calls ANSI, and say nothing of it."""
-    body = body.removeprefix(_BYTE_ORDER_MARK)
-    try:
-        body.decode()
-    except UnicodeDecodeError:
-        return body.decode("cp1252", "replace").encode()
-    return body

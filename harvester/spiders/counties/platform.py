@@ -6,9 +6,10 @@ from typing import Any, ClassVar, NamedTuple
 
 from scrapy import Request
 
-from harvester.exceptions import ParseError, UsageError
+from harvester.exceptions import NotAccepted, ParseError, UsageError
 from harvester.items import Found, Said
 from harvester.jobs.documents import JobItem
+from harvester.outcomes import Outcome
 from harvester.parsers.counties.table import Source
 from harvester.sites import load_sites
 from harvester.sites.property import PropertyRecords
@@ -95,6 +96,8 @@ class PlatformSpider(JobSpider, ABC):
     def requests_of(self, items: Sequence[JobItem]) -> Iterator[Request | Said]:
         try:
             jurisdiction = self.jurisdiction_of(items[0])
+        except NotAccepted as error:
+            yield from (Said(item.id, "skipped", Outcome.POLICY_DENIED, str(error)) for item in items)
         except UsageError as error:  # jobs of other jurisdictions go on
             yield from (Said(item.id, "failed", UNKNOWN_SITE, str(error)) for item in items)
         else:
@@ -102,7 +105,7 @@ class PlatformSpider(JobSpider, ABC):
 
     @classmethod
     def check_jurisdiction(cls, jurisdiction: Jurisdiction) -> None:
-        """Raises UsageError when its entry is not what the platform needs."""
+        """Raises UsageError when its entry is not what the platform needs, and NotAccepted when it wants consent."""
 
     def jurisdiction_of(self, page: Any) -> Jurisdiction:
         """That of the job that a page, a request or an item belongs to."""

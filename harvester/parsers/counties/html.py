@@ -1,0 +1,95 @@
+"""Reads pages of county platforms: their text as people see it, and forms that are sent back with all they hold."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+from urllib.parse import urlencode, urljoin
+
+from lxml import etree
+from lxml.html import FormElement, HtmlElement, HTMLParser, document_fromstring
+
+from harvester.exceptions import ParseError
+from harvester.parsers.counties.encoding import as_utf8
+
+_SILENT = frozenset(["script", "style", "noscript", "select", "textarea", "head"])
+"""Elements whose text is no part of what a cell says."""
+_LINE = "\x1e"
+"""Stands for <br> until the lines are told apart."""
+_layout = re.compile(r"[ \xa0]*[\t\r\n\f]+[\s\xa0]*")
+_is_hidden = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE).search
+
+
+class Form(NamedTuple):
+    """A form of a page, with the values that it came with."""
+
+    action: str
+    """Where it is sent."""
+    values: tuple[tuple[str, str], ...]
+    """Of all its fields, the hidden ones among them, but of no button."""
+
+    def first_of(self, names: Sequence[str]) -> str:
+        """The first of these names that is a field of it. Raises ParseError."""
+        known = {name for name, _ in self.values}
+        if found := next((name for name in names if name in known), None):
+            return found
+        raise ParseError(f"the form has no field {' or '.join(names)}")
+
+    def filled(self, given: Mapping[str, str]) -> str:
+        """As it is posted: every value goes back as it came, but for those given, which may be of buttons."""
+        return urlencode([*((name, value) for name, value in self.values if name not in given), *given.items()])
+
+
+def read_page(body: bytes) -> HtmlElement:
+    """The page. Raises ParseError when there is none."""
+    try:
+        page = document_fromstring(as_utf8(body), parser=HTMLParser(encoding="utf-8"))
+    except (etree.ParserError, etree.XMLSyntaxError) as error:
+        raise ParseError(f"it is no page: {error}") from None
+    assert isinstance(page, HtmlElement)
+    return page
+
+
+def form_with(page: HtmlElement, names: Iterable[str], url: str) -> Form | None:
+    """The form that has a field of one of these names, hidden or not; None when there is none."""
+    wanted = frozenset(names)
+    for form in page.iter("form"):
+        if isinstance(form, FormElement) and any(
+            field.get("name") in wanted for field in form.iter("input", "button", "select")
+        ):
+            values = tuple((name, value) for name, value in form.form_values())
+            return Form(urljoin(url, (form.action or "").strip() or url), values)
+    return None
+
+
+def lines_of(element: HtmlElement) -> list[str]:
+    """What it says, a line for each <br>. Blanks within a line stay as they are: some parcels' numbers have several."""
+    lines = (_layout.sub(" ", line).replace("\xa0", " ").strip() for line in "".join(_texts(element)).split(_LINE))
+    return [line for line in lines if line]
+
+
+def text_of(element: HtmlElement) -> str:
+    """The same in one line."""
+    return " ".join(lines_of(element))
+
+
+def has_class(element: HtmlElement, name: str) -> bool:
+    """Whether it is of a class, whatever its capitals."""
+    return name.lower() in (element.get("class") or "").lower().split()
+
+
+def is_visible(element: HtmlElement) -> bool:
+    """Whether nothing around it hides it."""
+    return not any(_is_hidden(each.get("style") or "") for each in (element, *element.iterancestors()))
+
+
+def _texts(element: HtmlElement) -> Iterator[str]:
+    walk = etree.iterwalk(element, events=("start", "end", "comment", "pi"))
+    for event, each in walk:
+        if event != "start":
+            yield (each.tail or "") if each is not element else ""
+        elif each.tag == "br":
+            yield _LINE
+        elif each.tag in _SILENT:
+            walk.skip_subtree()
+        else:
+            yield each.text or ""

@@ -1,0 +1,143 @@
+"""Reads tax bills out of sections of pages, by their titles and labels."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from harvester.items.property import UNDATED, Installment, TaxBill
+from harvester.parsers.counties import values
+from harvester.parsers.counties.labels import plain
+from harvester.parsers.counties.table import CURRENCY
+
+AMOUNTS: Mapping[str, tuple[str, ...]] = {
+    "billed": (
+        "NETANNUALTAX", "TOTALBILLED", "TAXBILLED", "BILLED", "TOTALPAYABLE", "TOTALTAX", "NETTAX", "TAXAMOUNT",
+        "TOTALCHARGED", "CHARGED", "BILLAMOUNT",
+    ),
+    "paid": ("TOTALPAID", "AMOUNTPAID", "TAXPAID", "PAID", "PAYMENTS", "PAYMENT"),
+    "due": ("TOTALDUE", "AMOUNTDUE", "BALANCEDUE", "TOTALUNPAID", "UNPAID", "BALANCE", "DUE"),
+    "delinquent": ("DELQTAXES", "DELINQUENTTAXES", "DELINQUENT", "PRIORYEAR", "PRIORYEARS"),
+}  # fmt: skip
+"""Field -> labels, the likeliest first."""
+YEARS = ("TAXYEAR", "BILLYEAR", "YEAR", "ROLLYEAR")
+PAY_YEARS = ("PAYYEAR", "PAYABLEYEAR")
+HALVES = ("INSTALLMENT", "INST", "HALF", "INSTALL")
+"""Columns that number the parts of a bill."""
+DUE_DATES = ("DUEDATE", "DATEDUE")
+_installment = re.compile(
+    r"(?:(1ST|FIRST)|(2ND|SECOND)|(3RD|THIRD)|(4TH|FOURTH))(?:HALF|INSTALLMENT|QUARTER)?(?:TAX|TAXES)?"
+).fullmatch
+_number = re.compile(r"(?:(\b1|first)|(\b2|second)|(\b3|third)|(\b4|fourth))", re.IGNORECASE).search
+_title_year = re.compile(r"\b(?:19|20)\d\d\b").search
+_is_estimate = re.compile("estimate", re.IGNORECASE).search
+_is_due = re.compile(r"\bdue\b", re.IGNORECASE).search
+_is_billed = re.compile(r"charged|billed|current year|\bbill\b", re.IGNORECASE).search
+
+
+class TaxSection(Protocol):
+    """A table of a page: labels at its side, or above its rows."""
+
+    title: str
+    pairs: list[tuple[str, list[str]]]
+    header: list[str]
+    rows: list[list[str]]
+
+
+class _Draft(Struct):
+    """A bill, as far as it is read."""
+
+    amounts: dict[str, Any] = {}
+    labels: dict[str, str] = {}
+    parts: dict[int, dict[str, Any]] = {}
+    tax_year: int | None = None
+    pay_year: int | None = None
+
+    def take(self, field: str, amount: Decimal | None, label: str, part: int = 0) -> None:
+        """The first that says it is believed."""
+        if amount is None:
+            return
+        amount = abs(amount) if field == "paid" else amount
+        into: dict[str, Any] = self.parts.setdefault(part, {}) if part else self.amounts
+        if field not in into:
+            into[field] = amount
+            self.labels[f"installments.{part}.{field}" if part else field] = label
+
+
+def bills_of(sections: Iterable[TaxSection], year: int, pdf_url: str, of: Mapping[str, Any]) -> list[TaxBill]:
+    """One of each year. `year`: that of a section that names none; `of`: the fields that all records have."""
+    drafts: dict[int, _Draft] = {}
+    for section in sections:
+        if not _is_estimate(section.title):
+            named = _title_year(section.title)
+            _read_pairs(section, int(named[0]) if named else year, drafts)
+            _read_rows(section, int(named[0]) if named else year, drafts)
+    known = {year: draft for year, draft in drafts.items() if draft.amounts or draft.parts}
+    latest = max(known, default=0)
+    return [_bill(draft, each, pdf_url if each == latest else "", of) for each, draft in sorted(known.items())]
+
+
+def _bill(draft: _Draft, year: int, pdf_url: str, of: Mapping[str, Any]) -> TaxBill:
+    parts = [Installment(number=number, **said) for number, said in sorted(draft.parts.items())]
+    return TaxBill(
+        **of,
+        **draft.amounts,
+        bill=str(year or UNDATED),
+        tax_year=draft.tax_year if draft.tax_year or draft.pay_year else year or None,
+        pay_year=draft.pay_year,
+        currency=CURRENCY,
+        installments=tuple(parts),
+        pdf_url=pdf_url or None,
+        labels=draft.labels,
+    )
+
+
+def _read_pairs(section: TaxSection, year: int, drafts: dict[int, _Draft]) -> None:
+    said = {plain(label): (label, " ".join(lines)) for label, lines in reversed(section.pairs)}
+    tax_year, pay_year = _year_in(said, YEARS), _year_in(said, PAY_YEARS)
+    draft = drafts.setdefault(tax_year or pay_year or year, _Draft())
+    draft.tax_year, draft.pay_year = tax_year or draft.tax_year, pay_year or draft.pay_year
+    usual = _usual(section.title)
+    for field, wanted in AMOUNTS.items():
+        names = (*wanted, "TOTAL") if field == usual else wanted
+        if name := next((each for each in names if each in said), None):
+            label, shown = said[name]
+            draft.take(field, values.money(shown), f"{section.title}: {label}")
+    for name, (label, shown) in said.items():
+        if part := _installment(name):
+            draft.take(usual or "billed", values.money(shown), f"{section.title}: {label}", int(part.lastindex or 0))
+
+
+def _read_rows(section: TaxSection, year: int, drafts: dict[int, _Draft]) -> None:
+    for row in section.rows:
+        said = {plain(label): (label, value) for label, value in zip(section.header, row, strict=False)}
+        tax_year, pay_year = _year_in(said, YEARS), _year_in(said, PAY_YEARS)
+        if not (found := tax_year or pay_year or (year if any(name in said for name in HALVES) else 0)):
+            continue  # nothing says of which bill it is
+        draft = drafts.setdefault(found, _Draft())
+        draft.tax_year, draft.pay_year = tax_year or draft.tax_year, pay_year or draft.pay_year
+        part = _part_of(said)
+        for field, wanted in AMOUNTS.items():
+            if name := next((each for each in wanted if each in said), None):
+                draft.take(field, values.money(said[name][1]), f"{section.title}: {said[name][0]}", part)
+        due = next((values.iso_date(said[name][1]) for name in DUE_DATES if name in said), None)
+        if part and due:
+            draft.parts.setdefault(part, {}).setdefault("due_date", due)
+
+
+def _part_of(said: Mapping[str, tuple[str, str]]) -> int:
+    """Number of the installment that a row is; 0: the whole bill."""
+    shown = next((said[name][1] for name in HALVES if name in said), "")
+    found = _number(shown)
+    return int(found.lastindex or 0) if found else 0
+
+
+def _year_in(said: Mapping[str, tuple[str, str]], wanted: Sequence[str]) -> int | None:
+    return next((found for name in wanted if name in said and (found := values.year(said[name][1]))), None)
+
+
+def _usual(title: str) -> str:
+    """What an amount of a section is, of which only the title says it."""
+    return "due" if _is_due(title) else "billed" if _is_billed(title) else ""

@@ -1,0 +1,285 @@
+"""The spider `iasworld`: parcels of Tyler's iasWorld Public Access."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
+from string import ascii_uppercase, digits
+from typing import Any, NamedTuple
+
+import msgspec
+from pydantic import Field
+from scrapy import Request
+from scrapy.http import Response
+from twisted.python.failure import Failure
+
+from harvester.exceptions import NotAccepted, PageFailed, UsageError
+from harvester.items import Found, Provenance, Record, Said
+from harvester.items.property import normalized
+from harvester.jobs.documents import JobItem
+from harvester.meta import SESSION_CHAIN
+from harvester.middlewares.identities import end_chain
+from harvester.outcomes import Outcome, verdict_of
+from harvester.parsers.counties import iasworld as parse
+from harvester.parsers.counties.iasworld import Datalet, Results, Row, Tab
+from harvester.sites import load_sites
+from harvester.sites.agreements import root_of
+from harvester.spiders.counties.arguments import PARCEL, PropertyArguments
+from harvester.spiders.counties.platform import NO_RESULTS, SITE, Jurisdiction, PlatformSpider
+from harvester.spiders.job import errback
+
+OWNER, ADDRESS = "owner", "address"
+"""Kinds of items: the parcels of those whose names begin so, and those at an address."""
+MODES = {PARCEL: "parid", OWNER: "owner", ADDRESS: "address"}
+"""Kind of an item -> the search that finds it."""
+MOST_REPLAYS = 1
+"""How often the search of an item begins anew because its session has ended, until the item is tried again later."""
+NEXT_LETTERS = ascii_uppercase + digits + " ,.&'-/#("
+"""What may follow the beginning of a name."""
+MOST_BEGINNING = 12
+"""Letters of a beginning that still has too many parcels, until it is given up."""
+SHARDED = "sharded"
+"""Outcome of a beginning of names that was asked for by longer ones."""
+_FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+_NOT_SHOWN = (Outcome.POLICY_DENIED, Outcome.NOT_FOUND, Outcome.GONE, Outcome.EMPTY)
+"""Outcomes of a tab that a parcel is stored without."""
+
+
+class IasworldArguments(PropertyArguments):
+    """Arguments of the spider `iasworld`."""
+
+    owner: str = Field("", description="how the names of owners begin, as the county writes them: SMITH J")
+    address: str = Field("", description="number and name of a street, without ST or AVE: `12 ELM`, or the name alone")
+
+    @property
+    def says_what(self) -> bool:
+        return super().says_what or bool(self.owner.strip() or self.address.strip())
+
+    def identity(self) -> dict[str, Any]:
+        return {**super().identity(), OWNER: self.owner, ADDRESS: self.address}
+
+
+class _Search(NamedTuple):
+    """What is looked for; it goes along with each request of its chain."""
+
+    item: str
+    kind: str
+    key: str
+    replays: int = 0
+
+
+class IasworldSpider(PlatformSpider):
+    """Harvests parcels from Tyler iasWorld Public Access: its search, and all datalets of a parcel.
+
+    Domain: the base_url of the site's entry. Caveats: the site's disclaimer is agreed to only if its entry says who has
+    accepted it; one session asks for one parcel at a time; parcels are not listed, so all=yes is refused. Arguments:
+    see `harvester spiders show iasworld`.
+    """
+
+    name = "iasworld"
+    Arguments = IasworldArguments
+    ITEM_KINDS = (PARCEL, OWNER, ADDRESS)
+    arguments: IasworldArguments
+
+    @classmethod
+    def check_jurisdiction(cls, jurisdiction: Jurisdiction) -> None:
+        records = jurisdiction.records
+        if not records.disclaimer:
+            raise NotAccepted(
+                f"{records.name} shows a disclaimer first, and nobody has accepted it. Read"
+                f" {root_of(records.base_url)}search/Disclaimer.aspx. If you may agree to it, copy the entry"
+                f" [{jurisdiction.id}] into a file in HARVESTER_SITES_DIR, and write into its table `property`:"
+                f' disclaimer = "accepted by YOUR NAME on {date.today()}". See docs/counties.md.'
+            )
+        host = load_sites().of(records.base_url)
+        if not host.identities.kind:
+            raise UsageError(
+                f"{records.name} has no session at {host.name}, which serves other jurisdictions, too: write"
+                f' hosts = ["{host.name}"] into the entry [{jurisdiction.id}], or into that of one of the others whose'
+                " disclaimer is accepted."
+            )
+
+    def items_of_arguments(self) -> Iterator[Found]:
+        yield from super().items_of_arguments()
+        for kind, key in ((OWNER, self.arguments.owner.strip()), (ADDRESS, self.arguments.address.strip())):
+            if key:
+                yield Found(kind, key, {SITE: self.arguments.site}, depth=0)
+
+    @classmethod
+    def check_item(cls, found: Found) -> Found:
+        return super().check_item(found) if found.kind == PARCEL else found
+
+    def requests_for(self, jurisdiction: Jurisdiction, items: Sequence[JobItem]) -> Iterator[Request | Said]:
+        for item in items:
+            yield self._begin(jurisdiction, _Search(item.id, item.kind, item.key))
+
+    @classmethod
+    def read_staged(cls, kind: str, key: str, raw: bytes, provenance: Provenance) -> Record | None:
+        read = parse.parse_staged(raw, cls.staged_source(key), provenance)
+        return next((record for record in read.records if (record.KIND, record.key) == (kind, key)), None)
+
+    # The search -------------------------------------------------------------------------------------------------
+
+    def _begin(self, jurisdiction: Jurisdiction, search: _Search) -> Request:
+        """For the search form: only the newest one may be sent."""
+        town = jurisdiction.records.parameters.get("sjur")
+        of_town = f"&sjur={town}" if town else ""
+        page = f"search/commonsearch.aspx?mode={MODES[search.kind]}{of_town}"
+        return self._ask(root_of(jurisdiction.records.base_url) + page, self.parse_form, search)
+
+    def parse_form(self, response: Response, search: list[Any]) -> Iterator[Any]:
+        """Leads to the answer to the form, with all that it holds."""
+        wanted = _Search(*search)
+        asked = _asked(wanted)
+        form, names = parse.read_search(response.body, response.url, list(asked))
+        given = dict(zip(names, asked.values(), strict=True))
+        yield self._post(form.action, parse.search_body(form, given), wanted, given)
+
+    def parse_answer(
+        self, response: Response, search: list[Any], given: dict[str, str], number: int, first: str
+    ) -> Iterator[Any]:
+        """Results, or the only one at once. `number` is the page of the results; `first` the first row of page 1."""
+        wanted = _Search(*search)
+        answer = parse.read_answer(response.body, response.url)
+        if isinstance(answer, str):
+            yield self._ask(answer, self.parse_datalet, wanted)
+        elif isinstance(answer, Results):
+            yield from self._rows(response, wanted, answer, given, number, first)
+        elif wanted.kind == PARCEL:
+            yield from self.parse_datalet(response, search)
+        else:
+            yield Found(PARCEL, answer.parcel_id)
+            self._end(response)
+
+    def _rows(
+        self, response: Response, wanted: _Search, found: Results, given: dict[str, str], number: int, first: str
+    ) -> Iterator[Any]:
+        if number > 1 and found.rows[0].url == first:
+            raise PageFailed(Outcome.LAYOUT_CHANGED, "whatever page is asked for, the site gives the first one")
+        jurisdiction = self.jurisdiction_of(response)
+        own = str(jurisdiction.records.parameters.get("jur", ""))
+        rows = [row for row in found.rows if own in ("", row.jurisdiction)]
+        if wanted.kind != PARCEL:
+            yield from (Found(PARCEL, row.parcel_id) for row in rows)
+        elif fits := _fitting(rows, wanted.key):
+            yield from self._chosen(response, wanted, fits)
+            return
+        if found.goes_on:
+            if found.form is None:
+                raise PageFailed(Outcome.LAYOUT_CHANGED, "there are more results, and no form to ask for them")
+            body = parse.search_body(found.form, given, number + 1)
+            yield self._post(found.form.action, body, wanted, given, number + 1, first or found.rows[0].url)
+            return
+        if wanted.kind == PARCEL:
+            yield from self.missing([[wanted.item, wanted.key]], jurisdiction)
+        self._end(response)
+
+    def _chosen(self, response: Response, wanted: _Search, fits: Sequence[Row]) -> Iterator[Any]:
+        """The parcel's own row: of several years, the latest."""
+        numbers = sorted({row.parcel_id for row in fits})
+        if len(numbers) > 1:
+            said = f"{len(numbers)} parcels are written so but for blanks and dashes: {', '.join(numbers)}; name one"
+            yield Said(wanted.item, "failed", Outcome.TOO_MANY, said)
+            self._end(response)
+        else:
+            yield self._ask(max(fits, key=lambda row: row.tax_year).url, self.parse_datalet, wanted)
+
+    # The parcel -------------------------------------------------------------------------------------------------
+
+    def parse_datalet(self, response: Response, search: list[Any]) -> Iterator[Any]:
+        """The first datalet of a parcel, which leads to the others."""
+        wanted = _Search(*search)
+        datalet = parse.read_datalet(response.body, response.url)
+        tabs = parse.read_tabs(response.body, response.url)
+        yield from self._next(response, wanted, [datalet], tabs)
+
+    def parse_tab(self, response: Response, search: list[Any], read: list[Any], tabs: list[Any]) -> Iterator[Any]:
+        """Another one. `read` are those before, `tabs` those after."""
+        datalets = [*msgspec.convert(read, list[Datalet]), parse.read_datalet(response.body, response.url)]
+        yield from self._next(response, _Search(*search), datalets, [Tab(*tab) for tab in tabs])
+
+    def _next(
+        self, page: Response | Request, wanted: _Search, read: Sequence[Datalet], tabs: Sequence[Tab]
+    ) -> Iterator[Any]:
+        """The next tab, or the records when there is none left."""
+        jurisdiction = self.jurisdiction_of(page)
+        if any(normalized(datalet.parcel_id) != normalized(wanted.key) for datalet in read):
+            if wanted.replays >= MOST_REPLAYS:
+                raise PageFailed(Outcome.SESSION_EXPIRED, f"the site shows {read[-1].parcel_id!r} in its place")
+            yield self._begin(jurisdiction, wanted._replace(replays=wanted.replays + 1))
+        elif tabs:
+            kept = {"read": msgspec.to_builtins(read), "tabs": [list(tab) for tab in tabs[1:]]}
+            yield self._ask(tabs[0].url, self.parse_tab, wanted, **kept)
+        else:
+            whole = parse.joined(read[0], read[1:])
+            found = parse.records_of(whole, jurisdiction.source, self.provenance(page))
+            yield [*found.records, *found.rejects]
+            self._end(page)
+
+    # Sessions ---------------------------------------------------------------------------------------------------
+
+    @errback
+    def failed(self, failure: Failure) -> Iterator[Any]:
+        """A search whose session has ended begins anew; what a site says with an outcome is told of the item."""
+        request: Request = failure.request  # type: ignore[attr-defined]
+        wanted = _Search(*request.cb_kwargs["search"])
+        outcome = verdict_of(failure.value).outcome  # type: ignore[arg-type]
+        if outcome is Outcome.SESSION_EXPIRED and wanted.replays < MOST_REPLAYS:
+            again = wanted._replace(replays=wanted.replays + 1)
+            yield self._begin(self.jurisdiction_of(request), again)
+            return
+        if "tabs" in request.cb_kwargs and outcome in _NOT_SHOWN:
+            self.crawler.stats.inc_value(f"harvester/counties/tabs_not_shown/{outcome}")
+            read = msgspec.convert(request.cb_kwargs["read"], list[Datalet])
+            yield from self._next(request, wanted, read, [Tab(*tab) for tab in request.cb_kwargs["tabs"]])
+            return
+        if outcome is Outcome.EMPTY and wanted.kind == PARCEL:
+            yield from self.missing([[wanted.item, wanted.key]], self.jurisdiction_of(request))
+        elif outcome is Outcome.EMPTY:
+            yield Said(wanted.item, "done", NO_RESULTS, f"no {wanted.kind} is found by {wanted.key!r}")
+        elif outcome is Outcome.TOO_MANY:
+            yield from _narrowed(wanted, self.jurisdiction_of(request))
+        self._end(request)
+
+    def _end(self, page: Response | Request) -> None:
+        """The session is free for another parcel."""
+        request = page.request if isinstance(page, Response) else page
+        assert request
+        end_chain(self.crawler, request)
+
+    def _ask(self, url: str, callback: Any, search: _Search, **arguments: Any) -> Request:
+        return Request(
+            url,
+            callback,
+            errback=self.failed,
+            cb_kwargs={"search": list(search), **arguments},
+            meta={SESSION_CHAIN: search.item},
+            dont_filter=True,
+        )
+
+    def _post(
+        self, url: str, body: str, search: _Search, given: Mapping[str, str], number: int = 1, first: str = ""
+    ) -> Request:
+        arguments = {"given": dict(given), "number": number, "first": first}
+        return self._ask(url, self.parse_answer, search, **arguments).replace(method="POST", body=body, headers=_FORM)
+
+
+def _asked(search: _Search) -> dict[str, str]:
+    """Words of the parser's FIELDS -> what is written into them."""
+    if search.kind != ADDRESS:
+        return {search.kind: search.key}
+    number, _, street = search.key.partition(" ")
+    return {"number": number, "street": street.strip()} if number.isdecimal() and street else {"street": search.key}
+
+
+def _fitting(rows: Sequence[Row], parcel_id: str) -> list[Row]:
+    """Those of the parcel: written like it, or else but for blanks and dashes."""
+    exact = [row for row in rows if row.parcel_id == parcel_id]
+    return exact or [row for row in rows if normalized(row.parcel_id) == normalized(parcel_id)]
+
+
+def _narrowed(search: _Search, jurisdiction: Jurisdiction) -> Iterator[Found | Said]:
+    """A beginning of names with more parcels than the site shows is asked for by all longer ones."""
+    if search.kind != OWNER or len(search.key) >= MOST_BEGINNING:
+        yield Said(search.item, "failed", Outcome.TOO_MANY, f"more are found by {search.key!r} than the site shows")
+        return
+    yield from (Found(OWNER, search.key + letter, {SITE: jurisdiction.id}) for letter in NEXT_LETTERS)
+    yield Said(search.item, "skipped", SHARDED, "it has more parcels than the site shows: longer names are asked for")

@@ -1,0 +1,155 @@
+"""Crawls of a made-up county on iasWorld: what is stored is what it shows, whatever becomes of its sessions."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pymongo.database import Database
+
+from tests.counties.conftest import SITE, Crawls
+from tests.crawling import Answer
+from tests.forking import run
+from tests.jobs.command import HARVESTER
+from tests.jobs.running import FINISHED, LEFT
+from tests.sandbox.county import County
+from tests.sandbox.county_iasworld import DATALET, NO_ACCESS, IasworldPortal, bills, kinds_of_failures
+
+USAGE = 2
+ACCEPTED = 'disclaimer = "accepted by the tests on 2026-01-31"'
+SMALL = 24
+
+
+def register(crawls: Crawls, portal: IasworldPortal, *lines: str, sessions: int = 1) -> None:
+    """Writes the portal's entry; without lines the disclaimer is accepted."""
+    before = f'[{SITE}]\nhosts = ["{portal.name}"]\n[{SITE}.politeness]\nrequests_per_second = 0\n'
+    before += f"[{SITE}.identities]\nlogins_per_hour = 10000\ncount = {sessions}\n"
+    crawls.enter("iasworld", portal.entry_url, *(lines or (ACCEPTED,)), before=before)
+
+
+def write_parcels(county: County, folder: Path, *more: str) -> None:
+    numbers = [parcel.parcel_id for parcel in county.parcels]
+    (folder / "parcels.csv").write_text("parcel_id\n" + "".join(f'"{each}"\n' for each in [*numbers, *more]))
+
+
+def check(crawls: Crawls, county: County) -> None:
+    """What is stored is the county, no more and no less."""
+    crawls.check(county)
+    assert crawls.found("tax_bills") == bills(county, SITE)
+
+
+async def harvest(crawls: Crawls, county: County, folder: Path, *, sessions: int, expire_every: int) -> None:
+    """With a kill, sessions that expire, and one answer in fifty of each kind of failure; to its end."""
+    write_parcels(county, folder)
+    failures = dict(enumerate(kinds_of_failures().values(), 1))
+    async with IasworldPortal(county) as portal:
+        register(crawls, portal, sessions=sessions)
+        portal.bad = lambda path, number: failures.get(number % 50 // 7 if number % 7 == 0 else 0)
+        portal.expire_every = expire_every
+        portal.held_after = 40
+        asked = {"site": SITE, "parcels": "@parcels.csv"}
+        process = await crawls.start("iasworld", **asked)
+        await crawls.until(lambda: portal.number > portal.held_after)
+        await crawls.kill(process)
+        portal.released.set()
+        portal.held_after = 0
+        for _ in range(10):
+            if await crawls.run("iasworld", **asked) == FINISHED:
+                break
+        assert portal.overlaps == 0
+        assert portal.agreements >= 2
+        assert portal.number > 50
+    assert {(item["state"], item["outcome"]) for item in crawls.items()} == {("done", "ok")}, crawls.said[-5000:]
+    check(crawls, county)
+
+
+async def test_parcels_are_exactly_the_county_with_kills_failures_and_sessions_that_expire(
+    crawls: Crawls, tmp_path: Path
+) -> None:
+    await harvest(crawls, County(SMALL), tmp_path, sessions=2, expire_every=90)
+
+
+@pytest.mark.soak
+async def test_a_thousand_parcels_are_exactly_the_county_with_kills_failures_and_sessions_that_expire(
+    crawls: Crawls, tmp_path: Path
+) -> None:
+    await harvest(crawls, County(1000), tmp_path, sessions=4, expire_every=400)
+
+
+async def test_nobody_agrees_to_a_disclaimer_that_is_not_accepted_in_the_entry(
+    crawls: Crawls, tmp_path: Path, mongodb: Database[dict[str, Any]]
+) -> None:
+    """A crawl is refused with what to do; items that were submitted while it was accepted say so."""
+    county = County(3)
+    write_parcels(county, tmp_path)
+    async with IasworldPortal(county) as portal:
+        register(crawls, portal)
+        words = ["-a", f"site={SITE}", "--input", "parcels.csv", "--key", "parcel_id"]
+        submitted = run(HARVESTER, "jobs", "submit", "iasworld", *words, cwd=tmp_path, env=crawls.environment)
+        assert submitted.returncode == 0, submitted.stderr
+        register(crawls, portal, "checked = 2026-01-31")
+        assert await crawls.run("iasworld", job="all") == FINISHED, crawls.said
+        assert await crawls.run("iasworld", site=SITE, parcels="1") == USAGE
+        assert portal.arrivals == []
+    items = crawls.items()
+    assert {(item["state"], item["outcome"]) for item in items} == {("skipped", "policy_denied")}
+    said = f"Made-up County shows a disclaimer first, and nobody has accepted it. Read {portal.entry_url}search/Disc"
+    assert items[0]["reason"].startswith(said)
+    assert said in crawls.said
+    assert f"copy the entry [{SITE}] into a file in HARVESTER_SITES_DIR" in crawls.said
+
+
+async def test_owners_and_addresses_lead_to_their_parcels_over_pages_and_past_the_cap(
+    crawls: Crawls, tmp_path: Path, mongodb: Database[dict[str, Any]]
+) -> None:
+    county = County(SMALL)
+    wanted = [parcel for parcel in county.parcels if any(owner.startswith("GARCIA") for owner in parcel.owners)]
+    assert len(wanted) > 1
+    address = next(parcel.address for parcel in county.parcels if parcel.address) or ""
+    async with IasworldPortal(county) as portal:
+        register(crawls, portal, sessions=4)
+        assert await crawls.run("iasworld", site=SITE, owner="GARCIA", address=address) == FINISHED, crawls.said
+        at = {parcel.parcel_id for parcel in county.parcels if parcel.address == address}
+        found = {item["key"] for item in crawls.items(kind="parcel")}
+        assert found == {parcel.parcel_id for parcel in wanted} | at
+        assert {row["parcel_id"] for row in crawls.found("properties").values()} == found
+        mongodb.client.drop_database(mongodb.name)
+
+        (tmp_path / "owners.csv").write_text("owner\nNOBODY\n")
+        words = ["-a", f"site={SITE}", "--input", "owners.csv", "--key", "owner", "--kind", "owner"]
+        submitted = run(HARVESTER, "jobs", "submit", "iasworld", *words, cwd=tmp_path, env=crawls.environment)
+        assert submitted.returncode == 0, submitted.stderr
+        assert await crawls.run("iasworld", job="all") == FINISHED, crawls.said
+        (none,) = crawls.items()
+        assert (none["state"], none["outcome"]) == ("done", "no_results")
+        mongodb.client.drop_database(mongodb.name)
+
+        portal.most = len(wanted)
+        assert await crawls.run("iasworld", site=SITE, owner="G") == FINISHED, crawls.said
+        assert {item["outcome"] for item in crawls.items(kind="owner") if item["key"] == "G"} <= {"ok", "sharded"}
+
+
+async def test_what_becomes_of_a_parcel_that_is_not_there_whose_tab_is_refused_or_whose_session_always_ends(
+    crawls: Crawls, tmp_path: Path, mongodb: Database[dict[str, Any]]
+) -> None:
+    county = County(2)
+    first, second = (parcel.parcel_id for parcel in county.parcels)
+    async with IasworldPortal(county) as portal:
+        register(crawls, portal)
+        portal.bad = lambda path, number: NO_ACCESS if "mode=sales" in path else None
+        assert await crawls.run("iasworld", site=SITE, parcels=f"{first},00099999") == FINISHED, crawls.said
+        items = {item["key"]: (item["state"], item["outcome"], item.get("reason")) for item in crawls.items()}
+        assert items[first][:2] == ("done", "ok")
+        assert items["00099999"][:2] == ("done", "no_results")
+        assert items["00099999"][2] == "Made-up County has no parcel '00099999'; are leading zeros missing?"
+        assert len(crawls.found("properties")) == 1
+        assert crawls.found("sales") == {}
+        mongodb.client.drop_database(mongodb.name)
+
+        away = Answer(302, b"", {"Location": "/PT/search/Disclaimer.aspx?FromUrl=x"}, kind="text/html")
+        portal.bad = lambda path, number: away if DATALET in path else None
+        before = portal.number
+        assert await crawls.run("iasworld", site=SITE, parcels=second) == LEFT, crawls.said
+        (item,) = crawls.items()
+        assert (item["state"], item["outcome"]) == ("waiting", "session_expired")
+        assert portal.number - before < 40
+        assert crawls.found("properties") == {}
