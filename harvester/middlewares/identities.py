@@ -78,6 +78,14 @@ def end_chain(crawler: Crawler, request: Request) -> None:
         middleware.end_chain(request)
 
 
+def stay_in_session(follower: Request, request: Request) -> None:
+    """Has a request go out in the session in which another of its chain was asked. Errbacks call it themselves."""
+    chain, asked_as = request.meta.get(SESSION_CHAIN), request.meta.get(ASKED_AS)
+    if asked_as and chain and follower.meta.get(SESSION_CHAIN) == chain:
+        follower.meta[CHAIN_BEGUN] = tuple(asked_as[:2])
+        follower.priority = max(follower.priority, request.priority + 1)  # before chains that have not begun
+
+
 class IdentitiesMiddleware:
     """Off when no site has identities, and the spider no account."""
 
@@ -342,15 +350,13 @@ class ChainMiddleware:
 
     async def process_spider_output(self, response: Response, result: AsyncIterator[Any]) -> AsyncIterator[Any]:
         request = response.request
-        chain, asked_as = (request.meta.get(SESSION_CHAIN), request.meta.get(ASKED_AS)) if request else (None, None)
         async for output in result:
             if isinstance(output, Request):
                 # Spiders like to hand on the whole meta of an answer.
                 for key in (CHAIN_BEGUN, ASKED_AS, SESSION_RENEWALS, AVOID_IDENTITY, SENT_OUTDATED):
                     output.meta.pop(key, None)
-                if request and asked_as and chain and output.meta.get(SESSION_CHAIN) == chain:
-                    output.meta[CHAIN_BEGUN] = tuple(asked_as[:2])
-                    output.priority = max(output.priority, request.priority + 1)  # before chains that have not begun
+                if request:
+                    stay_in_session(output, request)
             yield output
 
 

@@ -19,7 +19,6 @@ SEARCH = "search/commonsearch.aspx"
 DISCLAIMER = "search/Disclaimer.aspx"
 DATALET = "Datalets/Datalet.aspx"
 COOKIE = "ASP.NET_SessionId"
-PAGE_SIZE = 15
 TABS = ("values", "sales", "taxes")
 NO_RECORDS = "Your search did not find any records."
 TOO_MANY = "Your search returned too many records."
@@ -62,6 +61,8 @@ class IasworldPortal(Site):
         self.county = county
         self.most = most
         """Results that a search may have."""
+        self.page_size = 15
+        """Results that are shown at once."""
         self.bad: Callable[[str, int], Answer | None] = lambda path, number: None
         """Path without what was posted, and the number of the request (from 1) -> what is answered instead."""
         self.expire_every = 0
@@ -154,8 +155,8 @@ class IasworldPortal(Site):
             return _html(f"<p>{TOO_MANY}</p>")
         if len(session.found) == 1:
             return Answer(302, b"", {"Location": f"../{DATALET}?sIndex=0&idx=1"}, kind="text/html")
-        begin = (number - 1) * PAGE_SIZE
-        rows = [_result(index, line) for index, line in enumerate(session.found, 1)][begin : begin + PAGE_SIZE]
+        begin = (number - 1) * self.page_size
+        rows = [_result(index, line) for index, line in enumerate(session.found, 1)][begin : begin + self.page_size]
         shown = f"Displaying {begin + 1} - {begin + len(rows)} of {len(session.found)}"
         head = "<tr><th>All</th><th>Owner</th><th>Parcel ID</th><th>TaxYr</th></tr>"
         table = f'<table id="searchResults">{head}{"".join(rows)}</table><p>{shown}</p>'
@@ -249,7 +250,7 @@ def _inputs(mode: str, given: Mapping[str, str]) -> str:
     number = given.get("PageNum", "1")
     return (
         f'{hidden}{own}<input type="hidden" name="hdAction" value=""><input type="hidden" name="PageNum"'
-        f' value="{number}"><select name="selPageSize"><option selected>{PAGE_SIZE}</option></select>'
+        f' value="{number}"><select name="selPageSize"><option selected>15</option></select>'
         '<button type="submit" name="btSearch" value="Search">Search</button>'
     )
 
@@ -321,7 +322,7 @@ def kinds_of_failures() -> dict[str, Any]:
     """Name -> an answer of that kind."""
     return {
         "maintenance": MAINTENANCE,
-        "rate_limited": Answer(429, b"", {"Retry-After": "0"}, kind="text/html"),
+        "rate_limited": Answer(429, b"", {"Retry-After": "1"}, kind="text/html"),
         "server_error": Answer(503, b"<html>Service Unavailable</html>", kind="text/html"),
         "network": Answer(silent=True),
         "cut_short": Answer(body=b"<html>", missing=9, kind="text/html"),

@@ -16,7 +16,7 @@ from harvester.items import Found, Provenance, Record, Said
 from harvester.items.property import normalized
 from harvester.jobs.documents import JobItem
 from harvester.meta import SESSION_CHAIN
-from harvester.middlewares.identities import end_chain
+from harvester.middlewares.identities import end_chain, stay_in_session
 from harvester.outcomes import Outcome, verdict_of
 from harvester.parsers.counties import iasworld as parse
 from harvester.parsers.counties.iasworld import Datalet, Results, Row, Tab
@@ -229,7 +229,10 @@ class IasworldSpider(PlatformSpider):
         if "tabs" in request.cb_kwargs and outcome in _NOT_SHOWN:
             self.crawler.stats.inc_value(f"harvester/counties/tabs_not_shown/{outcome}")
             read = msgspec.convert(request.cb_kwargs["read"], list[Datalet])
-            yield from self._next(request, wanted, read, [Tab(*tab) for tab in request.cb_kwargs["tabs"]])
+            for output in self._next(request, wanted, read, [Tab(*tab) for tab in request.cb_kwargs["tabs"]]):
+                if isinstance(output, Request):
+                    stay_in_session(output, request)
+                yield output
             return
         if outcome is Outcome.EMPTY and wanted.kind == PARCEL:
             yield from self.missing([[wanted.item, wanted.key]], self.jurisdiction_of(request))
