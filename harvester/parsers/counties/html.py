@@ -13,6 +13,7 @@ from harvester.parsers.counties.encoding import as_utf8
 
 _SILENT = frozenset(["script", "style", "noscript", "select", "textarea", "head"])
 """Elements whose text is no part of what a cell says."""
+_BUTTONS = frozenset(["submit", "button", "image", "reset", "file"])
 _LINE = "\x1e"
 """Stands for <br> until the lines are told apart."""
 _layout = re.compile(r"[ \xa0]*[\t\r\n\f]+[\s\xa0]*")
@@ -56,8 +57,7 @@ def form_with(page: HtmlElement, names: Iterable[str], url: str) -> Form | None:
         if isinstance(form, FormElement) and any(
             field.get("name") in wanted for field in form.iter("input", "button", "select")
         ):
-            values = tuple((name, value) for name, value in form.form_values())
-            return Form(urljoin(url, (form.action or "").strip() or url), values)
+            return Form(urljoin(url, (form.action or "").strip() or url), tuple(_values(form)))
     return None
 
 
@@ -80,6 +80,24 @@ def has_class(element: HtmlElement, name: str) -> bool:
 def is_visible(element: HtmlElement) -> bool:
     """Whether nothing around it hides it."""
     return not any(_is_hidden(each.get("style") or "") for each in (element, *element.iterancestors()))
+
+
+def _values(form: HtmlElement) -> Iterator[tuple[str, str]]:
+    """As a browser sends them: `form_values` of lxml leaves fields out that have no attribute `value`."""
+    for field in form.iter("input", "select", "textarea"):
+        name, kind = field.get("name"), (field.get("type") or "").lower()
+        if not name or field.get("disabled") is not None or kind in _BUTTONS:
+            continue
+        if field.tag == "select":
+            options = list(field.iter("option"))
+            chosen = [each for each in options if each.get("selected") is not None] or options[:1]
+            yield from ((name, each.get("value", each.text_content().strip())) for each in chosen)
+        elif field.tag == "textarea":
+            yield name, field.text_content()
+        elif kind not in ("checkbox", "radio"):
+            yield name, field.get("value") or ""
+        elif field.get("checked") is not None:
+            yield name, field.get("value") or "on"
 
 
 def _texts(element: HtmlElement) -> Iterator[str]:

@@ -326,7 +326,7 @@ _MEANINGS: tuple[tuple[re.Pattern[str], Mapping[str, str]], ...] = tuple(
         (
             "sale|transfer|conveyance",
             {"DATE": "SALEDATE", "PRICE": "SALEPRICE", "AMOUNT": "SALEPRICE", "TRANSFERPRICE": "SALEPRICE"}
-            | {"TYPE": "DEEDTYPE", "BOOK": "DEEDBOOK", "PAGE": "DEEDPAGE"},
+            | {"TYPE": "DEEDTYPE", "TO": "GRANTEE", "FROM": "GRANTOR", "BOOK": "DEEDBOOK", "PAGE": "DEEDPAGE"},
         ),
         ("tax year rates|tax rates|tax distribution", {}),
         ("history of values|value history|assessment history", {**_TOTALS, **_YEARS}),
@@ -442,7 +442,8 @@ def _at_sides(datalet: Datalet, source: Source, provenance: Provenance, raw: byt
             cells[_free(section.title, cells)] = [
                 {name: value for name, value in _named_cells(section.header, row) if value} for row in section.rows
             ]
-    if datalet.tax_year:
+    named = any(column.meaning and column.meaning.label in labels.PROPERTY["tax_year"] for column in columns.values())
+    if datalet.tax_year and not named:
         columns["hdTaxYear"] = Column("hdTaxYear", meaning=Label("TAXYEAR"))
         cells["hdTaxYear"] = str(datalet.tax_year)
     found = Rows()

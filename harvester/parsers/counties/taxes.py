@@ -33,8 +33,13 @@ _installment = re.compile(
 _number = re.compile(r"(?:(\b1|first)|(\b2|second)|(\b3|third)|(\b4|fourth))", re.IGNORECASE).search
 _title_year = re.compile(r"\b(?:19|20)\d\d\b").search
 _is_estimate = re.compile("estimate", re.IGNORECASE).search
+_is_payments = re.compile("payment", re.IGNORECASE).search
 _is_due = re.compile(r"\bdue\b", re.IGNORECASE).search
 _is_billed = re.compile(r"charged|billed|current year|\bbill\b", re.IGNORECASE).search
+
+
+_Said = Mapping[str, tuple[str, str]]
+"""Plain label -> the label, and what is said."""
 
 
 class TaxSection(Protocol):
@@ -59,10 +64,9 @@ class _Draft(Struct):
         """The first that says it is believed."""
         if amount is None:
             return
-        amount = abs(amount) if field == "paid" else amount
         into: dict[str, Any] = self.parts.setdefault(part, {}) if part else self.amounts
         if field not in into:
-            into[field] = amount
+            into[field] = abs(amount) if field == "paid" else amount
             self.labels[f"installments.{part}.{field}" if part else field] = label
 
 
@@ -111,6 +115,8 @@ def _read_pairs(section: TaxSection, year: int, drafts: dict[int, _Draft]) -> No
 
 
 def _read_rows(section: TaxSection, year: int, drafts: dict[int, _Draft]) -> None:
+    """Of several lines of a year only payments are read, which add up: nobody knows what others are."""
+    by_part: dict[tuple[int, int], list[_Said]] = {}
     for row in section.rows:
         said = {plain(label): (label, value) for label, value in zip(section.header, row, strict=False)}
         tax_year, pay_year = _year_in(said, YEARS), _year_in(said, PAY_YEARS)
@@ -118,23 +124,28 @@ def _read_rows(section: TaxSection, year: int, drafts: dict[int, _Draft]) -> Non
             continue  # nothing says of which bill it is
         draft = drafts.setdefault(found, _Draft())
         draft.tax_year, draft.pay_year = tax_year or draft.tax_year, pay_year or draft.pay_year
-        part = _part_of(said)
+        by_part.setdefault((found, _part_of(said)), []).append(said)
+    for (found, part), lines in by_part.items():
         for field, wanted in AMOUNTS.items():
-            if name := next((each for each in wanted if each in said), None):
-                draft.take(field, values.money(said[name][1]), f"{section.title}: {said[name][0]}", part)
-        due = next((values.iso_date(said[name][1]) for name in DUE_DATES if name in said), None)
+            name = next((each for each in wanted if each in lines[0]), None)
+            if name and (len(lines) == 1 or (field == "paid" and _is_payments(section.title))):
+                amounts = [amount for said in lines if (amount := values.money(said[name][1])) is not None]
+                drafts[found].take(
+                    field, sum(amounts, Decimal(0)) if amounts else None, f"{section.title}: {lines[0][name][0]}", part
+                )
+        due = next((values.iso_date(lines[0][name][1]) for name in DUE_DATES if name in lines[0]), None)
         if part and due:
-            draft.parts.setdefault(part, {}).setdefault("due_date", due)
+            drafts[found].parts.setdefault(part, {}).setdefault("due_date", due)
 
 
-def _part_of(said: Mapping[str, tuple[str, str]]) -> int:
+def _part_of(said: _Said) -> int:
     """Number of the installment that a row is; 0: the whole bill."""
     shown = next((said[name][1] for name in HALVES if name in said), "")
     found = _number(shown)
     return int(found.lastindex or 0) if found else 0
 
 
-def _year_in(said: Mapping[str, tuple[str, str]], wanted: Sequence[str]) -> int | None:
+def _year_in(said: _Said, wanted: Sequence[str]) -> int | None:
     return next((found for name in wanted if name in said and (found := values.year(said[name][1]))), None)
 
 
