@@ -29,7 +29,8 @@ FORM = (
     ' action="./commonsearch.aspx?mode=parid"><input type="hidden" name="__VIEWSTATE" value="a+/="><input type="hidden"'
     ' name="hdAction" value=""><input type="hidden" name="PageNum" value="1"><input name="{field}"><select'
     ' name="selPageSize"><option>5</option><option selected>2</option></select><input type="submit" name="btSearch"'
-    ' value="Search"><input type="submit" name="btClear" value="Clear"><input type="checkbox" name="a"><input type="radio" name="b" value="2" checked><textarea'
+    ' value="Search"><input type="submit" name="btClear" value="Clear">'
+    '<input type="checkbox" name="a"><input type="radio" name="b" value="2" checked><textarea'
     ' name="c">x</textarea><input name="d" disabled>{inner}</form>'
 )
 ROW = (
