@@ -29,6 +29,10 @@ class Crawls(Runs):
         """That of its processes."""
         return self._environment
 
+    @property
+    def is_running(self) -> bool:
+        return any(process.returncode is None for process in self.processes)
+
     def register(self, table: CountyTable, **parameters: str) -> None:
         """Writes the table's entry."""
         platform, place = ("arcgis", LAYER) if isinstance(table, ArcgisTable) else ("socrata", f"/resource/{DATASET}")

@@ -12,16 +12,40 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harvester.exceptions import PageFailed, ParseError
+from harvester.exceptions import PageFailed, ParseError, UsageError
 from harvester.items import Provenance, Record
 from harvester.items.property import Assessment, Installment, Property, Sale, TaxBill
 from harvester.parsers.counties import iasworld
 from harvester.parsers.counties.iasworld import Datalet, Results, Section
 from harvester.parsers.counties.table import Rows, Source
+from harvester.spiders.counties.iasworld import IasworldSpider
 
 PAGES = Path(__file__).parent / "pages"
 SEEN = Provenance("https://county.example/PT/", datetime(2026, 1, 31, tzinfo=UTC), "iasworld")
 OHIO = Source("us-oh-made-up", "39001")
+ENTRIES = """
+[us-oh-open]
+hosts = ["a.example"]
+[us-oh-open.property]
+name = "Open County"
+fips = "39001"
+platform = "iasworld"
+base_url = "https://a.example/PT/"
+disclaimer = "accepted by A. Person on 2026-01-31"
+[us-oh-closed]
+hosts = ["b.example"]
+[us-oh-closed.property]
+name = "Closed County"
+fips = "39003"
+platform = "iasworld"
+base_url = "https://b.example/"
+[us-oh-shared.property]
+name = "Shared County"
+fips = "39005"
+platform = "iasworld"
+base_url = "https://c.example/"
+disclaimer = "accepted by A. Person on 2026-01-31"
+"""
 URL = "https://county.example/PT/Datalets/Datalet.aspx?sIndex=0&idx=1"
 SEARCH_URL = "https://county.example/PT/search/commonsearch.aspx?mode=parid"
 FORM = (
@@ -229,6 +253,27 @@ def test_maintenance_counts_when_it_can_be_seen_and_a_disclaimer_is_no_datalet()
     with pytest.raises(PageFailed) as expired:
         iasworld.read_datalet(b'<form><input type="submit" name="btAgree" value="Agree"></form>', URL)
     assert expired.value.outcome == "session_expired"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"all": "yes"}, "iasworld sites do not list their parcels"),
+        ({"parcels": "1", "owner": "ROE"}, "give parcels or owner, and not both"),
+        ({"owner": "--"}, "is nothing that can be looked for"),
+        ({"site": "us-oh-closed", "parcels": "1"}, "nobody has accepted it. Read https://b.example/search/Disclaimer"),
+        ({"site": "us-oh-shared", "parcels": "1"}, 'serves other jurisdictions, too: write hosts = ["c.example"]'),
+    ],
+)
+def test_what_cannot_be_asked_of_a_site_is_refused(
+    given: dict[str, str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "oh.toml").write_text(ENTRIES)
+    monkeypatch.setenv("HARVESTER_SITES_DIR", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError) as refused:
+        IasworldSpider.parse_arguments({"site": "us-oh-open", **given})
+    assert said in str(refused.value)
 
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Zl", "Zp", "Zs"]), min_size=1, max_size=20)

@@ -6,7 +6,7 @@ from string import ascii_uppercase, digits
 from typing import Any, NamedTuple
 
 import msgspec
-from pydantic import Field
+from msgspec.structs import replace
 from scrapy import Request
 from scrapy.http import Response
 from twisted.python.failure import Failure
@@ -22,12 +22,11 @@ from harvester.parsers.counties import iasworld as parse
 from harvester.parsers.counties.iasworld import Datalet, Results, Row, Tab
 from harvester.sites import load_sites
 from harvester.sites.agreements import root_of
-from harvester.spiders.counties.arguments import PARCEL, PropertyArguments
-from harvester.spiders.counties.platform import NO_RESULTS, SITE, Jurisdiction, PlatformSpider
+from harvester.spiders.counties.arguments import PARCEL
+from harvester.spiders.counties.platform import NO_RESULTS, Jurisdiction, PlatformSpider
+from harvester.spiders.counties.searches import ADDRESS, OWNER, SearchArguments, check_search
 from harvester.spiders.job import errback
 
-OWNER, ADDRESS = "owner", "address"
-"""Kinds of items: the parcels of those whose names begin so, and those at an address."""
 MODES = {PARCEL: "parid", OWNER: "owner", ADDRESS: "address"}
 """Kind of an item -> the search that finds it."""
 MOST_REPLAYS = 1
@@ -41,20 +40,6 @@ SHARDED = "sharded"
 _FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 _NOT_SHOWN = (Outcome.POLICY_DENIED, Outcome.NOT_FOUND, Outcome.GONE, Outcome.EMPTY)
 """Outcomes of a tab that a parcel is stored without."""
-
-
-class IasworldArguments(PropertyArguments):
-    """Arguments of the spider `iasworld`."""
-
-    owner: str = Field("", description="how the names of owners begin, as the county writes them: SMITH J")
-    address: str = Field("", description="number and name of a street, without ST or AVE: `12 ELM`, or the name alone")
-
-    @property
-    def says_what(self) -> bool:
-        return super().says_what or bool(self.owner.strip() or self.address.strip())
-
-    def identity(self) -> dict[str, Any]:
-        return {**super().identity(), OWNER: self.owner, ADDRESS: self.address}
 
 
 class _Search(NamedTuple):
@@ -75,9 +60,9 @@ class IasworldSpider(PlatformSpider):
     """
 
     name = "iasworld"
-    Arguments = IasworldArguments
+    Arguments = SearchArguments
     ITEM_KINDS = (PARCEL, OWNER, ADDRESS)
-    arguments: IasworldArguments
+    arguments: SearchArguments
 
     @classmethod
     def check_jurisdiction(cls, jurisdiction: Jurisdiction) -> None:
@@ -99,13 +84,13 @@ class IasworldSpider(PlatformSpider):
 
     def items_of_arguments(self) -> Iterator[Found]:
         yield from super().items_of_arguments()
-        for kind, key in ((OWNER, self.arguments.owner.strip()), (ADDRESS, self.arguments.address.strip())):
-            if key:
-                yield Found(kind, key, {SITE: self.arguments.site}, depth=0)
+        yield from self.arguments.searches()
 
     @classmethod
     def check_item(cls, found: Found) -> Found:
-        return super().check_item(found) if found.kind == PARCEL else found
+        if found.kind == PARCEL:
+            return super().check_item(found)
+        return replace(found, key=check_search(found.kind, found.key))
 
     def requests_for(self, jurisdiction: Jurisdiction, items: Sequence[JobItem]) -> Iterator[Request | Said]:
         for item in items:
@@ -239,7 +224,7 @@ class IasworldSpider(PlatformSpider):
         elif outcome is Outcome.EMPTY:
             yield Said(wanted.item, "done", NO_RESULTS, f"no {wanted.kind} is found by {wanted.key!r}")
         elif outcome is Outcome.TOO_MANY:
-            yield from _narrowed(wanted, self.jurisdiction_of(request))
+            yield from _narrowed(wanted)
         self._end(request)
 
     def _end(self, page: Response | Request) -> None:
@@ -279,10 +264,10 @@ def _fitting(rows: Sequence[Row], parcel_id: str) -> list[Row]:
     return exact or [row for row in rows if normalized(row.parcel_id) == normalized(parcel_id)]
 
 
-def _narrowed(search: _Search, jurisdiction: Jurisdiction) -> Iterator[Found | Said]:
+def _narrowed(search: _Search) -> Iterator[Found | Said]:
     """A beginning of names with more parcels than the site shows is asked for by all longer ones."""
     if search.kind != OWNER or len(search.key) >= MOST_BEGINNING:
         yield Said(search.item, "failed", Outcome.TOO_MANY, f"more are found by {search.key!r} than the site shows")
         return
-    yield from (Found(OWNER, search.key + letter, {SITE: jurisdiction.id}) for letter in NEXT_LETTERS)
+    yield from (Found(OWNER, search.key + letter) for letter in NEXT_LETTERS)
     yield Said(search.item, "skipped", SHARDED, "it has more parcels than the site shows: longer names are asked for")
