@@ -6,11 +6,11 @@ in a cycle, so the garbage collector need not look at them (gc=False).
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import cache
-from typing import Any, ClassVar, NamedTuple, Self, get_args
+from typing import Any, ClassVar, NamedTuple, Self, get_args, get_origin
 
 import msgspec
 from bson.decimal128 import Decimal128
@@ -309,13 +309,15 @@ def _fields(kind: type[Record]) -> _Fields:
         counts=tuple(field.name for field in fields if field.name.endswith("_count") and field.type in _NUMBER),
         urls=tuple(field.name for field in fields if field.name.endswith("_url") and field.type in _TEXT),
         decimals=_decimals(kind),
-        parts={
-            field.name: _decimals(part)
-            for field in fields
-            for part in get_args(field.type)[:1]
-            if isinstance(part, type) and issubclass(part, Struct)
-        },
+        parts={name: decimals for name, part in _parts(fields) if (decimals := _decimals(part))},
     )
+
+
+def _parts(fields: Iterable[msgspec.structs.FieldInfo]) -> Iterator[tuple[str, type[Struct]]]:
+    for field in fields:
+        part = get_args(field.type)[0] if get_origin(field.type) is tuple else None
+        if isinstance(part, type) and issubclass(part, Struct):
+            yield field.name, part
 
 
 def _decimals(kind: type[Struct]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from tests.bluesky import test_start_list, test_via_browser
 from tests.browser import test_entries as test_steps
 from tests.cli import test_runs, test_sandbox
 from tests.counties import test_arguments as test_counties
-from tests.counties import test_vgsi_crawls
+from tests.counties import test_iasworld, test_vgsi_crawls
 from tests.docs import test_adding_a_site
 from tests.endings import test_unopened
 from tests.feeds import test_export
@@ -91,6 +91,9 @@ def rows() -> dict[str, list[Row]]:
         ],
         "Arguments of `harvester crawl vgsi`": [
             *_of(test_vgsi_crawls.test_a_search_that_cannot_be_meant_is_refused_before_anything_is_fetched, _given),
+        ],
+        "Arguments of `harvester crawl iasworld`": [
+            *_of(test_iasworld.test_what_cannot_be_asked_of_a_site_is_refused, _given),
         ],
         "Entries of sites (TOML)": [
             *_of(test_registry.test_an_entry_that_cannot_be_used_is_named, _entry),

@@ -65,7 +65,7 @@ def test_a_family_is_no_record_type(registry: None) -> None:
 
 def test_plural_comes_from_the_collection_unless_it_is_said(registry: None) -> None:
     saying: dict[str, Any] = {"KEY": ("raw",)}
-    assert define(KIND="tax_bill", COLLECTION="tax_bills", **saying).PLURAL == "tax bills"
+    assert define(KIND="tax_notice", COLLECTION="tax_notices", **saying).PLURAL == "tax notices"
     assert define(KIND="person", COLLECTION="persons", PLURAL="people", **saying).PLURAL == "people"
 
 
