@@ -82,7 +82,7 @@ async def test_a_thousand_parcels_are_exactly_the_county_with_kills_failures_and
 async def test_nobody_agrees_to_a_disclaimer_that_is_not_accepted_in_the_entry(
     crawls: Crawls, tmp_path: Path, mongodb: Database[dict[str, Any]]
 ) -> None:
-    """A crawl is refused with what to do; items that were submitted while it was accepted say so."""
+    """A crawl is refused with what to do; items that were submitted, or begun, while it was accepted say so."""
     county = County(3)
     write_parcels(county, tmp_path)
     async with IasworldPortal(county) as portal:
@@ -100,6 +100,19 @@ async def test_nobody_agrees_to_a_disclaimer_that_is_not_accepted_in_the_entry(
     assert items[0]["reason"].startswith(said)
     assert said in crawls.said
     assert f"copy the entry [{SITE}] into a file in HARVESTER_SITES_DIR" in crawls.said
+    mongodb.client.drop_database(mongodb.name)
+
+    async with IasworldPortal(county) as portal:
+        register(crawls, portal)
+        portal.held_after = 7
+        process = await crawls.start("iasworld", site=SITE, parcels="@parcels.csv")
+        await crawls.until(lambda: portal.number > portal.held_after)
+        await crawls.kill(process)
+        portal.released.set()
+        register(crawls, portal, "checked = 2026-01-31")
+        assert await crawls.run("iasworld", job="all") == FINISHED, crawls.said
+        assert portal.agreements == 1
+    assert {(item["state"], item["outcome"]) for item in crawls.items()} == {("skipped", "policy_denied")}
 
 
 async def test_owners_and_addresses_lead_to_their_parcels_over_pages_and_past_the_cap(

@@ -207,9 +207,14 @@ class IasworldSpider(PlatformSpider):
         request: Request = failure.request  # type: ignore[attr-defined]
         wanted = _Search(*request.cb_kwargs["search"])
         outcome = verdict_of(failure.value).outcome  # type: ignore[arg-type]
+        try:
+            jurisdiction = self.jurisdiction_of(request)
+        except NotAccepted as error:  # since it was asked
+            yield Said(wanted.item, "skipped", Outcome.POLICY_DENIED, str(error))
+            return
         if outcome is Outcome.SESSION_EXPIRED and wanted.replays < MOST_REPLAYS:
             again = wanted._replace(replays=wanted.replays + 1)
-            yield self._begin(self.jurisdiction_of(request), again)
+            yield self._begin(jurisdiction, again)
             return
         if "tabs" in request.cb_kwargs and outcome in _NOT_SHOWN:
             self.crawler.stats.inc_value(f"harvester/counties/tabs_not_shown/{outcome}")
@@ -220,7 +225,7 @@ class IasworldSpider(PlatformSpider):
                 yield output
             return
         if outcome is Outcome.EMPTY and wanted.kind == PARCEL:
-            yield from self.missing([[wanted.item, wanted.key]], self.jurisdiction_of(request))
+            yield from self.missing([[wanted.item, wanted.key]], jurisdiction)
         elif outcome is Outcome.EMPTY:
             yield Said(wanted.item, "done", NO_RESULTS, f"no {wanted.kind} is found by {wanted.key!r}")
         elif outcome is Outcome.TOO_MANY:
