@@ -138,6 +138,8 @@ class IdentityPool:
             return identity
         waiter = _Waiter(wanted)
         self._waiting.append(waiter)
+        if wanted.begun:
+            self._serve()  # its own jar is free, whoever waits for one before it
         try:
             while True:
                 if self._waiting and self._waiting[0] is waiter:

@@ -73,6 +73,7 @@ async def test_parcels_are_exactly_the_county_with_kills_failures_and_sessions_t
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(3600)
 async def test_a_thousand_parcels_are_exactly_the_county_with_kills_failures_and_sessions_that_expire(
     crawls: Crawls, tmp_path: Path
 ) -> None:
