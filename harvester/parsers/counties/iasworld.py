@@ -328,7 +328,6 @@ _MEANINGS: tuple[tuple[re.Pattern[str], Mapping[str, str]], ...] = tuple(
             {"DATE": "SALEDATE", "PRICE": "SALEPRICE", "AMOUNT": "SALEPRICE", "TRANSFERPRICE": "SALEPRICE"}
             | {"TYPE": "DEEDTYPE", "TO": "GRANTEE", "FROM": "GRANTOR", "BOOK": "DEEDBOOK", "PAGE": "DEEDPAGE"},
         ),
-        ("tax year rates|tax rates|tax distribution", {}),
         ("history of values|value history|assessment history", {**_TOTALS, **_YEARS}),
         ("market|appraised", {**_MARKET, **_YEARS, **_PERCENT}),
         ("assessed|taxable", {**_ASSESSED, **_YEARS, **_PERCENT}),
@@ -421,7 +420,10 @@ class _Line(NamedTuple):
 
 
 def _at_sides(datalet: Datalet, source: Source, provenance: Provenance, raw: bytes) -> Rows:
-    """Of the sections with labels at their side: the property, and the values and the sale that they speak of."""
+    """Of the sections with labels at their side: the property, and the values and the sale that they speak of.
+
+    The others stay with the property as they are, since of their lines not all need make a record.
+    """
     columns = {PARCEL_ID: Column(PARCEL_ID, meaning=Label(PARCEL_ID))}
     cells: dict[str, Any] = {PARCEL_ID: datalet.parcel_id}
     sections: dict[str, int] = {}
@@ -438,7 +440,7 @@ def _at_sides(datalet: Datalet, source: Source, provenance: Provenance, raw: byt
                 name = _free(f"{section.title}: {label}", cells)
                 columns[name] = Column(name, meaning=Label(meaning.label, len(cells)) if is_of_lines else meaning)
                 cells[name] = said
-        if section.rows and not _is_read_whole(section):
+        if section.rows:
             cells[_free(section.title, cells)] = [
                 {name: value for name, value in _named_cells(section.header, row) if value} for row in section.rows
             ]
@@ -476,17 +478,6 @@ def _above(section: Section, datalet: Datalet) -> Iterator[_Line]:
 
 def _is_of_values(section: Section) -> bool:
     return bool(_is_value_section(section.title)) and not _is_of_taxes(section.title)
-
-
-def _is_read_whole(section: Section) -> bool:
-    """Whether all its columns are read, so that nothing of it would be lost."""
-    if not (_is_of_sales(section.title) or _is_of_values(section)):
-        return False
-    known = {label for table in (labels.ASSESSMENT, labels.SALE) for of in table.values() for label in of}
-    known.update(labels.PROPERTY["tax_year"])
-    meanings = [_meaning(section.title, label) for label in section.header]
-    by_year = any(meaning.label in labels.PROPERTY["tax_year"] for meaning in meanings) or _is_of_sales(section.title)
-    return bool(by_year) and all(meaning.label in known for meaning in meanings)
 
 
 def _named_cells(header: Sequence[str], row: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -546,8 +537,20 @@ def _merged(records: Iterable[CountyRecord]) -> list[CountyRecord]:
                 key = known[0].key
                 record = replace(record, transfer=known[0].transfer)
         before = found.get((record.KIND, key))
+        number = 2
+        while isinstance(before, Sale) and isinstance(record, Sale) and _differ(before, record):
+            another = replace(record, transfer=f"{record.transfer}#{number}")
+            key, number = another.key, number + 1
+            before = found.get((record.KIND, key))
+            if before is None:
+                record = another
         found[record.KIND, key] = _filled(before, record) if before else record
     return list(found.values())
+
+
+def _differ(first: Sale, second: Sale) -> bool:
+    """Whether they are two sales of one day."""
+    return None not in (first.sale_price, second.sale_price) and first.sale_price != second.sale_price
 
 
 def _filled(first: CountyRecord, second: CountyRecord) -> CountyRecord:
