@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from harvester.exceptions import InvalidRecordError, PageFailed, ParseError
 from harvester.items import Provenance, Reject
-from harvester.items.property import Assessment, CountyRecord, Sale, normalized
+from harvester.items.property import Assessment, CountyRecord, Sale
 from harvester.outcomes import Outcome
 from harvester.parsers.counties import labels, values
 from harvester.parsers.counties.html import (
@@ -29,7 +29,7 @@ from harvester.parsers.counties.html import (
     text_of,
 )
 from harvester.parsers.counties.labels import Label, label_of
-from harvester.parsers.counties.table import Column, Layout, Rows, Source
+from harvester.parsers.counties.table import Column, Layout, Rows, Source, identity
 from harvester.parsers.counties.taxes import bills_of
 
 PARCEL_ID = "PARID"
@@ -397,14 +397,7 @@ def read_records(datalet: Datalet, source: Source, provenance: Provenance) -> Ro
             wanted = Sale if _is_of_sales(section.title) else Assessment
             found.records += [record for record in rows.records if isinstance(record, wanted)]
             found.rejects += rows.rejects
-    of = {
-        "jurisdiction": source.jurisdiction,
-        "fips": source.fips,
-        "parcel_id": datalet.parcel_id,
-        "parcel_id_normalized": normalized(datalet.parcel_id),
-        "provenance": provenance,
-        "raw": raw,
-    }
+    of = {**identity(source, datalet.parcel_id), "provenance": provenance, "raw": raw}
     try:
         bills = bills_of(_tax_sections(datalet), datalet.tax_year, datalet.pdf_url, of)
     except InvalidRecordError as error:
