@@ -224,3 +224,22 @@ async def test_a_deleted_key_of_another_kind_stops_nobody(frontier: Frontier, re
     status = await frontier.status()
     assert status.queued == 9
     assert status.done == 3
+
+
+@pytest.mark.parametrize("forgotten", ["leases", "request"])
+async def test_a_worker_whose_leases_were_forgotten_is_given_others_of_their_site(
+    frontier: Frontier, redis: Redis, forgotten: str
+) -> None:
+    """It holds so many of a site at most, and what it no longer holds counts no more."""
+    requests = [push(number, site="s") for number in range(3)]
+    (leased,) = (await frontier.exchange(ONE, requests, wanted=9, per_site=1)).leased
+    if forgotten == "leases":
+        await redis.delete(f"{frontier.prefix}leases:{ONE}")
+        assert (await frontier.exchange(ONE, [], wanted=9, per_site=1)).damaged
+        await frontier.put_back()
+    else:
+        await redis.hdel(f"{frontier.prefix}entries", leased.id)
+        await redis.hdel(f"{frontier.prefix}payloads", leased.id)
+        await frontier.exchange(ONE, [Done(leased.id)])
+    assert len((await frontier.exchange(ONE, [], wanted=9, per_site=1)).leased) == 1
+    assert (await frontier.status()).balanced

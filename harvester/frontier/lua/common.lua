@@ -47,7 +47,7 @@ end
 -- What is to be written is gathered in tables, and written by flush: a command for each member would cost the most.
 local entries = {} -- id -> entry, false when there is none
 local stored, bodies, removed, left_targets = {}, {}, {}, {}
-local readied, waits, graves, unleased, held = {}, {}, {}, {}, {}
+local readied, waits, graves, unleased, held, uncounted = {}, {}, {}, {}, {}, {}
 local totals, by_job = {}, {}
 
 local function preload(ids)
@@ -256,7 +256,21 @@ local function unlease(worker, id, entry)
         held_of(worker, line_of(entry), -1)
         count(entry[JOB], 'leased', -1)
     else
+        uncounted[worker] = true -- nobody knows of which line it was
         lose(id, 'leased')
+    end
+end
+
+-- Counts what the worker holds by its leases.
+local function count_held(worker)
+    redis.call('DEL', P .. 'held:' .. worker)
+    held[worker] = {}
+    local ids = redis.call('ZRANGE', P .. 'leases:' .. worker, 0, -1)
+    preload(ids)
+    for _, id in ipairs(ids) do
+        if entries[id] then
+            held_of(worker, line_of(entries[id]), 1)
+        end
     end
 end
 
@@ -517,6 +531,9 @@ end
 local function finish()
     flush()
     items.settle()
+    for worker in pairs(uncounted) do
+        count_held(worker)
+    end
     for worker, sites in pairs(held) do
         local some, none = {}, {}
         for site, number in pairs(sites) do

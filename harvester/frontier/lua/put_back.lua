@@ -46,11 +46,12 @@ local function sift(key, place)
 end
 
 local function sift_leases()
+    for worker in pairs(keys_below('held:')) do
+        redis.call('DEL', P .. 'held:' .. worker) -- of one whose leases were forgotten, too
+    end
     for worker in pairs(keys_below('leases:')) do
-        redis.call('DEL', P .. 'held:' .. worker)
-        for _, id in ipairs(sift(P .. 'leases:' .. worker, 'leased')) do
-            held_of(worker, line_of(entries[id]), 1)
-        end
+        sift(P .. 'leases:' .. worker, 'leased')
+        count_held(worker)
         redis.call('ZADD', P .. 'workers', 'NX', now, worker) -- one that is dead is found silent
     end
 end
