@@ -1,5 +1,7 @@
 """A run that ends for a reason ends once, and for that reason."""
 
+import re
+
 import pytest
 from scrapy import Spider, signals
 from scrapy.core.engine import ExecutionEngine
@@ -8,6 +10,7 @@ from scrapy.exceptions import DontCloseSpider
 from scrapy.utils.test import get_crawler
 
 from harvester.shutdown import close, end, is_ending
+from tests.root import ROOT
 
 
 @pytest.fixture
@@ -33,3 +36,17 @@ async def test_an_idle_spider_is_left_to_the_end_that_has_begun(crawler: Crawler
     assert asked_to_stay()
     assert is_ending(crawler)
     assert crawler.stats.get_value("harvester/exit_code") == 4
+
+
+def test_a_run_that_an_error_ends_has_the_reason_of_that_error_and_of_no_other() -> None:
+    """Its name says what may be typed next: after some nothing can be continued."""
+    ends = re.compile(r"\bend\(\s*self\.\w+,\s*([^,]+),\s*([a-z]\w*)\.exit_code\b")
+    found = [
+        (path.name, reason, error)
+        for path in (ROOT / "harvester").rglob("*.py")
+        for reason, error in ends.findall(path.read_text("utf-8"))
+    ]
+    assert len(found) > 8
+    assert [each for each in found if each[1] not in (f"{each[2]}.finish_reason", f"_reason({each[2]})")] == [
+        ("job.py", "ended.reason", "ended")
+    ]

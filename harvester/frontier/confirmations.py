@@ -88,7 +88,7 @@ class Confirmations:
         error = failure.value
         assert error
         if isinstance(error, HarvesterError) and not isinstance(error, _OF_THE_ITEM):  # nothing can be kept any more
-            end(self._crawler, "storage_error", error.exit_code, str(error))
+            end(self._crawler, error.finish_reason, error.exit_code, str(error))
             if lease:
                 lease.given_back = True
         elif lease:

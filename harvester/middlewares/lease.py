@@ -59,7 +59,7 @@ class LeaseMiddleware:
                     url = without_secrets(output.url)[:MOST_SHOWN]
                     said = f"The start request {url} cannot be kept, so the run ends: {error}"
                     logger.error("%s", said)  # noqa: TRY400
-                    end(self._crawler, "program_error", error.exit_code, said)
+                    end(self._crawler, "program_error", exit_code=1, said=said)
                     return
                 await self._scheduler.room()
             yield output

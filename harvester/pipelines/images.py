@@ -158,7 +158,7 @@ class RecordImagesPipeline(ImagesPipeline):
             await ensure_awaitable(self.store.persist_file(path, BytesIO(content), self.spiderinfo, headers=headers))
         except StorageError as error:
             self._failure = error  # whatever else the run would fetch could not be kept either
-            end(self.crawler, "storage_error", error.exit_code, str(error))
+            end(self.crawler, error.finish_reason, error.exit_code, str(error))
             return None
         self.crawler.stats.inc_value("harvester/images/stored")
         return path

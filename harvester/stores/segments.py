@@ -60,7 +60,7 @@ class Segments:
         except StorageError as error:
             self._failed = True
             failure = self._told(str(error))
-            end(self.crawler, REASON, error.exit_code, str(failure))
+            end(self.crawler, error.finish_reason, error.exit_code, str(failure))
             raise failure from None
 
     def _told(self, said: str) -> StorageError:

@@ -22,7 +22,7 @@ async def test_a_crawl_whose_servers_were_removed_ends_and_says_so(runs_alone: R
         said = " ".join(runs.said.rpartition("\nWhy\n")[2].split())
         assert f"The folder {state}/" in said
         assert WHY in said
-        assert "To continue" not in said
+        assert "To continue" not in said, runs.said
         assert Answer(0, runs.said).is_for_people(), runs.said
         assert not list(state.glob("*/data")), "no new server was begun"
         assert await runs.run(urls=tree.url) == FINISHED, "what is typed next begins anew"
