@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from urllib.parse import quote
 from uuid import uuid4
 
 import pytest
@@ -20,6 +21,7 @@ from harvester.stores import servers
 from harvester.stores.servers.kinds import SERVERS
 from harvester.stores.servers.state import State, running_in
 from tests import ports
+from tests.postgresql import PASSWORD, SUPERUSER, of_system, of_wheel, postgresql
 
 Config.model_config["env_file"] = None
 for _name in list(os.environ):
@@ -80,6 +82,16 @@ def mongodb_uri(_servers: Config) -> str:
 def redis_url(_servers: Config) -> str:
     """Address of a real Valkey."""
     return servers.redis_url(_servers)
+
+
+@pytest.fixture(scope="session")
+def postgres_address() -> Iterator[str]:
+    """Address of a real PostgreSQL, with its password."""
+    programs = of_wheel() or of_system()
+    if programs is None:
+        pytest.skip("PostgreSQL is neither installed nor in a wheel for this platform: apt-get install postgresql")
+    with postgresql(programs, asks=True) as port:
+        yield f"postgresql://{SUPERUSER}:{quote(PASSWORD, safe='')}@127.0.0.1:{port}/postgres"
 
 
 @pytest.fixture

@@ -1,26 +1,66 @@
 """The command `harvester export`."""
 
+import sys
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from harvester.config import load_config
 from harvester.exceptions import UsageError
 
+if TYPE_CHECKING:
+    from harvester.stores.postgres import Postgres
+
 GRAPH = "graph"
+_SCHEMES = ("postgresql://", "postgres://")
+Schema = Annotated[
+    str, typer.Option(metavar="NAME", help="Of the tables in PostgreSQL; made if it is not there. Else: harvester.")
+]
+
+
+def opened_postgres(to: str, schema: str) -> "Postgres | None":
+    """The one at that address; None when it is a path. Raises UsageError, ServiceError."""
+    if to.startswith(_SCHEMES):
+        from harvester.stores.postgres import SCHEMA, Postgres
+
+        return Postgres(to, schema or SCHEMA)
+    if "://" in to:
+        raise UsageError("--to: an address starts with postgresql://; anything else is a path.")
+    if schema:
+        raise UsageError("--schema is of tables in PostgreSQL: give --to postgresql://USER@HOST/DATABASE, too.")
+    return None
+
+
+def say_rejected(postgres: "Postgres") -> None:
+    """Names the table that says why, when something is not in PostgreSQL."""
+    from harvester.stores.postgres import REJECTS
+
+    if postgres.rejected:
+        print(
+            f"{postgres.rejected:,} cannot be held by PostgreSQL: {postgres.schema}.{REJECTS} says which, and why.",
+            file=sys.stderr,
+        )
 
 
 def export_command(
     kind: Annotated[str, typer.Argument(help="A kind of record, or its collection; or graph: who follows whom.")],
-    to: Annotated[Path, typer.Option(help=".jsonl, .csv, .parquet, .jsonl.zst or .csv.zst; of graph .graphml, too.")],
+    to: Annotated[
+        str,
+        typer.Option(
+            metavar="FILE|postgresql://...",
+            help=".jsonl, .csv, .parquet, .jsonl.zst or .csv.zst; of graph .graphml, too. Or a PostgreSQL.",
+        ),
+    ],
     where: Annotated[
         list[str] | None,
         typer.Option(metavar="FIELD=VALUE", help="Also != < <= > >=, or JSON as MongoDB takes it; may be repeated."),
     ] = None,
     since: Annotated[str, typer.Option(metavar="DATE", help="Only what was observed since then, in UTC.")] = "",
+    schema: Schema = "",
 ) -> None:
-    """Write all stored records of a kind into one file, while crawls may go on."""
+    """Write all stored records of a kind into one file, or a table of PostgreSQL, while crawls may go on."""
     from pymongo.errors import PyMongoError
 
     from harvester.project import spider_loader
@@ -34,13 +74,24 @@ def export_command(
         at = export.point_in_time(since) if since else None
     except ValueError:
         raise UsageError(f"--since: {since!r} is no date, as 2026-01-31 or 2026-01-31T12:00.") from None
-    database = connect_sync(load_config())
-    try:
-        of = None if kind == GRAPH else export.kind_named(kind, database)
-        query = export.query_of(of, where or (), at) if of else {}
-        number = export.export_records(database, of, query, to) if of else export.export_graph(database, to)
-    except PyMongoError as error:
-        raise unavailable(error) from None
-    finally:
-        database.client.close()
-    print(f"{number:,} {of.PLURAL if of else 'edges'} in {to}")
+    if kind == GRAPH and "://" in to:
+        raise UsageError("graph is written into files; in PostgreSQL it is the table of follows.")
+    with opened_postgres(to, schema) or nullcontext() as postgres:
+        database = connect_sync(load_config())
+        try:
+            of = None if kind == GRAPH else export.kind_named(kind, database)
+            query = export.query_of(of, where or (), at) if of else {}
+            if of and postgres:
+                number = export.export_to_postgres(database, of, query, postgres)
+            elif of:
+                number = export.export_records(database, of, query, Path(to))
+            else:
+                number = export.export_graph(database, Path(to))
+        except PyMongoError as error:
+            raise unavailable(error) from None
+        finally:
+            database.client.close()
+    place = f"{postgres.schema}.{of.COLLECTION} of {postgres.place}" if postgres and of else Path(to)
+    print(f"{number:,} {of.PLURAL if of else 'edges'} in {place}")
+    if postgres:
+        say_rejected(postgres)

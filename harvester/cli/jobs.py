@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -10,13 +11,14 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from harvester.cli.completing import spider_names
+from harvester.cli.export import Schema, opened_postgres, say_rejected
 from harvester.cli.pairs import pairs
 from harvester.cli.printing import print_json
 from harvester.config import load_config
 from harvester.exceptions import JobConflict, UsageError
 
 if TYPE_CHECKING:  # imports inside commands keep shell completion quick
-    from harvester.jobs.export import Exported
+    from harvester.jobs.export import Exported, Stored
     from harvester.jobs.service import JobService
     from harvester.jobs.submission import Submission, Submitted
 
@@ -200,33 +202,50 @@ def priority_command(
 @jobs.command("export")
 def export_command(
     job: Job,
-    form: Annotated[str, typer.Option("--format", metavar="csv|jsonl|parquet", help="Of the files.")] = "jsonl",
+    form: Annotated[str, typer.Option("--format", metavar="csv|jsonl|parquet", help="Of the files. Else: jsonl.")] = "",
     zstd: Annotated[bool, typer.Option("--zstd", help="Compress CSV or JSON lines with zstd.")] = False,
     out: Annotated[Path | None, typer.Option(help="Folder to write to, instead of one in the data folder.")] = None,
+    to: Annotated[
+        str, typer.Option(metavar="postgresql://...", help="A PostgreSQL to write tables in, instead of files.")
+    ] = "",
+    schema: Schema = "",
     only: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="A collection of records, or manifest; may be repeated. Else: all."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Write the records of a job, and the manifest of its items, into files. The job may go on meanwhile."""
+    """Write the records of a job, and the manifest of its items, into files, or tables of PostgreSQL.
+
+    The job may go on meanwhile.
+    """
     from harvester.jobs.export import Exporter
     from harvester.stores.tables import Format
 
     config = load_config()
     chosen = _chosen("--format", form, Format) or Format.JSONL
+    postgres = opened_postgres(to, schema)
+    if to and not postgres:
+        raise UsageError("--to: give an address, postgresql://USER@HOST/DATABASE; for files there is --out FOLDER.")
+    if postgres and (form or zstd or out):
+        raise UsageError("--format, --zstd and --out are of files, and --to writes none.")
 
-    async def export(service: "JobService") -> "list[Exported]":
+    async def export(service: "JobService") -> "list[Exported] | list[Stored]":
         known = await service.job(job)
-        folder = out or config.data_dir / "exports" / known.id
-        return await Exporter(service.database, known.id, folder, chosen, zstd=zstd).export(only or ())
+        exporter = Exporter(service.database, known.id, only or ())
+        if postgres:
+            return await exporter.to_postgres(postgres)
+        return await exporter.to_files(out or config.data_dir / "exports" / known.id, chosen, zstd=zstd)
 
-    written = _with_service(export)
+    with postgres or nullcontext():
+        written = _with_service(export)
     if as_json:
         print_json(written)
     else:
-        for file in written:
-            print(f"{file.rows:12,}  {file.path}")
+        for name, rows in written:
+            print(f"{rows:12,}  {name}")
+    if postgres:
+        say_rejected(postgres)
 
 
 @jobs.command("wait")

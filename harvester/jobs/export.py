@@ -1,13 +1,13 @@
-"""Writes what a job has brought into files: its records, one file for each collection, and the manifest of its items.
+"""Writes what a job has brought: its records, a file or table for each collection, and the manifest of its items.
 
 A file is written beside its place and moved there when it is whole and on the disk; when one cannot be written, none is
-moved. So there is never half a file, and the job may go on meanwhile.
+moved. So there is never half a file, and the job may go on meanwhile. Tables: stores/postgres.py.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pymongo.asynchronous.database import AsyncDatabase
 
@@ -28,8 +28,11 @@ from harvester.stores.tables import (
     columns_seen,
 )
 
+if TYPE_CHECKING:
+    from harvester.stores.postgres import Postgres
+
 MANIFEST = "manifest"
-"""Name of the file of items."""
+"""Name of the file of items; in PostgreSQL they are the table ITEMS."""
 _REMEDY = "Make room and let it be written, or name another folder with --out."
 
 
@@ -40,45 +43,94 @@ class Exported(NamedTuple):
     rows: int
 
 
-class Exporter:
-    """Exports one job into a folder."""
+class Stored(NamedTuple):
+    """A table of PostgreSQL that was written."""
 
-    def __init__(self, database: AsyncDatabase[Document], job: str, folder: Path, form: Format, *, zstd: bool) -> None:
+    table: str
+    rows: int
+
+
+class _Part(NamedTuple):
+    """What one file, or one table, is made of."""
+
+    name: str
+    kind: type[Record] | None
+    """None: the manifest."""
+    columns: Sequence[Column]
+    rows: AsyncIterator[list[Document]]
+    """In chunks."""
+    is_wanted: bool
+    """Also when there are no rows."""
+
+
+class Exporter:
+    """Exports one job."""
+
+    def __init__(self, database: AsyncDatabase[Document], job: str, only: Sequence[str] = ()) -> None:
+        """The collections (and MANIFEST) named in `only`, or the manifest and every collection with records."""
+        self._database = database
+        self._job = job
+        self._only = only
+        self._of_job = {"provenance.crawl": job}
+
+    async def to_files(self, folder: Path, form: Format, *, zstd: bool) -> list[Exported]:
+        """Raises UsageError for a name that is none, StorageError when a file cannot be written."""
         if zstd and form is Format.PARQUET:
             raise UsageError("--zstd: Parquet files are compressed with zstd already.")
         if form is Format.PARQUET:
             check_pyarrow()
-        self._database = database
-        self._job = job
-        self._of_job = {"provenance.crawl": job}
-        self._folder = folder
-        self._form = form
-        self._zstd = zstd
-        self._files: list[TableFile] = []
+        files: list[TableFile] = []
+        try:
+            async for part in self._parts(self._database):
+                make_closed(folder)
+                file = TableFile(folder / f"{part.name}.{form}{'.zst' if zstd else ''}", part.columns, form, zstd)
+                files.append(file)
+                async for rows in part.rows:
+                    file.table.write(rows)
+                file.close()
+                if not file.table.rows and not part.is_wanted:
+                    files.pop().abandon()
+            for file in files:
+                file.move()
+        except OSError as error:
+            raise StorageError(f"{folder} cannot be written: {error.strerror or error}. {_REMEDY}") from None
+        finally:
+            for file in files:
+                file.abandon()
+        return [Exported(file.path, file.table.rows) for file in files]
 
-    async def export(self, only: Sequence[str] = ()) -> list[Exported]:
-        """Writes the collections (and MANIFEST) named in `only`, or the manifest and every collection with records.
+    async def to_postgres(self, postgres: "Postgres") -> list[Stored]:
+        """Raises UsageError, ServiceError and StorageError."""
+        from harvester.stores.postgres import CODEC, PostgresTable, Version, version_of
 
-        Raises UsageError for a name that is none, StorageError when a file cannot be written.
-        """
-        know_collections(await self._database.list_collection_names())
+        stored = []
+        async for part in self._parts(self._database.with_options(CODEC)):
+            table: PostgresTable | None = None
+            version = version_of(part.kind, part.columns) if part.kind else Version("updated_at")
+            vary = bool(part.kind and part.kind.FIELDS_VARY)
+            name = part.name if part.kind else ITEMS
+            if part.is_wanted:
+                table = PostgresTable(postgres, name, part.columns, version, vary=vary)
+            async for rows in part.rows:
+                table = table or PostgresTable(postgres, name, part.columns, version, vary=vary)
+                table.write(rows)
+            if table:
+                stored.append(Stored(f"{postgres.schema}.{name}", table.rows))
+        return stored
+
+    async def _parts(self, database: AsyncDatabase[Document]) -> AsyncIterator[_Part]:
+        know_collections(await database.list_collection_names())
         kinds = {kind.COLLECTION: kind for kind in RECORDS.values()}
-        if unknown := set(only) - {MANIFEST, *kinds}:
+        if unknown := set(self._only) - {MANIFEST, *kinds}:
             known = ", ".join([MANIFEST, *kinds])
             raise UsageError(f"--only: there is no {', '.join(sorted(map(repr, unknown)))}; there are: {known}.")
-        try:
-            make_closed(self._folder)
-            for name, kind in kinds.items():
-                if not only or name in only:
-                    await self._write(name, await self._columns(kind), self._records(name), keep_empty=name in only)
-            if not only or MANIFEST in only:
-                await self._write(MANIFEST, MANIFEST_COLUMNS, self._items(), keep_empty=True)
-            return self._move()
-        except OSError as error:
-            raise StorageError(f"{self._folder} cannot be written: {error.strerror or error}. {_REMEDY}") from None
-        finally:
-            for file in self._files:
-                file.abandon()
+        for name, kind in kinds.items():
+            if not self._only or name in self._only:
+                columns = await self._columns(kind)
+                records = database[name].find(self._of_job, batch_size=CHUNK)
+                yield _Part(name, kind, columns, _in_chunks(records), name in self._only)
+        if not self._only or MANIFEST in self._only:
+            yield _Part(MANIFEST, None, MANIFEST_COLUMNS, _in_chunks(self._items()), True)
 
     async def _columns(self, kind: type[Record]) -> list[Column]:
         if not kind.FIELDS_VARY:
@@ -87,36 +139,6 @@ class Exporter:
         seen = await self._database[kind.COLLECTION].aggregate(stages, allowDiskUse=True)
         return columns_seen(kind, await seen.to_list())
 
-    async def _write(
-        self, name: str, columns: Sequence[Column], rows: AsyncIterator[Document], *, keep_empty: bool
-    ) -> None:
-        """A file beside its place."""
-        path = self._folder / f"{name}.{self._form}{'.zst' if self._zstd else ''}"
-        file = TableFile(path, columns, self._form, self._zstd)
-        self._files.append(file)
-        chunk: list[Document] = []
-        async for row in rows:
-            chunk.append(row)
-            if len(chunk) == CHUNK:
-                file.table.write(chunk)
-                chunk = []
-        file.table.write(chunk)
-        file.close()
-        if not file.table.rows and not keep_empty:
-            self._files.pop().abandon()
-
-    def _move(self) -> list[Exported]:
-        exported = []
-        for file in self._files:
-            file.move()
-            exported.append(Exported(file.path, file.table.rows))
-        return exported
-
-    async def _records(self, collection: str) -> AsyncIterator[Document]:
-        """Those that this job was the last to observe."""
-        async for row in self._database[collection].find(self._of_job, batch_size=CHUNK):
-            yield row
-
     async def _items(self) -> AsyncIterator[Document]:
         """The manifest: a row for each item, in the order of their ids."""
         query = {"job": self._job, "_id": {"$gte": f"{self._job}:", "$lt": f"{self._job};"}}
@@ -124,6 +146,17 @@ class Exporter:
         async for item, results in ItemResults(self._database).of_all(self._job, items):
             row = {name: item.get(name) for name in _OF_ITEM}
             yield row | {"records": results.records, "files": results.files}
+
+
+async def _in_chunks(rows: AsyncIterable[Document]) -> AsyncIterator[list[Document]]:
+    chunk: list[Document] = []
+    async for row in rows:
+        chunk.append(row)
+        if len(chunk) == CHUNK:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
 
 
 _OF_ITEM = {

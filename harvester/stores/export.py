@@ -1,4 +1,4 @@
-"""Writes the stored records of one kind, or the graph of who follows whom, into a file of any size."""
+"""Writes the stored records of one kind into a file of any size, or into PostgreSQL; who follows whom, into a file."""
 
 import os
 import re
@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape, quoteattr
 
 from bson import Decimal128, encode, json_util
@@ -28,6 +28,9 @@ from harvester.stores.tables import (
     columns_of,
     columns_seen,
 )
+
+if TYPE_CHECKING:
+    from harvester.stores.postgres import Postgres
 
 Document = dict[str, Any]
 
@@ -138,11 +141,30 @@ def point_in_time(text: str) -> datetime:
 
 def export_records(database: Database[Document], kind: type[Record], query: Document, path: Path) -> int:
     """Writes them in the order of their keys; how many. Raises UsageError, StorageError, PyMongoError."""
-    collection = database[kind.COLLECTION]
-    columns = columns_of(kind)
-    if kind.FIELDS_VARY:
-        columns = columns_seen(kind, collection.aggregate([{"$match": query}, *FIELDS_SEEN], allowDiskUse=True))
-    return _write(path, columns, collection.find(query, sort=[("_id", 1)], batch_size=CHUNK))
+    return _write(path, _columns(database, kind, query), _records(database, kind, query))
+
+
+def export_to_postgres(database: Database[Document], kind: type[Record], query: Document, postgres: "Postgres") -> int:
+    """The same into the table of the collection. Raises ServiceError, too."""
+    from harvester.stores.postgres import CODEC, PostgresTable, version_of
+
+    columns = _columns(database, kind, query)
+    table = PostgresTable(postgres, kind.COLLECTION, columns, version_of(kind, columns), vary=kind.FIELDS_VARY)
+    rows = iter(_records(database.with_options(CODEC), kind, query))
+    while chunk := list(islice(rows, CHUNK)):
+        table.write(chunk)
+    return table.rows
+
+
+def _columns(database: Database[Document], kind: type[Record], query: Document) -> list[Column]:
+    if not kind.FIELDS_VARY:
+        return columns_of(kind)
+    stages = [{"$match": query}, *FIELDS_SEEN]
+    return columns_seen(kind, database[kind.COLLECTION].aggregate(stages, allowDiskUse=True))
+
+
+def _records(database: Database[Document], kind: type[Record], query: Document) -> Iterable[Document]:
+    return database[kind.COLLECTION].find(query, sort=[("_id", 1)], batch_size=CHUNK)
 
 
 def export_graph(database: Database[Document], path: Path) -> int:

@@ -7,7 +7,7 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Context, Decimal, InvalidOperation
 from enum import StrEnum
 from pathlib import Path
@@ -46,7 +46,7 @@ class Column(NamedTuple):
 
     name: str
     kind: type
-    """str, int, float, bool, Decimal or datetime; object: anything, written as JSON."""
+    """str, int, float, bool, Decimal, datetime or date (MongoDB has it as text); object: anything, written as JSON."""
 
 
 class Table(ABC):
@@ -79,7 +79,7 @@ class Table(ABC):
 
 class _Jsonl(Table):
     def _write(self, rows: Sequence[Row]) -> None:
-        encode = msgspec.json.Encoder(enc_hook=_in_json).encode
+        encode = msgspec.json.Encoder(enc_hook=in_json).encode
         self._out.write(b"".join([encode(row) + b"\n" for row in rows]))
 
 
@@ -89,7 +89,7 @@ class _Csv(Table):
         self._write_lines([[column.name for column in columns]])
 
     def _write(self, rows: Sequence[Row]) -> None:
-        self._write_lines([_as_text(value) for value in _values(row, self._columns)] for row in rows)
+        self._write_lines([_as_text(value) for value in values_of(row, self._columns)] for row in rows)
 
     def _write_lines(self, lines: Iterable[Sequence[str]]) -> None:
         text = io.StringIO(newline="")
@@ -108,7 +108,7 @@ class _Parquet(Table):
     def _write(self, rows: Sequence[Row]) -> None:
         import pyarrow
 
-        values = zip(*(_values(row, self._columns) for row in rows), strict=True)
+        values = zip(*(values_of(row, self._columns) for row in rows), strict=True)
         arrays = [
             pyarrow.array([_typed(value, column.kind) for value in column_values], field.type)
             for column, column_values, field in zip(self._columns, values, self._schema, strict=True)
@@ -199,10 +199,11 @@ def column_kind(hint: Any) -> type:
     """Of the column of values of a type."""
     if get_origin(hint) in (Union, UnionType):
         (hint,) = {each for each in get_args(hint) if each is not type(None)} or {object}
-    return hint if hint in (str, int, float, bool, Decimal, datetime) else object
+    return hint if hint in (str, int, float, bool, Decimal, datetime, date) else object
 
 
-def _values(row: Mapping[str, Any], columns: Sequence[Column]) -> Iterator[Any]:
+def values_of(row: Mapping[str, Any], columns: Sequence[Column]) -> Iterator[Any]:
+    """Of a row, in the order of the columns; None for what it does not have."""
     for column in columns:
         value: Any = row
         for part in column.name.split("."):
@@ -217,17 +218,17 @@ def _as_text(value: Any) -> str:
         return value.isoformat()
     if isinstance(value, (Decimal, Decimal128)):
         return str(value)
-    return msgspec.json.encode(value, enc_hook=_in_json).decode()
+    return msgspec.json.encode(value, enc_hook=in_json).decode()
 
 
-def _in_json(value: Any) -> Any:
+def in_json(value: Any) -> Any:
     """What stands in JSON for a value of MongoDB that msgspec does not know: large numbers, decimals, ids."""
     return int(value) if isinstance(value, Int64) else str(value)
 
 
 def _typed(value: Any, kind: type) -> Any:
     """None for a value that is of another type than its column, as one that an older version wrote may be."""
-    if kind is object:
+    if kind in (object, date):
         return None if value is None else _as_text(value)
     if kind is float and isinstance(value, int):
         return float(value)
@@ -255,6 +256,7 @@ def _schema(columns: Sequence[Column]) -> "pyarrow.Schema":
         Decimal: pyarrow.decimal128(_DIGITS.prec, PLACES),
         bool: pyarrow.bool_(),
         datetime: pyarrow.timestamp("ms", "UTC"),
+        date: pyarrow.string(),
     }
     return pyarrow.schema([(column.name, types[column.kind]) for column in columns])
 

@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import platform
-import pwd
 import shutil
 import signal
 import subprocess
@@ -24,7 +23,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from tests.ports import free_port
+from tests.postgresql import SUPERUSER, of_system, postgresql
 
 HERE = Path(__file__).resolve().parent
 PROJECT = HERE.parents[1]
@@ -53,8 +52,8 @@ def running_stack(seed: Mapping[str, str] | None = None) -> Iterator[dict[str, A
     home = install()
     with (
         tempfile.TemporaryDirectory(prefix="run-", dir=WORK, ignore_cleanup_errors=True) as data,
-        postgresql() as database,
-        services(home, database, Path(data), seed or {}) as addresses,
+        postgresql(of_system(), asks=False) as port,
+        services(home, f"postgres://{SUPERUSER}@127.0.0.1:{port}/postgres", Path(data), seed or {}) as addresses,
     ):
         yield addresses
 
@@ -92,21 +91,12 @@ def require_programs() -> None:
 
 def missing_packages() -> list[str]:
     """The packages of the programs that are not found."""
-    found = {"postgres": postgresql_programs() is not None}
+    found = {"postgres": of_system() is not None}
     return [
         package
         for program, package in DEBIAN_PACKAGES.items()
         if not found.get(program, shutil.which(program) is not None)
     ]
-
-
-def postgresql_programs() -> Path | None:
-    """The folder of initdb and postgres; Debian keeps it out of PATH."""
-    versions = Path("/usr/lib/postgresql").glob("*/bin")
-    folders = sorted(versions, key=lambda folder: float(folder.parent.name), reverse=True)
-    if on_path := shutil.which("initdb"):
-        folders.append(Path(on_path).resolve().parent)
-    return next((f for f in folders if (f / "initdb").exists() and (f / "postgres").exists()), None)
 
 
 def install_node() -> Path:
@@ -161,70 +151,6 @@ def run(command: list[str], **options: Any) -> None:
 
 
 # Running
-
-
-@contextmanager
-def postgresql() -> Iterator[str]:
-    """A private cluster in a temporary folder, on a free port of loopback; yields the URL of its database."""
-    programs = postgresql_programs()
-    if programs is None:
-        raise StackError("The AppView needs the Debian package postgresql")
-    with tempfile.TemporaryDirectory(prefix="appview-postgresql-", ignore_cleanup_errors=True) as folder:
-        identity: dict[str, Any] = {}
-        if os.geteuid() == 0:  # PostgreSQL refuses to run as root
-            owner = unprivileged_account()
-            os.chown(folder, owner.pw_uid, owner.pw_gid)
-            identity = {"user": owner.pw_uid, "group": owner.pw_gid, "extra_groups": []}
-        data = Path(folder) / "data"
-        initdb = [str(programs / "initdb"), "--username=postgres", "--auth=trust", "--no-sync"]
-        run([*initdb, "--encoding=UTF8", "--locale=C", str(data)], cwd=folder, **identity)
-
-        port = free_port()
-        settings = {
-            "listen_addresses": "127.0.0.1",
-            "unix_socket_directories": "",
-            "fsync": "off",  # the data does not outlive the process
-            "synchronous_commit": "off",
-            "full_page_writes": "off",
-            "jit": "off",
-        }
-        options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-        log = Path(folder) / "log"
-        with log.open("wb") as output:
-            process = subprocess.Popen(
-                [str(programs / "postgres"), "-D", str(data), "-p", str(port), *options],
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-                **identity,
-            )
-        try:
-            wait_for_postgresql(process, data / "postmaster.pid", log)
-            yield f"postgres://postgres@127.0.0.1:{port}/postgres"
-        finally:
-            stop(process, signal.SIGINT)  # its "fast shutdown"
-
-
-def unprivileged_account() -> pwd.struct_passwd:
-    """The account under which PostgreSQL runs when this runs as root."""
-    try:
-        return pwd.getpwnam("postgres")
-    except KeyError:
-        return pwd.getpwnam("nobody")
-
-
-def wait_for_postgresql(process: subprocess.Popen[bytes], status: Path, log: Path) -> None:
-    """Returns once the last line of the server's lock file says that it is ready."""
-    for _ in range(600):
-        if process.poll() is not None:
-            break
-        with suppress(FileNotFoundError, IndexError):
-            if status.read_text().splitlines()[7].strip() == "ready":
-                return
-        time.sleep(0.1)
-    raise StackError(f"PostgreSQL does not start:\n{log.read_text()[-2000:]}")
 
 
 @contextmanager
