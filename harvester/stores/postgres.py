@@ -4,6 +4,7 @@ Rows go over in chunks, each a transaction of its own. So a table may have any s
 is done again with the same result. A row that PostgreSQL cannot hold is left out, and the table REJECTS says why.
 """
 
+import hashlib
 import math
 import os
 import re
@@ -155,10 +156,11 @@ class Postgres:
     def reject(self, table: str, key: str, reason: str) -> None:
         """Writes down why a row is not in its table."""
         query = SQL(
-            "INSERT INTO {} VALUES (%s, %s, %s, now()) ON CONFLICT (collection, key)"
-            " DO UPDATE SET reason = excluded.reason, at = excluded.at"
+            "INSERT INTO {} VALUES (%s, %s, %s, %s, now())"
+            " ON CONFLICT (id) DO UPDATE SET reason = excluded.reason, at = excluded.at"
         ).format(self.qualified(REJECTS))
         words = [_printable(text) for text in (table, key, mask(reason))]
+        words.insert(0, hashlib.sha256(f"{table} {words[1]}".encode()).hexdigest())  # keys may be too long for an index
         with self.transaction():
             self.connection.execute(query, words)
         self.rejected += 1
@@ -169,8 +171,8 @@ class Postgres:
             self.connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(self.schema)))
         if not self.columns(REJECTS):
             query = SQL(
-                "CREATE TABLE {} (collection text, key text, reason text NOT NULL, at timestamptz NOT NULL,"
-                " PRIMARY KEY (collection, key))"
+                "CREATE TABLE {} (id text PRIMARY KEY, collection text NOT NULL, key text NOT NULL,"
+                " reason text NOT NULL, at timestamptz NOT NULL)"
             )
             self.connection.execute(query.format(self.qualified(REJECTS)))
 

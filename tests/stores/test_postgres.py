@@ -245,14 +245,14 @@ def test_several_may_make_the_same_table_at_once(postgres_address: str) -> None:
     [
         (
             lambda url: url.replace("postgres:", "nobody:"),
-            "does not let harvester in: .*password authentication failed for user",
+            "password authentication failed for user",
         ),
         (
             lambda url: url.removesuffix("postgres") + "missing",
-            'does not let harvester in: .*database "missing" does not exist',
+            'database "missing" does not exist',
         ),
-        (lambda url: re.sub(r":\d+/", ":1/", url), "127.0.0.1/postgres does not let harvester in: .*refused"),
-        (lambda url: url.replace("127.0.0.1", "no.host.invalid"), "no.host.invalid/postgres does not let harvester in"),
+        (lambda url: re.sub(r":\d+/", ":1/", url), "refused"),
+        (lambda url: url.replace("127.0.0.1", "no.host.invalid"), "no.host.invalid"),
     ],
 )
 def test_a_server_that_lets_nobody_in_is_said_without_the_password(
@@ -260,7 +260,7 @@ def test_a_server_that_lets_nobody_in_is_said_without_the_password(
 ) -> None:
     with pytest.raises(ServiceError) as raised:
         Postgres(changed(postgres_address))
-    assert re.search(said, str(raised.value))
+    assert re.search(f"/\\w+ does not let harvester in: .*{said}", str(raised.value))
     assert "PGPASSWORD" in str(raised.value)
     assert not any(form in str(raised.value) for form in (PASSWORD, quote(PASSWORD, safe="")))
 
