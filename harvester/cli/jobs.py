@@ -224,11 +224,11 @@ def export_command(
 
     config = load_config()
     chosen = _chosen("--format", form, Format) or Format.JSONL
+    if to and (form or zstd or out):
+        raise UsageError("--format, --zstd and --out are of files, and --to writes none.")
     postgres = opened_postgres(to, schema)
     if to and not postgres:
         raise UsageError("--to: give an address, postgresql://USER@HOST/DATABASE; for files there is --out FOLDER.")
-    if postgres and (form or zstd or out):
-        raise UsageError("--format, --zstd and --out are of files, and --to writes none.")
 
     async def export(service: "JobService") -> "list[Exported] | list[Stored]":
         known = await service.job(job)

@@ -293,7 +293,7 @@ class PostgresTable:
             SQL(
                 "INSERT INTO {} AS was ({}) SELECT {} FROM {} ORDER BY _id ON CONFLICT (_id) DO UPDATE SET {} WHERE {}"
             ).format(table, _listed(names), _listed(names), self._incoming, _listed(changes), _stays(version)),
-            SQL("DELETE FROM {} USING {} WHERE collection = {} AND key = _id").format(
+            SQL("DELETE FROM {} AS told USING {} AS came WHERE told.collection = {} AND told.key = came._id").format(
                 rejects, self._incoming, self._name
             ),
         ]

@@ -4,12 +4,17 @@ import csv
 import json
 import os
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import networkx
+import psycopg
 import pytest
+from bson.datetime_ms import DatetimeMS
+from bson.decimal128 import Decimal128
 from pyarrow import parquet
 from pymongo.database import Database
 from zstandard import ZstdDecompressor
@@ -17,6 +22,7 @@ from zstandard import ZstdDecompressor
 from harvester.exceptions import StorageError, UsageError
 from tests.forking import Ran, run
 from tests.jobs.command import HARVESTER
+from tests.postgresql import PASSWORD
 
 Document = dict[str, Any]
 Export = Callable[..., Ran]
@@ -104,6 +110,10 @@ def test_what_is_asked_for_is_written(words: list[str], numbers: set[int], expor
         (["posts", "--where", '{"_id": {"$oid": "x"}}', "--to", "x.csv"], "is no JSON"),
         (["posts", "--since", "yesterday", "--to", "x.csv"], "--since: 'yesterday' is no date"),
         (["graph", "--since", "2026-01-01", "--to", "x.csv"], "--where and --since choose records"),
+        (["posts", "--to", "mysql://ann:secret@db.example/x"], "--to: an address starts with postgresql://"),
+        (["posts", "--to", "postgresql://ann:se@cret@db.example/x"], "--to: this is no address of a PostgreSQL."),
+        (["posts", "--schema", "mine", "--to", "x.csv"], "--schema is of tables in PostgreSQL"),
+        (["graph", "--to", "postgresql://db.example/x"], "in PostgreSQL it is the table of follows"),
     ],
 )
 def test_what_cannot_be_done_is_said(words: list[str], said: str, export: Export, tmp_path: Path) -> None:
@@ -111,6 +121,7 @@ def test_what_cannot_be_done_is_said(words: list[str], said: str, export: Export
     assert ran.returncode == UsageError.exit_code, ran.stderr
     assert said in ran.stderr
     assert "Traceback" not in ran.stderr
+    assert "cret" not in ran.stderr
     assert not list(tmp_path.glob("*x.*"))
 
 
@@ -147,3 +158,41 @@ def test_the_graph_has_every_account_and_every_edge(
     assert graph.nodes["did:plc:a"] == {"handle": "a.test", "display_name": "A & <B>", "followers_count": 3}
     assert export("graph", "--to", "g.csv").returncode == 0
     assert {(row["source"], row["target"]) for row in read(tmp_path / "g.csv")} == edges
+
+
+def test_records_are_rows_of_postgresql_with_their_types(
+    export: Export, mongodb: Database[Document], postgres_address: str
+) -> None:
+    schema = f"test_{uuid4().hex[:8]}"
+    of = {"jurisdiction": "us-oh-ash", "parcel_id": "01 2", "provenance": {"url": "https://x.test/", "fetched_at": AT}}
+    mongodb["sales"].insert_one(
+        {
+            "_id": "s",
+            **of,
+            "sale_date": "1899-12-31",
+            "sale_price": Decimal128("1234.50"),
+            "labels": {"book": "B"},
+        }
+    )
+    mongodb["things"].insert_many(
+        [{"_id": "a", "price": 2, **of}, {"_id": "b", "price": 2.5, **of}, {"_id": "c", "name": "a\0b", **of}]
+    )
+    mongodb["posts"].update_one({"like_count": 7}, {"$set": {"created_at": DatetimeMS(-(10**14))}})
+    for kind, said in (("posts", f"{NUMBER:,} posts"), ("sale", "1 sales"), ("things", "2 items")):
+        ran = export(kind, "--to", postgres_address, "--schema", schema)
+        assert ran.returncode == 0, ran.stderr
+        assert ran.stdout.startswith(f"{said} in {schema}."), ran.stdout
+        assert PASSWORD not in ran.stdout + ran.stderr
+    assert f"1 cannot be held by PostgreSQL: {schema}._rejects says which, and why." in ran.stderr
+    with psycopg.connect(postgres_address, autocommit=True, options=f"-c search_path={schema} -c timezone=UTC") as to:
+        assert to.execute("SELECT sum(like_count), count(*) FROM posts WHERE langs ? 'en'").fetchall() == [
+            (sum(range(NUMBER)), NUMBER)
+        ]
+        before_christ = to.execute("SELECT created_at = to_timestamp(-100000000000) FROM posts WHERE pinned")
+        assert before_christ.fetchall() == [(True,)]
+        assert to.execute("SELECT sale_date, sale_price, labels, provenance_fetched_at FROM sales").fetchall() == [
+            (date(1899, 12, 31), Decimal("1234.50"), {"book": "B"}, AT)
+        ]
+        assert to.execute("SELECT _id, price FROM things ORDER BY _id").fetchall() == [("a", 2.0), ("b", 2.5)]
+        assert to.execute("SELECT collection, key FROM _rejects").fetchall() == [("things", "c")]
+        to.execute(f"DROP SCHEMA {schema} CASCADE")  # type: ignore[call-overload]

@@ -577,6 +577,9 @@ def test_an_export_that_finds_no_room_leaves_what_was_there(jobs: Jobs, form: tu
     [
         (("--only", "trees"), "--only: there is no 'trees'; there are: manifest, ", 2),
         (("--format", "parquet", "--zstd"), "--zstd: Parquet files are compressed with zstd already.", 2),
+        (("--to", "x.csv"), "--to: give an address, postgresql://USER@HOST/DATABASE; for files there is --out", 2),
+        (("--to", "postgresql://db.example/x", "--zstd"), "--format, --zstd and --out are of files", 2),
+        (("--to", "postgresql://127.0.0.1:1/x"), "PostgreSQL at 127.0.0.1/x does not let harvester in: ", 3),
     ],
 )
 def test_an_export_that_cannot_be_is_refused(jobs: Jobs, words: tuple[str, ...], said: str, code: int) -> None:

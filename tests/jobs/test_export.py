@@ -3,10 +3,12 @@
 import csv
 import io
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
+import psycopg
 import pytest
 from pyarrow import parquet
 from pymongo.database import Database
@@ -14,12 +16,14 @@ from zstandard import ZstdDecompressor
 
 from harvester.items import bluesky
 from harvester.items.base import RECORDS, Record
+from harvester.jobs.documents import ITEMS
 from harvester.jobs.export import MANIFEST
 from harvester.stores.tables import columns_of
 from tests.jobs.command import Jobs
 
 Document = dict[str, Any]
 AT = datetime(2026, 1, 31, 12, 30, 15, 250_000, UTC)
+HOUR = timedelta(hours=1)
 
 
 @pytest.fixture
@@ -111,6 +115,30 @@ def test_values_have_the_types_of_their_fields(jobs: Jobs, job: str) -> None:
     assert list(row) == list(post)
     assert (row["created_at"], row["like_count"], row["pinned"]) == ("2026-01-31T12:30:15.250000+00:00", "1", "true")
     assert (row["root_uri"], row["langs"]) == ("", '["de"]')
+
+
+def test_a_job_is_in_tables_of_postgresql_however_often_it_is_exported(
+    jobs: Jobs, job: str, mongodb: Database[Document], postgres_address: str
+) -> None:
+    schema = f"test_{uuid4().hex[:8]}"
+    words = ("export", job, "--to", postgres_address, "--schema", schema, "--json")
+    tables = [
+        {"table": f"{schema}.posts", "rows": 2},
+        {"table": f"{schema}.profiles", "rows": 1},
+        {"table": f"{schema}.{ITEMS}", "rows": 2},
+    ]
+    first = jobs(*words)
+    assert first.code == 0, first.err
+    assert sorted(first.json, key=str) == sorted(tables, key=str)
+    mongodb["posts"].update_one({"_id": "at://0"}, {"$set": {"text": "new", "provenance.fetched_at": AT + HOUR}})
+    mongodb["posts"].update_one({"_id": "at://1"}, {"$set": {"text": "old", "provenance.fetched_at": AT - HOUR}})
+    assert sorted(jobs(*words).json, key=str) == sorted(tables, key=str)
+    with psycopg.connect(postgres_address, autocommit=True, options=f"-c search_path={schema}") as to:
+        posts = to.execute("SELECT _id, text, media_paths FROM posts ORDER BY _id").fetchall()
+        assert posts == [("at://0", "new", {"0": "ann/0.jpg"}), ("at://1", 'Ärger, "zitiert"\n1', {"0": "ann/1.jpg"})]
+        items = to.execute("SELECT key, state, input ->> 'note' FROM job_items ORDER BY line").fetchall()
+        assert items == [("1", "waiting", 'a, "b"'), ("2", "waiting", None)]
+        to.execute(f"DROP SCHEMA {schema} CASCADE")  # type: ignore[call-overload]
 
 
 def test_the_manifest_says_of_each_item_where_its_records_and_files_are(
