@@ -195,4 +195,4 @@ def test_records_are_rows_of_postgresql_with_their_types(
         ]
         assert to.execute("SELECT _id, price FROM things ORDER BY _id").fetchall() == [("a", 2.0), ("b", 2.5)]
         assert to.execute("SELECT collection, key FROM _rejects").fetchall() == [("things", "c")]
-        to.execute(f"DROP SCHEMA {schema} CASCADE")  # type: ignore[call-overload]
+        to.execute(f"DROP SCHEMA {schema} CASCADE")

@@ -138,7 +138,7 @@ def test_a_job_is_in_tables_of_postgresql_however_often_it_is_exported(
         assert posts == [("at://0", "new", {"0": "ann/0.jpg"}), ("at://1", 'Ärger, "zitiert"\n1', {"0": "ann/1.jpg"})]
         items = to.execute("SELECT key, state, input ->> 'note' FROM job_items ORDER BY line").fetchall()
         assert items == [("1", "waiting", 'a, "b"'), ("2", "waiting", None)]
-        to.execute(f"DROP SCHEMA {schema} CASCADE")  # type: ignore[call-overload]
+        to.execute(f"DROP SCHEMA {schema} CASCADE")
 
 
 def test_the_manifest_says_of_each_item_where_its_records_and_files_are(

@@ -50,7 +50,7 @@ def table(to: Postgres, *columns: Column, name: str = "things", vary: bool = Fal
 
 
 def rows(to: Postgres, name: str = "things", what: str = "*") -> list[tuple[Any, ...]]:
-    query = SQL("SELECT {} FROM {} ORDER BY 1, 2").format(SQL(what), to.qualified(name))  # type: ignore[arg-type]
+    query = SQL("SELECT {} FROM {} ORDER BY 1, 2").format(SQL(what), to.qualified(name))
     return to.connection.execute(query).fetchall()
 
 
