@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import psutil
 import pytest
+from aiohttp import web
 
 from tests.browser.crawl import Crawled, Plan, Wish, end, start
 from tests.browser.killing import chromiums, drivers, until
@@ -32,13 +33,32 @@ def assert_all_there(done: Crawled, count: int) -> None:
     assert "Traceback" not in done.log, done.log[-3000:]
 
 
+class LastPagesHeld(JavaScriptSite):
+    """The last pages of 32 come when `release` is set."""
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        name, _, number = request.path.strip("/").partition("/")
+        if name == "data" and int(number) >= 24:
+            await self.release.wait()
+        return await super()._handle(request)
+
+
 async def test_all_pages_are_obtained_though_chromium_is_killed_and_replaced_on_the_way(tmp_path: Path) -> None:
-    async with JavaScriptSite() as site:
+    seen: set[int] = set()
+
+    def browsers() -> int:
+        seen.update(chromium.pid for chromium in chromiums(process.pid))
+        return len(seen)
+
+    async with LastPagesHeld() as site:
         plan = Plan(lists(site, 32), patches={f"{POOL}.PAGES_A_BROWSER": 5})
         process = await start(plan, tmp_path)
         await until(lambda: sum(site.asked[f"/data/{number}"] for number in range(32)) >= 8)
         for chromium in chromiums(process.pid):
+            seen.add(chromium.pid)
             chromium.kill()
+        await until(lambda: browsers() >= 3)  # the one after it, and one that took the place of a worn one
+        site.release.set()
         done = await end(process, tmp_path)
     assert_all_there(done, 32)
     assert done.stats["harvester/browser/replaced/lost"] >= 1
