@@ -21,7 +21,7 @@ demo: $(SYNCED) ## Harvest a local copy of Bluesky, and show what came of it
 	@$(RUN) python -m tests.demo
 
 test: lint ## Run all checks and tests, but for appview, soak and chaos
-	@echo "It takes about ten minutes on two cores."
+	@echo "It takes about twelve minutes on two cores."
 	@$(RUN) $(MAKE) --no-print-directory -j2 -k types tests
 
 # Two for each core, since much of what tests do is waiting.
