@@ -224,6 +224,11 @@ class Feeder:
     def _feeds(self, job: str) -> bool:
         return self._only in (None, job)
 
+    @property
+    def knows_jobs(self) -> bool:
+        """Whether it has looked which jobs there are, which it does when something was heard of the frontier."""
+        return self._jobs_at >= 0
+
     def is_open(self, job: str) -> bool:
         """Whether the job was open a moment ago."""
         return job in self.jobs and self.jobs[job].state is JobState.OPEN

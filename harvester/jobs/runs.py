@@ -87,6 +87,8 @@ class Run:
         if self._job is not None:
             job = await self._ledger.job(self._job)
             return await self._end_of(job) if job else End("job_gone", STOPPED, f"The job {self._job} is gone.")
+        if not self._feeder.knows_jobs:
+            return None
         for job in self._feeder.jobs.values():
             if not await self._ledger.finish(job.id) and await self._may_work_at(job):
                 self._busy_at = monotonic()

@@ -17,6 +17,7 @@ from scrapy.statscollectors import StatsCollector
 from scrapy.utils.test import get_crawler
 
 from harvester.breaker.states import BreakerState
+from harvester.config import Config
 from harvester.frontier.store import Frontier
 from harvester.items.bluesky import Follow
 from harvester.jobs import feeder as feeder_module
@@ -25,6 +26,7 @@ from harvester.jobs.documents import Item, Job, JobItem, JobState, State, to_doc
 from harvester.jobs.feeder import Feeder
 from harvester.jobs.gone import Look
 from harvester.jobs.ledger import now
+from harvester.jobs.runs import Run
 from tests.jobs.conftest import Killed, Ledgers, OneLedger, nowhere, pages
 from tests.jobs.side import Side
 
@@ -424,6 +426,27 @@ async def test_what_a_process_of_this_machine_claimed_before_it_was_killed_is_fe
         "theirs": 2,
         "whose": 1,
     }
+
+
+async def test_a_run_at_all_jobs_does_not_end_before_it_has_heard_of_the_frontier(
+    ledgers: Ledgers, workers: Workers, config: Config
+) -> None:
+    await job_with(ledgers, "a")
+    worker = await workers.another()
+    worker.side.frontier.epoch = ""
+
+    class Fed(Exception):
+        """The run goes on."""
+
+    async def pause() -> None:
+        if worker.feeder.jobs:
+            raise Fed
+
+    run = Run(worker.ledger, worker.side, worker.feeder, config, workers.stats)
+    async with worker.side.served():
+        with pytest.raises(Fed):
+            await run.work(lambda: False, pause)
+    assert await ledgers.states() == {"a": State.ACTIVE}
 
 
 async def test_all_is_fed_again_that_redis_has_forgotten(ledgers: Ledgers, workers: Workers) -> None:
