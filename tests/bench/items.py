@@ -101,9 +101,9 @@ class Measured(NamedTuple):
     seconds: float
 
     @classmethod
-    def by(cls, words: Sequence[str], folder: Path, **variables: str) -> Self:
+    def by(cls, words: Sequence[str], folder: Path, module: str = "tests.bench.items", **variables: str) -> Self:
         done = subprocess.run(
-            [sys.executable, "-m", "tests.bench.items", *words],
+            [sys.executable, "-m", module, *words],
             cwd=folder,
             env=os.environ | {"PYTHONPATH": str(ROOT)} | variables,
             capture_output=True,
