@@ -79,6 +79,10 @@ class Config(BaseSettings):
     """A Redis or Valkey. None: a private one under the state folder."""
     redis_may_forget: bool = False
     """Whether a Redis may be used that keeps no log (`appendonly no`): when it ends, what is to be fetched is lost."""
+    postgres_uri: SecretStr | None = None
+    """A PostgreSQL that gets the records, too: `postgresql://user@host:5432/database`."""
+    postgres_schema: str = "harvester"
+    """Its schema for their tables."""
     database: str = Field(DATABASE, pattern=r"^[A-Za-z0-9_-]{1,38}$")
     """MongoDB database of the records and of the ledger."""
 

@@ -39,6 +39,10 @@ class ServiceError(HarvesterError):
     exit_code = 3
 
 
+class ServerAway(ServiceError):
+    """A server is gone, or cannot be reached, and may come back. Raised by stores."""
+
+
 class StateGone(ServiceError):
     """The folder of a private server was removed while it ran. Raised by stores; another server is none for it."""
 

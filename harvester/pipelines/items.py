@@ -11,11 +11,12 @@ from harvester.items.other import item_type
 from harvester.items.receipts import OTHER, page_under_way, settle
 from harvester.pipelines.base import BatchPipeline
 from harvester.pipelines.mongo import MongoPipeline
+from harvester.pipelines.postgres import PostgresPipeline
 from harvester.pipelines.staging import StagingPipeline
 from harvester.pipelines.validate import ValidatePipeline
 from harvester.stores.rejects import raw_of
 
-_THROUGH: tuple[type[BatchPipeline], ...] = (ValidatePipeline, StagingPipeline, MongoPipeline)
+_THROUGH: tuple[type[BatchPipeline], ...] = (ValidatePipeline, StagingPipeline, PostgresPipeline, MongoPipeline)
 
 
 class ItemsPipeline:

@@ -35,7 +35,7 @@ MOST_BYTES = 16 * 1024 * 1024
 """Of one document."""
 MOST_LEVELS = 180
 """Of one document."""
-_UNSTORABLE = (BSONError, OverflowError, UnicodeEncodeError, RecursionError)
+UNSTORABLE = (BSONError, OverflowError, UnicodeEncodeError, RecursionError)
 """What encoding a document as BSON may raise."""
 _KEPT = {"media_paths", "media_sources"}
 """Fields of which a newer observation erases nothing, but for pictures that the record has no more (MEDIA_SLOTS)."""
@@ -123,7 +123,7 @@ class MongoPipeline(BatchPipeline, SettlesRecords):
         for record in records:
             try:
                 rows.append((record, record.to_document()))
-            except (*_UNSTORABLE, TypeError, ValueError) as error:
+            except (*UNSTORABLE, TypeError, ValueError) as error:
                 refused[id(record)] = record, str(error)
         known = await self._insert(kind, rows, refused) if rows else Known()
         stored = sum(id(record) not in refused for record, _ in rows)
@@ -163,7 +163,7 @@ class MongoPipeline(BatchPipeline, SettlesRecords):
             if kind not in self._indexed:
                 await self._patiently(lambda: self._make_indexes(kind))
             await self._patiently(write)
-        except (*_UNSTORABLE, OperationFailure) as error:
+        except (*UNSTORABLE, OperationFailure) as error:
             reasons = {id(record): reason for record, document in rows if (reason := unstorable(document))}
             if not reasons and isinstance(error, OperationFailure):
                 raise StorageError(f"MongoDB cannot store {kind.COLLECTION}: {error}") from error
@@ -204,7 +204,7 @@ def unstorable(document: Document) -> str | None:
     """Why MongoDB cannot hold a document; None when it can."""
     try:
         size = len(bson.encode(document))
-    except _UNSTORABLE as error:
+    except UNSTORABLE as error:
         return str(error)
     if size > MOST_BYTES:
         return f"it has {size} bytes"

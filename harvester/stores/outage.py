@@ -88,6 +88,11 @@ class Outage(ABC):
         self._config = config
         self._outage = _outages.setdefault(crawler, defaultdict(_Waiting))[self.SERVER]
 
+    @property
+    def reached(self) -> bool:
+        """Whether the server ever answered."""
+        return self._outage.reached
+
     async def __call__(self, operation: Callable[[], Awaitable[T]]) -> T:
         """The operation's result. Raises what `refusal` and `surrender` give, and errors that do not pass."""
         if self._outage.given_up:

@@ -19,7 +19,7 @@ from bson.codec_options import CodecOptions, DatetimeConversion
 from bson.datetime_ms import DatetimeMS
 from bson.decimal128 import Decimal128
 
-from harvester.exceptions import ServiceError, StorageError, UsageError
+from harvester.exceptions import ServerAway, ServiceError, StorageError, UsageError
 from harvester.items import Record
 from harvester.items.base import GONE_AT
 from harvester.masking import mask
@@ -96,20 +96,23 @@ def version_of(kind: type[Record], columns: Sequence[Column]) -> Version:
 class Postgres:
     """A schema of a database, over one connection. To be used in a `with`."""
 
-    def __init__(self, address: str, schema: str = SCHEMA) -> None:
-        """Raises UsageError for what is no address or no name, ServiceError when the server refuses."""
+    def __init__(self, address: str, schema: str = SCHEMA, *, named: str = "--to") -> None:
+        """Raises UsageError for what is no address or no name, ServiceError when the server refuses.
+
+        `named`: what the address was given by.
+        """
         if not _is_name(schema) or schema.startswith("pg_"):
             raise UsageError(f"--schema: {schema!r} is no name for a schema: 1 to {MOST_NAME_BYTES} bytes, no pg_.")
         self.schema = schema
         self.rejected = 0
-        options = _options(address)
+        options = _options(address, named)
         host = options.get("host") or os.environ.get("PGHOST", "localhost")
         self.place = f"{host}/{options.get('dbname', '')}".rstrip("/")
         try:
             self.connection = psycopg.connect(**options, autocommit=True)
         except (psycopg.Error, UnicodeError) as error:
             remedy = "Check host, port, user, password (or PGPASSWORD, ~/.pgpass), and that the database is there."
-            raise ServiceError(
+            raise ServerAway(
                 f"PostgreSQL at {self.place} does not let harvester in: {_said(error)}. {remedy}"
             ) from None
         try:
@@ -182,7 +185,7 @@ class Postgres:
         if state == _NO_ROOM:
             return StorageError(f"PostgreSQL at {self.place} has no room: {said}. {again}")
         if state is None or state.startswith(_AWAY):
-            return ServiceError(f"PostgreSQL at {self.place} is gone: {said}. {again}")
+            return ServerAway(f"PostgreSQL at {self.place} is gone: {said}. {again}")
         needed = f"The user must own the schema {self.schema!r} and its tables, or be granted to make and write them."
         return ServiceError(f"PostgreSQL at {self.place} refuses: {said}. {needed}")
 
@@ -447,7 +450,7 @@ def _unlike(value: Any, kind: type) -> _Unfit:
     return _Unfit(f"{str(value)[:100]!r} ({type(value).__name__}) is no {_TYPES[kind]}")
 
 
-def _options(address: str) -> dict[str, Any]:
+def _options(address: str, named: str) -> dict[str, Any]:
     """What stands in an address. It is never quoted: what is wrong may be a part of the password."""
     try:
         options: dict[str, Any] = conninfo_to_dict(address)
@@ -457,7 +460,7 @@ def _options(address: str) -> dict[str, Any]:
     mask.add(*([str(password)] if password else []))
     ports = str(options.get("port", "5432")).split(",")
     if any("@" in str(options.get(name, "")) for name in ("host", "dbname")) or not all(map(str.isdecimal, ports)):
-        raise UsageError(f"--to: this is no address of a PostgreSQL. {_EXAMPLE}.")
+        raise UsageError(f"{named}: this is no address of a PostgreSQL. {_EXAMPLE}.")
     defaults = {"connect_timeout": "10", "application_name": "harvester"}
     return {**defaults, **options, "client_encoding": "utf8"}
 

@@ -73,7 +73,8 @@ class PlainIasworld(Spider):
             yield Request(url, self.parse_form, dont_filter=True, meta={"cookiejar": session, "parcel": parcel})
             return
 
-    def parse_form(self, response: TextResponse) -> Request:
+    def parse_form(self, response: Response) -> Request:
+        assert isinstance(response, TextResponse)
         if response.css("form[name=Form1]"):
             return FormRequest.from_response(response, callback=self.parse_form, dont_filter=True, meta=of(response))
         data = {"inpParid": response.meta["parcel"], "hdAction": "Search"}
@@ -81,7 +82,7 @@ class PlainIasworld(Spider):
             response, formdata=data, callback=self.parse_answer, dont_filter=True, meta=of(response)
         )
 
-    def parse_answer(self, response: TextResponse) -> Iterator[Any]:
+    def parse_answer(self, response: Response) -> Iterator[Any]:
         rows = response.css("tr.SearchResults")
         if not rows:
             yield from self.parse_datalet(response)
@@ -90,7 +91,7 @@ class PlainIasworld(Spider):
         link = row.attrib["onclick"].split("'")[1]
         yield response.follow(link, self.parse_datalet, dont_filter=True, meta=of(response))
 
-    def parse_datalet(self, response: TextResponse) -> Iterator[Any]:
+    def parse_datalet(self, response: Response) -> Iterator[Any]:
         shown = dict(response.meta.get("shown", {}))
         for table in response.css("table[id]"):
             if labels := table.css("td.DataletTopHeading::text").getall():

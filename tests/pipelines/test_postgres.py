@@ -1,0 +1,103 @@
+"""Records go into PostgreSQL as they come: none that MongoDB has is missing there, whatever becomes of either side."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg.sql import SQL, Identifier
+from pydantic import SecretStr
+from pymongo.database import Database
+
+from harvester.config import Config
+from harvester.items import Batch
+from harvester.items.other import item_type
+from harvester.pipelines.postgres import PostgresPipeline
+from tests.jobs.running import FINISHED, Runs, Tree, records
+from tests.pipelines.records import PAGE, crawler, post
+
+AWAY, USAGE = 3, 2
+"""Exit codes."""
+
+
+@pytest.fixture
+def schema(postgres_address: str) -> Iterator[str]:
+    """The name of one of the test's own."""
+    name = f"test_{uuid4().hex[:8]}"
+    yield name
+    with psycopg.connect(postgres_address, autocommit=True) as connection:
+        connection.execute(SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(Identifier(name)))
+
+
+def column(address: str, schema: str, table: str, name: str = "_id") -> list[Any]:
+    with psycopg.connect(address) as connection:
+        query = SQL("SELECT {} FROM {} ORDER BY _id").format(Identifier(name), Identifier(schema, table))
+        return [row[0] for row in connection.execute(query)]
+
+
+def drop_connections(address: str) -> None:
+    """As a server does that is started anew."""
+    with psycopg.connect(address) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE application_name = 'harvester' AND pid <> pg_backend_pid()"
+        )
+
+
+async def test_a_crawl_that_was_killed_and_lost_its_connection_leaves_the_same_records_in_both(
+    tmp_path: Path,
+    mongodb_uri: str,
+    own_redis: str,
+    mongodb: Database[dict[str, Any]],
+    postgres_address: str,
+    schema: str,
+) -> None:
+    variables = {"mongodb_uri": mongodb_uri, "redis_url": own_redis, "database": mongodb.name}
+    variables |= {"postgres_uri": postgres_address, "postgres_schema": schema}
+    async with Tree(30) as tree, Runs(tmp_path, **variables) as runs:
+        process = await runs.start(urls=tree.url)
+        await runs.until(lambda: len(tree.arrivals) > 20)
+        await runs.kill(process)
+        process = await runs.start(urls=tree.url)
+        await runs.until(lambda: len(tree.arrivals) > 40)
+        drop_connections(postgres_address)
+        assert await runs.end(process) == FINISHED, runs.said
+        assert "PostgreSQL is back; the crawl goes on" in runs.said
+        assert records(mongodb) == tree.records()
+        assert set(column(postgres_address, schema, "leaves")) == tree.records()
+
+
+@pytest.mark.parametrize(
+    ("address", "code", "said"),
+    [
+        ("postgresql://ann:secret@127.0.0.1:1/x", AWAY, "PostgreSQL at 127.0.0.1/x does not let harvester in"),
+        ("postgresql://ann:se@cret@127.0.0.1/x", USAGE, "HARVESTER_POSTGRES_URI: this is no address of a PostgreSQL."),
+    ],
+)
+async def test_a_run_that_cannot_have_its_postgresql_asks_for_nothing_and_says_why(
+    tmp_path: Path, mongodb_uri: str, own_redis: str, mongodb: Database[Any], address: str, code: int, said: str
+) -> None:
+    variables = {"mongodb_uri": mongodb_uri, "redis_url": own_redis, "database": mongodb.name}
+    async with Tree(3) as tree, Runs(tmp_path, **variables, postgres_uri=address) as runs:
+        assert await runs.run(urls=tree.url) == code, runs.said
+        assert tree.arrivals == []
+    assert said in runs.said
+    assert "cret" not in runs.said
+
+
+async def test_fields_that_come_later_are_new_columns(postgres_address: str, schema: str, config: Config) -> None:
+    mine = {"postgres_uri": SecretStr(postgres_address), "postgres_schema": schema}
+    pipeline = PostgresPipeline(crawler(), config.model_copy(update=mine))
+    kind = item_type("shop")
+    await pipeline.open_spider()
+    try:
+        await pipeline.process_batch(Batch([kind.of({"name": "a", "price": 1}, ("name",), PAGE), post(key="1")]))
+        await pipeline.process_batch(Batch([kind.of({"name": "b", "sizes": [1, 2]}, ("name",), PAGE)]))
+    finally:
+        await pipeline.close_spider()
+    assert column(postgres_address, schema, kind.COLLECTION, "price") == [1, None]
+    assert column(postgres_address, schema, kind.COLLECTION, "sizes") == [None, [1, 2]]
+    assert len(column(postgres_address, schema, "posts")) == 1
+    assert pipeline.stats.get_value("harvester/postgres/rows/post") == 1
