@@ -76,6 +76,8 @@ def examine(config: Config, site: str) -> Iterator[Finding]:
     finding, date_of_mongodb = mongodb(config)
     yield finding
     yield redis(config)
+    if config.postgres_uri:
+        yield postgres(config, config.postgres_uri.get_secret_value())
     yield browser(config)
     yield from (folder(name, path) for name, path in (("data", config.data_dir), ("state", config.state_dir)))
     if config.images_store:
@@ -200,6 +202,17 @@ def mongodb(config: Config) -> tuple[Finding, datetime | None]:
         return Finding(Level.OK, subject, f"{version} (configured)"), date
     where = f"private, in {config.state_dir / 'mongodb'}; `harvester db` prints its address"
     return Finding(Level.OK, subject, f"{version} ({where})"), None
+
+
+def postgres(config: Config, address: str) -> Finding:
+    """Whether PostgreSQL takes records. The schema for them is made."""
+    try:
+        from harvester.stores.postgres import Postgres
+
+        with Postgres(address, config.postgres_schema, named=variable_of("postgres_uri")) as to:
+            return Finding(Level.OK, "PostgreSQL", f"{to.place}, schema {to.schema}")
+    except HarvesterError as error:
+        return Finding(Level.FAIL, "PostgreSQL", str(error))
 
 
 def redis(config: Config) -> Finding:

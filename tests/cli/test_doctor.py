@@ -199,6 +199,15 @@ def test_an_unreachable_redis_fails(free_port: int) -> None:
     assert "hunter2" not in finding.text
 
 
+def test_a_postgresql_is_looked_at_where_one_is_set(postgres_address: str) -> None:
+    config = Config(postgres_uri=SecretStr(postgres_address))
+    found = doctor.postgres(config, postgres_address)
+    assert (found.level, found.text) == (Level.OK, "127.0.0.1/postgres, schema harvester")
+    found = doctor.postgres(config, "mysql://ann:secret@db.example/x")
+    assert found.level is Level.FAIL
+    assert found.text.startswith("HARVESTER_POSTGRES_URI: this is no address of a PostgreSQL.")
+
+
 def test_private_servers_that_cannot_start_are_explained(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("a file where the folder should be")
     config = Config(state_dir=tmp_path / "state")
