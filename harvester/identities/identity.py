@@ -29,7 +29,7 @@ MOST_REFUSED = 4
 """Requests in a row that the site refuses in one new session after another, until an identity that signs in is not
 used any more. More than one: it may be the page."""
 SAVE_S = 1.0
-"""How often changed cookies are kept, at most. Those of a serial site are kept after each answer."""
+"""How often changed cookies are kept, at most, and that a chain goes on. Cookies of a serial site are kept at once."""
 
 
 class Identity:
@@ -71,6 +71,7 @@ class Identity:
         self._wait_until = 0.0
         """Without a session: until then there will be none."""
         self._unsaved_since = 0.0
+        self._saved_at = 0.0
         self._sent: deque[float] = deque()
         """When requests of the current window were sent."""
 
@@ -115,8 +116,10 @@ class Identity:
         """The request has come to its end; `chain` is the chain that goes on."""
         self.in_use -= 1
         if self._table.serial:
+            goes_on = bool(chain) and chain == self._state.chain
             self._state.chain, self._state.chain_at = chain, now if chain else 0.0
-            self._save()
+            if not goes_on or self._unsaved_since or now - self._saved_at >= SAVE_S:
+                self._save()
             self._turns.release()
         elif self._unsaved_since and now - self._unsaved_since >= SAVE_S:
             self.save()
@@ -154,17 +157,23 @@ class Identity:
         return self._table.serial and self._state.chain != chain
 
     def _begin_alone(self, chain: str, now: float, begun: bool) -> bool:
+        if not self._is_free_for(chain, now, begun):
+            return False  # most times: to find that out under the lock would cost much more
         try:
             self._turns.acquire()
         except Timeout:
             return False
-        self.look()
-        state = self._state
-        unbound = not state.chain or now - state.chain_at >= self._table.chain_idle_s
-        if state.chain == chain or (unbound and not begun):
+        if self._is_free_for(chain, now, begun):
             return True
         self._turns.release()
         return False
+
+    def _is_free_for(self, chain: str, now: float, begun: bool) -> bool:
+        """Whether no other chain has the cookie jar of a serial site."""
+        self.look()
+        state = self._state
+        unbound = not state.chain or now - state.chain_at >= self._table.chain_idle_s
+        return state.chain == chain or (unbound and not begun)
 
     # The session -------------------------------------------------------------------------------------------
 
@@ -277,7 +286,7 @@ class Identity:
             self._state.generation = ""
         self._state.health = self.health.kept()
         self._file.write(self._state, synced=False)
-        self._unsaved_since = 0.0
+        self._unsaved_since, self._saved_at = 0.0, time.time()
 
     def _usable(self) -> Session | None:
         now = time.time()

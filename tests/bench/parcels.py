@@ -37,7 +37,7 @@ from tests.sandbox.vision import VisionTown
 
 NAME = "tests.bench.parcels"
 ROUNDS, TARGET = 3, 0.8
-PARCELS = {"iasworld": 300, "vgsi": 1000}
+PARCELS = {"iasworld": 500, "vgsi": 1500}
 SESSIONS = 8
 SITE = "us-mi-made-up"
 ENTRY = """
