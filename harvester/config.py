@@ -106,7 +106,7 @@ class Config(BaseSettings):
     sites_dir: Path | None = None
     """Folder of TOML files with entries of sites, beside those that come with harvester."""
     images_store: str = ""
-    """Where pictures are kept: a folder or s3://bucket/prefix. Empty: `images` in the data folder."""
+    """Where pictures and PDFs are kept: a folder or s3://bucket/prefix. Empty: `images` in the data folder."""
 
     # Manners
     contact: str = Field("", pattern=r"^(?:[^\x00-\x1f\x7f]{3,})?$")
@@ -149,6 +149,8 @@ class Config(BaseSettings):
     """Megapixels of a picture."""
     max_image_memory_mb: int = Field(200, ge=16)
     """Megabytes that reading a picture may take: 1 to 20 bytes a pixel, by its format."""
+    max_pdf_mb: int = Field(50, ge=1)
+    """Megabytes of a PDF."""
 
     remove_markup: Literal["meant", "all", "none"] = "meant"
     """What goes from cleaned texts: what was meant as markup; `all` that looks like markup; or `none`."""
@@ -226,7 +228,7 @@ class Config(BaseSettings):
 
     @property
     def images_location(self) -> str:
-        """Folder or s3:// address of the images."""
+        """Folder or s3:// address of pictures and PDFs."""
         return self.images_store or str(self.data_dir / "images")
 
 

@@ -48,9 +48,17 @@ class StateGone(ServiceError):
 
 
 class StorageError(HarvesterError):
-    """Records, images or state cannot be written: no room, no permission. Raised by the pipelines."""
+    """Records, files or state cannot be written: no room, no permission. Raised by the pipelines."""
 
     exit_code = 4
+
+
+class FileError(HarvesterError):
+    """A picture or document that is not stored. Raised by what reads it and by the files pipeline, which counts it."""
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(f"{reason}: {detail}" if detail else reason)
+        self.reason = reason
 
 
 class SessionError(HarvesterError):

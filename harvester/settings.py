@@ -100,7 +100,7 @@ ITEM_PIPELINES = {
     "harvester.pipelines.clean.CleanPipeline": 100,
     "harvester.pipelines.validate.ValidatePipeline": 200,
     "harvester.pipelines.staging.StagingPipeline": 300,
-    "harvester.pipelines.images.RecordImagesPipeline": 400,
+    "harvester.pipelines.files.RecordFilesPipeline": 400,
     "harvester.pipelines.postgres.PostgresPipeline": 450,  # only where HARVESTER_POSTGRES_URI is set
     "harvester.pipelines.mongo.MongoPipeline": 500,
     "harvester.pipelines.items.ItemsPipeline": 1000,  # behind those of a project, which see items as they are

@@ -34,7 +34,7 @@ LOOK_S = 0.05
 """How often it is looked whether the pipelines are done with the last ones."""
 NEVER = datetime.min.replace(tzinfo=UTC)
 _UNREADABLE = (ValueError, InvalidRecordError, ParseError)
-_LEFT_OUT = ("harvester.pipelines.staging.StagingPipeline", "harvester.pipelines.images.RecordImagesPipeline")
+_LEFT_OUT = ("harvester.pipelines.staging.StagingPipeline", "harvester.pipelines.files.RecordFilesPipeline")
 
 
 class _Line(msgspec.Struct):

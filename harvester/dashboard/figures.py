@@ -76,6 +76,7 @@ class Figures:
     items: dict[str, dict[str, int]] = field(default_factory=dict)
     """Kind of job item -> state -> items."""
     pictures: int = 0
+    pdfs: int = 0
     began: datetime | None = None
     ended: datetime | None = None
     people: list[Person] = field(default_factory=list)
@@ -109,8 +110,9 @@ class _Gatherer:
         know_collections(self.database.list_collection_names())
         for record in RECORDS.values():
             figures.counts[record.COLLECTION] = self._count(record.COLLECTION)
-        pictured = [record for record in RECORDS.values() if record.media is not Record.media]
-        figures.pictures = sum(self._pictures(record.COLLECTION) for record in pictured)
+        for record in RECORDS.values():
+            if record.media is not Record.media:
+                self._files(record.COLLECTION)
         self._jobs()
         self._graph()
         day = {"$dateTrunc": {"date": {"$ifNull": ["$sort_at", "$created_at"]}, "unit": "day"}}
@@ -129,10 +131,14 @@ class _Gatherer:
         pipeline = [{"$match": self.of_job}, *stages]
         return list(self.database[collection].aggregate(pipeline, allowDiskUse=True))
 
-    def _pictures(self, collection: str) -> int:
-        stored = {"$size": {"$objectToArray": {"$ifNull": ["$media_paths", {}]}}}
-        rows = self._rows(collection, {"$group": {"_id": None, "n": {"$sum": stored}}})
-        return int(rows[0]["n"]) if rows else 0
+    def _files(self, collection: str) -> None:
+        is_pdf = {"$regexMatch": {"input": "$file.v", "regex": "[.]pdf$"}}
+        paths = {"$project": {"file": {"$objectToArray": "$media_paths"}}}
+        for row in self._rows(collection, paths, {"$unwind": "$file"}, {"$group": {"_id": is_pdf, "n": {"$sum": 1}}}):
+            if row["_id"]:
+                self.figures.pdfs += row["n"]
+            else:
+                self.figures.pictures += row["n"]
 
     def _jobs(self) -> None:
         matching = {"job": self.job} if self.job else {}

@@ -101,9 +101,9 @@ def _rows(progress: Progress, pace: Pace, now: float, memory: int) -> Iterator[_
         yield _Row("Errors", Text(_listed(progress.errors), style="red"), _NEVER_LEFT_OUT)
     for rank, wait in enumerate(_waits(progress, now)):
         yield _Row("Waiting", Text(wait, style="yellow"), min(rank, 1))
-    if progress.images_stored or progress.images_failed:
-        failed = f", {progress.images_failed:,} failed" if progress.images_failed else ""
-        yield _Row("Images", Text(f"{progress.images_stored:,} stored{failed}"), 7)
+    for name, files in progress.files.items():
+        failed = f", {sum(files.failed.values()):,} failed" if files.failed else ""
+        yield _Row(name[0].upper() + name[1:], Text(f"{files.stored:,} stored{failed}"), 7)
     yield _Row("Staged", Text(f"{size(progress.staged_bytes)} on disk, {size(memory)} of memory in use"), 8)
 
 

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from harvester.jobs.documents import UNFINISHED, State
 
@@ -74,6 +74,19 @@ class ItemCounts:
         return sum(self.by_state.get(state, 0) for state in UNFINISHED)
 
 
+FILES = {"images": "images", "pdfs": "PDFs"}
+"""Kinds of files -> what they are called."""
+
+
+class FileCounts(NamedTuple):
+    """Of the files of a kind."""
+
+    stored: int
+    unchanged: int
+    failed: dict[str, int]
+    """By reason."""
+
+
 @dataclass(frozen=True)
 class Progress:
     """One look at the stats."""
@@ -86,8 +99,8 @@ class Progress:
     pages: int
     records: dict[str, int]
     """Stored, by kind, each once."""
-    images_stored: int
-    images_failed: int
+    files: dict[str, FileCounts]
+    """Of the kinds that there are."""
     staged_bytes: int
     errors: dict[str, int]
     """By outcome."""
@@ -108,8 +121,7 @@ class Progress:
             next_due=next_due if next_due > now else None,
             pages=stats.get("harvester/pages", 0),
             records=records_stored(stats),
-            images_stored=stats.get("harvester/images/stored", 0),
-            images_failed=sum(below(stats, "harvester/images/failed").values()),
+            files=_files(stats),
             staged_bytes=stats.get("harvester/staging/bytes", 0),
             errors=errors_by_outcome(stats),
             limits=_limits(stats),
@@ -143,6 +155,19 @@ def _limits(stats: Stats) -> dict[str, float]:
         site: min(rate, 1 / slowed[site]) if site in slowed else rate
         for site, rate in below(stats, "harvester/limit").items()
     }
+
+
+def _files(stats: Stats) -> dict[str, FileCounts]:
+    """What the kinds are called -> the counts of those that there are."""
+    counts = {
+        name: FileCounts(
+            stats.get(f"harvester/{kind}/stored", 0),
+            stats.get(f"harvester/{kind}/unchanged", 0),
+            below(stats, f"harvester/{kind}/failed"),
+        )
+        for kind, name in FILES.items()
+    }
+    return {name: files for name, files in counts.items() if any(files)}
 
 
 def records_stored(stats: Stats) -> dict[str, int]:

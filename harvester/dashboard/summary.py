@@ -162,10 +162,10 @@ def _collected(progress: Progress, stats: Stats) -> Iterator[_Row]:
         yield "seen again", records_listed(earlier)
     if gone := below(stats, "harvester/records/gone"):
         yield "gone since then", records_listed(gone)
-    unchanged = stats.get("harvester/images/unchanged", 0)
-    if progress.images_stored or unchanged:
-        kept = max(0, progress.images_stored - removed.get("picture", 0))
-        yield "images", f"{kept:,} stored" + (f", {unchanged:,} had not changed" if unchanged else "")
+    for name, files in progress.files.items():
+        if files.stored or files.unchanged:
+            kept = max(0, files.stored - (removed.get("picture", 0) if name == "images" else 0))
+            yield name, f"{kept:,} stored" + (f", {files.unchanged:,} had not changed" if files.unchanged else "")
     if progress.staged_bytes:
         yield "staged", size(progress.staged_bytes)
 
@@ -184,8 +184,9 @@ def _missing(progress: Progress, stats: Stats) -> Iterator[_Row]:
             yield f"{plural_of_records(kind)} {event}", _why(count, reasons.get(kind, {}))
     if put_back := stats.get("harvester/frontier/put_back"):
         yield "pages put back", f"{put_back:,} whose records were not all stored when the run ended"
-    if progress.images_failed:
-        yield "images failed", _why(progress.images_failed, below(stats, "harvester/images/failed"))
+    for name, files in progress.files.items():
+        if files.failed:
+            yield f"{name} failed", _why(sum(files.failed.values()), files.failed)
     errors = {
         f"{outcome} at {host}": count
         for outcome, hosts in two_below(stats, "harvester/errors").items()
@@ -242,8 +243,9 @@ def _places(progress: Progress, stats: Stats, places: Places) -> Iterator[_Row]:
     yield "elsewhere", "harvester db prints its address; harvester export writes files"
     if progress.staged_bytes:
         yield "staged records", places.staging
-    if progress.images_stored or stats.get("harvester/images/unchanged"):
-        yield "images", places.images
+    for name, files in progress.files.items():
+        if files.stored or files.unchanged:
+            yield name, places.images
     if stats.get("harvester/report"):
         yield "report", str(stats["harvester/report"])
 

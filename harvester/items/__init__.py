@@ -1,8 +1,9 @@
 """The records: `base` is what all have in common; each family has a module of its own."""
 
-from harvester.items.base import ITEM, LINK, RECORDS, Batch, Media, Provenance, Record, Reject, Usage
+from harvester.items.base import ITEM, LINK, RECORDS, Batch, Media, MediaContent, Provenance, Record, Reject, Usage
 from harvester.items.found import Found, Said, Stage
 
 __all__ = [
-    "ITEM", "LINK", "RECORDS", "Batch", "Found", "Media", "Provenance", "Record", "Reject", "Said", "Stage", "Usage",
+    "ITEM", "LINK", "RECORDS", "Batch", "Found", "Media", "MediaContent", "Provenance", "Record", "Reject", "Said",
+    "Stage", "Usage",
 ]  # fmt: skip

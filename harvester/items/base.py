@@ -1,4 +1,4 @@
-"""The base of all records: a natural key, provenance and pictures, checked where a record is constructed.
+"""The base of all records: a natural key, provenance and files, checked where a record is constructed.
 
 A record is a frozen msgspec Struct. `key` is its `_id` in MongoDB, so the same thing observed twice is one document.
 `raw` is the part of the answer it was read from; it is staged on disk and never written to MongoDB. Records are never
@@ -102,13 +102,26 @@ class Provenance(Struct, frozen=True, omit_defaults=True, gc=False, cache_hash=T
 
 
 class Media(NamedTuple):
-    """A picture to be fetched for a record."""
+    """A picture or a document to be fetched for a record."""
 
     url: str
     path: str
-    """Where it is stored, below the images location."""
+    """Where it is stored, below the images location. Its end says what it must be: `.jpg` a picture, `.pdf` a PDF."""
     slot: str
-    """Which of the record's pictures it is: `avatar`, `banner`, or the index of an image."""
+    """Which of the record's files it is: `avatar`, `banner`, the index of an image, `bill`."""
+
+
+class MediaContent(Struct, frozen=True, omit_defaults=True, gc=False):
+    """What is known of a document, or why there is none."""
+
+    sha256: str = ""
+    """Of the stored file; so is the size. Empty: it is not stored."""
+    size: int = 0
+    """Bytes."""
+    pages: int | None = None
+    text: str | None = None
+    problem: str | None = None
+    """Why it was not stored, or why its text is missing or not whole: a word, a colon and more about it."""
 
 
 class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -139,19 +152,21 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     MOST_TEXT_BYTES: ClassVar[int] = 1_000_000
     """Of a field in CLEANED."""
     MEDIA_PATH: ClassVar[re.Pattern[str]] = re.compile(rf"(?:{_SEGMENT}/){{0,7}}{_SEGMENT}\.jpg")
-    """What a path of its pictures may look like. It must not match one that leads out of the images location."""
+    """What a path of its files may look like. It must not match one that leads out of the images location."""
     FIELDS_VARY: ClassVar[bool] = False
     """Whether two of it may have different fields, so that a newer one replaces the whole document."""
     MEDIA_SLOTS: ClassVar[tuple[str, ...]] = ()
-    """Slots whose pictures may be taken away. Of one that it has no more, it says no more where it is stored."""
+    """Slots whose files may be taken away. Of one that it has no more, it says no more where it is stored."""
     MEDIA_FIXED: ClassVar[bool] = False
     """Whether what is stored at a path is there for good, because the path names the content."""
 
     provenance: Provenance
     media_paths: dict[str, str] = {}
-    """Stored pictures: slot -> path below the images location."""
+    """Stored files: slot -> path below the images location."""
     media_sources: dict[str, str] = {}
-    """Slot -> address a stored picture came from. Only where the path stays while the picture changes."""
+    """Slot -> address a stored file came from. Only where the path stays while the file changes."""
+    media_contents: dict[str, MediaContent] = {}
+    """Of documents: slot -> what is known of it."""
     gone_at: datetime | None = None
     """When the look began in which it was missing. Written in MongoDB; when it is seen again, this is removed."""
     raw: bytes = b""
@@ -203,7 +218,7 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
         return None
 
     def media(self) -> list[Media]:
-        """The pictures that belong to this record."""
+        """The files that belong to this record."""
         return []
 
     def problem(self) -> str | None:

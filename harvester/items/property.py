@@ -7,10 +7,11 @@ import re
 from datetime import date
 from decimal import Decimal
 from typing import Any, ClassVar
+from urllib.parse import quote
 
 from msgspec import Struct
 
-from harvester.items.base import Record
+from harvester.items.base import Media, Record
 
 UNDATED = "undated"
 """Stands in a key for the year or the date that the source does not say."""
@@ -161,6 +162,7 @@ class TaxBill(CountyRecord, frozen=True, kw_only=True):
     COLLECTION = "tax_bills"
     KEY = ("jurisdiction", "bill", "parcel_id")
     INDEXES: ClassVar = (("jurisdiction", "tax_year"), ("jurisdiction", "parcel_id_normalized"))
+    MEDIA_PATH = re.compile(r"[\w.-]+/tax_bills/\w+/[\w.~%-]+\.pdf", re.ASCII)
 
     bill: str
     """The year that the source names it by; `undated` when it names none."""
@@ -180,3 +182,10 @@ class TaxBill(CountyRecord, frozen=True, kw_only=True):
     installments: tuple[Installment, ...] = ()
     pdf_url: str | None = None
     """Where the bill itself is, if the page leads to one."""
+
+    def media(self) -> list[Media]:
+        """The bill itself."""
+        if not self.pdf_url:
+            return []
+        path = f"{self.jurisdiction}/tax_bills/{self.bill}/{quote(self.parcel_id, safe='')}.pdf"
+        return [Media(self.pdf_url, path, "bill")]

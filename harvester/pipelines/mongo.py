@@ -37,8 +37,8 @@ MOST_LEVELS = 180
 """Of one document."""
 UNSTORABLE = (BSONError, OverflowError, UnicodeEncodeError, RecursionError)
 """What encoding a document as BSON may raise."""
-_KEPT = {"media_paths", "media_sources"}
-"""Fields of which a newer observation erases nothing, but for pictures that the record has no more (MEDIA_SLOTS)."""
+_KEPT = {"media_paths", "media_sources", "media_contents"}
+"""Fields of which a newer observation erases nothing, but for files that the record has no more (MEDIA_SLOTS)."""
 
 Document = dict[str, Any]
 _Row = tuple[Record, Document]

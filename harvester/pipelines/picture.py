@@ -6,7 +6,7 @@ from io import BytesIO
 from PIL import Image, ImageOps, PngImagePlugin, UnidentifiedImageError
 from PIL.JpegImagePlugin import JpegImageFile
 
-from harvester.exceptions import HarvesterError
+from harvester.exceptions import FileError
 
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF")
 _SIGNATURES = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF87a", b"GIF89a")
@@ -22,27 +22,19 @@ PngImagePlugin.MAX_TEXT_MEMORY = 4 * 1024 * 1024  # default 64 MiB, of compresse
 warnings.filterwarnings("error", category=Image.DecompressionBombWarning)  # refused, not a line in the log
 
 
-class PictureError(HarvesterError):
-    """A picture that is not stored. Raised by to_jpeg and by the images pipeline, which counts the reason."""
-
-    def __init__(self, reason: str, detail: str = "") -> None:
-        super().__init__(f"{reason}: {detail}" if detail else reason)
-        self.reason = reason
-
-
 def to_jpeg(body: bytes, most_pixels: int, most_memory: int = MOST_MEMORY) -> bytes:
     """A JPEG without transparency, turned as its EXIF says. JPEGs that need no change come back as they are.
 
-    Raises PictureError: empty, not_an_image, unsupported_format, too_many_pixels, truncated, damaged.
+    Raises FileError: empty, not_an_image, unsupported_format, too_many_pixels, truncated, damaged.
     """
     if not body:
-        raise PictureError("empty")
+        raise FileError("empty")
     Image.MAX_IMAGE_PIXELS = most_pixels
     try:
         with Image.open(BytesIO(body), formats=_FORMATS) as image:
             _check_size(image, body, most_pixels, most_memory)
             return body if _is_plain_jpeg(image) else _converted(image)
-    except PictureError:
+    except FileError:
         raise
     except Exception as error:  # noqa: BLE001  hostile bytes make the decoders raise nearly anything
         raise _refusal(body, error) from None
@@ -52,9 +44,9 @@ def _check_size(image: Image.Image, body: bytes, most_pixels: int, most_memory: 
     """From the header: nothing is decoded yet."""
     width, height = image.size
     if width * height > most_pixels or max(width, height) > _LARGEST_SIDE:
-        raise PictureError("too_many_pixels", f"{width} x {height}")
+        raise FileError("too_many_pixels", f"{width} x {height}")
     if (needed := width * height * _bytes_a_pixel(image, body)) > most_memory:
-        raise PictureError("too_many_pixels", f"{width} x {height}, which take {needed >> 20} MB to read")
+        raise FileError("too_many_pixels", f"{width} x {height}, which take {needed >> 20} MB to read")
 
 
 def _bytes_a_pixel(image: Image.Image, body: bytes) -> int:
@@ -103,17 +95,17 @@ def _converted(image: Image.Image) -> bytes:
     return buffer.getvalue()
 
 
-def _refusal(body: bytes, error: Exception) -> PictureError:
+def _refusal(body: bytes, error: Exception) -> FileError:
     if isinstance(error, (Image.DecompressionBombWarning, Image.DecompressionBombError)):
-        return PictureError("too_many_pixels", str(error))
+        return FileError("too_many_pixels", str(error))
     is_webp = body[:4] == b"RIFF" and body[8:12] == b"WEBP"
     cut_webp = is_webp and int.from_bytes(body[4:8], "little") + 8 > len(body)
     if cut_webp or "truncated" in str(error).lower():
-        return PictureError("truncated", f"after {len(body)} bytes")
+        return FileError("truncated", f"after {len(body)} bytes")
     if not isinstance(error, UnidentifiedImageError):
-        return PictureError("damaged", f"{type(error).__name__}: {error}")
+        return FileError("damaged", f"{type(error).__name__}: {error}")
     if body.startswith(_SIGNATURES):
-        return PictureError("truncated", f"after {len(body)} bytes")
+        return FileError("truncated", f"after {len(body)} bytes")
     if body.lstrip()[:1] in (b"<", b"{", b"["):
-        return PictureError("not_an_image", "it begins like HTML or JSON")
-    return PictureError("unsupported_format", f"it begins with {body[:8]!r}")
+        return FileError("not_an_image", "it begins like HTML or JSON")
+    return FileError("unsupported_format", f"it begins with {body[:8]!r}")

@@ -84,7 +84,7 @@ def find(database: Database[Document], config: Config, did: str) -> Findings:
     for kind in _owned_kinds():
         counts[kind.COLLECTION] = database[kind.COLLECTION].count_documents(_owned(kind, did))
     counts["quotes"] = sum(1 for _ in _posts_to_empty(database, did))
-    counts["pictures"] = len(open_store(config.images_location).pictures_of(did))
+    counts["pictures"] = len(open_store(config.images_location).files_of(did))
     findings = Findings(counts, [], [], [])
     for root in _staged(config):
         recover(root)

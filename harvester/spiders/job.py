@@ -21,7 +21,7 @@ from harvester.exceptions import HarvesterError, UsageError
 from harvester.frontier.messages import ItemRef
 from harvester.frontier.scheduler import Scheduler
 from harvester.frontier.start_list import StartList
-from harvester.items import Found, Provenance, Said
+from harvester.items import Found, Provenance, Record, Said
 from harvester.items.base import WEB
 from harvester.jobs.documents import JOBS, Item, Job, JobItem, JobState, RetryPolicy, read_job
 from harvester.jobs.feeder import Feeder
@@ -192,9 +192,12 @@ class JobSpider(HarvesterSpider, ABC):
         (item,) = self.items_of(response)
         return item
 
-    def arguments_of(self, page: Response | Request | JobItem | Item) -> Any:
+    def arguments_of(self, page: Response | Request | JobItem | Item | Record) -> Any:
         """The arguments of the job that a page is fetched for: workers share the pages of all jobs."""
-        job = page.job if isinstance(page, (JobItem, Item)) else str(page.meta[JOB])
+        if isinstance(page, Record):
+            job = page.provenance.crawl
+        else:
+            job = page.job if isinstance(page, (JobItem, Item)) else str(page.meta[JOB])
         if job not in self._arguments:
             self._arguments[job] = self._read_arguments(self._job_named(job))
         return self._arguments[job]

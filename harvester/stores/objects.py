@@ -1,4 +1,4 @@
-"""Where pictures are kept: a local folder or an S3 bucket, in the folders that records say."""
+"""Where pictures and PDFs are kept: a local folder or an S3 bucket, in the folders that records say."""
 
 import contextlib
 import os
@@ -25,13 +25,13 @@ from harvester.stores.private_files import make_closed
 _SEGMENT = r"[^./\\\x00-\x1f\x7f\ud800-\udfff][^/\\\x00-\x1f\x7f\ud800-\udfff]{0,250}"
 _is_path = re.compile(f"{_SEGMENT}(?:/{_SEGMENT}){{0,15}}").fullmatch
 _PARTIAL = ".partial"
-"""Folder of pictures being written; a killed process leaves its own there."""
+"""Folder of files being written; a killed process leaves its own there."""
 _TRIES = 3
-"""A purge may remove a folder while a picture is written to it."""
+"""A purge may remove a folder while a file is written to it."""
 
 
 def stored_path(path: str) -> str | None:
-    """The path under which a record's picture is stored; None when it could lead anywhere but below the location."""
+    """The path under which a record's file is stored; None when it could lead anywhere but below the location."""
     return on_disk(path) if _is_path(path) else None
 
 
@@ -46,21 +46,21 @@ def open_store(location: str) -> "LocalStore | S3Store":
     if not separator or scheme == "file":
         return LocalStore(location)
     if scheme != "s3" or not rest.partition("/")[0]:
-        raise UsageError(f"Pictures cannot be kept at {location!r}: give a folder, or s3://bucket/prefix.")
+        raise UsageError(f"Files cannot be kept at {location!r}: give a folder, or s3://bucket/prefix.")
     if not is_botocore_available():
-        raise UsageError("Pictures are to be kept in S3, which needs a package: pip install 'harvester[s3]'")
+        raise UsageError("Files are to be kept in S3, which needs a package: pip install 'harvester[s3]'")
     return S3Store(location)
 
 
 def _unusable(folder: str, error: OSError) -> StorageError:
     return StorageError(
-        f"Pictures cannot be written to {folder}: {error.strerror or error}. Make room and let it be written, or"
+        f"Files cannot be written to {folder}: {error.strerror or error}. Make room and let it be written, or"
         " set HARVESTER_IMAGES_STORE to another folder or to s3://bucket/prefix."
     )
 
 
 class LocalStore(FSFilesStore):
-    """A folder. A picture appears in it whole or not at all, also when the process is killed."""
+    """A folder. A file appears in it whole or not at all, also when the process is killed."""
 
     def __init__(self, basedir: str) -> None:
         try:
@@ -80,7 +80,7 @@ class LocalStore(FSFilesStore):
         return {"last_modified": found.st_mtime} if found.st_size else {}
 
     def has(self, path: str) -> bool:
-        """Whether a picture is stored there."""
+        """Whether a file is stored there."""
         return bool(self._found(path))
 
     def persist_file(  # type: ignore[override]  # not on the reactor's thread, as S3FilesStore does it
@@ -125,8 +125,8 @@ class LocalStore(FSFilesStore):
             make_closed(Path(self.basedir))
             dirname.mkdir(parents=True, exist_ok=True)
 
-    def pictures_of(self, folder: str) -> list[str]:
-        """Paths of the pictures in it."""
+    def files_of(self, folder: str) -> list[str]:
+        """Paths of the files in it."""
         root, inside = Path(self.basedir), self._get_filesystem_path(on_disk(folder))
         return sorted(path.relative_to(root).as_posix() for path in inside.rglob("*") if path.is_file())
 
@@ -139,7 +139,7 @@ class LocalStore(FSFilesStore):
         except FileNotFoundError:
             return
         except OSError as error:
-            raise StorageError(f"Pictures in {path} cannot be removed: {error.strerror or error}") from error
+            raise StorageError(f"Files in {path} cannot be removed: {error.strerror or error}") from error
 
 
 class S3Store(S3FilesStore):
@@ -158,11 +158,11 @@ class S3Store(S3FilesStore):
 
     def _not_written(self, failure: Failure) -> None:
         raise StorageError(
-            f"Pictures cannot be written to the bucket {self.bucket}: {failure.value}"
+            f"Files cannot be written to the bucket {self.bucket}: {failure.value}"
         ) from failure.value
 
-    def pictures_of(self, folder: str) -> list[str]:
-        """Paths of the pictures in it."""
+    def files_of(self, folder: str) -> list[str]:
+        """Paths of the files in it."""
         with self._reached():
             return [key.removeprefix(self.prefix) for key in self._keys(folder)]
 

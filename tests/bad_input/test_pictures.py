@@ -72,15 +72,15 @@ def bucket(place: Place, site: Sandbox, **variables: str) -> Answer:
 STORES: dict[str, tuple[Callable[[Place, Sandbox], Answer], str]] = {
     "a folder without permission": (
         unwritable_folder,
-        f"Pictures cannot be written to {Path('data', 'images')}: Permission denied. Make room and let it be written",
+        f"Files cannot be written to {Path('data', 'images')}: Permission denied. Make room and let it be written",
     ),
     "a file instead of a folder": (
         file_as_folder,
-        "Pictures cannot be written to pictures: File exists. Make room and let it be written, or set HARVESTER_IMAGES",
+        "Files cannot be written to pictures: File exists. Make room and let it be written, or set HARVESTER_IMAGES",
     ),
     "a bucket at a port where nobody listens": (
         partial(bucket, AWS_ENDPOINT_URL="http://127.0.0.1:1"),
-        "Pictures cannot be written to the bucket pictures: Could not connect to the endpoint URL",
+        "Files cannot be written to the bucket pictures: Could not connect to the endpoint URL",
     ),
 }
 STORIES: dict[str, Callable[[Place, Sandbox], Any]] = {"pictures": bad_pictures}

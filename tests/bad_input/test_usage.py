@@ -160,7 +160,7 @@ KINDS: dict[str, tuple[Callable[[Place, Sandbox], Answer], tuple[str, ...]]] = {
     ),
     "a place for pictures of an unknown scheme": (
         partial(crawl_with, "HARVESTER_IMAGES_STORE", "gopher://pictures"),
-        ("Pictures cannot be kept at 'gopher://pictures': give a folder, or s3://bucket/prefix",),
+        ("Files cannot be kept at 'gopher://pictures': give a folder, or s3://bucket/prefix",),
     ),
     "half a login": (
         partial(crawl_with, "HARVESTER_BLUESKY_IDENTIFIER", "alice.test"),

@@ -172,7 +172,7 @@ def test_what_would_end_a_run_at_its_beginning_is_found(
     assert "has no proxy of the tier residential" in output
     assert "[county] The credentials COUNTY are missing. Set HARVESTER_SESSION_COUNTY_USER" in output
     assert "warn  Alerts            No alerts by e-mail" in output
-    assert "fail  Folder for images Pictures cannot be kept at 'gopher://pictures'" in output
+    assert "fail  Folder for images Files cannot be kept at 'gopher://pictures'" in output
     assert "fail  Logins            A login needs an identifier and a password" in output
     (tmp_path / "proxies.txt").write_text("127.0.0.1:1\nsocks5://127.0.0.1:2\n")
     (tmp_path / "sites.toml").write_text('[county]\nhosts = ["https://county.example/"]\n')

@@ -149,7 +149,7 @@ def main() -> None:
     pipelines = {**settings.getdict("ITEM_PIPELINES"), Meddler: 450}
     del pipelines["harvester.pipelines.consent.ConsentPipeline"]
     if not plan.get("pictures"):
-        del pipelines["harvester.pipelines.images.RecordImagesPipeline"]
+        del pipelines["harvester.pipelines.files.RecordFilesPipeline"]
     settings.setdict(
         {
             "ITEM_PIPELINES": pipelines,

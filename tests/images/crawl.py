@@ -109,7 +109,7 @@ def main(path: Path) -> None:
             "SCHEDULER": "scrapy.core.scheduler.Scheduler",
             "OUTPUT": f"{path}.out",
             "ITEM_PIPELINES": {
-                "harvester.pipelines.images.RecordImagesPipeline": 400,
+                "harvester.pipelines.files.RecordFilesPipeline": 400,
                 "harvester.pipelines.mongo.MongoPipeline": 500,
                 "tests.images.crawl.Output": 600,
             },

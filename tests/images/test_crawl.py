@@ -175,7 +175,7 @@ def test_no_picture_is_fetched_when_none_are_wanted(crawl: Crawl, site: Site, co
     assert len(run.records) == 1
     assert not site.hits["/plain.jpg"]
     assert not (config.data_dir / "images").exists()
-    assert "RecordImagesPipeline" not in run.log
+    assert "RecordFilesPipeline" not in run.log
 
 
 def test_few_pictures_are_fetched_at_the_same_time(crawl: Crawl, site: Site) -> None:

@@ -8,7 +8,7 @@ from io import BytesIO
 import pytest
 from PIL import Image
 
-from harvester.pipelines.picture import PictureError, to_jpeg
+from harvester.pipelines.picture import FileError, to_jpeg
 from tests.images.samples import GOOD, JPEG, REFUSED, SIZE, encoded, painted
 
 MOST_PIXELS = 50_000_000
@@ -39,7 +39,7 @@ def test_every_good_picture_becomes_a_whole_jpeg(name: str) -> None:
 def test_what_is_no_whole_picture_of_bearable_size_is_refused_with_its_reason(name: str) -> None:
     body, reason = REFUSED[name]
 
-    with pytest.raises(PictureError) as refused:
+    with pytest.raises(FileError) as refused:
         to_jpeg(body, MOST_PIXELS)
 
     assert refused.value.reason == reason
@@ -89,13 +89,13 @@ def test_the_bound_on_pixels_is_exact() -> None:
     png = encoded(painted(size=(100, 10)), "PNG")
 
     to_jpeg(png, 1000)
-    with pytest.raises(PictureError, match="too_many_pixels"):
+    with pytest.raises(FileError, match="too_many_pixels"):
         to_jpeg(png, 999)
 
 
 @pytest.mark.parametrize("cut", range(0, len(JPEG), 97))
 def test_no_beginning_of_a_picture_passes_for_the_picture(cut: int) -> None:
-    with pytest.raises(PictureError):
+    with pytest.raises(FileError):
         to_jpeg(JPEG[:cut], MOST_PIXELS)
 
 
@@ -185,5 +185,5 @@ def test_a_picture_that_takes_too_much_memory_is_refused_before_it_is_read(name:
     body = flat(name)
     assert len(body) < 200_000
     to_jpeg(body, MOST_PIXELS)
-    with pytest.raises(PictureError, match=r"too_many_pixels: 2000 x 2000, which take \d\d MB to read"):
+    with pytest.raises(FileError, match=r"too_many_pixels: 2000 x 2000, which take \d\d MB to read"):
         to_jpeg(body, MOST_PIXELS, most_memory=40_000_000)

@@ -65,7 +65,7 @@ def test_a_disk_without_room_ends_the_run_and_confirms_no_record(crawl: Crawl, s
     assert run.stats["finish_reason"] == "storage_error"
     assert run.stats["harvester/exit_code"] == 4
     assert run.records == []
-    assert f"Pictures cannot be written to {config.data_dir / 'images'}: File too large" in run.log
+    assert f"Files cannot be written to {config.data_dir / 'images'}: File too large" in run.log
     assert [path for path in (config.data_dir / "images").rglob("*") if path.is_file()] == []
 
 
@@ -77,7 +77,7 @@ def test_a_place_where_nothing_can_be_written_is_refused_before_anything_is_fetc
     run = crawl([[post("bafy1", f"{site.origin}/plain.jpg")]], {"HARVESTER_IMAGES_STORE": str(tmp_path / "file/x")})
     run.end()
 
-    assert f"StorageError: Pictures cannot be written to {tmp_path / 'file/x'}: Not a directory" in run.log
+    assert f"StorageError: Files cannot be written to {tmp_path / 'file/x'}: Not a directory" in run.log
     assert not site.hits
 
 
@@ -85,7 +85,7 @@ def test_a_store_of_another_kind_is_refused_before_anything_is_fetched(crawl: Cr
     location = "gs://bucket/pictures"
     run = crawl([[post("bafy1", f"{site.origin}/plain.jpg")]], {"HARVESTER_IMAGES_STORE": location}).end()
 
-    assert f"UsageError: Pictures cannot be kept at '{location}'" in run.log
+    assert f"UsageError: Files cannot be kept at '{location}'" in run.log
     assert not site.hits
 
 

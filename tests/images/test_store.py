@@ -125,13 +125,13 @@ PATHS = [f"{did}/{name}" for did in (ALICE, ALICIA, BOB) for name in ("banner.jp
 
 
 def test_removing_an_account_removes_its_pictures_and_no_other(store: LocalStore | S3Store) -> None:
-    assert store.pictures_of(ALICE) == PATHS[:3]
+    assert store.files_of(ALICE) == PATHS[:3]
 
     store.remove(ALICE)
     store.remove(ALICE)
 
-    assert store.pictures_of(ALICE) == []
-    assert store.pictures_of(ALICIA) + store.pictures_of(BOB) == PATHS[3:]
+    assert store.files_of(ALICE) == []
+    assert store.files_of(ALICIA) + store.files_of(BOB) == PATHS[3:]
 
 
 def test_pictures_are_kept_in_s3_and_not_fetched_again(
@@ -160,7 +160,7 @@ def test_a_bucket_that_cannot_be_written_ends_the_run_and_confirms_no_record(cra
     assert run.stats["finish_reason"] == "storage_error"
     assert run.stats["harvester/exit_code"] == 4
     assert run.records == []
-    assert "Pictures cannot be written to the bucket no-such-bucket" in run.log
+    assert "Files cannot be written to the bucket no-such-bucket" in run.log
 
 
 def test_a_bucket_that_is_not_there_is_an_error_with_a_sentence(s3: Any) -> None:

@@ -100,8 +100,8 @@ def test_what_an_earlier_job_kept_goes_too_and_what_a_job_keeps_that_takes_all_s
     assert take_back(mongodb, config, "bluesky").removed == {"post": 2, "picture": 2}
     assert [row["uri"] for row in mongodb.posts.find()] == [post(BOB, "2").uri]
     assert staged(config).keys() == {f"post {post(BOB, '2').key}"}
-    assert pictures.pictures_of(BOB)
-    assert not pictures.pictures_of(ALICE)
+    assert pictures.files_of(BOB)
+    assert not pictures.files_of(ALICE)
 
 
 @pytest.mark.parametrize("declared", [INTENT, BY_LABEL])

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
+from pydantic import Field
 from scrapy import Request
 from scrapy.http import Response
 from twisted.python.failure import Failure
@@ -22,6 +23,7 @@ from harvester.parsers.counties import iasworld as parse
 from harvester.parsers.counties.iasworld import Datalet, Results, Row, Tab
 from harvester.sites import load_sites
 from harvester.sites.agreements import root_of
+from harvester.spiders.base import YesOrNo
 from harvester.spiders.counties.arguments import PARCEL
 from harvester.spiders.counties.platform import NO_RESULTS, Jurisdiction, PlatformSpider
 from harvester.spiders.counties.searches import ADDRESS, OWNER, SearchArguments, check_search
@@ -51,6 +53,15 @@ class _Search(NamedTuple):
     replays: int = 0
 
 
+class IasworldArguments(SearchArguments):
+    """Arguments of this platform."""
+
+    media: YesOrNo = Field(True, description="whether PDFs of tax bills are fetched: yes or no")
+
+    def identity(self) -> dict[str, Any]:
+        return super().identity() | {"media": self.media}
+
+
 class IasworldSpider(PlatformSpider):
     """Harvests parcels from Tyler iasWorld Public Access: its search, and all datalets of a parcel.
 
@@ -60,9 +71,9 @@ class IasworldSpider(PlatformSpider):
     """
 
     name = "iasworld"
-    Arguments = SearchArguments
+    Arguments = IasworldArguments
     ITEM_KINDS = (PARCEL, OWNER, ADDRESS)
-    arguments: SearchArguments
+    arguments: IasworldArguments
 
     @classmethod
     def check_jurisdiction(cls, jurisdiction: Jurisdiction) -> None:

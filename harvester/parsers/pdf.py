@@ -1,0 +1,71 @@
+"""The text of a PDF. `python -m harvester.parsers.pdf` reads many, in a process that hostile ones may take down.
+
+It takes documents from its input, each behind its length, and answers each with a line of JSON.
+"""
+
+import sys
+from io import BytesIO
+from typing import BinaryIO
+
+import msgspec
+
+MOST_TEXT = 1_000_000
+"""Characters that are kept of a document's text."""
+MOST_MEMORY = 1 << 30
+"""Bytes of the process."""
+LENGTH_BYTES = 8
+
+
+class PdfText(msgspec.Struct, omit_defaults=True):
+    """What is read of a PDF."""
+
+    pages: int | None = None
+    text: str | None = None
+    problem: str | None = None
+    """Why there is no text, or not all of it."""
+
+
+def read_pdf(body: bytes) -> PdfText:
+    """Whatever the bytes are: what cannot be read is a problem, and no exception."""
+    if b"%%EOF" not in body[-1024:]:
+        return PdfText(problem=f"truncated: it breaks off after {len(body)} bytes")
+    from pypdf import PdfReader  # an extra, and its import takes as long as that of everything here
+    from pypdf.errors import FileNotDecryptedError
+
+    found = PdfText()
+    try:
+        pages = PdfReader(BytesIO(body)).pages
+        found.pages = len(pages)
+        found.text = ""
+        for page in pages:
+            found.text += page.extract_text().strip() + "\n"
+            if len(found.text) > MOST_TEXT:
+                found.problem = f"too_long: its text is longer than {MOST_TEXT} characters"
+                break
+    except FileNotDecryptedError:
+        found.problem = "encrypted: it wants a password"
+    except Exception as error:  # noqa: BLE001  hostile bytes make the library raise nearly anything
+        found.problem = f"damaged: {type(error).__name__}: {error}"
+    if found.text is not None:  # NUL and halves of pairs are refused by databases
+        found.text = found.text.replace("\0", "").encode("utf-8", "replace").decode()[:MOST_TEXT].strip()
+    return found
+
+
+def serve(requests: BinaryIO, answers: BinaryIO) -> None:
+    """Until there are no more."""
+    while length := requests.read(LENGTH_BYTES):
+        answers.write(msgspec.json.encode(read_pdf(requests.read(int.from_bytes(length)))) + b"\n")
+        answers.flush()
+
+
+def _bound_memory() -> None:
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+
+
+if __name__ == "__main__":
+    _bound_memory()
+    serve(sys.stdin.buffer, sys.stdout.buffer)
