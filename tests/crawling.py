@@ -47,6 +47,8 @@ class Answer(NamedTuple):
     """Bytes that are announced and never come: the connection is closed instead."""
     silent: bool = False
     """Whether the connection is closed without an answer."""
+    endless: bool = False
+    """Whether zeros follow without end. No length is announced."""
 
 
 class Arrival(NamedTuple):
@@ -127,9 +129,15 @@ class Site:
             return False
         length = len(answer.body) + answer.missing
         headers = {"Content-Type": answer.kind, "Content-Length": str(length), **answer.headers}
+        if answer.endless:
+            headers |= {"Connection": "close"}
+            del headers["Content-Length"]
         lines = [f"HTTP/1.1 {answer.status} X", *(f"{name}: {value}" for name, value in headers.items())]
         writer.write("\r\n".join([*lines, "\r\n"]).encode() + answer.body)
         await writer.drain()
+        while answer.endless:
+            writer.write(bytes(65_536))
+            await writer.drain()
         return not answer.missing
 
 

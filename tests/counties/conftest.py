@@ -29,6 +29,10 @@ class Crawls(Runs):
         """That of its processes."""
         return self._environment
 
+    def fetch_files(self) -> None:
+        """Those of records, from now on."""
+        self._environment["FETCH_FILES"] = "1"
+
     @property
     def is_running(self) -> bool:
         return any(process.returncode is None for process in self.processes)

@@ -58,8 +58,15 @@ class Run:
 
     @property
     def images(self) -> dict[str, int]:
-        """The stats of the images pipeline without their common beginning."""
-        start = "harvester/images/"
+        """What the files pipeline counts of pictures."""
+        return self._below("harvester/images/")
+
+    @property
+    def pdfs(self) -> dict[str, int]:
+        """And of PDFs."""
+        return self._below("harvester/pdfs/")
+
+    def _below(self, start: str) -> dict[str, int]:
         return {name.removeprefix(start): n for name, n in self.stats.items() if name.startswith(start)}
 
     @property
@@ -69,37 +76,60 @@ class Run:
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
+class S3Server:
+    """A real one. What it confirmed is there when it is started again."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._port = free_port(6)
+        self._keys = {
+            "AWS_ACCESS_KEY_ID": "tests",
+            "AWS_SECRET_ACCESS_KEY": "tests-secret",
+            "AWS_DEFAULT_REGION": "us-east-1",
+        }
+        self.variables = self._keys | {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{self._port}"}
+        """Those that lead to it."""
+
+    def start(self) -> None:
+        """Returns when it answers."""
+        command = [str(Path(sys.executable).with_name("weed")), "mini", f"-dir={self._folder}", "-ip=127.0.0.1"]
+        command += ["-ip.bind=127.0.0.1", "-admin.ui=false", "-webdav=false", "-master.telemetry=false"]
+        command += ["-s3.port.iceberg=0", "-s3.port.lance=0"]
+        names = ("s3", "master", "volume", "filer", "admin")
+        command += [f"-{name}.port={self._port + n}" for n, name in enumerate(names)]
+        path = self._folder / "server.log"
+        with path.open("ab") as log:
+            self._process = subprocess.Popen(
+                command, env=os.environ | self._keys, cwd=self._folder, stdout=log, stderr=log
+            )
+        deadline = time.monotonic() + 240
+        while True:
+            with contextlib.suppress(ClientError, BotoCoreError), self.client() as client:
+                if "ready" not in [each["Name"] for each in client.list_buckets()["Buckets"]]:
+                    client.create_bucket(Bucket="ready")
+                client.put_object(Bucket="ready", Key="ready", Body=b"x")
+                return
+            assert self._process.poll() is None, path.read_text()
+            assert time.monotonic() < deadline, path.read_text()
+            time.sleep(0.1)
+
+    def end(self, by: signal.Signals = signal.SIGTERM) -> None:
+        self._process.send_signal(by)
+        self._process.wait(240)
+
+    @contextmanager
+    def client(self) -> Iterator[Any]:
+        with _s3_client(self.variables) as client:
+            yield client
+
+
 @pytest.fixture(scope="session")
 def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """A real S3 server; yields the variables that lead to it."""
-    folder = tmp_path_factory.mktemp("s3")
-    port = free_port(6)
-    keys = {
-        "AWS_ACCESS_KEY_ID": "tests",
-        "AWS_SECRET_ACCESS_KEY": "tests-secret",
-        "AWS_DEFAULT_REGION": "us-east-1",
-    }
-    command = [str(Path(sys.executable).with_name("weed")), "mini", f"-dir={folder}", "-ip=127.0.0.1"]
-    command += ["-ip.bind=127.0.0.1", "-admin.ui=false", "-webdav=false", "-master.telemetry=false"]
-    command += ["-s3.port.iceberg=0", "-s3.port.lance=0"]
-    names = ("s3", "master", "volume", "filer", "admin")
-    command += [f"-{name}.port={port + n}" for n, name in enumerate(names)]
-    with (folder / "server.log").open("wb") as log:
-        server = subprocess.Popen(command, env=os.environ | keys, cwd=folder, stdout=log, stderr=log)
-    variables = keys | {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}"}
-    try:
-        deadline = time.monotonic() + 240
-        while True:
-            with contextlib.suppress(ClientError, BotoCoreError), _s3_client(variables) as client:
-                client.create_bucket(Bucket="ready")
-                break
-            assert server.poll() is None, (folder / "server.log").read_text()
-            assert time.monotonic() < deadline, (folder / "server.log").read_text()
-            time.sleep(0.1)
-        yield variables
-    finally:
-        server.terminate()
-        server.wait(240)
+    server = S3Server(tmp_path_factory.mktemp("s3"))
+    server.start()
+    yield server.variables
+    server.end()
 
 
 @contextmanager
@@ -153,6 +183,7 @@ def crawl(config: Config, site: Site, tmp_path: Path) -> Iterator[Callable[..., 
         "HARVESTER_REQUESTS_PER_SECOND": "0",
         "HARVESTER_ALLOW_PRIVATE_HOSTS": "true",
         "HARVESTER_MAX_IMAGE_MB": "1",
+        "HARVESTER_MAX_PDF_MB": "1",
     }
     started: list[Run] = []
 

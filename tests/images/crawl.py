@@ -2,8 +2,8 @@
 
 The specification is a JSON file: {"page": address, "batches": [[record, ...], ...], "media": bool, "settings": {},
 "largest_file": bytes}, a record being
-{"did", "avatar", "banner"} or {"did", "cid", "images"}. Records that came out of the pipelines are written to
-`<specification>.out` line by line, the stats at the end to `<specification>.stats`; the log goes to stderr.
+{"did", "avatar", "banner"}, {"did", "cid", "images"} or {"parcel", "pdf"}. Records that came out of the pipelines are
+written to `<specification>.out` line by line, the stats at the end to `<specification>.stats`; the log goes to stderr.
 """
 
 import asyncio
@@ -24,6 +24,7 @@ from scrapy.http import Response
 from harvester import settings
 from harvester.items import Batch, Provenance, Record
 from harvester.items.bluesky import Embed, Image, Post, Profile
+from harvester.items.property import TaxBill, normalized
 from harvester.outcomes import POLICIES
 from harvester.shutdown import RunEnding, pause
 
@@ -73,6 +74,17 @@ class Output:
 
 
 def _record(given: dict[str, Any]) -> Record:
+    if "parcel" in given:
+        return TaxBill(
+            jurisdiction="us-mi-made-up",
+            fips="26001",
+            parcel_id=given["parcel"],
+            parcel_id_normalized=normalized(given["parcel"]),
+            bill="2025",
+            currency="USD",
+            pdf_url=given["pdf"],
+            provenance=PROVENANCE,
+        )
     did = given["did"]
     if "cid" not in given:
         return Profile(did=did, provenance=PROVENANCE, avatar_url=given.get("avatar"), banner_url=given.get("banner"))

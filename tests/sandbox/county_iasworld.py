@@ -13,6 +13,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 from tests.crawling import Answer, Site
 from tests.sandbox.county import County, Document, Parcel
+from tests.sandbox.pdf import pdf
 
 ROOT = "/PT/"
 SEARCH = "search/commonsearch.aspx"
@@ -20,6 +21,7 @@ DISCLAIMER = "search/Disclaimer.aspx"
 DATALET = "Datalets/Datalet.aspx"
 COOKIE = "ASP.NET_SessionId"
 TABS = ("values", "sales", "taxes")
+BILL = "Reports/TaxBill.pdf"
 NO_RECORDS = "Your search did not find any records."
 TOO_MANY = "Your search returned too many records."
 STALE = Answer(500, b"<h2>Validation of viewstate MAC failed.</h2>", kind="text/html")
@@ -65,6 +67,8 @@ class IasworldPortal(Site):
         """Results that are shown at once."""
         self.bad: Callable[[str, int], Answer | None] = lambda path, number: None
         """Path without what was posted, and the number of the request (from 1) -> what is answered instead."""
+        self.pdf: Callable[[Parcel], Answer] = lambda parcel: Answer(200, bill_pdf(parcel), kind="application/pdf")
+        """What stands where the latest bill of a parcel should."""
         self.expire_every = 0
         """After so many answers all sessions end."""
         self.held_after = 0
@@ -72,6 +76,7 @@ class IasworldPortal(Site):
         self.released = asyncio.Event()
         self.agreements = self.overlaps = self.stale = self.number = 0
         self._sessions: dict[str, _Session] = {}
+        self._parcels = {parcel.parcel_id: parcel for parcel in county.parcels}
         self._lines = {parcel.parcel_id: _lines(number, parcel) for number, parcel in enumerate(county.parcels)}
 
     @property
@@ -115,6 +120,8 @@ class IasworldPortal(Site):
             return self._results(session, query, form) if form else self._search(session, query)
         if page.lower() == DATALET.lower():
             return self._datalet(session, query)
+        if page == BILL and (parcel := self._parcels.get(query.get("pin", ""))):
+            return self.pdf(parcel)
         return Answer(404, b"<html>There is no such page.</html>", kind="text/html")
 
     # Disclaimer and search --------------------------------------------------------------------------------------
@@ -209,6 +216,17 @@ class IasworldPortal(Site):
         return _html(menu + hidden + banner + _sections(mode, line))
 
 
+def bill_lines(parcel: Parcel) -> list[str]:
+    """What stands in the PDF of its latest bill."""
+    year, billed = max(_billed(parcel))
+    return [f"Tax bill {year}", f"Parcel {parcel.parcel_id}", *parcel.owners, f"Net annual tax ${billed:,.2f}"]
+
+
+def bill_pdf(parcel: Parcel) -> bytes:
+    """The PDF of its latest bill."""
+    return pdf(bill_lines(parcel))
+
+
 def bills(county: County, jurisdiction: str) -> dict[str, Document]:
     """`_id` -> what of the document of a tax bill is the county's own."""
     return {
@@ -281,7 +299,8 @@ def _sections(mode: str, line: _Line) -> str:
             (str(year), f"{billed:,}", f"-{billed:,}" if year < parcel.tax_year else "0.00")
             for year, billed in _billed(parcel)
         ]
-        return _above("Annual Taxes", ("Tax Year", "Net Annual Tax", "Total Paid"), rows_of_taxes)
+        link = f'<a href="../{BILL}?pin={quote(parcel.parcel_id)}">Tax bill</a>'
+        return _above("Annual Taxes", ("Tax Year", "Net Annual Tax", "Total Paid"), rows_of_taxes) + link
     owners: list[tuple[str, str]] = [("Owner" if not n else "", name) for n, name in enumerate(parcel.owners)]
     sides = [
         ("Property Address", parcel.address or ""),
