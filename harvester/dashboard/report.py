@@ -96,6 +96,7 @@ def render(figures: Figures, images: Path) -> str:
         hubs=[figures.people[hub].handle for hub in shown.hubs],
         groups=_legend(figures, of_group),
         timeline=Timeline.of(figures.days),
+        sales=Timeline.of(figures.sale_days),
         languages=[(_LANGUAGES.get(code, code), count) for code, count in figures.languages],
         made=datetime.now(UTC),
         post_address=post_address,

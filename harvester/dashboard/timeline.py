@@ -1,4 +1,4 @@
-"""Posts over time as bars, with the absurd dates left out."""
+"""Posts, or sales, over time as bars, with the absurd dates left out."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -8,10 +8,11 @@ from typing import Self
 
 _DAYS_UNTIL = 62
 _WEEKS_UNTIL = 2 * 366
-"""Spans in days up to which bars are days, or weeks; longer ones are drawn in months."""
+_MONTHS_UNTIL = 20 * 366
+"""Spans in days up to which bars are days, weeks or months; longer ones are drawn in years."""
 
 _TAIL = 0.01
-"""Share of posts at each end that may lie far away from all others."""
+"""Share of what is counted at each end that may lie far away from all others."""
 
 
 @dataclass(frozen=True)
@@ -19,24 +20,25 @@ class Timeline:
     """Bars without gaps, oldest first."""
 
     unit: str
-    """`day`, `week`, or `month`."""
+    """`day`, `week`, `month` or `year`."""
     bars: list[tuple[date, int]]
-    """First day of the bar, posts."""
+    """First day of the bar, and how many."""
     left_out: int
-    """Posts that lie far before or after all others."""
+    """How many lie far before or after all others."""
     earliest: date | None
     latest: date | None
-    """Of all posts, those left out included."""
+    """Of all, those left out included."""
 
     @classmethod
     def of(cls, days: Mapping[date, int]) -> Self:
-        """The timeline of posts by day."""
+        """The timeline of how many there are on each day."""
         if not days:
             return cls("day", [], 0, None, None)
         first, last = _usual(days)
         shown = {day: count for day, count in days.items() if first <= day <= last}
         span = (max(shown) - min(shown)).days
-        unit = "day" if span <= _DAYS_UNTIL else "week" if span <= _WEEKS_UNTIL else "month"
+        spans = {"day": _DAYS_UNTIL, "week": _WEEKS_UNTIL, "month": _MONTHS_UNTIL}
+        unit = next((unit for unit, days_until in spans.items() if span <= days_until), "year")
         counts: Counter[date] = Counter()
         for day, count in shown.items():
             counts[_start(day, unit)] += count
@@ -56,12 +58,12 @@ class Timeline:
         """Up to five labels below the bars: (position from 0 to 1, text)."""
         count = len(self.bars)
         wanted = sorted({round(i * (count - 1) / 4) for i in range(5)}) if count else []
-        pattern = "%b %Y" if self.unit == "month" else "%d %b %Y"
+        pattern = {"month": "%b %Y", "year": "%Y"}.get(self.unit, "%d %b %Y")
         return [((index + 0.5) / count, f"{self.bars[index][0]:{pattern}}") for index in wanted]
 
 
 def _usual(days: Mapping[date, int]) -> tuple[date, date]:
-    """First and last day of the time in which nearly all posts lie, with a margin as long as that time."""
+    """First and last day of the time in which nearly all lie, with a margin as long as that time."""
     total, seen = sum(days.values()), 0
     inner = []
     for day in sorted(days):
@@ -77,10 +79,14 @@ def _usual(days: Mapping[date, int]) -> tuple[date, date]:
 def _start(day: date, unit: str) -> date:
     if unit == "day":
         return day
+    if unit == "year":
+        return day.replace(month=1, day=1)
     return day - timedelta(days=day.weekday()) if unit == "week" else day.replace(day=1)
 
 
 def _next(start: date, unit: str) -> date:
+    if unit == "year":
+        return start.replace(year=start.year + 1)
     if unit == "month":
         return (start + timedelta(days=32)).replace(day=1)
     return start + timedelta(days=7 if unit == "week" else 1)

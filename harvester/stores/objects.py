@@ -157,9 +157,7 @@ class S3Store(S3FilesStore):
         return super().persist_file(*args, **kwargs).addErrback(self._not_written)
 
     def _not_written(self, failure: Failure) -> None:
-        raise StorageError(
-            f"Files cannot be written to the bucket {self.bucket}: {failure.value}"
-        ) from failure.value
+        raise StorageError(f"Files cannot be written to the bucket {self.bucket}: {failure.value}") from failure.value
 
     def files_of(self, folder: str) -> list[str]:
         """Paths of the files in it."""

@@ -103,4 +103,5 @@ def files(folder: Path) -> Path:
 
 def kept(found: dict[str, dict[str, Any]], parcel: str, folder: Path) -> bytes:
     """The stored file of a parcel's bill."""
-    return (files(folder) / found[parcel]["media_paths"]["bill"]).read_bytes()
+    path: str = found[parcel]["media_paths"]["bill"]
+    return (files(folder) / path).read_bytes()

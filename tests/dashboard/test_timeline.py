@@ -13,7 +13,7 @@ def daily(days: int, count: int = 10) -> dict[date, int]:
     return {START + timedelta(days=day): count for day in range(days)}
 
 
-@pytest.mark.parametrize(("days", "unit"), [(1, "day"), (40, "day"), (200, "week"), (1500, "month")])
+@pytest.mark.parametrize(("days", "unit"), [(1, "day"), (40, "day"), (200, "week"), (1500, "month"), (20_000, "year")])
 def test_bars_fit_the_span_and_lose_no_post(days: int, unit: str) -> None:
     timeline = Timeline.of(daily(days))
     assert timeline.unit == unit
@@ -42,7 +42,7 @@ def test_a_few_early_posts_near_the_others_are_drawn() -> None:
 
 
 def test_labels_are_at_most_five_and_lie_under_their_bars() -> None:
-    for days in (1, 2, 3, 10, 1000):
+    for days in (1, 2, 3, 10, 1000, 20_000):
         ticks = Timeline.of(daily(days)).ticks
         assert 1 <= len(ticks) <= 5
         assert all(0 < at < 1 for at, _ in ticks)

@@ -1,1 +1,1 @@
-"""The demonstration: a harvest of the sandbox with everything on, and what can be done with it."""
+"""The demonstrations: a harvest of a sandbox with everything on, and what can be done with it."""

@@ -34,6 +34,33 @@ db.threads.aggregate([
     ),
 )
 """(question, query)."""
+COUNTY_QUERIES = (
+    (
+        "What is the county worth, and what does it pay?",
+        """\
+db.assessments.aggregate([
+  {"$group": {"_id": "$tax_year", "parcels": {"$sum": 1}, "worth": {"$sum": "$market_value"}}},
+  {"$lookup": {"from": "tax_bills", "localField": "_id", "foreignField": "tax_year", "as": "bills"}},
+  {"$project": {"_id": 0, "year": "$_id", "parcels": 1, "worth": 1, "billed": {"$sum": "$bills.billed"}}}])""",
+    ),
+    (
+        "Which bill is the highest, and what does its PDF say?",
+        """\
+db.tax_bills.aggregate([
+  {"$match": {"media_contents.bill.text": {"$exists": True}}},
+  {"$sort": {"billed": -1}}, {"$limit": 1},
+  {"$project": {"_id": 0, "file": "$media_paths.bill", "text": "$media_contents.bill.text"}}])""",
+    ),
+    (
+        "Which bills have no PDF that can be read, and why?",
+        """\
+db.tax_bills.aggregate([
+  {"$match": {"media_contents.bill.problem": {"$exists": True}}},
+  {"$group": {"_id": {"$first": {"$split": ["$media_contents.bill.problem", ":"]}}, "bills": {"$sum": 1}}},
+  {"$sort": {"_id": 1}}, {"$project": {"_id": 0, "bills": 1, "reason": "$_id"}}])""",
+    ),
+)
+"""Of the county."""
 
 
 def answer(database: Database[dict[str, Any]], query: str) -> list[dict[str, Any]]:

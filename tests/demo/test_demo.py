@@ -11,8 +11,8 @@ import pytest
 from pymongo.database import Database
 
 from tests.dashboard.harvest import fill
-from tests.demo.__main__ import ROOT
 from tests.demo.queries import QUERIES, answer
+from tests.root import ROOT
 
 pytestmark = pytest.mark.timeout(1800)
 

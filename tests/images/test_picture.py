@@ -8,7 +8,8 @@ from io import BytesIO
 import pytest
 from PIL import Image
 
-from harvester.pipelines.picture import FileError, to_jpeg
+from harvester.exceptions import FileError
+from harvester.pipelines.picture import to_jpeg
 from tests.images.samples import GOOD, JPEG, REFUSED, SIZE, encoded, painted
 
 MOST_PIXELS = 50_000_000

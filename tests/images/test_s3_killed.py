@@ -40,10 +40,10 @@ def test_no_file_is_missing_or_half_when_the_s3_server_and_the_crawl_are_killed_
     batches = []
     for number, victim in enumerate(("server", "server", "crawl")):
         batches.append(batch := list(published(site, files, number)))
-        before = len(stored(server))
+        before = len(keys(server))
         site.open_gate.clear()
         run = crawl([batch], where)
-        wait_until(lambda: len(stored(server)) >= before + 5)  # noqa: B023  it waits here
+        wait_until(lambda: len(keys(server)) >= before + 5)  # noqa: B023  it waits here
         if victim == "crawl":
             run.end(signal.SIGKILL)
             continue
@@ -71,15 +71,20 @@ def published(site: Site, files: Stored, number: int) -> Iterator[dict[str, Any]
         picture, bill = f"{ALICE}/posts/bafy{name}_0.jpg", f"us-mi-made-up/tax_bills/2025/{name}.pdf"
         files[picture] = site.bodies[f"{name}.jpg"] = encoded(noise((600, 400)), "JPEG", quality=95)
         padding = b"%" + Random(name).randbytes(100_000).hex().encode()
-        files[bill] = site.bodies[f"{name}.pdf"] = pdf([f"Tax bill {bill}"]).replace(
-            b"startxref", padding + b"\nstartxref"
-        )
+        body = pdf([f"Tax bill {bill}"]).replace(b"startxref", padding + b"\nstartxref")
+        files[bill] = site.bodies[f"{name}.pdf"] = body
         yield post(f"bafy{name}", f"{site.origin}/{gate}{name}.jpg")
         yield {"parcel": name, "pdf": f"{site.origin}/{gate}{name}.pdf"}
 
 
-def stored(server: S3Server) -> Stored:
-    """What the bucket holds."""
+def keys(server: S3Server) -> list[str]:
+    """Of what the bucket holds."""
     with server.client() as s3:
-        keys = [each["Key"] for each in s3.list_objects_v2(Bucket=BUCKET).get("Contents", ())]
-        return {key.removeprefix("files/"): s3.get_object(Bucket=BUCKET, Key=key)["Body"].read() for key in keys}
+        return [each["Key"] for each in s3.list_objects_v2(Bucket=BUCKET).get("Contents", ())]
+
+
+def stored(server: S3Server) -> Stored:
+    """What it holds."""
+    with server.client() as s3:
+        found = {key: s3.get_object(Bucket=BUCKET, Key=key)["Body"].read() for key in keys(server)}
+    return {key.removeprefix("files/"): body for key, body in found.items()}
