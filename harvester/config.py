@@ -149,7 +149,7 @@ class Config(BaseSettings):
     """Megapixels of a picture."""
     max_image_memory_mb: int = Field(200, ge=16)
     """Megabytes that reading a picture may take: 1 to 20 bytes a pixel, by its format."""
-    max_pdf_mb: int = Field(50, ge=1)
+    max_pdf_mb: int = Field(20, ge=1)
     """Megabytes of a PDF."""
 
     remove_markup: Literal["meant", "all", "none"] = "meant"

@@ -33,7 +33,7 @@ AUTHENTICATE = "authenticate"
 """Whether the request goes out in the name of the spider's account, if it has one and the address is at that account's
 own server. Read by the identities middleware."""
 MEDIA = "harvester_media"
-"""The request is for a picture. Written by the image pipeline, which counts pictures itself. Read by the outcome,
+"""The request is for a picture or a PDF. Written by the files pipeline, which counts them itself. Read by the outcome,
 browser and usage middlewares."""
 
 # Read by spiders

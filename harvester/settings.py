@@ -144,7 +144,7 @@ FEED_EXPORTERS = {
     "parquet": "harvester.stores.feeds.ParquetFeed",
 }
 
-# Images (pipelines/images.py)
+# Pictures and PDFs (pipelines/files.py)
 IMAGES_STORE = _config.images_location
 IMAGES_STORE_S3_ACL = "bucket-owner-full-control"  # default private: refused by buckets that have ACLs disabled
 MEDIA_ALLOW_REDIRECTS = True  # default False; CDNs redirect

@@ -58,7 +58,7 @@ class ImportArguments(SpiderArguments):
 class StagedSpider(HarvesterSpider):
     """Reads what was staged. What MongoDB has of the same time, or later, stays as it is.
 
-    Domain: none. Caveats: pictures are found again in a folder, not in S3. Arguments: see ImportArguments.
+    Domain: none. Caveats: files are found again in a folder, not in S3. Arguments: see ImportArguments.
     """
 
     name = "import"
@@ -81,7 +81,7 @@ class StagedSpider(HarvesterSpider):
             raise self.stop_for(error) from None
         self.resumed = True  # what is there already is no loss, so that no least number is expected
         store = open_store(self.config.images_location)
-        self._images = store if isinstance(store, LocalStore) else None
+        self._files = store if isinstance(store, LocalStore) else None
         self._unread: Counter[str] = Counter()
         room = asyncio.Semaphore(MOST_UNDER_WAY)
         release = lambda: room.release()  # noqa: E731  signals hold no methods of built-in types
@@ -164,13 +164,13 @@ class StagedSpider(HarvesterSpider):
         if record is None:
             self._unread[about.kind] += 1
             return None
-        return self._with_pictures(record)
+        return self._with_files(record)
 
-    def _with_pictures(self, record: Record) -> Record:
-        """The pictures of it that are in the folder."""
-        if not self._images or not (pictures := record.media()):
+    def _with_files(self, record: Record) -> Record:
+        """The files of it that are in the folder."""
+        if not self._files or not (files := record.media()):
             return record
-        here = {picture.slot: picture.path for picture in pictures if self._images.has(picture.path)}
+        here = {file.slot: file.path for file in files if self._files.has(file.path)}
         return replace(record, media_paths=here) if here else record
 
 

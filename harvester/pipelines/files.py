@@ -97,22 +97,22 @@ class RecordFilesPipeline(ImagesPipeline):
         bounds = self._config.max_image_megapixels * 1_000_000, self._config.max_image_memory_mb * 1024 * 1024
         self._kinds = {
             ".jpg": _Kind(
-                "picture",
-                "images",
-                False,
-                "image/jpeg",
-                self._config.max_image_mb * 1024 * 1024,
-                lambda body: _File(to_jpeg(body, *bounds)),
-                ThreadPoolExecutor(1, "pictures"),
+                name="picture",
+                stats="images",
+                noted=False,
+                content_type="image/jpeg",
+                most_bytes=self._config.max_image_mb * 1024 * 1024,
+                read=lambda body: _File(to_jpeg(body, *bounds)),
+                reader=ThreadPoolExecutor(1, "pictures"),
             ),
             ".pdf": _Kind(
-                "PDF",
-                "pdfs",
-                True,
-                "application/pdf",
-                self._config.max_pdf_mb * 1024 * 1024,
-                lambda body: _File(body, self._documents.read(body)),
-                ThreadPoolExecutor(1, "documents"),
+                name="PDF",
+                stats="pdfs",
+                noted=True,
+                content_type="application/pdf",
+                most_bytes=self._config.max_pdf_mb * 1024 * 1024,
+                read=lambda body: _File(body, self._documents.read(body)),
+                reader=ThreadPoolExecutor(1, "documents"),
             ),
         }
         self._retrying = MongoOutage(crawler, self._config)
