@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bson.decimal128 import Decimal128
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 from pydantic import SecretStr
@@ -18,6 +19,7 @@ from pymongo import MongoClient
 from pymongo.database import Database
 from typer.testing import CliRunner
 
+import harvester.items.property  # noqa: F401  its records are shown
 from harvester.browser.chromium import find_chromium, launch_options
 from harvester.cli.app import app
 from harvester.config import Config
@@ -147,6 +149,28 @@ def test_tags_languages_and_sites_count_once_a_post_however_they_are_written(mon
     assert figures.hashtags == [("art", 2), ("rain", 1)]
     assert figures.languages == [("en", 1), ("pt", 1)]
     assert figures.domains == [("awww.example", 1), ("one.example", 1)]
+
+
+def test_a_county_has_charts_of_its_sales_values_and_uses(config: Config, mongodb: Mongo) -> None:
+    worth = [0, 49_999, 50_000, 1_000_000, 7_000_000]
+    mongodb["assessments"].insert_many([{"market_value": Decimal128(str(each))} for each in worth])
+    mongodb["assessments"].insert_many([{"total_value": 60_000}, {}])
+    mongodb["sales"].insert_many([{"sale_date": day} for day in ("1999-04-05", "2024-01-01", "2024-12-31")] + [{}])
+    mongodb["properties"].insert_many([{"use_code": "510", "use_description": "Dwelling"}, {"use_code": "100"}, {}])
+    mongodb["tax_bills"].insert_many([{"media_paths": {"bill": "us-oh-x/tax_bills/2025/1.pdf"}}, {}])
+    figures = gather(mongodb)
+    assert (figures.pdfs, figures.pictures) == (1, 0)
+    assert {label: count for label, count in figures.worth if count} == {
+        "0 to 50,000": 1,
+        "50,000 to 100,000": 2,
+        "1,000,000 and more": 2,
+    }
+    assert sorted(figures.uses) == [("100", 1), ("Dwelling", 1)]
+    page = write_report(config).read_text("utf-8")
+    _Tags(page)
+    assert "Sales over time, by year" in page
+    assert "<title>2024-01-01: 2</title>" in page
+    assert "<dt>PDFs</dt><dd>1</dd>" in page
 
 
 def test_one_job_can_be_shown_alone(config: Config, mongodb: Mongo) -> None:

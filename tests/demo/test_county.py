@@ -23,6 +23,7 @@ STEPS = (
 )
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(1800)
 def test_the_demonstration_of_a_county_ends_with_counts_charts_manifest_and_tables(
     tmp_path: Path, mongodb_uri: str
