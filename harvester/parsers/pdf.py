@@ -11,6 +11,8 @@ import msgspec
 
 MOST_TEXT = 1_000_000
 """Characters that are kept of a document's text."""
+MOST_PROBLEM = 200
+"""Likewise of what the library says."""
 MOST_MEMORY = 1 << 30
 """Bytes of the process."""
 LENGTH_BYTES = 8
@@ -45,10 +47,15 @@ def read_pdf(body: bytes) -> PdfText:
     except FileNotDecryptedError:
         found.problem = "encrypted: it wants a password"
     except Exception as error:  # noqa: BLE001  hostile bytes make the library raise nearly anything
-        found.problem = f"damaged: {type(error).__name__}: {error}"
-    if found.text is not None:  # NUL and halves of pairs are refused by databases
-        found.text = found.text.replace("\0", "").encode("utf-8", "replace").decode()[:MOST_TEXT].strip()
+        found.problem = _storable(f"damaged: {type(error).__name__}: {error}", MOST_PROBLEM)
+    if found.text is not None:
+        found.text = _storable(found.text, MOST_TEXT).strip()
     return found
+
+
+def _storable(text: str, most: int) -> str:
+    """Without NUL and halves of pairs, which databases refuse."""
+    return text[:most].replace("\0", "").encode("utf-8", "replace").decode()
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:

@@ -62,11 +62,14 @@ class DocumentReader:
 
 
 def _start() -> "subprocess.Popen[bytes]":
+    environment = {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}  # and none of our secrets
+    if os.name == "nt":
+        environment["SYSTEMROOT"] = os.environ["SYSTEMROOT"]  # Python does not start without it
     return subprocess.Popen(
         [sys.executable, "-m", "harvester.parsers.pdf"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,  # what the library says of damage
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
+        env=environment,
         start_new_session=True,  # Ctrl-C at the terminal is for the crawl
     )
