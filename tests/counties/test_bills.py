@@ -11,7 +11,7 @@ from tests.forking import run
 from tests.jobs.command import HARVESTER
 from tests.jobs.running import FINISHED
 from tests.sandbox.county import County, Parcel
-from tests.sandbox.county_iasworld import BILL, IasworldPortal, bill_lines, bill_pdf
+from tests.sandbox.county_iasworld import BILL, DISCLAIMER, ROOT, IasworldPortal, bill_lines, bill_pdf
 
 PDF = "application/pdf"
 
@@ -30,7 +30,13 @@ async def test_the_pdf_of_a_bill_is_kept_with_its_text_or_the_reason_why_not_if_
         mistyped: Answer(200, bill_pdf(county.parcels[5]), kind="text/html"),
     }
 
+    to_disclaimer = Answer(302, b"", {"Location": f"{ROOT}{DISCLAIMER}?FromUrl=x"}, kind="text/html")
+    expired = [whole]
+
     def served(parcel: Parcel) -> Answer:
+        if parcel.parcel_id in expired:
+            expired.remove(parcel.parcel_id)
+            return to_disclaimer
         return bad.get(parcel.parcel_id) or Answer(200, bill_pdf(parcel), kind=PDF)
 
     crawls.fetch_files()
@@ -45,6 +51,7 @@ async def test_the_pdf_of_a_bill_is_kept_with_its_text_or_the_reason_why_not_if_
         assert await crawls.run("iasworld", job="all") == FINISHED, crawls.said[-5000:]
 
         assert {(item["state"], item["outcome"]) for item in crawls.items()} == {("done", "ok")}
+        assert portal.agreements == 3, "of two sessions one had ended when a PDF was asked for"
         assert portal.overlaps == 0, "a session that shows a parcel is asked for nothing else"
         found = latest(crawls)
         for parcel in (county.parcels[0], county.parcels[5]):

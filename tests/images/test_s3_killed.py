@@ -30,6 +30,8 @@ def server(tmp_path: Path) -> Iterator[S3Server]:
     server.end()
 
 
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
 def test_no_file_is_missing_or_half_when_the_s3_server_and_the_crawl_are_killed_in_mid_upload(
     crawl: Callable[..., Run], site: Site, server: S3Server
 ) -> None:
