@@ -36,7 +36,7 @@ db.threads.aggregate([
 """(question, query)."""
 COUNTY_QUERIES = (
     (
-        "What is the county worth, and what does it pay?",
+        "How many parcels are there, what are they worth, in which year, and what is billed for it?",
         """\
 db.assessments.aggregate([
   {"$group": {"_id": "$tax_year", "parcels": {"$sum": 1}, "worth": {"$sum": "$market_value"}}},

@@ -64,7 +64,7 @@ def ask(database: Database[dict[str, Any]], title: str, query: str) -> None:
     if not rows:
         raise Failed("The query found nothing.", 1)
     for row in rows:
-        console.print(Text("  " + "   ".join(str(value) for value in row.values())))
+        console.print(Text("  " + "   ".join(str(value).replace("\n", " | ") for value in row.values())))
 
 
 def say(number: int, text: str) -> None:
