@@ -65,7 +65,8 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
         answers.flush()
 
 
-def _bound_memory() -> None:
+def bound_memory() -> None:
+    """Of this process."""
     try:
         import resource
     except ImportError:  # Windows
@@ -74,5 +75,5 @@ def _bound_memory() -> None:
 
 
 if __name__ == "__main__":
-    _bound_memory()
+    bound_memory()
     serve(sys.stdin.buffer, sys.stdout.buffer)

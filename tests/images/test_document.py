@@ -1,6 +1,8 @@
 """Which bytes are a PDF, and what is read of it."""
 
 import hashlib
+import subprocess
+import sys
 from collections.abc import Iterator
 from io import BytesIO
 
@@ -80,6 +82,12 @@ def test_a_document_that_takes_too_long_is_given_up_and_the_next_one_is_read(
         assert (found.problem or "").startswith("too_costly: ")
         assert found.sha256
     assert reader.read(BILL).text == TEXT
+
+
+def test_the_process_that_reads_documents_has_bounded_memory() -> None:
+    greedy = "from harvester.parsers.pdf import bound_memory; bound_memory(); bytearray(1 << 30)"
+    ended = subprocess.run([sys.executable, "-c", greedy], stderr=subprocess.PIPE, text=True)
+    assert ended.stderr.endswith("MemoryError\n")
 
 
 def test_without_the_package_a_document_says_how_its_text_is_had(
