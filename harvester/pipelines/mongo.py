@@ -37,7 +37,7 @@ MOST_LEVELS = 180
 """Of one document."""
 UNSTORABLE = (BSONError, OverflowError, UnicodeEncodeError, RecursionError)
 """What encoding a document as BSON may raise."""
-_KEPT = {"media_paths", "media_sources", "media_contents"}
+KEPT = {"media_paths", "media_sources", "media_contents"}
 """Fields of which a newer observation erases nothing, but for files that the record has no more (MEDIA_SLOTS)."""
 
 Document = dict[str, Any]
@@ -226,13 +226,13 @@ def newer(record: Record, document: Document) -> UpdateOne | ReplaceOne[Document
     since then is not there again when the same observation is written once more.
     """
     kind = type(record)
-    absent = [name for name in kind.__struct_fields__ if name not in document and name not in _KEPT]
+    absent = [name for name in kind.__struct_fields__ if name not in document and name not in KEPT]
     if kind.MEDIA_SLOTS:
         shown = {media.slot for media in record.media()}
-        absent += [f"{name}.{slot}" for name in _KEPT for slot in kind.MEDIA_SLOTS if slot not in shown]
+        absent += [f"{name}.{slot}" for name in KEPT for slot in kind.MEDIA_SLOTS if slot not in shown]
     update: Document = {"$set": {}}
     for name, value in document.items():
-        if name in _KEPT:
+        if name in KEPT:
             update["$set"] |= {f"{name}.{slot}": path for slot, path in value.items()}
         elif name != "_id":
             update["$set"][name] = value

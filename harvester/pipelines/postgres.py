@@ -15,7 +15,7 @@ from harvester.config import Config, load_config
 from harvester.exceptions import HarvesterError, ServerAway, ServiceError
 from harvester.items import Batch, Record
 from harvester.pipelines.base import BatchPipeline
-from harvester.pipelines.mongo import UNSTORABLE
+from harvester.pipelines.mongo import KEPT, UNSTORABLE
 from harvester.shutdown import end
 from harvester.stores.outage import Outage
 from harvester.stores.tables import Row, columns_of, columns_seen
@@ -148,6 +148,6 @@ class PostgresPipeline(BatchPipeline):
             columns = columns_seen(kind, ({"_id": name, "kinds": seen[name]} for name in sorted(seen)))
         if is_new:
             self._tables[kind] = PostgresTable(
-                to, kind.COLLECTION, columns, version_of(kind, columns), vary=kind.FIELDS_VARY
+                to, kind.COLLECTION, columns, version_of(kind, columns), vary=kind.FIELDS_VARY, kept=KEPT
             )
         return self._tables[kind]

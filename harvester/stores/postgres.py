@@ -8,7 +8,7 @@ import hashlib
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -193,7 +193,17 @@ class Postgres:
 class PostgresTable:
     """A table, made or given the columns that it lacks. `write` raises ServiceError and StorageError."""
 
-    def __init__(self, to: Postgres, name: str, columns: Sequence[Column], version: Version, *, vary: bool) -> None:
+    def __init__(
+        self,
+        to: Postgres,
+        name: str,
+        columns: Sequence[Column],
+        version: Version,
+        *,
+        vary: bool,
+        kept: Collection[str] = (),
+    ) -> None:
+        """`kept`: columns of objects, of which a newer row replaces only what it has itself."""
         self.rows = 0
         """Those that the table has now, or newer ones."""
         self._to = to
@@ -208,7 +218,7 @@ class PostgresTable:
             query = SQL("CREATE TEMP TABLE {} (LIKE {}) ON COMMIT DELETE ROWS")
             incoming = Identifier(f"incoming_{name}"[:MOST_NAME_BYTES])
             to.connection.execute(query.format(incoming, to.qualified(name)))
-        self._queries = self._made_queries(version)
+        self._queries = self._made_queries(version, kept)
 
     def write(self, rows: Sequence[Row]) -> None:
         """Stores what PostgreSQL can hold, and writes down why not of the others."""
@@ -287,9 +297,15 @@ class PostgresTable:
                 )
         return [_KINDS[types[name]] for name in wanted]
 
-    def _made_queries(self, version: Version) -> list[Composed]:
+    def _made_queries(self, version: Version, kept: Collection[str]) -> list[Composed]:
         names = [Identifier(column_name(column.name)) for column in self._columns]
-        changes = [SQL("{0} = excluded.{0}").format(name) for name in names]
+        both = SQL(
+            "{0} = CASE WHEN was.{0} IS NULL THEN excluded.{0} ELSE was.{0} || coalesce(excluded.{0}, '{{}}') END"
+        )
+        changes = [
+            (both if column.name in kept else SQL("{0} = excluded.{0}")).format(name)
+            for column, name in zip(self._columns, names, strict=True)
+        ]
         table, rejects = self._to.qualified(self._name), self._to.qualified(REJECTS)
         return [
             SQL("COPY {} ({}) FROM STDIN").format(self._incoming, _listed(names)),

@@ -87,17 +87,21 @@ async def test_a_run_that_cannot_have_its_postgresql_asks_for_nothing_and_says_w
     assert "cret" not in runs.said
 
 
-async def test_fields_that_come_later_are_new_columns(postgres_address: str, schema: str, config: Config) -> None:
+async def test_fields_that_come_later_are_new_columns_and_files_stay_known(
+    postgres_address: str, schema: str, config: Config
+) -> None:
     mine = {"postgres_uri": SecretStr(postgres_address), "postgres_schema": schema}
     pipeline = PostgresPipeline(crawler(), config.model_copy(update=mine))
     kind = item_type("shop")
     await pipeline.open_spider()
     try:
         await pipeline.process_batch(Batch([kind.of({"name": "a", "price": 1}, ("name",), PAGE), post(key="1")]))
-        await pipeline.process_batch(Batch([kind.of({"name": "b", "sizes": [1, 2]}, ("name",), PAGE)]))
+        seen_again = [post(key="1", media_paths={"0": "a.jpg"}), post(key="1")]
+        for record in (kind.of({"name": "b", "sizes": [1, 2]}, ("name",), PAGE), *seen_again):
+            await pipeline.process_batch(Batch([record]))
     finally:
         await pipeline.close_spider()
     assert column(postgres_address, schema, kind.COLLECTION, "price") == [1, None]
     assert column(postgres_address, schema, kind.COLLECTION, "sizes") == [None, [1, 2]]
-    assert len(column(postgres_address, schema, "posts")) == 1
-    assert pipeline.stats.get_value("harvester/postgres/rows/post") == 1
+    assert column(postgres_address, schema, "posts", "media_paths") == [{"0": "a.jpg"}]
+    assert pipeline.stats.get_value("harvester/postgres/rows/post") == 3
