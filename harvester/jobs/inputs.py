@@ -7,12 +7,13 @@ no such key column) is refused before anything is used.
 
 import codecs
 import csv
+import hashlib
 import os
 import re
 import stat
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from io import BufferedReader, FileIO
@@ -33,6 +34,12 @@ SHOWN_BYTES = 1000
 """Of a line that is too long."""
 SAMPLE_BYTES = 64 * 1024
 """What is looked at before the first line is used."""
+MOST_NAMED = 5
+"""Bad lines of a file that are shown."""
+SHOWN = 80
+"""Characters of each."""
+CHUNK_BYTES = 1 << 20
+"""Of a file that are read together."""
 
 _DELIMITERS = ",;\t"
 _EDGES = " \t\r\n\ufeff\u200b"
@@ -101,6 +108,47 @@ def opened(path: str) -> Iterator[Source]:
 def named(path: str) -> str:
     """The input, for people."""
     return "Standard input" if path == STANDARD_INPUT else f"The file {path}"
+
+
+def items_of_file(
+    path: str,
+    argument: str,
+    kind: str,
+    key: str,
+    usual: Sequence[str],
+    problem_of: Callable[[Found], str] = lambda found: "",
+) -> Iterator[Found]:
+    """The items of a file that an argument of a spider names. `problem_of` says why one cannot be used; empty: it can.
+
+    Raises UsageError for a file that cannot be read or used, and in the end for the lines that are bad.
+    """
+    bad: list[BadLine] = []
+    number = 0
+    with opened(path) as source:
+        for line in Lines(source, path, kind, key=key or None, usual=usual, option="-a column=COLUMN"):
+            reason = line.reason if isinstance(line, BadLine) else problem_of(line)
+            if not reason and isinstance(line, Found):
+                yield line
+                continue
+            number += 1
+            if number <= MOST_NAMED:
+                bad.append(BadLine(line.line or 0, line.text if isinstance(line, BadLine) else line.key, reason))
+    if bad:
+        shown = "".join(f"\n  Line {line}, {text[:SHOWN]!r}: {reason}." for line, text, reason in bad)
+        more = f"\n  ... and {number - len(bad):,} more lines" if number > len(bad) else ""
+        raise UsageError(
+            f"-a {argument}=@{path}: these lines name no {kind}:{shown}{more}\n"
+            "`harvester jobs submit` takes the others, and writes the bad ones into a file."
+        )
+
+
+def digest_of(path: str) -> str:
+    """By which the contents of two files are told apart. Raises UsageError."""
+    digest = hashlib.sha256()
+    with opened(path) as source:
+        while chunk := source.read(CHUNK_BYTES):
+            digest.update(chunk)
+    return digest.hexdigest()[:32]
 
 
 class Lines:

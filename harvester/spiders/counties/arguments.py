@@ -1,6 +1,5 @@
 """What can be asked of the spiders of property records."""
 
-import hashlib
 import os
 import re
 from collections.abc import Iterator
@@ -10,17 +9,11 @@ from pydantic import Field, PrivateAttr, model_validator
 
 from harvester.exceptions import UsageError
 from harvester.items import Found
-from harvester.jobs.inputs import BadLine, Lines, opened
+from harvester.jobs.inputs import digest_of, items_of_file
 from harvester.spiders.base import SpiderArguments, YesOrNo
 
 PARCEL = "parcel"
 """Kind of an item: a parcel, whose key is its number."""
-MOST_NAMED = 5
-"""Bad lines of a file that are shown."""
-SHOWN = 80
-"""Characters of each."""
-CHUNK_BYTES = 1 << 20
-"""Of a file that are read together."""
 _scientific = re.compile(r"\d+([.,]\d+)?[eE][+-]\d+").fullmatch
 _fraction = re.compile(r"\d{4,}[.,]0+").fullmatch
 _day = re.compile(r"\d{1,2}-(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)(-\d{2,4})?", re.IGNORECASE).fullmatch
@@ -94,7 +87,7 @@ class PropertyArguments(SpiderArguments):
     def identity(self) -> dict[str, Any]:
         """What tells one harvest from another: of a file its content."""
         if self._is_file and not self._digest:
-            self._digest = _digest(self._path)
+            self._digest = digest_of(self._path)
         return {"site": self.site, "all": self.all, "parcels": self._digest or self.parcels, "column": self.column}
 
     def kept(self) -> dict[str, Any]:
@@ -114,34 +107,5 @@ class PropertyArguments(SpiderArguments):
         return list(filter(None, map(str.strip, self.parcels.split(","))))
 
     def _of_file(self) -> Iterator[Found]:
-        path = self._path
-        bad: list[BadLine] = []
-        number = 0
-        with opened(path) as source:
-            lines = Lines(
-                source, path, PARCEL, key=self.column or None, usual=("parcel_id", "key"), option="-a column=COLUMN"
-            )
-            for line in lines:
-                reason = line.reason if isinstance(line, BadLine) else mangled(line.key)
-                if not reason and isinstance(line, Found):
-                    yield line
-                    continue
-                number += 1
-                if number <= MOST_NAMED:
-                    text = line.text if isinstance(line, BadLine) else line.key
-                    bad.append(BadLine(line.line or 0, text, reason))
-        if bad:
-            shown = "".join(f"\n  Line {line}, {text[:SHOWN]!r}: {reason}." for line, text, reason in bad)
-            more = f"\n  ... and {number - len(bad):,} more lines" if number > len(bad) else ""
-            raise UsageError(
-                f"-a parcels=@{path}: these lines name no parcel:{shown}{more}\n"
-                "`harvester jobs submit` takes the others, and writes the bad ones into a file."
-            )
-
-
-def _digest(path: str) -> str:
-    digest = hashlib.sha256()
-    with opened(path) as source:
-        while chunk := source.read(CHUNK_BYTES):
-            digest.update(chunk)
-    return digest.hexdigest()[:32]
+        usual = ("parcel_id", "key")
+        return items_of_file(self._path, "parcels", PARCEL, self.column, usual, lambda found: mangled(found.key))
