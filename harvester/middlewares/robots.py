@@ -15,15 +15,12 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
 
-from harvester.download.addresses import host_of
 from harvester.frontier.attempts import attempts_of
 from harvester.frontier.waiting import wait_in_frontier
 from harvester.meta import DONT_OBEY, LEASE, ROBOTS_WAITS
 from harvester.outcomes import Outcome, RequestFailed, Verdict
-from harvester.parsers.web.robots import path_of
 from harvester.politeness.robots import OriginRobots, robots_of
 from harvester.shutdown import pause
-from harvester.sites import load_sites
 
 MOST_WAITS = 8
 """How often a leased request waits for robots.txt, in the frontier and unspent: for 20 minutes in all."""
@@ -41,7 +38,6 @@ class RobotsMiddleware:
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self._stats = crawler.stats
-        self._obey = crawler.settings.getbool("ROBOTSTXT_OBEY")
         self._robots = robots_of(crawler)
         self._robots.on_miss = attempts_of(crawler).tell
 
@@ -52,20 +48,14 @@ class RobotsMiddleware:
     async def process_request(self, request: Request) -> Request | None:
         """A request of the frontier waits there while robots.txt cannot be read."""
         url = request.url
-        if not self._obey or request.meta.get(DONT_OBEY) or not url.startswith("http"):
-            return None
-        if not load_sites().of(url).politeness.obey_robots:
+        if request.meta.get(DONT_OBEY) or not self._robots.obeyed(url):
             return None
         origin = self._robots.origin(url)
         if monotonic() >= origin.until and (later := await self._read(origin, request)):
             return later
         request.meta.pop(ROBOTS_WAITS, None)
-        path = path_of(url)
-        rule = origin.rules.of(path)
-        if rule is not None and not rule.allowed and path != "/robots.txt":
-            self._stats.inc_value("harvester/robots/forbidden")
-            host = host_of(url)
-            raise IgnoreRequest(f"robots.txt of {host} forbids {path[:200]}: {rule.text}")
+        if forbidden := self._robots.forbids(url):
+            raise IgnoreRequest(forbidden)
         return None
 
     async def _read(self, origin: OriginRobots, request: Request) -> Request | None:

@@ -13,11 +13,11 @@ from scrapy.crawler import Crawler
 from scrapy.http import Headers, Response
 from scrapy.http.request import NO_CALLBACK
 
-from harvester.download.addresses import origin_of
+from harvester.download.addresses import host_of, origin_of
 from harvester.exceptions import RedirectError
 from harvester.meta import DONT_OBEY, SITE_FILE
 from harvester.outcomes import Outcome, Verdict, classify_exception
-from harvester.parsers.web.robots import AI_TOKENS, Robots, Rules, parse_robots
+from harvester.parsers.web.robots import AI_TOKENS, Robots, Rules, parse_robots, path_of
 from harvester.politeness.rate_limits import LONGEST_WAIT_S, retry_after
 from harvester.politeness.throttle import throttle_of
 from harvester.proxies.budget import BudgetSpent
@@ -89,6 +89,7 @@ class RobotsFiles:
         self._crawler = crawler
         self._stats = crawler.stats
         self._token = crawler.settings.get("ROBOTSTXT_USER_AGENT") or crawler.settings["BOT_NAME"]
+        self._obey = crawler.settings.getbool("ROBOTSTXT_OBEY")
         self._factor = crawler.settings.getfloat("HARVESTER_BACKOFF_FACTOR", 1.0)
         self._origins: dict[str, OriginRobots] = {}
         self.on_miss: Callable[[Request, Verdict, Response | None], None] = lambda request, verdict, response: None
@@ -107,6 +108,19 @@ class RobotsFiles:
     def token(self) -> str:
         """The name by which robots.txt addresses harvester."""
         return str(self._token)
+
+    def forbids(self, url: str) -> str:
+        """Why an address must not be asked for by what is known of its robots.txt; empty when it may be."""
+        path = path_of(url)
+        rule = self.origin(url).rules.of(path)
+        if rule is None or rule.allowed or path == "/robots.txt":
+            return ""
+        self._stats.inc_value("harvester/robots/forbidden")
+        return f"robots.txt of {host_of(url)} forbids {path[:200]}: {rule.text}"
+
+    def obeyed(self, url: str) -> bool:
+        """Whether robots.txt binds requests for an address, by the settings and the entry of its site."""
+        return self._obey and url.startswith("http") and load_sites().of(url).politeness.obey_robots
 
     def origin(self, url: str) -> OriginRobots:
         """What is known of the robots.txt that an address belongs to."""
