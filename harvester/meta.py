@@ -21,6 +21,8 @@ RENDER = "render"
 """Whether a browser renders the page, whatever the site's entry says. Read by the browser middleware."""
 RENDERING = "rendering"
 """A dict like the table `[<site>.browser]`, for this page. Read by the browser room."""
+FLOW = "flow"
+"""A sites.recording.Flow as data, its row filled in: the steps that the page is shown by. Read by the browser room."""
 CONDITIONAL = "conditional"
 """Whether the page is asked for only if it changed, whatever the site's entry says. Read by the conditional
 middleware."""
@@ -41,6 +43,8 @@ browser and usage middlewares."""
 CAPTURED = "captured"
 """The answers to the page's own requests that its options named. Written by the browser room. Read by callbacks, the
 outcome and the throttle middleware."""
+FLOWN = "harvester_flown"
+"""Of a page with FLOW: what was collected, and how its steps ended. Written by the browser room. Read by callbacks."""
 PART = "harvester_part"
 """What the request asks for of its job item, in a word: a failure is told with it. Written by spiders. Read by the
 scheduler."""

@@ -21,7 +21,8 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import DownloadTimeoutError
 from scrapy.http import Response
 
-from harvester.browser.chromium import launch_options
+from harvester.browser.chromium import HEADED, launch_options
+from harvester.browser.flow_run import FlowRun, downloads_of
 from harvester.browser.kept import Kept, State, path_of
 from harvester.browser.page_handler import Driver, PageHandler
 from harvester.browser.page_run import CRASHED, PageRun, close
@@ -31,7 +32,7 @@ from harvester.config import Config
 from harvester.exceptions import BrowserLost, NavigationError, StorageError
 from harvester.identities.browser import keepers
 from harvester.identities.secret_file import POLL_S
-from harvester.meta import IDENTITY, SIGN_IN, STORAGE_STATE
+from harvester.meta import FLOW, IDENTITY, SIGN_IN, STORAGE_STATE
 from harvester.sites import Site
 from harvester.sites.browser import RenderOptions
 
@@ -84,7 +85,7 @@ class Browser:
         self._handler = PageHandler(crawler)
         self._driver = Driver(self._handler.config)
         self._handler.browser_provider_cls = lambda _: self._driver
-        self._handler.config.launch_options = launch_options(binary)
+        self._handler.config.launch_options = launch_options(binary, headed=crawler.settings.getbool(HEADED))
         self._relay = None if config.allow_private_hosts else Relay(crawler, config)
         self._handler.config.max_pages_per_context = PAGES_A_CONTEXT * 2  # the pool bounds them
         self._handler.config.target_closed_max_retries = 0
@@ -201,7 +202,7 @@ class Browser:
             self.pages += 1
 
     async def _render(self, request: Request, site: Site, rendering: RenderOptions) -> Response:
-        run = PageRun(request, rendering, self._config, self._most_bytes, self._stats)
+        run = self._run_of(request, rendering)
         context = await self._context_for(request, site, rendering)
         context.at_once += 1
         began = time.time()
@@ -236,6 +237,10 @@ class Browser:
         request.meta["download_latency"] = time.time() - began
         return response
 
+    def _run_of(self, request: Request, rendering: RenderOptions) -> PageRun:
+        given = request, rendering, self._config, self._most_bytes, self._stats
+        return FlowRun(*given, self._crawler) if FLOW in request.meta else PageRun(*given)
+
     async def _what_happened(self, error: Error) -> Exception:
         if "crashed" in str(error):
             return NavigationError(CRASHED)
@@ -259,14 +264,15 @@ class Browser:
         if (worn := self._contexts.get(key)) is not None and worn.is_worn():
             await self._save(worn)  # the next one begins with it
             self._retire(worn)
-        context = None if SIGN_IN in request.meta else self._contexts.get(key)
+        is_alone = SIGN_IN in request.meta or FLOW in request.meta
+        context = None if is_alone else self._contexts.get(key)
         if context is None:
             kept = self._kept(request, rendering)
             state: State | None = request.meta.get(SIGN_IN) or (kept.load() if kept else None)
             options["storage_state"] = _with_cookies(state, cookie, request.url) if cookie else state
             name = f"{site.name}-{key}-{next(self._numbers)}"
             context = Context(name, kept, options)
-            if SIGN_IN in request.meta:
+            if is_alone:
                 self._retiring.add(context)  # nobody else gets it
             else:
                 self._contexts[key] = context
@@ -279,7 +285,7 @@ class Browser:
         options = device | {
             "user_agent": f"{device['user_agent']} {self._user_agent}",
             "locale": rendering.locale,
-            "accept_downloads": False,
+            "accept_downloads": downloads_of(request) > 0,
             "service_workers": "block",  # what they fetch, no route sees
         }
         if rendering.time_zone:

@@ -15,46 +15,54 @@ HEADLESS = ("/usr/lib/chromium/chromium-headless-shell", "chrome-headless-shell"
 PATH there is a script, and a signal that ends it leaves the browser."""
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 """Other binaries, looked for on PATH."""
+HEADED = "HARVESTER_HEADED"
+"""A setting of a crawl: whether its browser has windows, for a person to watch. Default False."""
 _ARGUMENTS = ("--disable-dev-shm-usage", "--disable-gpu", "--mute-audio", "--no-first-run")
-_FETCHED = (
-    *("chromium_headless_shell-*/chrome-*/chrome-headless-shell", "chromium_headless_shell-*/chrome-*/*.exe"),
-    *("chromium-*/chrome-*/chrome", "chromium-*/chrome-*/chrome.exe", "chromium-*/*/*.app/Contents/MacOS/*"),
+_FETCHED_HEADLESS = (
+    "chromium_headless_shell-*/chrome-*/chrome-headless-shell",
+    "chromium_headless_shell-*/chrome-*/*.exe",
 )
+_FETCHED = ("chromium-*/chrome-*/chrome", "chromium-*/chrome-*/chrome.exe", "chromium-*/*/*.app/Contents/MacOS/*")
 
 
-def installed(config: Config) -> Iterator[str]:
-    """Binaries of Chromium that are here, the best first: as configured, of the system, fetched by Playwright."""
+def installed(config: Config, *, headed: bool = False) -> Iterator[str]:
+    """Binaries of Chromium that are here, the best first: as configured, of the system, fetched by Playwright.
+
+    `headed`: only those that have windows.
+    """
     if config.chromium:
         yield from filter(None, [shutil.which(config.chromium)])
         return
-    yield from filter(None, map(shutil.which, (*HEADLESS, *NAMES)))
+    yield from filter(None, map(shutil.which, NAMES if headed else (*HEADLESS, *NAMES)))
     places = [Path.home() / ".cache", Path.home() / "Library/Caches", Path(os.environ.get("LOCALAPPDATA", "~"))]
     folders = [place / "ms-playwright" for place in places]
     if chosen := os.environ.get("PLAYWRIGHT_BROWSERS_PATH"):
         folders = [Path(chosen)]
     for folder in folders:
-        for pattern in _FETCHED:
+        for pattern in _FETCHED if headed else (*_FETCHED_HEADLESS, *_FETCHED):
             yield from map(str, sorted(folder.glob(pattern)))
 
 
-def find_chromium(config: Config) -> str:
+def find_chromium(config: Config, *, headed: bool = False) -> str:
     """The binary to start. Raises UsageError that says what to install."""
     if find_spec("playwright") is None or find_spec("scrapy_playwright") is None:
         raise UsageError("Rendering pages needs the extra `browser`: uv pip install 'harvester[browser]'.")
-    if path := next(installed(config), None):
+    if path := next(installed(config, headed=headed), None):
         return path
     if config.chromium:
         raise UsageError(f"HARVESTER_CHROMIUM: {config.chromium} is no program that can be started.")
+    if headed:
+        raise UsageError("Windows need a Chromium that has some, and none is here: apt-get install chromium.")
     raise UsageError(
         "Rendering pages needs Chromium, and none is here. Install it (apt-get install"
         " chromium-headless-shell, or playwright install chromium), or name one in HARVESTER_CHROMIUM."
     )
 
 
-def launch_options(binary: str) -> dict[str, Any]:
+def launch_options(binary: str, *, headed: bool = False) -> dict[str, Any]:
     """Of Playwright's `launch`. Its own handlers of signals would end pages that are under way."""
     arguments = [*_ARGUMENTS]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         arguments.append("--no-sandbox")  # Chromium refuses to start as root otherwise
     signals = dict.fromkeys(("handle_sigint", "handle_sigterm", "handle_sighup"), False)
-    return {"executable_path": binary, "args": arguments, **signals}
+    return {"executable_path": binary, "args": arguments, "headless": not headed, **signals}

@@ -14,9 +14,9 @@ from scrapy.responsetypes import responsetypes
 from scrapy_playwright.handler import BrowserContextWrapper, ScrapyPlaywrightDownloadHandler
 from scrapy_playwright.provider import PlaywrightBrowserProvider
 
+from harvester.browser.flow_run import FlowRun
 from harvester.browser.page_run import HOP, PageRun, close
-from harvester.exceptions import NavigationError
-from harvester.meta import CAPTURED, LED, SIGN_IN
+from harvester.meta import LED, SIGN_IN
 
 _NO_WINDOWS = "window.open = () => null"
 """As where windows are blocked: of one whose opener goes meanwhile Playwright may tell nothing. Others are closed."""
@@ -62,6 +62,8 @@ class PageHandler(ScrapyPlaywrightDownloadHandler):  # type: ignore[misc]
         super().__init__(*arguments)
         self.runs: dict[Page, PageRun] = {}
         self._making = 0
+        self._flows: dict[str, FlowRun] = {}
+        """Context that is about to be made -> the flow that has it for itself, with the windows that it opens."""
         self._unknown: set[Page] = set()
         """Those that have appeared: each a page that is being made, or a window that a page has opened."""
         self._closing: set[asyncio.Task[None]] = set()
@@ -79,27 +81,33 @@ class PageHandler(ScrapyPlaywrightDownloadHandler):  # type: ignore[misc]
             request.url, meta={"playwright_context": context, "playwright_context_kwargs": options}, dont_filter=True
         )
         self._making += 1
+        if isinstance(run, FlowRun):
+            self._flows[context] = run
         try:
             page = await self._create_page(asked, self._crawler.spider)
             self.runs[page] = run
         finally:
             self._making -= 1
+            self._flows.pop(context, None)
             self._close_windows()
         await run.open(page)
-        answer = await page.goto(request.url)
-        if answer is None:
-            raise NavigationError("no answer was seen")
+        answer = await run.go(page)
         headers = await _headers(answer)
         body = await run.act(page, answer)
         if SIGN_IN in request.meta:
             request.meta[SIGN_IN] = await page.context.storage_state()
-        request.meta[CAPTURED] = run.captured
+        run.leave(request.meta)
         request.meta.update(_redirects(answer))
-        kind = responsetypes.from_args(headers=headers, url=page.url, body=body)
-        return kind(page.url, answer.status, headers, body, ["rendered"], request)
+        url = (run.shown or page).url
+        kind = responsetypes.from_args(headers=headers, url=url, body=body)
+        return kind(url, answer.status, headers, body, ["rendered"], request)
 
-    async def _create_browser_context(self, *arguments: Any, **options: Any) -> BrowserContextWrapper:
-        wrapper = await super()._create_browser_context(*arguments, **options)
+    async def _create_browser_context(self, name: str, *arguments: Any, **options: Any) -> BrowserContextWrapper:
+        wrapper = await super()._create_browser_context(name, *arguments, **options)
+        if (flow := self._flows.get(name)) is not None:
+            await wrapper.context.route("**", flow.route)
+            wrapper.context.on("page", flow.adopt)
+            return wrapper
         await wrapper.context.route("**", self._route)  # before it has pages: one that is being made may miss it
         wrapper.context.on("page", self._on_page)
         await wrapper.context.add_init_script(_NO_WINDOWS)

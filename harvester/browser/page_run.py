@@ -23,7 +23,7 @@ from harvester.config import Config
 from harvester.download.addresses import refuse_private
 from harvester.exceptions import NavigationError
 from harvester.identities.logins import refuse_secrets
-from harvester.meta import SIGN_IN
+from harvester.meta import CAPTURED, SIGN_IN
 from harvester.sites import load_sites
 from harvester.sites.browser import RenderOptions
 
@@ -81,6 +81,8 @@ class PageRun:
         self._under_way: set[PageRequest] = set()
         self._reading: set[asyncio.Task[None]] = set()
         self.page: Page | None = None
+        self.shown: Page | None = None
+        """The page that the answer shows: of a flow it may be a window that its steps have opened."""
         self.broken: Exception | None = None
         """Why the page was given up, whatever it says itself."""
 
@@ -91,9 +93,12 @@ class PageRun:
 
     async def open(self, page: Page) -> None:
         """Before anything is asked for."""
-        self.page = page
+        self.page = self.shown = page
         if self._headers:
             await self._add_headers(page)
+        self._listen(page)
+
+    def _listen(self, page: Page) -> None:
         page.on("request", self._on_request)
         page.on("response", self._on_response)
         if self._wanted or self._rendering.steps:
@@ -155,6 +160,17 @@ class PageRun:
         """Whether an address is of another site, or less protected than the first."""
         return load_sites().of(url).name != self._site or (self._url.startswith("https:") and url.startswith("http:"))
 
+    async def go(self, page: Page) -> PageResponse:
+        """Opens it. Raises Playwright's errors, and NavigationError."""
+        answer = await page.goto(self._url)
+        if answer is None:
+            raise NavigationError("no answer was seen")
+        return answer
+
+    def leave(self, meta: dict[str, Any]) -> None:
+        """Leaves in the request's meta what its callback gets beside the page."""
+        meta[CAPTURED] = self.captured
+
     async def act(self, page: Page, answer: PageResponse) -> bytes:
         """Does the site's steps, waits for what is to be captured, and gives the page as it is then."""
         kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -166,8 +182,15 @@ class PageRun:
                 self._config, human, self._is_busy, self._is_enough, self._captured_like, self._is_login, self._refuses
             )
             await steps.run(page, self._rendering.steps)
-            while self._reading:
-                await asyncio.wait(self._reading)
+            await self._captures_are_read()
+        return await self._document(page)
+
+    async def _captures_are_read(self) -> None:
+        while self._reading:
+            await asyncio.wait(self._reading)
+
+    async def _document(self, page: Page) -> bytes:
+        """The page as it is now."""
         try:
             text = await page.evaluate(_DOCUMENT, self._most_bytes)
         except Error as error:

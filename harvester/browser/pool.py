@@ -16,7 +16,7 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.http import Response
 
-from harvester.browser.chromium import find_chromium
+from harvester.browser.chromium import HEADED, find_chromium
 from harvester.config import Config, load_config
 from harvester.exceptions import BrowserLost
 from harvester.sites import Site
@@ -105,7 +105,7 @@ class BrowserPool:
             return self._current
 
     async def _start(self) -> "Browser":
-        binary = find_chromium(self._config)
+        binary = find_chromium(self._config, headed=self._crawler.settings.getbool(HEADED))
         from harvester.browser.browser import Browser
 
         browser = Browser(self._crawler, self._config, binary)

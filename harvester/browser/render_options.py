@@ -5,7 +5,7 @@ from scrapy import Request
 from scrapy.http import Response
 
 from harvester.exceptions import UsageError
-from harvester.meta import CAPTURED, LED, RENDERING
+from harvester.meta import CAPTURED, FLOWN, LED, RENDERING
 from harvester.sites import Site
 from harvester.sites.browser import RenderOptions
 from harvester.sites.problems import problems
@@ -30,6 +30,7 @@ def render_options_of(request: Request, site: Site) -> RenderOptions:
 def forget_answer(request: Request) -> None:
     """Takes out of meta what the answer of the page before has left there."""
     request.meta.pop(CAPTURED, None)
+    request.meta.pop(FLOWN, None)
     if request.meta.pop(LED, False):
         request.meta.pop("redirect_urls", None)
         request.meta.pop("redirect_times", None)

@@ -21,6 +21,7 @@ from harvester.cli.db import db
 from harvester.cli.deploy import deploy_command
 from harvester.cli.export import export_command
 from harvester.cli.feed import feed_command
+from harvester.cli.flow import flow
 from harvester.cli.frontier import frontier
 from harvester.cli.jobs import jobs
 from harvester.cli.new_spider import new_command
@@ -34,7 +35,7 @@ from harvester.exceptions import HarvesterError, UsageError
 from harvester.masking import mask
 
 ORDER = (
-    *("doctor", "spiders", "sites", "sandbox"),
+    *("doctor", "spiders", "sites", "flow", "sandbox"),
     *("crawl", "jobs", "feed", "worker", "frontier", "deploy"),
     *("runs", "report", "export", "account", "db", "import"),
     *("alert", "purge", "version"),
@@ -63,6 +64,7 @@ _AS_TYPED = {"allow_extra_args": True, "ignore_unknown_options": True}
 BEGIN, RUN, RESULTS, CARE = "To begin", "To run", "What came of it", "To look after it"
 app.add_typer(spiders, name="spiders", rich_help_panel=BEGIN)
 app.add_typer(sites, name="sites", rich_help_panel=BEGIN)
+app.add_typer(flow, name="flow", rich_help_panel=BEGIN)
 app.command("sandbox", context_settings={"allow_interspersed_args": False}, rich_help_panel=BEGIN)(sandbox_command)
 app.command("crawl", context_settings=_AS_TYPED, add_help_option=False, rich_help_panel=RUN)(crawl_command)
 app.command("feed", rich_help_panel=RUN)(feed_command)

@@ -28,6 +28,16 @@ def fetch(url: str, *also: Outcome) -> Response:
 
     `also`: outcomes of an answer that is wanted all the same.
     """
+    answer: Any = ask(Request(url))
+    if isinstance(answer, Failure) and isinstance(answer.value, AnswerRefused) and answer.value.verdict.outcome in also:
+        answer = answer.value.response
+    if not isinstance(answer, Response):
+        raise ServiceError(f"new: {url} does not come: {answer.value if answer else 'see above'}")
+    return answer
+
+
+def ask(request: Request, **own: Any) -> Response | Failure | None:
+    """What comes of it in a crawl of this request alone, with these settings; None: the log says why."""
     from scrapy.crawler import AsyncCrawlerProcess
 
     from harvester.project import project_settings
@@ -39,27 +49,23 @@ def fetch(url: str, *also: Outcome) -> Response:
         "SPIDER_MIDDLEWARES": {},
         "EXTENSIONS": {},
         "LOG_LEVEL": "ERROR",
+        **own,
     }
     settings.setdict(alone, "cmdline")
     process = AsyncCrawlerProcess(settings)
     came: list[Response | Failure] = []
-    process.crawl(_OnePage, url=url, came=came)
+    process.crawl(_OnePage, request=request, came=came)
     process.start()
-    answer: Any = came[0] if came else None
-    if isinstance(answer, Failure) and isinstance(answer.value, AnswerRefused) and answer.value.verdict.outcome in also:
-        answer = answer.value.response
-    if not isinstance(answer, Response):
-        raise ServiceError(f"new: {url} does not come: {answer.value if answer else 'see above'}")
-    return answer
+    return came[0] if came else None
 
 
 class _OnePage(Spider):
     name = "one_page"
-    url: str
+    request: Request
     came: list[Response | Failure]
 
     async def start(self) -> AsyncIterator[Request]:
-        yield Request(self.url, self.came.append, errback=self.came.append)
+        yield self.request.replace(callback=self.came.append, errback=self.came.append)
 
 
 def write(path: Path, content: bytes) -> None:

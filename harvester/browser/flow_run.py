@@ -1,0 +1,677 @@
+"""Does the steps of a recorded flow, as Chrome's Recorder replays them, and collects what stands beside the recording.
+
+A flow has a browser context for itself, so that each row begins as its recording did, and with the windows it opens.
+"""
+
+import asyncio
+import operator
+import re
+import time
+from collections.abc import Awaitable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from msgspec import Struct
+from playwright.async_api import Download, Error, Frame, Locator, Page, Route
+from playwright.async_api import Request as PageRequest
+from playwright.async_api import Response as PageResponse
+from playwright.async_api import TimeoutError as PlaywrightTimeout
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.exceptions import IgnoreRequest
+from scrapy.statscollectors import StatsCollector
+
+from harvester.browser.page_run import PageRun
+from harvester.browser.steps import is_gone, secret_of
+from harvester.config import Config
+from harvester.download.addresses import host_of, refuse_private
+from harvester.exceptions import NavigationError
+from harvester.meta import FLOW, FLOWN, SLOT
+from harvester.outcomes import Outcome
+from harvester.politeness.robots import robots_of
+from harvester.shutdown import RunEnding
+from harvester.sites.browser import RenderOptions
+from harvester.sites.recording import (
+    MAIN,
+    Chain,
+    Change,
+    Click,
+    Close,
+    CustomStep,
+    EmulateNetworkConditions,
+    Fields,
+    Flow,
+    Hover,
+    Key,
+    Navigate,
+    Scroll,
+    SetViewport,
+    WaitForElement,
+    WaitForExpression,
+    words_of,
+)
+
+POLL_S = 0.1
+"""How often it is looked whether something is there."""
+LOOK_S = 0.25
+"""How often it is looked whether the time of a step is up."""
+KEY_S = 0.1
+"""After each key, as the Recorder waits there."""
+EVIDENCE_S = 5.0
+"""What the picture of a page may take on which a step failed."""
+MOST_FIELD, MOST_FOUND = 100_000, 10_000
+"""Characters of a field, and how many are read of one with `all`."""
+MOST_TYPED = 100
+"""Characters of a value that are typed one by one; a longer one is put in at once."""
+NO_PAGE = "no page followed"
+_COMPARED = {">=": operator.ge, "==": operator.eq, "<=": operator.le}
+_BUTTONS: dict[str, Any] = {"primary": "left", "auxiliary": "middle", "secondary": "right"}
+_NAMED: tuple[Any, ...] = (
+    *("button", "link", "option", "tab", "menuitem", "treeitem", "checkbox", "radio", "switch", "combobox", "listbox"),
+    *("textbox", "searchbox", "heading", "img", "cell", "gridcell", "columnheader", "rowheader", "row"),
+)
+"""Roles whose names are looked through for `aria/Name`, which says none; Playwright wants one."""
+_HOLDS = """(elements, [attributes, properties]) => {
+  const like = (a, b) => a === b || (!!a && !!b && a instanceof Object && b instanceof Object &&
+    Object.entries(a).every(([name, value]) => like(value, b[name])))
+  return [elements.length, elements.every(element =>
+    Object.entries(attributes).every(([name, value]) => element.getAttribute(name) === value) &&
+    Object.entries(properties).every(([name, value]) => like(value, element[name])))]
+}"""
+_TEXTS = """(elements, [attribute, most, long]) => elements.slice(0, most).map(element => {
+  const text = attribute ? element.getAttribute(attribute)
+    : /^(INPUT|SELECT|TEXTAREA)$/.test(element.tagName) ? element.value : element.innerText ?? element.textContent
+  return (text ?? '').trim().slice(0, long)
+})"""
+_KIND = "e => e.localName === 'input' ? e.type : e.isContentEditable ? 'text' : e.localName"
+_TYPED = frozenset({"text", "textarea", "email", "password", "search", "tel", "url", "number"})
+_SET = """(element, value) => {
+  element.focus(); element.value = value
+  for (const kind of ['input', 'change']) element.dispatchEvent(new Event(kind, {bubbles: true}))
+}"""
+_SCROLL = "(element, [x, y]) => { element.scrollLeft = x; element.scrollTop = y }"
+_aria = re.compile(r"""(?P<name>.*?)\s*(?:\[\s*role\s*=\s*["'](?P<role>\w+)["']\s*\])?\s*""", re.DOTALL).fullmatch
+
+
+class File(Struct, frozen=True):
+    """What a flow leaves in a file."""
+
+    name: str
+    content: bytes
+
+
+class Flown(Struct):
+    """What a flow came to."""
+
+    fields: dict[str, Any] = {}
+    files: list[File] = []
+    steps: list[tuple[str, float]] = []
+    """What was done, in words, and the seconds that it took."""
+    failed: str = ""
+    """The step that failed, and why; with a picture of the page among the files."""
+    outcome: Outcome = Outcome.OK
+    """Of a step that failed."""
+    no_results: bool = False
+    """Whether the page shows what it shows when there is nothing for a row."""
+
+
+class _NotThere(Exception):
+    """A field is not on the page."""
+
+
+class _NoResults(Exception):
+    """The page shows that there is nothing for this row."""
+
+
+def downloads_of(request: Request) -> int:
+    """How many files the flow of a request downloads, if it has one."""
+    return int(request.meta.get(FLOW, {}).get("collected", {}).get("downloads", 0))
+
+
+class FlowRun(PageRun):
+    """Of one row. Each page that its steps lead to has a turn of its site, as any request has, and obeys robots.txt."""
+
+    def __init__(
+        self,
+        request: Request,
+        rendering: RenderOptions,
+        config: Config,
+        most_bytes: int,
+        stats: StatsCollector,
+        crawler: Crawler,
+    ) -> None:
+        super().__init__(request, rendering, config, most_bytes, stats)
+        self._request = request
+        self._flow = Flow.model_validate(request.meta[FLOW])
+        self._slow_s = request.meta[FLOW].get("slow_ms", 0) / 1000
+        self._robots = robots_of(crawler)
+        self._flown = Flown()
+        self._html: bytes | None = None
+        self._pages: list[Page] = []
+        self._answers_of: dict[Page, PageResponse] = {}
+        """Each page -> the answer that it shows."""
+        self._coming: dict[Page, PageResponse] = {}
+        self._first_answers: dict[str, PageResponse] = {}
+        """Of windows that were none yet when they were answered, by address."""
+        self._is_asking = False
+        """Whether a page was asked for and is not answered."""
+        self._downloads: list[Download] = []
+        self._refused = ""
+        """Why a page was not asked for to which a step led."""
+        self._unanswered = ""
+        """What the browser said of a page that did not come."""
+        self._lacks = ""
+        """What is waited for."""
+        self._left_s = 0.0
+        """Of the time of the step that is under way."""
+        self._turn = asyncio.Lock()
+        """Held while a page waits for its turn; that is no time of the step."""
+        self._waiting: asyncio.Future[None] | None = None
+        self._is_over = False
+
+    # Its pages --------------------------------------------------------------------------------------------
+
+    def adopt(self, page: Page) -> None:
+        """A page of the context has appeared: the first, which is opened, or a window."""
+        if not self._pages:
+            page.context.on("request", self._on_request)  # those of a window begin before there is a page
+            page.context.on("response", self._on_response)
+            page.context.on("requestfinished", self._on_answered)
+            page.context.on("requestfailed", self._on_failed)
+        self._pages.append(page)
+        page.on("framenavigated", self._on_navigated)
+        page.on("download", self._downloads.append)
+        page.on("crash", self._on_crash)
+
+    def _listen(self, page: Page) -> None:
+        """It was done when the page appeared."""
+
+    async def route(self, route: Route) -> None:
+        """Sends a request of one of its pages, or does not. A page that a step leads to waits for its turn."""
+        request = route.request
+        with suppress(Error):  # the page is gone
+            if request.is_navigation_request() and _is_page(request) and request.url.startswith("http"):
+                if self._sent and not await self._may_go(request.url):
+                    await route.abort()
+                    return
+                self._sent = True
+            elif self._blocks(request):
+                await route.abort()
+                return
+            await route.continue_()
+
+    async def _may_go(self, url: str) -> bool:
+        """Whether a page may be asked for; if so, when its turn has come."""
+        if not self._flow.is_own(url):
+            self._refused = f"a step leads to {host_of(url)}, which is no host of {self._site}"
+        elif private := refuse_private(url, self._config):
+            self._refused = f"a step leads to {private}"
+        elif self._robots.obeyed(url):
+            is_known = await self._robots.robots(url)
+            self._refused = self._robots.forbids(url) if is_known else f"robots.txt of {host_of(url)} cannot be read"
+        return not self._refused and await self._has_turn()
+
+    async def _has_turn(self) -> bool:
+        """Gives the permit of the page before back, and waits for another. False: the flow is over."""
+        async with self._turn:
+            if (slot := self._request.meta.pop(SLOT, None)) is not None:
+                limiter, name = slot
+                limiter.release(name)
+                self._waiting = asyncio.ensure_future(limiter.acquire(name))
+                try:
+                    await self._waiting
+                except (asyncio.CancelledError, RunEnding):
+                    return False
+                if self._is_over:
+                    limiter.release(name)
+                else:
+                    self._request.meta[SLOT] = slot
+            return not self._is_over
+
+    def _on_request(self, request: PageRequest) -> None:
+        super()._on_request(request)
+        if not request.is_navigation_request() or not _is_page(request):
+            return
+        self._is_asking = True
+        if request.redirected_from is not None and not self._flow.is_own(request.url):
+            said = f"a redirect leads to {host_of(request.url)}, which is no host of {self._site}"
+            self._give_up(IgnoreRequest(said))
+
+    def _on_response(self, response: PageResponse) -> None:
+        super()._on_response(response)
+        if not response.request.is_navigation_request() or not _is_page(response.request):
+            return
+        self._is_asking, self._unanswered = False, ""
+        try:
+            self._coming[response.frame.page] = response
+        except Error:
+            self._first_answers[response.url] = response
+
+    def _on_navigated(self, frame: Frame) -> None:
+        """What is downloaded has an answer, too, and is no document."""
+        if frame.parent_frame is None and frame.page in self._coming:
+            self._answers_of[frame.page] = self._coming.pop(frame.page)
+
+    def _on_failed(self, request: PageRequest) -> None:
+        self._on_answered(request)
+        if request.is_navigation_request() and _is_page(request):
+            self._is_asking = False
+            said = request.failure or ""
+            if "ERR_ABORTED" not in said:
+                self._unanswered = f"{said} at {request.url}"
+
+    # Its steps --------------------------------------------------------------------------------------------
+
+    async def go(self, page: Page) -> PageResponse:
+        """Does all steps, or those before the one that fails, and collects.
+
+        Raises what Playwright does when no page comes, and IgnoreRequest when a step leads to where it may not.
+        """
+        try:
+            await self._do_all()
+        finally:
+            self._is_over = True
+            if self._waiting is not None:
+                self._waiting.cancel()
+        shown = self.shown or page
+        answer = self._answers_of.get(shown) or self._first_answers.get(shown.url) or self._answers_of.get(page)
+        if answer is None:
+            raise NavigationError(self._flown.failed or "no answer was seen")
+        return answer
+
+    async def act(self, page: Page, answer: PageResponse) -> bytes:
+        assert self._html is not None
+        return self._html
+
+    def leave(self, meta: dict[str, Any]) -> None:
+        super().leave(meta)
+        meta[FLOWN] = self._flown
+
+    async def _do_all(self) -> None:
+        recording, until = self._flow.recording, time.monotonic() + self._flow.collected.timeout_s
+        words = ""
+        try:
+            for number, step in enumerate(recording.steps, 1):
+                words, began = f"step {number} ({words_of(step)})", time.monotonic()
+                await self._within(min(recording.seconds(step), until - began), self._do(step))
+                self._flown.steps.append((words_of(step), time.monotonic() - began))
+                await asyncio.sleep(self._slow_s)
+            words = "after the last step"
+            await self._within(until - time.monotonic(), self._collect())
+        except _NoResults:
+            self._flown.no_results = True
+            await self._keep_html()
+        except (Error, TimeoutError, NavigationError, _NotThere) as error:
+            self._look_for_refusals()
+            if self.broken or self._is_lost(error):
+                raise
+            if self._unanswered:
+                raise Error(self._unanswered) from None
+            late = time.monotonic() >= until
+            self._flown.outcome, said = (Outcome.TIMEOUT, self._late) if late else await self._judge(error)
+            self._flown.failed = f"{words}: {said}"
+            await self._keep_evidence()
+
+    async def _within(self, seconds: float, work: Coroutine[Any, Any, None]) -> None:
+        """Raises TimeoutError when it takes longer, without the time in which a page waits for its turn."""
+        self._lacks, self._left_s = "", seconds
+        task = asyncio.ensure_future(work)
+        try:
+            while self._left_s > 0 and not task.done():
+                began = time.monotonic()
+                await asyncio.wait([task], timeout=min(self._left_s, LOOK_S))
+                if not self._turn.locked():
+                    self._left_s -= time.monotonic() - began
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait([task])
+        if task.cancelled():
+            raise TimeoutError
+        task.result()
+        self._look_for_refusals()
+
+    def _look_for_refusals(self) -> None:
+        if self._refused:
+            raise IgnoreRequest(self._refused)
+
+    def _is_lost(self, error: BaseException) -> bool:
+        """Whether there is nothing to look at: no page has come, or the browser has ended."""
+        assert self.page is not None
+        has_closed_itself = self.shown is not self.page and not self.page.is_closed()
+        return isinstance(error, Error) and (not self._answers_of or (is_gone(error) and not has_closed_itself))
+
+    async def _do(self, step: Any) -> None:
+        place = await self._target(step.target)
+        frame = await self._frame(place.main_frame if isinstance(place, Page) else place, getattr(step, "frame", ()))
+        self._lacks, self.shown = "", frame.page
+        match step:
+            case Navigate():
+                await self._navigate(frame, step.url)
+            case SetViewport() if isinstance(place, Page):
+                await _set_viewport(place, step)
+            case EmulateNetworkConditions():
+                await self._emulate(step)
+            case Click() | Hover() | Change():
+                await self._act_on(frame, step)
+            case Scroll() if step.selectors:
+                await (await self._find(frame, step.selectors)).evaluate(_SCROLL, [step.x, step.y])
+            case Scroll():
+                await frame.evaluate("([x, y]) => window.scroll(x, y)", [step.x, step.y])
+            case Key():
+                await self._led_on(frame, step, self._press(step))
+            case WaitForElement():
+                await self._wait_for(frame, step)
+            case WaitForExpression():
+                await self._wait_for_expression(frame, step.expression)
+            case CustomStep():
+                self._flown.fields |= await self._read_fields(frame, step.fields)
+            case Close() if isinstance(place, Page):
+                await self._close(place)
+
+    async def _frame(self, frame: Frame, way: Sequence[int]) -> Frame:
+        for index in way:
+            while len(frame.child_frames) <= index:
+                await self._pause(f"there is no frame {index} in {frame.url}")
+            frame = frame.child_frames[index]
+        return frame
+
+    async def _navigate(self, frame: Frame, url: str) -> None:
+        try:
+            await frame.goto(url, timeout=0)
+        except Error as error:
+            if "Download is starting" not in str(error) or not self._flow.collected.downloads:
+                raise
+
+    async def _target(self, target: str) -> Page | Frame:
+        assert self.page is not None
+        if target == MAIN:
+            return self.page
+        while True:
+            for page in self._pages:
+                if page.url == target and not page.is_closed():
+                    return page
+            for frame in self.page.frames:
+                if frame.url == target:
+                    return frame
+            await self._pause(f"no page or frame is at {target}")
+
+    async def _act_on(self, frame: Frame, step: Click | Hover | Change) -> None:
+        found = await self._find(frame, step.selectors)
+        milliseconds = max(self._left_s * 1000 - 200, 100)  # so that Playwright says first what is in the way
+        if isinstance(step, Hover):
+            await self._led_on(frame, step, found.hover(timeout=milliseconds))
+        elif isinstance(step, Change):
+            await self._led_on(frame, step, self._change(frame, found, step, milliseconds))
+        else:
+            options: dict[str, Any] = {"delay": step.duration, "timeout": milliseconds, "no_wait_after": True}
+            box = await found.bounding_box(timeout=milliseconds)
+            if box and 0 <= step.offset_x < box["width"] and 0 <= step.offset_y < box["height"]:
+                options["position"] = {"x": step.offset_x, "y": step.offset_y}  # else it has another size: its middle
+            if step.button in _BUTTONS:
+                options["button"] = _BUTTONS[step.button]
+            click = found.dblclick if step.type == "doubleClick" else found.click
+            await self._led_on(frame, step, click(**options))
+
+    async def _change(self, frame: Frame, found: Locator, step: Change, milliseconds: float) -> None:
+        value = step.value
+        if step.secrets:
+            if refusal := self._refuses(frame.url):
+                raise IgnoreRequest(f"nothing secret is typed: {refusal}")
+            value = step.filled(lambda name: secret_of(self._config, name))
+        kind = await found.evaluate(_KIND, timeout=milliseconds)
+        if kind == "select":
+            await found.select_option(value, timeout=milliseconds)
+        elif kind not in _TYPED:
+            await found.evaluate(_SET, value, timeout=milliseconds)
+        elif len(value) > MOST_TYPED:
+            await found.fill(value, timeout=milliseconds)
+        else:
+            await found.fill("", timeout=milliseconds)
+            await found.press_sequentially(value, timeout=milliseconds)
+
+    async def _press(self, step: Key) -> None:
+        assert self.page is not None
+        keyboard = self.page.keyboard  # whatever the target is, as the Recorder has it
+        await (keyboard.down(step.key) if step.type == "keyDown" else keyboard.up(step.key))
+        await asyncio.sleep(KEY_S)
+
+    async def _led_on(self, frame: Frame, step: Any, action: Awaitable[None]) -> None:
+        """Does it, and waits for the page to which it leads, if it must lead to one."""
+        if step.asserted_events:
+            async with frame.expect_navigation(timeout=0):
+                await action
+                self._lacks = NO_PAGE
+            self._lacks = ""
+        else:
+            await action
+
+    async def _find(self, frame: Frame, selectors: Sequence[Chain]) -> Locator:
+        """The first alternative that is there and visible."""
+        locators = [locator_of(frame, chain).first for chain in selectors]
+        while True:
+            for locator in locators:
+                if await locator.is_visible():
+                    self._lacks = ""
+                    return locator
+            await self._pause("nothing like it is on the page")
+
+    async def _wait_for(self, frame: Frame, step: WaitForElement) -> None:
+        locators = [locator_of(frame, chain) for chain in step.selectors]
+        while True:
+            number, holds = 0, True
+            with _leaving():
+                for locator in locators:
+                    number, holds = await locator.evaluate_all(_HOLDS, [step.attributes, step.properties])
+                    if number:
+                        break
+                if (_COMPARED[step.operator](number, step.count) and holds) is step.visible:
+                    return
+            await self._pause(f"there are {number}" + ("" if holds else ", and not all are as they should be"))
+
+    async def _wait_for_expression(self, frame: Frame, expression: str) -> None:
+        if not self._flow.collected.trusted:
+            raise IgnoreRequest("the recording is not trusted, and runs JavaScript")
+        while True:
+            with _leaving():
+                if await frame.evaluate(expression):
+                    return
+            await self._pause("it is not true")
+
+    async def _pause(self, lacks: str) -> None:
+        """Before it is looked again for something. Raises _NoResults, and IgnoreRequest."""
+        self._lacks = lacks
+        self._look_for_refusals()
+        if self.shown is not None and not self.shown.is_closed():
+            for chain in self._flow.collected.no_results:
+                if await locator_of(self.shown.main_frame, chain).first.is_visible():
+                    raise _NoResults
+        await asyncio.sleep(POLL_S)
+
+    async def _emulate(self, step: EmulateNetworkConditions) -> None:
+        assert self.page is not None
+        session = await self.page.context.new_cdp_session(self.page)
+        conditions = {
+            "offline": not step.download and not step.upload,
+            "latency": step.latency,
+            "downloadThroughput": step.download,
+            "uploadThroughput": step.upload,
+        }
+        await session.send("Network.emulateNetworkConditions", conditions)
+
+    async def _close(self, page: Page) -> None:
+        """What is wanted of the last page is collected before."""
+        left = [each for each in self._pages if each is not page and not each.is_closed()]
+        if not left:
+            await self._collect()
+        elif self.page in left:
+            self.shown = self.page
+        else:
+            self.shown = left[-1]
+        await page.close()
+
+    # What it leaves ---------------------------------------------------------------------------------------
+
+    async def _collect(self) -> None:
+        if self._html is not None:
+            return  # before the last page was closed
+        page, collected, files = self._shown_page(), self._flow.collected, self._flown.files
+        self._flown.fields |= await self._read_fields(page.main_frame, collected.fields)
+        await self._captures_are_read()
+        for number in range(collected.downloads):
+            while len(self._downloads) <= number:
+                await self._pause(f"{collected.downloads} files are to be downloaded, and {number} were begun")
+            files.append(await self._downloaded(number))
+        if collected.screenshot:
+            files.append(File("page.png", await page.screenshot(full_page=True, timeout=0)))
+        if collected.pdf:
+            files.append(File("page.pdf", await page.pdf()))
+        self._html = await self._document(page)
+        if collected.html:
+            files.append(File("page.html", self._html))
+
+    async def _read_fields(self, frame: Frame, fields: Fields) -> dict[str, Any]:
+        """Raises _NotThere that names the field."""
+        found: dict[str, Any] = {}
+        for name, wanted in fields.items():
+            place, most, texts = await self._frame(frame, wanted.frame), MOST_FOUND if wanted.all else 1, list[str]()
+            for chain in wanted.selector:
+                texts = await locator_of(place, chain).evaluate_all(_TEXTS, [wanted.attribute, most, MOST_FIELD])
+                if texts:
+                    break
+            if not texts and not wanted.optional:
+                raise _NotThere(f"the field {name}: nothing like {' >> '.join(wanted.selector[0])!r} is on the page")
+            if texts or wanted.all:
+                found[name] = texts if wanted.all else texts[0]
+        return found
+
+    async def _downloaded(self, number: int) -> File:
+        """A file that came whole. Raises NavigationError."""
+        download = self._downloads[number]
+        named = download.suggested_filename
+        if failure := await download.failure():
+            raise NavigationError(f"the download {named} broke off: {failure}")
+        path = await download.path()
+        size = (await asyncio.to_thread(path.stat)).st_size
+        if size > self._most_bytes:
+            raise NavigationError(f"the download {named} has {size:,} bytes; at most {self._most_bytes:,} are kept")
+        content = await asyncio.to_thread(path.read_bytes)
+        if content.startswith(b"%PDF-") and b"%%EOF" not in content[-2048:]:
+            raise NavigationError(f"the download {named} is a PDF without its end")
+        name = re.sub(r"[^\w.-]+", "_", named).strip("._")[-100:]
+        return File(f"download-{number + 1}-{name or 'file'}", content)
+
+    async def _keep_evidence(self) -> None:
+        """A picture and the document of the page on which a step failed."""
+        with suppress(Error, TimeoutError):
+            async with asyncio.timeout(EVIDENCE_S):
+                picture = await self._shown_page().screenshot(timeout=0)
+                self._flown.files.append(File("failed.png", picture))
+        async with asyncio.timeout(EVIDENCE_S):
+            await self._keep_html()
+        assert self._html is not None
+        self._flown.files.append(File("failed.html", self._html))
+
+    async def _keep_html(self) -> None:
+        self._html = await self._document(self._shown_page())
+
+    def _shown_page(self) -> Page:
+        page = self.page if self.shown is None or self.shown.is_closed() else self.shown
+        if page is None or page.is_closed():
+            raise NavigationError("the page has closed itself")
+        return page
+
+    @property
+    def _late(self) -> str:
+        return f"all steps together took longer than {self._flow.collected.timeout_s:g} s"
+
+    async def _judge(self, error: BaseException) -> tuple[Outcome, str]:
+        """The outcome of a step that failed, and why it did."""
+        if isinstance(error, _NotThere):
+            return Outcome.LAYOUT_CHANGED, str(error)
+        if isinstance(error, (TimeoutError, PlaywrightTimeout)) and await self._is_loading():
+            return Outcome.TIMEOUT, ", and ".join(filter(None, [self._lacks, "the page was still loading"]))
+        if isinstance(error, TimeoutError) and self._lacks:
+            return Outcome.NAVIGATION_FAILED if self._lacks == NO_PAGE else Outcome.LAYOUT_CHANGED, self._lacks
+        return Outcome.NAVIGATION_FAILED, _said(error)
+
+    async def _is_loading(self) -> bool:
+        if self._is_asking or self._is_busy():
+            return True
+        with suppress(Error, TimeoutError):
+            async with asyncio.timeout(1.0):
+                return bool(await self._shown_page().evaluate("document.readyState") == "loading")
+        return True
+
+
+def locator_of(frame: Frame, chain: Chain) -> Locator:
+    """Where a selector of a recording leads."""
+    first, *rest = chain
+    found = _within(frame, frame, first)
+    for part in rest:
+        found = _within(frame, found, part)
+    return found
+
+
+def _within(frame: Frame, place: Frame | Locator, part: str) -> Locator:
+    kind, _, rest = part.partition("/")
+    if kind == "text":
+        return place.get_by_text(re.compile(re.escape(rest)))
+    if kind == "xpath":
+        return place.locator(f"xpath={rest}")
+    if kind != "aria":
+        return place.locator(f"css={rest if kind in ('css', 'pierce') else part}")
+    named = _aria(rest)
+    assert named
+    name: str = named["name"]
+    role: Any = named["role"]
+    if role and name:
+        return place.get_by_role(role, name=name, exact=True)
+    if role:
+        inside = place.get_by_role(role)
+        return inside.or_(place.and_(frame.get_by_role(role))) if isinstance(place, Locator) else inside
+    found = place.get_by_label(name, exact=True)
+    for each in _NAMED:
+        found = found.or_(place.get_by_role(each, name=name, exact=True))
+    return found
+
+
+async def _set_viewport(page: Page, step: SetViewport) -> None:
+    width, height = int(step.width), int(step.height)
+    await page.set_viewport_size({"width": width, "height": height})
+    if not (step.is_mobile or step.has_touch or step.device_scale_factor != 1):
+        return
+    session = await page.context.new_cdp_session(page)
+    size = {"width": width, "height": height, "deviceScaleFactor": step.device_scale_factor, "mobile": step.is_mobile}
+    await session.send("Emulation.setDeviceMetricsOverride", size)
+    await session.send("Emulation.setTouchEmulationEnabled", {"enabled": step.has_touch})
+
+
+@contextmanager
+def _leaving() -> Iterator[None]:
+    """Passes over that the page goes on to another in between."""
+    try:
+        yield
+    except Error as error:
+        if "context was destroyed" not in str(error):
+            raise
+
+
+def _is_page(request: PageRequest) -> bool:
+    """Whether it is of a page, and of no frame in it. A window's first request comes before the window."""
+    try:
+        return request.frame.parent_frame is None
+    except Error:
+        return True
+
+
+def _said(error: BaseException) -> str:
+    """In a few words; of Playwright's account of what it waited for, the last that says what is in the way."""
+    if isinstance(error, NavigationError):
+        return str(error)
+    lines = [line.strip(" -") for line in str(error).splitlines()]
+    in_the_way = [
+        line for line in lines if re.search(r"intercepts pointer|is not (stable|enabled|visible)|outside of", line)
+    ]
+    said = in_the_way[-1] if in_the_way else "" if isinstance(error, (TimeoutError, PlaywrightTimeout)) else lines[0]
+    return said.removeprefix("Error: ")[:200] or "it was not done in time"

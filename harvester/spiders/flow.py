@@ -1,0 +1,267 @@
+"""The spider `flow`: recorded browser flows, a row of a table each."""
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import Field, PrivateAttr, model_validator
+from scrapy import Request
+from scrapy.http import Response
+from twisted.python.failure import Failure
+
+from harvester.browser.render_options import captured_of
+from harvester.config import Config
+from harvester.download.addresses import refuse_private
+from harvester.exceptions import PageFailed, StorageError, UsageError
+from harvester.items import Found, Said
+from harvester.jobs.documents import JobItem
+from harvester.jobs.inputs import digest_of, items_of_file
+from harvester.meta import FLOW, FLOWN, JOB, RENDER, RENDERING
+from harvester.outcomes import Outcome
+from harvester.spiders.base import SpiderArguments
+from harvester.spiders.job import JobSpider, errback
+from harvester.stores.private_files import make_closed
+
+if TYPE_CHECKING:
+    from harvester.browser.flow_run import File, Flown
+    from harvester.sites.recording import Flow
+
+ROW = "row"
+"""Kind of an item: a row of a table, whose key tells it from the others."""
+NO_RESULTS = "no_results"
+"""Outcome of a row for which the site has nothing."""
+SPARE_S = 30.0
+"""What a page may take beside its steps: to begin, and for a picture of it when a step has failed."""
+USUAL = ("key", "id", "parcel_id")
+"""Columns that tell rows apart, where none is named."""
+
+
+def faults_of(flow: "Flow", config: Config) -> Iterator[str]:
+    """What its recording may not do, and where."""
+    yield from flow.faults()
+    for number, step in enumerate(flow.recording.steps, 1):
+        if step.type == "navigate" and (private := refuse_private(step.url, config)):
+            yield f"step {number} (navigate): {private}"
+
+
+def read_checked(recording: str, collected: str, config: Config) -> "Flow":
+    """The flow that both texts are. Raises UsageError that says what of it may not be, and where."""
+    from harvester.sites.recording import parse_flow, refused  # other crawls need not wait for it
+
+    flow = parse_flow(recording, collected)
+    if faults := list(faults_of(flow, config)):
+        raise refused("the recording", faults)
+    return flow
+
+
+def request_of(flow: "Flow", **meta: Any) -> Request:
+    """The request for the page that a flow ends with; its row is filled in."""
+    collected = flow.collected
+    rendering: dict[str, Any] = {
+        "steps": (),
+        "capture": collected.capture,
+        "timeout_s": collected.timeout_s + SPARE_S,
+    }
+    if collected.screenshot or collected.pdf:
+        rendering["block"] = ()
+    own = {RENDER: True, RENDERING: rendering, FLOW: flow.as_data()}
+    return Request(flow.start_url, meta=own | meta, dont_filter=True)
+
+
+def keep_files(folder: Path, files: Sequence["File"]) -> dict[str, dict[str, Any]]:
+    """Writes them, none under its name before it is whole; name -> what is known of each. Raises StorageError."""
+    kept = {}
+    try:
+        make_closed(folder)
+        for file in files:
+            name, content = file.name, file.content
+            partial = folder / f".{name}.{os.getpid()}"
+            partial.write_bytes(content)
+            partial.replace(folder / name)
+            digest = hashlib.sha256(content).hexdigest()
+            kept[name] = {"path": str(folder / name), "bytes": len(content), "sha256": digest}
+    except OSError as error:
+        raise StorageError(
+            f"What flows collect cannot be written to {folder}: {error.strerror or error}. Make room and let it be"
+            " written, or set HARVESTER_DATA_DIR to another folder."
+        ) from None
+    return kept
+
+
+def files_of(response: Response) -> list["File"]:
+    """All that a flow leaves in files."""
+    from harvester.browser.flow_run import File
+
+    flown: Flown = response.meta[FLOWN]
+    captured = [
+        File(f"captured-{number}.{'json' if 'json' in str(each.headers.get('Content-Type')) else 'txt'}", each.body)
+        for number, each in enumerate(captured_of(response), 1)
+    ]
+    return [*flown.files, *captured]
+
+
+class FlowArguments(SpiderArguments):
+    """Arguments of the spider `flow`. A job keeps the texts of both files, so that any machine can work at it."""
+
+    recording: str = Field(
+        description="a recording of Chrome's Recorder, exported as JSON; what to collect stands in the file of the same"
+        " name that ends with .toml"
+    )
+    collected: str = Field("", description="another file that says what to collect")
+    inputs: str = Field("", description="rows: @FILE, CSV with a header, JSON lines, or one value a line")
+    column: str = Field("", description="the file's column that tells rows apart; none: `key`, `id` or `parcel_id`")
+
+    _flow: Any = PrivateAttr(None)
+    _digest: str = PrivateAttr("")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read(cls, given: Any) -> Any:
+        from harvester.sites.recording import read_files, read_text
+
+        recording, collected = given.get("recording"), given.get("collected")
+        try:
+            if isinstance(recording, str) and recording and not recording.lstrip().startswith("{"):
+                recording, beside = read_files(Path(recording).expanduser())
+                given = {"collected": beside, **given, "recording": recording}
+            if isinstance(collected, str) and collected.endswith(".toml"):
+                given = {**given, "collected": read_text(Path(collected).expanduser())}
+        except UsageError as error:
+            raise ValueError(str(error)) from None
+        return given
+
+    @model_validator(mode="after")
+    def _together(self) -> "FlowArguments":
+        if self.inputs and not self.inputs.startswith("@"):
+            raise ValueError(f"inputs: name a file: -a inputs=@{self.inputs}")
+        if self.column and not self.inputs:
+            raise ValueError("column: it is of a file, inputs=@FILE")
+        return self
+
+    def flow(self, config: Config) -> "Flow":
+        """Raises UsageError."""
+        if self._flow is None:
+            self._flow = read_checked(self.recording, self.collected, config)
+        flow: Flow = self._flow
+        return flow
+
+    def rows(self) -> Iterator[Found]:
+        """Raises UsageError for a file that cannot be read or used."""
+        if self.inputs:
+            columns = self._flow.columns if self._flow else []
+            yield from items_of_file(
+                self._path, "inputs", ROW, self.column, USUAL, lambda found: missing(found, columns)
+            )
+
+    def identity(self) -> dict[str, Any]:
+        if self.inputs and not self._digest:
+            self._digest = digest_of(self._path)
+        return {**self.kept(), "inputs": self._digest, "column": self.column}
+
+    def kept(self) -> dict[str, Any]:
+        """Not the rows: they are items of the job."""
+        return {"recording": self.recording, "collected": self.collected}
+
+    @property
+    def _path(self) -> str:
+        return os.path.expanduser(self.inputs[1:])
+
+
+def missing(found: Found, columns: Sequence[str]) -> str:
+    """Which columns of a recording a row lacks, in words; empty when it has all."""
+    row = row_of(found.key, found.input)
+    lacks = [name for name in columns if row.get(name) in (None, "")]
+    return f"it has no {' and no '.join(map(repr, lacks))}, which the recording wants" if lacks else ""
+
+
+def row_of(key: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a row, by column; `key` is its key unless there is a column of that name."""
+    return {"key": key, **given}
+
+
+class FlowSpider(JobSpider):
+    """Does the steps of a recording of Chrome's Recorder for each row of a table, and keeps what is collected.
+
+    Domain: that of the recording's first page. Caveats: needs a browser; each row takes seconds, and a browser context
+    of its own; files stay on the machine that fetched them. Arguments: see `harvester spiders show flow`.
+    """
+
+    name = "flow"
+    Arguments = FlowArguments
+    ITEM_KINDS: ClassVar[tuple[str, ...]] = (ROW,)
+    arguments: FlowArguments
+
+    @classmethod
+    def parse_arguments(cls, given: dict[str, Any]) -> SpiderArguments:
+        from harvester.config import load_config
+
+        arguments = super().parse_arguments(given)
+        if isinstance(arguments, FlowArguments) and "recording" in arguments.model_fields_set:
+            arguments.flow(load_config())
+        return arguments
+
+    async def before(self) -> None:
+        """Raises UsageError when there is no row, or one that cannot be used."""
+        if not self.only and not sum(1 for _ in self.arguments.rows()):
+            raise UsageError("There is no row to do the recording for. Give a file: -a inputs=@rows.csv.")
+
+    def items_of_arguments(self) -> Iterator[Found]:
+        yield from self.arguments.rows()
+
+    def requests_of(self, items: Sequence[JobItem]) -> Iterator[Request | Said]:
+        for item in items:
+            try:
+                flow = self.arguments_of(item).flow(self.config).filled(row_of(item.key, item.input))
+            except UsageError as error:
+                yield Said(item.id, "failed", Outcome.INVALID, str(error))
+            else:
+                key = {"key": item.key, "row": item.input}
+                yield request_of(flow).replace(callback=self.parse_page, errback=self.failed, cb_kwargs=key)
+
+    def parse_page(self, response: Response, key: str, row: dict[str, Any]) -> Iterator[Any]:
+        """What was collected. Raises PageFailed when a step failed; how the page looked then is kept."""
+        flown: Flown = response.meta[FLOWN]
+        if flown.no_results:
+            said = f"the page shows that there is nothing for {key!r}"
+            yield Said(self.item_of(response).id, "done", NO_RESULTS, said)
+            return
+        folder = self._folder(response, key)
+        files = self._keep(folder, files_of(response))
+        if flown.failed:
+            raise PageFailed(flown.outcome, f"{flown.failed}; how the page looked: {folder}/failed.png, failed.html")
+        title = self.arguments_of(response).flow(self.config).recording.title
+        yield {
+            "_id": f"{_slug(title)} {key}",
+            "recording": title,
+            "row": row_of(key, row),
+            "url": response.url,
+            "fields": flown.fields,
+            "files": files,
+        }
+
+    @errback
+    def failed(self, failure: Failure) -> Iterator[Any]:
+        """Keeps how a page looked that the site did not answer well."""
+        response = getattr(failure.value, "response", None)
+        if isinstance(response, Response) and FLOWN in response.meta:
+            request: Request = failure.request  # type: ignore[attr-defined]
+            self._keep(self._folder(request, request.cb_kwargs["key"]), files_of(response))
+        yield from ()
+
+    def _keep(self, folder: Path, files: Sequence["File"]) -> dict[str, dict[str, Any]]:
+        try:
+            return keep_files(folder, files)
+        except StorageError as error:
+            raise self.stop_for(error) from None
+
+    def _folder(self, page: Response | Request, key: str) -> Path:
+        """Where the files of a row are. No two keys share it, also those that are no names of files."""
+        digest = hashlib.sha256(key.encode()).hexdigest()[:8]
+        return self.config.data_dir / "flows" / str(page.meta[JOB]) / f"{_slug(key)}-{digest}"
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:60] or "flow"
