@@ -1,0 +1,161 @@
+"""Flows in a real browser: what is collected of each row, and what becomes of rows whose pages are not as recorded."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pymongo.database import Database
+
+from tests.flows.conftest import Flows
+from tests.flows.site import (
+    BROKEN,
+    ELSEWHERE,
+    FORBIDDEN,
+    HALF,
+    NOBODY,
+    PDF,
+    RENAMED,
+    FlowSite,
+    Told,
+    recording,
+)
+from tests.jobs.running import FINISHED, LEFT
+
+COLLECTED = """
+trusted = true
+no_results = "text/did not find any records"
+screenshot = true
+pdf = true
+downloads = 1
+capture = ["*/data/*"]
+[fields]
+due = "#TaxDue"
+labels = {selector = "td.DataletSideHeading", all = true}
+bill = {selector = ["#no-bill", "#bill"], attribute = "href"}
+note = {selector = "#note", optional = true}
+"""
+ENTRY = """[county]
+hosts = ["{host}"]
+[county.outcomes.policies]
+layout_changed = {{retries = 0}}
+navigation_failed = {{retries = 0}}
+maintenance = {{retries = 0}}
+timeout = {{retries = 0}}
+"""
+OK, DELAY_S = ("done", "ok"), 3.0
+
+
+def county(site: FlowSite) -> str:
+    """The recording of the county, for any row, with the download of a bill, and little time for what fails."""
+    flow = json.loads(recording("county_disclaimer_search", site, parcel="{key}"))
+    for step in flow["steps"]:
+        step.pop("timeout", None)
+    flow["steps"].insert(-1, {"type": "click", "selectors": [["aria/Tax bill"]], "offsetX": 5, "offsetY": 5})
+    return json.dumps(flow | {"timeout": 2500})
+
+
+async def test_each_row_has_a_fate_and_of_those_that_went_well_all_is_kept(
+    flows: Flows, mongodb: Database[dict[str, Any]]
+) -> None:
+    async with FlowSite() as site, FlowSite() as elsewhere:
+        site.elsewhere = elsewhere.url
+        flows.enter(ENTRY.format(host=site.url.removeprefix("http://")))
+        flows.write(COLLECTED, county(site))
+        flows.rows(["010-1", "010-2", NOBODY, RENAMED, BROKEN, ELSEWHERE, HALF, FORBIDDEN])
+        assert await flows.run("flow", recording="flow.json", inputs="@rows.csv") == LEFT, flows.said
+        assert flows.fates() == {
+            "010-1": OK,
+            "010-2": OK,
+            NOBODY: ("done", "no_results"),
+            RENAMED: ("waiting", "layout_changed"),
+            BROKEN: ("waiting", "maintenance"),
+            ELSEWHERE: ("skipped", "policy_denied"),
+            HALF: ("waiting", "navigation_failed"),
+            FORBIDDEN: ("skipped", "policy_denied"),
+        }, flows.said
+        assert elsewhere.asked == {}
+        assert site.asked["/forbidden/1"] == 0
+        assert site.asked["/county/Search/Disclaimer.aspx"] == 8, "each row begins as the recording did"
+
+    stored = {row["row"]["key"]: row for row in mongodb["flow"].find()}
+    assert set(stored) == {"010-1", "010-2"}
+    row = stored["010-1"]
+    assert row["fields"] == {
+        "parcel_id": "010-1",
+        "rows": "Due",
+        "due": "$1,234.50",
+        "labels": ["Due", "Paid"],
+        "bill": "/county/bill.pdf?010-1",
+    }
+    assert row["url"] == f"{site.url}/county/taxes.aspx?010-1"
+    files = flows.files("010-1")
+    assert set(files) == set(row["files"])
+    assert set(row["files"]) == {"page.html", "page.png", "page.pdf", "download-1-bill.pdf", "captured-1.json"}
+    assert files["download-1-bill.pdf"] == PDF
+    assert files["page.png"].startswith(b"\x89PNG")
+    assert files["page.pdf"].startswith(b"%PDF-")
+    assert b"Annual Taxes" in files["page.html"]
+    assert json.loads(files["captured-1.json"])["items"][0] == "item 1-0"
+    assert Path(row["files"]["page.html"]["path"]).name == "page.html"
+    assert row["files"]["page.html"]["bytes"] == len(files["page.html"])
+
+    said = flows.reason(RENAMED)
+    assert "after the last step: the field due: nothing like '#TaxDue' is on the page" in said
+    assert "failed.png" in said
+    assert set(flows.files(RENAMED)) == {"failed.png", "failed.html", "captured-1.json"}
+    assert b"AmountDue" in flows.files(RENAMED)["failed.html"]
+    assert b"maintenance" in flows.files(BROKEN)["failed.html"], "how a page looked that was no answer is kept, too"
+    assert "download bill.pdf is a PDF without its end" in flows.reason(HALF)
+    assert "a step leads to 127.0.0.1" in flows.reason(ELSEWHERE)
+    assert "which is no host of county" in flows.reason(ELSEWHERE)
+    assert "forbids /forbidden/1" in flows.reason(FORBIDDEN)
+    assert "Traceback" not in flows.said, flows.said
+
+
+async def test_frames_shadow_roots_and_windows_are_acted_on_and_each_page_waits_for_its_turn(flows: Flows) -> None:
+    async with FlowSite() as site:
+        host = site.url.removeprefix("http://")
+        delay = f"politeness = {{delay_s = {DELAY_S}, concurrency = 1}}"
+        flows.enter(f'[slow]\nhosts = ["{host}"]\n{delay}')
+        flow = json.loads(recording("shadow_iframe_popup", site)) | {"timeout": (DELAY_S - 0.5) * 1000}
+        flows.write('[fields]\nyear = {selector = "select", frame = [0, 1]}', json.dumps(flow))
+        flows.rows(["1"])
+        assert await flows.run("flow", recording="flow.json", inputs="@rows.csv") == FINISHED, flows.said
+        assert flows.fates() == {"1": OK}
+        assert site.done() == [
+            Told("/widgets/", "click", "submit"),
+            Told("/widgets/year.html", "input", "select", "2025"),
+            Told("/widgets/year.html", "auxclick", "bill"),
+            Told("/widgets/", "keydown", "Escape"),
+            Told("/widgets/", "keyup", "Escape"),
+        ]
+        asked = dict(zip(site.asked_for, site.asked_at, strict=True))
+        assert asked["/widgets/bill.html"] - asked["/widgets/"] > DELAY_S - 0.5
+
+
+@pytest.mark.parametrize("name", ["infinite_scroll_feed"])
+async def test_one_row_is_done_at_once_and_shown(name: str, flows: Flows, tmp_path: Path) -> None:
+    async with FlowSite() as site:
+        flow = json.loads(recording(name, site))
+        flow["steps"] = [step for step in flow["steps"] if step["type"] != "emulateNetworkConditions"]
+        flows.write('[fields]\nfirst = "div.card h3"', json.dumps(flow))
+        ran = await flows.command("flow", "run", "flow.json", "--out", "kept")
+        assert ran.returncode == 0, ran.stderr
+        assert f"goes to {site.url}/hashtags" in ran.stdout
+        assert '"first": "0"' in ran.stdout
+        assert (tmp_path / "kept" / "page.html").is_file(), "it was kept before the page was closed"
+        kinds = [each.kind for each in site.done()]
+        assert kinds == ["hover", "click", "scroll", "scroll", "click", "click", "dblclick"]
+
+        flow["steps"][5]["selectors"] = ["#educations"]
+        flows.write("", json.dumps(flow | {"timeout": 1000}))
+        ran = await flows.command("flow", "run", "flow.json", "--out", "failed")
+        assert ran.returncode == LEFT
+        said = "layout_changed: step 6 (clicks on '#educations'): nothing like it is on the page"
+        assert said in ran.stderr or "step 5" in ran.stderr, ran.stderr
+        assert (tmp_path / "failed" / "failed.png").is_file()
+        checked = await flows.command("flow", "check", "flow.json", allow_private_hosts="false")
+        assert checked.returncode == 2
+        assert "step 2 (navigate): 127.0.0.1 is this machine or in a private network" in checked.stderr
+        assert "clicks on '#educations'" in checked.stdout

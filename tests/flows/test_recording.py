@@ -1,0 +1,248 @@
+"""Recordings: what is understood, what is refused with its reason, and how a row is filled in."""
+
+import json
+from typing import Any
+
+import pytest
+
+from harvester.config import Config
+from harvester.exceptions import UsageError
+from harvester.sites.recording import MOST_BYTES, TYPES, Flow, parse_flow, read_files, words_of
+from harvester.spiders.flow import FlowSpider, faults_of, read_checked
+from tests.flows import RECORDINGS, VALID
+
+INVALID: dict[str, str] = {
+    "title missing": "title is missing",
+    "steps not a list": "steps: Input should be a valid array",
+    "timeout below 1": "timeout is 0, and must be 1 to 30000 milliseconds",
+    "timeout above 30000": "timeout is 30001, and must be 1 to 30000 milliseconds",
+    "unknown step type": "step 1: there is no step 'dragAndDrop'; there are setViewport, ",
+    "click without offsets": "step 1 (click): offsetX is missing",
+    "empty selectors": "step 1 (hover): selectors: name at least one selector, in a list",
+    "frame not integers": "step 1 (hover): frame.0: Input should be a valid integer",
+    "setViewport lacks booleans": "step 1 (setViewport): isMobile is missing",
+    "unknown asserted event": "step 1 (navigate): assertedEvents.0.type is 'download', and must be 'navigation'",
+    "bad operator": "step 1 (waitForElement): operator is '>', and must be '>=', '==' or '<='",
+    "bad button": "step 1 (click): button is 'left', and must be 'primary', 'auxiliary', ",
+}
+OPEN = {"type": "navigate", "url": "https://records.example.gov/search"}
+HERE = Config(allow_private_hosts=True)
+THERE = Config(allow_private_hosts=False)
+UNWANTED: dict[str, tuple[Any, str]] = {
+    "no page": ({"type": "keyDown", "key": "a"}, "it opens no page: record it from the first page on"),
+    "another host": (
+        [OPEN, {"type": "navigate", "url": "https://elsewhere.example/"}],
+        "step 2 (navigate): it leads to elsewhere.example, and the flow begins at records.example.gov. If both are"
+        ' of one site, write hosts = ["elsewhere.example"] beside the recording',
+    ),
+    "a window of another host": (
+        [OPEN, {"type": "close", "target": "https://elsewhere.example/"}],
+        "step 2 (close): it leads to elsewhere.example",
+    ),
+    "a private address": (
+        {"type": "navigate", "url": "http://192.168.1.1/"},
+        "step 1 (navigate): 192.168.1.1 is this machine or in a private network",
+    ),
+    "a file": (
+        {"type": "navigate", "url": "file:///etc/passwd"},
+        "'file:///etc/passwd' is no http:// or https:// address",
+    ),
+    "a host of the row": (
+        [OPEN, {"type": "navigate", "url": "https://{host}/"}],
+        "a row cannot say which host is asked",
+    ),
+    "a script": (
+        [OPEN, {"type": "waitForExpression", "expression": "1"}],
+        "step 2 (waitForExpression): it runs JavaScript of the recording",
+    ),
+    "an unknown custom step": (
+        [OPEN, {"type": "customStep", "name": "solve"}],
+        "step 2 (customStep): nobody here knows the custom step 'solve'",
+    ),
+    "fields of a custom step that are none": (
+        [OPEN, {"type": "customStep", "name": "extract", "parameters": {"fields": {"a": 1}}}],
+        "step 2 (customStep): parameters.fields.a: ",
+    ),
+    "a password": (
+        [OPEN, {"type": "change", "selectors": ["#password"], "value": "open sesame"}],
+        "step 2 (change): what it types seems to be a password. Write ${COUNTY_PASSWORD} in its place",
+    ),
+    "a step before the first page": (
+        [{"type": "hover", "selectors": ["a"]}, OPEN],
+        "step 1 (hover): no page is open yet: begin with `navigate`",
+    ),
+    "a step after the last page": (
+        [OPEN, {"type": "close"}, {"type": "hover", "selectors": ["a"]}],
+        "step 3 (hover): the page was closed in step 2",
+    ),
+}
+BESIDE: dict[str, tuple[str, str]] = {
+    "no TOML": ("a", "The file beside the recording cannot be used:\n  it is no TOML: "),
+    "a misspelt key": ("downlods = 1", "downlods: there is no such key; did you mean downloads?"),
+    "a field without selector": ("fields.a = {all = true}", "fields.a.selector: Field required"),
+    "too long": ("timeout_s = 3600", "timeout_s: Input should be less than or equal to 570"),
+    "a host that is an address": ('hosts = ["https://a.example"]', "'https://a.example' is an address; name its host"),
+}
+
+
+def flow_of(steps: Any, beside: str = "") -> Flow:
+    steps = steps if isinstance(steps, list) else [steps]
+    return parse_flow(json.dumps({"title": "x", "steps": steps}), beside)
+
+
+def test_each_recording_that_is_none_is_refused_with_the_reason_and_the_place() -> None:
+    cases = json.loads((RECORDINGS / "invalid_cases.json").read_text("utf-8"))
+    assert [case["why"] for case in cases] == list(INVALID)
+    for case in cases:
+        with pytest.raises(UsageError) as refused:
+            parse_flow(json.dumps(case["flow"]))
+        assert f"\n  {INVALID[case['why']]}" in str(refused.value), case["why"]
+    for text, said in {
+        "{": "it is no JSON",
+        "[]": "Input should be an object",
+        '{"title":"","steps":[]}': "title",
+    }.items():
+        with pytest.raises(UsageError, match=said):
+            parse_flow(text)
+
+
+@pytest.mark.parametrize("name", VALID)
+def test_valid_recordings_are_read_whole_and_every_step_is_told_in_words(name: str) -> None:
+    text = (RECORDINGS / f"{name}.json").read_text("utf-8")
+    flow = parse_flow(text, "trusted = true")
+    assert list(faults_of(flow, HERE)) == []
+    given = json.loads(text)["steps"]
+    assert [step.type for step in flow.recording.steps] == [step["type"] for step in given]
+    assert all(map(words_of, flow.recording.steps))
+    assert [flow.recording.seconds(step) * 1000 for step in flow.recording.steps] == [
+        step.get("timeout", 30_000 if step["type"] == "navigate" else json.loads(text).get("timeout", 5000))
+        for step in given
+    ]
+    assert Flow.model_validate(json.loads(json.dumps(flow.as_data()))) == flow
+    chains = [step.selectors for step in flow.recording.steps if getattr(step, "selectors", None)]
+    wanted = [[[s] if isinstance(s, str) else s for s in step["selectors"]] for step in given if "selectors" in step]
+    assert [[list(chain) for chain in each] for each in chains if each] == wanted
+
+
+def test_there_are_recordings_of_all_types_of_steps() -> None:
+    used = {step["type"] for name in VALID for step in json.loads((RECORDINGS / f"{name}.json").read_text())["steps"]}
+    assert used == set(TYPES)
+
+
+@pytest.mark.parametrize("case", UNWANTED)
+def test_what_a_recording_may_not_do_is_told_with_the_step(case: str) -> None:
+    steps, said = UNWANTED[case]
+    assert any(said in fault for fault in faults_of(flow_of(steps), THERE)), list(faults_of(flow_of(steps), THERE))
+    with pytest.raises(UsageError, match="The recording cannot be used"):
+        read_checked(json.dumps({"title": "x", "steps": steps if isinstance(steps, list) else [steps]}), "", THERE)
+
+
+@pytest.mark.parametrize("case", BESIDE)
+def test_what_stands_beside_a_recording_and_cannot_be_used_is_told(case: str) -> None:
+    beside, said = BESIDE[case]
+    with pytest.raises(UsageError) as refused:
+        flow_of(OPEN, beside)
+    assert said in str(refused.value)
+
+
+def test_only_whoever_runs_a_recording_may_trust_it_and_name_further_hosts() -> None:
+    steps = [
+        OPEN,
+        *(each for case in ("another host", "a script", "an unknown custom step") for each in UNWANTED[case][0][1:]),
+    ]
+    marked = {"title": "x", "steps": steps, "trusted": True, "hosts": ["elsewhere.example"]}
+    assert len(list(parse_flow(json.dumps(marked)).faults())) == 3
+    assert list(flow_of(steps, 'trusted = true\nhosts = ["elsewhere.example"]').faults()) == []
+
+
+def test_values_of_a_row_go_into_texts_and_addresses_and_into_no_script_and_no_secret() -> None:
+    steps = [
+        {"type": "navigate", "url": "https://records.example.gov/p?id={parcel id}&x=1"},
+        {"type": "change", "selectors": [["#q"], ["aria/{parcel id}"]], "value": "{parcel id} of {key}"},
+        {"type": "change", "selectors": ["#w"], "value": "${WORD}"},
+        {"type": "waitForElement", "selectors": ["p"], "attributes": {"title": "{key}"}},
+        {"type": "waitForExpression", "expression": "(() => {key})()"},
+    ]
+    flow = flow_of(steps, "trusted = true")
+    assert flow.columns == ["parcel id", "key"]
+    filled = flow.filled({"parcel id": "a/b &c", "key": 7})
+    opened, written, secret, waited, script = (step.model_dump() for step in filled.recording.steps)
+    assert opened["url"] == filled.start_url == "https://records.example.gov/p?id=a%2Fb%20%26c&x=1"
+    assert (written["value"], written["selectors"][1]) == ("a/b &c of 7", ("aria/a/b &c",))
+    assert secret["value"] == "${WORD}"
+    assert waited["attributes"] == {"title": "7"}
+    assert script["expression"] == "(() => {key})()"
+    with pytest.raises(UsageError, match="the row has no 'parcel id', which the recording wants"):
+        flow.filled({"key": "7", "parcel id": ""})
+
+
+def test_a_job_keeps_the_texts_of_both_files_and_is_another_with_other_rows(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "flow.json").write_text(json.dumps({"title": "x", "steps": [OPEN]}))
+    (tmp_path / "flow.toml").write_text("html = false")
+    (tmp_path / "rows.csv").write_text("parcel_id,name\n1,a\n2,b\n")
+    arguments = FlowSpider.parse_arguments({"recording": "flow.json", "inputs": "@rows.csv"})
+    again = FlowSpider.parse_arguments(arguments.kept())
+    assert (
+        again.kept()
+        == arguments.kept()
+        == {
+            "recording": (tmp_path / "flow.json").read_text(),
+            "collected": "html = false",
+        }
+    )
+    scope = FlowSpider.scope_of(arguments)
+    (tmp_path / "rows.csv").write_text("parcel_id,name\n1,a\n3,b\n")
+    assert FlowSpider.scope_of(FlowSpider.parse_arguments({"recording": "flow.json", "inputs": "@rows.csv"})) != scope
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"recording": "none.json"}, "The file none.json cannot be read: No such file or directory."),
+        ({"recording": "flow.json", "inputs": "rows.csv"}, "inputs: name a file: -a inputs=@rows.csv"),
+        ({"recording": "flow.json", "column": "a"}, "column: it is of a file, inputs=@FILE"),
+        ({"recording": "flow.json", "row": "a"}, "there is no such argument"),
+        ({"recording": '{"title":"x","steps":[{"type":"click"}]}'}, "step 1 (click): selectors is missing"),
+        ({}, "recording: Field required"),
+    ],
+)
+def test_arguments_that_cannot_be_used_are_refused_before_anything_is_fetched(
+    given: dict[str, str], said: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "flow.json").write_text(json.dumps({"title": "x", "steps": [OPEN]}))
+    with pytest.raises(UsageError) as refused:
+        FlowSpider.parse_arguments(given)
+    assert said in str(refused.value)
+
+
+async def test_rows_that_lack_a_column_of_the_recording_are_refused_with_their_lines(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    steps = [OPEN, {"type": "change", "selectors": ["#q"], "value": "{house}"}]
+    (tmp_path / "flow.json").write_text(json.dumps({"title": "x", "steps": steps}))
+    for rows, said in {
+        "key,street\n1,ELM\n": "Line 2, '1': it has no 'house', which the recording wants",
+        "key,house\n1,7\n2,\n": "Line 3, '2': it has no 'house', which the recording wants",
+        "house,street\n1,ELM\n": "say which is the key (-a column=COLUMN) of house, street",
+    }.items():
+        (tmp_path / "rows.csv").write_text(rows)
+        spider = FlowSpider(HERE, FlowSpider.parse_arguments({"recording": "flow.json", "inputs": "@rows.csv"}))
+        with pytest.raises(UsageError) as refused:
+            await spider.before()
+        assert said in str(refused.value)
+    nothing = FlowSpider(HERE, FlowSpider.parse_arguments({"recording": "flow.json"}))
+    with pytest.raises(UsageError, match="There is no row to do the recording for"):
+        await nothing.before()
+
+
+def test_files_that_cannot_be_recordings_are_not_read(tmp_path: Any) -> None:
+    (tmp_path / "large.json").write_bytes(b" " * (MOST_BYTES + 1))
+    (tmp_path / "latin.json").write_bytes('{"title": "Bücher"}'.encode("latin-1"))
+    for name, said in {"large": "at most 262,144 are read", "latin": "is not UTF-8"}.items():
+        with pytest.raises(UsageError, match=said):
+            read_files(tmp_path / f"{name}.json")
