@@ -184,7 +184,8 @@ class FlowRun(PageRun):
         page.on("crash", self._on_crash)
 
     def _listen(self, page: Page) -> None:
-        """It was done when the page appeared."""
+        if page not in self._pages:
+            self.adopt(page)
 
     async def route(self, route: Route) -> None:
         """Sends a request of one of its pages, or does not. A page that a step leads to waits for its turn."""

@@ -142,7 +142,7 @@ class Change(_OnElement):
 
     @property
     def secrets(self) -> list[str]:
-        """Names of the secrets that are typed, written `${COUNTY_PASSWORD}`."""
+        """Names of the secrets that are typed, written `${SESSION_COUNTY_PASSWORD}`."""
         return _secret.findall(self.value)
 
     def filled(self, secret_of: Any) -> str:
@@ -370,8 +370,8 @@ def _faults_of(flow: Flow, step: Any) -> Iterator[str]:
             )
     if isinstance(step, Change) and any(map(_password, _texts(step.selectors))) and not step.secrets:
         yield (
-            "what it types seems to be a password. Write ${COUNTY_PASSWORD} in its place, and the password into"
-            " HARVESTER_COUNTY_PASSWORD; any name will do"
+            "what it types seems to be a password. Write ${SESSION_COUNTY_PASSWORD} in its place, and the password into"
+            " HARVESTER_SESSION_COUNTY_PASSWORD; COUNTY may be any name"
         )
 
 

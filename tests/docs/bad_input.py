@@ -16,6 +16,7 @@ from tests.counties import test_arguments as test_counties
 from tests.counties import test_iasworld, test_vgsi_crawls
 from tests.docs import test_adding_a_site
 from tests.endings import test_unopened
+from tests.flows import test_recording
 from tests.feeds import test_export
 from tests.frontier import test_cli as test_frontier
 from tests.identities import test_entries as test_identities
@@ -100,6 +101,12 @@ def rows() -> dict[str, list[Row]]:
             *_of(test_policies.test_an_entry_that_cannot_be_used_is_named_with_site_and_key, _entry),
             *_of(test_identities.test_entry_that_cannot_work_is_refused, lambda table: f"identities: {table}"),
             *_of(test_steps.test_a_step_that_cannot_be_meant_is_refused, lambda step: f"a step of a page: {step}"),
+        ],
+        "Recordings (`harvester flow check`, `scrapy crawl flow`)": [
+            *(Row(name, said, 2) for name, said in test_recording.INVALID.items()),
+            *(Row(name, said, 2) for name, (_, said) in test_recording.UNWANTED.items()),
+            *(Row(f"beside it: {name}", said, 2) for name, (_, said) in test_recording.BESIDE.items()),
+            *_of(test_recording.test_arguments_that_cannot_be_used_are_refused_before_anything_is_fetched, _given),
         ],
     }
 

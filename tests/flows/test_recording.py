@@ -65,7 +65,7 @@ UNWANTED: dict[str, tuple[Any, str]] = {
     ),
     "a password": (
         [OPEN, {"type": "change", "selectors": ["#password"], "value": "open sesame"}],
-        "step 2 (change): what it types seems to be a password. Write ${COUNTY_PASSWORD} in its place",
+        "step 2 (change): what it types seems to be a password. Write ${SESSION_COUNTY_PASSWORD} in its place",
     ),
     "a step before the first page": (
         [{"type": "hover", "selectors": ["a"]}, OPEN],
