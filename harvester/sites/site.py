@@ -65,6 +65,8 @@ class Site(Part):
     browser: RenderOptions = RenderOptions()
     http: SiteHttp = SiteHttp()
     property: PropertyRecords | None = None
+    recording: str = Field("", max_length=200)
+    """File of a recorded flow, as seen from HARVESTER_SITES_DIR: `scrapy crawl flow -a recording=<name>` does it."""
 
     @model_validator(mode="before")
     @classmethod

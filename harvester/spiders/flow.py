@@ -13,7 +13,7 @@ from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from harvester.browser.render_options import captured_of
-from harvester.config import Config
+from harvester.config import Config, load_config
 from harvester.download.addresses import refuse_private
 from harvester.exceptions import PageFailed, StorageError, UsageError
 from harvester.items import Found, Said
@@ -21,6 +21,7 @@ from harvester.jobs.documents import JobItem
 from harvester.jobs.inputs import digest_of, items_of_file
 from harvester.meta import FLOW, FLOWN, JOB, RENDER, RENDERING
 from harvester.outcomes import Outcome
+from harvester.sites import load_sites
 from harvester.spiders.base import SpiderArguments
 from harvester.spiders.job import JobSpider, errback
 from harvester.stores.private_files import make_closed
@@ -107,8 +108,8 @@ class FlowArguments(SpiderArguments):
     """Arguments of the spider `flow`. A job keeps the texts of both files, so that any machine can work at it."""
 
     recording: str = Field(
-        description="a recording of Chrome's Recorder, exported as JSON; what to collect stands in the file of the same"
-        " name that ends with .toml"
+        description="a recording of Chrome's Recorder, exported as JSON, or a site whose entry names one; what to"
+        " collect stands in the file of the same name that ends with .toml"
     )
     collected: str = Field("", description="another file that says what to collect")
     inputs: str = Field("", description="rows: @FILE, CSV with a header, JSON lines, or one value a line")
@@ -125,7 +126,7 @@ class FlowArguments(SpiderArguments):
         recording, collected = given.get("recording"), given.get("collected")
         try:
             if isinstance(recording, str) and recording and not recording.lstrip().startswith("{"):
-                recording, beside = read_files(Path(recording).expanduser())
+                recording, beside = read_files(_file_of(recording))
                 given = {"collected": beside, **given, "recording": recording}
             if isinstance(collected, str) and collected.endswith(".toml"):
                 given = {**given, "collected": read_text(Path(collected).expanduser())}
@@ -170,6 +171,12 @@ class FlowArguments(SpiderArguments):
         return os.path.expanduser(self.inputs[1:])
 
 
+def _file_of(recording: str) -> Path:
+    """The file of that name, or the one that the entry of a site of that name names."""
+    folder, named = load_config().sites_dir, load_sites().named(recording).recording
+    return folder / named if folder and named else Path(recording).expanduser()
+
+
 def missing(found: Found, columns: Sequence[str]) -> str:
     """Which columns of a recording a row lacks, in words; empty when it has all."""
     row = row_of(found.key, found.input)
@@ -196,8 +203,6 @@ class FlowSpider(JobSpider):
 
     @classmethod
     def parse_arguments(cls, given: dict[str, Any]) -> SpiderArguments:
-        from harvester.config import load_config
-
         arguments = super().parse_arguments(given)
         if isinstance(arguments, FlowArguments) and "recording" in arguments.model_fields_set:
             arguments.flow(load_config())

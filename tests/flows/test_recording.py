@@ -198,6 +198,16 @@ def test_a_job_keeps_the_texts_of_both_files_and_is_another_with_other_rows(
     assert FlowSpider.scope_of(FlowSpider.parse_arguments({"recording": "flow.json", "inputs": "@rows.csv"})) != scope
 
 
+def test_the_entry_of_a_site_may_name_its_recording(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARVESTER_SITES_DIR", str(tmp_path / "oh"))
+    (tmp_path / "ross.json").write_text(json.dumps({"title": "Ross", "steps": [OPEN]}))
+    (tmp_path / "ross.toml").write_text("html = false")
+    (tmp_path / "oh").mkdir()
+    (tmp_path / "oh" / "sites.toml").write_text('[us-oh-ross]\nhosts = "a.example"\nrecording = "../ross.json"')
+    kept = FlowSpider.parse_arguments({"recording": "us-oh-ross"}).kept()
+    assert (json.loads(kept["recording"])["title"], kept["collected"]) == ("Ross", "html = false")
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
