@@ -208,14 +208,17 @@ class FlowRun(PageRun):
         elif private := refuse_private(url, self._config):
             self._refused = f"a step leads to {private}"
         elif self._robots.obeyed(url):
-            is_known = await self._robots.robots(url)
+            try:
+                is_known = await self._robots.robots(url)
+            except RunEnding:
+                return False
             self._refused = self._robots.forbids(url) if is_known else f"robots.txt of {host_of(url)} cannot be read"
         return not self._refused and await self._has_turn()
 
     async def _has_turn(self) -> bool:
         """Gives the permit of the page before back, and waits for another. False: the flow is over."""
         async with self._turn:
-            if (slot := self._request.meta.pop(SLOT, None)) is not None:
+            if not self._is_over and (slot := self._request.meta.pop(SLOT, None)) is not None:
                 limiter, name = slot
                 limiter.release(name)
                 self._waiting = asyncio.ensure_future(limiter.acquire(name))
@@ -517,11 +520,13 @@ class FlowRun(PageRun):
         if self._html is not None:
             return  # before the last page was closed
         page, collected, files = self._shown_page(), self._flow.collected, self._flown.files
+        while self._is_capturing():
+            await self._pause("answers to its scripts have not come")
         self._flown.fields |= await self._read_fields(page.main_frame, collected.fields)
-        await self._captures_are_read()
         for number in range(collected.downloads):
             while len(self._downloads) <= number:
                 await self._pause(f"{collected.downloads} files are to be downloaded, and {number} were begun")
+            self._lacks = ""
             files.append(await self._downloaded(number))
         if collected.screenshot:
             files.append(File("page.png", await page.screenshot(full_page=True, timeout=0)))
@@ -530,6 +535,10 @@ class FlowRun(PageRun):
         self._html = await self._document(page)
         if collected.html:
             files.append(File("page.html", self._html))
+
+    def _is_capturing(self) -> bool:
+        asked = (wanted(each.url) for each in self._under_way for wanted in self._wanted)
+        return bool(self._reading) or any(asked)
 
     async def _read_fields(self, frame: Frame, fields: Fields) -> dict[str, Any]:
         """Raises _NotThere that names the field."""

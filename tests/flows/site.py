@@ -135,15 +135,15 @@ class FlowSite(JavaScriptSite):
         tabs = "".join(
             f"<li><a href=/county/{name}?{quote(parcel)}><span>{title}</span></a></li>" for name, title in TABS
         )
-        own = ""
+        own, data = "", ""
         if page == "taxes.aspx":
             name = "AmountDue" if parcel == RENAMED else "TaxDue"
+            data = "<script>fetch('/data/1')</script>"
             bill = f"<a id=bill href=/county/bill.pdf?{quote(parcel)}>Tax bill</a>"
             due = f"<tr><td class=DataletSideHeading>Due</td><td id={name}>$1,234.50</td></tr>"
             paid = "<tr><td class=DataletSideHeading>Paid</td><td>$0.00</td></tr>"
             own = f"<h2>Annual Taxes</h2><table>{due}{paid}</table>{bill}"
         head = f"<table><tr><td class=DataletHeaderTop>{escape(parcel)}</td></tr></table>"
-        data = "<script>fetch('/data/1')</script>"
         return _page("Parcel", f"{head}<ul id=sidemenu>{tabs}</ul>{own}{data}")
 
     # Pages of scripts, frames and windows
