@@ -14,6 +14,7 @@ from scrapy.http import Response
 
 from harvester.config import Config
 from harvester.exceptions import NavigationError
+from harvester.masking import mask
 from harvester.sites.browser import Step
 
 SETTLE_S = 0.1
@@ -226,6 +227,7 @@ def secret_of(config: Config, name: str) -> str:
         value = os.environ.get(f"HARVESTER_{name.upper()}")
         if not value:
             raise NavigationError(f"its secret is not set: HARVESTER_{name.upper()}")
+        mask.add(value)
         return value
     secret: str = value.get_secret_value()
     return secret

@@ -36,6 +36,7 @@ SEARCH = """<form id=search method=post>
 <select id=selPageSize name=size><option>15</option><option>50</option></select></form>
 <script>onkeydown = e => { if (e.key === 'Enter') { e.preventDefault(); search.submit() } }</script>"""
 FEED = """<div id=list style="height:600px;overflow:auto"></div>
+<input id=word type=password>
 <button data-testid=industry>Industry</button><button hidden id=education style="font-size:30px">Education</button>
 <div class=spinner>...</div><div style="height:5000px"></div><script>
 const more = () => { for (let n = 0; n < 20; n++) list.insertAdjacentHTML('beforeend',

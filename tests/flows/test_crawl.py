@@ -139,18 +139,28 @@ async def test_one_row_is_done_at_once_and_shown(name: str, flows: Flows, tmp_pa
     async with FlowSite() as site:
         flow = json.loads(recording(name, site))
         flow["steps"] = [step for step in flow["steps"] if step["type"] != "emulateNetworkConditions"]
+        typed = {"type": "change", "selectors": ["#word"], "value": "${SESSION_COUNTY_PASSWORD}"}
+        flow["steps"].insert(3, typed)
         flows.write('[fields]\nfirst = "div.card h3"', json.dumps(flow))
-        ran = await flows.command("flow", "run", "flow.json", "--out", "kept")
+        words = ["flow", "run", "flow.json", "--row", "key=7"]
+        ran = await flows.command(*words, "--out", "kept", session_county_password="open sesame")
         assert ran.returncode == 0, ran.stderr
+        assert Told("/hashtags", "input", "word", "open sesame") in site.done()
+        assert "open sesame" not in ran.stdout + ran.stderr
         assert f"goes to {site.url}/hashtags" in ran.stdout
         assert '"first": "0"' in ran.stdout
         assert (tmp_path / "kept" / "page.html").is_file(), "it was kept before the page was closed"
         kinds = [each.kind for each in site.done()]
-        assert kinds == ["hover", "click", "scroll", "scroll", "click", "click", "dblclick"]
+        assert kinds == ["input", "hover", "click", "scroll", "scroll", "click", "click", "dblclick"]
 
-        flow["steps"][4]["selectors"] = ["#educations"]
+        flow["steps"][5]["selectors"] = ["#educations"]
         flows.write("", json.dumps(flow | {"timeout": 1000}))
-        ran = await flows.command("flow", "run", "flow.json", "--out", "failed")
+        ran = await flows.command(*words, "--out", "failed")
+        assert ran.returncode == LEFT
+        assert "its secret is not set: HARVESTER_SESSION_COUNTY_PASSWORD" in ran.stderr
+        flow["steps"].pop(3)
+        flows.write("", json.dumps(flow | {"timeout": 1000}))
+        ran = await flows.command(*words, "--out", "failed")
         assert ran.returncode == LEFT
         assert "layout_changed: step 5 (clicks on '#educations'): nothing like it is on the page" in ran.stderr
         assert (tmp_path / "failed" / "failed.png").is_file()

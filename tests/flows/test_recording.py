@@ -119,7 +119,7 @@ def test_valid_recordings_are_read_whole_and_every_step_is_told_in_words(name: s
         for step in given
     ]
     assert Flow.model_validate(json.loads(json.dumps(flow.as_data()))) == flow
-    chains = [step.selectors for step in flow.recording.steps if getattr(step, "selectors", None)]
+    chains = [getattr(step, "selectors", None) for step in flow.recording.steps]
     wanted = [[[s] if isinstance(s, str) else s for s in step["selectors"]] for step in given if "selectors" in step]
     assert [[list(chain) for chain in each] for each in chains if each] == wanted
 
