@@ -406,7 +406,7 @@ class FlowRun(PageRun):
         if isinstance(step, Hover):
             await self._led_on(frame, step, found.hover(timeout=milliseconds))
         elif isinstance(step, Change):
-            await self._led_on(frame, step, self._change(frame, found, step, milliseconds))
+            await self._led_on(frame, step, self._change(found, step, milliseconds))
         else:
             options: dict[str, Any] = {"delay": step.duration, "timeout": milliseconds, "no_wait_after": True}
             box = await found.bounding_box(timeout=milliseconds)
@@ -417,22 +417,24 @@ class FlowRun(PageRun):
             click = found.dblclick if step.type == "doubleClick" else found.click
             await self._led_on(frame, step, click(**options))
 
-    async def _change(self, frame: Frame, found: Locator, step: Change, milliseconds: float) -> None:
-        value = step.value
+    async def _change(self, found: Locator, step: Change, milliseconds: float) -> None:
+        """Bound to one field of one document, so that nothing is typed on what a page goes on to meanwhile."""
+        field, value = await found.element_handle(timeout=milliseconds), step.value
         if step.secrets:
-            if refusal := self._refuses(frame.url):
+            frame = await field.owner_frame()
+            if refusal := self._refuses(frame.url) if frame else "the field is gone":
                 raise IgnoreRequest(f"nothing secret is typed: {refusal}")
             value = step.filled(lambda name: secret_of(self._config, name))
-        kind = await found.evaluate(_KIND, timeout=milliseconds)
+        kind = await field.evaluate(_KIND)
         if kind == "select":
-            await found.select_option(value, timeout=milliseconds)
+            await field.select_option(value, timeout=milliseconds)
         elif kind not in _TYPED:
-            await found.evaluate(_SET, value, timeout=milliseconds)
+            await field.evaluate(_SET, value)
         elif len(value) > MOST_TYPED:
-            await found.fill(value, timeout=milliseconds)
+            await field.fill(value, timeout=milliseconds)
         else:
-            await found.fill("", timeout=milliseconds)
-            await found.press_sequentially(value, timeout=milliseconds)
+            await field.fill("", timeout=milliseconds)
+            await field.type(value, timeout=milliseconds)
 
     async def _press(self, step: Key) -> None:
         assert self.page is not None
