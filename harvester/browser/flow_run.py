@@ -44,6 +44,7 @@ from harvester.sites.recording import (
     Hover,
     Key,
     Navigate,
+    Recording,
     Scroll,
     SetViewport,
     WaitForElement,
@@ -85,6 +86,7 @@ _TEXTS = """(elements, [attribute, most, long]) => elements.slice(0, most).map(e
 })"""
 _KIND = "e => e.localName === 'input' ? e.type : e.isContentEditable ? 'text' : e.localName"
 _TYPED = frozenset({"text", "textarea", "email", "password", "search", "tel", "url", "number"})
+_HAS_TEXT = "e => !!(e.isContentEditable ? e.innerText : e.value)"
 _SET = """(element, value) => {
   element.focus(); element.value = value
   for (const kind of ['input', 'change']) element.dispatchEvent(new Event(kind, {bubbles: true}))
@@ -107,12 +109,19 @@ class Flown(Struct):
     files: list[File] = []
     steps: list[tuple[str, float]] = []
     """What was done, in words, and the seconds that it took."""
+    at: int = 0
+    """Number of the step to which it came; 0: all were done."""
     failed: str = ""
-    """The step that failed, and why; with a picture of the page among the files."""
+    """Why it did, if one did; a picture of the page is then among the files."""
     outcome: Outcome = Outcome.OK
     """Of a step that failed."""
     no_results: bool = False
     """Whether the page shows what it shows when there is nothing for a row."""
+
+    def said(self, recording: Recording) -> str:
+        """What failed, in the words of the recording: rows that fail alike are told of alike."""
+        where = f"step {self.at} ({words_of(recording.steps[self.at - 1])})" if self.at else "after the last step"
+        return f"{where}: {self.failed}"
 
 
 class _NotThere(Exception):
@@ -180,7 +189,7 @@ class FlowRun(PageRun):
             page.context.on("requestfailed", self._on_failed)
         self._pages.append(page)
         page.on("framenavigated", self._on_navigated)
-        page.on("download", self._downloads.append)
+        page.on("download", self._on_download)
         page.on("crash", self._on_crash)
 
     def _listen(self, page: Page) -> None:
@@ -256,6 +265,9 @@ class FlowRun(PageRun):
         if frame.parent_frame is None and frame.page in self._coming:
             self._answers_of[frame.page] = self._coming.pop(frame.page)
 
+    def _on_download(self, download: Download) -> None:
+        self._downloads.append(download)
+
     def _on_failed(self, request: PageRequest) -> None:
         self._on_answered(request)
         if request.is_navigation_request() and _is_page(request):
@@ -293,17 +305,17 @@ class FlowRun(PageRun):
 
     async def _do_all(self) -> None:
         recording, until = self._flow.recording, time.monotonic() + self._flow.collected.timeout_s
-        words = ""
+        flown = self._flown
         try:
             for number, step in enumerate(recording.steps, 1):
-                words, began = f"step {number} ({words_of(step)})", time.monotonic()
+                flown.at, began = number, time.monotonic()
                 await self._within(min(recording.seconds(step), until - began), self._do(step))
-                self._flown.steps.append((words_of(step), time.monotonic() - began))
+                flown.steps.append((words_of(step), time.monotonic() - began))
                 await asyncio.sleep(self._slow_s)
-            words = "after the last step"
+            flown.at = 0
             await self._within(until - time.monotonic(), self._collect())
         except _NoResults:
-            self._flown.no_results = True
+            flown.no_results = True
             await self._keep_html()
         except (Error, TimeoutError, NavigationError, _NotThere) as error:
             self._look_for_refusals()
@@ -312,8 +324,7 @@ class FlowRun(PageRun):
             if self._unanswered:
                 raise Error(self._unanswered) from None
             late = time.monotonic() >= until
-            self._flown.outcome, said = (Outcome.TIMEOUT, self._late) if late else await self._judge(error)
-            self._flown.failed = f"{words}: {said}"
+            flown.outcome, flown.failed = (Outcome.TIMEOUT, self._late) if late else await self._judge(error)
             await self._keep_evidence()
 
     async def _within(self, seconds: float, work: Coroutine[Any, Any, None]) -> None:
@@ -433,7 +444,8 @@ class FlowRun(PageRun):
         elif len(value) > MOST_TYPED:
             await field.fill(value, timeout=milliseconds)
         else:
-            await field.fill("", timeout=milliseconds)
+            if await field.evaluate(_HAS_TEXT):
+                await field.fill("", timeout=milliseconds)
             await field.type(value, timeout=milliseconds)
 
     async def _press(self, step: Key) -> None:
@@ -506,21 +518,15 @@ class FlowRun(PageRun):
         await session.send("Network.emulateNetworkConditions", conditions)
 
     async def _close(self, page: Page) -> None:
-        """What is wanted of the last page is collected before."""
+        """The last one stays, since it is yet to be collected from; it is closed with the flow."""
         left = [each for each in self._pages if each is not page and not each.is_closed()]
-        if not left:
-            await self._collect()
-        elif self.page in left:
-            self.shown = self.page
-        else:
-            self.shown = left[-1]
-        await page.close()
+        if left:
+            self.shown = self.page if self.page in left else left[-1]
+            await page.close()
 
     # What it leaves ---------------------------------------------------------------------------------------
 
     async def _collect(self) -> None:
-        if self._html is not None:
-            return  # before the last page was closed
         page, collected, files = self._shown_page(), self._flow.collected, self._flown.files
         while self._is_capturing():
             await self._pause("answers to its scripts have not come")

@@ -70,7 +70,7 @@ def run_command(
     if flown.no_results:
         print("The page shows that there is nothing for this row.")
     verdict = classify(came)
-    said = [f"{flown.outcome}: {flown.failed}"] if flown.failed else []
+    said = [f"{flown.outcome}: {flown.said(flow.recording)}"] if flown.failed else []
     said += [f"{verdict.outcome}: {verdict.reason}, says the last page"] if verdict.outcome is not Outcome.OK else []
     if said:
         print("\n".join(said), file=sys.stderr)

@@ -20,7 +20,7 @@ from harvester.items import Found, Said
 from harvester.jobs.documents import JobItem
 from harvester.jobs.inputs import digest_of, items_of_file
 from harvester.meta import FLOW, FLOWN, JOB, RENDER, RENDERING
-from harvester.outcomes import Outcome
+from harvester.outcomes import Outcome, verdict_of
 from harvester.sites import load_sites
 from harvester.spiders.base import SpiderArguments
 from harvester.spiders.job import JobSpider, errback
@@ -230,17 +230,15 @@ class FlowSpider(JobSpider):
         """What was collected. Raises PageFailed when a step failed; how the page looked then is kept."""
         flown: Flown = response.meta[FLOWN]
         if flown.no_results:
-            said = f"the page shows that there is nothing for {key!r}"
-            yield Said(self.item_of(response).id, "done", NO_RESULTS, said)
+            yield self._nothing(response)
             return
-        folder = self._folder(response, key)
-        files = self._keep(folder, files_of(response))
+        recording = self.arguments_of(response).flow(self.config).recording
+        files = self._keep(self._folder(response, key), files_of(response))
         if flown.failed:
-            raise PageFailed(flown.outcome, f"{flown.failed}; how the page looked: {folder}/failed.png, failed.html")
-        title = self.arguments_of(response).flow(self.config).recording.title
+            raise PageFailed(flown.outcome, flown.said(recording))
         yield {
-            "_id": f"{_slug(title)} {key}",
-            "recording": title,
+            "_id": f"{_slug(recording.title)} {key}",
+            "recording": recording.title,
             "row": row_of(key, row),
             "url": response.url,
             "fields": flown.fields,
@@ -249,12 +247,19 @@ class FlowSpider(JobSpider):
 
     @errback
     def failed(self, failure: Failure) -> Iterator[Any]:
-        """Keeps how a page looked that the site did not answer well."""
+        """Keeps how a page looked that is no good answer."""
         response = getattr(failure.value, "response", None)
-        if isinstance(response, Response) and FLOWN in response.meta:
-            request: Request = failure.request  # type: ignore[attr-defined]
-            self._keep(self._folder(request, request.cb_kwargs["key"]), files_of(response))
-        yield from ()
+        if not isinstance(response, Response) or FLOWN not in response.meta:
+            return
+        verdict = verdict_of(failure.value)  # type: ignore[arg-type]
+        if verdict.outcome is Outcome.EMPTY and response.meta[FLOWN].no_results:
+            yield self._nothing(response)
+            return
+        request: Request = failure.request  # type: ignore[attr-defined]
+        self._keep(self._folder(request, request.cb_kwargs["key"]), files_of(response))
+
+    def _nothing(self, response: Response) -> Said:
+        return Said(self.item_of(response).id, "done", NO_RESULTS, "the page shows that there is nothing for this row")
 
     def _keep(self, folder: Path, files: Sequence["File"]) -> dict[str, dict[str, Any]]:
         try:

@@ -56,7 +56,7 @@ YEAR = """<label>Tax year <select name=year onchange="for (const n of [1, 2])
   bills.insertAdjacentHTML('beforeend', '<a class=bill target=_blank href=/widgets/bill.html>Bill</a> ')">
 <option>2024</option><option>2025</option></select></label><p id=bills></p>"""
 PDF = b"%PDF-1.4\n" + b"1 0 obj << >> endobj\n" * 50 + b"trailer << >>\n%%EOF\n"
-NOBODY, RENAMED, BROKEN, ELSEWHERE, HALF, FORBIDDEN = "000", "404-R", "503-B", "302-E", "206-H", "403-F"
+NOBODY, NOTHING, RENAMED, BROKEN, ELSEWHERE, HALF, FORBIDDEN = "0", "00", "404-R", "503-B", "302-E", "206-H", "403-F"
 """Parcels whose pages are not as the others."""
 
 
@@ -121,6 +121,8 @@ class FlowSite(JavaScriptSite):
     def _results(self, parcel: str) -> web.Response:
         if parcel == NOBODY:
             return _page("Search Results", "<p>Your search did not find any records.</p>")
+        if parcel == NOTHING:
+            return _page("Search Results", "<p>Try another number.</p>")
         if parcel == BROKEN:
             return web.Response(status=503, text="<h1>down for maintenance</h1>", content_type="text/html")
         to = {ELSEWHERE: f"{self.elsewhere}/list/1", FORBIDDEN: "/forbidden/1"}.get(parcel)
