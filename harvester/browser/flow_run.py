@@ -370,7 +370,9 @@ class FlowRun(PageRun):
             case Click() | Hover() | Change():
                 await self._act_on(frame, step)
             case Scroll() if step.selectors:
-                await (await self._find(frame, step.selectors)).evaluate(_SCROLL, [step.x, step.y])
+                found = await self._find(frame, step.selectors)
+                await found.scroll_into_view_if_needed(timeout=0)
+                await found.evaluate(_SCROLL, [step.x, step.y])
             case Scroll():
                 await frame.evaluate("([x, y]) => window.scroll(x, y)", [step.x, step.y])
             case Key():

@@ -91,11 +91,11 @@ class FlowSite(JavaScriptSite):
         return await super()._handle(request)
 
     def done(self) -> list[Told]:
-        """What was done; of a text that was typed what it was in the end."""
+        """What was done; of a text that was typed what it was in the end, and that the mouse is there once."""
         return [
             each
             for each, after in zip(self.told, [*self.told[1:], None], strict=True)
-            if after is None or each.kind != "input" or each[:3] != after[:3]
+            if after is None or each.kind not in ("input", "hover") or each[:3] != after[:3]
         ]
 
     # The county
