@@ -225,12 +225,14 @@ class FlowRun(PageRun):
         return not self._refused and await self._has_turn()
 
     async def _has_turn(self) -> bool:
-        """Gives the permit of the page before back, and waits for another. False: the flow is over."""
+        """Waits for another slot of the site, before pages that have none: they may wait for this one's place.
+
+        False: the flow is over.
+        """
         async with self._turn:
             if not self._is_over and (slot := self._request.meta.pop(SLOT, None)) is not None:
                 limiter, name = slot
-                limiter.release(name)
-                self._waiting = asyncio.ensure_future(limiter.acquire(name))
+                self._waiting = asyncio.ensure_future(limiter.acquire(name, again=True))
                 try:
                     await self._waiting
                 except (asyncio.CancelledError, RunEnding):

@@ -78,8 +78,10 @@ class HostLimiter:
         self._closed = False
         crawler.signals.connect(self.close, signals.spider_closed)
 
-    async def acquire(self, name: str, *, patient: bool = True) -> None:
+    async def acquire(self, name: str, *, patient: bool = True, again: bool = False) -> None:
         """Waits for a permit and a slot. Raises RunEnding when the run ends before.
+
+        With again=True the permit that it has is given back, and it is the first to get another: it asks for more.
 
         With patient=False raises HostPaused instead of waiting through a long pause, and when so many requests wait
         for the host that those of other hosts find no room in the downloader.
@@ -92,7 +94,7 @@ class HostLimiter:
         host.adapt(self._limits_of(name))
         if not patient and host.is_crowded() and self._lacks_room():
             raise HostPaused(host.away(monotonic(), self._usual_interval_s))
-        slot = host.join(patient=patient)
+        slot = host.join(again=again, patient=patient)
         self._serve(host)
         while True:
             try:

@@ -16,8 +16,11 @@ from harvester.sites.politeness import Limits
 class Limiter(Protocol):
     """Which requests may go to a site, and when."""
 
-    async def acquire(self, name: str, *, patient: bool = True) -> None:
-        """Waits until a request may go to the site. Raises RunEnding; with patient=False HostPaused for a long wait."""
+    async def acquire(self, name: str, *, patient: bool = True, again: bool = False) -> None:
+        """Waits until a request may go to the site. Raises RunEnding; with patient=False HostPaused for a long wait.
+
+        `again`: of one that has a permit, and asks for more. When it raises, that is given back.
+        """
 
     def release(self, name: str) -> None:
         """The request has come to its end."""
@@ -42,11 +45,12 @@ class LocalLimiter:
         self._paused_until: defaultdict[str, float] = defaultdict(float)
         """On the monotonic clock, so that setting the machine's clock stops nobody."""
 
-    async def acquire(self, name: str, *, patient: bool = True) -> None:
+    async def acquire(self, name: str, *, patient: bool = True, again: bool = False) -> None:
         permits = self._permits.get(name)
         if permits is None:
             permits = self._permits[name] = asyncio.Semaphore(self._limits_of(name).concurrency)
-        await permits.acquire()
+        if not again:
+            await permits.acquire()
         try:
             await pause(self._crawler, 0.0)
             while (wait := self._paused_until[name] - time.monotonic()) > 0:

@@ -33,6 +33,11 @@ class Flows(Runs):
         """Entries of sites."""
         (self._folder / "sites" / "sites.toml").write_text("\n".join(entries), "utf-8")
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """That of its processes."""
+        return self._environment
+
     async def command(self, *words: str, **variables: str) -> Ran:
         """`harvester ...`."""
         environment = self._environment | {f"HARVESTER_{name.upper()}": value for name, value in variables.items()}
@@ -58,6 +63,7 @@ class Flows(Runs):
 async def flows(
     tmp_path: Path, mongodb_uri: str, own_redis: str, mongodb: Database[dict[str, Any]]
 ) -> AsyncIterator[Flows]:
-    variables = {"mongodb_uri": mongodb_uri, "redis_url": own_redis, "database": mongodb.name}
+    # Fewer pages than may be asked for at once, so that rows that wait for a page hold permits of the site.
+    variables = {"browser_pages": "2", "mongodb_uri": mongodb_uri, "redis_url": own_redis, "database": mongodb.name}
     async with Flows(tmp_path, mongodb, **variables, deferred_seconds="0", lease_seconds="30") as flows:
         yield flows

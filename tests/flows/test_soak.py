@@ -35,6 +35,7 @@ async def test_five_hundred_rows_have_fates_and_leave_memory_where_it_was(
         keys = [f"P-{number}" for number in range(ROWS - 1)]
         flows.rows([*keys, NOBODY])
         began = time.monotonic()
+        flows.environment["HARVESTER_BROWSER_PAGES"] = "4"
         process = await flows.start("flow", recording="flow.json", inputs="@rows.csv")
 
         async def watch() -> None:
