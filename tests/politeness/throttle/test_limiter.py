@@ -21,6 +21,7 @@ from harvester.exceptions import StateGone
 from harvester.politeness import host_queue, limiter
 from harvester.politeness.host_queue import HostQueue, SlotAnswer
 from harvester.politeness.limiter import HostLimiter
+from harvester.politeness.local_limiter import Limiter, LocalLimiter
 from harvester.shutdown import RunEnding
 from harvester.sites.politeness import Limits
 from tests.crawling import until
@@ -251,6 +252,22 @@ async def test_a_slot_given_before_a_pause_is_not_used_in_it(join: Join, host: s
     worker.pause(host, 1)
     await slot
     assert monotonic() - began >= 1
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+async def test_who_has_a_permit_and_asks_again_goes_before_all_others(join: Join, host: str, is_shared: bool) -> None:
+    shared = join(at_once=1)
+    local = LocalLimiter(shared._crawler, lambda name: Limits(0.0, 1), lambda name, seconds: None)
+    worker: Limiter = shared if is_shared else local
+    await worker.acquire(host)
+    others = [asyncio.create_task(worker.acquire(host)) for _ in range(3)]
+    await asyncio.sleep(0)
+    for _ in range(2):
+        await worker.acquire(host, again=True)
+    assert not any(other.done() for other in others)
+    for other in others:
+        worker.release(host)
+        await other
 
 
 async def test_questions_of_one_moment_travel_together(join: Join, host: str, monkeypatch: pytest.MonkeyPatch) -> None:
