@@ -16,8 +16,8 @@ from tests.counties import test_arguments as test_counties
 from tests.counties import test_iasworld, test_vgsi_crawls
 from tests.docs import test_adding_a_site
 from tests.endings import test_unopened
-from tests.flows import test_recording
 from tests.feeds import test_export
+from tests.flows import test_recording
 from tests.frontier import test_cli as test_frontier
 from tests.identities import test_entries as test_identities
 from tests.jobs import test_bad_input as test_jobs
