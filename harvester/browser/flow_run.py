@@ -22,6 +22,7 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.statscollectors import StatsCollector
 
 from harvester.browser.page_run import PageRun
+from harvester.browser.selectors import locator_of
 from harvester.browser.steps import is_gone, secret_of
 from harvester.config import Config
 from harvester.download.addresses import host_of, refuse_private
@@ -67,11 +68,6 @@ MOST_TYPED = 100
 NO_PAGE = "no page followed"
 _COMPARED = {">=": operator.ge, "==": operator.eq, "<=": operator.le}
 _BUTTONS: dict[str, Any] = {"primary": "left", "auxiliary": "middle", "secondary": "right"}
-_NAMED: tuple[Any, ...] = (
-    *("button", "link", "option", "tab", "menuitem", "treeitem", "checkbox", "radio", "switch", "combobox", "listbox"),
-    *("textbox", "searchbox", "heading", "img", "cell", "gridcell", "columnheader", "rowheader", "row"),
-)
-"""Roles whose names are looked through for `aria/Name`, which says none; Playwright wants one."""
 _HOLDS = """(elements, [attributes, properties]) => {
   const like = (a, b) => a === b || (!!a && !!b && a instanceof Object && b instanceof Object &&
     Object.entries(a).every(([name, value]) => like(value, b[name])))
@@ -92,7 +88,6 @@ _SET = """(element, value) => {
   for (const kind of ['input', 'change']) element.dispatchEvent(new Event(kind, {bubbles: true}))
 }"""
 _SCROLL = "(element, [x, y]) => { element.scrollLeft = x; element.scrollTop = y }"
-_aria = re.compile(r"""(?P<name>.*?)\s*(?:\[\s*role\s*=\s*["'](?P<role>\w+)["']\s*\])?\s*""", re.DOTALL).fullmatch
 
 
 class File(Struct, frozen=True):
@@ -624,38 +619,6 @@ class FlowRun(PageRun):
             async with asyncio.timeout(1.0):
                 return bool(await self._shown_page().evaluate("document.readyState") == "loading")
         return True
-
-
-def locator_of(frame: Frame, chain: Chain) -> Locator:
-    """Where a selector of a recording leads."""
-    first, *rest = chain
-    found = _within(frame, frame, first)
-    for part in rest:
-        found = _within(frame, found, part)
-    return found
-
-
-def _within(frame: Frame, place: Frame | Locator, part: str) -> Locator:
-    kind, _, rest = part.partition("/")
-    if kind == "text":
-        return place.get_by_text(re.compile(re.escape(rest)))
-    if kind == "xpath":
-        return place.locator(f"xpath={rest}")
-    if kind != "aria":
-        return place.locator(f"css={rest if kind in ('css', 'pierce') else part}")
-    named = _aria(rest)
-    assert named
-    name: str = named["name"]
-    role: Any = named["role"]
-    if role and name:
-        return place.get_by_role(role, name=name, exact=True)
-    if role:
-        inside = place.get_by_role(role)
-        return inside.or_(place.and_(frame.get_by_role(role))) if isinstance(place, Locator) else inside
-    found = place.get_by_label(name, exact=True)
-    for each in _NAMED:
-        found = found.or_(place.get_by_role(each, name=name, exact=True))
-    return found
 
 
 async def _set_viewport(page: Page, step: SetViewport) -> None:

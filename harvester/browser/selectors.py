@@ -1,0 +1,47 @@
+"""Selectors of recordings, as Playwright finds them. It looks into open shadow roots by itself."""
+
+import re
+from typing import Any
+
+from playwright.async_api import Frame, Locator
+
+from harvester.sites.recording import Chain
+
+_NAMED: tuple[Any, ...] = (
+    *("button", "link", "option", "tab", "menuitem", "treeitem", "checkbox", "radio", "switch", "combobox", "listbox"),
+    *("textbox", "searchbox", "heading", "img", "cell", "gridcell", "columnheader", "rowheader", "row"),
+)
+"""Roles whose names are looked through for `aria/Name`, which says none; Playwright wants one."""
+_aria = re.compile(r"""(?P<name>.*?)\s*(?:\[\s*role\s*=\s*["'](?P<role>\w+)["']\s*\])?\s*""", re.DOTALL).fullmatch
+
+
+def locator_of(frame: Frame, chain: Chain) -> Locator:
+    """Where a selector of a recording leads."""
+    first, *rest = chain
+    found = _within(frame, frame, first)
+    for part in rest:
+        found = _within(frame, found, part)
+    return found
+
+
+def _within(frame: Frame, place: Frame | Locator, part: str) -> Locator:
+    kind, _, rest = part.partition("/")
+    if kind == "text":
+        return place.get_by_text(re.compile(re.escape(rest)))
+    if kind == "xpath":
+        return place.locator(f"xpath={rest}")
+    if kind != "aria":
+        return place.locator(f"css={rest if kind in ('css', 'pierce') else part}")
+    named = _aria(rest)
+    assert named
+    name: str = named["name"]
+    role: Any = named["role"]
+    if role and name:
+        return place.get_by_role(role, name=name, exact=True)
+    if role:
+        inside = place.get_by_role(role)
+        return inside.or_(place.and_(frame.get_by_role(role))) if isinstance(place, Locator) else inside
+    found = place.get_by_label(name, exact=True)
+    for each in _NAMED:
+        found = found.or_(place.get_by_role(each, name=name, exact=True))
+    return found
