@@ -38,6 +38,10 @@ MEDIA = "harvester_media"
 """The request is for a picture or a PDF. Written by the files pipeline, which counts them itself. Read by the outcome,
 browser and usage middlewares."""
 
+STEP = "harvester_step"
+"""The page only leads on to others: that it is as it should be says nothing of those. Read by the breaker
+middleware."""
+
 # Read by spiders
 
 CAPTURED = "captured"
@@ -58,9 +62,10 @@ MISREAD = "misread"
 LEASE = "harvester_lease"
 """The delivery under which the request is worked on. Read by all that treat requests of the frontier otherwise."""
 ITEMS = "harvester_items"
-"""Id and attempt of each job item that the request belongs to. Read by the scheduler and the batch middleware."""
+"""Id and attempt of each job item that the request belongs to. Read by the scheduler, the batch and the breaker
+middleware."""
 ATTEMPTS = "harvester_tries"
-"""How often it was tried. Written by the outcome middleware. Read by it and the proxy middleware."""
+"""How often it was tried. Written by the outcome middleware. Read by it, the breaker and the proxy middleware."""
 NOT_BEFORE = "harvester_not_before"
 """Of a retry: until when it waits in the frontier, in seconds of the epoch. Written by the outcome middleware and by
 `wait_in_frontier`. Read and taken off by the scheduler."""

@@ -15,7 +15,7 @@ from time import monotonic, time
 from harvester.breaker.site_counts import MOST_RECORDS, SiteCounts
 from harvester.breaker.states import BreakerState, Reports
 from harvester.items import Record
-from harvester.outcomes import Policy, Verdict
+from harvester.outcomes import Outcome, Policy, Verdict
 from harvester.sites import Site
 
 SUSPICIOUS = 5
@@ -54,9 +54,19 @@ class Breakers:
     # What is seen -----------------------------------------------------------------------------------------
 
     def add_try(
-        self, site: Site, verdict: Verdict, policy: Policy, probe: int = 0, tier: str = "", tier_probe: int = 0
+        self,
+        site: Site,
+        verdict: Verdict,
+        policy: Policy,
+        probe: int = 0,
+        tier: str = "",
+        tier_probe: int = 0,
+        *,
+        tells_layout: bool = True,
     ) -> None:
         """One try of a request, sent by that tier if the site has any; whose probe it was: the trials' numbers.
+
+        `tells_layout`: whether it says anything new of the site's pages that one could be read, or could not.
 
         A refusal that a dearer tier may mend says nothing yet of the site, and one that none may mend nothing of the
         tier: no request goes by another tier because of it.
@@ -66,8 +76,13 @@ class Breakers:
             if policy.breaker and tier != site.proxy.tiers[-1]:
                 self._hurry()
                 return
-        self._of(site).add_try(verdict, policy, probe)
-        if policy.breaker:
+        counts, is_misread = self._of(site), verdict.outcome is Outcome.LAYOUT_CHANGED
+        counts.add_try(verdict, policy, probe)
+        if is_misread:
+            counts.add_misread(verdict, probe, is_new=tells_layout)
+        elif verdict.outcome is Outcome.OK and tells_layout:
+            counts.add_read()
+        if policy.breaker or is_misread:
             self._rows[site.name] += 1
             self._untold.add(site.name)
             self._hurry()

@@ -51,6 +51,8 @@ def extrapolation(change: Change) -> str:
         fails = round(change.left * change.failed / change.tried, -2 if change.left > 1000 else 0)
         tried = f"Of {change.tried:,} tried in the last {window} {change.failed:,} failed{worst}"
         return f"{tried}; {left} about {fails:,.0f} would fail."
+    if change.cause == "layout":
+        return f"{left[0].upper()}{left[1:]} probably none would be understood."
     pages, nothing = change.pages
     if change.cause == "drift":
         return f"Of the last {pages:,} pages {nothing:,} had nothing in them; {left} probably most would be as empty."
@@ -64,6 +66,8 @@ def _of_opening(change: Change) -> str:
         return f"{change.row:,} requests in a row failed{_said(change)}."
     if change.cause == "ratio":
         return f"{change.failed:,} of {change.tried:,} requests failed{_said(change)}."
+    if change.cause == "layout":
+        return f"{change.row:,} pages in a row were not as they should be{_said(change)}."
     if change.cause == "drift":
         return "Its pages come, and there is far less in them than was usual: it may have changed."
     names = ", ".join(f"{kind}.{field}" for kind, field in change.lost)

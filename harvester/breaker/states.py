@@ -35,7 +35,7 @@ class Change(NamedTuple):
     """closed, open, half_open or held."""
     at: float
     cause: str
-    """Of the opening: refusals, failures, ratio, drift, fields or person."""
+    """Of the opening: refusals, failures, ratio, layout, drift, fields or person."""
     by: str
     """The person who changed it; empty when nobody did."""
     until: float
@@ -45,7 +45,7 @@ class Change(NamedTuple):
     failed: int
     window_s: float
     row: int
-    """Failures in a row at the end of it."""
+    """Failures in a row at the end of it; if it was opened for the layout: pages that were not as they should be."""
     pages: tuple[int, int]
     """How many of the last pages were read, and how many of them had nothing in them."""
     lost: list[tuple[str, str]]

@@ -16,7 +16,7 @@ from scrapy.utils.misc import load_object
 from harvester.breaker.breakers import Breakers
 from harvester.frontier.scheduler import Scheduler
 from harvester.items import Batch, Record
-from harvester.meta import LEASE, PARKED, PROBE, TIER, TIER_PROBE
+from harvester.meta import ATTEMPTS, ITEMS, LEASE, PARKED, PROBE, STEP, TIER, TIER_PROBE
 from harvester.outcomes import Outcome, Verdict
 from harvester.shutdown import RunEnding
 from harvester.signals import outcome_told
@@ -69,8 +69,9 @@ class BreakerMiddleware:
         if LEASE in request.meta and verdict.outcome is not Outcome.LOCAL:
             site = load_sites().of(request.url)
             policy = policy_of(site, verdict.outcome)
-            probes = request.meta.get(PROBE, 0), request.meta.pop(TIER_PROBE, 0)
-            self.breakers.add_try(site, verdict, policy, probes[0], request.meta.get(TIER, ""), probes[1])
+            probes, tier = (request.meta.get(PROBE, 0), request.meta.pop(TIER_PROBE, 0)), request.meta.get(TIER, "")
+            tells = not (request.meta.get(STEP) if verdict.outcome is Outcome.OK else _was_tried(request))
+            self.breakers.add_try(site, verdict, policy, probes[0], tier, probes[1], tells_layout=tells)
 
     def _on_item(self, item: Any, response: Response | None) -> None:
         request = response.request if response is not None else None
@@ -104,6 +105,11 @@ class BreakerGate:
         breaker = self._crawler.get_downloader_middleware(BreakerMiddleware)
         assert breaker
         return breaker
+
+
+def _was_tried(request: Request) -> bool:
+    """In this attempt of its item, or in one before."""
+    return bool(request.meta.get(ATTEMPTS)) or any(attempt > 1 for _, attempt in request.meta.get(ITEMS, ()))
 
 
 def _check_frontier(crawler: Crawler) -> None:

@@ -21,6 +21,7 @@ from harvester.monitors.history import history_of
 from harvester.monitors.judgement import Judgement
 from harvester.monitors.report import WriteReport
 from harvester.monitors.summary import REFUSALS, RunSummary
+from harvester.outcomes import Outcome
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +52,8 @@ MOST_SAID = 2
 """Monitors whose words are the last of the run's summary."""
 MAX_REFUSED_RATIO = 0.05
 """Share of all answers by which the sites may say no."""
+MAX_MISREAD_RATIO, MIN_MISREAD = 0.01, 10
+"""Share of all answers that a host may give in another layout, and how many; of a run that was parked, so many."""
 
 ADVICE = {
     "blocked": "Wait before the next run, and ask for less (HARVESTER_REQUESTS_PER_SECOND).",
@@ -244,6 +247,30 @@ class UnclassifiedMonitor(RunMonitor):
             )
 
 
+@monitors.name("Changed layout")
+class LayoutMonitor(RunMonitor):
+    def runTest(self) -> None:
+        total, is_parked = sum(self.summary.outcomes.values()), self.summary.finish_reason == "parked"
+        new = ", ".join(map(repr, self.summary.new_labels))
+        self.note = f"Labels that no page had before: {new}." if new else "No page had a label that was not known."
+        changed = [
+            error
+            for error in self.summary.errors
+            if error.outcome == Outcome.LAYOUT_CHANGED
+            and error.times >= MIN_MISREAD
+            and (is_parked or error.times > total * MAX_MISREAD_RATIO)
+        ]
+        if changed:
+            said = [
+                f"{host} {counted(times, 'time')}, the last time: {why or 'see its log'}."
+                for _, host, times, why in changed
+            ]
+            self.fail(
+                f"Pages were not as they should be, of {' '.join(said)} Nothing of them was stored. Look at one; when "
+                "the parser or the site's entry is mended, start the run again with the same arguments."
+            )
+
+
 @monitors.name("Failed items")
 class FailedItemsMonitor(RunMonitor):
     def runTest(self) -> None:
@@ -281,6 +308,7 @@ class RunMonitors(MonitorSuite):  # type: ignore[misc]
         ErrorRatioMonitor,
         RejectRatioMonitor,
         UnclassifiedMonitor,
+        LayoutMonitor,
         FailedItemsMonitor,
     )
     monitors_finished_actions = (WriteReport,)

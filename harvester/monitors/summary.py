@@ -60,6 +60,8 @@ class RunSummary:
     errors: list[HostErrors]
     """The most frequent first."""
     unclassified: int
+    new_labels: list[str]
+    """Of pages of a layout that is known but for them."""
     dead: dict[str, int]
     """Outcome -> requests that the frontier has given up."""
     coverage: dict[str, dict[str, float]]
@@ -92,6 +94,7 @@ class RunSummary:
             outcomes=_counts(stats, "harvester/outcomes/"),
             errors=sorted(errors, key=lambda error: -error.times),
             unclassified=int(stats.get("harvester/unclassified", 0)),
+            new_labels=[mask(label) for label in stats.get("harvester/new_labels", [])],
             dead=_counts(stats, "harvester/frontier/dead/"),
             coverage=_coverage(stats, _counts(stats, "harvester/records/stored/")),
             job_records=stats.get("harvester/job_records"),

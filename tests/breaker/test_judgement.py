@@ -51,7 +51,7 @@ def test_rules_are_read_in_the_order_in_which_an_entry_gives_them() -> None:
     rules = breaker().rules
     assert (rules.window_ms, rules.open_ms, rules.most_open_ms) == (300_000, 100, 400)
     assert (rules.least_tries, rules.failure_ratio, rules.probes, rules.sample) == (20, 0.5, 2, 50)
-    assert (rules.refusals_in_a_row, rules.failures_in_a_row) == (5, 10)
+    assert (rules.refusals_in_a_row, rules.failures_in_a_row, rules.misread_in_a_row) == (5, 10, 10)
 
 
 @pytest.mark.parametrize(
@@ -60,6 +60,8 @@ def test_rules_are_read_in_the_order_in_which_an_entry_gives_them() -> None:
         ({"refusals": 4, "failures": 9}, None),
         ({"refusals": 5}, "refusals"),
         ({"failures": 10}, "failures"),
+        ({"misread": 9}, None),
+        ({"misread": 10}, "layout"),
         (tries(13, 6), None),
         (tries(11, 9), "ratio"),
         (tries(10, 10), None),
@@ -76,6 +78,7 @@ def test_one_that_is_off_is_opened_by_nothing_that_is_seen() -> None:
     counts: dict[str, Any] = {
         "refusals": 500,
         "failures": 500,
+        "misread": 500,
         "pages": pages(50, 0),
         "records": {"parcel": records(50, 0)},
     }

@@ -187,6 +187,23 @@ def test_a_failure_that_no_rule_knew_fails() -> None:
     )
 
 
+def test_pages_of_another_layout_fail_with_what_was_found_and_new_labels_are_told() -> None:
+    said = "the parcel 7, which was read before, lacks 'Total', and has 'Sum'"
+    changed = {
+        "harvester/outcomes/layout_changed": 10,
+        "harvester/errors/layout_changed/a.test": 10,
+        "harvester/said/layout_changed/a.test": said,
+    }
+    message = failures(harvest(300) | changed)["Changed layout"]
+    assert message.startswith(f"Pages were not as they should be, of a.test 10 times, the last time: {said}. Nothing")
+    many = harvest(100) | {"harvester/outcomes/ok": 100_000} | changed
+    assert "Changed layout" not in failures(many)
+    assert said in failures(many | {"finish_reason": "parked"})["Changed layout"]
+    assert "Changed layout" not in failures(harvest(100) | changed | {"harvester/errors/layout_changed/a.test": 9})
+    told = judge(harvest(100) | {"harvester/new_labels": ["Flood Zone", "School"]})["Changed layout"]
+    assert (told.status, told.message) == ("passed", "Labels that no page had before: 'Flood Zone', 'School'.")
+
+
 def test_failed_items_fail_and_absent_ones_do_not() -> None:
     absent = {"harvester/items/account/failed": 90, "harvester/reasons/account/failed/not_found: no profile": 90}
     assert failures(harvest(100) | absent) == {}

@@ -38,7 +38,7 @@ _HEAD = (
 )
 
 
-class _Line(NamedTuple):
+class Line(NamedTuple):
     """Of the results: a parcel in a year."""
 
     parcel: Parcel
@@ -52,7 +52,7 @@ class _Session:
         self.agreed = self.busy = False
         self.state = ""
         """The ViewState of the form that was shown last; no other is taken."""
-        self.found: list[_Line] = []
+        self.found: list[Line] = []
 
 
 class IasworldPortal(Site):
@@ -213,7 +213,7 @@ class IasworldPortal(Site):
             f'<tr><td class="DataletHeaderBottom">{escape(line.parcel.address or "")}&nbsp;</td></tr></table>'
         )
         hidden = f'<input type="hidden" name="hdTaxYear" value="{line.year}">'
-        return _html(menu + hidden + banner + _sections(mode, line))
+        return _html(menu + hidden + banner + sections(mode, line))
 
 
 def bill_lines(parcel: Parcel) -> list[str]:
@@ -248,8 +248,8 @@ def _billed(parcel: Parcel) -> list[tuple[int, Decimal]]:
     return [(2024, (parcel.market / 60).quantize(cents)), (2025, (parcel.market / 50).quantize(cents))]
 
 
-def _lines(number: int, parcel: Parcel) -> list[_Line]:
-    return [_Line(parcel, year) for year in ((2024, 2025) if number % 3 == 0 else (2025,))]
+def _lines(number: int, parcel: Parcel) -> list[Line]:
+    return [Line(parcel, year) for year in ((2024, 2025) if number % 3 == 0 else (2025,))]
 
 
 def _cookie(head: str) -> str:
@@ -273,7 +273,7 @@ def _inputs(mode: str, given: Mapping[str, str]) -> str:
     )
 
 
-def _result(index: int, line: _Line) -> str:
+def _result(index: int, line: Line) -> str:
     parcel = escape(line.parcel.parcel_id)
     return (
         f'<tr class="SearchResults" onclick="javascript:selectSearchRow(\'../{DATALET}?sIndex=0&amp;idx={index}\')">'
@@ -282,7 +282,7 @@ def _result(index: int, line: _Line) -> str:
     )
 
 
-def _sections(mode: str, line: _Line) -> str:
+def sections(mode: str, line: Line) -> str:
     parcel = line.parcel
     if mode == "values":
         year, lower = str(line.year), line.year - 1 if line.year == parcel.tax_year else None

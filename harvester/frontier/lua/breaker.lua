@@ -32,7 +32,7 @@ local judged = {} -- name -> true, of those whose counts may decide something
 -- came, the latest last. The row from `granted` on is of the present trial. `died` are dead letters of late.
 local function new_breaker()
     return {
-        state = 'closed', version = 0, since = now, opens = 0, cause = '', said = '', lost = {}, refusals = 0, failures = 0,
+        state = 'closed', version = 0, since = now, opens = 0, cause = '', said = '', lost = {}, refusals = 0, failures = 0, misread = 0,
         window = {}, pages = {}, records = {}, bad = {}, died = {},
         trial = 0, granted = 0, good = 0, blank = 0, ill = 0, proved = {},
     }
@@ -193,11 +193,12 @@ local function change(name, b, decision)
     local left = tier and 0 or count_parked(site) + count_leased(site)
     local event = { -- as harvester.breaker.states.Change
         string.format('%.0f', now) .. ' ' .. string.gsub(name, '%z', ' ') .. ' ' .. to, site, tier or '', from, to, now / 1000,
-        b.cause, decision.by or '', (due or 0) / 1000, tried, failed, b.rules[WINDOW] / 1000, math.max(b.refusals, b.failures),
+        b.cause, decision.by or '', (due or 0) / 1000, tried, failed, b.rules[WINDOW] / 1000,
+        b.cause == 'layout' and b.misread or math.max(b.refusals, b.failures),
         decision.drift or { 0, 0 }, b.lost, b.said, left, (now - (b.opened or now)) / 1000, outcomes,
     }
     if to == 'closed' then
-        b.closed, b.window, b.died, b.refusals, b.failures = now, {}, {}, 0, 0
+        b.closed, b.window, b.died, b.refusals, b.failures, b.misread = now, {}, {}, 0, 0, 0
         shut[name] = false
         redis.call('ZREM', P .. 'shut', name)
         redis.call('ZREM', P .. 'alone', name)
@@ -259,7 +260,8 @@ end
 
 -- Adds what a worker saw of a site.
 local function hear(report)
-    local name, rules, outcomes, bad, broken, refusals, failures, said, pages, probes, kinds, proved = unpack(report)
+    local name, rules, outcomes, bad, broken, refusals, failures, said, pages, probes, kinds, proved, read, misread =
+        unpack(report)
     local b = found_or_made(name, rules)
     in_window(b)
     local number = math.floor(now / (rules[WINDOW] / BUCKETS))
@@ -281,12 +283,14 @@ local function hear(report)
     end
     b.refusals = broken and refusals or b.refusals + refusals
     b.failures = broken and failures or b.failures + failures
+    b.misread = read and misread or (b.misread or 0) + misread
+    b.bad['layout_changed'] = b.bad['layout_changed'] or misread > 0 or nil
     b.heard = now
     if b.state == 'closed' then
         local size = rules[SAMPLE]
         local full = size > 0 and add_sample(b.pages, pages[1], pages[2], size, PAGE_SAMPLES)
         full = size > 0 and add_records(b.records, kinds, size, RECORD_SAMPLES) or full
-        judged[name] = full or next(bad) ~= nil or nil
+        judged[name] = full or next(bad) ~= nil or misread > 0 or nil
     elseif b.state == 'half_open' then
         local trial, well, ill, with, blank = unpack(probes)
         if trial == b.trial then -- what was sent before, or as a probe of an earlier trial, says nothing

@@ -152,6 +152,7 @@ def parse_page(body: bytes, source: Source, provenance: Provenance) -> Rows:
     if not columns:
         return found
     layout = Layout(columns, source)
+    found.columns = layout.shown([row for _, row in rows], names_all=True)
     described = said.fields or []
     to_be_told = {each.name for each, column in zip(described, columns, strict=False) if column.says_more}
     for attributes, row in rows:

@@ -19,6 +19,7 @@ from harvester.items import Provenance, Reject
 from harvester.items.property import Assessment, CountyRecord, Sale
 from harvester.outcomes import Outcome
 from harvester.parsers.counties import labels, values
+from harvester.parsers.counties.drift import Signature, beside, signature_of
 from harvester.parsers.counties.html import (
     Form,
     form_with,
@@ -362,6 +363,11 @@ def joined(first: Datalet, others: Iterable[Datalet]) -> Datalet:
     return Datalet(first.parcel_id, first.tax_year, sections, pdf_url)
 
 
+def signature(datalet: Datalet) -> Signature:
+    """What it looks like."""
+    return signature_of(_said(datalet))
+
+
 def records_of(datalet: Datalet, source: Source, provenance: Provenance) -> Rows:
     """The records of a parcel. Raises ParseError when nothing is known that describes it."""
     found = read_records(datalet, source, provenance)
@@ -405,6 +411,13 @@ def read_records(datalet: Datalet, source: Source, provenance: Provenance) -> Ro
         bills = []
     found.records = [*_merged(found.records), *bills]
     return found
+
+
+def _said(datalet: Datalet) -> Iterator[tuple[str, str]]:
+    for section in datalet.sections:
+        yield section.title, ""
+        yield from ((f"{section.title}: {label}", " ".join(lines)) for label, lines in section.pairs if label)
+        yield from ((f"{section.title}: {label}", text) for label, text in beside(section.header, section.rows))
 
 
 class _Line(NamedTuple):

@@ -74,7 +74,7 @@ def parse_page(body: bytes, described: bytes, source: Source, provenance: Proven
         names = _names(described) if described else []
     except _UNREADABLE as error:
         raise ParseError(f"it is no page of rows: {error}") from None
-    return _read(rows, [*names, *(name for _, row in rows for name in row)], source, provenance)
+    return _read(rows, [*names, *(name for _, row in rows for name in row)], source, provenance, names_all=bool(names))
 
 
 def parse_staged(raw: bytes, source: Source, provenance: Provenance) -> Rows:
@@ -88,13 +88,19 @@ def parse_staged(raw: bytes, source: Source, provenance: Provenance) -> Rows:
 
 
 def _read(
-    rows: Sequence[tuple[msgspec.Raw, dict[str, Any]]], names: Sequence[str], source: Source, provenance: Provenance
+    rows: Sequence[tuple[msgspec.Raw, dict[str, Any]]],
+    names: Sequence[str],
+    source: Source,
+    provenance: Provenance,
+    *,
+    names_all: bool = False,
 ) -> Rows:
     found = Rows()
     columns = [name for name in dict.fromkeys(names) if not name.startswith(":")]  # those of the system
     if not columns:
         return found
     layout = Layout([Column(name) for name in columns], source)
+    found.columns = layout.shown([row for _, row in rows], names_all=names_all)
     begin = b'{"columns":%b,"rows":[' % _encode(columns)
     for raw, row in rows:
         layout.read(row, b"%b%b]}" % (begin, bytes(raw)), provenance, found)

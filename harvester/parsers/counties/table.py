@@ -12,6 +12,7 @@ from harvester.items import Provenance, Reject
 from harvester.items.property import UNDATED, Assessment, CountyRecord, Property, Sale, normalized
 from harvester.parsers.counties import labels, values
 from harvester.parsers.counties.addresses import parts_of
+from harvester.parsers.counties.drift import Columns
 from harvester.parsers.counties.labels import Label, label_of
 from harvester.parsers.json_values import MOST_INT, MOST_LEVELS
 
@@ -64,6 +65,7 @@ class Rows(Struct):
     """A digest of its first row, which no other row of the table has; 0 where rows may be alike."""
     goes_on: bool = False
     """Whether the server says that there are more rows than it gave."""
+    columns: Columns = Columns()
 
 
 class Layout:
@@ -109,6 +111,14 @@ class Layout:
     def id_columns(self) -> list[Column]:
         """Those that make the parcel's number."""
         return [self._columns[name] for name in self.of_parcel_id]
+
+    def shown(self, rows: Sequence[Row], *, names_all: bool) -> Columns:
+        """What a page shows of the table. `names_all`: it names all columns, also those without a value."""
+        numbers = [name for field, name in self._property.items() if field in _OF_PROPERTY]
+        numbers += [name for columns in self._assessments.values() for name in columns.values()]
+        numbers += [columns["sale_price"] for columns in self._sales.values() if "sale_price" in columns]
+        kinds = dict.fromkeys(numbers, _is_number) | dict.fromkeys(self._lines["owner_names"], _is_name)
+        return Columns.of(self._columns if names_all else (), kinds, rows)
 
     def parcel_id(self, row: Row) -> str | None:
         """The number as the row writes it; None when it has none."""
@@ -315,6 +325,14 @@ class _Reading:
             for name, value in self._row.items()
             if name not in self._used and value is not None and (not isinstance(value, str) or value.strip())
         }
+
+
+def _is_number(text: str) -> bool:
+    return values.number(text) is not None
+
+
+def _is_name(text: str) -> bool:
+    return any(map(str.isalpha, text))
 
 
 def identity(source: Source, parcel_id: str) -> dict[str, Any]:

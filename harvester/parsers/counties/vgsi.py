@@ -18,6 +18,7 @@ from harvester.items import Provenance, Reject
 from harvester.items.property import UNDATED, Assessment, Property, Sale
 from harvester.parsers.counties import labels, values
 from harvester.parsers.counties.addresses import parts_of
+from harvester.parsers.counties.drift import Signature, beside, signature_of
 from harvester.parsers.counties.pages import Grid, Labelled, document, grid_of, label_of, lines_of
 from harvester.parsers.counties.table import CURRENCY, Rows, Source, identity, is_sale, transfer_of
 
@@ -172,6 +173,11 @@ def read_card(card: Card, source: Source, provenance: Provenance) -> Rows:
     except InvalidRecordError as error:
         found.rejects.append(Reject(Property.KIND, str(error), pid.text, _encode(card), provenance.url))
     return found
+
+
+def signature(card: Card) -> Signature:
+    """What it looks like. Buildings look alike, however many there are."""
+    return signature_of(_said(card))
 
 
 def parse_streets(body: bytes) -> list[str]:
@@ -528,6 +534,19 @@ def _building(card: Card, section: str) -> dict[str, Any]:
         if rows:
             found[name] = rows
     return found
+
+
+def _said(card: Card) -> Iterator[tuple[str, str]]:
+    """Labels, with the ids that tell those of one name apart, and what stands beside them."""
+    for field in card.fields:
+        if field.id != HEADING:
+            of_building = "Building: " if field.section else ""
+            yield f"{of_building}{field.label}" + (f" [{field.id}]" if field.id else ""), field.text
+    for grid in card.grids:
+        name = f"{grid.caption.partition(' :')[0]} [{grid.id}]"
+        yield name, ""
+        if grid.rows:
+            yield from ((f"{name}: {label}", text) for label, text in beside(grid.headers, grid.rows))
 
 
 def _heading_of(card: Card, section: str) -> str:

@@ -126,7 +126,7 @@ class ArcgisSpider(TableSpider):
         `rows`: so many are in it; 0: that is not known. Some servers say of every answer that there is more.
         """
         jurisdiction = self.jurisdiction_of(response)
-        read = self.read_page(response, jurisdiction)
+        read = self.rows_of(response, jurisdiction)
         yield from self.records_of(read)
         if read.goes_on and low < high and (not rows or read.number < rows):
             middle = (low + high) // 2

@@ -16,7 +16,7 @@ from harvester.exceptions import NotAccepted, PageFailed, UsageError
 from harvester.items import Found, Provenance, Record, Said
 from harvester.items.property import normalized
 from harvester.jobs.documents import JobItem
-from harvester.meta import SESSION_CHAIN
+from harvester.meta import JOB, SESSION_CHAIN, STEP
 from harvester.middlewares.identities import end_chain, stay_in_session
 from harvester.outcomes import Outcome, verdict_of
 from harvester.parsers.counties import iasworld as parse
@@ -27,6 +27,7 @@ from harvester.spiders.base import YesOrNo
 from harvester.spiders.counties.arguments import PARCEL
 from harvester.spiders.counties.platform import NO_RESULTS, Jurisdiction, PlatformSpider
 from harvester.spiders.counties.searches import ADDRESS, OWNER, SearchArguments, check_search
+from harvester.spiders.counties.witness import Doubt
 from harvester.spiders.job import errback
 
 MODES = {PARCEL: "parid", OWNER: "owner", ADDRESS: "address"}
@@ -51,6 +52,8 @@ class _Search(NamedTuple):
     kind: str
     key: str
     replays: int = 0
+    doubt: Sequence[Any] | None = None
+    """A Doubt, if the parcel is not looked for because of itself."""
 
 
 class IasworldArguments(SearchArguments):
@@ -165,7 +168,7 @@ class IasworldSpider(PlatformSpider):
             yield self._post(found.form.action, body, wanted, given, number + 1, first or found.rows[0].url)
             return
         if wanted.kind == PARCEL:
-            yield from self.missing([[wanted.item, wanted.key]], jurisdiction)
+            yield from self._missing(response, wanted, jurisdiction)
         self._end(response)
 
     def _chosen(self, response: Response, wanted: _Search, fits: Sequence[Row]) -> Iterator[Any]:
@@ -207,8 +210,18 @@ class IasworldSpider(PlatformSpider):
         else:
             whole = parse.joined(read[0], read[1:])
             found = parse.records_of(whole, jurisdiction.source, self.provenance(page))
-            yield [*found.records, *found.rejects]
-            self._end(page)
+            doubt = Doubt(*wanted.doubt) if wanted.doubt else None
+            if asked := self.witnesses.ask(str(page.meta[JOB]), wanted.key, parse.signature(whole), doubt):
+                yield self._begin(jurisdiction, wanted._replace(key=asked[0], doubt=list(asked[1])))
+            else:
+                yield [*found.records, *found.rejects]
+                self._end(page)
+
+    def _missing(self, page: Response | Request, wanted: _Search, jurisdiction: Jurisdiction) -> Iterator[Said]:
+        if wanted.doubt and Doubt(*wanted.doubt).shown:
+            yield self.witness_gone(page, wanted.item, wanted.key)
+        else:
+            yield from self.missing([[wanted.item, wanted.key]], jurisdiction)
 
     # Sessions ---------------------------------------------------------------------------------------------------
 
@@ -236,7 +249,7 @@ class IasworldSpider(PlatformSpider):
                 yield output
             return
         if outcome is Outcome.EMPTY and wanted.kind == PARCEL:
-            yield from self.missing([[wanted.item, wanted.key]], jurisdiction)
+            yield from self._missing(request, wanted, jurisdiction)
         elif outcome is Outcome.EMPTY:
             yield Said(wanted.item, "done", NO_RESULTS, f"no {wanted.kind} is found by {wanted.key!r}")
         elif outcome is Outcome.TOO_MANY:
@@ -255,7 +268,7 @@ class IasworldSpider(PlatformSpider):
             callback,
             errback=self.failed,
             cb_kwargs={"search": list(search), **arguments},
-            meta={SESSION_CHAIN: search.item},
+            meta={SESSION_CHAIN: search.item, STEP: True},
             dont_filter=True,
         )
 

@@ -2,19 +2,23 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 from scrapy import Request
+from scrapy.http import Response
 
 from harvester.exceptions import NotAccepted, ParseError, UsageError
 from harvester.items import Found, Said
 from harvester.jobs.documents import JobItem
+from harvester.meta import JOB
 from harvester.outcomes import Outcome
 from harvester.parsers.counties.table import Source
 from harvester.sites import load_sites
 from harvester.sites.property import PropertyRecords
 from harvester.spiders.base import SpiderArguments
 from harvester.spiders.counties.arguments import PARCEL, PropertyArguments, mangled
+from harvester.spiders.counties.witness import Witnesses
 from harvester.spiders.job import JobSpider
 from harvester.validation import did_you_mean
 
@@ -152,6 +156,17 @@ class PlatformSpider(JobSpider, ABC):
             return cls.jurisdiction(key.partition(" ")[0]).source
         except UsageError as error:
             raise ParseError(str(error)) from None
+
+    @cached_property
+    def witnesses(self) -> Witnesses:
+        """Of platforms that show a card for each parcel."""
+        return Witnesses(self.crawler.stats)
+
+    def witness_gone(self, page: Response | Request, item: str, parcel_id: str) -> Said:
+        """What becomes of a card in doubt when its witness is no parcel any more."""
+        self.witnesses.forget(str(page.meta[JOB]))
+        said = f"its page is not as those before, and the parcel {parcel_id}, which was read then, is gone: retry it"
+        return Said(item, "failed", Outcome.LAYOUT_CHANGED, said)
 
     def missing(self, parcels: Iterable[Sequence[str]], jurisdiction: Jurisdiction) -> Iterator[Said]:
         """Says of each of the parcels (id of its item, and its number) that there is none."""

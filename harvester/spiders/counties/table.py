@@ -1,6 +1,7 @@
 """The base of spiders of platforms that publish a table of all parcels, which can be asked for page by page."""
 
 from abc import abstractmethod
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -14,12 +15,14 @@ from harvester.frontier.messages import ItemRef
 from harvester.items import Found, Said
 from harvester.items.property import normalized
 from harvester.jobs.documents import JobItem
-from harvester.meta import EXPECTS, ITEMS, ITEMS_OF
+from harvester.meta import EXPECTS, ITEMS, ITEMS_OF, JOB
 from harvester.outcomes import Outcome, verdict_of
+from harvester.parsers.counties.drift import Table
 from harvester.parsers.counties.table import Layout, Rows
 from harvester.spiders.counties.arguments import PARCEL, PropertyArguments
 from harvester.spiders.counties.conditions import Parcels, all_of, matching
 from harvester.spiders.counties.platform import SITE, Jurisdiction, PlatformSpider
+from harvester.spiders.counties.witness import note_new_labels
 from harvester.spiders.job import errback
 
 TABLE, PAGE = "table", "page"
@@ -48,6 +51,8 @@ class TableSpider(PlatformSpider):
         super().__init__(*args, **kwargs)
         self._described: dict[str, Any] = {}
         """Jurisdiction -> what its table says of itself, as far as this process has asked."""
+        self._tables: defaultdict[str, Table] = defaultdict(Table)
+        """Job -> what its table looked like."""
 
     @abstractmethod
     def table_url(self, jurisdiction: Jurisdiction) -> str:
@@ -123,13 +128,19 @@ class TableSpider(PlatformSpider):
         rows = min(rows, self.arguments_of(response).page_rows)
         return self._page(jurisdiction, 0, rows, total=total, **more)
 
+    def rows_of(self, response: Response, jurisdiction: Jurisdiction) -> Rows:
+        """What a page holds. Raises ParseError when it is none, or the table is not as it was on other pages."""
+        read = self.read_page(response, jurisdiction)
+        note_new_labels(self.crawler.stats, self._tables[str(response.meta[JOB])].check(read.columns))
+        return read
+
     def parse_page(self, response: Response, page: dict[str, Any]) -> Iterator[Any]:
         """The records of a page, and what it leads to: the first one to all others, each to what it lacks.
 
         A server may give fewer rows than it was asked for, and a table may grow or shrink meanwhile.
         """
         jurisdiction = self.jurisdiction_of(response)
-        read = self.read_page(response, jurisdiction)
+        read = self.rows_of(response, jurisdiction)
         offset, rows, total, got = page["offset"], page["rows"], page["total"], read.number
         if not got and (not offset or (read.goes_on and offset < total)):
             raise PageFailed(Outcome.SERVER_ERROR, "the server says that there are more rows, and gives none")
@@ -165,7 +176,7 @@ class TableSpider(PlatformSpider):
         written with blanks around them.
         """
         jurisdiction = self.jurisdiction_of(response)
-        read = self.read_page(response, jurisdiction)
+        read = self.rows_of(response, jurisdiction)
         if read.goes_on and len(parcels) > 1:
             yield from self._each_alone(jurisdiction, parcels, padded)
             return

@@ -14,13 +14,14 @@ from harvester.exceptions import PageFailed, ParseError, UsageError
 from harvester.frontier.messages import ItemRef
 from harvester.items import Found, Provenance, Record, Said
 from harvester.jobs.documents import JobItem
-from harvester.meta import EXPECTS, ITEMS
+from harvester.meta import EXPECTS, ITEMS, JOB, STEP
 from harvester.outcomes import Outcome, verdict_of
 from harvester.parsers.counties import vgsi as parse
 from harvester.parsers.counties.addresses import AddressQuery
 from harvester.spiders.counties.arguments import PARCEL
 from harvester.spiders.counties.platform import NO_RESULTS, SITE, Jurisdiction, PlatformSpider
 from harvester.spiders.counties.searches import ADDRESS, OWNER, SearchArguments, check_search
+from harvester.spiders.counties.witness import Doubt
 from harvester.spiders.job import errback
 
 LETTER, STREET = "letter", "street"
@@ -82,23 +83,30 @@ class VgsiSpider(PlatformSpider):
         elif item.kind in _SEARCHES:
             yield self._search(jurisdiction, item.kind, item.key)
         elif parse.is_pid(item.key):
-            url = f"{_page(jurisdiction, 'Parcel.aspx')}?{urlencode({'pid': item.key})}"
-            yield Request(
-                url, self.parse_parcel, errback=self.parcel_failed, cb_kwargs={"pid": item.key}, dont_filter=True
-            )
+            yield self._card(jurisdiction, item.key)
         else:
             yield Said(item.id, "failed", Outcome.INVALID, _no_pid(item.key))
 
     # A parcel ---------------------------------------------------------------------------------------------------
 
-    def parse_parcel(self, response: Response, pid: str) -> Iterator[Any]:
-        """The records of a card. Raises ParseError when it is none, or another parcel's."""
-        card = parse.parse_card(response.body)
-        read = parse.read_card(card, self.jurisdiction_of(response).source, self.provenance(response))
+    def parse_parcel(self, response: Response, pid: str, doubt: list[Any] | None = None) -> Iterator[Any]:
+        """The records of a card. Raises ParseError when it is none, or another parcel's, or the site has changed."""
+        card, jurisdiction = parse.parse_card(response.body), self.jurisdiction_of(response)
+        read = parse.read_card(card, jurisdiction.source, self.provenance(response))
         (shown,) = read.parcel_ids
         if int(shown) != int(pid):
             raise ParseError(f"the parcel {pid} was asked for, and the card is that of {shown}")
-        yield [*read.records, *read.rejects]
+        known = Doubt(*doubt) if doubt else None
+        if asked := self.witnesses.ask(str(response.meta[JOB]), pid, parse.signature(card), known):
+            response.meta[STEP] = True
+            yield self._card(jurisdiction, *asked)
+        else:
+            yield [*read.records, *read.rejects]
+
+    def _card(self, jurisdiction: Jurisdiction, pid: str, doubt: Doubt | None = None) -> Request:
+        url = f"{_page(jurisdiction, 'Parcel.aspx')}?{urlencode({'pid': pid})}"
+        arguments = {"pid": pid, "doubt": list(doubt) if doubt else None}
+        return Request(url, self.parse_parcel, errback=self.parcel_failed, cb_kwargs=arguments, dont_filter=True)
 
     @errback
     def parcel_failed(self, failure: Failure) -> Iterator[Any]:
@@ -106,8 +114,11 @@ class VgsiSpider(PlatformSpider):
         verdict = verdict_of(failure.value)  # type: ignore[arg-type]
         request: Request = failure.request  # type: ignore[attr-defined]
         ((item, _),) = request.meta[ITEMS]
-        if verdict.rule == NO_SUCH_PARCEL:
-            yield from self.missing([(item, request.cb_kwargs["pid"])], self.jurisdiction_of(request))
+        pid, doubt = request.cb_kwargs["pid"], request.cb_kwargs["doubt"]
+        if verdict.rule == NO_SUCH_PARCEL and doubt and Doubt(*doubt).shown:
+            yield self.witness_gone(request, item, pid)
+        elif verdict.rule == NO_SUCH_PARCEL:
+            yield from self.missing([(item, pid)], self.jurisdiction_of(request))
         elif verdict.outcome in (Outcome.NOT_FOUND, Outcome.GONE):
             yield self._site_is_gone(request, verdict.reason)
 
@@ -139,7 +150,7 @@ class VgsiSpider(PlatformSpider):
     def _streets(self, jurisdiction: Jurisdiction, parameter: str, value: str) -> Request:
         callback = self.parse_letter if parameter == "Letter" else self.parse_street
         url = f"{_page(jurisdiction, 'Streets.aspx')}?{urlencode({parameter: value})}"
-        return Request(url, callback, errback=self.list_failed, dont_filter=True)
+        return Request(url, callback, errback=self.list_failed, meta={STEP: True}, dont_filter=True)
 
     # Searches ---------------------------------------------------------------------------------------------------
 
@@ -169,7 +180,7 @@ class VgsiSpider(PlatformSpider):
                 "X-Requested-With": "XMLHttpRequest",
                 "Referer": _page(jurisdiction, "Search.aspx"),
             },
-            meta={EXPECTS: "json"},
+            meta={EXPECTS: "json", STEP: True},
             errback=self.list_failed,
             cb_kwargs={"kind": kind, "words": words},
             dont_filter=True,

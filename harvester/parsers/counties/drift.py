@@ -1,0 +1,157 @@
+"""Tells whether the pages of a site are still what they were: by their labels, and by the kinds of values beside them.
+
+A card that lacks a label may be that of a parcel without a building, or the first one of a site that has renamed it.
+The card alone does not tell. Another one does that had the label before, and is asked for once more: the witness. A
+table names all its columns each time, and needs none.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from typing import Any, NamedTuple
+
+from harvester.exceptions import ParseError
+from harvester.parsers.counties import values
+
+Signature = frozenset[str]
+"""Labels of a page, and of those with a value what kind of value it is: `Total`, `Total (a number)`."""
+LEARNT = 10
+"""Pages of a job that are taken as they are."""
+CHANCE = 1e-4
+"""That so many pages in a row lack a label is no chance, where it is less than this."""
+COMMON = 0.2
+"""Share of pages with a label, below which it is not missed."""
+MOST_KNOWN = 1000
+"""Labels and kinds; where there are more, labels are data, and a new one says nothing."""
+MOST_NAMED = 5
+"""In a message."""
+LEAST_VALUES = 5
+"""In a column of a page, by which its kind is judged."""
+LOOKED_AT = 20
+"""Rows of a page."""
+_is_said = re.compile("[^\\W0]").search
+"""Not 0, --, 00/00/0000."""
+_of_a_value = re.compile(r"(.*) \((?:a number|a date|text)\)").fullmatch
+_year = re.compile(r"\b(?:19|20)\d\d\b").sub
+
+
+def signature_of(said: Iterable[tuple[str, str]]) -> Signature:
+    """Of a page, from its labels with what stands beside them. Years in labels are no part of them."""
+    found = set()
+    for label, text in said:
+        label = _year("YEAR", label)
+        found.add(label)
+        if text:
+            found.add(f"{label} ({_kind_of(text)})")
+    return frozenset(found)
+
+
+def beside(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[tuple[str, str]]:
+    """The labels above rows, each with the first value below it."""
+    for at, label in enumerate(header):
+        yield label, next((row[at] for row in rows if at < len(row) and row[at]), "")
+
+
+def _kind_of(text: str) -> str:
+    if values.number(text) is not None:
+        return "a number"
+    return "a date" if values.iso_date(text) else "text"
+
+
+def difference(before: Iterable[str], now: Signature) -> str:
+    """What of a page is not there any more, and what is instead; empty when all is there."""
+    lost, new = _labels({*before} - now), _labels(now - {*before})
+    if not lost:
+        return ""
+    return f"lacks {_named(lost)}" + (f", and has {_named(new)}" if new else "")
+
+
+class Pages:
+    """What the cards of a job looked like, as far as this process has read them."""
+
+    def __init__(self) -> None:
+        self.witness, self.shown = "", Signature()
+        """The parcel whose card says most, and what it looked like."""
+        self._read = 0
+        self._had: Counter[str] = Counter()
+        """Label -> pages with it."""
+        self._last: dict[str, int] = {}
+        """Label -> number of the last page with it, or of that which was found to be right without it."""
+
+    def is_strange(self, page: Signature) -> bool:
+        """Whether the witness has to be asked: a page has what none had, or lacks what it should have."""
+        if self._read < LEARNT:
+            return False
+        is_new = len(self._had) < MOST_KNOWN and not page <= self._had.keys()
+        return is_new or any(map(self._is_missed, self._had.keys() - page))
+
+    def learn(self, parcel_id: str, page: Signature, *, is_right: bool) -> list[str]:
+        """Takes a page as one of the site's. Returns its new labels. `is_right`: the witness has been asked."""
+        new = [each for each in _labels(page - self._had.keys()) if not _of_a_value(each)]
+        is_known = self._read >= LEARNT
+        self._read += 1
+        self._had.update(page)
+        self._last.update(dict.fromkeys(self._had if is_right else page, self._read))
+        if len(page) > len(self.shown):
+            self.witness, self.shown = parcel_id, page
+        return new if is_known else []
+
+    def _is_missed(self, label: str) -> bool:
+        had, in_a_row = self._had[label] / self._read, self._read - self._last[label] + 1
+        return had >= COMMON and (1 - had) ** in_a_row < CHANCE
+
+
+class Columns(NamedTuple):
+    """A table, as a page of it shows it."""
+
+    names: frozenset[str] = frozenset()
+    """Empty: the page does not say them all."""
+    filled: Mapping[str, int] = {}
+    """Column that a field is read from -> values in it, of the rows that were looked at."""
+    read: Mapping[str, int] = {}
+    """The same -> those that are of the field's kind."""
+
+    @classmethod
+    def of(
+        cls, names: Iterable[str], kinds: Mapping[str, Callable[[str], bool]], rows: Sequence[Mapping[str, Any]]
+    ) -> "Columns":
+        """The first rows are looked at, and all where these have no value of the column's kind."""
+        filled, read = {}, {}
+        for name, is_of_kind in kinds.items():
+            for some in (rows[:LOOKED_AT], rows):
+                texts = [text for row in some if (text := values.text(row.get(name))) and _is_said(text)]
+                filled[name], read[name] = len(texts), sum(map(is_of_kind, texts))
+                if read[name]:
+                    break
+        return cls(frozenset(names), filled, read)
+
+
+class Table:
+    """What a table of a job looked like, as far as this process has read it."""
+
+    def __init__(self) -> None:
+        self._names: frozenset[str] = frozenset()
+        self._read: set[str] = set()
+        """Columns whose values were of their kind."""
+
+    def check(self, page: Columns) -> list[str]:
+        """Raises ParseError when the table has changed. Returns the columns that are new."""
+        if self._names and page.names and (said := difference(self._names, page.names)):
+            raise ParseError(f"the table is not as before: it {said}")
+        for name in self._read:
+            if page.filled.get(name, 0) >= LEAST_VALUES and not page.read[name]:
+                raise ParseError(f"the column {name!r} has values of another kind than before")
+        new = sorted(page.names - self._names) if self._names else []
+        self._names |= page.names
+        self._read |= {name for name, number in page.read.items() if 2 * number > page.filled[name]}
+        return new
+
+
+def _labels(found: Set[str]) -> list[str]:
+    """Without the kinds of values beside a label that is among them."""
+    return sorted(each for each in found if not ((of := _of_a_value(each)) and of[1] in found))
+
+
+def _named(labels: Sequence[str]) -> str:
+    shown = ", ".join(repr(label) for label in labels[:MOST_NAMED])
+    return shown + (f" and {len(labels) - MOST_NAMED} more" if len(labels) > MOST_NAMED else "")
