@@ -64,7 +64,7 @@ def new_site_command(
     own = load_config().sites_dir
     if own is None or not folder.resolve().is_relative_to(own.resolve()):
         print(f"\nTo have it read: export HARVESTER_SITES_DIR={folder}")
-    print(f"\n{name} is on {found.platform}. Nobody has checked it yet: harvester sites show {site}")
+    print(f"\n{name} is on {found.platform}. Nobody has checked it yet: harvester sites check {site} --parcel NUMBER")
 
 
 def _state(given: Mapping[str, Any]) -> str:
@@ -105,12 +105,13 @@ def _entry(site: str, records: Mapping[str, Any]) -> str:
     is_shared = _of_vendors(host) or load_sites().of(records["base_url"]).property
     hosts = {} if is_shared else {"hosts": [host]}
     _checked(site, {**hosts, "property": records})
-    lines = [f"[{site}]", f"hosts = {_toml([host])}"] if hosts else []
+    lines = [f"[{site}]", f"hosts = {toml_of([host])}"] if hosts else []
     lines.append(f"[{site}.property]")
-    return "\n".join([*lines, *(f"{key} = {_toml(value)}" for key, value in records.items() if value)]) + "\n"
+    return "\n".join([*lines, *(f"{key} = {toml_of(value)}" for key, value in records.items() if value)]) + "\n"
 
 
-def _toml(value: Any) -> str:
+def toml_of(value: Any) -> str:
+    """A value, in one line."""
     if isinstance(value, dict):
-        return f"{{ {', '.join(f'{key} = {_toml(each)}' for key, each in value.items())} }}"
+        return f"{{ {', '.join(f'{key} = {toml_of(each)}' for key, each in value.items())} }}"
     return json.dumps(value, ensure_ascii=False)

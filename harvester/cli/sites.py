@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from harvester.cli.check_site import check_command
 from harvester.cli.completing import site_names
 from harvester.cli.new_site import new_site_command
 from harvester.config import load_config
@@ -12,6 +13,7 @@ from harvester.validation import did_you_mean
 
 sites = typer.Typer(help="Sites: what the registry says of them, counties among them.", no_args_is_help=True)
 
+sites.command("check")(check_command)
 sites.command("new")(new_site_command)
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -57,14 +59,8 @@ def show_command(
 ) -> None:
     """Show what is known of a site, how it is asked, and what to type to harvest it."""
     from harvester.cli import sites_views as views
-    from harvester.sites import load_sites
 
-    known = {site.name: site for site in load_sites()}
-    if name not in known:
-        raise UsageError(
-            f"There is no site {name!r}{did_you_mean(name, known) or '; `harvester sites find` looks for one.'}"
-        )
-    views.print_site(known[name], load_config(), as_json)
+    views.print_site(views.site_named(name), load_config(), as_json)
 
 
 def _refuse_unknown(option: str, what: str, given: str, known: list[str]) -> None:

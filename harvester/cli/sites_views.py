@@ -6,16 +6,28 @@ from typing import Any, get_args
 
 from harvester.cli.printing import new_console, new_table, print_json, shown
 from harvester.config import Config
+from harvester.exceptions import UsageError
 from harvester.project import spider_loader
 from harvester.sites import Site, load_sites
 from harvester.sites.politeness import Politeness
 from harvester.sites.property import Platform, PropertyRecords
 from harvester.sites.registry import own_files, packaged_files
 from harvester.sites.states import STATES
+from harvester.validation import did_you_mean
 
 STATE_CODES = [state.code for state in STATES.values()]
 PLATFORMS: list[str] = [*get_args(Platform)]
 _words = re.compile(r"\w+").findall
+
+
+def site_named(name: str) -> Site:
+    """Raises UsageError when there is none."""
+    known = {site.name: site for site in load_sites()}
+    if name not in known:
+        raise UsageError(
+            f"There is no site {name!r}{did_you_mean(name, known) or '; `harvester sites find` looks for one.'}"
+        )
+    return known[name]
 
 
 def is_of(site: Site, state: str, platform: str) -> bool:
@@ -106,6 +118,8 @@ def _facts_of_records(records: PropertyRecords) -> Iterator[tuple[str, str]]:
     if records.parameters:
         yield "parameters", ", ".join(f"{name}={value}" for name, value in records.parameters.items())
     yield "checked", f"on {records.checked}" if records.checked else "never checked"
+    if records.check:
+        yield "known parcel", str(records.check["parcel"])
     yield "consent", records.disclaimer or "not given: nobody has agreed to the site's terms"
     if records.bulk_download:
         yield "bulk", records.bulk_download

@@ -49,6 +49,8 @@ class PropertyRecords(Part):
     """`accepted by NAME on 2026-01-31`: who has read the site's terms. Without it nobody agrees to them."""
     bulk_download: str = Field("", max_length=500)
     """Where the jurisdiction offers all its records as a file, which is better than to ask for each."""
+    check: dict[str, str | int | float] = Field(default_factory=dict)
+    """A known `parcel`, and fields of its records with what they say: `harvester sites check` compares them."""
     checked: date | None = None
     """When a known parcel was fetched here and was as expected. None: nobody has checked that the site is as said."""
     notes: str = Field("", max_length=500)
@@ -81,6 +83,14 @@ class PropertyRecords(Part):
             if name not in known:
                 there_are = f"; there are {', '.join(known)}" if known else "; it takes none"
                 raise ValueError(f"{platform} has no parameter {name!r}{did_you_mean(name, known) or there_are}")
+        return value
+
+    @field_validator("check")
+    @classmethod
+    def _names_a_parcel(cls, value: dict[str, str | int | float]) -> dict[str, str | int | float]:
+        parcel = value.get("parcel", "")
+        if value and not (isinstance(parcel, str) and parcel.strip()):
+            raise ValueError("name a known parcel, in quotes: { parcel = '007', situs_address = '1 MAIN ST' }")
         return value
 
     @field_validator("disclaimer")

@@ -37,6 +37,11 @@ name = "Deeds County"
 fips = "26005"
 platform = "vgsi"
 base_url = "https://gis.vgsi.com/deeds/"
+[us-mi-beacon.property]
+name = "Beacon County"
+fips = "26007"
+platform = "beacon"
+base_url = "https://beacon.schneidercorp.com/"
 """
 
 
@@ -62,6 +67,7 @@ def parsed(spider: type[PlatformSpider] = ArcgisSpider, **given: str) -> Propert
         ({"site": "nowhere", "all": "yes"}, "no property records of that name; on arcgis there are"),
         ({"site": "bluesky", "all": "yes"}, "no property records of that name"),
         ({"site": "us-mi-deeds", "all": "yes"}, "Deeds County is on vgsi, not on arcgis: scrapy crawl vgsi -a site="),
+        ({"site": "us-mi-beacon", "all": "yes"}, "Beacon County is on beacon, not on arcgis: no spider reads that yet"),
         ({"site": SITE, "parcels": "1", "all": "yes"}, "give parcels, or all=yes, and not both"),
         ({"site": SITE, "all": "perhaps"}, "say yes or no"),
         ({"site": SITE, "parcels": "1", "column": "pin"}, "column: it is of a file"),
@@ -72,6 +78,11 @@ def parsed(spider: type[PlatformSpider] = ArcgisSpider, **given: str) -> Propert
         ({"site": SITE, "parcels": "1,23E+10"}, "shortened"),
         ({"site": SITE, "parcels": "4101061.0"}, "which takes leading zeros off: read the column as text"),
         ({"site": SITE, "parcels": "12-Mar"}, "a date that a spreadsheet has made"),
+        ({"site": SITE, "parcels": "Mar-12"}, "a date that a spreadsheet has made"),
+        ({"site": SITE, "parcels": "2024-03-12 00:00:00"}, "a date that a spreadsheet has made"),
+        ({"site": SITE, "parcels": '="00123"'}, "a spreadsheet keeps text as it is: write '00123'"),
+        ({"site": SITE, "parcels": "'00123"}, "a spreadsheet keeps text as it is: write '00123'"),
+        ({"site": SITE, "parcels": "nan"}, "what a program writes into an empty cell"),
         ({"site": SITE, "parcels": "#N/A"}, "the error of a spreadsheet's cell"),
         ({"site": SITE, "parcels": "#####"}, "the error of a spreadsheet's cell"),
         ({"site": SITE, "page_rows": "0"}, "page_rows"),
@@ -85,7 +96,8 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_fetched(given: dict[
 
 
 @pytest.mark.parametrize(
-    "parcel_id", ["007", "1E10", "12-34", "A01 00000  0001", "1.-2-3", "12.5", "O'HARA", "MARCH-1"]
+    "parcel_id",
+    ["007", "1E10", "12-34", "MAR-12", "2024-03-12", "NAN-1", "A01 00000  0001", "1.-2-3", "12.5", "O'HARA", "MARCH-1"],
 )
 def test_numbers_that_only_look_odd_are_taken_as_they_are(parcel_id: str) -> None:
     (found,) = parsed(site=SITE, parcels=f" {parcel_id} ,").read_parcels()
@@ -104,6 +116,7 @@ def test_numbers_that_only_look_odd_are_taken_as_they_are(parcel_id: str) -> Non
             "",
             "Line 3, '1.23E+10': '1.23E+10' is a number that a spreadsheet",
         ),
+        ("x.csv", 'parcel_id\n"4,101,061"\n', "", "has commas that a spreadsheet shows in large numbers"),
         ("x.csv", "a,b\n1,2\n", "", "no column `parcel_id`: say which is the key (-a column=COLUMN) of a, b"),
         ("x.csv", "a,b\n1,2\n", "c", "-a column: The file x.csv has no column 'c'; its columns are a, b"),
         ("x.csv", "parcel_id\n", "", "there is no parcel's number in it"),

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple, TypeGuard
 from tests.bad_input import test_mongodb, test_seeds, test_usage
 from tests.bluesky import test_start_list, test_via_browser
 from tests.browser import test_entries as test_steps
-from tests.cli import test_runs, test_sandbox
+from tests.cli import test_new_site, test_runs, test_sandbox
+from tests.cli import test_sites as test_commands_of_sites
 from tests.counties import test_arguments as test_counties
-from tests.counties import test_iasworld, test_vgsi_crawls
+from tests.counties import test_check, test_iasworld, test_vgsi_crawls
 from tests.docs import test_adding_a_site
 from tests.endings import test_unopened
 from tests.feeds import test_export
@@ -23,7 +24,7 @@ from tests.identities import test_entries as test_identities
 from tests.jobs import test_bad_input as test_jobs
 from tests.outcomes import test_policies
 from tests.privacy import test_purge
-from tests.sites import test_registry
+from tests.sites import test_property, test_registry
 from tests.stores import test_import, test_redis
 from tests.worker import test_supervisor
 
@@ -96,7 +97,21 @@ def rows() -> dict[str, list[Row]]:
         "Arguments of `harvester crawl iasworld`": [
             *_of(test_iasworld.test_what_cannot_be_asked_of_a_site_is_refused, _given),
         ],
+        "`harvester sites`": [
+            *_of(
+                test_commands_of_sites.test_what_there_is_not_is_refused_with_what_is_meant, _words("harvester sites")
+            ),
+            *_of(
+                test_check.test_what_cannot_be_checked_is_refused_before_anything_is_asked,
+                lambda words: f"harvester sites check {' --parcel '.join(words)}",
+            ),
+            *_of(
+                test_new_site.test_what_cannot_be_an_entry_is_refused_and_nothing_is_written,
+                lambda words: _words("harvester sites new")([word.format("https://site.example") for word in words]),
+            ),
+        ],
         "Entries of sites (TOML)": [
+            *_of(test_property.test_property_records_that_cannot_be_used_are_named, _change),
             *_of(test_registry.test_an_entry_that_cannot_be_used_is_named, _entry),
             *_of(test_policies.test_an_entry_that_cannot_be_used_is_named_with_site_and_key, _entry),
             *_of(test_identities.test_entry_that_cannot_work_is_refused, lambda table: f"identities: {table}"),
@@ -147,6 +162,12 @@ def _given(arguments: dict[str, str]) -> str:
 
 def _entry(text: str) -> str:
     return text.replace("[a]\nhosts = ['x']\n", "")
+
+
+def _change(change: tuple[str, str]) -> str:
+    """What is added to a good entry, or takes the place of what."""
+    before, after = change
+    return after.removesuffix(before) if after.endswith(before) else f"{after} instead of {before}"
 
 
 def _in_source(name: str, test: Callable[..., Any]) -> Iterator[Row]:

@@ -76,6 +76,8 @@ def test_the_host_of_the_address_is_among_the_hosts(
             "us-oh-ross.property.disclaimer: day is out of",
         ),
         (("name", "checked = 'once'\nname"), "us-oh-ross.property.checked: Input should be a valid date"),
+        (("name", "check = { parcel = 7 }\nname"), "us-oh-ross.property.check: name a known parcel, in quotes:"),
+        (("name", "check = { acres = 1.5 }\nname"), "us-oh-ross.property.check: name a known parcel, in quotes:"),
     ],
 )
 def test_property_records_that_cannot_be_used_are_named(

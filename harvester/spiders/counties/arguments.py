@@ -16,7 +16,14 @@ PARCEL = "parcel"
 """Kind of an item: a parcel, whose key is its number."""
 _scientific = re.compile(r"\d+([.,]\d+)?[eE][+-]\d+").fullmatch
 _fraction = re.compile(r"\d{4,}[.,]0+").fullmatch
-_day = re.compile(r"\d{1,2}-(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)(-\d{2,4})?", re.IGNORECASE).fullmatch
+_day = re.compile(
+    r"\d{1,2}-(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)(-\d{2,4})?"
+    r"|(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)-\d\d"
+    r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?"
+).fullmatch
+_marked = re.compile(r"(=\"?|')(?P<number>[^\"']*)\"?").fullmatch
+_in_thousands = re.compile(r"\d{1,3}(,\d{3})+").fullmatch
+_nothing = re.compile(r"nan|none|null|n/a|<na>|true|false", re.IGNORECASE).fullmatch
 _cell_error = re.compile(r"#+|#(REF!|N/A|NAME\?|VALUE!|NUM!|NULL!|DIV/0!)", re.IGNORECASE).fullmatch
 _REMEDY = (
     "export it once more with that column as text (in Excel: Data, From Text/CSV, and the column's type Text), since"
@@ -36,6 +43,12 @@ def mangled(parcel_id: str) -> str:
         return f"{parcel_id!r} is a date that a spreadsheet has made of a parcel's number: {_REMEDY}"
     if _cell_error(parcel_id):
         return f"{parcel_id!r} is the error of a spreadsheet's cell: mend the cell"
+    if marked := _marked(parcel_id):
+        return f"{parcel_id!r} has the mark with which a spreadsheet keeps text as it is: write {marked['number']!r}"
+    if _in_thousands(parcel_id):
+        return f"{parcel_id!r} has commas that a spreadsheet shows in large numbers: {_REMEDY}"
+    if _nothing(parcel_id):
+        return f"{parcel_id!r} is what a program writes into an empty cell: take the line out, or mend the cell"
     return ""
 
 

@@ -14,6 +14,7 @@ from harvester.jobs.documents import JobItem
 from harvester.meta import JOB
 from harvester.outcomes import Outcome
 from harvester.parsers.counties.table import Source
+from harvester.project import spider_loader
 from harvester.sites import load_sites
 from harvester.sites.property import PropertyRecords
 from harvester.spiders.base import SpiderArguments
@@ -87,10 +88,9 @@ class PlatformSpider(JobSpider, ABC):
                 " A site of your own is a table in HARVESTER_SITES_DIR: see docs/counties.md."
             )
         if records.platform != cls.name:
-            raise UsageError(
-                f"-a site={site}: {records.name} is on {records.platform}, not on {cls.name}:"
-                f" scrapy crawl {records.platform} -a site={site}"
-            )
+            is_read = records.platform in spider_loader().list()
+            instead = f"scrapy crawl {records.platform} -a site={site}" if is_read else "no spider reads that yet"
+            raise UsageError(f"-a site={site}: {records.name} is on {records.platform}, not on {cls.name}: {instead}")
         return Jurisdiction(site, records)
 
     @abstractmethod

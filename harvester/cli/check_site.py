@@ -1,0 +1,157 @@
+"""The command `harvester sites check`: asks for a known parcel, and says what is not as the site's entry says."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from harvester.cli.completing import site_names
+from harvester.config import load_config
+from harvester.exceptions import UsageError
+from harvester.validation import did_you_mean
+
+if TYPE_CHECKING:
+    from harvester.items import Record
+    from harvester.spiders.counties.platform import PlatformSpider
+
+DIFFERS, NOTHING_CAME = 6, 7
+"""Exit codes."""
+SUGGESTED = ("situs_address", "use_code", "acres", "year_built")
+"""Fields that seldom change."""
+
+
+def check_command(
+    name: Annotated[str, typer.Argument(metavar="ID", help="Of the site.", autocompletion=site_names)],
+    parcel: Annotated[str, typer.Option(help="Another parcel than its entry names: what it says is shown.")] = "",
+) -> None:
+    """Ask for one known parcel, and compare it with what the site's entry says (check = {...}). Nothing is stored."""
+    from harvester.cli.new_site import toml_of
+    from harvester.cli.sites_views import site_named
+
+    records = site_named(name).property
+    if records is None:
+        raise UsageError(f"check: {name} publishes no property records.")
+    expected = {} if parcel else {field: value for field, value in records.check.items() if field != "parcel"}
+    parcel = parcel or str(records.check.get("parcel", ""))
+    if not parcel:
+        raise UsageError(
+            f"check: the entry of {name} names no known parcel. Look for one at {records.base_url}, and see what is"
+            f" read of it: harvester sites check {name} --parcel NUMBER"
+        )
+    _check_fields(expected)
+    came, said = _ask(_spider_of(records.platform), name, parcel)
+    if not came:
+        print(f"{name}: the parcel {parcel} did not come: {said}")
+        raise typer.Exit(NOTHING_CAME)
+    found = _said(came)
+    if wrong := differences(expected, found):
+        print(f"{name}: the parcel {parcel} is not as its entry says:")
+        print("\n".join(f"  {line}" for line in wrong))
+        raise typer.Exit(DIFFERS)
+    if expected:
+        print(f"{name}: the parcel {parcel} is as its entry says: {', '.join(expected)}.")
+    else:
+        shown = {field: _plain(found[field]) for field in SUGGESTED if field in found}
+        print(
+            f"{name}: of the parcel {parcel} this is read. Compare it with the site; if it is right, write it down:\n"
+        )
+        print(f"check = {toml_of({'parcel': parcel, **shown})}")
+    print(f"checked = {datetime.now(UTC).date()}")
+
+
+def differences(expected: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
+    """A line for each field that is not as expected."""
+    return [
+        f"{field}: {_plain(found.get(field))!r} instead of {wanted!r}"
+        for field, wanted in expected.items()
+        if not _alike(wanted, _plain(found.get(field)))
+    ]
+
+
+def _alike(wanted: Any, found: Any) -> bool:
+    """Blanks and capitals are no difference."""
+    if isinstance(wanted, str) and isinstance(found, str):
+        return wanted.split() == found.split() or wanted.casefold().split() == found.casefold().split()
+    return bool(wanted == found)
+
+
+def _plain(value: Any) -> Any:
+    """As TOML has it: lines in one text, money as a number."""
+    if isinstance(value, tuple):
+        return "; ".join(value)
+    return value if value is None or isinstance(value, (str, int, float)) else _number(value)
+
+
+def _number(value: Any) -> Any:
+    return int(value) if value == int(value) else float(value)
+
+
+def _said(records: "Iterable[Record]") -> dict[str, Any]:
+    """Field -> what the property says, else its latest assessment."""
+    from harvester.items.property import Assessment, Property
+
+    said: dict[str, Any] = {}
+    properties = [record for record in records if isinstance(record, Property)]
+    rolls = sorted((record for record in records if isinstance(record, Assessment)), key=lambda each: each.roll)
+    for record in [*rolls[-1:], *properties]:
+        said |= {
+            name: value for name in record.__struct_fields__ if (value := getattr(record, name)) not in (None, "", ())
+        }
+    return said
+
+
+def _check_fields(expected: Mapping[str, Any]) -> None:
+    from harvester.items.property import Assessment, Property
+
+    known = {*Property.__struct_fields__, *Assessment.__struct_fields__}
+    for field in expected:
+        if field not in known:
+            raise UsageError(f"check: a property has no field {field!r}{did_you_mean(field, known)}")
+
+
+def _spider_of(platform: str) -> "type[PlatformSpider]":
+    from harvester.project import spider_loader
+
+    loader = spider_loader()
+    if platform not in loader.list():
+        raise UsageError(f"check: no spider reads {platform} yet.")
+    spider: Any = loader.load(platform)
+    return spider
+
+
+def _ask(spider: "type[PlatformSpider]", site: str, parcel: str) -> "tuple[list[Record], str]":
+    """By a job of its own, as any crawl would ask: its records; or what became of the parcel instead."""
+    from scrapy import signals
+    from scrapy.crawler import AsyncCrawlerProcess
+
+    from harvester.items import Batch
+    from harvester.project import project_settings
+
+    spider.parse_arguments({"site": site, "parcels": parcel})  # raises before anything is begun
+    settings, records = project_settings(), list[Any]()
+    settings.setdict({"ITEM_PIPELINES": {}, "EXTENSIONS": {}, "LOG_LEVEL": "ERROR"}, "cmdline")
+    process = AsyncCrawlerProcess(settings)
+    crawler = process.create_crawler(spider)
+
+    def keep(item: Any) -> None:
+        records.extend(item.records if isinstance(item, Batch) else [])
+
+    crawler.signals.connect(keep, signals.item_scraped)
+    process.crawl(crawler, site=site, parcels=parcel)
+    process.start()
+    job = crawler.stats.get_value("harvester/job")
+    return records, asyncio.run(_fate(job)) if job and not records else "see above"
+
+
+async def _fate(job: str) -> str:
+    """What became of the parcel. Nobody goes on with it."""
+    from harvester.jobs.documents import JobState
+    from harvester.jobs.service import ItemFilter, job_service
+
+    async with job_service(load_config()) as service:
+        (report,) = await service.items(job, ItemFilter())
+        if (await service.job(job)).state is JobState.OPEN:
+            await service.cancel(job)
+    return f"{report.item.outcome}: {report.item.reason}"

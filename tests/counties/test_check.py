@@ -1,0 +1,99 @@
+"""`harvester sites check` asks for a known parcel, and says what is not as the site's entry says."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from harvester.cli.check_site import DIFFERS, NOTHING_CAME, check_command
+from harvester.exceptions import UsageError
+from tests.counties.conftest import SITE, Crawls
+from tests.forking import Ran, run
+from tests.jobs.command import HARVESTER
+from tests.sandbox.vision import VisionTown
+
+ENTRIES = """
+[us-mi-made-up.property]
+name = "Made-up County"
+fips = "26001"
+platform = "vgsi"
+base_url = "https://gis.vgsi.com/made-up/"
+[us-mi-fields.property]
+name = "Fields County"
+fips = "26003"
+platform = "vgsi"
+base_url = "https://gis.vgsi.com/fields/"
+check = { parcel = "7", situs_adress = "1 ELM ST" }
+[us-mi-pid.property]
+name = "Map County"
+fips = "26005"
+platform = "iasworld"
+base_url = "https://map.example/"
+check = { parcel = "7" }
+[us-mi-beacon.property]
+name = "Beacon County"
+fips = "26007"
+platform = "beacon"
+base_url = "https://beacon.schneidercorp.com/"
+check = { parcel = "7" }
+[news]
+hosts = ["news.example"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["us-mi-made-upp"], "There is no site 'us-mi-made-upp'; did you mean us-mi-made-up?"),
+        (["news"], "check: news publishes no property records"),
+        (
+            ["us-mi-made-up"],
+            "check: the entry of us-mi-made-up names no known parcel. Look for one at https://gis.vgsi",
+        ),
+        (["us-mi-made-up", "1.23E+10"], "'1.23E+10' is a number that a spreadsheet has shortened"),
+        (["us-mi-fields"], "check: a property has no field 'situs_adress'; did you mean situs_address?"),
+        (["us-mi-beacon"], "check: no spider reads beacon yet"),
+        (["us-mi-pid"], "Map County shows a disclaimer first, and nobody has accepted it. Read https://map.example/"),
+    ],
+)
+def test_what_cannot_be_checked_is_refused_before_anything_is_asked(
+    words: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mi.toml").write_text(ENTRIES)
+    monkeypatch.setenv("HARVESTER_SITES_DIR", str(tmp_path))
+    with pytest.raises(UsageError) as refused:
+        check_command(*words)
+    assert said in str(refused.value)
+
+
+async def test_a_site_is_as_its_entry_says_or_differs_or_does_not_answer(crawls: Crawls, tmp_path: Path) -> None:
+    """What is read of a parcel that is not written down yet is shown as it would be written. Nothing is stored."""
+
+    async def check(*words: str) -> Ran:
+        command = [HARVESTER, "sites", "check", SITE, *words]
+        return await asyncio.to_thread(lambda: run(*command, cwd=tmp_path, env=crawls.environment))
+
+    async with VisionTown(12) as town:
+        parcel = next(each for each in town.parcels.values() if each.location)
+        crawls.enter("vgsi", town.base_url)
+        shown = await check("--parcel", str(parcel.pid))
+        assert shown.returncode == 0, shown.stderr
+        line, day = shown.stdout.splitlines()[-2:]
+        assert f'check = {{ parcel = "{parcel.pid}", situs_address = "{parcel.location}", use_code = ' in line
+        assert day.startswith("checked = 20")
+
+        crawls.enter("vgsi", town.base_url, line)
+        well = await check()
+        assert (well.returncode, well.stderr) == (0, "")
+        assert f"{SITE}: the parcel {parcel.pid} is as its entry says: situs_address, use_code, acres" in well.stdout
+
+        crawls.enter("vgsi", town.base_url, line.replace(parcel.location, "1 NOWHERE ST"))
+        differs = await check()
+        assert differs.returncode == DIFFERS, differs.stderr
+        assert f"situs_address: '{parcel.location}' instead of '1 NOWHERE ST'" in differs.stdout
+        assert "use_code" not in differs.stdout
+
+        gone = await check("--parcel", "999999")
+        assert gone.returncode == NOTHING_CAME, gone.stderr
+        assert "the parcel 999999 did not come: no_results: Made-up County has no parcel '999999'" in gone.stdout
+    assert crawls.documents("properties") == {}
