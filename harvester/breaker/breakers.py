@@ -93,6 +93,10 @@ class Breakers:
         """A request that came to its end with a page."""
         self._of(site).add_page(outcome, probe)
 
+    def add_read(self, site: Site) -> None:
+        """A page was read, though its answer alone did not say so."""
+        self._of(site).add_read()
+
     def add_records(self, site: Site, records: Iterable[Record], probe: int) -> None:
         """What a page yielded; some of it is looked at."""
         self._of(site).add_records(islice(records, MOST_RECORDS), probe)

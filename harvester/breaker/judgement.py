@@ -36,7 +36,7 @@ class Rules(msgspec.Struct, frozen=True, array_like=True):
     most_open_ms: float
     probes: int
     sample: int
-    misread_in_a_row: int = 0
+    most_misread: int = 0
     """0, too, of a breaker that the program's version before has kept."""
 
 
@@ -67,7 +67,7 @@ class Breaker(msgspec.Struct, frozen=True):
     """In a row, as failures."""
     failures: int = 0
     misread: int = 0
-    """In a row, as pages that were not as they should be."""
+    """Pages that were not as they should be, beyond those that were."""
     pages: list[Pages] = []
     records: dict[str, list[Records]] = {}
     lost: list[tuple[str, str]] = []
@@ -124,7 +124,7 @@ def judge(breaker: Breaker, now_ms: float) -> Decision | None:
         return _open(breaker, now_ms, cause="refusals", lost=[])
     if 0 < rules.failures_in_a_row <= breaker.failures:
         return _open(breaker, now_ms, cause="failures", lost=[])
-    if 0 < rules.misread_in_a_row <= breaker.misread:
+    if 0 < rules.most_misread <= breaker.misread:
         return _open(breaker, now_ms, cause="layout", lost=[])
     if 0 < rules.least_tries <= tried and failed > rules.failure_ratio * tried:
         return _open(breaker, now_ms, cause="ratio", lost=[])

@@ -27,8 +27,8 @@ class SiteCounts:
         """Whether any try went well: it ends a row of failures."""
         self._refusals = self._failures = 0
         """In a row, at the end."""
-        self._read, self._misread_in_a_row = False, 0
-        """Whether any page was read, which ends a row of pages that were not; how many of these are at the end."""
+        self._read = self._new_misread = 0
+        """Pages that could be read, and then as many more that could not."""
         self._said = ""
         self._pages = self._full = self._misread = 0
         self._trial = 0
@@ -56,12 +56,15 @@ class SiteCounts:
             self._probes[0] += is_probe
 
     def add_read(self) -> None:
-        """A page was as it should be."""
-        self._read, self._misread_in_a_row = True, 0
+        """A page was as it should be. Each makes good one that was not."""
+        if self._new_misread:
+            self._new_misread -= 1
+        else:
+            self._read += 1
 
     def add_misread(self, verdict: Verdict, probe: int, *, is_new: bool) -> None:
         """A page was not; the try itself is told besides. `is_new`: it was not tried before."""
-        self._misread_in_a_row += is_new
+        self._new_misread += is_new
         self._say(verdict)
         self._probes[1] += self._is_probe(probe)
 
@@ -77,7 +80,6 @@ class SiteCounts:
         """What a page yielded: which of the fields that are watched it has."""
         is_probe = self._is_probe(probe)
         for record in records:
-            self.add_read()
             if fields := record.COVERED:
                 for kinds in (self._kinds, self._proved) if is_probe else (self._kinds,):
                     number, found = kinds.get(record.KIND) or (0, Counter(dict.fromkeys(fields, 0)))
@@ -89,7 +91,7 @@ class SiteCounts:
         tail = [self._broken, self._refusals, self._failures, self._said]
         pages = [self._pages, [self._full, self._misread]]
         probes = [self._trial, *self._probes]
-        kinds, misread = (self._kinds, self._proved), (self._read, self._misread_in_a_row)
+        kinds, misread = (self._kinds, self._proved), (self._read, self._new_misread)
         return [name, rules, self._outcomes, self._bad, *tail, pages, probes, *kinds, *misread]
 
     def _say(self, verdict: Verdict) -> None:

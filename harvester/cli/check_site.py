@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -117,8 +117,7 @@ def _spider_of(platform: str) -> "type[PlatformSpider]":
     loader = spider_loader()
     if platform not in loader.list():
         raise UsageError(f"check: no spider reads {platform} yet.")
-    spider: Any = loader.load(platform)
-    return spider
+    return cast("type[PlatformSpider]", loader.load(platform))
 
 
 def _ask(spider: "type[PlatformSpider]", site: str, parcel: str) -> "tuple[list[Record], str]":

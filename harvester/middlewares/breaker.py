@@ -77,8 +77,10 @@ class BreakerMiddleware:
         request = response.request if response is not None else None
         if request is None or LEASE not in request.meta or not isinstance(item, (Batch, Record)):
             return
-        records = item.records if isinstance(item, Batch) else [item]
-        self.breakers.add_records(load_sites().of(request.url), records, request.meta.get(PROBE, 0))
+        site, records = load_sites().of(request.url), item.records if isinstance(item, Batch) else [item]
+        self.breakers.add_records(site, records, request.meta.get(PROBE, 0))
+        if request.meta.get(STEP) and records:
+            self.breakers.add_read(site)
 
 
 class BreakerGate:

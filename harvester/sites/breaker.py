@@ -22,8 +22,8 @@ class SiteBreaker(Part):
     """So many blocked or challenged tries, with none in between that went well, open it at once."""
     failures_in_a_row: int = Field(50, ge=1)
     """So many failures of any kind do, too."""
-    misread_in_a_row: int = Field(10, ge=1)
-    """So many pages that are not as they should be (layout_changed), each at its first try, with none read between."""
+    most_misread: int = Field(10, ge=1)
+    """So many more pages that are not as they should be (layout_changed), each at its first try, than are read."""
     open_seconds: float = Field(60.0, gt=0)
     """How long the site is left alone before probes; doubled each time that one of them fails."""
     most_open_seconds: float = Field(3600.0, gt=0)
@@ -47,5 +47,5 @@ class SiteBreaker(Part):
         on = int(self.enabled)
         rows = [on * self.least_tries, self.failure_ratio, on * self.refusals_in_a_row, on * self.failures_in_a_row]
         times = [round(seconds * 1000) for seconds in (self.open_seconds, self.most_open_seconds)]
-        window_ms, misread = round(self.window_seconds * 1000), on * self.misread_in_a_row
+        window_ms, misread = round(self.window_seconds * 1000), on * self.most_misread
         return [window_ms, *rows, *times, self.probes, on * self.sample, misread]

@@ -51,7 +51,7 @@ def test_rules_are_read_in_the_order_in_which_an_entry_gives_them() -> None:
     rules = breaker().rules
     assert (rules.window_ms, rules.open_ms, rules.most_open_ms) == (300_000, 100, 400)
     assert (rules.least_tries, rules.failure_ratio, rules.probes, rules.sample) == (20, 0.5, 2, 50)
-    assert (rules.refusals_in_a_row, rules.failures_in_a_row, rules.misread_in_a_row) == (5, 10, 10)
+    assert (rules.refusals_in_a_row, rules.failures_in_a_row, rules.most_misread) == (5, 10, 10)
 
 
 @pytest.mark.parametrize(

@@ -30,11 +30,11 @@ fips = "26005"
 platform = "iasworld"
 base_url = "https://map.example/"
 check = { parcel = "7" }
-[us-mi-beacon.property]
-name = "Beacon County"
+[us-mi-eagle.property]
+name = "Eagle County"
 fips = "26007"
-platform = "beacon"
-base_url = "https://beacon.schneidercorp.com/"
+platform = "eagleweb"
+base_url = "https://eagle.example/assessor/"
 check = { parcel = "7" }
 [news]
 hosts = ["news.example"]
@@ -52,7 +52,7 @@ hosts = ["news.example"]
         ),
         (["us-mi-made-up", "1.23E+10"], "'1.23E+10' is a number that a spreadsheet has shortened"),
         (["us-mi-fields"], "check: a property has no field 'situs_adress'; did you mean situs_address?"),
-        (["us-mi-beacon"], "check: no spider reads beacon yet"),
+        (["us-mi-eagle"], "check: no spider reads eagleweb yet"),
         (["us-mi-pid"], "Map County shows a disclaimer first, and nobody has accepted it. Read https://map.example/"),
     ],
 )

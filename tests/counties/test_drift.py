@@ -1,7 +1,6 @@
 """A site that changes its pages is noticed, and nothing wrong is stored; a vacant lot is no change."""
 
 import json
-import re
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from datetime import UTC, datetime
@@ -9,16 +8,18 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from scrapy import Request
 from scrapy.utils.test import get_crawler
 
 from harvester.exceptions import ParseError
 from harvester.items import Provenance
+from harvester.meta import JOB
 from harvester.parsers.counties import arcgis, iasworld, socrata, vgsi
 from harvester.parsers.counties.drift import LEARNT, Pages, Signature, Table, difference, signature_of
 from harvester.parsers.counties.table import Rows, Source
-from harvester.spiders.counties.witness import NEW_LABELS, Doubt, Witnesses
+from harvester.spiders.counties.witness import NEW_LABELS, Witnesses
 from tests.counties.conftest import SITE
-from tests.sandbox.county import County
+from tests.sandbox.county import County, changed
 from tests.sandbox.county_iasworld import TABS, Line, sections
 from tests.sandbox.county_tables import DATASET, LAYER, ArcgisTable, CountyTable, SocrataTable
 from tests.sandbox.vision import VisionTown, card_of
@@ -29,6 +30,33 @@ PARCELS = 60
 """That are read before the site changes."""
 Changes = dict[str, str]
 """What is written on a page -> what is written instead."""
+TOWN_CHANGES: list[tuple[Changes, str]] = [
+    ({'id="MainContent_lblLocation"': 'name="x"', ">Location<": ">Situs<"}, "lacks: Location"),
+    ({'id="MainContent_lblPid"': 'name="x"', ">PID<": ">Key<"}, "PID"),
+    ({"<th>Sale Date</th>": "<th>When</th>"}, "Ownership History has no column of the owner, or none of the date"),
+    ({"<th>Improvements</th>": ""}, "cells, and its header"),
+    ({">Zone<": ">Zoning District<", ">Zone:<": ">Zoning District:<", "lblZone": "lblZd"}, "lacks 'Zone [Zone]'"),
+    ({">Size (Acres)": ">Size (Sq Ft)"}, "and has 'Size (Sq Ft) [Lnd"),
+    ({"Use Code": "Use Code and Description"}, "'Use Code [UseCode]', and has"),
+    ({"<th>Improvements</th>": "<th>Improvements and Extras</th>"}, "Improvements"),
+    ({"<th>Owner</th>": "<th>Sale Price</th>", "<th>Sale Price</th>": "<th>Owner</th>"}, "Ownership History"),
+    ({"lblYearBuilt": "lblYb", "Year Built:": "Built:"}, "lacks 'Building: Year Built"),
+    ({"Extra Features": "Additional Features", "grdXf": "grdAf"}, "lacks 'Extra Features"),
+    ({'class="plabel"': 'class="x"', "lblLnd": "lblL", "lblUse": "lblU"}, "lacks: Land"),
+    ({"lblOwner": "lblHolder", "lblGenOwner": "lblGenHolder", ">Owner": ">Holder"}, "lacks: Owner"),
+]
+PORTAL_CHANGES: list[tuple[Changes, str]] = [
+    ({"PARID:": "RECORD:"}, "the datalet has no banner PARID"),
+    ({"Property Address": "Where It Is"}, "lacks 'Parcel: Property Address'"),
+    ({"Land Use Code:": "Class of Use"}, "lacks 'Parcel: Land Use Code'"),
+    ({"Total Acres **": "Total Sq Ft"}, "and has 'Parcel: Total Sq Ft'"),
+    ({'id="Owner"': 'id="Holders of Title"'}, "lacks 'Owner'"),
+    ({"Market Value": "Land Value", "Land Value": "Market and Land Value"}, "lacks 'Value History: "),
+    ({"Sale Date": "Sale Price", "Sale Price": "Sale Date"}, "lacks 'Sales: "),
+    ({'id="Sales"': 'name="Sales"'}, "lacks 'Sales'"),
+    ({'id="Annual Taxes"': 'id="Charges"'}, "and has 'Charges'"),
+    ({'class="DataletSideHeading"': 'class="Heading"'}, "no section is known to say who owns the parcel"),
+]
 
 
 Card = Callable[[str, Changes], tuple[Signature, Rows]]
@@ -43,11 +71,11 @@ class Crawl:
         self.witnesses = Witnesses(self.stats)
         self.asked = 0
 
-    def read(self, parcel_id: str, changes: Changes, doubt: Doubt | None = None) -> list[Any]:
+    def read(self, parcel_id: str, changes: Changes, doubt: list[Any] | None = None) -> list[Any]:
         """What is stored of a parcel, but for its labels. Raises ParseError."""
         self.asked += 1
         signature, read = self.card(parcel_id, changes)
-        asked = self.witnesses.ask("job", parcel_id, signature, doubt)
+        asked = self.witnesses.ask(page(), parcel_id, signature, doubt)
         if asked:
             return self.read(asked[0], changes, asked[1])
         return [replace(record, raw=b"", labels={}) for record in read.records]
@@ -66,9 +94,8 @@ class Crawl:
         return said
 
 
-def changed(page: str, changes: Changes) -> str:
-    """All at once: what takes another's place is not changed again."""
-    return re.sub("|".join(map(re.escape, changes)), lambda found: changes[found[0]], page) if changes else page
+def page(job: str = "job") -> Request:
+    return Request("https://county.example/", meta={JOB: job})
 
 
 Site = tuple[Crawl, list[str]]
@@ -124,45 +151,14 @@ def copy(crawl: Crawl) -> Crawl:
     return found
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({'id="MainContent_lblLocation"': 'name="x"', ">Location<": ">Situs<"}, "lacks: Location"),
-        ({'id="MainContent_lblPid"': 'name="x"', ">PID<": ">Key<"}, "PID"),
-        ({"<th>Sale Date</th>": "<th>When</th>"}, "Ownership History has no column of the owner, or none of the date"),
-        ({"<th>Improvements</th>": ""}, "cells, and its header"),
-        ({">Zone<": ">Zoning District<", ">Zone:<": ">Zoning District:<", "lblZone": "lblZd"}, "lacks 'Zone [Zone]'"),
-        ({">Size (Acres)": ">Size (Sq Ft)"}, "and has 'Size (Sq Ft) [Lnd"),
-        ({"Use Code": "Use Code and Description"}, "'Use Code [UseCode]', and has"),
-        ({"<th>Improvements</th>": "<th>Improvements and Extras</th>"}, "Improvements"),
-        ({"<th>Owner</th>": "<th>Sale Price</th>", "<th>Sale Price</th>": "<th>Owner</th>"}, "Ownership History"),
-        ({"lblYearBuilt": "lblYb", "Year Built:": "Built:"}, "lacks 'Building: Year Built"),
-        ({"Extra Features": "Additional Features", "grdXf": "grdAf"}, "lacks 'Extra Features"),
-        ({'class="plabel"': 'class="x"', "lblLnd": "lblL", "lblUse": "lblU"}, "lacks: Land"),
-        ({"lblOwner": "lblHolder", "lblGenOwner": "lblGenHolder", ">Owner": ">Holder"}, "lacks: Owner"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "said"), TOWN_CHANGES)
 def test_a_town_that_changes_its_cards_is_noticed_and_nothing_wrong_is_stored(
     changes: Changes, said: str, read_town: Site
 ) -> None:
     check(read_town, changes, said)
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"PARID:": "RECORD:"}, "the datalet has no banner PARID"),
-        ({"Property Address": "Where It Is"}, "lacks 'Parcel: Property Address'"),
-        ({"Land Use Code:": "Class of Use"}, "lacks 'Parcel: Land Use Code'"),
-        ({"Total Acres **": "Total Sq Ft"}, "and has 'Parcel: Total Sq Ft'"),
-        ({'id="Owner"': 'id="Holders of Title"'}, "lacks 'Owner'"),
-        ({"Market Value": "Land Value", "Land Value": "Market and Land Value"}, "lacks 'Value History: "),
-        ({"Sale Date": "Sale Price", "Sale Price": "Sale Date"}, "lacks 'Sales: "),
-        ({'id="Sales"': 'name="Sales"'}, "lacks 'Sales'"),
-        ({'id="Annual Taxes"': 'id="Charges"'}, "and has 'Charges'"),
-        ({'class="DataletSideHeading"': 'class="Heading"'}, "no section is known to say who owns the parcel"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "said"), PORTAL_CHANGES)
 def test_a_county_on_iasworld_that_changes_its_datalets_is_noticed_likewise(
     changes: Changes, said: str, read_portal: Site
 ) -> None:
@@ -186,9 +182,9 @@ async def test_labels_that_are_new_and_no_sign_of_another_layout_are_told_of(rea
     crawl, left = copy(read_town[0]), read_town[1]
     more = {"<dl>": '<dl><dt><span id="a_lblFloodLabel">Flood 2025</span></dt><dd><span id="a_lblFlood">AE</span></dd>'}
     signature, _ = crawl.card(left[0], more)
-    assert crawl.witnesses.ask("job", left[0], signature, Doubt(left[0])) is None
+    assert crawl.witnesses.ask(page(), left[0], signature, [left[0]]) is None
     assert crawl.stats.get_value(NEW_LABELS) == ["Flood YEAR [Flood]"]
-    assert crawl.witnesses.ask("job", left[0], signature, None) is None, "it is known from then on"
+    assert crawl.witnesses.ask(page(), left[0], signature, None) is None, "it is known from then on"
 
 
 def test_what_is_known_of_a_job_is_not_known_of_another_and_begins_anew_when_the_witness_is_gone(
@@ -196,12 +192,12 @@ def test_what_is_known_of_a_job_is_not_known_of_another_and_begins_anew_when_the
 ) -> None:
     crawl, (pid, *_) = copy(read_town[0]), read_town[1]
     strange = signature_of([("Something else", "1")])
-    asked = crawl.witnesses.ask("job", pid, strange, None)
+    asked = crawl.witnesses.ask(page(), pid, strange, None)
     assert asked
-    assert asked[1].parcel_id == pid
-    assert crawl.witnesses.ask("another", pid, strange, None) is None
-    crawl.witnesses.forget("job")
-    assert crawl.witnesses.ask("job", pid, strange, None) is None
+    assert asked[1][0] == pid
+    assert crawl.witnesses.ask(page("another"), pid, strange, None) is None
+    crawl.witnesses.forget(page())
+    assert crawl.witnesses.ask(page(), pid, strange, None) is None
 
 
 def test_a_label_that_only_some_have_is_missed_when_so_many_in_a_row_lack_it_as_would_be_no_chance() -> None:
@@ -255,7 +251,7 @@ def change(table: CountyTable, columns: dict[str, str], of: Callable[[dict[str, 
     table.fill(columns, map(of, table.select("*", "1=1")))
 
 
-ARCGIS_CHANGES: dict[str, tuple[Changes, str]] = {
+TABLE_CHANGES: dict[str, tuple[Changes, str]] = {
     "the number renamed": ({"PIN": "KEY_NO"}, "no column is known to hold the parcel's number"),
     "the owner renamed": ({"OWNER1": "HOLDER"}, "it lacks 'OWNER1', and has 'HOLDER'"),
     "a value renamed": ({"MARKET_VAL": "MKT_AMT"}, "it lacks 'MARKET_VAL', and has 'MKT_AMT'"),
@@ -278,9 +274,9 @@ SOCRATA_NAMES = {
 
 
 @pytest.mark.parametrize("platform", [ArcgisTable, SocrataTable])
-@pytest.mark.parametrize("what", ARCGIS_CHANGES)
+@pytest.mark.parametrize("what", TABLE_CHANGES)
 def test_a_table_that_changes_its_columns_is_noticed_at_its_next_page(what: str, platform: type[CountyTable]) -> None:
-    changes, said = ARCGIS_CHANGES[what]
+    changes, said = TABLE_CHANGES[what]
     names = SOCRATA_NAMES if platform is SocrataTable else dict(zip(SOCRATA_NAMES, SOCRATA_NAMES, strict=True))
     changes = {names[name]: names.get(to, to) for name, to in changes.items()}
     for name in SOCRATA_NAMES:

@@ -15,6 +15,9 @@ from harvester.items.base import RESERVED
 from harvester.jobs.documents import ITEMS, JOBS
 from harvester.middlewares import conditional
 from harvester.monitors.suites import EXIT_CODE, RunMonitors
+from harvester.outcomes import Outcome
+from harvester.spiders.counties.iasworld import SHARDED
+from harvester.spiders.counties.platform import NO_RESULTS, UNKNOWN_SITE
 from tests.docs.tables import arguments, settings
 from tests.pipelines.records import KINDS
 
@@ -70,6 +73,14 @@ def test_every_monitor_is_documented() -> None:
 def test_every_room_of_the_stats_is_documented() -> None:
     rooms = {text.split("/")[1] for text in literals() if re.match(r"harvester/[a-z_]{2,}", text)}
     assert rooms - set(re.findall(r"harvester/([a-z_]+)", OPERATING)) == set()
+
+
+def test_what_each_outcome_means_for_a_parcel_is_in_the_table() -> None:
+    page = (DOCS / "county-records.md").read_text("utf-8")
+    table = page.partition("## What became of a parcel")[2].partition("\n## ")[0]
+    rows = [line.split("|")[2] for line in table.splitlines() if line.startswith("|")]
+    named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    assert named == {*Outcome, NO_RESULTS, UNKNOWN_SITE, SHARDED}
 
 
 def test_every_collection_and_kind_of_record_is_documented() -> None:

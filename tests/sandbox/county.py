@@ -3,7 +3,8 @@
 The truth is made without the parsers of harvester: what they read is compared with it.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
 from decimal import Decimal
 from random import Random
@@ -32,6 +33,11 @@ class Parcel(NamedTuple):
     deed: str | None
     flood_zone: str | None
     """A column that no field is read from."""
+
+
+def changed(page: str, changes: Mapping[str, str]) -> str:
+    """A page in which each of these takes the place of the other, all at once."""
+    return re.sub("|".join(map(re.escape, changes)), lambda found: changes[found[0]], page) if changes else page
 
 
 class County:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs, quote, urlsplit
 
 from tests.crawling import Answer, Site
-from tests.sandbox.county import County, Document, Parcel
+from tests.sandbox.county import County, Document, Parcel, changed
 from tests.sandbox.pdf import pdf
 
 ROOT = "/PT/"
@@ -69,6 +69,10 @@ class IasworldPortal(Site):
         """Path without what was posted, and the number of the request (from 1) -> what is answered instead."""
         self.pdf: Callable[[Parcel], Answer] = lambda parcel: Answer(200, bill_pdf(parcel), kind="application/pdf")
         """What stands where the latest bill of a parcel should."""
+        self.changes: dict[str, str] = {}
+        """What is written on datalets -> what is written instead."""
+        self.changes_after = 0
+        """Searches for a parcel after which it is."""
         self.expire_every = 0
         """After so many answers all sessions end."""
         self.held_after = 0
@@ -213,7 +217,13 @@ class IasworldPortal(Site):
             f'<tr><td class="DataletHeaderBottom">{escape(line.parcel.address or "")}&nbsp;</td></tr></table>'
         )
         hidden = f'<input type="hidden" name="hdTaxYear" value="{line.year}">'
-        return _html(menu + hidden + banner + sections(mode, line))
+        is_changed = self.searched > self.changes_after
+        return _html(menu + hidden + changed(banner + sections(mode, line), self.changes if is_changed else {}))
+
+    @property
+    def searched(self) -> int:
+        """Searches for a parcel that were sent."""
+        return sum("inpParid=" in arrival.path for arrival in self.arrivals)
 
 
 def bill_lines(parcel: Parcel) -> list[str]:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs, quote
 
 from tests.crawling import Answer, Site
+from tests.sandbox.county import changed
 
 Document = dict[str, Any]
 PLACE = "/adatownme/"
@@ -80,6 +81,10 @@ class VisionTown(Site):
         """Path, and how often it was asked for before -> what is answered instead."""
         self.renamed: dict[int, dict[bytes, bytes]] = {}
         """Number of a parcel -> in its card: what is written -> what is written instead."""
+        self.changes: dict[str, str] = {}
+        """What is written on cards -> what is written instead."""
+        self.changes_after = 0
+        """Cards after which it is."""
         self.held_after = 0
         """Cards after which none is shown until `released`; 0: all are."""
         self.released = asyncio.Event()
@@ -119,6 +124,8 @@ class VisionTown(Site):
             body = card_of(parcel) if parcel else ERROR
             for before, after in self.renamed.get(parcel.pid if parcel else 0, {}).items():
                 body = body.replace(before, after)
+            if self.asked(CARD) > self.changes_after:
+                body = changed(body.decode(), self.changes).encode()
             return _page(body)
         if page == STREETS:
             return _page(self._streets(asked))

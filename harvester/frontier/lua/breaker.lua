@@ -283,7 +283,7 @@ local function hear(report)
     end
     b.refusals = broken and refusals or b.refusals + refusals
     b.failures = broken and failures or b.failures + failures
-    b.misread = read and misread or (b.misread or 0) + misread
+    b.misread = math.max(0, (b.misread or 0) - read) + misread
     b.bad['layout_changed'] = b.bad['layout_changed'] or misread > 0 or nil
     b.heard = now
     if b.state == 'closed' then

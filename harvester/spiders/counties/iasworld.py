@@ -16,7 +16,7 @@ from harvester.exceptions import NotAccepted, PageFailed, UsageError
 from harvester.items import Found, Provenance, Record, Said
 from harvester.items.property import normalized
 from harvester.jobs.documents import JobItem
-from harvester.meta import JOB, SESSION_CHAIN, STEP
+from harvester.meta import SESSION_CHAIN, STEP
 from harvester.middlewares.identities import end_chain, stay_in_session
 from harvester.outcomes import Outcome, verdict_of
 from harvester.parsers.counties import iasworld as parse
@@ -210,9 +210,8 @@ class IasworldSpider(PlatformSpider):
         else:
             whole = parse.joined(read[0], read[1:])
             found = parse.records_of(whole, jurisdiction.source, self.provenance(page))
-            doubt = Doubt(*wanted.doubt) if wanted.doubt else None
-            if asked := self.witnesses.ask(str(page.meta[JOB]), wanted.key, parse.signature(whole), doubt):
-                yield self._begin(jurisdiction, wanted._replace(key=asked[0], doubt=list(asked[1])))
+            if asked := self.witnesses.ask(page, wanted.key, parse.signature(whole), wanted.doubt):
+                yield self._begin(jurisdiction, wanted._replace(key=asked[0], doubt=asked[1]))
             else:
                 yield [*found.records, *found.rejects]
                 self._end(page)

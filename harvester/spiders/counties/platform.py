@@ -11,7 +11,6 @@ from scrapy.http import Response
 from harvester.exceptions import NotAccepted, ParseError, UsageError
 from harvester.items import Found, Said
 from harvester.jobs.documents import JobItem
-from harvester.meta import JOB
 from harvester.outcomes import Outcome
 from harvester.parsers.counties.table import Source
 from harvester.project import spider_loader
@@ -164,7 +163,7 @@ class PlatformSpider(JobSpider, ABC):
 
     def witness_gone(self, page: Response | Request, item: str, parcel_id: str) -> Said:
         """What becomes of a card in doubt when its witness is no parcel any more."""
-        self.witnesses.forget(str(page.meta[JOB]))
+        self.witnesses.forget(page)
         said = f"its page is not as those before, and the parcel {parcel_id}, which was read then, is gone: retry it"
         return Said(item, "failed", Outcome.LAYOUT_CHANGED, said)
 

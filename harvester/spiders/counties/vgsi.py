@@ -14,7 +14,7 @@ from harvester.exceptions import PageFailed, ParseError, UsageError
 from harvester.frontier.messages import ItemRef
 from harvester.items import Found, Provenance, Record, Said
 from harvester.jobs.documents import JobItem
-from harvester.meta import EXPECTS, ITEMS, JOB, STEP
+from harvester.meta import EXPECTS, ITEMS, STEP
 from harvester.outcomes import Outcome, verdict_of
 from harvester.parsers.counties import vgsi as parse
 from harvester.parsers.counties.addresses import AddressQuery
@@ -96,16 +96,14 @@ class VgsiSpider(PlatformSpider):
         (shown,) = read.parcel_ids
         if int(shown) != int(pid):
             raise ParseError(f"the parcel {pid} was asked for, and the card is that of {shown}")
-        known = Doubt(*doubt) if doubt else None
-        if asked := self.witnesses.ask(str(response.meta[JOB]), pid, parse.signature(card), known):
-            response.meta[STEP] = True
+        if asked := self.witnesses.ask(response, pid, parse.signature(card), doubt):
             yield self._card(jurisdiction, *asked)
         else:
             yield [*read.records, *read.rejects]
 
-    def _card(self, jurisdiction: Jurisdiction, pid: str, doubt: Doubt | None = None) -> Request:
+    def _card(self, jurisdiction: Jurisdiction, pid: str, doubt: list[Any] | None = None) -> Request:
         url = f"{_page(jurisdiction, 'Parcel.aspx')}?{urlencode({'pid': pid})}"
-        arguments = {"pid": pid, "doubt": list(doubt) if doubt else None}
+        arguments = {"pid": pid, "doubt": doubt}
         return Request(url, self.parse_parcel, errback=self.parcel_failed, cb_kwargs=arguments, dont_filter=True)
 
     @errback

@@ -2,11 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from scrapy import Request
+from scrapy.http import Response
 from scrapy.statscollectors import StatsCollector
 
 from harvester.exceptions import ParseError
+from harvester.meta import JOB, STEP
 from harvester.parsers.counties.drift import Pages, Signature, difference
 
 NEW_LABELS = "harvester/new_labels"
@@ -22,7 +25,7 @@ def note_new_labels(stats: StatsCollector, labels: Sequence[str]) -> None:
 
 
 class Doubt(NamedTuple):
-    """It goes along with the requests that find out whether a card is of the site's layout."""
+    """It goes along, as a list, with the requests that find out whether a card is of the site's layout."""
 
     parcel_id: str
     """Whose card it is."""
@@ -37,25 +40,27 @@ class Witnesses:
         self._stats = stats
         self._pages: defaultdict[str, Pages] = defaultdict(Pages)
 
-    def ask(self, job: str, parcel_id: str, page: Signature, doubt: Doubt | None) -> tuple[str, Doubt] | None:
-        """Which card is to be asked for now, and with what; None: this one is right.
+    def ask(
+        self, page: Response | Request, parcel_id: str, look: Signature, doubt: Sequence[Any] | None
+    ) -> tuple[str, list[Any]] | None:
+        """Which parcel's card is to be asked for now, and with what `doubt`; None: this one is to be stored.
 
-        A card is in doubt; then its witness is asked for; if that looks as before, the card is asked for once more and
-        taken. Raises ParseError when the witness does not.
+        A card is in doubt; then its witness is asked for; if that looks as before, the card is asked for once more, and
+        stored. Raises ParseError when the witness does not.
         """
-        pages = self._pages[job]
-        if doubt and doubt.shown:
-            if said := difference(doubt.shown, page):
+        pages, of = self._pages[str(page.meta[JOB])], Doubt(*doubt) if doubt else None
+        is_witness = bool(of and of.shown)
+        if is_witness or (of is None and pages.is_strange(look)):
+            page.meta[STEP] = True
+            if of is None and parcel_id != pages.witness:
+                return pages.witness, [parcel_id, sorted(pages.shown)]
+            if said := difference(of.shown if of else pages.shown, look):
                 raise ParseError(f"the parcel {parcel_id}, which was read before, {said}")
-            return doubt.parcel_id, Doubt(doubt.parcel_id)
-        if doubt is None and pages.is_strange(page):
-            if parcel_id != pages.witness:
-                return pages.witness, Doubt(parcel_id, sorted(pages.shown))
-            if said := difference(pages.shown, page):
-                raise ParseError(f"the parcel {parcel_id}, which was read before, {said}")
-        note_new_labels(self._stats, pages.learn(parcel_id, page, is_right=doubt is not None))
+            if of:
+                return of.parcel_id, [of.parcel_id]
+        note_new_labels(self._stats, pages.learn(parcel_id, look, is_right=of is not None))
         return None
 
-    def forget(self, job: str) -> None:
+    def forget(self, page: Request | Response) -> None:
         """A witness is not there any more: the pages of the job are learnt anew."""
-        self._pages.pop(job, None)
+        self._pages.pop(str(page.meta[JOB]), None)
