@@ -52,7 +52,7 @@ def extrapolation(change: Change) -> str:
         tried = f"Of {change.tried:,} tried in the last {window} {change.failed:,} failed{worst}"
         return f"{tried}; {left} about {fails:,.0f} would fail."
     if change.cause == "layout":
-        return f"{left[0].upper()}{left[1:]} probably none would be understood."
+        return f"{left[0].upper()}{left[1:]} probably most would not be understood."
     pages, nothing = change.pages
     if change.cause == "drift":
         return f"Of the last {pages:,} pages {nothing:,} had nothing in them; {left} probably most would be as empty."

@@ -45,7 +45,7 @@ class Change(NamedTuple):
     failed: int
     window_s: float
     row: int
-    """Failures in a row at the end of it; if it was opened for the layout: pages that were not as they should be, beyond those that were."""
+    """Failures in a row at the end of it; if it opened for the layout: pages that were misread, beyond those read."""
     pages: tuple[int, int]
     """How many of the last pages were read, and how many of them had nothing in them."""
     lost: list[tuple[str, str]]

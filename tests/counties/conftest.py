@@ -21,7 +21,8 @@ class Crawls(Runs):
     def __init__(self, folder: Path, mongodb: Database[Document], **variables: str) -> None:
         super().__init__(folder, "tests.counties.settings", sites_dir=str(folder / "sites"), **variables)
         (folder / "sites").mkdir()
-        self._sites = folder / "sites" / "mi.toml"
+        self.sites = folder / "sites" / "mi.toml"
+        """The registry's file."""
         self._mongodb = mongodb
 
     @property
@@ -46,7 +47,7 @@ class Crawls(Runs):
     def enter(self, platform: str, base_url: str, *lines: str, before: str = "") -> None:
         """Writes an entry, with these lines of its table `property`, and others before that."""
         records = f'name = "Made-up County"\nfips = "26001"\nplatform = "{platform}"\nbase_url = "{base_url}"\n'
-        self._sites.write_text(f"{before}\n[{SITE}.property]\n{records}" + "\n".join(lines))
+        self.sites.write_text(f"{before}\n[{SITE}.property]\n{records}" + "\n".join(lines))
 
     def documents(self, collection: str, without: Sequence[str] = ()) -> dict[str, Document]:
         """`_id` -> the whole stored document, but for these fields; decimals as such."""
