@@ -13,6 +13,7 @@ from scrapy.utils.test import get_crawler
 
 from harvester.exceptions import ParseError
 from harvester.items import Provenance
+from harvester.items.property import Property
 from harvester.meta import JOB
 from harvester.parsers.counties import arcgis, iasworld, socrata, vgsi
 from harvester.parsers.counties.drift import LEARNT, Pages, Signature, Table, difference, signature_of
@@ -305,10 +306,10 @@ def test_columns_that_change_places_with_their_labels_or_are_added_lead_to_the_s
     assert look.check(now.columns) == [], "it is told once"
 
     def plain(rows: Rows) -> list[Any]:
-        records = [replace(record, raw=b"") for record in rows.records]
-        return [
-            replace(each, others={**each.others, "EXTRA": "x"}) if each.KIND == "property" else each for each in records
+        others = [
+            {"others": each.others | {"EXTRA": "x"}} if isinstance(each, Property) else {} for each in rows.records
         ]
+        return [replace(each, raw=b"", **more) for each, more in zip(rows.records, others, strict=True)]
 
     assert plain(now) == plain(before)
 

@@ -1,4 +1,4 @@
-"""A site that changes its pages in mid-job is left alone within 50 of them; nothing wrong is stored, and none is lost."""
+"""A site that changes its pages in mid-job is left alone within 50 of them; nothing wrong is stored, nothing lost."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -49,6 +49,10 @@ class CountyTable(Site):
         self._rows = sqlite3.connect(":memory:")
         self._rows.row_factory = sqlite3.Row
 
+    def refill(self, **names: str) -> None:
+        """Makes the county's own table. Column -> its new name, from now on."""
+        raise NotImplementedError
+
     def fill(self, columns: Mapping[str, str], rows: Iterable[Row]) -> None:
         """Makes the table anew."""
         self.columns = dict(columns)
@@ -115,7 +119,6 @@ class ArcgisTable(CountyTable):
         self.refill()
 
     def refill(self, **names: str) -> None:
-        """Column -> its new name, from now on."""
         self.names = names
         types = {
             "OBJECTID": "OID",
@@ -196,7 +199,6 @@ class SocrataTable(CountyTable):
         self.refill()
 
     def refill(self, **names: str) -> None:
-        """Column -> its new name, from now on."""
         types = {
             "parcel_number": "text",
             "town": "text",

@@ -99,13 +99,18 @@ class TableSpider(PlatformSpider):
         Layout(described.columns, jurisdiction.source)
         yield self.begin(jurisdiction, described)
 
-    def parse_table_of_parcels(self, response: Response, parcels: Parcels, padded: bool) -> Iterator[Any]:
+    def parse_table_of_parcels(
+        self, response: Response, parcels: Parcels, padded: bool, alone: bool = False
+    ) -> Iterator[Any]:
         """Leads to the rows of parcels. Raises ParseError, likewise."""
         jurisdiction = self.jurisdiction_of(response)
         described = self.parse_description(response.body)
         Layout(described.columns, jurisdiction.source)
         self._described[jurisdiction.id] = described
-        yield from self._narrowed(self._ask_for(jurisdiction, parcels, padded=padded), parcels)
+        if alone:
+            yield from self._each_alone(jurisdiction, parcels, padded)
+        else:
+            yield from self._narrowed(self._ask_for(jurisdiction, parcels, padded=padded), parcels)
 
     @errback
     def table_failed(self, failure: Failure) -> Iterator[Any]:
@@ -169,7 +174,7 @@ class TableSpider(PlatformSpider):
 
     # Parcels that were named ------------------------------------------------------------------------------------
 
-    def parse_parcels(self, response: Response, parcels: Parcels, padded: bool) -> Iterator[Any]:
+    def parse_parcels(self, response: Response, parcels: Parcels, padded: bool, alone: bool = False) -> Iterator[Any]:
         """The records of parcels that were asked for together.
 
         Each alone, if they have more rows than fit; those that are not there once more, since their numbers may be
@@ -195,15 +200,17 @@ class TableSpider(PlatformSpider):
 
     @errback
     def parcels_failed(self, failure: Failure) -> Iterator[Any]:
-        """One number that the server cannot read spoils no other."""
+        """What the server cannot read may be a column that is gone, so the table is asked what it is once more. If it
+        is one of the numbers, that spoils no other: each is asked for alone.
+        """
         request: Request = failure.request  # type: ignore[attr-defined]
-        parcels, padded = request.cb_kwargs["parcels"], request.cb_kwargs["padded"]
-        if verdict_of(failure.value).outcome is Outcome.INVALID and len(parcels) > 1:  # type: ignore[arg-type]
-            yield from self._each_alone(self.jurisdiction_of(request), parcels, padded)
+        asked, is_invalid = request.cb_kwargs, verdict_of(failure.value).outcome is Outcome.INVALID  # type: ignore[arg-type]
+        if is_invalid and not asked.get("alone"):
+            yield self._describe(self.jurisdiction_of(request), asked["parcels"], asked["padded"], alone=True)
 
     def _each_alone(self, jurisdiction: Jurisdiction, parcels: Parcels, padded: bool) -> Iterator[Any]:
         for parcel in parcels:
-            yield from self._narrowed(self._ask_for(jurisdiction, [parcel], padded=padded), [parcel])
+            yield from self._narrowed(self._ask_for(jurisdiction, [parcel], padded=padded, alone=True), [parcel])
 
     def _narrowed(self, outputs: Iterator[Request | Said], parcels: Parcels) -> Iterator[Request | Said]:
         """Requests that belong to these parcels alone."""
@@ -213,18 +220,23 @@ class TableSpider(PlatformSpider):
             yield output
 
     def _ask_for(
-        self, jurisdiction: Jurisdiction, parcels: Parcels, *, padded: bool = False
+        self, jurisdiction: Jurisdiction, parcels: Parcels, *, padded: bool = False, alone: bool = False
     ) -> Iterator[Request | Said]:
         """For the rows of these parcels; before, when this process does not know it yet, for what the table says."""
         described = self._described.get(jurisdiction.id)
         if described is None:
-            url = self.table_url(jurisdiction)
-            request = self.ask(url, self.parse_table_of_parcels, parcels=parcels, padded=padded)
-            yield request.replace(errback=self.table_failed)
+            yield self._describe(jurisdiction, parcels, padded)
             return
         found = matching(Layout(described.columns, jurisdiction.source), parcels, padded=padded)
         yield from self.missing(found.impossible, jurisdiction)
         if found.asked:
             condition = all_of(found.condition, jurisdiction.where)
-            request = self.parcels_request(jurisdiction, condition, parcels=found.asked, padded=padded)
+            request = self.parcels_request(jurisdiction, condition, parcels=found.asked, padded=padded, alone=alone)
             yield request.replace(errback=self.parcels_failed)
+
+    def _describe(self, jurisdiction: Jurisdiction, parcels: Parcels, padded: bool, *, alone: bool = False) -> Request:
+        """For what the table says of itself, before these parcels are asked for."""
+        arguments = {"parcels": parcels, "padded": padded, "alone": alone}
+        return self.ask(self.table_url(jurisdiction), self.parse_table_of_parcels, **arguments).replace(
+            errback=self.table_failed
+        )

@@ -112,7 +112,7 @@ class VgsiSpider(PlatformSpider):
         verdict = verdict_of(failure.value)  # type: ignore[arg-type]
         request: Request = failure.request  # type: ignore[attr-defined]
         ((item, _),) = request.meta[ITEMS]
-        pid, doubt = request.cb_kwargs["pid"], request.cb_kwargs["doubt"]
+        pid, doubt = request.cb_kwargs["pid"], request.cb_kwargs.get("doubt")
         if verdict.rule == NO_SUCH_PARCEL and doubt and Doubt(*doubt).shown:
             yield self.witness_gone(request, item, pid)
         elif verdict.rule == NO_SUCH_PARCEL:
