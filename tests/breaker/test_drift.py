@@ -7,10 +7,11 @@ import msgspec
 import pytest
 
 from harvester.breaker.judgement import Breaker
-from harvester.frontier.messages import Leased
+from harvester.frontier.messages import Dead, Leased
 from harvester.frontier.store import Frontier
 from harvester.items import Provenance
-from harvester.outcomes import Outcome
+from harvester.outcomes import OK, Outcome, Verdict
+from harvester.sites import policy_of
 from tests.breaker.spiders import Parcel
 from tests.breaker.worker import QUICK, Worker
 from tests.frontier.pushes import push
@@ -62,6 +63,53 @@ async def test_pages_that_are_all_empty_at_once_open_it(worker: Worker) -> None:
     assert await _pages(worker, 0, 2, 3) == "open"
     (change,) = worker.changes
     assert (change.cause, change.pages) == ("drift", (50, 50))
+
+
+async def test_more_pages_of_another_layout_than_are_read_open_it_until_probes_are_read(worker: Worker) -> None:
+    """However many were read before, and whatever is tried again."""
+    worker.see(Outcome.OK, 100)
+    for _ in range(20):
+        worker.see(Outcome.LAYOUT_CHANGED, 3)
+        worker.see(Outcome.OK, 3)
+        await worker.exchange()
+    worker.see(Outcome.LAYOUT_CHANGED, 9)
+    await worker.exchange()
+    assert await worker.state() == "closed"
+    verdict, policy = Verdict(Outcome.LAYOUT_CHANGED, "again"), policy_of(worker.site, Outcome.LAYOUT_CHANGED)
+    worker.breakers.add_try(worker.site, verdict, policy, tells_layout=False)
+    worker.breakers.add_try(worker.site, OK, policy_of(worker.site, Outcome.OK), tells_layout=False)
+    await worker.exchange()
+    assert await worker.state() == "closed", "a retry and a step say nothing new"
+    worker.see(Outcome.LAYOUT_CHANGED)
+    await worker.exchange()
+    assert await worker.state() == "open"
+    (change,) = worker.changes
+    assert (change.cause, change.row, change.said) == ("layout", 10, "it was layout_changed")
+    await _probe(worker)
+    worker.see(Outcome.LAYOUT_CHANGED, probe=True)
+    await worker.exchange()
+    assert await worker.state() == "open"
+    await _probe(worker)
+    worker.see(Outcome.OK, 2, probe=True)
+    await worker.exchange()
+    assert await worker.state() == "closed"
+    worker.see(Outcome.LAYOUT_CHANGED, 9)
+    await worker.exchange()
+    assert await worker.state() == "closed", "it begins anew"
+
+
+async def test_what_is_given_up_for_its_layout_is_parked_while_the_site_is_left_alone(worker: Worker) -> None:
+    """Also what died of it just before."""
+    early, late = await worker.lease(2)
+    worker.see(Outcome.LAYOUT_CHANGED)
+    await worker.exchange()
+    await worker.exchange([Dead(early.id, Outcome.LAYOUT_CHANGED, "before")])
+    worker.see(Outcome.LAYOUT_CHANGED, 9)
+    await worker.exchange()
+    assert await worker.state() == "open"
+    await worker.exchange([Dead(late.id, Outcome.LAYOUT_CHANGED, "after")])
+    status = await worker.frontier.status()
+    assert (status.parked, status.dead) == (10, 0)
 
 
 async def test_only_the_latest_samples_are_kept(frontier: Frontier) -> None:
