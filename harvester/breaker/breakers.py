@@ -86,7 +86,7 @@ class Breakers:
             self._rows[site.name] += 1
             self._untold.add(site.name)
             self._hurry()
-        elif not policy.error:
+        elif not policy.error and tells_layout:
             self._rows.pop(site.name, None)
 
     def add_page(self, site: Site, outcome: str, probe: int) -> None:
@@ -96,6 +96,7 @@ class Breakers:
     def add_read(self, site: Site) -> None:
         """A page was read, though its answer alone did not say so."""
         self._of(site).add_read()
+        self._rows.pop(site.name, None)
 
     def add_records(self, site: Site, records: Iterable[Record], probe: int) -> None:
         """What a page yielded; some of it is looked at."""

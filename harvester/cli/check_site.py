@@ -129,19 +129,21 @@ def _ask(spider: "type[PlatformSpider]", site: str, parcel: str) -> "tuple[list[
     from harvester.project import project_settings
 
     spider.parse_arguments({"site": site, "parcels": parcel})  # raises before anything is begun
-    settings, records = project_settings(), list[Any]()
+    settings, records, told = project_settings(), list[Any](), list[str]()
     settings.setdict({"ITEM_PIPELINES": {}, "EXTENSIONS": {}, "LOG_LEVEL": "ERROR"}, "cmdline")
     process = AsyncCrawlerProcess(settings)
     crawler = process.create_crawler(spider)
 
     def keep(item: Any) -> None:
-        records.extend(item.records if isinstance(item, Batch) else [])
+        if isinstance(item, Batch):
+            records.extend(item.records)
+            told.extend(f"{said.outcome}: {said.reason}" for said in item.said)
 
     crawler.signals.connect(keep, signals.item_scraped)
     process.crawl(crawler, site=site, parcels=parcel)
     process.start()
     job = crawler.stats.get_value("harvester/job")
-    return records, asyncio.run(_fate(job)) if job and not records else "see above"
+    return records, told[-1] if told else asyncio.run(_fate(job)) if job and not records else "see above"
 
 
 async def _fate(job: str) -> str:

@@ -48,7 +48,7 @@ logger = logging.getLogger(__name__)
 PREFETCH = 128
 """Requests held ready for the engine."""
 PER_SITE = 64
-"""Requests of one site that a worker may hold, so that a slow site cannot fill it."""
+"""Requests of one site that a worker may hold, so that a slow site cannot fill it. Spiders may say fewer: MOST_HELD."""
 MOST_OPERATIONS = 500
 """In one exchange."""
 MOST_WAITING = 2000
@@ -82,6 +82,7 @@ class FrontierClient:
         record: FrontierRecord | None,
         holder: FrontierHolder | None = None,
         heals: bool = False,
+        per_site: int = PER_SITE,
         on_change: Callable[[], None],
         on_breakers: Callable[[list[Change]], None],
     ) -> None:
@@ -94,6 +95,7 @@ class FrontierClient:
         self._holder = holder
         self._heals = heals
         """Whether a ledger has that fed again which Redis forgets."""
+        self._per_site = per_site
         self._has_work = False
         """Whether the frontier was not empty when it last answered."""
         self._recording: asyncio.Task[None] | None = None
@@ -314,7 +316,7 @@ class FrontierClient:
         most_ended = MOST_ENDED if is_working and self.on_ended else 0
         reports = self.breakers.take()
         told: Exchange = await self._patiently(
-            lambda: self._frontier.exchange(self.worker, operations, wanted, PER_SITE, reports, most_ended)
+            lambda: self._frontier.exchange(self.worker, operations, wanted, self._per_site, reports, most_ended)
         )
         for operation in operations:
             self._outgoing_bytes -= _size(self._outgoing.popleft())

@@ -29,7 +29,7 @@ from harvester.config import Config, load_config
 from harvester.exceptions import FrontierLost, HarvesterError, UsageError
 from harvester.formatting import how_long
 from harvester.frontier.attempts import attempts_of
-from harvester.frontier.client import FrontierClient
+from harvester.frontier.client import PER_SITE, FrontierClient
 from harvester.frontier.codec import MOST_SHOWN, TooLargeError, UnserialisableRequestError, decode, encode
 from harvester.frontier.confirmations import Confirmations
 from harvester.frontier.feeding import Feeding
@@ -139,6 +139,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             record=self._record,
             holder=self._holder,
             heals=is_fed,
+            per_site=getattr(self.spider, "MOST_HELD", PER_SITE),
             on_change=self._call_engine,
             on_breakers=lambda changes: self._notices.tell(changes),
         )

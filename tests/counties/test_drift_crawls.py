@@ -65,12 +65,14 @@ async def crawl(crawls: Crawls, mongodb: Database[dict[str, Any]], spider: str, 
 
 def entry(host: str) -> str:
     """Tables of the site's entry before its `property`."""
-    paced = f"[{SITE}.politeness]\nrequests_per_second = 0\n[{SITE}.identities]\nlogins_per_hour = 10000\n"
+    paced = (
+        f"[{SITE}.politeness]\nrequests_per_second = 0\nconcurrency = 2\n[{SITE}.identities]\nlogins_per_hour = 10000\n"
+    )
     return f'[{SITE}]\nhosts = ["{host}"]\n[{SITE}.breaker]\n{PATIENT}' + paced
 
 
 async def change_town(crawls: Crawls, mongodb: Database[dict[str, Any]], changes: Changes) -> None:
-    async with VisionTown(160) as town:
+    async with VisionTown(110) as town:
         before = entry(town.name).partition(f"[{SITE}.identities]")[0]
         crawls.enter("vgsi", town.base_url, before=before)
         town.changes, town.changes_after = changes, BEFORE

@@ -72,6 +72,8 @@ class Pages:
     def __init__(self) -> None:
         self.witness, self.shown = "", Signature()
         """The parcel whose card says most, and what it looked like."""
+        self.changed = ""
+        """What the witness showed when it was asked last and was not as before; until a page is."""
         self._read = 0
         self._had: Counter[str] = Counter()
         """Label -> pages with it."""
@@ -89,6 +91,7 @@ class Pages:
         """Takes a page as one of the site's. Returns its new labels. `is_right`: the witness has been asked."""
         new = [each for each in _labels(page - self._had.keys()) if not _of_a_value(each)]
         is_known = self._read >= LEARNT
+        self.changed = ""
         self._read += 1
         self._had.update(page)
         self._last.update(dict.fromkeys(self._had if is_right else page, self._read))

@@ -21,7 +21,7 @@ from harvester.parsers.counties.addresses import AddressQuery
 from harvester.spiders.counties.arguments import PARCEL
 from harvester.spiders.counties.platform import NO_RESULTS, SITE, Jurisdiction, PlatformSpider
 from harvester.spiders.counties.searches import ADDRESS, OWNER, SearchArguments, check_search
-from harvester.spiders.counties.witness import Doubt
+from harvester.spiders.counties.witness import FIRST, Doubt
 from harvester.spiders.job import errback
 
 LETTER, STREET = "letter", "street"
@@ -51,6 +51,8 @@ class VgsiSpider(PlatformSpider):
     Arguments = SearchArguments
     ITEM_KINDS = (PARCEL, ADDRESS, OWNER)
     ALL: ClassVar[str] = LETTER
+    MOST_HELD: ClassVar[int] = 16
+    """Requests of a site that a worker holds: so many go out before one that finds out whether the site has changed."""
     arguments: SearchArguments
 
     def items_of_arguments(self) -> Iterator[Found]:
@@ -104,7 +106,8 @@ class VgsiSpider(PlatformSpider):
     def _card(self, jurisdiction: Jurisdiction, pid: str, doubt: list[Any] | None = None) -> Request:
         url = f"{_page(jurisdiction, 'Parcel.aspx')}?{urlencode({'pid': pid})}"
         arguments = {"pid": pid, "doubt": doubt}
-        return Request(url, self.parse_parcel, errback=self.parcel_failed, cb_kwargs=arguments, dont_filter=True)
+        request = Request(url, self.parse_parcel, errback=self.parcel_failed, cb_kwargs=arguments, dont_filter=True)
+        return request.replace(priority=FIRST if doubt else 0)
 
     @errback
     def parcel_failed(self, failure: Failure) -> Iterator[Any]:

@@ -16,6 +16,8 @@ NEW_LABELS = "harvester/new_labels"
 """Stat, which the monitors read: labels that no page of the job had before, of a layout that is else as before."""
 MOST_KEPT = 20
 """Of them."""
+FIRST = 100
+"""Priority of what finds out whether the site has changed: it goes before cards that would be in doubt, too."""
 
 
 def note_new_labels(stats: StatsCollector, labels: Sequence[str]) -> None:
@@ -53,9 +55,13 @@ class Witnesses:
         if is_witness or (of is None and pages.is_strange(look)):
             page.meta[STEP] = True
             if of is None and parcel_id != pages.witness:
+                if pages.changed:
+                    raise ParseError(pages.changed)
                 return pages.witness, [parcel_id, sorted(pages.shown)]
             if said := difference(of.shown if of else pages.shown, look):
-                raise ParseError(f"the parcel {parcel_id}, which was read before, {said}")
+                pages.changed = f"the parcel {parcel_id}, which was read before, {said}"
+                raise ParseError(pages.changed)
+            pages.changed = ""
             if of:
                 return of.parcel_id, [of.parcel_id]
         note_new_labels(self._stats, pages.learn(parcel_id, look, is_right=of is not None))
