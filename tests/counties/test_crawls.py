@@ -139,7 +139,7 @@ async def test_a_column_that_is_renamed_in_mid_crawl_is_a_changed_layout_and_not
         crawls.register(table, parcel_id_field="PIN")
 
         def rename_between(path: str, number: int) -> None:
-            if table.asked("where=PIN") == 2 and not table.names:
+            if table.asked("where=%28PIN") == 2 and not table.names:
                 table.refill(PIN="PARCEL_NEW")
 
         table.bad = rename_between

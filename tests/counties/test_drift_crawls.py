@@ -65,9 +65,8 @@ async def crawl(crawls: Crawls, mongodb: Database[dict[str, Any]], spider: str, 
 
 def entry(host: str) -> str:
     """Tables of the site's entry before its `property`."""
-    paced = (
-        f"[{SITE}.politeness]\nrequests_per_second = 0\nconcurrency = 2\n[{SITE}.identities]\nlogins_per_hour = 10000\n"
-    )
+    paced = f"[{SITE}.politeness]\nrequests_per_second = 0\nconcurrency = 2\n"
+    paced += f"[{SITE}.identities]\nlogins_per_hour = 10000\nchain_idle_s = 1\n"
     return f'[{SITE}]\nhosts = ["{host}"]\n[{SITE}.breaker]\n{PATIENT}' + paced
 
 
@@ -87,7 +86,7 @@ async def change_town(crawls: Crawls, mongodb: Database[dict[str, Any]], changes
 
 
 async def change_portal(crawls: Crawls, mongodb: Database[dict[str, Any]], changes: Changes, folder: Path) -> None:
-    county = County(120)
+    county = County(70)
     write_parcels(county, folder)
     async with IasworldPortal(county) as portal:
         crawls.enter("iasworld", portal.entry_url, ACCEPTED, before=entry(portal.name))
