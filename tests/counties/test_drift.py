@@ -183,9 +183,18 @@ async def test_labels_that_are_new_and_no_sign_of_another_layout_are_told_of(rea
     crawl, left = copy(read_town[0]), read_town[1]
     more = {"<dl>": '<dl><dt><span id="a_lblFloodLabel">Flood 2025</span></dt><dd><span id="a_lblFlood">AE</span></dd>'}
     signature, _ = crawl.card(left[0], more)
-    assert crawl.witnesses.ask(page(), left[0], signature, [left[0]]) is None
+    assert crawl.witnesses.ask(page(), left[0], signature, [left[0], sorted(signature)]) is None
     assert crawl.stats.get_value(NEW_LABELS) == ["Flood YEAR [Flood]"]
     assert crawl.witnesses.ask(page(), left[0], signature, None) is None, "it is known from then on"
+
+
+def test_a_card_that_changes_while_its_witness_is_asked_is_in_doubt_again(read_town: Site) -> None:
+    crawl, (pid, *_) = copy(read_town[0]), read_town[1]
+    first, _ = crawl.card(pid, {})
+    second, _ = crawl.card(pid, {"<th>Owner</th>": "<th>Sale Price</th>", "<th>Sale Price</th>": "<th>Owner</th>"})
+    asked = crawl.witnesses.ask(page(), pid, second, [pid, sorted(first)])
+    assert asked
+    assert asked[0] != pid, "it is not taken: the witness is asked"
 
 
 def test_what_is_known_of_a_job_is_not_known_of_another_and_begins_anew_when_the_witness_is_gone(

@@ -31,6 +31,8 @@ class Doubt(NamedTuple):
 
     parcel_id: str
     """Whose card it is."""
+    look: Sequence[str]
+    """What it looked like."""
     shown: Sequence[str] = ()
     """What the witness looked like, as long as it was not asked for again."""
 
@@ -52,18 +54,20 @@ class Witnesses:
         """
         pages, of = self._pages[str(page.meta[JOB])], Doubt(*doubt) if doubt else None
         is_witness = bool(of and of.shown)
+        if of and not is_witness and difference(of.look, look):
+            of = None  # it has changed since, and is in doubt again
         if is_witness or (of is None and pages.is_strange(look)):
             page.meta[STEP] = True
             if of is None and parcel_id != pages.witness:
                 if pages.changed:
                     raise ParseError(pages.changed)
-                return pages.witness, [parcel_id, sorted(pages.shown)]
+                return pages.witness, [parcel_id, sorted(look), sorted(pages.shown)]
             if said := difference(of.shown if of else pages.shown, look):
                 pages.changed = f"the parcel {parcel_id}, which was read before, {said}"
                 raise ParseError(pages.changed)
             pages.changed = ""
             if of:
-                return of.parcel_id, [of.parcel_id]
+                return of.parcel_id, [of.parcel_id, of.look]
         note_new_labels(self._stats, pages.learn(parcel_id, look, is_right=of is not None))
         return None
 
