@@ -43,7 +43,8 @@ class Form(NamedTuple):
 def read_page(body: bytes) -> HtmlElement:
     """The page. Raises ParseError when there is none."""
     try:
-        page = document_fromstring(as_utf8(body), parser=HTMLParser(encoding="utf-8"))
+        parser = HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True)
+        page = document_fromstring(as_utf8(body), parser=parser)
     except (etree.ParserError, etree.XMLSyntaxError) as error:
         raise ParseError(f"it is no page: {error}") from None
     assert isinstance(page, HtmlElement)
@@ -101,7 +102,7 @@ def _values(form: HtmlElement) -> Iterator[tuple[str, str]]:
 
 
 def _texts(element: HtmlElement) -> Iterator[str]:
-    walk = etree.iterwalk(element, events=("start", "end", "comment", "pi"))
+    walk = etree.iterwalk(element, events=("start", "end"))
     for event, each in walk:
         if event != "start":
             yield (each.tail or "") if each is not element else ""

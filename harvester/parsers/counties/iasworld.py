@@ -201,7 +201,7 @@ def _row(row: HtmlElement, url: str) -> Row:
 def _address_in(row: HtmlElement) -> str:
     for each in row.iter():
         for name in ("onclick", "href"):
-            said = each.get(name) or "" if isinstance(each.tag, str) else ""
+            said = each.get(name) or ""
             if found := _row_address(said):
                 return str(found[1])
             if name == "href" and "datalet.aspx?" in said.lower():

@@ -1,17 +1,13 @@
 """What pages of property records have in common: labels with values beside them, and tables of rows with a header."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
-from lxml import etree
+from lxml.html import HtmlElement
 from msgspec import Struct
 
 from harvester.exceptions import ParseError
-from harvester.parsers.counties import labels, values
-
-_BREAK = "\ue000"
-"""Stands for <br> while a page is read."""
-_UNREADABLE = {0: None, ord(_BREAK): None}
+from harvester.parsers.counties import labels
+from harvester.parsers.counties.html import text_of
 
 
 class Labelled(Struct, array_like=True):
@@ -60,33 +56,12 @@ class Grid(Struct, array_like=True):
         return {names[at] or f"column {at + 1}": cell for at, cell in enumerate(row) if cell and at not in without}
 
 
-def document(body: bytes) -> Any:
-    """The root of a page. Raises ParseError when there is nothing in it."""
-    text = body.decode("utf-8", "replace").translate(_UNREADABLE)
-    parser = etree.HTMLParser(encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True)
-    try:
-        root = etree.fromstring(text.encode(), parser)
-    except etree.LxmlError as error:
-        raise ParseError(f"it is no page: {error}") from None
-    if root is None:
-        raise ParseError("it is no page: it is empty")
-    for each in root.iter("br"):
-        each.tail = _BREAK + (each.tail or "")
-    return root
-
-
-def lines_of(element: Any) -> list[str]:
-    """The lines of its text that have anything in them."""
-    found = (values.text(line) for line in "".join(element.itertext()).split(_BREAK))
-    return [line for line in found if line]
-
-
-def label_of(element: Any) -> str:
+def label_of(element: HtmlElement) -> str:
     """What a label says, without the marks behind it."""
-    return " ".join(" ".join(lines_of(element)).split()).rstrip(":* ")
+    return " ".join(text_of(element).split()).rstrip(":* ")
 
 
-def grid_of(table: Any, name: str, section: str = "") -> Grid:
+def grid_of(table: HtmlElement, name: str, section: str = "") -> Grid:
     """A table's header and rows; a lone cell, which says that there is no data, is no row."""
     found = table.find("caption")
     caption = " ".join((found.text or "").split()) if found is not None else ""
@@ -96,7 +71,7 @@ def grid_of(table: Any, name: str, section: str = "") -> Grid:
         if headers:
             grid.headers = [label_of(each) for each in headers]
             continue
-        cells = [" ".join(lines_of(each)) for each in row.findall("td")]
+        cells = [text_of(each) for each in row.findall("td")]
         if len(cells) > 1 or (cells and len(grid.headers) == 1):
             grid.rows.append(cells)
     return grid

@@ -19,7 +19,8 @@ from harvester.items.property import UNDATED, Assessment, Property, Sale
 from harvester.parsers.counties import labels, values
 from harvester.parsers.counties.addresses import parts_of
 from harvester.parsers.counties.drift import Signature, beside, signature_of
-from harvester.parsers.counties.pages import Grid, Labelled, document, grid_of, label_of, lines_of
+from harvester.parsers.counties.html import lines_of, read_page
+from harvester.parsers.counties.pages import Grid, Labelled, grid_of, label_of
 from harvester.parsers.counties.table import CURRENCY, Rows, Source, identity, is_sale, transfer_of
 
 _id = re.compile(r"(?:\w+?_)??(?:(ctl\d+)_)?(lbl|grd)([A-Za-z]\w*)").fullmatch
@@ -223,7 +224,7 @@ def is_pid(text: str) -> bool:
 
 def _taken_apart(body: bytes) -> Card:
     card = Card([], [])
-    for element in document(body).iter("span", "table", "tr"):
+    for element in read_page(body).iter("span", "table", "tr"):
         if element.tag == "tr":
             cells = element.findall("td")
             if len(cells) == 2 and _is_label(cells[0]) and cells[1].find(".//span[@id]") is None:
@@ -254,7 +255,7 @@ def _label_beside(element: Any) -> str:
 
 
 def _listed(body: bytes, page: str, parameter: str, what: str) -> list[str]:
-    root = document(body)
+    root = read_page(body)
     forms = [urlsplit(form.get("action", "")).path.lower() for form in root.iter("form")]
     lists = root.xpath("//*[@id='list']")
     if not lists and not any(path.endswith("streets.aspx") for path in forms):
