@@ -16,7 +16,8 @@ from harvester.exceptions import PageFailed, ParseError, UsageError
 from harvester.items import Provenance, Record
 from harvester.items.property import Assessment, Installment, Property, Sale, TaxBill
 from harvester.parsers.counties import iasworld
-from harvester.parsers.counties.iasworld import Datalet, Results, Section
+from harvester.parsers.counties.iasworld import Results
+from harvester.parsers.counties.sections import ParcelPage, Section, joined, parse_staged, records_of
 from harvester.parsers.counties.table import Rows, Source
 from harvester.spiders.counties.iasworld import IasworldSpider
 
@@ -65,7 +66,7 @@ ROW = (
 
 def saved(name: str) -> Rows:
     datalet = iasworld.read_datalet((PAGES / f"iasworld_{name}.html").read_bytes(), URL)
-    return iasworld.records_of(datalet, OHIO, SEEN)
+    return records_of(datalet, OHIO, SEEN)
 
 
 def of_kind(found: Rows, kind: type[Record]) -> list[Any]:
@@ -128,9 +129,9 @@ def test_a_page_of_the_detailed_layout_names_the_basis_of_its_values_and_payment
 def test_what_is_staged_makes_the_same_records_again(name: str) -> None:
     found = saved(name)
     for record in found.records:
-        assert record in iasworld.parse_staged(record.raw, OHIO, SEEN).records
-    with pytest.raises(ParseError, match="no datalet"):
-        iasworld.parse_staged(b"[]", OHIO, SEEN)
+        assert record in parse_staged(record.raw, OHIO, SEEN).records
+    with pytest.raises(ParseError, match="no staged page"):
+        parse_staged(b"[]", OHIO, SEEN)
 
 
 def test_the_datalets_of_the_side_menu_are_found_but_the_one_that_is_shown() -> None:
@@ -142,11 +143,11 @@ def test_the_datalets_of_the_side_menu_are_found_but_the_one_that_is_shown() -> 
 def test_what_several_datalets_say_is_one_parcel() -> None:
     """Sections that each of them shows count once, and a year that two speak of is one assessment."""
     pairs = [("Address", ["1 ELM"])]
-    first = Datalet("7", 2025, [Section("Parcel", pairs), Section("Appraised Value", [("Total", ["$10"])])])
+    first = ParcelPage("7", 2025, [Section("Parcel", pairs), Section("Appraised Value", [("Total", ["$10"])])])
     grid = Section("Assessed Value", header=["Tax Year", "Total"], rows=[["2025", "4"], ["2024", "3"]])
-    whole = iasworld.joined(first, [Datalet("7", 2025, [Section("Parcel", pairs), grid], "https://x.example/b.pdf")])
+    whole = joined(first, [ParcelPage("7", 2025, [Section("Parcel", pairs), grid], "https://x.example/b.pdf")])
     assert [section.title for section in whole.sections] == ["Parcel", "Appraised Value", "Assessed Value"]
-    found = iasworld.records_of(whole, OHIO, SEEN)
+    found = records_of(whole, OHIO, SEEN)
     values = {value.roll: (value.market_value, value.assessed_value) for value in of_kind(found, Assessment)}
     assert values == {"2025": (10, 4), "2024": (None, 3)}
 
@@ -157,7 +158,7 @@ def test_sales_of_one_day_are_told_apart_and_a_line_that_is_no_sale_stays_with_t
     recent = Section("Most Recent Transfer", [("Transfer Date", ["JAN-02-2020"]), ("Transfer Price", ["$9"])])
     deed = Section("Transfers", [], header, [["02-JAN-2020", "$9", "77"]])
     sections = [Section("Parcel", [("Address", ["1 ELM"])]), Section("Sales", [], header, lines), recent, deed]
-    found = iasworld.records_of(Datalet("7", 0, sections), OHIO, SEEN)
+    found = records_of(ParcelPage("7", 0, sections), OHIO, SEEN)
     sales = {sale.transfer: sale.sale_price for sale in of_kind(found, Sale)}
     assert sales == {"2020-01-01": 5, "2020-01-01#2": 7, "2020-01-02/77": 9}
     assert of_kind(found, Property)[0].others["Sales"][3] == {"Price": "$0", "Instrument No.": "123"}
@@ -169,7 +170,7 @@ def test_payments_of_a_year_add_up_and_other_lines_of_it_are_not_mistaken_for_th
     payments = Section("Tax Payments", [], ["Tax Year", "Payment"], [["2024", "-2.50"], ["2024", "-2.50"]])
     fees = Section("Tax Detail", [], ["Tax Year", "Balance"], [["2024", "1"], ["2024", "2"]])
     parcel = Section("Parcel", [("Address", ["1 ELM"])])
-    found = iasworld.records_of(Datalet("7", 2025, [parcel, halves, payments, fees]), OHIO, SEEN)
+    found = records_of(ParcelPage("7", 2025, [parcel, halves, payments, fees]), OHIO, SEEN)
     (bill,) = of_kind(found, TaxBill)
     assert (bill.billed, bill.paid, bill.due) == (None, Decimal("5.00"), None)
     first, second = bill.installments
@@ -177,14 +178,14 @@ def test_payments_of_a_year_add_up_and_other_lines_of_it_are_not_mistaken_for_th
     assert (second.number, second.due_date, second.billed, second.paid) == (2, None, 6, None)
     assert of_kind(found, Property)[0].others["Tax Detail"][1] == {"Tax Year": "2024", "Balance": "2"}
     estimate = Section("Estimated Taxes", [("Tax Year", ["2025"]), ("Total Tax", ["9"])])
-    assert not of_kind(iasworld.records_of(Datalet("7", 0, [parcel, estimate]), OHIO, SEEN), TaxBill)
+    assert not of_kind(records_of(ParcelPage("7", 0, [parcel, estimate]), OHIO, SEEN), TaxBill)
 
 
 def test_a_parcel_that_nothing_describes_is_a_changed_layout_with_the_labels_there_are() -> None:
     with pytest.raises(ParseError, match=r"what it is used for: there is Grundstück: Lage"):
-        iasworld.records_of(Datalet("7", 0, [Section("Grundstück", [("Lage", ["Elm 1"])])]), OHIO, SEEN)
+        records_of(ParcelPage("7", 0, [Section("Grundstück", [("Lage", ["Elm 1"])])]), OHIO, SEEN)
     with pytest.raises(ParseError, match="no section at all"):
-        iasworld.records_of(Datalet("7"), OHIO, SEEN)
+        records_of(ParcelPage("7"), OHIO, SEEN)
     with pytest.raises(ParseError, match="no banner PARID"):
         iasworld.read_datalet(b"<table id='Parcel'><tr><td class='DataletSideHeading'>Owner</td></tr></table>", URL)
     hidden = iasworld.read_datalet(b'<p>x</p><input type="hidden" name="hdPin" value=" 7  A ">', URL)
@@ -196,7 +197,7 @@ def test_an_address_of_somebody_else_is_not_taken_for_that_of_the_parcel() -> No
         Section("Agent", [("Name", ["LAW LLP"]), ("Address", ["9 FAR RD"])]),
         Section("Owner", [("Name", ["ROE"])]),
     ]
-    (parcel,) = of_kind(iasworld.records_of(Datalet("7", 0, sections), OHIO, SEEN), Property)
+    (parcel,) = of_kind(records_of(ParcelPage("7", 0, sections), OHIO, SEEN), Property)
     assert (parcel.owner_names, parcel.situs_address) == (("ROE",), None)
     assert parcel.others == {"Agent: Name": "LAW LLP", "Agent: Address": "9 FAR RD"}
 
@@ -246,7 +247,7 @@ def test_results_are_rows_with_pages_or_lead_to_the_only_one() -> None:
     moved = b"<html><h2>Object moved to <a href='../Datalets/Datalet.aspx?sIndex=0&amp;idx=1'>here</a></h2></html>"
     assert iasworld.read_answer(moved, SEARCH_URL) == URL
     only = iasworld.read_answer((PAGES / "iasworld_butler.html").read_bytes(), URL)
-    assert isinstance(only, Datalet)
+    assert isinstance(only, ParcelPage)
     for changed in (b"<html><p>Hello</p></html>", b"<table id='searchResults'></table>"):
         with pytest.raises(ParseError, match="searchResults"):
             iasworld.read_answer(changed, SEARCH_URL)
@@ -317,7 +318,7 @@ def test_whatever_a_datalet_says_is_in_a_record_or_is_a_changed_layout(
     page = f'<html><td class="DataletHeaderTop">PARID: 0 7</td>{tables}<p></p></html>'.encode()
     try:
         datalet = iasworld.read_datalet(page, URL)
-        found = iasworld.records_of(datalet, OHIO, SEEN)
+        found = records_of(datalet, OHIO, SEEN)
     except ParseError:
         return
     said = str([record.to_document() for record in found.records])
@@ -325,7 +326,7 @@ def test_whatever_a_datalet_says_is_in_a_record_or_is_a_changed_layout(
         for label, lines in section.pairs:
             assert not lines or f"{section.title}: {label}" in said or repr(f"{section.title}: {label}")[1:-1] in said
     for record in found.records:
-        assert record in iasworld.parse_staged(record.raw, OHIO, SEEN).records
+        assert record in parse_staged(record.raw, OHIO, SEEN).records
 
 
 @settings(deadline=None, max_examples=100)

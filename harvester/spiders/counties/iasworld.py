@@ -20,7 +20,8 @@ from harvester.meta import SESSION_CHAIN, STEP
 from harvester.middlewares.identities import end_chain, stay_in_session
 from harvester.outcomes import Outcome, verdict_of
 from harvester.parsers.counties import iasworld as parse
-from harvester.parsers.counties.iasworld import Datalet, Results, Row, Tab
+from harvester.parsers.counties.iasworld import Results, Row, Tab
+from harvester.parsers.counties.sections import ParcelPage, joined, parse_staged, records_of, signature
 from harvester.sites import load_sites
 from harvester.sites.agreements import root_of
 from harvester.spiders.base import YesOrNo
@@ -112,7 +113,7 @@ class IasworldSpider(PlatformSpider):
 
     @classmethod
     def read_staged(cls, kind: str, key: str, raw: bytes, provenance: Provenance) -> Record | None:
-        read = parse.parse_staged(raw, cls.staged_source(key), provenance)
+        read = parse_staged(raw, cls.staged_source(key), provenance)
         return next((record for record in read.records if (record.KIND, record.key) == (kind, key)), None)
 
     # The search -------------------------------------------------------------------------------------------------
@@ -192,11 +193,11 @@ class IasworldSpider(PlatformSpider):
 
     def parse_tab(self, response: Response, search: list[Any], read: list[Any], tabs: list[Any]) -> Iterator[Any]:
         """Another one. `read` are those before, `tabs` those after."""
-        datalets = [*msgspec.convert(read, list[Datalet]), parse.read_datalet(response.body, response.url)]
+        datalets = [*msgspec.convert(read, list[ParcelPage]), parse.read_datalet(response.body, response.url)]
         yield from self._next(response, _Search(*search), datalets, [Tab(*tab) for tab in tabs])
 
     def _next(
-        self, page: Response | Request, wanted: _Search, read: Sequence[Datalet], tabs: Sequence[Tab]
+        self, page: Response | Request, wanted: _Search, read: Sequence[ParcelPage], tabs: Sequence[Tab]
     ) -> Iterator[Any]:
         """The next tab, or the records when there is none left."""
         jurisdiction = self.jurisdiction_of(page)
@@ -208,9 +209,9 @@ class IasworldSpider(PlatformSpider):
             kept = {"read": msgspec.to_builtins(read), "tabs": [list(tab) for tab in tabs[1:]]}
             yield self._ask(tabs[0].url, self.parse_tab, wanted, **kept)
         else:
-            whole = parse.joined(read[0], read[1:])
-            found = parse.records_of(whole, jurisdiction.source, self.provenance(page))
-            if asked := self.witnesses.ask(page, wanted.key, parse.signature(whole), wanted.doubt):
+            whole = joined(read[0], read[1:])
+            found = records_of(whole, jurisdiction.source, self.provenance(page))
+            if asked := self.witnesses.ask(page, wanted.key, signature(whole), wanted.doubt):
                 yield self._begin(jurisdiction, wanted._replace(key=asked[0], doubt=asked[1]))
             else:
                 yield [*found.records, *found.rejects]
@@ -241,7 +242,7 @@ class IasworldSpider(PlatformSpider):
             return
         if "tabs" in request.cb_kwargs and outcome in _NOT_SHOWN:
             self.crawler.stats.inc_value(f"harvester/counties/tabs_not_shown/{outcome}")
-            read = msgspec.convert(request.cb_kwargs["read"], list[Datalet])
+            read = msgspec.convert(request.cb_kwargs["read"], list[ParcelPage])
             for output in self._next(request, wanted, read, [Tab(*tab) for tab in request.cb_kwargs["tabs"]]):
                 if isinstance(output, Request):
                     stay_in_session(output, request)
