@@ -1,4 +1,4 @@
-"""How platforms whose sites begin with a disclaimer are asked, once somebody has accepted it in the site's entry."""
+"""How the sites of some platforms are asked: how slowly, and in sessions where a disclaimer must be accepted first."""
 
 import re
 from collections.abc import Mapping
@@ -6,8 +6,8 @@ from typing import Any
 
 WEB_FORMS = ("iasworld",)
 """Platforms of ASP.NET WebForms that show a disclaimer first, and whose searches lie in a session."""
-DELAY_S = 1.0
-"""Between two requests to such a site, if its entry says no pace: those of counties are small."""
+DELAY_S = {"devnet": 2.0, "iasworld": 1.0}
+"""Platform -> between two requests to a site of it, if its entry says no pace: those of counties are small."""
 LOGINS_PER_HOUR = 60
 """Sessions of such a site end after minutes, and are had again by one click."""
 _SEARCH = "search/commonsearch.aspx?mode=parid"
@@ -28,13 +28,19 @@ def with_agreement(entry: Mapping[str, Any]) -> dict[str, Any]:
     Sessions are had by agreeing to the disclaimer, so there are none where nobody has accepted it.
     """
     records = entry.get("property")
-    if not isinstance(records, Mapping) or records.get("platform") not in WEB_FORMS or not entry.get("hosts"):
+    platform = records.get("platform") if isinstance(records, Mapping) else None
+    if not isinstance(records, Mapping) or platform not in DELAY_S or not entry.get("hosts"):
         return dict(entry)
     politeness, identities = entry.get("politeness", {}), entry.get("identities", {})
     found = dict(entry)
     if isinstance(politeness, Mapping) and not {"requests_per_second", "delay_s", "window_s"} & politeness.keys():
-        found["politeness"] = {**politeness, "delay_s": DELAY_S}
-    if isinstance(identities, Mapping) and "kind" not in identities and records.get("disclaimer"):
+        found["politeness"] = {**politeness, "delay_s": DELAY_S[platform]}
+    if (
+        platform in WEB_FORMS
+        and isinstance(identities, Mapping)
+        and "kind" not in identities
+        and records.get("disclaimer")
+    ):
         found["identities"] = {**_identities(records), **identities}
     return found
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from harvester.items.property import normalized
 from harvester.parsers.counties import values
+from harvester.parsers.counties.html import lines_of, read_page
 
 ANYTHING = st.one_of(
     st.none(), st.booleans(), st.integers(), st.decimals(), st.text(), st.lists(st.text(), max_size=2), st.floats()
@@ -96,6 +97,25 @@ def test_every_day_is_read_as_it_was_written(day: date, form: str) -> None:
 def test_money_that_was_written_with_signs_comes_back(amount: Decimal) -> None:
     assert values.money(f"${amount:,}" if amount >= 0 else f"(${-amount:,})") == amount
     assert values.money(str(amount)) == amount
+
+
+@pytest.mark.parametrize(
+    ("shown", "year"),
+    [
+        ("2023 (Payable 2024)", 2023),
+        ("Tax Year (2024 - 2025)", 2024),
+        ("2024-2025", 2024),
+        ("0301 (1)", None),
+        ("2024 Main St", None),
+    ],
+)
+def test_a_roll_is_of_the_year_that_it_is_named_by_first(shown: str, year: int | None) -> None:
+    assert values.year(shown) == year
+
+
+def test_lines_of_a_cell_are_those_that_people_see() -> None:
+    cell = read_page(b"<td>1 ELM<br>ADA <i>MI</i><div>US<p>A</p> B</div>C<!-- no --></td>")
+    assert lines_of(cell) == ["1 ELM", "ADA MI", "US", "A", "B", "C"]
 
 
 @given(ANYTHING)

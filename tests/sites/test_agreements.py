@@ -38,15 +38,16 @@ def test_an_entry_says_otherwise_how_many_sessions_there_are_and_how_fast_they_a
     assert site(ACCEPTED, identities={"count": 3}).identities.kind == "agree"
     own = {"kind": "anonymous", "count": 2}
     assert site(ACCEPTED, identities=own).identities.serial is False
-    assert site(RECORDS).politeness.delay_s == DELAY_S
-    assert site(RECORDS, politeness={"concurrency": 1}).politeness.delay_s == DELAY_S
+    assert site(RECORDS).politeness.delay_s == DELAY_S["iasworld"]
+    assert site(RECORDS, politeness={"concurrency": 1}).politeness.delay_s == DELAY_S["iasworld"]
     assert site(RECORDS, politeness={"requests_per_second": 0.2}).politeness.delay_s is None
 
 
 def test_hosts_of_others_and_other_platforms_are_left_as_they_are() -> None:
     assert Site(name="us-ma-ayer", property=ACCEPTED).identities.kind is None
     assert site(ACCEPTED | {"platform": "devnet"}).identities.kind is None
-    assert site(ACCEPTED | {"platform": "devnet"}).politeness.delay_s is None
+    assert site(ACCEPTED | {"platform": "devnet"}).politeness.delay_s == 2
+    assert site(ACCEPTED | {"platform": "eagleweb"}).politeness.delay_s is None
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,11 @@ from harvester.parsers.counties.encoding import as_utf8
 
 _SILENT = frozenset(["script", "style", "noscript", "select", "textarea", "head"])
 """Elements whose text is no part of what a cell says."""
+_BLOCKS = frozenset(["address", "div", "li", "p"])
+"""Elements that stand in lines of their own."""
 _BUTTONS = frozenset(["submit", "button", "image", "reset", "file"])
 _LINE = "\x1e"
-"""Stands for <br> until the lines are told apart."""
+"""Stands between lines until they are told apart."""
 _layout = re.compile(r"[ \xa0]*[\t\r\n\f]+[\s\xa0]*")
 _is_hidden = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE).search
 
@@ -63,7 +65,7 @@ def form_with(page: HtmlElement, names: Iterable[str], url: str) -> Form | None:
 
 
 def lines_of(element: HtmlElement) -> list[str]:
-    """What it says, a line for each <br>. Blanks within a line stay as they are: some parcels' numbers have several."""
+    """What it says, line by line. Blanks within a line stay as they are: some parcels' numbers have several."""
     lines = (_layout.sub(" ", line).replace("\xa0", " ").strip() for line in "".join(_texts(element)).split(_LINE))
     return [line for line in lines if line]
 
@@ -105,10 +107,12 @@ def _texts(element: HtmlElement) -> Iterator[str]:
     walk = etree.iterwalk(element, events=("start", "end"))
     for event, each in walk:
         if event != "start":
+            yield _LINE if each.tag in _BLOCKS else ""
             yield (each.tail or "") if each is not element else ""
         elif each.tag == "br":
             yield _LINE
         elif each.tag in _SILENT:
             walk.skip_subtree()
         else:
+            yield _LINE if each.tag in _BLOCKS else ""
             yield each.text or ""

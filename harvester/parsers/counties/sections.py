@@ -75,6 +75,7 @@ _PERCENT = {
     "ASSESSEDTOTAL35": "ASSESSEDVALUE",
     "TOTALVALUE35": "ASSESSEDVALUE",
 }
+_BOARD = {"BOARDOFREVIEWTOTAL": "BOARDTOTAL", "BOARDOFREVIEWEQUALIZEDTOTAL": "ASSESSEDVALUE"}
 _MAILING_LINES = ("ADDRESS", "MAILINGADDRESS", "OWNERMAILING", "CONTACTADDRESS", "CITYSTATEZIP", "MAILING")
 _MEANINGS: tuple[tuple[re.Pattern[str], Mapping[str, str]], ...] = tuple(
     (re.compile(words, re.IGNORECASE), meant)
@@ -91,12 +92,21 @@ _MEANINGS: tuple[tuple[re.Pattern[str], Mapping[str, str]], ...] = tuple(
         (
             "sale|transfer|conveyance",
             {"DATE": "SALEDATE", "PRICE": "SALEPRICE", "AMOUNT": "SALEPRICE", "TRANSFERPRICE": "SALEPRICE"}
-            | {"TYPE": "DEEDTYPE", "TO": "GRANTEE", "FROM": "GRANTOR", "BOOK": "DEEDBOOK", "PAGE": "DEEDPAGE"},
+            | {
+                "YEAR": "SALEYEAR",
+                "GROSSPRICE": "SALEPRICE",
+                "TYPE": "DEEDTYPE",
+                "TO": "GRANTEE",
+                "FROM": "GRANTOR",
+                "BOOK": "DEEDBOOK",
+                "PAGE": "DEEDPAGE",
+            },
         ),
         ("history of values|value history|assessment history", {**_TOTALS, **_YEARS}),
         ("market|appraised", {**_MARKET, **_YEARS, **_PERCENT}),
+        ("(^|: )taxable value$", {"TOTAL": "TAXABLEVALUE"}),
         ("assessed|taxable", {**_ASSESSED, **_YEARS, **_PERCENT}),
-        ("value|auditor|assessment|appraisal", {**_TOTALS, **_YEARS, **_PERCENT}),
+        ("value|auditor|assessment|appraisal", {**_TOTALS, **_YEARS, **_PERCENT, **_BOARD}),
         (
             "parcel|property|site|location|profile|summary|general|situs|tax status|legal",
             {"ADDRESS": "SITUSADDRESS", "CLASS": "PROPERTYCLASS", "PARCELADDRESS": "SITUSADDRESS"}

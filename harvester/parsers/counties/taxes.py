@@ -18,7 +18,7 @@ AMOUNTS: Mapping[str, tuple[str, ...]] = {
         "TOTALCHARGED", "CHARGED", "BILLAMOUNT",
     ),
     "paid": ("TOTALPAID", "AMOUNTPAID", "TAXPAID", "PAID", "PAYMENTS", "PAYMENT"),
-    "due": ("TOTALDUE", "AMOUNTDUE", "BALANCEDUE", "TOTALUNPAID", "UNPAID", "BALANCE", "DUE"),
+    "due": ("TOTALUNPAID", "AMOUNTUNPAID", "UNPAID", "TOTALDUE", "AMOUNTDUE", "BALANCEDUE", "BALANCE", "DUE"),
     "delinquent": ("DELQTAXES", "DELINQUENTTAXES", "DELINQUENT", "PRIORYEAR", "PRIORYEARS"),
 }  # fmt: skip
 """Field -> labels, the likeliest first."""

@@ -25,6 +25,9 @@ _iso = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})(?:[T ].*)?", re.A).fullmatch
 _american = re.compile(r"(\d{1,2})[/-](\d{1,2})[/-](\d{4})(?: .*)?", re.A).fullmatch
 _day_month = re.compile(r"(\d{1,2})-([A-Za-z]{3})[a-z]*-(\d{4})", re.A).fullmatch
 _month_day = re.compile(r"([A-Za-z]{3})[a-z]*-(\d{1,2})-(\d{4})", re.A).fullmatch
+_roll_year = re.compile(
+    r"(?:tax year\s*)?\(?(\d{4})(?:\s*[-–]\s*\d{4})?\)?(?:\s*\(.*\))?", re.IGNORECASE | re.ASCII
+).fullmatch
 _digits = re.compile(r"(\d{4})(\d{2})(\d{2})", re.A).fullmatch
 
 
@@ -77,8 +80,10 @@ def whole(value: Any) -> int | None:
 
 
 def year(value: Any) -> int | None:
-    """Of four digits, or of what begins with a date."""
+    """Of four digits, of what begins with a date, or of a roll: `2024 (payable 2025)`, `Tax Year (2024 - 2025)`."""
     found = whole(value)
+    if found is None and isinstance(value, str) and (roll := _roll_year(value.strip())):
+        found = int(roll[1])
     if found is None:
         day = iso_date(value) if isinstance(value, str) else None
         return day.year if day else None

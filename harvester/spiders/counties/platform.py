@@ -7,11 +7,14 @@ from typing import Any, ClassVar, NamedTuple
 
 from scrapy import Request
 from scrapy.http import Response
+from twisted.python.failure import Failure
 
 from harvester.exceptions import NotAccepted, ParseError, UsageError
+from harvester.frontier.messages import ItemRef
 from harvester.items import Found, Said
 from harvester.jobs.documents import JobItem
-from harvester.outcomes import Outcome
+from harvester.meta import ITEMS
+from harvester.outcomes import Outcome, verdict_of
 from harvester.parsers.counties.table import Source
 from harvester.project import spider_loader
 from harvester.sites import load_sites
@@ -19,7 +22,7 @@ from harvester.sites.property import PropertyRecords
 from harvester.spiders.base import SpiderArguments
 from harvester.spiders.counties.arguments import PARCEL, PropertyArguments, mangled
 from harvester.spiders.counties.witness import Witnesses
-from harvester.spiders.job import JobSpider
+from harvester.spiders.job import JobSpider, errback
 from harvester.validation import did_you_mean
 
 NO_RESULTS = "no_results"
@@ -172,3 +175,17 @@ class PlatformSpider(JobSpider, ABC):
         for item, parcel_id in parcels:
             hint = "; are leading zeros missing?" if parcel_id.isdecimal() else ""
             yield Said(item, "done", NO_RESULTS, f"{jurisdiction.records.name} has no parcel {parcel_id!r}{hint}")
+
+    @errback
+    def list_failed(self, failure: Failure) -> Iterator[Any]:
+        """Lists and searches that are not there are no lists without parcels."""
+        verdict = verdict_of(failure.value)  # type: ignore[arg-type]
+        if verdict.outcome in (Outcome.NOT_FOUND, Outcome.GONE):
+            yield self.site_is_gone(failure.request, verdict.reason)  # type: ignore[attr-defined]
+
+    def site_is_gone(self, request: Request, reason: str) -> Said:
+        """Says of the item of a request that nothing is known of it."""
+        ((item, attempt),) = request.meta[ITEMS]
+        at = self.jurisdiction_of(request).records.base_url
+        said = f"the site is not at {at} any more: {reason}. Look for its new address"
+        return Said(ItemRef(item, attempt).id, "failed", Outcome.NOT_FOUND, said)

@@ -1,7 +1,7 @@
 """Arguments of platforms that search for parcels, by their address or their owner."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
@@ -15,15 +15,15 @@ MOST_LETTERS = 200
 """Of what is looked for."""
 
 
-class SearchArguments(PropertyArguments):
+class AddressArguments(PropertyArguments):
     """The parcels of a search are items of the same job."""
 
+    SEARCHES: ClassVar[tuple[str, ...]] = (ADDRESS,)
     address: str = Field("", description="parcels at this address: house number and street, or a street")
-    owner: str = Field("", description="parcels whose owner's name begins like this, as the site's search finds them")
 
     @model_validator(mode="after")
-    def _one_search(self) -> "SearchArguments":
-        given = [name for name in ("parcels", "all", ADDRESS, OWNER) if getattr(self, name)]
+    def _one_search(self) -> Self:
+        given = [name for name in ("parcels", "all", *self.SEARCHES) if getattr(self, name)]
         if len(given) > 1:
             raise ValueError(f"give {' or '.join(given)}, and not both")
         for kind, words in self._searches:
@@ -36,7 +36,7 @@ class SearchArguments(PropertyArguments):
 
     @property
     def _searches(self) -> list[tuple[str, str]]:
-        return [(kind, " ".join(getattr(self, kind).split())) for kind in (ADDRESS, OWNER) if getattr(self, kind)]
+        return [(kind, " ".join(getattr(self, kind).split())) for kind in self.SEARCHES if getattr(self, kind)]
 
     def searches(self) -> Iterator[Found]:
         """What is looked for."""
@@ -44,6 +44,13 @@ class SearchArguments(PropertyArguments):
 
     def identity(self) -> dict[str, Any]:
         return super().identity() | dict(self._searches)
+
+
+class SearchArguments(AddressArguments):
+    """Of sites that may be searched by owners, too."""
+
+    SEARCHES = (ADDRESS, OWNER)
+    owner: str = Field("", description="parcels whose owner's name begins like this, as the site's search finds them")
 
 
 def check_search(kind: str, words: str) -> str:

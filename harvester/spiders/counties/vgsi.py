@@ -11,7 +11,6 @@ from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from harvester.exceptions import PageFailed, ParseError, UsageError
-from harvester.frontier.messages import ItemRef
 from harvester.items import Found, Provenance, Record, Said
 from harvester.jobs.documents import JobItem
 from harvester.meta import EXPECTS, ITEMS, STEP
@@ -121,7 +120,7 @@ class VgsiSpider(PlatformSpider):
         elif verdict.rule == NO_SUCH_PARCEL:
             yield from self.missing([(item, pid)], self.jurisdiction_of(request))
         elif verdict.outcome in (Outcome.NOT_FOUND, Outcome.GONE):
-            yield self._site_is_gone(request, verdict.reason)
+            yield self.site_is_gone(request, verdict.reason)
 
     # All parcels ------------------------------------------------------------------------------------------------
 
@@ -140,13 +139,6 @@ class VgsiSpider(PlatformSpider):
         if not pids:
             raise PageFailed(Outcome.EMPTY, "no parcel is listed at this street")
         yield from (Found(PARCEL, pid) for pid in pids)
-
-    @errback
-    def list_failed(self, failure: Failure) -> Iterator[Any]:
-        """Lists and searches that are not there are no lists without parcels."""
-        verdict = verdict_of(failure.value)  # type: ignore[arg-type]
-        if verdict.outcome in (Outcome.NOT_FOUND, Outcome.GONE):
-            yield self._site_is_gone(failure.request, verdict.reason)  # type: ignore[attr-defined]
 
     def _streets(self, jurisdiction: Jurisdiction, parameter: str, value: str) -> Request:
         callback = self.parse_letter if parameter == "Letter" else self.parse_street
@@ -186,12 +178,6 @@ class VgsiSpider(PlatformSpider):
             cb_kwargs={"kind": kind, "words": words},
             dont_filter=True,
         )
-
-    def _site_is_gone(self, request: Request, reason: str) -> Said:
-        ((item, attempt),) = request.meta[ITEMS]
-        at = self.jurisdiction_of(request).records.base_url
-        said = f"the site is not at {at} any more: {reason}. Look for its new address"
-        return Said(ItemRef(item, attempt).id, "failed", Outcome.NOT_FOUND, said)
 
 
 def _page(jurisdiction: Jurisdiction, name: str) -> str:

@@ -1,0 +1,175 @@
+"""Reads pages of DEVNET wEdge: a parcel's page in each of the looks that there are, and the results of a search.
+
+What stands where differs from look to look. All have headings, labels beside their values, and tables with a header.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from urllib.parse import unquote, urlsplit
+
+from lxml.html import HtmlElement
+
+from harvester.exceptions import ParseError
+from harvester.parsers.counties import labels, values
+from harvester.parsers.counties.html import has_class, lines_of, read_page, text_of
+from harvester.parsers.counties.pages import label_of
+from harvester.parsers.counties.sections import MOST_LABELS_NAMED, ParcelPage, Section
+
+REQUIRED = {"Parcel Number": labels.PARCEL_ID, "Owner": labels.OWNERS, "Site Address": labels.SITUS}
+"""What every page of a parcel has -> its labels, the likeliest first."""
+NO_RESULTS = "no results found"
+_LABELS = ("inner-label", "col-sm-5", "md:w-1/3")
+"""Classes of what has its value in the element behind it."""
+_HEADINGS = ("h2", "h3", "h4")
+_SEVERAL_LINES = "OWNERNAMEADDRESS"
+"""The label of a value whose first line is the owner, and whose others are the address."""
+_parcel_of = re.compile(r".*/parcel/view/([^/]+)(?:/(\d{4}))?/?", re.IGNORECASE).fullmatch
+_installment = re.compile(r"installment (\d+)", re.IGNORECASE).search
+_tax_year = re.compile(r"tax year \(", re.IGNORECASE).match
+_year_at_end = re.compile(r".*:\s*(\d{4})").fullmatch
+_is_of_values = re.compile("assess", re.IGNORECASE).search
+_is_formatting = re.compile(r"[\s-]+")
+
+
+def view_of(parcel_id: str) -> str:
+    """A parcel's number as the addresses of these sites have it."""
+    return _is_formatting.sub("", parcel_id)
+
+
+def viewed(url: str) -> str:
+    """Number of the parcel whose page this is the address of; empty: of none."""
+    found = _parcel_of(urlsplit(url).path)
+    return unquote(found[1]) if found else ""
+
+
+def read_parcel(body: bytes, url: str) -> ParcelPage | None:
+    """What a page says of a parcel; None when it speaks of none. Raises ParseError when it lacks what each has."""
+    sections, year = _sections(read_page(body)) if body.strip() else ([], 0)
+    pairs = [(labels.plain(label), label, lines) for section in sections for label, lines in section.pairs]
+    known = {name for name, _, _ in pairs}
+    lacking = [what for what, names in REQUIRED.items() if known.isdisjoint(names)]
+    if len(lacking) == len(REQUIRED):
+        return None
+    said = {name: (label, lines) for name, label, lines in reversed(pairs) if lines}
+    label, lines = next((said[name] for name in labels.PARCEL_ID if name in said), ("", []))
+    if lacking or not lines:
+        shown = ", ".join(label for _, label, _ in pairs[:MOST_LABELS_NAMED])
+        raise ParseError(f"the page of the parcel lacks: {', '.join(lacking) or 'Parcel Number'}; there is {shown}")
+    address = _parcel_of(urlsplit(url).path)
+    in_address = int(address[2]) if address and address[2] else 0
+    return ParcelPage(" ".join(lines), year or in_address, sections, id_label=label, year_label="Tax Year")
+
+
+def read_search(body: bytes) -> list[str]:
+    """Numbers of the parcels that a search has found, each once. Raises ParseError."""
+    page = read_page(body)
+    found = dict.fromkeys(number for link in page.iter("a") if (number := viewed(link.get("href") or "")))
+    if not found and NO_RESULTS not in text_of(page).lower():
+        raise ParseError("it is no answer of a search: it names no parcel, and does not say that there is none")
+    return list(found)
+
+
+def _sections(page: HtmlElement) -> tuple[list[Section], int]:
+    """In their order, and the year that they speak of; 0: none."""
+    sections: list[Section] = []
+    title, year = "", 0
+    beside: dict[str, Section] = {}
+    for element in page.iter("div", "label", "table", *_HEADINGS):
+        if element.tag in _HEADINGS or has_class(element, "panel-heading"):
+            shown = label_of(element)
+            if found := _year_at_end(shown):
+                year = year or int(found[1])
+            if element.tag != "h4":
+                title = shown
+        elif element.tag == "table":
+            sections += _tables(element, title)
+        elif any(has_class(element, name) for name in _LABELS):
+            if title not in beside:
+                sections.append(beside.setdefault(title, Section(title)))
+            _add_pair(beside[title].pairs, label_of(element), _value_of(element))
+    return [section for section in sections if section.pairs or section.header], _year_in(sections) or year
+
+
+def _value_of(label: HtmlElement) -> list[str]:
+    """The lines of what stands behind it, or behind what it alone stands in."""
+    value = label.getnext()
+    if value is None and (around := label.getparent()) is not None:
+        value = around.getnext()
+    return [] if value is None else lines_of(value)
+
+
+def _add_pair(pairs: list[tuple[str, list[str]]], label: str, lines: list[str]) -> None:
+    """A blank label goes on with the lines of the one before."""
+    if not label and pairs:
+        pairs[-1][1].extend(lines)
+    elif labels.plain(label) == _SEVERAL_LINES:
+        pairs += [(label, lines[:1]), (f"{label} (address)", lines[1:])]
+    else:
+        pairs.append((label, lines))
+
+
+def _year_in(sections: Iterable[Section]) -> int:
+    said = ("".join(lines[:1]) for section in sections for label, lines in section.pairs if _is_year(label))
+    return next((found for shown in said if (found := values.year(shown))), 0)
+
+
+def _is_year(label: str) -> bool:
+    return labels.plain(label) == "TAXYEAR"
+
+
+def _tables(table: HtmlElement, title: str) -> Iterator[Section]:
+    """A section for each part of a table with a header: a cell that is alone in its row is the title of the next.
+
+    The title of the first part of a table of values stands above its first column.
+    """
+    rows = [row for row in table.iter("tr") if next(row.iterancestors("table")) is table]
+    header = next(([label_of(each) for each in found] for row in rows if (found := row.findall("th"))), [])
+    blocks: list[tuple[str, list[list[str]]]] = [("", [])]
+    for row in (each for each in rows if header and each.find("td") is not None and "data-subrow" not in each.attrib):
+        cells = [text_of(each) for each in row.iter("td", "th") for _ in range(_width(each))]
+        if len(row) == 1 < len(header):
+            blocks.append((cells[0], []))
+        elif len(cells) != len(header):
+            raise ParseError(f"a row of {title or 'a table'} has {len(cells)} cells, and its header {len(header)}")
+        elif any(cells):
+            blocks[-1][1].append(cells)
+    blocks = [block for block in blocks if block[1]]
+    of_values = bool(_is_of_values(title))
+    if of_values and len(blocks) > 1 and not blocks[0][0]:
+        blocks[0] = (header[0], blocks[0][1])
+    name, added = _within(table, title)
+    for block, lines in blocks:
+        called = [_called(each, at, lines) if at or not of_values else "" for at, each in enumerate(header)]
+        if of_values and not block and "TOTAL" in map(labels.plain, called):
+            pairs = [(f"{line[0]}: {each}", [line[at]]) for line in lines for at, each in enumerate(called) if at]
+            yield Section(title, [pair for pair in pairs if pair[1][0]])
+        else:
+            yield Section(
+                f"{name}: {block}" if block else name,
+                [],
+                [*called, *added],
+                [[*line, *added.values()] for line in lines],
+            )
+
+
+def _width(cell: HtmlElement) -> int:
+    """In columns."""
+    return values.whole(cell.get("colspan")) or 1
+
+
+def _called(header: str, at: int, lines: list[list[str]]) -> str:
+    """A column of `Tax Year (2024 - 2025)` is the year, whatever stands above it."""
+    return "Tax Year" if any(_tax_year(line[at]) for line in lines) else header
+
+
+def _within(table: HtmlElement, title: str) -> tuple[str, dict[str, str]]:
+    """Title, and columns that are added: the year and the part of a bill below whose row the table stands."""
+    around = next((row for row in table.iterancestors("tr") if row.get("data-subrow") is not None), None)
+    above = around.getprevious() if around is not None else None
+    year = (
+        next((text for each in above.iter("td") if _tax_year(text := text_of(each))), "") if above is not None else ""
+    )
+    part = _installment(title)
+    if not year or not part:
+        return title, {}
+    return f"Payments: {title}", {"Tax Year": year, "Installment": part[1]}

@@ -1,0 +1,134 @@
+"""The spider `devnet`: parcels of counties that publish their records with DEVNET wEdge."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import msgspec
+from scrapy import Request
+from scrapy.http import Response
+from twisted.python.failure import Failure
+
+from harvester.exceptions import ParseError
+from harvester.items import Found, Provenance, Record, Said
+from harvester.items.property import normalized
+from harvester.jobs.documents import JobItem
+from harvester.outcomes import Outcome, verdict_of
+from harvester.parsers.counties import devnet as parse
+from harvester.parsers.counties.addresses import AddressQuery
+from harvester.parsers.counties.sections import ParcelPage, parse_staged, records_of
+from harvester.spiders.counties.arguments import PARCEL
+from harvester.spiders.counties.platform import NO_RESULTS, Jurisdiction, PlatformSpider
+from harvester.spiders.counties.searches import ADDRESS, AddressArguments, check_search
+from harvester.spiders.job import errback
+
+_FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+
+
+class DevnetSpider(PlatformSpider):
+    """Harvests parcels of a county on DEVNET wEdge: owner, values, sales and tax bills of the year that it shows.
+
+    Domain: the base_url of the site's entry. Caveats: parcels are not listed, so all=yes is refused; some counties'
+    robots.txt forbids the pages of parcels, which are skipped then. Arguments: see `harvester spiders show devnet`.
+    """
+
+    name = "devnet"
+    Arguments = AddressArguments
+    ITEM_KINDS = (PARCEL, ADDRESS)
+    arguments: AddressArguments
+
+    def items_of_arguments(self) -> Iterator[Found]:
+        yield from super().items_of_arguments()
+        yield from self.arguments.searches()
+
+    @classmethod
+    def check_item(cls, found: Found) -> Found:
+        if found.kind == PARCEL:
+            return super().check_item(found)
+        return msgspec.structs.replace(found, key=check_search(found.kind, found.key))
+
+    @classmethod
+    def read_staged(cls, kind: str, key: str, raw: bytes, provenance: Provenance) -> Record | None:
+        read = parse_staged(raw, cls.staged_source(key), provenance)
+        return next((record for record in read.records if (record.KIND, record.key) == (kind, key)), None)
+
+    def requests_for(self, jurisdiction: Jurisdiction, items: Sequence[JobItem]) -> Iterator[Request | Said]:
+        for item in items:
+            if item.kind == ADDRESS:
+                yield self._search(jurisdiction, item.kind, item.key)
+            else:
+                yield Request(
+                    f"{_root(jurisdiction)}parcel/view/{quote(parse.view_of(item.key), safe='')}",
+                    self.parse_parcel,
+                    errback=self.parcel_failed,
+                    cb_kwargs={"parcel_id": item.key},
+                    dont_filter=True,
+                )
+
+    # A parcel ---------------------------------------------------------------------------------------------------
+
+    def parse_parcel(self, response: Response, parcel_id: str) -> Iterator[Any]:
+        """The records of a parcel. Of a page without one the search must say that there is none."""
+        page = parse.read_parcel(response.body, response.url)
+        if page is None:
+            yield self._search(self.jurisdiction_of(response), PARCEL, parcel_id)
+        elif not _is_of(page, parcel_id):
+            raise ParseError(f"the parcel {parcel_id} was asked for, and the page is that of {page.parcel_id}")
+        else:
+            yield self._read(response, page)
+
+    @errback
+    def parcel_failed(self, failure: Failure) -> Iterator[Any]:
+        """Where the page of a parcel is not there, the search must say that there is no such parcel."""
+        request: Request = failure.request  # type: ignore[attr-defined]
+        if verdict_of(failure.value).outcome in (Outcome.NOT_FOUND, Outcome.GONE, Outcome.EMPTY):  # type: ignore[arg-type]
+            yield self._search(self.jurisdiction_of(request), PARCEL, request.cb_kwargs["parcel_id"])
+
+    def _read(self, response: Response, page: ParcelPage) -> list[Any]:
+        found = records_of(page, self.jurisdiction_of(response).source, self.provenance(response))
+        return [*found.records, *found.rejects]
+
+    # Searches ---------------------------------------------------------------------------------------------------
+
+    def parse_search(self, response: Response, kind: str, key: str) -> Iterator[Any]:
+        """The only parcel that was found, which is shown at once, or the list of several."""
+        jurisdiction = self.jurisdiction_of(response)
+        only = parse.viewed(response.url)
+        found = [only] if only else parse.read_search(response.body)
+        if kind == ADDRESS:
+            yield from (Found(PARCEL, number) for number in found)
+            if not found:
+                said = f"{jurisdiction.records.name} has no parcel of the address {key!r}"
+                yield Said(self.item_of(response).id, "done", NO_RESULTS, said)
+        elif not any(normalized(number) == normalized(key) for number in found):
+            yield from self.missing([[self.item_of(response).id, key]], jurisdiction)
+        elif (page := parse.read_parcel(response.body, response.url)) and _is_of(page, key):
+            yield self._read(response, page)
+        else:
+            raise ParseError(f"the search finds the parcel {key}, and its page says nothing of it")
+
+    def _search(self, jurisdiction: Jurisdiction, kind: str, key: str) -> Request:
+        """By the number, or by the house number and the street without its kind."""
+        form = {"property_key": parse.view_of(key)}
+        if kind == ADDRESS:
+            number, _, street = AddressQuery.of(key).asked.partition(" ")
+            number, street = (number, street) if number.isdecimal() and street else ("", f"{number} {street}".strip())
+            form = {"property_list": "", "house_number": number, "street_name": street, "street_suffix": ""}
+        return Request(
+            f"{_root(jurisdiction)}Search/ExecuteSearch",
+            self.parse_search,
+            method="POST",
+            body=urlencode(form),
+            headers=_FORM,
+            errback=self.list_failed,
+            cb_kwargs={"kind": kind, "key": key},
+            dont_filter=True,
+        )
+
+
+def _root(jurisdiction: Jurisdiction) -> str:
+    return f"{jurisdiction.records.base_url.rstrip('/')}/"
+
+
+def _is_of(page: ParcelPage, parcel_id: str) -> bool:
+    return normalized(page.parcel_id) == normalized(parcel_id)

@@ -1,0 +1,177 @@
+"""Crawls of a made-up county on DEVNET wEdge: what is stored is what it shows, whatever its site does."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pymongo.database import Database
+
+from harvester.exceptions import UsageError
+from harvester.items import Found
+from harvester.spiders.counties.devnet import DevnetSpider
+from tests.counties.conftest import SITE, Crawls
+from tests.crawling import Answer
+from tests.forking import run
+from tests.jobs.command import HARVESTER
+from tests.jobs.running import FINISHED, LEFT
+from tests.sandbox.county import County
+from tests.sandbox.county_devnet import SEARCH, VIEW, DevnetPortal, number_of, truth
+
+FAILURES = (
+    Answer(200, b"<html><title>Down for maintenance</title><body>Back soon.</body></html>", kind="text/html"),
+    Answer(503, b"<html><body>Service Unavailable</body></html>", kind="text/html"),
+    Answer(429, b"", {"Retry-After": "1"}, kind="text/html"),
+    Answer(silent=True),
+    Answer(missing=9),
+    Answer(200, b"", kind="text/html"),
+    Answer(404, b"<html><title>404</title></html>", kind="text/html"),
+)
+
+
+def failing() -> Callable[[str, int], Answer | None]:
+    """One answer in fifty is each kind of failure, of those to what is asked for the first time."""
+    asked = 0
+
+    def bad(path: str, number: int) -> Answer | None:
+        nonlocal asked
+        asked += not number
+        kind, between = divmod(asked % 50, len(FAILURES))
+        return FAILURES[kind] if not number and not between and kind < len(FAILURES) else None
+
+    return bad
+
+
+def write_parcels(county: County, folder: Path) -> None:
+    (folder / "parcels.csv").write_text("parcel_id\n" + "".join(f'"{each.parcel_id}"\n' for each in county.parcels))
+
+
+def check(crawls: Crawls, county: County) -> None:
+    """What is stored is the county, no more and no less."""
+    for collection, documents in truth(county, SITE).items():
+        assert crawls.found(collection) == documents, collection
+
+
+async def crawl_and_kill(crawls: Crawls, folder: Path, parcels: int, kills: int) -> None:
+    county = County(parcels)
+    write_parcels(county, folder)
+    async with DevnetPortal(county) as portal:
+        crawls.enter("devnet", portal.url)
+        portal.bad = failing()
+        asked = {"site": SITE, "parcels": "@parcels.csv"}
+        for kill in range(1, kills + 1):
+            portal.held_after = kill * parcels // (kills + 1)
+            process = await crawls.start("devnet", **asked)
+            await crawls.until(lambda: len(portal.arrivals) > portal.held_after)
+            await crawls.kill(process)
+            portal.released.set()
+            portal.released.clear()
+        portal.held_after = 0
+        portal.released.set()
+        assert await crawls.run("devnet", **asked) == FINISHED, crawls.said
+        check(crawls, county)
+        assert {(item["state"], item["outcome"]) for item in crawls.items()} == {("done", "ok")}
+        assert len(crawls.items()) == parcels
+        assert len(portal.arrivals) < 2 * parcels + 40 * kills  # it went on each time
+
+
+async def test_parcels_are_exactly_the_county_also_when_the_crawl_is_killed_in_between(
+    crawls: Crawls, tmp_path: Path
+) -> None:
+    await crawl_and_kill(crawls, tmp_path, 60, 1)
+
+
+@pytest.mark.soak
+async def test_a_thousand_parcels_are_exactly_the_county_with_twenty_kills(crawls: Crawls, tmp_path: Path) -> None:
+    await crawl_and_kill(crawls, tmp_path, 1000, 20)
+
+
+async def test_each_parcel_and_address_has_a_fate_of_its_own_and_what_is_staged_comes_back_the_same(
+    crawls: Crawls, tmp_path: Path, mongodb: Database[dict[str, Any]]
+) -> None:
+    county = County(12)
+    parcels = county.parcels
+    numbers = [number_of(parcel) for parcel in parcels]
+    views = [f"{VIEW}{number}" for number in numbers]
+    async with DevnetPortal(county) as portal:
+        crawls.enter("devnet", portal.url)
+        portal.bad = lambda path, again: {
+            views[3]: portal._well(views[4]),
+            views[4]: Answer(200, b"<html><body>Welcome to the county</body></html>", kind="text/html"),
+            views[6]: Answer(403, b"<html><body>Forbidden</body></html>", kind="text/html"),
+            views[7]: Answer(404, b"<html>gone</html>", kind="text/html"),
+            f"{SEARCH}?property_key={numbers[7]}": Answer(404, b"<html>gone</html>", kind="text/html"),
+        }.get(path)  # fmt: skip
+        portal.changed = {
+            numbers[0]: {b"Site Address": b"Where"},
+            numbers[1]: {b"Parcel Owner": b"Of"},
+            numbers[2]: {b"Parcel Number": b"Key"},
+            numbers[5]: {b"<th>Level</th>": b"", b"<th>Total Due</th>": b""},
+        }
+        given = ",".join([*(each.parcel_id for each in parcels[:8]), numbers[9], "0123"])
+        assert await crawls.run("devnet", site=SITE, parcels=given) == LEFT, crawls.said
+        fates = {item["key"]: (item["state"], item["outcome"]) for item in crawls.items()}
+        changed = ("waiting", "layout_changed")
+        assert fates == {
+            **{parcels[at].parcel_id: changed for at in (0, 1, 2, 3, 5)},
+            parcels[4].parcel_id: ("done", "ok"),
+            parcels[6].parcel_id: ("waiting", "blocked"),
+            parcels[7].parcel_id: ("failed", "not_found"),
+            numbers[9]: ("done", "ok"),
+            "0123": ("done", "no_results"),
+        }
+        reasons = {item["key"]: item.get("reason", "") for item in crawls.items()}
+        assert reasons["0123"] == "Made-up County has no parcel '0123'; are leading zeros missing?"
+        assert "the page of the parcel lacks: Site Address" in reasons[parcels[0].parcel_id]
+        assert "lacks: Owner" in reasons[parcels[1].parcel_id]
+        assert "lacks: Parcel Number" in reasons[parcels[2].parcel_id]
+        wrong = f"the parcel {parcels[3].parcel_id} was asked for, and the page is that of {parcels[4].parcel_id}"
+        assert " ".join(wrong.split()) in reasons[parcels[3].parcel_id]
+        assert "cells, and its header" in reasons[parcels[5].parcel_id]
+        assert "the site is not at" in reasons[parcels[7].parcel_id]
+        stored = {row["parcel_id"] for row in crawls.found("properties").values()}
+        assert stored == {parcels[4].parcel_id, parcels[9].parcel_id}
+        mongodb.client.drop_database(mongodb.name)
+
+        portal.bad, portal.changed = lambda path, again: None, {}
+        (tmp_path / "addresses.csv").write_text(f"address\n1 Nowhere Rd\n{parcels[0].address}\nOld Post Road\n")
+        words = ["-a", f"site={SITE}", "--kind", "address", "--key", "address", "--input", "addresses.csv"]
+        submitted = run(HARVESTER, "jobs", "submit", "devnet", *words, cwd=tmp_path, env=crawls.environment)
+        assert submitted.returncode == 0, submitted.stderr
+        assert await crawls.run("devnet", job="all") == FINISHED, crawls.said
+        (nowhere,) = crawls.items(outcome="no_results")
+        assert nowhere["reason"] == "Made-up County has no parcel of the address '1 Nowhere Rd'"
+        stored = {row["parcel_id"] for row in crawls.found("properties").values()}
+        streets = [parcel for parcel in parcels if "OLD POST" in (parcel.address or "")]
+        assert stored == {parcels[0].parcel_id, *(parcel.parcel_id for parcel in streets)}
+        assert len(streets) > 1
+        write_parcels(county, tmp_path)
+        assert await crawls.run("devnet", site=SITE, parcels="@parcels.csv") == FINISHED, crawls.said
+        check(crawls, county)
+        for collection in ("properties", "assessments", "sales", "tax_bills"):
+            mongodb[collection].drop()
+        imported = run(HARVESTER, "import", cwd=tmp_path, env=crawls.environment)
+        assert imported.returncode == 0, imported.stderr
+        check(crawls, county)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"all": "yes"}, "devnet sites do not list their parcels"),
+        ({"owner": "SMITH"}, "there is no such argument"),
+        ({"address": "1 ELM", "parcels": "7"}, "give parcels or address, and not both"),
+        ({"address": " .,"}, "address: '.,' is nothing that can be looked for"),
+        ({"parcels": "1.23E+10"}, "a number that a spreadsheet has shortened"),
+    ],
+)
+def test_what_cannot_be_asked_of_a_site_is_refused(given: dict[str, str], said: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        DevnetSpider.parse_arguments({"site": "us-il-kane", **given})
+    assert said in str(refused.value)
+
+
+def test_what_is_submitted_must_be_something_that_can_be_looked_for() -> None:
+    assert DevnetSpider.check_item(Found("address", " 1  ELM ")).key == "1 ELM"
+    with pytest.raises(UsageError, match="is nothing that can be looked for"):
+        DevnetSpider.check_item(Found("address", "-"))
