@@ -92,15 +92,8 @@ _MEANINGS: tuple[tuple[re.Pattern[str], Mapping[str, str]], ...] = tuple(
         (
             "sale|transfer|conveyance",
             {"DATE": "SALEDATE", "PRICE": "SALEPRICE", "AMOUNT": "SALEPRICE", "TRANSFERPRICE": "SALEPRICE"}
-            | {
-                "YEAR": "SALEYEAR",
-                "GROSSPRICE": "SALEPRICE",
-                "TYPE": "DEEDTYPE",
-                "TO": "GRANTEE",
-                "FROM": "GRANTOR",
-                "BOOK": "DEEDBOOK",
-                "PAGE": "DEEDPAGE",
-            },
+            | {"TYPE": "DEEDTYPE", "TO": "GRANTEE", "FROM": "GRANTOR", "BOOK": "DEEDBOOK", "PAGE": "DEEDPAGE"}
+            | {"YEAR": "SALEYEAR", "GROSSPRICE": "SALEPRICE"},
         ),
         ("history of values|value history|assessment history", {**_TOTALS, **_YEARS}),
         ("market|appraised", {**_MARKET, **_YEARS, **_PERCENT}),

@@ -58,7 +58,7 @@ class DevnetSpider(PlatformSpider):
                 yield self._search(jurisdiction, item.kind, item.key)
             else:
                 yield Request(
-                    f"{_root(jurisdiction)}parcel/view/{quote(parse.view_of(item.key), safe='')}",
+                    jurisdiction.page(f"parcel/view/{quote(parse.view_of(item.key), safe='')}"),
                     self.parse_parcel,
                     errback=self.parcel_failed,
                     cb_kwargs={"parcel_id": item.key},
@@ -115,7 +115,7 @@ class DevnetSpider(PlatformSpider):
             number, street = (number, street) if number.isdecimal() and street else ("", f"{number} {street}".strip())
             form = {"property_list": "", "house_number": number, "street_name": street, "street_suffix": ""}
         return Request(
-            f"{_root(jurisdiction)}Search/ExecuteSearch",
+            jurisdiction.page("Search/ExecuteSearch"),
             self.parse_search,
             method="POST",
             body=urlencode(form),
@@ -124,10 +124,6 @@ class DevnetSpider(PlatformSpider):
             cb_kwargs={"kind": kind, "key": key},
             dont_filter=True,
         )
-
-
-def _root(jurisdiction: Jurisdiction) -> str:
-    return f"{jurisdiction.records.base_url.rstrip('/')}/"
 
 
 def _is_of(page: ParcelPage, parcel_id: str) -> bool:

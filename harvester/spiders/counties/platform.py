@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
+from urllib.parse import urljoin, urlsplit
 
 from scrapy import Request
 from scrapy.http import Response
@@ -49,6 +50,12 @@ class Jurisdiction(NamedTuple):
     def where(self) -> str:
         """Which rows of a table that others share are its own, in the table's words; empty: all."""
         return str(self.records.parameters.get("where", ""))
+
+    def page(self, name: str) -> str:
+        """Address of a page. People copy the address of a site with one of its pages behind it."""
+        parts = urlsplit(self.records.base_url)
+        folder = parts.path if parts.path.endswith("/") or "." not in parts.path else parts.path.rpartition("/")[0]
+        return urljoin(f"{parts.scheme}://{parts.netloc}", f"{folder.rstrip('/')}/{name}")
 
 
 class PlatformSpider(JobSpider, ABC):

@@ -3,7 +3,7 @@
 import string
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
-from urllib.parse import urlencode, urljoin, urlsplit
+from urllib.parse import urlencode
 
 import msgspec
 from scrapy import Request
@@ -103,7 +103,7 @@ class VgsiSpider(PlatformSpider):
             yield [*read.records, *read.rejects]
 
     def _card(self, jurisdiction: Jurisdiction, pid: str, doubt: list[Any] | None = None) -> Request:
-        url = f"{_page(jurisdiction, 'Parcel.aspx')}?{urlencode({'pid': pid})}"
+        url = f"{jurisdiction.page('Parcel.aspx')}?{urlencode({'pid': pid})}"
         arguments = {"pid": pid, "doubt": doubt}
         request = Request(url, self.parse_parcel, errback=self.parcel_failed, cb_kwargs=arguments, dont_filter=True)
         return request.replace(priority=FIRST if doubt else 0)
@@ -142,7 +142,7 @@ class VgsiSpider(PlatformSpider):
 
     def _streets(self, jurisdiction: Jurisdiction, parameter: str, value: str) -> Request:
         callback = self.parse_letter if parameter == "Letter" else self.parse_street
-        url = f"{_page(jurisdiction, 'Streets.aspx')}?{urlencode({parameter: value})}"
+        url = f"{jurisdiction.page('Streets.aspx')}?{urlencode({parameter: value})}"
         return Request(url, callback, errback=self.list_failed, meta={STEP: True}, dont_filter=True)
 
     # Searches ---------------------------------------------------------------------------------------------------
@@ -164,27 +164,20 @@ class VgsiSpider(PlatformSpider):
         call, source = _SEARCHES[kind]
         asked = AddressQuery.of(words).asked if kind == ADDRESS else words
         return Request(
-            _page(jurisdiction, f"async.asmx/{call}"),
+            jurisdiction.page(f"async.asmx/{call}"),
             self.parse_search,
             method="POST",
             body=msgspec.json.encode({"inVal": asked, "src": source}),
             headers={
                 "Content-Type": "application/json; charset=utf-8",
                 "X-Requested-With": "XMLHttpRequest",
-                "Referer": _page(jurisdiction, "Search.aspx"),
+                "Referer": jurisdiction.page("Search.aspx"),
             },
             meta={EXPECTS: "json", STEP: True},
             errback=self.list_failed,
             cb_kwargs={"kind": kind, "words": words},
             dont_filter=True,
         )
-
-
-def _page(jurisdiction: Jurisdiction, name: str) -> str:
-    """Address of a page. People copy the address of a town with one of its pages behind it."""
-    parts = urlsplit(jurisdiction.records.base_url)
-    folder = parts.path if parts.path.endswith("/") or "." not in parts.path else parts.path.rpartition("/")[0]
-    return urljoin(f"{parts.scheme}://{parts.netloc}", f"{folder.rstrip('/')}/{name}")
 
 
 def _no_pid(given: str) -> str:
