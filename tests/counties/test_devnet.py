@@ -109,10 +109,17 @@ def test_a_page_that_speaks_of_no_parcel_is_none(body: bytes) -> None:
 
 def test_where_no_label_says_the_year_a_heading_or_the_address_does() -> None:
     without = PAGE.replace(b"Tax Year</div>", b"Roll</div>")
-    assert of_kind(Property, read(without))[0].tax_year == 2023
+    (parcel,) = of_kind(Property, read(without))
+    assert (parcel.tax_year, parcel.labels["tax_year"]) == (2023, "heading")
     neither = without.replace(b"Assessments : 2023", b"Values")
     assert of_kind(Property, read(neither))[0].tax_year == 2024
     assert of_kind(Assessment, read(neither, "https://x.example/parcel/view/7"))[-1].roll.startswith("undated")
+
+
+def test_a_label_without_a_value_does_not_take_the_next_ones() -> None:
+    lone = PAGE.replace(b'<div class="inner-value">0040 - Improved Lots</div>', b"")
+    (parcel,) = of_kind(Property, read(lone))
+    assert (parcel.use_code, parcel.others["Property Information: Tax Code"]) == (None, "AU005 -")
 
 
 def test_a_search_leads_to_the_parcels_that_it_lists_or_says_that_there_is_none() -> None:

@@ -155,6 +155,19 @@ async def test_each_parcel_and_address_has_a_fate_of_its_own_and_what_is_staged_
         check(crawls, county)
 
 
+async def test_where_robots_txt_forbids_the_pages_of_parcels_they_are_skipped_and_not_asked_for(
+    crawls: Crawls,
+) -> None:
+    async with DevnetPortal(County(1)) as portal:
+        portal.robots = Answer(200, b"User-agent: *\nDisallow: /parcel/", kind="text/plain")
+        crawls.enter("devnet", portal.url)
+        assert await crawls.run("devnet", site=SITE, parcels="7") == LEFT, crawls.said
+        assert "forbids /parcel/view/7: Disallow: /parcel/" in crawls.said
+        (item,) = crawls.items()
+        assert (item["state"], item["outcome"]) == ("skipped", "policy_denied")
+        assert portal.arrivals == []
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -162,6 +175,7 @@ async def test_each_parcel_and_address_has_a_fate_of_its_own_and_what_is_staged_
         ({"owner": "SMITH"}, "there is no such argument"),
         ({"address": "1 ELM", "parcels": "7"}, "give parcels or address, and not both"),
         ({"address": " .,"}, "address: '.,' is nothing that can be looked for"),
+        ({"address": ", Ada"}, "address: ', Ada' is nothing that can be looked for"),
         ({"parcels": "1.23E+10"}, "a number that a spreadsheet has shortened"),
     ],
 )

@@ -57,7 +57,9 @@ def read_parcel(body: bytes, url: str) -> ParcelPage | None:
         raise ParseError(f"the page of the parcel lacks: {', '.join(lacking) or 'Parcel Number'}; there is {shown}")
     address = _parcel_of(urlsplit(url).path)
     in_address = int(address[2]) if address and address[2] else 0
-    return ParcelPage(" ".join(lines), year or in_address, sections, id_label=label, year_label="Tax Year")
+    return ParcelPage(
+        " ".join(lines), year or in_address, sections, id_label=label, year_label="heading" if year else "address"
+    )
 
 
 def read_search(body: bytes) -> list[str]:
@@ -83,7 +85,7 @@ def _sections(page: HtmlElement) -> tuple[list[Section], int]:
                 title = shown
         elif element.tag == "table":
             sections += _tables(element, title)
-        elif any(has_class(element, name) for name in _LABELS):
+        elif _is_label(element):
             if title not in beside:
                 sections.append(beside.setdefault(title, Section(title)))
             _add_pair(beside[title].pairs, label_of(element), _value_of(element))
@@ -95,7 +97,13 @@ def _value_of(label: HtmlElement) -> list[str]:
     value = label.getnext()
     if value is None and (around := label.getparent()) is not None:
         value = around.getnext()
-    return [] if value is None else lines_of(value)
+    if value is None or any(_is_label(each) for each in value.iter("div", "label")):
+        return []
+    return lines_of(value)
+
+
+def _is_label(element: HtmlElement) -> bool:
+    return any(has_class(element, name) for name in _LABELS)
 
 
 def _add_pair(pairs: list[tuple[str, list[str]]], label: str, lines: list[str]) -> None:

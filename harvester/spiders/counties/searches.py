@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 
 from harvester.exceptions import UsageError
 from harvester.items import Found
+from harvester.parsers.counties.addresses import AddressQuery
 from harvester.spiders.counties.arguments import PropertyArguments
 
 ADDRESS, OWNER = "address", "owner"
@@ -56,7 +57,8 @@ class SearchArguments(AddressArguments):
 def check_search(kind: str, words: str) -> str:
     """What is looked for, as it is kept. Raises UsageError when nothing can be found by it."""
     words = " ".join(words.split())
-    if not any(letter.isalnum() for letter in words):
+    asked = AddressQuery.of(words).asked if kind == ADDRESS else words
+    if not any(letter.isalnum() for letter in asked):
         raise UsageError(f"{kind}: {words!r} is nothing that can be looked for")
     if len(words) > MOST_LETTERS:
         raise UsageError(f"{kind}: {words[:40]!r}... is longer than {MOST_LETTERS} letters")
