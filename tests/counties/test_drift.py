@@ -17,6 +17,7 @@ from harvester.items.property import Property
 from harvester.meta import JOB
 from harvester.parsers.counties import arcgis, iasworld, socrata, vgsi
 from harvester.parsers.counties.drift import LEARNT, Pages, Signature, Table, difference, signature_of
+from harvester.parsers.counties.sections import joined, records_of, signature
 from harvester.parsers.counties.table import Rows, Source
 from harvester.spiders.counties.witness import NEW_LABELS, Witnesses
 from tests.counties.conftest import SITE
@@ -132,8 +133,8 @@ def read_portal() -> Site:
         for tab in ("profile", *TABS):
             body = f"<html><body><table><tr>{banner}</tr></table>{sections(tab, Line(county[parcel_id], 2025))}"
             datalets.append(iasworld.read_datalet(changed(body, changes).encode(), "https://county.example/PT/"))
-        whole = iasworld.joined(datalets[0], datalets[1:])
-        return iasworld.signature(whole), iasworld.records_of(whole, SOURCE, SEEN)
+        whole = joined(datalets[0], datalets[1:])
+        return signature(whole), records_of(whole, SOURCE, SEEN)
 
     return read_half(card, list(county))
 
