@@ -76,6 +76,14 @@ class Place:
         words = [word for name, value in given.items() for word in ("-a", f"{name}={value}")]
         return self.run("scrapy", "crawl", "bluesky", *words, *options, stdin=stdin, prefix=prefix)
 
+    def set_breaker(self, site: Sandbox, rules: str) -> None:
+        """By an entry of the site, for the runs that follow."""
+        sites = self.folder / "sites"
+        sites.mkdir(exist_ok=True)
+        hosts = f'hosts = ["{site.url.removeprefix("http://")}"]'
+        (sites / "sandbox.toml").write_text(f"[sandbox]\n{hosts}\n[sandbox.breaker]\n{rules}\n")
+        self.variables["HARVESTER_SITES_DIR"] = str(sites)
+
     def stages(self) -> dict[str, tuple[str, str]]:
         """What became of the accounts of all jobs: DID -> how it ended (see `fates`), and why."""
         return fates(self.database)["account"]

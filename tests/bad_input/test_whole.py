@@ -9,12 +9,11 @@ from tests.sandbox.process import Sandbox
 
 
 def harvest_of(place: Place, site: Sandbox) -> Harvest:
-    sites = place.folder / "sites"
-    sites.mkdir(exist_ok=True)
-    rules = "open_seconds = 1\nmost_open_seconds = 1"
-    hosts = f'hosts = ["{site.url.removeprefix("http://")}"]'
-    (sites / "sandbox.toml").write_text(f"[sandbox]\n{hosts}\n[sandbox.breaker]\n{rules}\n")
-    variables = {"HARVESTER_SITES_DIR": str(sites), "HARVESTER_PARKED_SECONDS": "0"}
+    place.set_breaker(site, "open_seconds = 1\nmost_open_seconds = 1")
+    variables = {
+        "HARVESTER_SITES_DIR": place.variables["HARVESTER_SITES_DIR"],
+        "HARVESTER_PARKED_SECONDS": "0",
+    }
     return Harvest(
         site, place.folder / "crawl", place.variables["HARVESTER_MONGODB_URI"], place.database.name, variables
     )
