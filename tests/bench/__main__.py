@@ -1,9 +1,10 @@
 """`make bench`: harvester beside plain Scrapy and beside stock scrapy-redis.
 
-    python -m tests.bench [posts] [items] [frontier] [seen] [middlewares] [parked]
+    python -m tests.bench [posts] [items] [parcels] [frontier] [seen] [middlewares] [parked]
 
 posts        pages for each second of CPU, over the same local pages of 100 posts
 items        see items.py
+parcels      see parcels.py
 frontier     see frontier.py
 seen         see seen.py; a tenth of the number that `make seen` adds
 middlewares  see middlewares.py
@@ -26,7 +27,7 @@ import pymongo
 
 from harvester.config import Config
 from harvester.stores import servers
-from tests.bench import frontier, items, middlewares, parked, seen
+from tests.bench import frontier, items, middlewares, parcels, parked, seen
 from tests.bench.pages import did_of
 
 ACCOUNTS, PAGES, ROUNDS = 20, 30, 3
@@ -113,6 +114,7 @@ def some_seen() -> int:
 MEASUREMENTS = {
     "posts": posts,
     "items": items.main,
+    "parcels": parcels.main,
     "frontier": frontier.main,
     "seen": some_seen,
     "middlewares": middlewares.main,

@@ -162,7 +162,8 @@ def crawl(side: str, platform: str, url: str) -> None:
     settings["EXTENSIONS"] = {**settings["EXTENSIONS"], Clock: 1}
     process = AsyncCrawlerProcess(settings)
     if side == "harvester":
-        process.crawl(platform, site=SITE, parcels="@parcels.csv")
+        same_pages = {"media": "no"} if platform == "iasworld" else {}  # the plain spider fetches no PDFs
+        process.crawl(platform, site=SITE, parcels="@parcels.csv", **same_pages)
     else:
         process.crawl(PLAIN_SPIDERS[platform], url=url, parcels=json.loads(Path("parcels.json").read_text()))
     process.start()
