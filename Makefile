@@ -24,7 +24,7 @@ demo-county: $(SYNCED) ## Harvest a made-up county of 2,000 parcels, with PDFs o
 	@$(RUN) python -m tests.demo.county
 
 test: lint ## Run all checks and tests, but for appview, flows, soak and chaos
-	@echo "It takes about twelve minutes on two cores."
+	@echo "It takes about thirteen minutes on two cores."
 	@$(RUN) $(MAKE) --no-print-directory -j2 -k types tests
 
 # Two for each core, since much of what tests do is waiting.
