@@ -4,28 +4,27 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
 
-import msgspec
 from scrapy import Request
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from harvester.exceptions import ParseError
-from harvester.items import Found, Provenance, Record, Said
+from harvester.items import Found, Said
 from harvester.items.property import normalized
 from harvester.jobs.documents import JobItem
 from harvester.outcomes import Outcome, verdict_of
 from harvester.parsers.counties import devnet as parse
 from harvester.parsers.counties.addresses import AddressQuery
-from harvester.parsers.counties.sections import ParcelPage, parse_staged, records_of
+from harvester.parsers.counties.sections import ParcelPage, records_of
 from harvester.spiders.counties.arguments import PARCEL
-from harvester.spiders.counties.platform import NO_RESULTS, Jurisdiction, PlatformSpider
-from harvester.spiders.counties.searches import ADDRESS, AddressArguments, check_search
+from harvester.spiders.counties.platform import NO_RESULTS, Jurisdiction
+from harvester.spiders.counties.searches import ADDRESS, SearchingSpider, number_and_street
 from harvester.spiders.job import errback
 
 _FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
-class DevnetSpider(PlatformSpider):
+class DevnetSpider(SearchingSpider):
     """Harvests parcels of a county on DEVNET wEdge: owner, values, sales and tax bills of the year that it shows.
 
     Domain: the base_url of the site's entry. Caveats: parcels are not listed, so all=yes is refused; some counties'
@@ -33,24 +32,6 @@ class DevnetSpider(PlatformSpider):
     """
 
     name = "devnet"
-    Arguments = AddressArguments
-    ITEM_KINDS = (PARCEL, ADDRESS)
-    arguments: AddressArguments
-
-    def items_of_arguments(self) -> Iterator[Found]:
-        yield from super().items_of_arguments()
-        yield from self.arguments.searches()
-
-    @classmethod
-    def check_item(cls, found: Found) -> Found:
-        if found.kind == PARCEL:
-            return super().check_item(found)
-        return msgspec.structs.replace(found, key=check_search(found.kind, found.key))
-
-    @classmethod
-    def read_staged(cls, kind: str, key: str, raw: bytes, provenance: Provenance) -> Record | None:
-        read = parse_staged(raw, cls.staged_source(key), provenance)
-        return next((record for record in read.records if (record.KIND, record.key) == (kind, key)), None)
 
     def requests_for(self, jurisdiction: Jurisdiction, items: Sequence[JobItem]) -> Iterator[Request | Said]:
         for item in items:
@@ -111,8 +92,7 @@ class DevnetSpider(PlatformSpider):
         """By the number, or by the house number and the street without its kind."""
         form = {"property_key": parse.view_of(key)}
         if kind == ADDRESS:
-            number, _, street = AddressQuery.of(key).asked.partition(" ")
-            number, street = (number, street) if number.isdecimal() and street else ("", f"{number} {street}".strip())
+            number, street = number_and_street(AddressQuery.of(key).asked)
             form = {"property_list": "", "house_number": number, "street_name": street, "street_suffix": ""}
         return Request(
             jurisdiction.page("Search/ExecuteSearch"),

@@ -6,14 +6,13 @@ from string import ascii_uppercase, digits
 from typing import Any, NamedTuple
 
 import msgspec
-from msgspec.structs import replace
 from pydantic import Field
 from scrapy import Request
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from harvester.exceptions import NotAccepted, PageFailed, UsageError
-from harvester.items import Found, Provenance, Record, Said
+from harvester.items import Found, Said
 from harvester.items.property import normalized
 from harvester.jobs.documents import JobItem
 from harvester.meta import SESSION_CHAIN, STEP
@@ -21,13 +20,13 @@ from harvester.middlewares.identities import end_chain, stay_in_session
 from harvester.outcomes import Outcome, verdict_of
 from harvester.parsers.counties import iasworld as parse
 from harvester.parsers.counties.iasworld import Results, Row, Tab
-from harvester.parsers.counties.sections import ParcelPage, joined, parse_staged, records_of, signature
+from harvester.parsers.counties.sections import ParcelPage, joined, records_of, signature
 from harvester.sites import load_sites
 from harvester.sites.agreements import root_of
 from harvester.spiders.base import YesOrNo
 from harvester.spiders.counties.arguments import PARCEL
-from harvester.spiders.counties.platform import NO_RESULTS, Jurisdiction, PlatformSpider
-from harvester.spiders.counties.searches import ADDRESS, OWNER, SearchArguments, check_search
+from harvester.spiders.counties.platform import NO_RESULTS, Jurisdiction
+from harvester.spiders.counties.searches import ADDRESS, OWNER, SearchArguments, SearchingSpider, number_and_street
 from harvester.spiders.counties.witness import Doubt
 from harvester.spiders.job import errback
 
@@ -66,7 +65,7 @@ class IasworldArguments(SearchArguments):
         return super().identity() | {"media": self.media}
 
 
-class IasworldSpider(PlatformSpider):
+class IasworldSpider(SearchingSpider):
     """Harvests parcels from Tyler iasWorld Public Access: its search, and all datalets of a parcel.
 
     Domain: the base_url of the site's entry. Caveats: the site's disclaimer is agreed to only if its entry says who has
@@ -97,24 +96,9 @@ class IasworldSpider(PlatformSpider):
                 " disclaimer is accepted."
             )
 
-    def items_of_arguments(self) -> Iterator[Found]:
-        yield from super().items_of_arguments()
-        yield from self.arguments.searches()
-
-    @classmethod
-    def check_item(cls, found: Found) -> Found:
-        if found.kind == PARCEL:
-            return super().check_item(found)
-        return replace(found, key=check_search(found.kind, found.key))
-
     def requests_for(self, jurisdiction: Jurisdiction, items: Sequence[JobItem]) -> Iterator[Request | Said]:
         for item in items:
             yield self._begin(jurisdiction, _Search(item.id, item.kind, item.key))
-
-    @classmethod
-    def read_staged(cls, kind: str, key: str, raw: bytes, provenance: Provenance) -> Record | None:
-        read = parse_staged(raw, cls.staged_source(key), provenance)
-        return next((record for record in read.records if (record.KIND, record.key) == (kind, key)), None)
 
     # The search -------------------------------------------------------------------------------------------------
 
@@ -283,8 +267,8 @@ def _asked(search: _Search) -> dict[str, str]:
     """Words of the parser's FIELDS -> what is written into them."""
     if search.kind != ADDRESS:
         return {search.kind: search.key}
-    number, _, street = search.key.partition(" ")
-    return {"number": number, "street": street.strip()} if number.isdecimal() and street else {"street": search.key}
+    number, street = number_and_street(search.key)
+    return {"number": number, "street": street} if number else {"street": street}
 
 
 def _fitting(rows: Sequence[Row], parcel_id: str) -> list[Row]:

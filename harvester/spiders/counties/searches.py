@@ -1,14 +1,17 @@
-"""Arguments of platforms that search for parcels, by their address or their owner."""
+"""The base of spiders of platforms that search for parcels, by their address or their owner."""
 
 from collections.abc import Iterator
 from typing import Any, ClassVar, Self
 
+from msgspec.structs import replace
 from pydantic import Field, model_validator
 
 from harvester.exceptions import UsageError
-from harvester.items import Found
+from harvester.items import Found, Provenance, Record
 from harvester.parsers.counties.addresses import AddressQuery
-from harvester.spiders.counties.arguments import PropertyArguments
+from harvester.parsers.counties.sections import parse_staged
+from harvester.spiders.counties.arguments import PARCEL, PropertyArguments
+from harvester.spiders.counties.platform import PlatformSpider
 
 ADDRESS, OWNER = "address", "owner"
 """Kinds of items that a search answers: the key is what is looked for."""
@@ -52,6 +55,36 @@ class SearchArguments(AddressArguments):
 
     SEARCHES = (ADDRESS, OWNER)
     owner: str = Field("", description="parcels whose owner's name begins like this, as the site's search finds them")
+
+
+class SearchingSpider(PlatformSpider):
+    """Of a platform that is searched. The parcels that are found are items of the same job."""
+
+    Arguments = AddressArguments
+    ITEM_KINDS: ClassVar[tuple[str, ...]] = (PARCEL, ADDRESS)
+    arguments: AddressArguments
+
+    def items_of_arguments(self) -> Iterator[Found]:
+        yield from super().items_of_arguments()
+        yield from self.arguments.searches()
+
+    @classmethod
+    def check_item(cls, found: Found) -> Found:
+        if found.kind in (ADDRESS, OWNER):
+            return replace(found, key=check_search(found.kind, found.key))
+        return super().check_item(found)
+
+    @classmethod
+    def read_staged(cls, kind: str, key: str, raw: bytes, provenance: Provenance) -> Record | None:
+        """Of cards that are read as sections."""
+        read = parse_staged(raw, cls.staged_source(key), provenance)
+        return next((record for record in read.records if (record.KIND, record.key) == (kind, key)), None)
+
+
+def number_and_street(address: str) -> tuple[str, str]:
+    """The house number, empty where there is none, and the street."""
+    number, _, street = address.partition(" ")
+    return (number, street.strip()) if number.isdecimal() and street.strip() else ("", address)
 
 
 def check_search(kind: str, words: str) -> str:

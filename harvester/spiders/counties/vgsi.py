@@ -18,8 +18,8 @@ from harvester.outcomes import Outcome, verdict_of
 from harvester.parsers.counties import vgsi as parse
 from harvester.parsers.counties.addresses import AddressQuery
 from harvester.spiders.counties.arguments import PARCEL
-from harvester.spiders.counties.platform import NO_RESULTS, SITE, Jurisdiction, PlatformSpider
-from harvester.spiders.counties.searches import ADDRESS, OWNER, SearchArguments, check_search
+from harvester.spiders.counties.platform import NO_RESULTS, SITE, Jurisdiction
+from harvester.spiders.counties.searches import ADDRESS, OWNER, SearchArguments, SearchingSpider
 from harvester.spiders.counties.witness import FIRST, Doubt
 from harvester.spiders.job import errback
 
@@ -38,7 +38,7 @@ _SEARCHES: Mapping[str, tuple[str, str]] = {
 }
 
 
-class VgsiSpider(PlatformSpider):
+class VgsiSpider(SearchingSpider):
     """Harvests parcels of a town or a county at gis.vgsi.com: cards with values by year, sales, buildings and land.
 
     Domain: the base_url of the site's entry. Caveats: a parcel's number is its PID, as in Parcel.aspx?pid=975, and
@@ -58,15 +58,13 @@ class VgsiSpider(PlatformSpider):
         if self.arguments.all:
             site = self.arguments.site
             yield from (Found(LETTER, letter, {SITE: site}, depth=0) for letter in LETTERS)
-        yield from self.arguments.searches()
-        yield from self.arguments.read_parcels()
+        else:
+            yield from super().items_of_arguments()
 
     @classmethod
     def check_item(cls, found: Found) -> Found:
-        if found.kind in _SEARCHES:
-            return msgspec.structs.replace(found, key=check_search(found.kind, found.key))
         found = super().check_item(found)
-        if not parse.is_pid(found.key):
+        if found.kind not in _SEARCHES and not parse.is_pid(found.key):
             raise UsageError(_no_pid(found.key))
         return found
 
