@@ -125,7 +125,10 @@ class Identity:
             self.save()
 
     def end_chain(self, chain: str) -> None:
-        """The chain is over, none of whose requests is under way: another may have the cookie jar of a serial site."""
+        """The chain is over, none of whose requests is under way: another may have the cookie jar of a serial site.
+
+        Other processes hear of it by `tell_others`, or by the end of the next request.
+        """
         if not self._table.serial:
             return
         try:
@@ -136,9 +139,16 @@ class Identity:
             self.look()
             if self._state.chain == chain:
                 self._state.chain, self._state.chain_at = "", 0.0
-                self._save()
+                self._unsaved_since = self._unsaved_since or time.time()
         finally:
             self._turns.release()
+
+    def tell_others(self) -> None:
+        """Keeps what a serial site's cookie jar is now, and whose, unless a request is under way, whose end does it."""
+        if self._table.serial and self._unsaved_since and not self.in_use:
+            with suppress(Timeout), self._turns:  # another process may be at the rest of it
+                self.look()
+                self._save()
 
     def give_back(self) -> None:
         """The request was not sent."""
@@ -270,10 +280,7 @@ class Identity:
             self._unsaved_since = self._unsaved_since or time.time()
             if not self._table.serial:
                 self._save()
-            elif not self.in_use:  # else `end` does it
-                with suppress(Timeout), self._turns:  # another process may be at the rest of it
-                    self.look()
-                    self._save()
+            self.tell_others()
             return True
 
     def _lock(self) -> FileLock:

@@ -19,6 +19,8 @@ WAIT_HERE_S = 2.0
 """How long a request that can wait elsewhere waits here."""
 MOST_NEXT = 16
 """The most such requests that wait here for longer, because they are the next."""
+CHECK_NEXT_S = 0.5
+"""How often a request that is not the first in the queue looks whether the run is ending."""
 MOST_CHAINS = 100_000
 """Chains whose identity is remembered."""
 
@@ -112,10 +114,11 @@ class IdentityPool:
 
     def leave(self, checkout: Checkout, *, over: bool = False) -> None:
         """The request has come to its end; `over`: its chain too."""
-        checkout.identity.end("" if over else checkout.chain, time.time())
+        goes_on = bool(checkout.chain) and not over
+        checkout.identity.end(checkout.chain if goes_on else "", time.time())
         if over:
             self._chains.pop(checkout.chain, None)
-        self._serve()
+        self._serve(begun_only=goes_on and checkout.identity.site.identities.serial)
 
     def forget(self, chain: str) -> None:
         """The chain will begin anew."""
@@ -124,9 +127,12 @@ class IdentityPool:
     def end_chain(self, chain: str, name: str) -> None:
         """The chain is over, though none of its requests said that it is the last."""
         self._chains.pop(chain, None)
-        if name in self.identities:
-            self.identities[name].end_chain(chain)
+        identity = self.identities.get(name)
+        if identity is not None:
+            identity.end_chain(chain)
         self._serve()
+        if identity is not None:
+            identity.tell_others()
 
     def _give_back(self, identity: Identity) -> None:
         identity.give_back()
@@ -139,12 +145,13 @@ class IdentityPool:
         waiter = _Waiter(wanted)
         self._waiting.append(waiter)
         if wanted.begun:
-            self._serve()  # its own jar is free, whoever waits for one before it
+            self._serve(begun_only=True)  # its own jar is free, whoever waits for one before it
         try:
             while True:
-                if self._waiting and self._waiting[0] is waiter:
+                is_first = bool(self._waiting) and self._waiting[0] is waiter
+                if is_first:
                     self._serve()
-                await asyncio.wait([waiter.given], timeout=CHECK_S)
+                await asyncio.wait([waiter.given], timeout=CHECK_S if is_first else CHECK_NEXT_S)
                 if waiter.given.done():
                     return waiter.given.result()
                 await self._pause(0.0, "")
@@ -170,9 +177,9 @@ class IdentityPool:
         times = [each.free_at(now) for each in self.identities.values() if each.ended is None]
         return min((at for at in times if at != float("inf")), default=0.0)
 
-    def _serve(self) -> None:
-        """Gives identities to those who wait, the first first."""
-        none_free = False
+    def _serve(self, *, begun_only: bool = False) -> None:
+        """Gives identities to those who wait, the first first; `begun_only`: to chains that have theirs."""
+        none_free = begun_only
         for waiter in list(self._waiting):
             if none_free and not waiter.wanted.begun:
                 continue

@@ -1,6 +1,7 @@
 """A session, and all that is kept of an identity between runs and between processes."""
 
 import logging
+import os
 import secrets
 from pathlib import Path
 from typing import Any
@@ -106,6 +107,7 @@ class StateFile:
 
     def __init__(self, path: Path) -> None:
         self.kept = SecretFile(path)
+        self._name = str(path)
         self._seen: tuple[int, int] | None = None
 
     def changed(self) -> bool:
@@ -129,7 +131,7 @@ class StateFile:
 
     def _mark(self) -> tuple[int, int] | None:
         try:
-            stat = self.kept.path.stat()
+            stat = os.stat(self._name)
         except OSError:
             return None
         return stat.st_ino, stat.st_mtime_ns

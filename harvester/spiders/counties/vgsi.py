@@ -50,8 +50,6 @@ class VgsiSpider(SearchingSpider):
     Arguments = SearchArguments
     ITEM_KINDS = (PARCEL, ADDRESS, OWNER)
     ALL: ClassVar[str] = LETTER
-    MOST_HELD: ClassVar[int] = 16
-    """Requests of a site that a worker holds: so many go out before one that finds out whether the site has changed."""
     arguments: SearchArguments
 
     def items_of_arguments(self) -> Iterator[Found]:
