@@ -34,6 +34,8 @@ class Section(Struct, omit_defaults=True):
     header: list[str] = []
     rows: list[list[str]] = []
     """Where it has them above."""
+    means: dict[str, str] = {}
+    """Labels that say here what their words alone do not -> what they say, as the lists of labels have it."""
 
 
 class ParcelPage(Struct, omit_defaults=True):
@@ -99,7 +101,7 @@ _MEANINGS: tuple[tuple[re.Pattern[str], Mapping[str, str]], ...] = tuple(
         ("market|appraised", {**_MARKET, **_YEARS, **_PERCENT}),
         ("(^|: )taxable value$", {"TOTAL": "TAXABLEVALUE"}),
         ("assessed|taxable", {**_ASSESSED, **_YEARS, **_PERCENT}),
-        ("value|auditor|assessment|appraisal", {**_TOTALS, **_YEARS, **_PERCENT, **_BOARD}),
+        ("valu|auditor|assessment|appraisal", {**_TOTALS, **_YEARS, **_PERCENT, **_BOARD}),
         (
             "parcel|property|site|location|profile|summary|general|situs|tax status|legal",
             {"ADDRESS": "SITUSADDRESS", "CLASS": "PROPERTYCLASS", "PARCELADDRESS": "SITUSADDRESS"}
@@ -112,7 +114,7 @@ _LINES = frozenset([*labels.OWNERS, *labels.SITUS, *labels.LEGAL, *labels.MAILIN
 """Of what is made of several lines."""
 _UNKNOWN, _PARCEL_ID = Label(""), Label("PARID")
 _year = re.compile(r"\b(?:19|20)\d\d\b").search
-_is_value_section = re.compile("value|auditor|assess|apprais|market", re.IGNORECASE).search
+_is_value_section = re.compile("valu|auditor|assess|apprais|market", re.IGNORECASE).search
 _is_of_sales = re.compile("sale|transfer|conveyance", re.IGNORECASE).search
 _is_of_taxes = re.compile(r"\btax(es)?\b|payment|bill", re.IGNORECASE).search
 _is_total = re.compile(r"(grand )?totals?", re.IGNORECASE).fullmatch
@@ -204,7 +206,7 @@ def _at_sides(page: ParcelPage, source: Source, provenance: Provenance, raw: byt
     """What is made of lines -> the section that these are taken from."""
     for number, section in enumerate(page.sections):
         for label, lines in section.pairs:
-            meaning = _meaning(section.title, label)
+            meaning = _meaning(section, label)
             if not lines or (meaning.label in labels.PARCEL_ID and lines == [page.parcel_id]):
                 continue
             is_of_lines = meaning.label in _LINES
@@ -231,7 +233,7 @@ def _above(section: Section, page: ParcelPage) -> Iterator[_Line]:
     """The lines of a section with its labels above that are a sale each, or the values of a year."""
     if not section.rows or not (_is_of_sales(section.title) or _is_of_values(section)):
         return
-    meanings = [_meaning(section.title, label) for label in section.header]
+    meanings = [_meaning(section, label) for label in section.header]
     has_year = any(meaning.label in labels.PROPERTY["tax_year"] for meaning in meanings)
     for row in section.rows:
         if not has_year and not _is_of_sales(section.title) and not _is_total(row[0]):
@@ -267,8 +269,11 @@ def _free(name: str, cells: Mapping[str, Any]) -> str:
     return unique
 
 
-def _meaning(title: str, label: str) -> Label:
-    """What a label says in a section of this title. Empty: that is not known."""
+def _meaning(section: Section, label: str) -> Label:
+    """What a label says in this section. Empty: that is not known."""
+    if label in section.means:
+        return Label(section.means[label])
+    title = section.title
     found = label_of(label.replace(".", " ").replace(" ", "_").replace("#", "_NO"))
     for words, meant in _MEANINGS:
         if words.search(title):
