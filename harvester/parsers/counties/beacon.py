@@ -1,0 +1,263 @@
+"""Reads pages of Schneider Beacon and qPublic: where a site has its reports of parcels, and such a report.
+
+A report has modules, each with a title: labels beside their values, tables, links to files. Which, and what they are
+called, differs from county to county, and so do the numbers in their ids: only the words in them are looked at.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from urllib.parse import urljoin
+
+from lxml.html import HtmlElement
+
+from harvester.exceptions import ParseError
+from harvester.items.property import normalized
+from harvester.parsers.counties import labels, values
+from harvester.parsers.counties.encoding import as_utf8
+from harvester.parsers.counties.html import has_class, lines_of, read_page, text_of
+from harvester.parsers.counties.pages import label_of
+from harvester.parsers.counties.sections import MOST_LABELS_NAMED, ParcelPage, Section
+
+KEY = "{0}"
+"""Stands in the address of reports for a parcel's number."""
+REPORT = 4
+"""The type of pages that are reports."""
+TAX_YEAR, VALUES = "Tax Year", "Values"
+"""Columns of a table that has its years above: the year, and what stands there in full, `2025 Working Values`."""
+MOST_COLUMNS = 100
+"""Of a wide cell."""
+OWNER, ADDRESS = "OwnerName", "OwnerAddress"
+"""What ids call an owner's name and address, where the page shows no label."""
+_config = re.compile(rb"\bmapConfig\s*=\s*(?=\{)").search
+_is_tool = re.compile(r"radius|in area|area sales|\bmap\b|sketch|photo", re.IGNORECASE).search
+"""Titles of modules that say nothing of the parcel."""
+_is_of_owners = re.compile(r"(?:current |primary )?owners?(?: information| info)?", re.IGNORECASE).fullmatch
+_is_of_sales = re.compile("sale|transfer|conveyance", re.IGNORECASE).search
+_is_read = re.compile(r"sale|transfer|conveyance|valu|assess|apprais|market|\btax|payment|bill", re.IGNORECASE).search
+"""Titles of modules whose rows become records, so that their cells must be sure."""
+_names_owners = re.compile("owner|summary|parcel|property", re.IGNORECASE).search
+"""Titles of modules in which ids tell the owners."""
+_is_name = re.compile(r"(?:Owner|Deed)Name\d?(?:_|$)").search
+_is_address = re.compile(r"(?:Address\d?|CitySt(?:ate)?Zip|Mailing)$").search
+_other_owner = re.compile("Multiowner|OwnerMultiple|JanuaryOwner").search
+_is_file = re.compile(r"_hlk(?:Name|WebLink)$").search
+_is_of_others = re.compile("tax|mail|contract|bill", re.IGNORECASE).search
+"""Headings above names that are no owners'."""
+_year = re.compile(r"\b(?:19|20)\d\d\b").search
+_basis = re.compile(r".*\btotal\b.*(\((?:appraised|assessed) \d+%\))", re.IGNORECASE).fullmatch
+_report_of = re.compile(r".*\breport:\s*(\S.*)", re.IGNORECASE | re.DOTALL).fullmatch
+_note = re.compile(r"\s*\(note:[^)]*\)", re.IGNORECASE).sub
+_book_and_page = re.compile(r"\s*(\w+)\s*[/ -]\s*(\w+)\s*").fullmatch
+_none_found = re.compile(
+    r"no results match your search criteria"
+    r"|no data available for the following modules:(?:[^.]*,)?\s*"
+    r"(?:(?:parcel|property|general) )?(?:summary|information)\s*(?:[.,]|$)",
+    re.IGNORECASE,
+).search
+"""What is said where there is no parcel: only that a module which each parcel has is empty tells it from others."""
+
+
+def read_template(body: bytes, url: str) -> str:
+    """Address of the reports of a site, by any of its pages; KEY stands in it for a parcel. Raises ParseError."""
+    body = as_utf8(body)
+    found = _config(body)
+    try:
+        config = json.JSONDecoder().raw_decode(body[found.end() :].decode())[0] if found else None
+    except (ValueError, RecursionError):
+        config = None
+    if not isinstance(config, dict):
+        raise ParseError("the site's page has no mapConfig, which says where its reports are")
+    address = config.get("DefaultReportUrl")
+    if not isinstance(address, str) or KEY not in address:
+        tabs = config.get("Tabs")
+        pages = [tab for tab in tabs if isinstance(tab, dict)] if isinstance(tabs, list) else []
+        page = next((tab.get("PageId") for tab in pages if tab.get("PageTypeId") == REPORT), None)
+        ids = f"AppID={config.get('AppId')}&LayerID={config.get('LayerId')}"
+        address = f"?{ids}&PageTypeID={REPORT}&PageID={page}&KeyValue={KEY}" if page else ""
+    if not address:
+        raise ParseError("the site's mapConfig has neither DefaultReportUrl nor a tab with reports")
+    if absolute := _absolute(url, address):
+        return absolute
+    raise ParseError(f"the site's reports are said to be at {address}, which is no address")
+
+
+def read_report(body: bytes, key: str, url: str) -> ParcelPage | None:
+    """What the report of a parcel says; None when it says that there is none. Raises ParseError."""
+    page = read_page(body)
+    sections = [section for title, content in _modules(page) for section in _sections(content, title, url)]
+    numbers = next((found for section in sections if (found := _numbers(section))), [])
+    if not numbers:
+        if _none_found(text_of(page)):
+            return None
+        shown = [f"{section.title}: {label}" for section in sections for label, _ in section.pairs]
+        there_is = ", ".join(shown[:MOST_LABELS_NAMED]) or "no label"
+        raise ParseError(f"the report of the parcel lacks: Parcel ID; there is {there_is}")
+    _, label, parcel_id = min(numbers)
+    titled = _report_of(page.findtext(".//title") or "")
+    known = {number for _, _, number in numbers} | {titled[1] if titled else parcel_id}
+    if normalized(key) not in map(normalized, known):
+        raise ParseError(f"the parcel {key} was asked for, and the report is that of {parcel_id}")
+    years = [values.year(row[0]) or 0 for each in sections if each.header[:1] == [TAX_YEAR] for row in each.rows]
+    return ParcelPage(parcel_id, max(years, default=0), sections, id_label=label, year_label=TAX_YEAR)
+
+
+def _absolute(url: str, address: str) -> str:
+    """An address on the page at `url`; empty: it is none."""
+    try:
+        return urljoin(url, address) if address else ""
+    except ValueError:
+        return ""
+
+
+def _numbers(section: Section) -> list[tuple[int, str, str]]:
+    """Of a parcel: how likely each is the number that it goes by, its label, and the number."""
+    plain = [(labels.plain(label.replace(".", " ")), label, lines) for label, lines in section.pairs]
+    known = labels.OTHER_IDS
+    return [(known.index(name), label, lines[0]) for name, label, lines in plain if lines and name in known]
+
+
+def _modules(page: HtmlElement) -> Iterator[tuple[str, HtmlElement]]:
+    """Each with its title."""
+    title = ""
+    for element in page.iter("header", "div"):
+        if has_class(element, "module-header"):
+            title = next((label_of(each) for each in element.iter() if has_class(each, "title")), "")
+        elif has_class(element, "module-content") and title and not _is_tool(title):
+            yield title, element
+
+
+def _sections(content: HtmlElement, title: str, url: str) -> Iterator[Section]:
+    """Of a module: owners, labels with their values, links to files, and a section for each of its tables."""
+    first, tables = Section(title), []
+    if _names_owners(title):
+        _add_owners(content, first)
+    blocks = [first.pairs]
+    for table in content.iter("table"):
+        header, rows = _rows(table)
+        if header:
+            tables.append(_table(title, header, [said for row in rows if any(said := _texts(row))]))
+        else:
+            for row in rows:
+                _add_pairs(blocks, row)
+    known = any(label in first.means or labels.plain(label) in labels.OWNERS for label, _ in first.pairs)
+    if _is_of_owners(title) and not known and text_of(content):
+        raise ParseError(f"the module {title} has no owner's name")
+    for link in content.iter("a"):
+        if _is_file(link.get("id") or "") and (address := _absolute(url, link.get("href") or "")):
+            first.pairs.append((label_of(link), [address]))
+    if first.pairs:
+        yield first
+    for block in blocks[1:]:
+        yield Section(title, [], [label for label, _ in block], [[" ".join(lines) for _, lines in block]])
+    yield from tables
+
+
+def _add_pairs(blocks: list[list[tuple[str, list[str]]]], row: Sequence[HtmlElement]) -> None:
+    """Labels that come again begin what is said of another building: it has a block of its own, which stays together.
+
+    A blank label goes on with the lines of the one before.
+    """
+    if any(_is_name(each.get("id") or "") for cell in row for each in cell.iter()):
+        return
+    for at in range(0, len(row) - 1, 2):
+        label = label_of(row[at])
+        lines = [said for line in lines_of(row[at + 1]) if (said := _note("", line))]
+        if not label and blocks[-1]:
+            blocks[-1][-1][1].extend(lines)
+            continue
+        if any(label == known for known, _ in blocks[-1]):
+            blocks.append([])
+        blocks[-1].append((label, lines))
+
+
+def _rows(table: HtmlElement) -> tuple[list[str], list[HtmlElement]]:
+    """Labels above it, if it has any, and its rows. Those around other tables only hold these; lone cells are notes."""
+    header: list[str] = []
+    rows: list[HtmlElement] = []
+    for row in table.iter("tr"):
+        if next(row.iterancestors("table")) is not table or next(row.iter("table"), None) is not None:
+            continue
+        if not rows and len(row) > 1 and all(each.tag == "th" for each in row):
+            header = [text.rstrip(":* ") for text in _texts(row)]
+        elif len(row) > 1:
+            rows.append(row)
+    return header, rows
+
+
+def _texts(row: HtmlElement) -> list[str]:
+    """Of its cells; a wide one is there for each of its columns."""
+    return [text_of(cell) for cell in row for _ in range(min(values.whole(cell.get("colspan")) or 1, MOST_COLUMNS))]
+
+
+def _table(title: str, header: list[str], rows: list[list[str]]) -> Section:
+    """A table as rows with labels above, also where its years stand above."""
+    bad = next((row for row in rows if len(row) != len(header)), None)
+    if bad and _is_read(title):
+        raise ParseError(f"a row of {title} has {len(bad)} cells, and its header {len(header)}")
+    years = [found[0] for label in header[1:] if (found := _year(label))]
+    if bad or len(years) < len(header) - 1 or _year(header[0]):
+        return _of_sales(title, header, rows) if _is_of_sales(title) else Section(title, [], header, rows)
+    names = [TAX_YEAR, header[0] or VALUES, *_on_basis([row[0] for row in rows])]
+    by_year = ([year, header[at], *(row[at] for row in rows)] for at, year in enumerate(years, 1))
+    return Section(title, [], names, list(by_year))
+
+
+def _on_basis(names: Sequence[str]) -> list[str]:
+    """Parts of `Total Value (Appraised 100%)` stand above it, on its basis. A name that comes again is numbered."""
+    found: list[str] = []
+    begun = 0
+    for name in names:
+        if basis := _basis(name):
+            found[begun:] = [f"{part} {basis[1]}" for part in found[begun:]]
+            begun = len(found) + 1
+        found.append(name)
+    return [f"{name} ({found[:at].count(name) + 1})" if name in found[:at] else name for at, name in enumerate(found)]
+
+
+def _of_sales(title: str, header: list[str], rows: list[list[str]]) -> Section:
+    """`Instrument` is the kind of a deed where it has no number, and `Book/Page` is two columns."""
+    section = Section(title, [], header, rows)
+    for at, label in reversed([*enumerate(header)]):
+        plain = labels.plain(label)
+        if plain == "INSTRUMENT" and not any(map(str.isdigit, "".join(row[at] for row in rows))):
+            section.means[label] = "DEEDTYPE"
+        elif plain.endswith("BOOKPAGE"):
+            section.means |= {label: "DEEDBOOK", f"{label} (page)": "DEEDPAGE"}
+            header.insert(at + 1, f"{label} (page)")
+            for row in rows:
+                row[at : at + 1] = found.groups() if (found := _book_and_page(row[at])) else (row[at], "")
+    return section
+
+
+def _add_owners(content: HtmlElement, section: Section) -> None:
+    """Names and addresses that only their ids tell, below headings or none; an address is that of the name before."""
+    said: dict[str, list[str]] = {}
+    heading = role = last = ""
+    owners = 0
+    told: set[HtmlElement] = set()
+    for element in content.iter("strong", "b", "span", "a"):
+        named, lines = element.get("id") or "", lines_of(element)
+        if not lines or not told.isdisjoint(element.iterancestors()):
+            continue
+        if element.tag in ("strong", "b"):
+            if not any(_is_name(each.get("id") or "") for each in element.iter()):
+                heading = label_of(element)
+            continue
+        other = _other_owner(named)
+        if other:
+            label = other[0]
+        elif _is_name(named):
+            label, role = heading or OWNER, heading if _is_of_others(heading) else ""
+            if not role:
+                section.means[label] = "OWNERNAME"
+                owners += last != OWNER
+            last = OWNER
+        elif last and _is_address(named):
+            last = ADDRESS
+            label = ADDRESS if owners == 1 and not role else f"{ADDRESS} of {role or f'owner {owners}'}"
+        else:
+            continue
+        told.add(element)
+        said.setdefault(label, []).extend(lines)
+    section.pairs.extend(said.items())

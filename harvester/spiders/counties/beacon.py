@@ -1,0 +1,126 @@
+"""The spider `beacon`: parcels of counties that publish their records with Schneider Beacon or qPublic."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+from urllib.parse import quote, urlencode
+
+from scrapy import Request
+from scrapy.http import Response
+from twisted.python.failure import Failure
+
+from harvester.exceptions import UsageError
+from harvester.frontier.messages import ItemRef
+from harvester.items import Provenance, Record, Said
+from harvester.jobs.documents import JobItem
+from harvester.meta import ITEMS, ITEMS_OF, STEP
+from harvester.outcomes import Outcome, verdict_of
+from harvester.parsers.counties import beacon as parse
+from harvester.parsers.counties.sections import parse_staged, records_of, signature
+from harvester.spiders.counties.arguments import PARCEL
+from harvester.spiders.counties.platform import Jurisdiction, PlatformSpider
+from harvester.spiders.counties.witness import FIRST, Doubt
+from harvester.spiders.job import errback
+
+_NOT_THERE = (Outcome.NOT_FOUND, Outcome.GONE)
+
+
+class BeaconSpider(PlatformSpider):
+    """Harvests parcels of a county on Schneider Beacon or qPublic: the report of each, with values by year and sales.
+
+    Domain: the base_url of the site's entry. Caveats: the vendor refuses many programs, and is left alone then; parcels
+    are not listed, so all=yes is refused. Arguments: see `harvester spiders show beacon`.
+    """
+
+    name = "beacon"
+    ITEMS_A_REQUEST: ClassVar[Mapping[str, int]] = {PARCEL: 50}
+    """So many parcels are asked for by what the site's page said once."""
+
+    @classmethod
+    def check_jurisdiction(cls, jurisdiction: Jurisdiction) -> None:
+        if not {"App", "AppID"} & jurisdiction.records.parameters.keys():
+            raise UsageError(
+                f"The entry [{jurisdiction.id}] does not say which county it is: write App, or AppID and LayerID, into"
+                " its parameters, as they stand in the site's addresses."
+            )
+
+    @classmethod
+    def read_staged(cls, kind: str, key: str, raw: bytes, provenance: Provenance) -> Record | None:
+        read = parse_staged(raw, cls.staged_source(key), provenance)
+        return next((record for record in read.records if (record.KIND, record.key) == (kind, key)), None)
+
+    def requests_for(self, jurisdiction: Jurisdiction, items: Sequence[JobItem]) -> Iterator[Request | Said]:
+        yield Request(
+            _site_url(jurisdiction),
+            self.parse_site,
+            errback=self.site_failed,
+            cb_kwargs={"parcels": [[item.id, item.key] for item in items]},
+            meta={STEP: True},
+            dont_filter=True,
+        )
+
+    def parse_site(self, response: Response, parcels: list[list[str]]) -> Iterator[Request]:
+        """The site's search page, which says where the reports of parcels are."""
+        template = parse.read_template(response.body, response.url)
+        for item, parcel_id in parcels:
+            request = self._report(template, parcel_id)
+            request.meta[ITEMS_OF] = [item]
+            yield request
+
+    @errback
+    def site_failed(self, failure: Failure) -> Iterator[Said]:
+        """Of a page that is not there nothing follows for parcels."""
+        verdict = verdict_of(failure.value)  # type: ignore[arg-type]
+        if verdict.outcome in _NOT_THERE:
+            request: Request = failure.request  # type: ignore[attr-defined]
+            said = f"the site is not at {request.url} any more: {verdict.reason}. Look for its new address"
+            yield from (Said(ItemRef(*item).id, "failed", verdict.outcome, said) for item in request.meta[ITEMS])
+
+    def parse_report(
+        self, response: Response, template: str, parcel_id: str, doubt: list[Any] | None = None
+    ) -> Iterator[Any]:
+        """The records of a parcel. Raises ParseError when it is another one's report, or the site has changed."""
+        page = parse.read_report(response.body, parcel_id, response.url)
+        if page is None:
+            yield from self._missing(response, parcel_id, doubt)
+        elif asked := self.witnesses.ask(response, parcel_id, signature(page), doubt):
+            yield self._report(template, *asked)
+        else:
+            found = records_of(page, self.jurisdiction_of(response).source, self.provenance(response))
+            yield [*found.records, *found.rejects]
+
+    @errback
+    def report_failed(self, failure: Failure) -> Iterator[Said]:
+        """A page that says that nothing is found is an answer; a page that is not there says nothing of the parcel."""
+        verdict = verdict_of(failure.value)  # type: ignore[arg-type]
+        request: Request = failure.request  # type: ignore[attr-defined]
+        if verdict.outcome is Outcome.EMPTY:
+            yield from self._missing(request, request.cb_kwargs["parcel_id"], request.cb_kwargs["doubt"])
+        elif verdict.outcome in _NOT_THERE:
+            yield self.site_is_gone(request, verdict.reason)
+
+    def _missing(self, page: Response | Request, parcel_id: str, doubt: Sequence[Any] | None) -> Iterator[Said]:
+        ((item, _),) = page.meta[ITEMS]
+        if doubt and Doubt(*doubt).shown:
+            yield self.witness_gone(page, item, parcel_id)
+        else:
+            yield from self.missing([[item, parcel_id]], self.jurisdiction_of(page))
+
+    def _report(self, template: str, parcel_id: str, doubt: Sequence[Any] | None = None) -> Request:
+        return Request(
+            template.replace(parse.KEY, quote(parcel_id, safe="")),
+            self.parse_report,
+            errback=self.report_failed,
+            cb_kwargs={"template": template, "parcel_id": parcel_id, "doubt": doubt},
+            priority=FIRST if doubt else 0,
+            dont_filter=True,
+        )
+
+
+def _site_url(jurisdiction: Jurisdiction) -> str:
+    """Of the search page, as people open it."""
+    asked = dict(jurisdiction.records.parameters)
+    if "App" in asked:
+        asked["PageType"] = "Search"
+    elif "PageID" in asked:
+        asked["PageTypeID"] = 2
+    return f"{jurisdiction.page('Application.aspx')}?{urlencode(asked)}"
