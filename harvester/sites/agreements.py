@@ -6,7 +6,7 @@ from typing import Any
 
 WEB_FORMS = ("iasworld",)
 """Platforms of ASP.NET WebForms that show a disclaimer first, and whose searches lie in a session."""
-DELAY_S = {"devnet": 2.0, "iasworld": 1.0}
+DELAY_S = {"beacon": 3.0, "devnet": 2.0, "iasworld": 1.0}
 """Platform -> between two requests to a site of it, if its entry says no pace: those of counties are small."""
 LOGINS_PER_HOUR = 60
 """Sessions of such a site end after minutes, and are had again by one click."""
