@@ -10,12 +10,12 @@ from twisted.python.failure import Failure
 
 from harvester.exceptions import UsageError
 from harvester.frontier.messages import ItemRef
-from harvester.items import Provenance, Record, Said
+from harvester.items import Said
 from harvester.jobs.documents import JobItem
 from harvester.meta import ITEMS, ITEMS_OF, STEP
 from harvester.outcomes import Outcome, verdict_of
 from harvester.parsers.counties import beacon as parse
-from harvester.parsers.counties.sections import parse_staged, records_of, signature
+from harvester.parsers.counties.sections import records_of, signature
 from harvester.spiders.counties.arguments import PARCEL
 from harvester.spiders.counties.platform import Jurisdiction, PlatformSpider
 from harvester.spiders.counties.witness import FIRST, Doubt
@@ -42,11 +42,6 @@ class BeaconSpider(PlatformSpider):
                 f"The entry [{jurisdiction.id}] does not say which county it is: write App, or AppID and LayerID, into"
                 " its parameters, as they stand in the site's addresses."
             )
-
-    @classmethod
-    def read_staged(cls, kind: str, key: str, raw: bytes, provenance: Provenance) -> Record | None:
-        read = parse_staged(raw, cls.staged_source(key), provenance)
-        return next((record for record in read.records if (record.KIND, record.key) == (kind, key)), None)
 
     def requests_for(self, jurisdiction: Jurisdiction, items: Sequence[JobItem]) -> Iterator[Request | Said]:
         yield Request(

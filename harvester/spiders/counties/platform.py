@@ -12,10 +12,11 @@ from twisted.python.failure import Failure
 
 from harvester.exceptions import NotAccepted, ParseError, UsageError
 from harvester.frontier.messages import ItemRef
-from harvester.items import Found, Said
+from harvester.items import Found, Provenance, Record, Said
 from harvester.jobs.documents import JobItem
 from harvester.meta import ITEMS
 from harvester.outcomes import Outcome, verdict_of
+from harvester.parsers.counties.sections import parse_staged
 from harvester.parsers.counties.table import Source
 from harvester.project import spider_loader
 from harvester.sites import load_sites
@@ -165,6 +166,12 @@ class PlatformSpider(JobSpider, ABC):
             return cls.jurisdiction(key.partition(" ")[0]).source
         except UsageError as error:
             raise ParseError(str(error)) from None
+
+    @classmethod
+    def read_staged(cls, kind: str, key: str, raw: bytes, provenance: Provenance) -> Record | None:
+        """Of cards that are read as sections."""
+        read = parse_staged(raw, cls.staged_source(key), provenance)
+        return next((record for record in read.records if (record.KIND, record.key) == (kind, key)), None)
 
     @cached_property
     def witnesses(self) -> Witnesses:

@@ -7,9 +7,8 @@ from msgspec.structs import replace
 from pydantic import Field, model_validator
 
 from harvester.exceptions import UsageError
-from harvester.items import Found, Provenance, Record
+from harvester.items import Found
 from harvester.parsers.counties.addresses import AddressQuery
-from harvester.parsers.counties.sections import parse_staged
 from harvester.spiders.counties.arguments import PARCEL, PropertyArguments
 from harvester.spiders.counties.platform import PlatformSpider
 
@@ -76,12 +75,6 @@ class SearchingSpider(PlatformSpider):
         if found.kind in (ADDRESS, OWNER):
             return replace(found, key=check_search(found.kind, found.key))
         return super().check_item(found)
-
-    @classmethod
-    def read_staged(cls, kind: str, key: str, raw: bytes, provenance: Provenance) -> Record | None:
-        """Of cards that are read as sections."""
-        read = parse_staged(raw, cls.staged_source(key), provenance)
-        return next((record for record in read.records if (record.KIND, record.key) == (kind, key)), None)
 
 
 def number_and_street(address: str) -> tuple[str, str]:
