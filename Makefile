@@ -24,12 +24,12 @@ demo-county: $(SYNCED) ## Harvest a made-up county of 2,000 parcels, with PDFs o
 	@$(RUN) python -m tests.demo.county
 
 test: lint ## Run all checks and tests, but for appview, flows, soak and chaos
-	@echo "It takes about ten minutes on two cores."
+	@echo "It takes about eleven minutes on two cores."
 	@$(RUN) $(MAKE) --no-print-directory -j2 -k types tests
 
-# Five for two cores, since much of what tests do is waiting.
+# Two for each core, since much of what tests do is waiting.
 tests:
-	@pytest -n $$(expr 5 \* $$(getconf _NPROCESSORS_ONLN) / 2) --dist worksteal
+	@pytest -n $$(expr 2 \* $$(getconf _NPROCESSORS_ONLN)) --dist worksteal
 
 lint: $(SYNCED) ## Check style, format, and which room imports which
 	@$(RUN) ruff check .

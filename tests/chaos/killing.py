@@ -130,7 +130,7 @@ class Killing:
     def _fill(self, beyond: Worker | None = None) -> None:
         """Starts workers until there are enough, that one not counted."""
         while sum(worker is not beyond for worker in self._workers.alive) < self._plan.workers:
-            self._workers.start()
+            self._workers.start(joins=True)
 
     def _one_at_work(self) -> Worker:
         worker = self._workers.at_work(self._site.progress(), self._dice)
@@ -142,7 +142,7 @@ class Killing:
         worker.process.send_signal(signal.SIGSTOP)  # what it has is the others' as soon as it has ended
         self._in_flight += self._held_by(worker)
         self._workers.kill(worker)
-        self._workers.start()
+        self._workers.start(joins=True)
 
     def _kill_server(self, server: Mongod) -> None:
         server.end(signal.SIGKILL)

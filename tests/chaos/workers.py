@@ -69,10 +69,11 @@ class Workers:
             worker.process.kill()
             worker.process.wait()
 
-    def start(self) -> Worker:
+    def start(self, *, joins: bool = False) -> Worker:
+        """`joins`: it begins no crawl anew when the one that it is to join has just ended."""
         self._started += 1
         agent = f"{self._name}-{self._started}"
-        command = [*self.command, "-s", f"USER_AGENT={agent}"]
+        command = [*self.command, "-s", f"USER_AGENT={agent}", *(["-s", "SCHEDULER_PERSIST=True"] if joins else [])]
         poor = self.poor_each and self._started % self.poor_each == 0
         process: Begun | subprocess.Popen[bytes]
         with self._log.open("ab") as log:
@@ -104,7 +105,7 @@ class Workers:
                 if code not in self._expected.get(worker.agent, {0}):
                     self.failures.append(code)
                     assert len(self.failures) <= MOST_FAILURES, f"workers end with {self.failures}:\n{self.said}"
-                    self.start()
+                    self.start(joins=True)
 
     def at_work(self, progress: Progress, dice: random.Random) -> Worker | None:
         """One of those that have asked the site for something."""
