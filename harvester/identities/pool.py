@@ -118,7 +118,7 @@ class IdentityPool:
         checkout.identity.end(checkout.chain if goes_on else "", time.time())
         if over:
             self._chains.pop(checkout.chain, None)
-        self._serve(begun_only=goes_on and checkout.identity.site.identities.serial)
+        self._serve(bound_only=goes_on and checkout.identity.site.identities.serial)
 
     def forget(self, chain: str) -> None:
         """The chain will begin anew."""
@@ -144,8 +144,8 @@ class IdentityPool:
             return identity
         waiter = _Waiter(wanted)
         self._waiting.append(waiter)
-        if wanted.begun:
-            self._serve(begun_only=True)  # its own jar is free, whoever waits for one before it
+        if self._is_bound(wanted):
+            self._serve(bound_only=True)  # its own jar is free, whoever waits for one before it
         try:
             while True:
                 is_first = bool(self._waiting) and self._waiting[0] is waiter
@@ -177,11 +177,12 @@ class IdentityPool:
         times = [each.free_at(now) for each in self.identities.values() if each.ended is None]
         return min((at for at in times if at != float("inf")), default=0.0)
 
-    def _serve(self, *, begun_only: bool = False) -> None:
-        """Gives identities to those who wait, the first first; `begun_only`: to chains that have theirs."""
-        none_free = begun_only
+    def _serve(self, *, bound_only: bool = False) -> None:
+        """Gives identities to those who wait, the first first; `bound_only`: to chains that have theirs."""
+        none_free = bound_only
         for waiter in list(self._waiting):
-            if none_free and not waiter.wanted.begun:
+            is_bound = self._is_bound(waiter.wanted)
+            if none_free and not is_bound:
                 continue
             try:
                 identity = self._choose(waiter.wanted)
@@ -189,10 +190,14 @@ class IdentityPool:
                 waiter.given.set_exception(error)
             else:
                 if identity is None:
-                    none_free = none_free or not (waiter.wanted.begun or waiter.wanted.chain in self._chains)
+                    none_free = none_free or not is_bound
                     continue
                 waiter.given.set_result(identity)
             self._waiting.remove(waiter)
+
+    def _is_bound(self, wanted: IdentityRequest) -> bool:
+        """Whether an identity may be kept for its chain, though its first request may have failed."""
+        return wanted.begun is not None or wanted.chain in self._chains
 
     def _choose(self, wanted: IdentityRequest) -> Identity | None:
         """An identity that has begun with the request; None when none is free. Raises ChainLost, SessionError."""

@@ -151,6 +151,7 @@ class IdentitiesMiddleware:
         try:
             checkout = await self._pool(site).take(_wanted(request))
         except ChainLost as error:
+            _sent_by_nobody(request)  # in this try, so that its outcome says nothing of the session
             request.meta[KNOWN_VERDICT] = (Outcome.SESSION_EXPIRED, str(error))
             raise IgnoreRequest(str(error)) from None
         except Later as later:

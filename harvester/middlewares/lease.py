@@ -16,6 +16,7 @@ from harvester.frontier.codec import TooLargeError, UnserialisableRequestError
 from harvester.frontier.in_flight import InFlight
 from harvester.frontier.scheduler import Scheduler
 from harvester.items import LINK, Batch, Reject
+from harvester.middlewares.identities import end_chain
 from harvester.outcomes import Outcome, Verdict
 from harvester.outcomes.evidence import without_secrets
 from harvester.shutdown import end
@@ -98,6 +99,8 @@ class LeaseMiddleware:
             self._scheduler.enqueue_request(follows)
         else:
             lease.verdict = follows
+            if response.request:
+                end_chain(self._crawler, response.request)
         return ()
 
     def _note(self, response: Response, lease: InFlight | None, error: Exception) -> None:

@@ -106,6 +106,17 @@ async def test_serial_jar_belongs_to_one_chain_until_it_ends_or_idles(tmp_path: 
         await pool.take(IdentityRequest("b", begun=second.session_ref))
 
 
+async def test_chain_whose_first_request_is_tried_again_has_its_serial_jar_at_once_whoever_waits_before_it(
+    tmp_path: Path,
+) -> None:
+    pool = pool_of(tmp_path, count=1, serial=True, chain_idle_s=3600.0)
+    pool.leave(await pool.take(IdentityRequest("a")))
+    other = asyncio.create_task(pool.take(IdentityRequest("b")))
+    assert not (await asyncio.wait([other], timeout=0.1))[0]
+    pool.leave(await asyncio.wait_for(pool.take(IdentityRequest("a")), 30), over=True)
+    assert (await other).chain == "b"
+
+
 async def test_serial_jar_whose_session_ended_waits_for_no_chain(tmp_path: Path) -> None:
     pool = pool_of(tmp_path, count=1, serial=True, chain_idle_s=300.0)
     first = await pool.take(IdentityRequest("a"))

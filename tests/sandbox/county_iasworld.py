@@ -96,7 +96,7 @@ class IasworldPortal(Site):
             await self.released.wait()
         if bad := self.bad(address, self.number):
             return bad
-        session = self._sessions.get(_cookie(self.heads[path][-1]))
+        session = self._sessions.get(_cookie(self.heads[path][number]))
         if session and session.busy:
             self.overlaps += 1
         if session:
