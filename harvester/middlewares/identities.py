@@ -87,7 +87,7 @@ def stay_in_session(follower: Request, request: Request) -> None:
 
 
 class IdentitiesMiddleware:
-    """Off when no site has identities, and the spider no account."""
+    """Off when no site has identities, and the spider neither an account nor sites with sessions."""
 
     def __init__(self, crawler: Crawler, config: Config) -> None:
         if not _are_there(crawler):
@@ -372,7 +372,9 @@ def _account_of(crawler: Crawler) -> SpiderAccount | None:
 
 
 def _are_there(crawler: Crawler) -> bool:
-    return _account_of(crawler) is not None or any(site.identities.kind for site in load_sites().having("identities"))
+    if _account_of(crawler) is not None or getattr(crawler.spider, "IN_SESSIONS", False):
+        return True
+    return any(site.identities.kind for site in load_sites().having("identities"))
 
 
 def _reason(error: HarvesterError) -> str:

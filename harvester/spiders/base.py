@@ -60,6 +60,8 @@ class HarvesterSpider(Spider):
     Arguments: ClassVar[type[SpiderArguments]] = SpiderArguments
     SERVES_START_LIST: ClassVar[bool] = False
     """Whether entries of a list in Redis tell it where to begin when its arguments do not."""
+    IN_SESSIONS: ClassVar[bool] = False
+    """Whether its sites are asked in sessions that their entries do not spell out."""
     read_opt_outs: ClassVar[bool] = False
     """Whether it reads what sites say of training and text mining in files of their own, as a site's entry may say."""
 

@@ -3,57 +3,38 @@
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from string import ascii_uppercase, digits
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from pydantic import Field
 from scrapy import Request
 from scrapy.http import Response
-from twisted.python.failure import Failure
 
-from harvester.exceptions import NotAccepted, PageFailed, UsageError
+from harvester.exceptions import NotAccepted, PageFailed
 from harvester.items import Found, Said
 from harvester.items.property import normalized
-from harvester.jobs.documents import JobItem
-from harvester.meta import SESSION_CHAIN, STEP
-from harvester.middlewares.identities import end_chain, stay_in_session
-from harvester.outcomes import Outcome, verdict_of
+from harvester.middlewares.identities import stay_in_session
+from harvester.outcomes import Outcome
 from harvester.parsers.counties import iasworld as parse
 from harvester.parsers.counties.iasworld import Results, Row, Tab
 from harvester.parsers.counties.sections import ParcelPage, joined, records_of, signature
-from harvester.sites import load_sites
 from harvester.sites.agreements import root_of
 from harvester.spiders.base import YesOrNo
 from harvester.spiders.counties.arguments import PARCEL
-from harvester.spiders.counties.platform import NO_RESULTS, Jurisdiction
-from harvester.spiders.counties.searches import ADDRESS, OWNER, SearchArguments, SearchingSpider, number_and_street
-from harvester.spiders.counties.witness import Doubt
-from harvester.spiders.job import errback
+from harvester.spiders.counties.platform import Jurisdiction
+from harvester.spiders.counties.searches import ADDRESS, OWNER, SearchArguments, number_and_street
+from harvester.spiders.counties.sessions import MOST_REPLAYS, Search, SessionSpider
 
 MODES = {PARCEL: "parid", OWNER: "owner", ADDRESS: "address"}
 """Kind of an item -> the search that finds it."""
-MOST_REPLAYS = 1
-"""How often the search of an item begins anew because its session has ended, until the item is tried again later."""
 NEXT_LETTERS = ascii_uppercase + digits + " ,.&'-/#("
 """What may follow the beginning of a name."""
 MOST_BEGINNING = 12
 """Letters of a beginning that still has too many parcels, until it is given up."""
 SHARDED = "sharded"
 """Outcome of a beginning of names that was asked for by longer ones."""
-_FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 _NOT_SHOWN = (Outcome.POLICY_DENIED, Outcome.NOT_FOUND, Outcome.GONE, Outcome.EMPTY)
 """Outcomes of a tab that a parcel is stored without."""
-
-
-class _Search(NamedTuple):
-    """What is looked for; it goes along with each request of its chain."""
-
-    item: str
-    kind: str
-    key: str
-    replays: int = 0
-    doubt: Sequence[Any] | None = None
-    """A Doubt, if the parcel is not looked for because of itself."""
 
 
 class IasworldArguments(SearchArguments):
@@ -65,7 +46,7 @@ class IasworldArguments(SearchArguments):
         return super().identity() | {"media": self.media}
 
 
-class IasworldSpider(SearchingSpider):
+class IasworldSpider(SessionSpider):
     """Harvests parcels from Tyler iasWorld Public Access: its search, and all datalets of a parcel.
 
     Domain: the base_url of the site's entry. Caveats: the site's disclaimer is agreed to only if its entry says who has
@@ -88,30 +69,20 @@ class IasworldSpider(SearchingSpider):
                 f" [{jurisdiction.id}] into a file in HARVESTER_SITES_DIR, and write into its table `property`:"
                 f' disclaimer = "accepted by YOUR NAME on {date.today()}". See docs/counties.md.'
             )
-        host = load_sites().of(records.base_url)
-        if not host.identities.kind:
-            raise UsageError(
-                f"{records.name} has no session at {host.name}, which serves other jurisdictions, too: write"
-                f' hosts = ["{host.name}"] into the entry [{jurisdiction.id}], or into that of one of the others whose'
-                " disclaimer is accepted."
-            )
-
-    def requests_for(self, jurisdiction: Jurisdiction, items: Sequence[JobItem]) -> Iterator[Request | Said]:
-        for item in items:
-            yield self._begin(jurisdiction, _Search(item.id, item.kind, item.key))
+        cls.check_session(jurisdiction)
 
     # The search -------------------------------------------------------------------------------------------------
 
-    def _begin(self, jurisdiction: Jurisdiction, search: _Search) -> Request:
+    def begin(self, jurisdiction: Jurisdiction, search: Search) -> Request:
         """For the search form: only the newest one may be sent."""
         town = jurisdiction.records.parameters.get("sjur")
         of_town = f"&sjur={town}" if town else ""
         page = f"search/commonsearch.aspx?mode={MODES[search.kind]}{of_town}"
-        return self._ask(root_of(jurisdiction.records.base_url) + page, self.parse_form, search)
+        return self.ask(root_of(jurisdiction.records.base_url) + page, self.parse_form, search)
 
     def parse_form(self, response: Response, search: list[Any]) -> Iterator[Any]:
         """Leads to the answer to the form, with all that it holds."""
-        wanted = _Search(*search)
+        wanted = Search(*search)
         asked = _asked(wanted)
         form, names = parse.read_search(response.body, response.url, list(asked))
         given = dict(zip(names, asked.values(), strict=True))
@@ -121,20 +92,20 @@ class IasworldSpider(SearchingSpider):
         self, response: Response, search: list[Any], given: dict[str, str], number: int, first: str
     ) -> Iterator[Any]:
         """Results, or the only one at once. `number` is the page of the results; `first` the first row of page 1."""
-        wanted = _Search(*search)
+        wanted = Search(*search)
         answer = parse.read_answer(response.body, response.url)
         if isinstance(answer, str):
-            yield self._ask(answer, self.parse_datalet, wanted)
+            yield self.ask(answer, self.parse_datalet, wanted)
         elif isinstance(answer, Results):
             yield from self._rows(response, wanted, answer, given, number, first)
         elif wanted.kind == PARCEL:
             yield from self.parse_datalet(response, search)
         else:
             yield Found(PARCEL, answer.parcel_id)
-            self._end(response)
+            self.end(response)
 
     def _rows(
-        self, response: Response, wanted: _Search, found: Results, given: dict[str, str], number: int, first: str
+        self, response: Response, wanted: Search, found: Results, given: dict[str, str], number: int, first: str
     ) -> Iterator[Any]:
         if number > 1 and found.rows[0].url == first:
             raise PageFailed(Outcome.LAYOUT_CHANGED, "whatever page is asked for, the site gives the first one")
@@ -153,24 +124,23 @@ class IasworldSpider(SearchingSpider):
             yield self._post(found.form.action, body, wanted, given, number + 1, first or found.rows[0].url)
             return
         if wanted.kind == PARCEL:
-            yield from self._missing(response, wanted, jurisdiction)
-        self._end(response)
+            yield from self.nothing(response, wanted, jurisdiction)
+        else:
+            self.end(response)
 
-    def _chosen(self, response: Response, wanted: _Search, fits: Sequence[Row]) -> Iterator[Any]:
+    def _chosen(self, response: Response, wanted: Search, fits: Sequence[Row]) -> Iterator[Any]:
         """The parcel's own row: of several years, the latest."""
         numbers = sorted({row.parcel_id for row in fits})
         if len(numbers) > 1:
-            said = f"{len(numbers)} parcels are written so but for blanks and dashes: {', '.join(numbers)}; name one"
-            yield Said(wanted.item, "failed", Outcome.TOO_MANY, said)
-            self._end(response)
+            yield from self.several(response, wanted, numbers)
         else:
-            yield self._ask(max(fits, key=lambda row: row.tax_year).url, self.parse_datalet, wanted)
+            yield self.ask(max(fits, key=lambda row: row.tax_year).url, self.parse_datalet, wanted)
 
     # The parcel -------------------------------------------------------------------------------------------------
 
     def parse_datalet(self, response: Response, search: list[Any]) -> Iterator[Any]:
         """The first datalet of a parcel, which leads to the others."""
-        wanted = _Search(*search)
+        wanted = Search(*search)
         datalet = parse.read_datalet(response.body, response.url)
         tabs = parse.read_tabs(response.body, response.url)
         yield from self._next(response, wanted, [datalet], tabs)
@@ -178,92 +148,49 @@ class IasworldSpider(SearchingSpider):
     def parse_tab(self, response: Response, search: list[Any], read: list[Any], tabs: list[Any]) -> Iterator[Any]:
         """Another one. `read` are those before, `tabs` those after."""
         datalets = [*msgspec.convert(read, list[ParcelPage]), parse.read_datalet(response.body, response.url)]
-        yield from self._next(response, _Search(*search), datalets, [Tab(*tab) for tab in tabs])
+        yield from self._next(response, Search(*search), datalets, [Tab(*tab) for tab in tabs])
 
     def _next(
-        self, page: Response | Request, wanted: _Search, read: Sequence[ParcelPage], tabs: Sequence[Tab]
+        self, page: Response | Request, wanted: Search, read: Sequence[ParcelPage], tabs: Sequence[Tab]
     ) -> Iterator[Any]:
         """The next tab, or the records when there is none left."""
         jurisdiction = self.jurisdiction_of(page)
         if any(normalized(datalet.parcel_id) != normalized(wanted.key) for datalet in read):
             if wanted.replays >= MOST_REPLAYS:
                 raise PageFailed(Outcome.SESSION_EXPIRED, f"the site shows {read[-1].parcel_id!r} in its place")
-            yield self._begin(jurisdiction, wanted._replace(replays=wanted.replays + 1))
+            yield self.begin(jurisdiction, wanted._replace(replays=wanted.replays + 1))
         elif tabs:
             kept = {"read": msgspec.to_builtins(read), "tabs": [list(tab) for tab in tabs[1:]]}
-            yield self._ask(tabs[0].url, self.parse_tab, wanted, **kept)
+            yield self.ask(tabs[0].url, self.parse_tab, wanted, **kept)
         else:
             whole = joined(read[0], read[1:])
             found = records_of(whole, jurisdiction.source, self.provenance(page))
             if asked := self.witnesses.ask(page, wanted.key, signature(whole), wanted.doubt):
-                yield self._begin(jurisdiction, wanted._replace(key=asked[0], doubt=asked[1]))
+                yield self.begin(jurisdiction, wanted._replace(key=asked[0], doubt=asked[1]))
             else:
                 yield [*found.records, *found.rejects]
-                self._end(page)
+                self.end(page)
 
-    def _missing(self, page: Response | Request, wanted: _Search, jurisdiction: Jurisdiction) -> Iterator[Said]:
-        if wanted.doubt and Doubt(*wanted.doubt).shown:
-            yield self.witness_gone(page, wanted.item, wanted.key)
-        else:
-            yield from self.missing([[wanted.item, wanted.key]], jurisdiction)
-
-    # Sessions ---------------------------------------------------------------------------------------------------
-
-    @errback
-    def failed(self, failure: Failure) -> Iterator[Any]:
-        """A search whose session has ended begins anew; what a site says with an outcome is told of the item."""
-        request: Request = failure.request  # type: ignore[attr-defined]
-        wanted = _Search(*request.cb_kwargs["search"])
-        outcome = verdict_of(failure.value).outcome  # type: ignore[arg-type]
-        try:
-            jurisdiction = self.jurisdiction_of(request)
-        except NotAccepted as error:  # since it was asked
-            yield Said(wanted.item, "skipped", Outcome.POLICY_DENIED, str(error))
-            return
-        if outcome is Outcome.SESSION_EXPIRED and wanted.replays < MOST_REPLAYS:
-            again = wanted._replace(replays=wanted.replays + 1)
-            yield self._begin(jurisdiction, again)
-            return
+    def after(self, request: Request, search: Search, outcome: Outcome, jurisdiction: Jurisdiction) -> Iterator[Any]:
         if "tabs" in request.cb_kwargs and outcome in _NOT_SHOWN:
             self.crawler.stats.inc_value(f"harvester/counties/tabs_not_shown/{outcome}")
             read = msgspec.convert(request.cb_kwargs["read"], list[ParcelPage])
-            for output in self._next(request, wanted, read, [Tab(*tab) for tab in request.cb_kwargs["tabs"]]):
+            for output in self._next(request, search, read, [Tab(*tab) for tab in request.cb_kwargs["tabs"]]):
                 if isinstance(output, Request):
                     stay_in_session(output, request)
                 yield output
             return
-        if outcome is Outcome.EMPTY and wanted.kind == PARCEL:
-            yield from self._missing(request, wanted, jurisdiction)
-        elif outcome is Outcome.EMPTY:
-            yield Said(wanted.item, "done", NO_RESULTS, f"no {wanted.kind} is found by {wanted.key!r}")
-        elif outcome is Outcome.TOO_MANY:
-            yield from _narrowed(wanted)
-        self._end(request)
-
-    def _end(self, page: Response | Request) -> None:
-        """The session is free for another parcel."""
-        request = page.request if isinstance(page, Response) else page
-        assert request
-        end_chain(self.crawler, request)
-
-    def _ask(self, url: str, callback: Any, search: _Search, **arguments: Any) -> Request:
-        return Request(
-            url,
-            callback,
-            errback=self.failed,
-            cb_kwargs={"search": list(search), **arguments},
-            meta={SESSION_CHAIN: search.item, STEP: True},
-            dont_filter=True,
-        )
+        if outcome is Outcome.TOO_MANY:
+            yield from _narrowed(search)
+        yield from super().after(request, search, outcome, jurisdiction)
 
     def _post(
-        self, url: str, body: str, search: _Search, given: Mapping[str, str], number: int = 1, first: str = ""
+        self, url: str, body: str, search: Search, given: Mapping[str, str], number: int = 1, first: str = ""
     ) -> Request:
-        arguments = {"given": dict(given), "number": number, "first": first}
-        return self._ask(url, self.parse_answer, search, **arguments).replace(method="POST", body=body, headers=_FORM)
+        return self.post(url, body, self.parse_answer, search, given=dict(given), number=number, first=first)
 
 
-def _asked(search: _Search) -> dict[str, str]:
+def _asked(search: Search) -> dict[str, str]:
     """Words of the parser's FIELDS -> what is written into them."""
     if search.kind != ADDRESS:
         return {search.kind: search.key}
@@ -277,7 +204,7 @@ def _fitting(rows: Sequence[Row], parcel_id: str) -> list[Row]:
     return exact or [row for row in rows if normalized(row.parcel_id) == normalized(parcel_id)]
 
 
-def _narrowed(search: _Search) -> Iterator[Found | Said]:
+def _narrowed(search: Search) -> Iterator[Found | Said]:
     """A beginning of names with more parcels than the site shows is asked for by all longer ones."""
     if search.kind != OWNER or len(search.key) >= MOST_BEGINNING:
         yield Said(search.item, "failed", Outcome.TOO_MANY, f"more are found by {search.key!r} than the site shows")

@@ -121,6 +121,18 @@ class PlatformSpider(JobSpider, ABC):
     def check_jurisdiction(cls, jurisdiction: Jurisdiction) -> None:
         """Raises UsageError when its entry is not what the platform needs, and NotAccepted when it wants consent."""
 
+    @staticmethod
+    def check_session(jurisdiction: Jurisdiction) -> None:
+        """Raises UsageError when the host of a platform with sessions has none."""
+        records = jurisdiction.records
+        host = load_sites().of(records.base_url)
+        if not host.identities.kind:
+            raise UsageError(
+                f"{records.name} has no session at {host.name}, which serves other jurisdictions, too: write"
+                f' hosts = ["{host.name}"] into the entry [{jurisdiction.id}], or into that of one of the others whose'
+                " disclaimer, if it shows one, is accepted."
+            )
+
     def jurisdiction_of(self, page: Any) -> Jurisdiction:
         """That of the job that a page, a request or an item belongs to."""
         jurisdiction = self.jurisdiction(self.arguments_of(page).site)

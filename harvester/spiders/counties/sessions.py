@@ -1,0 +1,110 @@
+"""The base of spiders of platforms whose searches lie in a session: all requests of an item are made in the same."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+from scrapy import Request
+from scrapy.http import Response
+from twisted.python.failure import Failure
+
+from harvester.exceptions import NotAccepted
+from harvester.items import Said
+from harvester.jobs.documents import JobItem
+from harvester.meta import SESSION_CHAIN, STEP
+from harvester.middlewares.identities import end_chain
+from harvester.outcomes import Outcome, verdict_of
+from harvester.spiders.counties.arguments import PARCEL
+from harvester.spiders.counties.platform import NO_RESULTS, Jurisdiction
+from harvester.spiders.counties.searches import SearchingSpider
+from harvester.spiders.counties.witness import Doubt
+from harvester.spiders.job import errback
+
+MOST_REPLAYS = 1
+"""How often the search of an item begins anew because its session has ended, until the item is tried again later."""
+_FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+
+
+class Search(NamedTuple):
+    """What is looked for; it goes along, as a list, with each request of its chain."""
+
+    item: str
+    kind: str
+    key: str
+    replays: int = 0
+    doubt: Sequence[Any] | None = None
+    """A Doubt, if the parcel is not looked for because of itself."""
+
+
+class SessionSpider(SearchingSpider, ABC):
+    """Give `begin`, and callbacks that take a `search` and say `end` where nothing follows."""
+
+    IN_SESSIONS: ClassVar[bool] = True
+
+    def requests_for(self, jurisdiction: Jurisdiction, items: Sequence[JobItem]) -> Iterator[Request | Said]:
+        for item in items:
+            yield self.begin(jurisdiction, Search(item.id, item.kind, item.key))
+
+    @abstractmethod
+    def begin(self, jurisdiction: Jurisdiction, search: Search) -> Request:
+        """The first request of a chain."""
+
+    @errback
+    def failed(self, failure: Failure) -> Iterator[Any]:
+        """A search whose session has ended begins anew; what a site says with an outcome is told of the item."""
+        request: Request = failure.request  # type: ignore[attr-defined]
+        search = Search(*request.cb_kwargs["search"])
+        outcome = verdict_of(failure.value).outcome  # type: ignore[arg-type]
+        try:
+            jurisdiction = self.jurisdiction_of(request)
+        except NotAccepted as error:  # since it was asked
+            yield Said(search.item, "skipped", Outcome.POLICY_DENIED, str(error))
+            return
+        if outcome is Outcome.SESSION_EXPIRED and search.replays < MOST_REPLAYS:
+            yield self.begin(jurisdiction, search._replace(replays=search.replays + 1))
+        else:
+            yield from self.after(request, search, outcome, jurisdiction)
+
+    def after(self, request: Request, search: Search, outcome: Outcome, jurisdiction: Jurisdiction) -> Iterator[Any]:
+        """What follows from an outcome that its policy does not settle."""
+        if outcome is Outcome.EMPTY:
+            yield from self.nothing(request, search, jurisdiction)
+        else:
+            self.end(request)
+
+    def nothing(self, page: Response | Request, search: Search, jurisdiction: Jurisdiction) -> Iterator[Said]:
+        """Nothing is found by it."""
+        if search.kind != PARCEL:
+            yield Said(search.item, "done", NO_RESULTS, f"no {search.kind} is found by {search.key!r}")
+        elif search.doubt and Doubt(*search.doubt).shown:
+            yield self.witness_gone(page, search.item, search.key)
+        else:
+            yield from self.missing([[search.item, search.key]], jurisdiction)
+        self.end(page)
+
+    def several(self, page: Response, search: Search, numbers: Sequence[str]) -> Iterator[Said]:
+        """A number means several parcels."""
+        said = f"{len(numbers)} parcels are written so but for blanks and dashes: {', '.join(numbers)}; name one"
+        yield Said(search.item, "failed", Outcome.TOO_MANY, said)
+        self.end(page)
+
+    def end(self, page: Response | Request) -> None:
+        """The session is free for another parcel."""
+        request = page.request if isinstance(page, Response) else page
+        assert request
+        end_chain(self.crawler, request)
+
+    def ask(self, url: str, callback: Any, search: Search, **arguments: Any) -> Request:
+        """A request of the chain."""
+        return Request(
+            url,
+            callback,
+            errback=self.failed,
+            cb_kwargs={"search": list(search), **arguments},
+            meta={SESSION_CHAIN: search.item, STEP: True},
+            dont_filter=True,
+        )
+
+    def post(self, url: str, body: str, callback: Any, search: Search, **arguments: Any) -> Request:
+        """Likewise, of a form."""
+        return self.ask(url, callback, search, **arguments).replace(method="POST", body=body, headers=_FORM)
