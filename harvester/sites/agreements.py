@@ -1,4 +1,4 @@
-"""How the sites of some platforms are asked: how slowly, and in sessions where a disclaimer must be accepted first."""
+"""How the sites of some platforms are asked: how slowly, and in which sessions."""
 
 import re
 from collections.abc import Mapping
@@ -6,7 +6,9 @@ from typing import Any
 
 WEB_FORMS = ("iasworld",)
 """Platforms of ASP.NET WebForms that show a disclaimer first, and whose searches lie in a session."""
-DELAY_S = {"beacon": 3.0, "devnet": 2.0, "iasworld": 1.0}
+CLASSIC_ASP = ("patriot",)
+"""Platforms whose sites remember in a session which parcel is shown."""
+DELAY_S = {"beacon": 3.0, "devnet": 2.0, "iasworld": 1.0, "patriot": 2.0}
 """Platform -> between two requests to a site of it, if its entry says no pace: those of counties are small."""
 LOGINS_PER_HOUR = 60
 """Sessions of such a site end after minutes, and are had again by one click."""
@@ -25,7 +27,7 @@ def root_of(base_url: str) -> str:
 def with_agreement(entry: Mapping[str, Any]) -> dict[str, Any]:
     """An entry as it is written, with the sessions and the pace of its platform as far as it does not say them.
 
-    Sessions are had by agreeing to the disclaimer, so there are none where nobody has accepted it.
+    Sessions that are had by agreeing to a disclaimer are not had where nobody has accepted it.
     """
     records = entry.get("property")
     platform = records.get("platform") if isinstance(records, Mapping) else None
@@ -35,12 +37,11 @@ def with_agreement(entry: Mapping[str, Any]) -> dict[str, Any]:
     found = dict(entry)
     if isinstance(politeness, Mapping) and not {"requests_per_second", "delay_s", "window_s"} & politeness.keys():
         found["politeness"] = {**politeness, "delay_s": DELAY_S[platform]}
-    if (
-        platform in WEB_FORMS
-        and isinstance(identities, Mapping)
-        and "kind" not in identities
-        and records.get("disclaimer")
-    ):
+    if not isinstance(identities, Mapping):
+        return found
+    if platform in CLASSIC_ASP:
+        found["identities"] = {"kind": "anonymous", "serial": True, **identities}
+    elif platform in WEB_FORMS and "kind" not in identities and records.get("disclaimer"):
         found["identities"] = {**_identities(records), **identities}
     return found
 

@@ -67,7 +67,7 @@ class Crawls(Runs):
             "properties": ("owner_names", "situs_address", "use_code", "acres", "tax_year"),
             "assessments": (
                 *("tax_year", "currency", "market_value", "land_value", "taxable_value"),
-                *("assessed_value", "assessed_land_value"),
+                *("assessed_value", "assessed_land_value", "total_value"),
             ),
             "sales": ("sale_date", "currency", "sale_price", "instrument_number"),
             "tax_bills": ("tax_year", "currency", "billed", "paid"),

@@ -51,6 +51,12 @@ def test_hosts_of_others_and_other_platforms_are_left_as_they_are() -> None:
     assert site(ACCEPTED | {"platform": "eagleweb"}).politeness.delay_s is None
 
 
+def test_sites_that_remember_the_parcel_that_is_shown_have_one_session_for_one_parcel_at_a_time() -> None:
+    table = site(RECORDS | {"platform": "patriot"}, identities={"count": 3}).identities
+    assert (table.kind, table.serial, table.count) == ("anonymous", True, 3)
+    assert site(RECORDS | {"platform": "patriot"}).politeness.delay_s == 2
+
+
 @pytest.mark.parametrize(
     ("base_url", "root"),
     [

@@ -84,7 +84,8 @@ _MEANINGS: tuple[tuple[re.Pattern[str], Mapping[str, str]], ...] = tuple(
     for words, meant in (
         (
             "mailing|taxpayer",
-            {**dict.fromkeys(_MAILING_LINES, "MAILINGADDRESS"), "MAILINGNAME": "TAXPAYERNAME", "NAME": "TAXPAYERNAME"},
+            {**dict.fromkeys(_MAILING_LINES, "MAILINGADDRESS"), "MAILINGNAME": "TAXPAYERNAME", "NAME": "TAXPAYERNAME"}
+            | {"CITY": "MAILINGCITY", "STATE": "MAILINGSTATE", "ZIP": "MAILINGZIP"},
         ),
         (
             "owner",

@@ -1,0 +1,144 @@
+"""The spider `patriot`: parcels of towns whose records Patriot Properties publishes with WebPro."""
+
+from collections.abc import Iterator, Sequence
+from itertools import compress
+from typing import Any, ClassVar
+from urllib.parse import urlencode
+
+from scrapy import Request
+from scrapy.http import Response
+
+from harvester.exceptions import PageFailed, ParseError, UsageError
+from harvester.items import Found, Said
+from harvester.jobs.documents import JobItem
+from harvester.outcomes import Outcome
+from harvester.parsers.counties import patriot as parse
+from harvester.parsers.counties.addresses import AddressQuery
+from harvester.parsers.counties.sections import records_of, signature
+from harvester.spiders.counties.arguments import PARCEL
+from harvester.spiders.counties.platform import Jurisdiction
+from harvester.spiders.counties.searches import ADDRESS, number_and_street
+from harvester.spiders.counties.sessions import MOST_REPLAYS, Search, SessionSpider
+
+TOWN = "town"
+"""Kind of the item that stands for all parcels."""
+
+
+class PatriotSpider(SessionSpider):
+    """Harvests parcels of a town on Patriot Properties WebPro: the card with owner, values and the last sale.
+
+    Domain: the base_url of the site's entry. Caveats: a parcel's number is its account, as in
+    Summary.asp?AccountNumber=7; one session asks for one parcel at a time. Arguments: see
+    `harvester spiders show patriot`.
+    """
+
+    name = "patriot"
+    ALL: ClassVar[str] = TOWN
+
+    @classmethod
+    def check_jurisdiction(cls, jurisdiction: Jurisdiction) -> None:
+        cls.check_session(jurisdiction)
+
+    @classmethod
+    def check_item(cls, found: Found) -> Found:
+        found = super().check_item(found)
+        if found.kind == PARCEL and not parse.is_account(found.key):
+            raise UsageError(_no_account(found.key))
+        return found
+
+    def requests_for(self, jurisdiction: Jurisdiction, items: Sequence[JobItem]) -> Iterator[Request | Said]:
+        for item in items:
+            if item.kind == PARCEL and not parse.is_account(item.key):
+                yield Said(item.id, "failed", Outcome.INVALID, _no_account(item.key))
+            else:
+                yield from super().requests_for(jurisdiction, [item])
+
+    def begin(self, jurisdiction: Jurisdiction, search: Search) -> Request:
+        """Has the session remember what is shown: a parcel, or the results of a search."""
+        if search.kind == PARCEL:
+            page = f"Summary.asp?{urlencode({'AccountNumber': search.key})}"
+            request = self.ask(jurisdiction.page(page), self.parse_loaded, search)
+        else:
+            body, results = urlencode(_form(search)), jurisdiction.page("SearchResults.asp")
+            request = self.post(results, body, self.parse_results, search, page=1, found=[])
+        request.headers["Referer"] = jurisdiction.page("default.asp")
+        return request
+
+    # A parcel ---------------------------------------------------------------------------------------------------
+
+    def parse_loaded(self, response: Response, search: list[Any]) -> Iterator[Any]:
+        """The session has the parcel now, and its card is that of no other."""
+        card = self.jurisdiction_of(response).page("summary-bottom.asp")
+        yield self.ask(card, self.parse_card, Search(*search))
+
+    def parse_card(self, response: Response, search: list[Any]) -> Iterator[Any]:
+        """The records of a card. One that is empty, or another parcel's, is asked for anew in the same session."""
+        wanted, jurisdiction = Search(*search), self.jurisdiction_of(response)
+        card = parse.read_card(response.body)
+        is_wanted = card is not None and card.parcel_id.lstrip("0") == wanted.key.lstrip("0")
+        if not is_wanted and wanted.replays < MOST_REPLAYS:
+            yield self.begin(jurisdiction, wanted._replace(replays=wanted.replays + 1))
+        elif card is None:
+            yield from self.nothing(response, wanted, jurisdiction)
+        elif not is_wanted:
+            raise ParseError(f"the account {wanted.key} was asked for, and the card is that of {card.parcel_id}")
+        else:
+            found = records_of(card, jurisdiction.source, self.provenance(response))
+            if asked := self.witnesses.ask(response, wanted.key, signature(card), wanted.doubt):
+                yield self.begin(jurisdiction, wanted._replace(key=asked[0], replays=0, doubt=asked[1]))
+            else:
+                yield [*found.records, *found.rejects]
+                self.end(response)
+
+    # Searches ---------------------------------------------------------------------------------------------------
+
+    def parse_results(self, response: Response, search: list[Any], page: int, found: list[list[str]]) -> Iterator[Any]:
+        """A page of the results. `found` are the accounts and addresses of the pages before."""
+        wanted, results = Search(*search), parse.read_results(response.body)
+        if found and results.parcels and found[0][0] == results.parcels[0].account:
+            raise ParseError("whatever page of the results is asked for, the site gives the first one")
+        if wanted.kind == TOWN:
+            yield from (Found(PARCEL, parcel.account) for parcel in results.parcels)
+        found = [*found, *map(list, results.parcels)]
+        if results.last > page:
+            kept = found[:1] if wanted.kind == TOWN else found
+            following = self.jurisdiction_of(response).page(f"SearchResults.asp?page={page + 1}")
+            yield self.ask(following, self.parse_results, wanted, page=page + 1, found=kept)
+        elif wanted.kind == ADDRESS:
+            yield from self._at_address(response, wanted, found)
+        elif found:
+            self.end(response)
+        else:
+            raise PageFailed(Outcome.EMPTY, "the site lists no parcel")
+
+    def _at_address(self, response: Response, wanted: Search, found: Sequence[Sequence[str]]) -> Iterator[Any]:
+        kept = AddressQuery.of(wanted.key).matches([address for _, address in found])
+        yield from (Found(PARCEL, account) for account, _ in compress(found, kept))
+        if any(kept):
+            self.end(response)
+        else:
+            yield from self.nothing(response, wanted, self.jurisdiction_of(response))
+
+    def after(self, request: Request, search: Search, outcome: Outcome, jurisdiction: Jurisdiction) -> Iterator[Any]:
+        if outcome in (Outcome.NOT_FOUND, Outcome.GONE):
+            yield self.site_is_gone(request, f"there is no {request.url}")
+        yield from super().after(request, search, outcome, jurisdiction)
+
+
+def _form(search: Search) -> dict[str, str]:
+    """House number and first word of the street, which it begins with; of a whole town neither."""
+    number, street = number_and_street(AddressQuery.of(search.key).asked) if search.kind == ADDRESS else ("", "")
+    return {
+        "SearchStreetNum": number,
+        "SearchStreetName": street.partition(" ")[0],
+        "SearchStreetNameCompare": "Starts With",
+        "SearchSubmitted": "yes",
+        "cmdGo": "Go",
+    }
+
+
+def _no_account(given: str) -> str:
+    return (
+        f"{given!r} is no number by which WebPro knows a parcel: that is its account, as in"
+        " Summary.asp?AccountNumber=7. Parcels of which it is not known are found by their address (-a address=...)"
+    )

@@ -1,0 +1,196 @@
+"""Crawls of a made-up town on Patriot's WebPro: what is stored is what it shows, whatever becomes of its sessions."""
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from pymongo.database import Database
+from scrapy.utils.test import get_crawler
+
+from harvester.config import load_config
+from harvester.exceptions import UsageError
+from harvester.items import Found
+from harvester.middlewares.identities import IdentitiesMiddleware
+from harvester.sites import load_sites
+from harvester.spiders.counties.patriot import PatriotSpider
+from tests.counties.conftest import SITE, Crawls
+from tests.crawling import Answer
+from tests.forking import run
+from tests.jobs.command import HARVESTER
+from tests.jobs.running import FINISHED, LEFT
+from tests.sandbox.county import County
+from tests.sandbox.county_patriot import FIRST, SEARCH, SUMMARY, PatriotPortal, truth
+
+FAILURES = (
+    Answer(200, b"<html><title>Down for maintenance</title><body>Back soon.</body></html>", kind="text/html"),
+    Answer(503, b"<html><body>Service Unavailable</body></html>", kind="text/html"),
+    Answer(429, b"", {"Retry-After": "1"}, kind="text/html"),
+    Answer(silent=True),
+    Answer(missing=9),
+    Answer(200, b"", kind="text/html"),
+)
+
+
+def register(crawls: Crawls, portal: PatriotPortal, *, sessions: int = 1, idle_s: int = 30) -> None:
+    before = f'[{SITE}]\nhosts = ["{portal.name}"]\n[{SITE}.politeness]\nrequests_per_second = 0\n'
+    before += f"[{SITE}.identities]\ncount = {sessions}\nchain_idle_s = {idle_s}\n"
+    crawls.enter("patriot", f"{portal.url}/default.asp", before=before)
+
+
+def addresses(county: County) -> dict[str, str]:
+    """By the parcels' accounts."""
+    return {str(FIRST + at): parcel.address or "" for at, parcel in enumerate(county.parcels)}
+
+
+def write_parcels(portal: PatriotPortal, folder: Path) -> None:
+    (folder / "parcels.csv").write_text("parcel_id\n" + "\n".join(portal.accounts))
+
+
+def check(crawls: Crawls, county: County) -> None:
+    """What is stored is the town, no more and no less."""
+    for collection, documents in truth(county, SITE).items():
+        assert crawls.found(collection) == documents, collection
+
+
+async def crawl_and_kill(crawls: Crawls, folder: Path, parcels: int, kills: int, sessions: int) -> None:
+    """Meanwhile sessions expire, and one answer in fifty is a failure of each kind."""
+    county = County(parcels)
+    async with PatriotPortal(county) as portal:
+        register(crawls, portal, sessions=sessions)
+        write_parcels(portal, folder)
+        failures = dict(enumerate(FAILURES, 1))
+        portal.bad = lambda path, number: failures.get(number % 50 // 8 if number % 50 % 8 == 0 else 0)
+        portal.expire_every = 37
+        asked = {"site": SITE, "parcels": "@parcels.csv"}
+        for kill in range(1, kills + 1):
+            portal.held_after = kill * 2 * parcels // (kills + 1)
+            process = await crawls.start("patriot", **asked)
+            await crawls.until(lambda: portal.number > portal.held_after)
+            await crawls.kill(process)
+            portal.released.set()
+            portal.released.clear()
+        portal.held_after = 0
+        portal.released.set()
+        code = await crawls.run("patriot", **asked)
+        while code == LEFT:
+            code = await crawls.run("patriot", **asked)
+        assert code == FINISHED, crawls.said
+        check(crawls, county)
+        assert {(item["state"], item["outcome"]) for item in crawls.items()} == {("done", "ok")}
+        assert len(crawls.items()) == parcels
+        assert portal.overlaps == 0
+
+
+async def test_parcels_are_exactly_the_town_with_a_kill_failures_and_sessions_that_expire(
+    crawls: Crawls, tmp_path: Path
+) -> None:
+    await crawl_and_kill(crawls, tmp_path, 40, 1, sessions=2)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+async def test_a_thousand_parcels_are_exactly_the_town_with_twenty_kills(crawls: Crawls, tmp_path: Path) -> None:
+    await crawl_and_kill(crawls, tmp_path, 1000, 20, sessions=4)
+
+
+async def test_each_parcel_has_a_fate_of_its_own_and_none_keeps_the_session_from_the_next(crawls: Crawls) -> None:
+    one, two, gone, changed, other = (str(FIRST + at) for at in range(5))
+    async with PatriotPortal(County(5)) as portal:
+        register(crawls, portal, idle_s=3600)
+        blocked = Answer(403, b"<html><body>Forbidden</body></html>", kind="text/html")
+        portal.bad = lambda path, number: {
+            f"{SUMMARY}?AccountNumber={gone}": Answer(404, b"<html>gone</html>", kind="text/html"),
+            f"{SUMMARY}?AccountNumber={two}": blocked,
+        }.get(path)  # fmt: skip
+        portal.changed = {changed: {b"Total Value": b"Sum"}, other: {other.encode(): one.encode()}}
+        given = ",".join([two, gone, changed, other, "7", one])
+        assert await crawls.run("patriot", site=SITE, parcels=given) == LEFT, crawls.said
+        fates = {item["key"]: (item["state"], item["outcome"]) for item in crawls.items()}
+        assert fates == {
+            one: ("done", "ok"),
+            two: ("waiting", "blocked"),
+            gone: ("failed", "not_found"),
+            changed: ("waiting", "layout_changed"),
+            other: ("waiting", "layout_changed"),
+            "7": ("done", "no_results"),
+        }
+        reasons = {item["key"]: item.get("reason", "") for item in crawls.items()}
+        assert reasons["7"].startswith("Made-up County has no parcel '7'")
+        assert "the card of the parcel lacks: Total Value" in reasons[changed]
+        assert f"the account {other} was asked for, and the card is that of {one}" in reasons[other]
+        assert "the site is not at" in reasons[gone]
+        assert {row["parcel_id"] for row in crawls.found("properties").values()} == {one}
+        assert "Referer: http" in portal.heads[f"{SUMMARY}?AccountNumber={one}"][0]
+
+
+async def test_addresses_and_the_whole_town_are_found_over_pages_of_results_also_when_the_session_ends_in_between(
+    crawls: Crawls, tmp_path: Path, mongodb: Database[dict[str, Any]]
+) -> None:
+    county = County(12)
+    streets = {account for account, address in addresses(county).items() if "OLD POST" in address}
+    assert len(streets) > 1
+    async with PatriotPortal(county) as portal:
+        register(crawls, portal, idle_s=3600)
+        portal.page_size = 1
+        (tmp_path / "addresses.csv").write_text("address\n1 Nowhere Rd\nOld Post Road\n")
+        words = ["-a", f"site={SITE}", "--kind", "address", "--key", "address", "--input", "addresses.csv"]
+        submitted = run(HARVESTER, "jobs", "submit", "patriot", *words, cwd=tmp_path, env=crawls.environment)
+        assert submitted.returncode == 0, submitted.stderr
+        assert await crawls.run("patriot", job="all") == FINISHED, crawls.said
+        (nowhere,) = crawls.items(outcome="no_results")
+        assert nowhere["reason"] == "no address is found by '1 Nowhere Rd'"
+        assert {row["parcel_id"] for row in crawls.found("properties").values()} == streets
+        mongodb.client.drop_database(mongodb.name)
+
+        portal.page_size, portal.expire_every = 2, 9
+        assert await crawls.run("patriot", site=SITE, all="yes") == FINISHED, crawls.said
+        check(crawls, county)
+        assert portal.count(f"{SEARCH}?page=6") > 0
+        assert portal.overlaps == 0
+
+
+async def test_a_town_that_renames_a_label_in_mid_job_has_nothing_wrong_stored(crawls: Crawls, tmp_path: Path) -> None:
+    county = County(24)
+    async with PatriotPortal(county) as portal:
+        register(crawls, portal)
+        write_parcels(portal, tmp_path)
+
+        def rename(path: str, number: int) -> None:
+            if number > 32:
+                portal.changed[""] = {b"Land Value": b"Of the land"}
+
+        portal.bad = rename
+        assert await crawls.run("patriot", site=SITE, parcels="@parcels.csv") == LEFT, crawls.said
+        said = "which was read before, lacks 'Current Property Assessment: Land Value'"
+        assert {said in item["reason"] for item in crawls.items(state="waiting")} == {True}
+        stored = crawls.found("assessments")
+        assert 10 <= len(stored) < len(county.parcels)
+        assert stored.items() <= truth(county, SITE)["assessments"].items()
+
+
+def test_towns_that_come_along_are_asked_in_sessions() -> None:
+    crawler = get_crawler(PatriotSpider)
+    crawler.spider = cast(Any, PatriotSpider)
+    IdentitiesMiddleware(crawler, load_config())  # else it raises NotConfigured
+    assert load_sites().of("http://bartonvt.patriotproperties.com/Summary.asp").identities.serial
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"owner": "SMITH"}, "there is no such argument"),
+        ({"address": "1 ELM", "parcels": "7"}, "give parcels or address, and not both"),
+        ({"parcels": "1.23E+10"}, "a number that a spreadsheet has shortened"),
+    ],
+)
+def test_what_cannot_be_asked_of_a_site_is_refused(given: dict[str, str], said: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        PatriotSpider.parse_arguments({"site": "us-ma-beverly", **given})
+    assert said in str(refused.value)
+
+
+def test_what_is_submitted_must_be_numbers_that_the_platform_knows() -> None:
+    with pytest.raises(UsageError, match="that is its account, as in Summary"):
+        PatriotSpider.check_item(Found("parcel", "12-0034-0"))
+    assert PatriotSpider.check_item(Found("parcel", "0123")).key == "0123"
+    assert PatriotSpider.check_item(Found("address", " 1  ELM ")).key == "1 ELM"
