@@ -14,7 +14,14 @@ from tests.browser import test_entries as test_steps
 from tests.cli import test_new_site, test_runs, test_sandbox
 from tests.cli import test_sites as test_commands_of_sites
 from tests.counties import test_arguments as test_counties
-from tests.counties import test_beacon_crawls, test_check, test_devnet_crawls, test_iasworld, test_vgsi_crawls
+from tests.counties import (
+    test_beacon_crawls,
+    test_check,
+    test_devnet_crawls,
+    test_iasworld,
+    test_patriot_crawls,
+    test_vgsi_crawls,
+)
 from tests.docs import test_adding_a_site
 from tests.endings import test_unopened
 from tests.feeds import test_export
@@ -102,6 +109,9 @@ def rows() -> dict[str, list[Row]]:
         ],
         "Arguments of `harvester crawl beacon`": [
             *_of(test_beacon_crawls.test_what_cannot_be_asked_of_a_site_is_refused, _given),
+        ],
+        "Arguments of `harvester crawl patriot`": [
+            *_of(test_patriot_crawls.test_what_cannot_be_asked_of_a_site_is_refused, _given),
         ],
         "`harvester sites`": [
             *_of(
