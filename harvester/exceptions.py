@@ -22,7 +22,7 @@ class UsageError(HarvesterError):
 
 
 class NotAccepted(UsageError):
-    """Nobody has accepted the terms that a site shows first. Raised by spiders of such sites; nobody else may agree."""
+    """Nobody has accepted the terms that a site shows first. Raised by spiders of such sites, and by logins."""
 
 
 class UnknownJob(UsageError):

@@ -5,6 +5,7 @@ from urllib.parse import urlencode, urljoin, urlsplit, urlunsplit
 from scrapy import Request
 from scrapy.http import Response, TextResponse
 
+from harvester.exceptions import NotAccepted
 from harvester.identities.cookies import Jar
 from harvester.identities.credentials import Credentials
 from harvester.identities.login_methods import (
@@ -33,6 +34,11 @@ class FormLogin:
         session = Session(Jar(), {})
         page = await self._fetch(Request(self._form.page, dont_filter=True), session)
         check_answered(page)
+        if shows(self._form.statement, page, session.jar):
+            raise NotAccepted(
+                f"{self._form.page} shows a statement to be agreed to, and nobody has accepted it. Read it. If you may"
+                " agree to it, say so with `disclaimer` in the site's entry: see docs/counties.md."
+            )
         answer = await self._fetch(self._filled(page), session)
         check_answered(answer)
         if shows(self._form.success, answer, session.jar):

@@ -6,16 +6,25 @@ from typing import Any
 
 WEB_FORMS = ("iasworld",)
 """Platforms of ASP.NET WebForms that show a disclaimer first, and whose searches lie in a session."""
-CLASSIC_ASP = ("patriot",)
-"""Platforms whose sites remember in a session which parcel is shown."""
-DELAY_S = {"beacon": 3.0, "devnet": 2.0, "iasworld": 1.0, "patriot": 2.0}
+REMEMBERING = ("patriot",)
+"""Platforms whose sites remember in a session what was asked for, and let everybody have one."""
+GUESTS = ("eagleweb",)
+"""Platforms that let everybody in as a guest, by a button of their login page."""
+DELAY_S = {"beacon": 3.0, "devnet": 2.0, "eagleweb": 3.0, "iasworld": 1.0, "patriot": 2.0}
 """Platform -> between two requests to a site of it, if its entry says no pace: those of counties are small."""
 LOGINS_PER_HOUR = 60
 """Sessions of such a site end after minutes, and are had again by one click."""
 _SEARCH = "search/commonsearch.aspx?mode=parid"
 _AT_DISCLAIMER = r"(?i)^[^?]*/disclaimer\.aspx"
 _ANYWHERE_ELSE = r"(?i)^(?![^?]*/disclaimer\.aspx)"
-_below_root = re.compile(r"/(search|main|datalets|forms)(/.*)?$", re.IGNORECASE)
+_AT_LOGIN = r"(?i)^[^?]*/login\.jsp"
+_NOT_AT_LOGIN = r"(?i)^(?![^?]*/login\.jsp)"
+_STATEMENT = r"""(?i)<(input|button)[^>]*\b(have read|agree|accept)\b"""
+"""A button by which a guest says more than that he is one."""
+_below_root = re.compile(
+    r"/(search|main|datalets|forms|(tax|treasurer)web|((?<=assessor/)|(?<=treasurer/)|(?<=software/))web)(/.*)?$",
+    re.IGNORECASE,
+)
 
 
 def root_of(base_url: str) -> str:
@@ -37,13 +46,26 @@ def with_agreement(entry: Mapping[str, Any]) -> dict[str, Any]:
     found = dict(entry)
     if isinstance(politeness, Mapping) and not {"requests_per_second", "delay_s", "window_s"} & politeness.keys():
         found["politeness"] = {**politeness, "delay_s": DELAY_S[platform]}
-    if not isinstance(identities, Mapping):
-        return found
-    if platform in CLASSIC_ASP:
-        found["identities"] = {"kind": "anonymous", "serial": True, **identities}
-    elif platform in WEB_FORMS and "kind" not in identities and records.get("disclaimer"):
-        found["identities"] = {**_identities(records), **identities}
+    if isinstance(identities, Mapping) and "kind" not in identities:
+        if platform in REMEMBERING:
+            found["identities"] = {"kind": "anonymous", "serial": True, **identities}
+        elif platform in GUESTS:
+            found["identities"] = {**_guests(records), **identities}
+        elif platform in WEB_FORMS and records.get("disclaimer"):
+            found["identities"] = {**_identities(records), **identities}
     return found
+
+
+def _guests(records: Mapping[str, Any]) -> dict[str, Any]:
+    form = {
+        "page": f"{root_of(str(records.get('base_url', '')))}web/login.jsp",
+        "css": "form:has(input[name=guest]), #middle_left form",
+        "fields": {"guest": "true", "submit": "Login"},
+        "success": {"url": _NOT_AT_LOGIN},
+    }
+    if not records.get("disclaimer"):
+        form["statement"] = {"text": _STATEMENT}
+    return {"kind": "agree", "logins_per_hour": LOGINS_PER_HOUR, "expired_url": _AT_LOGIN, "form": form}
 
 
 def _identities(records: Mapping[str, Any]) -> dict[str, Any]:

@@ -47,6 +47,8 @@ class Form(Part):
     """CSS selector of the form."""
     fields: dict[str, str]
     """What is filled in, and the button that is pressed. `{user}` and `{password}` stand for the credentials."""
+    statement: Sign = Sign()
+    """What a page is known by whose form is not sent: it has terms that nobody has accepted."""
     success: Sign
     refused: Sign = Sign()
     """What a wrong password is known by. Not given: a status 400, 401, 403 or 422, or a form with a password again."""

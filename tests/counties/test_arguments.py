@@ -89,7 +89,10 @@ def parsed(spider: type[PlatformSpider] = ArcgisSpider, **given: str) -> Propert
         ({"site": SITE, "parcel": "1"}, "did you mean parcels"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_before_anything_is_fetched(given: dict[str, str], said: str) -> None:
+def test_what_cannot_be_meant_is_refused_before_anything_is_fetched(
+    given: dict[str, str], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCRAPY_SETTINGS_MODULE", "tests.counties.few_spiders")
     with pytest.raises(UsageError) as refused:
         ArcgisSpider.parse_arguments(dict(given))
     assert said in str(refused.value)

@@ -61,6 +61,7 @@ def test_what_cannot_be_checked_is_refused_before_anything_is_asked(
 ) -> None:
     (tmp_path / "mi.toml").write_text(ENTRIES)
     monkeypatch.setenv("HARVESTER_SITES_DIR", str(tmp_path))
+    monkeypatch.setenv("SCRAPY_SETTINGS_MODULE", "tests.counties.few_spiders")
     with pytest.raises(UsageError) as refused:
         check_command(*words)
     assert said in str(refused.value)

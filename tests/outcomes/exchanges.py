@@ -500,6 +500,7 @@ PAGES = [
     shown(O.OK, "", 200, "Parcels", '<div class="dialog">Your session has expired</div>', size=LARGE),
     shown(O.OK, "", 200, "Search", '<form><input name="session"></form>'),
     shown(O.SESSION_EXPIRED, "eagleweb-login", 200, "", "Please login to go on", url=EAGLE),
+    shown(O.SESSION_EXPIRED, "eagleweb-login", 200, "", "please login", url="https://ut.example/eaglesoftware/taxweb/"),
     shown(O.OK, "", 200, "", "Please login to comment"),
     shown(O.OK, "", 200, "", "Showing 3 result(s)", url=EAGLE),
     shown(O.OK, "", 200, "", "Please login to see more", url=EAGLE, size=LARGE),

@@ -1,5 +1,6 @@
 """What follows from the acceptance of a disclaimer in a site's entry, and that nothing follows without it."""
 
+import re
 from typing import Any
 
 import pytest
@@ -43,12 +44,29 @@ def test_an_entry_says_otherwise_how_many_sessions_there_are_and_how_fast_they_a
     assert site(RECORDS, politeness={"requests_per_second": 0.2}).politeness.delay_s is None
 
 
+def test_everybody_is_let_in_as_a_guest_but_agrees_to_no_statement_that_nobody_has_accepted() -> None:
+    """A login page that says no more than that one is a guest is no statement."""
+    guests = {"platform": "eagleweb", "base_url": "https://ross.example:8443/assessor/web/login.jsp"}
+    table = site(RECORDS | guests).identities
+    assert table.kind == "agree"
+    assert table.form
+    assert table.form.page == "https://ross.example:8443/assessor/web/login.jsp"
+    assert table.form.fields == {"guest": "true", "submit": "Login"}
+    for button in ("I Have Read The Above Statement", "I Agree", "Accept"):
+        assert re.search(table.form.statement.text, f'<input type="submit" name="submit" value="{button}">')
+    for button in ("Login", "Enter EagleWeb", "Enter TreasurerWeb", "Public Login", "Limited Viewer"):
+        assert not re.search(table.form.statement.text, f'<input type="submit" name="submit" value="{button}">')
+    accepted = site(ACCEPTED | guests).identities.form
+    assert accepted
+    assert not accepted.statement
+
+
 def test_hosts_of_others_and_other_platforms_are_left_as_they_are() -> None:
     assert Site(name="us-ma-ayer", property=ACCEPTED).identities.kind is None
     assert site(ACCEPTED | {"platform": "devnet"}).identities.kind is None
     assert site(ACCEPTED | {"platform": "devnet"}).politeness.delay_s == 2
     assert site(ACCEPTED | {"platform": "beacon"}).politeness.delay_s == 3
-    assert site(ACCEPTED | {"platform": "eagleweb"}).politeness.delay_s is None
+    assert site(ACCEPTED | {"platform": "arcgis"}).politeness.delay_s is None
 
 
 def test_sites_that_remember_the_parcel_that_is_shown_have_one_session_for_one_parcel_at_a_time() -> None:
@@ -65,6 +83,9 @@ def test_sites_that_remember_the_parcel_that_is_shown_have_one_session_for_one_p
         ("https://a.example/_web/search/commonsearch.aspx?mode=owner", "https://a.example/_web/"),
         ("https://a.example/Main/Home.aspx", "https://a.example/"),
         ("https://search.example/mainland/", "https://search.example/mainland/"),
+        ("https://a.example/treasurer/treasurerweb/search.jsp", "https://a.example/treasurer/"),
+        ("https://a.example/Eaglesoftware/web/", "https://a.example/Eaglesoftware/"),
+        ("https://a.example/web/", "https://a.example/web/"),
     ],
 )
 def test_any_page_of_a_site_says_where_its_software_lies(base_url: str, root: str) -> None:

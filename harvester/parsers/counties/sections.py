@@ -67,6 +67,8 @@ _MARKET = {"TOTAL": "MARKETVALUE", "LAND": "MARKETLANDVALUE"}
 _MARKET |= dict.fromkeys(("BUILDING", "BUILDINGS", "IMPROVEMENT", "IMPROVEMENTS", "IMPR"), "MARKETIMPROVEMENTVALUE")
 _ASSESSED = {"TOTAL": "ASSESSEDVALUE", "LAND": "ASSESSEDLANDVALUE"}
 _ASSESSED |= dict.fromkeys(("BUILDING", "BUILDINGS", "IMPROVEMENT", "IMPROVEMENTS", "IMPR"), "ASSESSEDIMPROVEMENTVALUE")
+_ACTUAL = {"ACTUAL": "MARKETVALUE", "MARKET": "MARKETVALUE", "ASSESSED": "ASSESSEDVALUE"}
+_ACTUAL |= {"PRIMARYTAXABLE": "TAXABLEVALUE"}
 _YEARS = {"YEAR": "TAXYEAR", "ASSESSEDTAXYEAR": "TAXYEAR", "VALUEYEAR": "TAXYEAR", "ROLLYEAR": "TAXYEAR"}
 _PERCENT = {
     "LAND100": "MARKETLANDVALUE",
@@ -98,11 +100,12 @@ _MEANINGS: tuple[tuple[re.Pattern[str], Mapping[str, str]], ...] = tuple(
             | {"TYPE": "DEEDTYPE", "TO": "GRANTEE", "FROM": "GRANTOR", "BOOK": "DEEDBOOK", "PAGE": "DEEDPAGE"}
             | {"YEAR": "SALEYEAR", "GROSSPRICE": "SALEPRICE"},
         ),
-        ("history of values|value history|assessment history", {**_TOTALS, **_YEARS}),
+        ("history of values|value history|assessment history", {**_TOTALS, **_YEARS, **_ACTUAL}),
         ("market|appraised", {**_MARKET, **_YEARS, **_PERCENT}),
         ("(^|: )taxable value$", {"TOTAL": "TAXABLEVALUE"}),
         ("assessed|taxable", {**_ASSESSED, **_YEARS, **_PERCENT}),
-        ("valu|auditor|assessment|appraisal", {**_TOTALS, **_YEARS, **_PERCENT, **_BOARD}),
+        ("valu|auditor|assessment|appraisal", {**_TOTALS, **_YEARS, **_PERCENT, **_BOARD, **_ACTUAL}),
+        ("account summary", {"OWNERS": "OWNER", "ADDRESS": "MAILINGADDRESS"}),
         (
             "parcel|property|site|location|profile|summary|general|situs|tax status|legal",
             {"ADDRESS": "SITUSADDRESS", "CLASS": "PROPERTYCLASS", "PARCELADDRESS": "SITUSADDRESS"}
@@ -118,7 +121,7 @@ _year = re.compile(r"\b(?:19|20)\d\d\b").search
 _is_value_section = re.compile("valu|auditor|assess|apprais|market", re.IGNORECASE).search
 _is_of_sales = re.compile("sale|transfer|conveyance", re.IGNORECASE).search
 _is_of_taxes = re.compile(r"\btax(es)?\b|payment|bill", re.IGNORECASE).search
-_is_total = re.compile(r"(grand )?totals?", re.IGNORECASE).fullmatch
+_is_total = re.compile(r"(grand )?totals?( value)?", re.IGNORECASE).fullmatch
 _DESCRIBES = ("owner_names", "situs_address", "use_code", "use_description", "legal_description")
 _encode = msgspec.json.encode
 _decode = msgspec.json.Decoder(ParcelPage).decode

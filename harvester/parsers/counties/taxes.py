@@ -15,7 +15,7 @@ from harvester.parsers.counties.table import CURRENCY
 AMOUNTS: Mapping[str, tuple[str, ...]] = {
     "billed": (
         "NETANNUALTAX", "TOTALBILLED", "TAXBILLED", "BILLED", "TOTALPAYABLE", "TOTALTAX", "NETTAX", "TAXAMOUNT",
-        "TOTALCHARGED", "CHARGED", "BILLAMOUNT",
+        "TOTALCHARGED", "CHARGED", "BILLAMOUNT", "TAXES",
     ),
     "paid": ("TOTALPAID", "AMOUNTPAID", "TAXPAID", "PAID", "PAYMENTS", "PAYMENT"),
     "due": ("TOTALUNPAID", "AMOUNTUNPAID", "UNPAID", "TOTALDUE", "AMOUNTDUE", "BALANCEDUE", "BALANCE", "DUE"),
@@ -27,6 +27,8 @@ PAY_YEARS = ("PAYYEAR", "PAYABLEYEAR")
 HALVES = ("INSTALLMENT", "INST", "HALF", "INSTALL")
 """Columns that number the parts of a bill."""
 DUE_DATES = ("DUEDATE", "DATEDUE")
+LEDGER = {"TAXCHARGE": "billed", "TAXPAYMENT": "paid"}
+"""Type of a line with an amount -> the field that it is added to."""
 _installment = re.compile(
     r"(?:(1ST|FIRST)|(2ND|SECOND)|(3RD|THIRD)|(4TH|FOURTH))(?:HALF|INSTALLMENT|QUARTER)?(?:TAX|TAXES)?"
 ).fullmatch
@@ -117,6 +119,9 @@ def _read_pairs(section: TaxSection, year: int, drafts: dict[int, _Draft]) -> No
 def _read_rows(section: TaxSection, year: int, drafts: dict[int, _Draft]) -> None:
     """Of several lines of a year only payments are read, which add up: nobody knows what others are."""
     by_part: dict[tuple[int, int], list[_Said]] = {}
+    if {"TYPE", "AMOUNT"} <= {plain(label) for label in section.header}:
+        _read_ledger(section, year, drafts)
+        return
     for row in section.rows:
         said = {plain(label): (label, value) for label, value in zip(section.header, row, strict=False)}
         tax_year, pay_year = _year_in(said, YEARS), _year_in(said, PAY_YEARS)
@@ -136,6 +141,21 @@ def _read_rows(section: TaxSection, year: int, drafts: dict[int, _Draft]) -> Non
         due = next((values.iso_date(lines[0][name][1]) for name in DUE_DATES if name in lines[0]), None)
         if part and due:
             drafts[found].parts.setdefault(part, {}).setdefault("due_date", due)
+
+
+def _read_ledger(section: TaxSection, year: int, drafts: dict[int, _Draft]) -> None:
+    """Each line has a type; what is behind the amount is the balance of that day."""
+    sums: dict[tuple[int, str], Decimal] = {}
+    for row in section.rows:
+        said = {plain(label): value for label, value in zip(section.header, row, strict=False)}
+        tax_year = next((found for name in YEARS if (found := values.year(said.get(name)))), year)
+        field, amount = LEDGER.get(plain(said["TYPE"])), values.money(said["AMOUNT"])
+        if field and tax_year and amount is not None:
+            sums[tax_year, field] = sums.get((tax_year, field), Decimal(0)) + amount
+    for (tax_year, field), amount in sums.items():
+        draft = drafts.setdefault(tax_year, _Draft())
+        draft.tax_year = tax_year
+        draft.take(field, amount, f"{section.title}: Amount")
 
 
 def _part_of(said: _Said) -> int:
