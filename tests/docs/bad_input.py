@@ -18,6 +18,7 @@ from tests.counties import (
     test_beacon_crawls,
     test_check,
     test_devnet_crawls,
+    test_eagleweb_crawls,
     test_iasworld,
     test_patriot_crawls,
     test_vgsi_crawls,
@@ -112,6 +113,9 @@ def rows() -> dict[str, list[Row]]:
         ],
         "Arguments of `harvester crawl patriot`": [
             *_of(test_patriot_crawls.test_what_cannot_be_asked_of_a_site_is_refused, _given),
+        ],
+        "Arguments of `harvester crawl eagleweb`": [
+            *_of(test_eagleweb_crawls.test_what_cannot_be_asked_of_a_site_is_refused, _given),
         ],
         "`harvester sites`": [
             *_of(
