@@ -6,11 +6,11 @@ from typing import Any
 
 WEB_FORMS = ("iasworld",)
 """Platforms of ASP.NET WebForms that show a disclaimer first, and whose searches lie in a session."""
-REMEMBERING = ("patriot",)
-"""Platforms whose sites remember in a session what was asked for, and let everybody have one."""
+REMEMBERING = ("pacs", "patriot")
+"""Platforms whose sites remember in a session what is shown or was looked for, and let everybody have one."""
 GUESTS = ("eagleweb",)
 """Platforms that let everybody in as a guest, by a button of their login page."""
-DELAY_S = {"beacon": 3.0, "devnet": 2.0, "eagleweb": 3.0, "iasworld": 1.0, "patriot": 2.0}
+DELAY_S = {"beacon": 3.0, "devnet": 2.0, "eagleweb": 3.0, "iasworld": 1.0, "pacs": 3.0, "patriot": 2.0}
 """Platform -> between two requests to a site of it, if its entry says no pace: those of counties are small."""
 LOGINS_PER_HOUR = 60
 """Sessions of such a site end after minutes, and are had again by one click."""
@@ -38,9 +38,11 @@ def with_agreement(entry: Mapping[str, Any]) -> dict[str, Any]:
 
     Sessions that are had by agreeing to a disclaimer are not had where nobody has accepted it.
     """
-    records = entry.get("property")
-    platform = records.get("platform") if isinstance(records, Mapping) else None
-    if not isinstance(records, Mapping) or platform not in DELAY_S or not entry.get("hosts"):
+    records = entry.get("property", {})
+    if not isinstance(records, Mapping):
+        return dict(entry)
+    platform = records.get("platform") or entry.get("platform")
+    if platform not in DELAY_S or not entry.get("hosts"):
         return dict(entry)
     politeness, identities = entry.get("politeness", {}), entry.get("identities", {})
     found = dict(entry)

@@ -488,6 +488,15 @@ PAGES = [
         asked=SITE,
     ),
     Exchange(O.OK, "", 200, page("Oops"), url="https://county.example/GenericError.aspx"),
+    Exchange(
+        O.MAINTENANCE,
+        "bounced-to-maintenance",
+        200,
+        page("Back soon"),
+        url="https://county.example/clientdb/customdisplay.htm?aspxerrorpath=/clientdb/Property.aspx",
+        asked="https://county.example/clientdb/Property.aspx?prop_id=7",
+    ),
+    Exchange(O.OK, "", 200, page("Help"), url="https://county.example/clientdb/customdisplay.htm"),
     *(
         shown(O.SESSION_EXPIRED, "session-page", 200, "", words)
         for words in (

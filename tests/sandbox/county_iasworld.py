@@ -96,7 +96,7 @@ class IasworldPortal(Site):
             await self.released.wait()
         if bad := self.bad(address, self.number):
             return bad
-        session = self._sessions.get(_cookie(self.heads[path][number]))
+        session = self._sessions.get(cookie_in(self.heads[path][number]))
         if session and session.busy:
             self.overlaps += 1
         if session:
@@ -262,7 +262,8 @@ def _lines(number: int, parcel: Parcel) -> list[Line]:
     return [Line(parcel, year) for year in ((2024, 2025) if number % 3 == 0 else (2025,))]
 
 
-def _cookie(head: str) -> str:
+def cookie_in(head: str) -> str:
+    """The session that a request names."""
     found = [line for line in head.split("\r\n") if line.lower().startswith("cookie:")]
     pairs = [pair.strip().partition("=") for line in found for pair in line.partition(":")[2].split(";")]
     return {name: value for name, _, value in pairs}.get(COOKIE, "")

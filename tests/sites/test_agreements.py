@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from harvester.sites import Site
+from harvester.sites import Site, load_sites
 from harvester.sites.agreements import DELAY_S, root_of
 
 RECORDS = {
@@ -73,6 +73,13 @@ def test_sites_that_remember_the_parcel_that_is_shown_have_one_session_for_one_p
     table = site(RECORDS | {"platform": "patriot"}, identities={"count": 3}).identities
     assert (table.kind, table.serial, table.count) == ("anonymous", True, 3)
     assert site(RECORDS | {"platform": "patriot"}).politeness.delay_s == 2
+
+
+def test_a_vendors_host_is_asked_as_its_platform_is() -> None:
+    vendor = Site.model_validate({"name": "vendor", "hosts": ["many.example"], "platform": "pacs"})
+    assert (vendor.identities.kind, vendor.identities.serial) == ("anonymous", True)
+    assert vendor.politeness.delay_s == DELAY_S["pacs"]
+    assert load_sites().of("https://propaccess.trueautomation.com/clientdb/").identities == vendor.identities
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from harvester.parsers.counties.html import (
     read_page,
     text_of,
 )
+from harvester.parsers.counties.pages import shown_of_all
 from harvester.parsers.counties.sections import ParcelPage, Section
 
 FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -35,7 +36,6 @@ _SHOWN = ("sel", "selected")
 """Classes of the entry of the side menu that is shown. Without one it may be read twice, which does no harm."""
 _PAGE_SIZES = ("selPageSize", "PageSize")
 _row_address = re.compile(r"""['"]([^'"]*datalet\.aspx\?[^'"]*)['"]""", re.IGNORECASE).search
-_shown_of_all = re.compile(r"\b([\d,]+)\s*(?:-|–|to)\s*([\d,]+)\s+of\s+([\d,]+)\b", re.IGNORECASE).search
 _banner = re.compile(
     r"\s*(?:PARID|PARCEL ID|PARCEL NUMBER|PARCEL NO\.?|PARCEL|PID|PIN)\s*:(.*)", re.IGNORECASE
 ).fullmatch
@@ -136,7 +136,7 @@ def _results(page: HtmlElement, table: HtmlElement, url: str) -> Results:
     if not found:
         raise ParseError("the table searchResults has no row with a datalet")
     rows = tuple(_row(each, url) for each in found)
-    shown = _shown_of_all(text_of(page))
+    shown = shown_of_all(text_of(page))
     form = form_with(page, [PAGE, *(name for names in FIELDS.values() for name in names)], url)
     if shown:
         goes_on = int(shown[2].replace(",", "")) < int(shown[3].replace(",", ""))

@@ -1,5 +1,6 @@
 """What pages of property records have in common: labels with values beside them, and tables of rows with a header."""
 
+import re
 from collections.abc import Iterable, Sequence
 
 from lxml.html import HtmlElement
@@ -8,6 +9,9 @@ from msgspec import Struct
 from harvester.exceptions import ParseError
 from harvester.parsers.counties import labels
 from harvester.parsers.counties.html import text_of
+
+shown_of_all = re.compile(r"\b([\d,]+)\s*(?:-|–|to)\s*([\d,]+)\s+of\s+([\d,]+)\b", re.IGNORECASE).search
+"""Which results a page shows: `16 - 30 of 1,204`."""
 
 
 class Labelled(Struct, array_like=True):

@@ -95,10 +95,10 @@ _MEANINGS: tuple[tuple[re.Pattern[str], Mapping[str, str]], ...] = tuple(
             | {"OWNERMAILINGCONTACTADDRESS": "MAILINGADDRESS", "SITEPROPERTYADDRESS": "SITUSADDRESS"},
         ),
         (
-            "sale|transfer|conveyance",
+            "sale|transfer|conveyance|deed history",
             {"DATE": "SALEDATE", "PRICE": "SALEPRICE", "AMOUNT": "SALEPRICE", "TRANSFERPRICE": "SALEPRICE"}
             | {"TYPE": "DEEDTYPE", "TO": "GRANTEE", "FROM": "GRANTOR", "BOOK": "DEEDBOOK", "PAGE": "DEEDPAGE"}
-            | {"YEAR": "SALEYEAR", "GROSSPRICE": "SALEPRICE"},
+            | {"YEAR": "SALEYEAR", "GROSSPRICE": "SALEPRICE", "VOLUME": "DEEDBOOK", "NUMBER": "INSTRUMENTNUMBER"},
         ),
         ("history of values|value history|assessment history", {**_TOTALS, **_YEARS, **_ACTUAL}),
         ("market|appraised", {**_MARKET, **_YEARS, **_PERCENT}),
@@ -119,7 +119,7 @@ _LINES = frozenset([*labels.OWNERS, *labels.SITUS, *labels.LEGAL, *labels.MAILIN
 _UNKNOWN, _PARCEL_ID = Label(""), Label("PARID")
 _year = re.compile(r"\b(?:19|20)\d\d\b").search
 _is_value_section = re.compile("valu|auditor|assess|apprais|market", re.IGNORECASE).search
-_is_of_sales = re.compile("sale|transfer|conveyance", re.IGNORECASE).search
+_is_of_sales = re.compile("sale|transfer|conveyance|deed history", re.IGNORECASE).search
 _is_of_taxes = re.compile(r"\btax(es)?\b|payment|bill", re.IGNORECASE).search
 _is_total = re.compile(r"(grand )?totals?( value)?", re.IGNORECASE).fullmatch
 _DESCRIBES = ("owner_names", "situs_address", "use_code", "use_description", "legal_description")
@@ -332,8 +332,13 @@ def _merged(records: Iterable[CountyRecord]) -> list[CountyRecord]:
 
 
 def _differ(first: Sale, second: Sale) -> bool:
-    """Whether they are two sales of one day."""
-    return None not in (first.sale_price, second.sale_price) and first.sale_price != second.sale_price
+    """Whether they are two sales of one day: of other prices, or both from others and to others."""
+
+    def is_other(*names: str) -> bool:
+        said = [(getattr(first, name), getattr(second, name)) for name in names]
+        return all(None not in both and both[0] != both[1] for both in said)
+
+    return is_other("sale_price") or is_other("grantor", "grantee")
 
 
 def _filled(first: CountyRecord, second: CountyRecord) -> CountyRecord:

@@ -119,11 +119,6 @@ class PatriotSpider(SessionSpider):
         else:
             yield from self.nothing(response, wanted, self.jurisdiction_of(response))
 
-    def after(self, request: Request, search: Search, outcome: Outcome, jurisdiction: Jurisdiction) -> Iterator[Any]:
-        if outcome in (Outcome.NOT_FOUND, Outcome.GONE):
-            yield self.site_is_gone(request, f"there is no {request.url}")
-        yield from super().after(request, search, outcome, jurisdiction)
-
 
 def _form(search: Search) -> dict[str, str]:
     """House number and first word of the street, which it begins with; of a whole town neither."""

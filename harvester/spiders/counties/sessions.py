@@ -69,8 +69,10 @@ class SessionSpider(SearchingSpider, ABC):
         """What follows from an outcome that its policy does not settle."""
         if outcome is Outcome.EMPTY:
             yield from self.nothing(request, search, jurisdiction)
-        else:
-            self.end(request)
+            return
+        if outcome in (Outcome.NOT_FOUND, Outcome.GONE):
+            yield self.site_is_gone(request, f"there is no {request.url}")
+        self.end(request)
 
     def nothing(self, page: Response | Request, search: Search, jurisdiction: Jurisdiction) -> Iterator[Said]:
         """Nothing is found by it."""

@@ -1,0 +1,258 @@
+"""Reads pages of Harris PACS (True Automation): the search form, its results, and the page of a property.
+
+A property's page has parts, each with tables of labels with values beside them, or of rows below a header.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import NamedTuple
+from urllib.parse import parse_qs, urljoin, urlsplit
+
+from lxml.html import HtmlElement
+
+from harvester.exceptions import ParseError
+from harvester.parsers.counties import labels, values
+from harvester.parsers.counties.html import Form, form_with, has_class, lines_of, read_page, text_of
+from harvester.parsers.counties.pages import shown_of_all
+from harvester.parsers.counties.sections import MOST_LABELS_NAMED, ParcelPage, Section
+
+FIELDS = ("propertySearchOptions:searchText", "propertySearchOptions$searchText")
+"""Names of the field that takes anything: a number, an owner, an address."""
+REQUIRED: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "Property ID": ("Property", labels.PARCEL_ID),
+    "Name": ("Owner", ("NAME", *labels.OWNERS)),
+    "Address": ("Property", labels.SITUS),
+    "Values": ("Values", ("MARKETVALUE", "APPRAISEDVALUE", "ASSESSEDVALUE")),
+}
+"""What every page of a property has -> the section, and its labels there, the likeliest first."""
+NUMBERS = (*labels.OTHER_IDS, "ACCOUNT", "PARCELGEOID")
+"""Labels of columns with a number by which a property is known."""
+_STATE = "__VIEWSTATE"
+_RESULTS = "propertySearchResults_resultsTable"
+_PROPERTY, _OWNER = "Property", "Owner"
+_NAMES = REQUIRED["Name"][1]
+_TITLES = {"Roll History": "Roll Value History"}
+"""What an id says -> what people see."""
+_OF_OWNERS = ("OWNERID", "MAILINGADDRESS", "OWNERSHIP", "PERCENTOWNERSHIP", "EXEMPTIONS")
+"""Labels of the block of each owner, behind the name."""
+_part = re.compile(r"([a-z]+(?:[A-Z][a-z]*)*)Details").fullmatch
+_word = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_label = re.compile(r"(?:\([^)]*\)\s*)?(\S.*?)\s*:").fullmatch
+_says = re.compile(r"[^\W_]").search
+"""Whether it is more than a sign of how values add up, or a line between them."""
+_unit = re.compile(r"\s*sq\.? ?ft\.?$", re.IGNORECASE)
+_is_property_id = re.compile(r"[1-9]\d{0,8}", re.ASCII).fullmatch
+_year = re.compile(r"\bfor (?:tax )?year\s*:?\s*(\d{4})(?!\d)", re.IGNORECASE).search
+_has_none = re.compile(r"\bnone found\b", re.IGNORECASE).search
+
+
+class Hit(NamedTuple):
+    """A line of the results of a search."""
+
+    property_id: str
+    numbers: tuple[str, ...]
+    """By which it is known beside that."""
+    owner: str
+    address: str
+
+
+class Results(NamedTuple):
+    """A page of what a search has found."""
+
+    hits: tuple[Hit, ...] = ()
+    next_url: str = ""
+    """Of the next page; empty: this is the last."""
+
+
+def is_property_id(number: str) -> bool:
+    """Whether a parcel's number may be the one by which the site knows it; else it is known to the search only."""
+    return _is_property_id(number) is not None
+
+
+def read_search(body: bytes, url: str, words: str) -> tuple[str, str]:
+    """Where the search form is sent, and what is posted to look for these words. Raises ParseError."""
+    form: Form | None = form_with(read_page(body), FIELDS, url)
+    if form is None or _STATE not in dict(form.values):
+        raise ParseError(f"there is no search form with {FIELDS[0]} and {_STATE}")
+    field = form.first_of(FIELDS)
+    return form.action, form.filled({field: words, field.removesuffix("Text"): "Search"})
+
+
+def read_results(body: bytes, url: str) -> Results:
+    """Raises ParseError."""
+    page = read_page(body)
+    table = next((each for each in page.iter("table") if each.get("id") == _RESULTS), None)
+    if table is None:
+        if _has_none(page.text_content()):
+            return Results()
+        raise ParseError(f"it has no table {_RESULTS}, and does not say that there is none")
+    hits = tuple(_hits(table))
+    if not hits:
+        raise ParseError(f"the table {_RESULTS} has no row with a property")
+    next_url = _next_page(page, url)
+    shown = shown_of_all(page.text_content())
+    if shown and not next_url and int(shown[2].replace(",", "")) < int(shown[3].replace(",", "")):
+        raise ParseError(f"it shows {shown[0]}, and there is no link to the next page")
+    return Results(hits, next_url)
+
+
+def read_property(body: bytes, url: str) -> ParcelPage | None:
+    """What a page says of a property; None when it speaks of none. Raises ParseError when it lacks what each has."""
+    page = read_page(body) if body.strip() else None
+    sections = list(_sections(page)) if page is not None else []
+    if page is None or not any(section.title == _PROPERTY for section in sections):
+        return None
+    pairs = [(section.title, label, lines) for section in sections for label, lines in section.pairs]
+    said = {what: _said(pairs, *of) for what, of in REQUIRED.items()}
+    lacking = [what for what, found in said.items() if found is None]
+    label, lines = said["Property ID"] or ("", [])
+    if lacking or not lines:
+        shown = ", ".join(label for _, label, _ in pairs[:MOST_LABELS_NAMED])
+        raise ParseError(f"the page of the property lacks: {', '.join(lacking) or 'Property ID'}; there is {shown}")
+    shown_year, asked_year = _year(page.text_content()), values.year(_query(url).get("year", ""))
+    return ParcelPage(
+        " ".join(lines),
+        int(shown_year[1]) if shown_year else asked_year or 0,
+        sections,
+        id_label=label,
+        year_label="heading" if shown_year else "address",
+    )
+
+
+def _said(
+    pairs: Iterable[tuple[str, str, list[str]]], title: str, names: Sequence[str]
+) -> tuple[str, list[str]] | None:
+    found = ((label, lines) for of, label, lines in pairs if of == title and labels.plain(label) in names)
+    return next(found, None)
+
+
+# Results ------------------------------------------------------------------------------------------------------------
+
+
+def _hits(table: HtmlElement) -> Iterator[Hit]:
+    """The row of a property has a link to it; the first row names the columns, and the last ones lead to other pages.
+
+    Raises ParseError when nobody knows what is what.
+    """
+    rows = [row for row in table.iter("tr") if next(row.iterancestors("table")) is table]
+    header = _cells(rows[0]) if rows else []
+    names = [labels.plain(name) for name in header]
+    numbers = [at for at, name in enumerate(names) if name in NUMBERS]
+    owner, address = (
+        next((at for at, name in enumerate(names) if name in wanted), None) for wanted in (labels.OWNERS, labels.SITUS)
+    )
+    if not numbers or owner is None or address is None:
+        raise ParseError(f"the results lack: Property ID, Owner Name or Property Address; there is {', '.join(header)}")
+    for row in rows[1:]:
+        if property_id := _property_in(row):
+            cells = _cells(row)
+            if len(cells) != len(header):
+                raise ParseError(f"a row of the results has {len(cells)} cells, and its header {len(header)}")
+            yield Hit(property_id, tuple(cells[at] for at in numbers), cells[owner], cells[address])
+
+
+def _property_in(row: HtmlElement) -> str:
+    links = (_query(each.get("href") or "").get("prop_id", "") for each in row.iter("a"))
+    marks = (each.get("prop_id") or "" for each in row.iter("span"))
+    return next(filter(None, (*links, *marks)), "").strip()
+
+
+def _next_page(page: HtmlElement, url: str) -> str:
+    """The pages are links with their numbers."""
+    number = str((values.whole(_query(url).get("page", "1")) or 1) + 1)
+    for link in page.iter("a"):
+        address = urljoin(url, (link.get("href") or "").strip())
+        if "/searchresults.aspx" in address.lower() and _query(address).get("page") == number:
+            return str(address)
+    return ""
+
+
+def _query(url: str) -> dict[str, str]:
+    try:
+        return {name.lower(): found[0] for name, found in parse_qs(urlsplit(url).query).items()}
+    except ValueError:  # it is no address
+        return {}
+
+
+# A property ---------------------------------------------------------------------------------------------------------
+
+
+def _sections(page: HtmlElement) -> Iterator[Section]:
+    """One for each table of a part of the page; that of the property is two, or more where it has several owners."""
+    for part in page.iter("div"):
+        if not (named := _part(part.get("id") or "")):
+            continue
+        title = _word.sub(" ", named[1]).title()
+        for table in part.iter("table"):
+            section = _read_table(table, _TITLES.get(title, title))
+            if title == _PROPERTY:
+                yield from _apart(section)
+            elif section.pairs or section.header or section.rows:
+                section.pairs += _of_all(section)
+                yield section
+
+
+def _read_table(table: HtmlElement, title: str) -> Section:
+    section = Section(title)
+    for row in table.iter("tr"):
+        if next(row.iterancestors("table")) is not table:
+            continue
+        cells = _cells(row)
+        if _label(next(filter(None, cells), "")):
+            _add_pairs(section, row)
+        elif len(row) == 1 or not any(map(_says, cells)):
+            continue  # a heading, a note that there is nothing, a line
+        elif row.find("th") is not None or has_class(row, "tableDataHeader"):
+            section.header = cells
+        elif section.header and len(cells) != len(section.header):
+            raise ParseError(f"a row of {title} has {len(cells)} cells, and its header {len(section.header)}")
+        else:
+            section.rows.append(cells)
+    return section
+
+
+def _cells(row: HtmlElement) -> list[str]:
+    """Their texts, one for each column."""
+    return [text_of(cell) for cell in row.iterchildren("td", "th") for _ in range(_width(cell))]
+
+
+def _width(cell: HtmlElement) -> int:
+    return values.whole(cell.get("colspan")) or 1
+
+
+def _add_pairs(section: Section, row: HtmlElement) -> None:
+    """Several of a row. Between a label and its value may stand the sign of how it adds up."""
+    for cell in row.iterchildren("td", "th"):
+        if labelled := _label(text_of(cell)):
+            section.pairs.append((labelled[1], []))
+        elif section.pairs:
+            section.pairs[-1][1].extend(_unit.sub("", line) for line in lines_of(cell) if _says(line))
+
+
+def _apart(section: Section) -> Iterator[Section]:
+    """What is said of the property; of its owner; and of each further owner but the name, which is with the first."""
+    of_property, owners = Section(section.title), list[Section]()
+    for pair in section.pairs:
+        name = labels.plain(pair[0])
+        if name in _NAMES:
+            owners.append(Section(f"{_OWNER} {len(owners) + 1}" if owners else _OWNER))
+            owners[0].pairs.append(pair)
+        elif owners and name in _OF_OWNERS:
+            owners[-1].pairs.append(pair)
+        else:
+            of_property.pairs.append(pair)
+            if name in NUMBERS[-1:]:
+                of_property.means[pair[0]] = "GEOID"
+    yield from (each for each in (of_property, *owners) if each.pairs)
+
+
+def _of_all(section: Section) -> Iterator[tuple[str, list[str]]]:
+    """What lines say of the whole property: the acres of all its land, the year of the first part of a building."""
+    for at, label in enumerate(section.header):
+        said = [row[at] for row in section.rows if row[at]]
+        acres = [values.number(each) for each in said]
+        if labels.plain(label) == "ACRES" and acres and None not in acres:
+            yield label, [str(sum(filter(None, acres), Decimal(0)))]
+        elif labels.plain(label) == "YEARBUILT" and said:
+            yield label, said[:1]

@@ -1,0 +1,153 @@
+"""The spider `pacs`: parcels of counties that publish their records with Harris PACS (True Automation)."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+from scrapy import Request
+from scrapy.http import Response
+
+from harvester.exceptions import PageFailed, ParseError, UsageError
+from harvester.items import Found
+from harvester.items.property import normalized
+from harvester.outcomes import Outcome
+from harvester.parsers.counties import pacs as parse
+from harvester.parsers.counties.addresses import AddressQuery
+from harvester.parsers.counties.pacs import Hit
+from harvester.parsers.counties.sections import records_of, signature
+from harvester.sites import load_sites
+from harvester.spiders.counties.arguments import PARCEL
+from harvester.spiders.counties.platform import Jurisdiction
+from harvester.spiders.counties.searches import ADDRESS, OWNER, SearchArguments
+from harvester.spiders.counties.sessions import Search, SessionSpider
+
+_GONE = (Outcome.NOT_FOUND, Outcome.GONE, Outcome.EMPTY)
+
+
+class PacsSpider(SessionSpider):
+    """Harvests parcels of a county on Harris PACS (True Automation): owners, values by year and deeds.
+
+    Domain: the base_url of the site's entry. Caveats: a parcel's number is its property id, or its geographic id, which
+    takes a search; estimated taxes are no bills; deeds of Texas have no price; parcels are not listed, so all=yes is
+    refused. Arguments: see `harvester spiders show pacs`.
+    """
+
+    name = "pacs"
+    Arguments = SearchArguments
+    ITEM_KINDS = (PARCEL, OWNER, ADDRESS)
+    arguments: SearchArguments
+
+    @classmethod
+    def check_jurisdiction(cls, jurisdiction: Jurisdiction) -> None:
+        if "cid" not in jurisdiction.records.parameters:
+            raise UsageError(
+                f"{jurisdiction.records.name} is a client of the platform, and the entry [{jurisdiction.id}] does not"
+                " say which: write parameters = { cid = 12 }, with the number in the site's addresses, into its table"
+                " `property`."
+            )
+        cls.check_session(jurisdiction)
+
+    def begin(self, jurisdiction: Jurisdiction, search: Search) -> Request:
+        """For the page of the property; or for the search form, which makes the session that of this county.
+
+        A session of a host of several counties may be that of another one.
+        """
+        is_own = load_sites().of(jurisdiction.records.base_url).name == jurisdiction.id
+        if is_own and _is_direct(search):
+            return self._property(jurisdiction, search, search.key)
+        return self.ask(_page(jurisdiction, ""), self.parse_form, search)
+
+    # A parcel ---------------------------------------------------------------------------------------------------
+
+    def parse_property(self, response: Response, search: list[Any], property_id: str) -> Iterator[Any]:
+        """The records of a property. Where there is none, the search must say so."""
+        wanted, jurisdiction = Search(*search), self.jurisdiction_of(response)
+        page = parse.read_property(response.body, response.url)
+        if page is None and _is_direct(wanted):
+            yield self.begin(jurisdiction, wanted._replace(replays=1))
+        elif page is None:
+            raise ParseError(f"the search finds the property {property_id}, and its page says nothing of it")
+        elif normalized(page.parcel_id) != normalized(property_id):
+            raise ParseError(f"the property {property_id} was asked for, and the page is that of {page.parcel_id}")
+        else:
+            found = records_of(page, jurisdiction.source, self.provenance(response))
+            if asked := self.witnesses.ask(response, property_id, signature(page), wanted.doubt):
+                yield self.begin(jurisdiction, wanted._replace(key=asked[0], doubt=asked[1], replays=0))
+            else:
+                yield [*found.records, *found.rejects]
+                self.end(response)
+
+    def after(self, request: Request, search: Search, outcome: Outcome, jurisdiction: Jurisdiction) -> Iterator[Any]:
+        if "property_id" in request.cb_kwargs and outcome in _GONE and _is_direct(search):
+            yield self.begin(jurisdiction, search._replace(replays=1))
+        else:
+            yield from super().after(request, search, outcome, jurisdiction)
+
+    # Searches ---------------------------------------------------------------------------------------------------
+
+    def parse_form(self, response: Response, search: list[Any]) -> Iterator[Any]:
+        """Leads to the property, or to the results."""
+        wanted = Search(*search)
+        if _is_direct(wanted):
+            yield self._property(self.jurisdiction_of(response), wanted, wanted.key)
+            return
+        words = AddressQuery.of(wanted.key).asked if wanted.kind == ADDRESS else wanted.key
+        action, body = parse.read_search(response.body, response.url, words)
+        yield self.post(action, body, self.parse_results, wanted, number=1, first="", found=0)
+
+    def parse_results(
+        self, response: Response, search: list[Any], number: int, first: str, found: int
+    ) -> Iterator[Any]:
+        """A page of them. `first`: the first property of page 1; `found`: how many there were on those before."""
+        wanted, jurisdiction = Search(*search), self.jurisdiction_of(response)
+        results = parse.read_results(response.body, response.url)
+        if number > 1 and results.hits and results.hits[0].property_id == first:
+            raise PageFailed(Outcome.LAYOUT_CHANGED, "whatever page is asked for, the site gives the first one")
+        fits = fitting(results.hits, wanted)
+        if wanted.kind == PARCEL and len(fits) > 1:
+            yield from self.several(response, wanted, fits)
+        elif wanted.kind == PARCEL and fits:
+            yield self._property(jurisdiction, wanted._replace(replays=1), fits[0])
+        else:
+            yield from (Found(PARCEL, property_id) for property_id in fits)
+            found += len(fits)
+            if results.next_url:
+                first = first or results.hits[0].property_id
+                kept = {"number": number + 1, "first": first, "found": found}
+                yield self.ask(results.next_url, self.parse_results, wanted, **kept)
+            elif found:
+                self.end(response)
+            else:
+                yield from self.nothing(response, wanted, jurisdiction)
+
+    def _property(self, jurisdiction: Jurisdiction, search: Search, property_id: str) -> Request:
+        url = _page(jurisdiction, "Property.aspx", prop_id=property_id)
+        return self.ask(url, self.parse_property, search, property_id=property_id)
+
+
+def _page(jurisdiction: Jurisdiction, name: str, **query: str) -> str:
+    return jurisdiction.page(f"{name}?{urlencode({'cid': jurisdiction.records.parameters['cid'], **query})}")
+
+
+def _is_direct(search: Search) -> bool:
+    """Whether the page of the property is asked for without a search, which was not tried yet."""
+    return search.kind == PARCEL and not search.replays and parse.is_property_id(search.key)
+
+
+def fitting(hits: Sequence[Hit], search: Search) -> list[str]:
+    """Properties of the results. The search looks everywhere: a name may be that of a street."""
+    if search.kind == OWNER:
+        found = [hit for hit in hits if normalized(search.key) in normalized(hit.owner)]
+    elif search.kind == ADDRESS:
+        query = AddressQuery.of(search.key)
+        found = [hit for hit in hits if any(query.matches([hit.address]))]
+    else:
+        found = [hit for hit in hits if search.key in (hit.property_id, *hit.numbers)] or [
+            hit for hit in hits if _plain(search.key) in map(_plain, (hit.property_id, *hit.numbers))
+        ]
+    return list(dict.fromkeys(hit.property_id for hit in found))
+
+
+def _plain(number: str) -> str:
+    """The same number is written with and without hyphens and leading zeros."""
+    return normalized(number).lstrip("0")

@@ -1,0 +1,247 @@
+"""Crawls of made-up counties on Harris PACS: what is stored is what they show, whatever becomes of their sessions."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pymongo.database import Database
+
+from harvester.exceptions import UsageError
+from harvester.items import Found
+from harvester.parsers.counties.pacs import Hit
+from harvester.sites import load_sites
+from harvester.spiders.counties.pacs import PacsSpider, fitting
+from harvester.spiders.counties.sessions import Search
+from tests.counties.conftest import SITE, Crawls
+from tests.crawling import Answer
+from tests.forking import run
+from tests.jobs.command import HARVESTER
+from tests.jobs.running import FINISHED, LEFT
+from tests.sandbox.county import County
+from tests.sandbox.county_pacs import (
+    CID,
+    MAINTENANCE,
+    PROPERTY,
+    RESULTS,
+    PacsPortal,
+    failures,
+    page_of,
+    property_ids,
+    truth,
+)
+
+OTHER = "us-mi-other"
+
+
+def register(crawls: Crawls, portal: PacsPortal, *, idle_s: int = 30, sessions: int = 1) -> None:
+    """Writes the portal's entry: its host belongs to the county alone."""
+    before = f'[{SITE}]\nhosts = ["{portal.name}"]\n[{SITE}.politeness]\nrequests_per_second = 0\n'
+    before += f"[{SITE}.identities]\nlogins_per_hour = 10000\ncount = {sessions}\nchain_idle_s = {idle_s}\n"
+    crawls.enter("pacs", portal.entry_url, f"parameters = {{ cid = {CID} }}", before=before)
+
+
+def write(folder: Path, *numbers: str) -> None:
+    (folder / "parcels.csv").write_text("parcel_id\n" + "".join(f'"{each}"\n' for each in numbers))
+
+
+def check(crawls: Crawls, county: County) -> None:
+    """What is stored is the county, no more and no less."""
+    for collection, documents in truth(county, SITE).items():
+        assert crawls.found(collection) == documents, collection
+    assert crawls.documents("tax_bills") == {}
+
+
+async def harvest(
+    crawls: Crawls, mongodb: Database[dict[str, Any]], county: County, folder: Path, *, answers: int, kills: int
+) -> None:
+    """Kills it after so many answers, so often. Meanwhile sessions end, and one answer in fifty is each failure."""
+    write(folder, *property_ids(county))
+    kinds = dict(enumerate(failures().values(), 1))
+    killed, code = 0, LEFT
+    async with PacsPortal(county) as portal:
+        register(crawls, portal, idle_s=3)  # a process that is killed has the session until then
+        portal.bad = lambda path, number: kinds.get(number % 50 // 6 if number % 6 == 0 else 0)
+        portal.expire_every = answers * 3 // 4
+        while code != FINISHED:
+            portal.released.clear()
+            portal.held_after = portal.number + answers if killed < kills else 0
+            process = await crawls.start("pacs", site=SITE, parcels="@parcels.csv")
+            if portal.held_after:
+                await crawls.until(lambda: portal.number > portal.held_after or not crawls.is_running)
+            if portal.held_after and process.returncode is None:
+                await crawls.kill(process)
+                killed += 1
+            code = await crawls.end(process)
+            assert code in (FINISHED, LEFT) or code < 0, crawls.said
+            portal.released.set()
+            later = {"state": "waiting", "due_at": {"$type": "date"}}
+            mongodb["job_items"].update_many(later, {"$set": {"due_at": datetime.now(UTC)}})  # as if time had passed
+        assert killed == kills
+        assert portal.overlaps == 0
+        assert portal.sessions >= 2
+    assert {(item["state"], item["outcome"]) for item in crawls.items()} == {("done", "ok")}, crawls.said[-5000:]
+    check(crawls, county)
+
+
+async def test_parcels_are_exactly_the_county_with_a_kill_failures_and_sessions_that_end(
+    crawls: Crawls, tmp_path: Path, mongodb: Database[dict[str, Any]]
+) -> None:
+    county = County(40)
+    await harvest(crawls, mongodb, county, tmp_path, answers=32, kills=1)
+    for collection in ("properties", "assessments", "sales"):
+        mongodb[collection].drop()
+    imported = run(HARVESTER, "import", cwd=tmp_path, env=crawls.environment)
+    assert imported.returncode == 0, imported.stderr
+    check(crawls, county)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+async def test_a_thousand_parcels_are_exactly_the_county_with_twenty_kills(
+    crawls: Crawls, tmp_path: Path, mongodb: Database[dict[str, Any]]
+) -> None:
+    await harvest(crawls, mongodb, County(1000), tmp_path, answers=50, kills=20)
+
+
+async def test_each_parcel_and_address_has_a_fate_of_its_own(
+    crawls: Crawls, tmp_path: Path, mongodb: Database[dict[str, Any]]
+) -> None:
+    county = County(14)
+    parcels, ids = county.parcels, property_ids(county)
+    async with PacsPortal(county, washington=True) as portal:
+        register(crawls, portal, idle_s=1)
+        pages = {number: f"/clientdb/{PROPERTY}?cid={CID}&prop_id={number}" for number in ids}
+        bad = {
+            pages[ids[0]]: Answer(200, portal_page(portal, ids[1]), kind="text/html"),
+            pages[ids[1]]: Answer(404, b"<html>Not found</html>", kind="text/html"),
+            pages[ids[2]]: Answer(403, b"<html><body>Forbidden</body></html>", kind="text/html"),
+            pages[ids[3]]: Answer(200, portal_page(portal, ids[3]).replace(b"Address:", b"Where:"), kind="text/html"),
+            pages[ids[4]]: MAINTENANCE,
+        }
+        portal.bad = lambda path, number: bad.get(path)
+        off = crawls.sites.read_text().replace(
+            f"[{SITE}.politeness]", f"[{SITE}.breaker]\nenabled = false\n[{SITE}.politeness]"
+        )
+        crawls.sites.write_text(off)
+        geographic = "0" + parcels[5].parcel_id.replace(" ", "") + "-0"
+        write(tmp_path, *ids[:5], geographic, "999", "R-99999")
+        assert await crawls.run("pacs", site=SITE, parcels="@parcels.csv") == LEFT, crawls.said
+        items = {item["key"]: (item["state"], item["outcome"]) for item in crawls.items()}
+        assert items == {
+            ids[0]: ("waiting", "layout_changed"),
+            ids[1]: ("failed", "not_found"),
+            ids[2]: ("waiting", "blocked"),
+            ids[3]: ("waiting", "layout_changed"),
+            ids[4]: ("waiting", "maintenance"),
+            geographic: ("done", "ok"),
+            "999": ("done", "no_results"),
+            "R-99999": ("done", "no_results"),
+        }
+        reasons = {item["key"]: item.get("reason", "") for item in crawls.items()}
+        assert reasons["999"] == "Made-up County has no parcel '999'; are leading zeros missing?"
+        assert f"the property {ids[0]} was asked for, and the page is that of {ids[1]}" in reasons[ids[0]]
+        assert "the site is not at" in reasons[ids[1]]
+        assert "lacks: Address" in reasons[ids[3]]
+        assert "the site led away to the page of its maintenance" in reasons[ids[4]]
+        stored = crawls.documents("properties")
+        assert set(stored) == {f"{SITE} {ids[5]}"}
+        assert stored[f"{SITE} {ids[5]}"]["alt_parcel_ids"] == {
+            "Property: Parcel # / Geo ID": f"{parcels[5].parcel_id}-0"
+        }
+        mongodb.client.drop_database(mongodb.name)
+
+        portal.bad = lambda path, number: None
+        register(crawls, portal, idle_s=3600)  # who has its answer leaves the session to others
+        address = next(parcel.address for parcel in parcels if parcel.address and parcel.owners) or ""
+        assert await crawls.run("pacs", site=SITE, address=f"{address}, Ada") == FINISHED, crawls.said
+        at = {number for number, parcel in zip(ids, parcels, strict=True) if parcel.address == address}
+        assert set(crawls.documents("properties")) == {f"{SITE} {number}" for number in at}
+
+
+def portal_page(portal: PacsPortal, property_id: str) -> bytes:
+    """The page of a property, as it is well."""
+    known = next(each for each in portal.clients[str(CID)] if each.property_id == property_id)
+    return page_of(known, washington=portal.washington).encode()
+
+
+async def test_counties_of_one_host_are_not_taken_for_each_other(crawls: Crawls) -> None:
+    """The number of a property is another property's elsewhere, and the session is that of the last search."""
+    here, other = County(14), County(4, seed=2)
+    owned = {
+        number for number, parcel in zip(property_ids(here), here.parcels, strict=True) if "O'BRIEN" in str(parcel)
+    }
+    async with PacsPortal(here, other) as portal:
+        portal.page_size = 2
+        crawls.enter("pacs", portal.entry_url, f"parameters = {{ cid = {CID} }}")
+        vendor = f'[vendor]\nhosts = ["{portal.name}"]\nplatform = "pacs"\n[vendor.politeness]\ndelay_s = 0.001\n'
+        second = crawls.sites.read_text().replace(SITE, OTHER).replace(f"= {CID}", f"= {CID + 1}")
+        crawls.sites.write_text(f"{vendor}{crawls.sites.read_text()}\n{second}")
+        assert await crawls.run("pacs", site=SITE, owner="o'brien") == FINISHED, crawls.said
+        assert sum(f"{RESULTS}?rtype=address&page=2" in arrival.path for arrival in portal.arrivals) == 1
+        assert await crawls.run("pacs", site=OTHER, parcels=",".join(property_ids(other))) == FINISHED, crawls.said
+        assert portal.sessions == 1
+    for collection, documents in truth(here, SITE).items():
+        found = {key: of for key, of in documents.items() if of["parcel_id"] in owned}
+        assert crawls.found(collection) == found | truth(other, OTHER)[collection], collection
+    assert len(owned) > 2
+
+
+def test_of_results_those_are_taken_that_are_what_was_looked_for() -> None:
+    """The search looks everywhere: a name may be that of a street, and a number that of a house."""
+    hits = [
+        Hit("7", ("7", "0530-08-0001"), "O'BRIEN JOHN", "12 MAIN ST ADA"),
+        Hit("12", ("12", "530080001"), "MAIN & CO", "7 OLD POST RD ADA"),
+        Hit("7", ("7", "0530-08-0001"), "O'BRIEN EVA", "12 MAIN ST ADA"),
+    ]
+    for kind, key, found in [
+        ("owner", "o'brien", ["7"]),
+        ("owner", "Main", ["12"]),
+        ("address", "12 Main Street", ["7"]),
+        ("address", "Main St", ["7"]),
+        ("parcel", "12", ["12"]),
+        ("parcel", "0530-08-0001", ["7"]),
+        ("parcel", "0530080001", ["7", "12"]),
+        ("parcel", "R7", []),
+    ]:
+        assert fitting(hits, Search("item", kind, key)) == found, key
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"all": "yes"}, "pacs sites do not list their parcels"),
+        ({"owner": "SMITH", "address": "1 ELM"}, "give address or owner, and not both"),
+        ({"address": " .,"}, "address: '.,' is nothing that can be looked for"),
+        ({"parcels": "1.23E+10"}, "a number that a spreadsheet has shortened"),
+    ],
+)
+def test_what_cannot_be_asked_of_a_site_is_refused(given: dict[str, str], said: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        PacsSpider.parse_arguments({"site": "us-tx-bexar", **given})
+    assert said in str(refused.value)
+
+
+def test_every_entry_of_the_platform_says_its_client_and_has_a_session_and_a_slow_pace() -> None:
+    sites = [site for site in load_sites() if site.property and site.property.platform == "pacs"]
+    assert len(sites) >= 17
+    for site in sites:
+        PacsSpider.parse_arguments({"site": site.name})
+        assert site.property
+        host = load_sites().of(site.property.base_url)
+        assert (host.identities.kind, host.identities.serial, host.politeness.delay_s) == ("anonymous", True, 3)
+    assert PacsSpider.check_item(Found("owner", " SMITH  J ")).key == "SMITH J"
+
+
+def test_an_entry_without_client_or_session_is_refused_with_what_to_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = f'[{SITE}.property]\nname = "Made-up County"\nfips = "26001"\nplatform = "pacs"\nbase_url = "https://a.example/"\n'
+    monkeypatch.setenv("HARVESTER_SITES_DIR", str(tmp_path))
+    (tmp_path / "mi.toml").write_text(entry)
+    with pytest.raises(UsageError, match=r"write parameters = \{ cid = 12 \}, with the number"):
+        PacsSpider.parse_arguments({"site": SITE})
+    (tmp_path / "mi.toml").write_text(f"{entry}parameters = {{ cid = 7 }}")
+    load_sites.cache_clear()
+    with pytest.raises(UsageError, match=r"Made-up County has no session at a\.example"):
+        PacsSpider.parse_arguments({"site": SITE})
