@@ -1,4 +1,4 @@
-"""The table of docs/bad-input.md, made of the tests. `python -m tests.docs.bad_input` prints it, to be pasted there."""
+"""The tables of docs/bad-input.md, made of the tests. `python -m tests.docs.bad_input` writes them there."""
 
 import ast
 import inspect
@@ -32,6 +32,7 @@ from tests.identities import test_entries as test_identities
 from tests.jobs import test_bad_input as test_jobs
 from tests.outcomes import test_policies
 from tests.privacy import test_purge
+from tests.root import ROOT
 from tests.sites import test_property, test_registry
 from tests.stores import test_import, test_redis
 from tests.worker import test_supervisor
@@ -243,5 +244,12 @@ def _cell(text: str) -> str:
     return text if len(text) <= MOST else f"{text[:MOST]}..."
 
 
+def write() -> None:
+    """Behind what the page says before its first table."""
+    page = ROOT / "docs" / "bad-input.md"
+    text = page.read_text()
+    page.write_text(f"{text[: text.index('## ')]}{table().strip()}\n")
+
+
 if __name__ == "__main__":
-    print(table())
+    write()
