@@ -1,0 +1,226 @@
+"""Reads sites of BIS eSearch: a parcel's page, the taxes that are due for it, and the results of a search.
+
+A page has panels with headings. In these stand labels beside their values, and tables with a header.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from typing import NamedTuple, TypeVar
+
+import msgspec
+from lxml.html import HtmlElement
+from msgspec import Struct
+
+from harvester.exceptions import ParseError
+from harvester.items.property import normalized
+from harvester.parsers.counties import labels, values
+from harvester.parsers.counties.html import lines_of, read_page, text_of
+from harvester.parsers.counties.pages import label_of
+from harvester.parsers.counties.sections import MOST_LABELS_NAMED, ParcelPage, Section
+
+REQUIRED: Mapping[str, tuple[str, ...]] = {
+    "Property ID": ("PROPERTYID", "QUICKREFID", "PROPID", "ACCOUNT", "ACCOUNTNUMBER"),
+    "Name": ("NAME", *labels.OWNERS),
+    "Situs Address": labels.SITUS,
+    "Property Values": ("MARKETVALUE", "APPRAISEDVALUE", "ASSESSEDVALUE"),
+}
+"""What every page of a parcel has -> its labels, the likeliest first."""
+TAXES = "Taxes due"
+"""Title of what is read of that page, which has none."""
+_HEADINGS = ("h1", "h2", "h3", "h4")
+_NOTHING = ("-", "N/A")
+"""Written where there is no value."""
+_said_year = re.compile(r"\byear:?\s*((?:19|20)\d\d)\b", re.IGNORECASE).search
+_unit = re.compile(r"\s*(?:\([+=-]\)|sqft)$")
+_owes_nothing = re.compile(r"\bno\b.*\b(?:tax|due|bill|balance|record|result|data)", re.IGNORECASE | re.DOTALL).search
+
+
+class Results(NamedTuple):
+    """A page of what a search has found."""
+
+    parcel_ids: tuple[str, ...]
+    """Of its rows: a parcel has one for each owner who has a part of it."""
+    total: int
+    """Rows of all pages."""
+
+
+_Answer = TypeVar("_Answer")
+
+
+class _Row(Struct):
+    property_id: str | int = msgspec.field(name="propertyId")
+
+
+class _Results(Struct):
+    total: int = msgspec.field(name="totalResults")
+    rows: list[_Row] | None = msgspec.field(name="resultsList")
+
+
+class _Session(Struct):
+    token: str = msgspec.field(name="searchSessionToken")
+
+
+def keywords(fields: Mapping[str, str]) -> str:
+    """What is searched for: field -> its value, as the search wants them to be written."""
+    said = {name: value.replace('"', " ").strip() for name, value in fields.items() if value}
+    return " ".join(f'{name}:"{value}"' if " " in value else f"{name}:{value}" for name, value in said.items())
+
+
+def read_session_token(body: bytes) -> str:
+    """Raises ParseError."""
+    return _decode(body, _Session).token
+
+
+def read_search_token(body: bytes) -> str:
+    """What the page of a search tells its script. Raises ParseError."""
+    for each in read_page(body).iter("meta"):
+        if each.get("name") == "search-token" and (token := each.get("content")):
+            return str(token)
+    raise ParseError("the page of a search lacks: search-token")
+
+
+def read_results(body: bytes) -> Results:
+    """Raises ParseError."""
+    answer = _decode(body, _Results)
+    return Results(tuple(str(row.property_id).strip() for row in answer.rows or ()), answer.total)
+
+
+def read_parcel(body: bytes, asked: str) -> ParcelPage | None:
+    """What a page says of a parcel; None when it speaks of none. Raises ParseError when it lacks what each has.
+
+    `asked`: its number, since some counties show several.
+    """
+    if not body.strip():
+        return None
+    page = read_page(body)
+    panels = page.find_class("panel")
+    sections = [section for panel in panels for section in _sections(panel) if section.pairs or section.header]
+    pairs = [(labels.plain(label), label, lines) for section in sections for label, lines in section.pairs]
+    known = {name for name, _, _ in pairs}
+    lacking = [what for what, names in REQUIRED.items() if known.isdisjoint(names)]
+    if len(lacking) == len(REQUIRED):
+        return None
+    ids = [(label, lines[0]) for name, label, lines in pairs if name in REQUIRED["Property ID"] and lines]
+    year, year_label = _year(page, sections)
+    if lacking or not ids or not year:
+        shown = ", ".join(label for _, label, _ in pairs[:MOST_LABELS_NAMED])
+        lacks = ", ".join(lacking) or ("Year" if ids else "Property ID")
+        raise ParseError(f"the page of the parcel lacks: {lacks}; there is {shown}")
+    label, number = next((each for each in ids if normalized(each[1]) == normalized(asked)), ids[0])
+    for section in sections:
+        section.pairs += _summed(section)
+        section.means = {label: "OWNER" for label, _ in section.pairs if labels.plain(label) == "NAME"}
+    return ParcelPage(number, year, sections, id_label=label, year_label=year_label)
+
+
+def read_taxes(body: bytes) -> Section | None:
+    """The years of which taxes are due; None: of none. Raises ParseError."""
+    page = read_page(body)
+    for table in page.iter("table"):
+        section = Section(TAXES)
+        for row in table.iter("tr"):
+            _read_row(row, section)
+        known = {*map(labels.plain, section.header)}
+        if {"YEAR", "AMOUNTDUE"} <= known:
+            return section if section.rows else None
+        if known:
+            raise ParseError(f"taxes that are due lack: Year or Amount Due; there is {', '.join(section.header)}")
+    if not _owes_nothing(text_of(page)):
+        raise ParseError(f"it says nothing of taxes that are due: {text_of(page)[:80]!r}")
+    return None
+
+
+def _sections(panel: HtmlElement) -> Iterator[Section]:
+    """Of a panel: one for each group of labels, and one for each table with a header and the labels before that."""
+    heading = next(iter(panel.find_class("panel-heading")), None)
+    if heading is None:
+        return
+    title = label_of(heading)
+    section = Section(title)
+    before: HtmlElement | None = None
+    for element in panel.iter("strong", "tr"):
+        table = next(element.iterancestors("table"), None)
+        if section.header and (table is not before or _is_header(element)):
+            yield section
+            section = Section(title)
+        before = table
+        if table is not None and next(table.iterancestors("table"), None) is not None:
+            continue  # it is a part of a cell
+        if element.tag == "strong":
+            _add_pair(section, element)
+            continue
+        if group := _group(element):
+            yield section
+            section = Section(f"{title}: {group}")
+        _read_row(element, section)
+    yield section
+
+
+def _group(row: HtmlElement) -> str:
+    """What a row is the heading of: a lone cell."""
+    return label_of(row[0]) if len(row) == 1 and row[0].tag == "th" else ""
+
+
+def _is_header(row: HtmlElement) -> bool:
+    return len(row) > 1 and all(cell.tag == "th" for cell in row)
+
+
+def _read_row(row: HtmlElement, section: Section) -> None:
+    """A header, a line below one, or labels beside their values. A lone cell is a note."""
+    cells = [_clean(text_of(each)) for each in row.iterchildren("td", "th") for _ in range(_width(each))]
+    if _is_header(row):
+        section.header = [label_of(each) for each in row]
+    elif not section.header:
+        for head in row.findall("th"):
+            if (value := head.getnext()) is not None and value.tag == "td":
+                section.pairs.append((label_of(head), list(filter(None, map(_clean, lines_of(value))))))
+    elif len(row) > 1 and len(cells) == len(section.header):
+        section.rows.append(cells)
+    elif len(row) > 1:
+        raise ParseError(f"a row of {section.title} has {len(cells)} cells, and its header {len(section.header)}")
+
+
+def _add_pair(section: Section, label: HtmlElement) -> None:
+    """Where the label stands before its value in the same cell, or in no table at all."""
+    if text_of(label).endswith(":"):
+        value = _clean((label.tail or "").strip())
+        section.pairs.append((label_of(label), [value] if value else []))
+
+
+def _clean(text: str) -> str:
+    """A value without its sign of how it adds up, and without its unit."""
+    return "" if text in _NOTHING else _unit.sub("", text)
+
+
+def _width(cell: HtmlElement) -> int:
+    """In columns."""
+    return values.whole(cell.get("colspan")) or 1
+
+
+def _summed(section: Section) -> Iterator[tuple[str, list[str]]]:
+    """What lines say of the whole parcel: the acres of all land, and the year of the first part of a building."""
+    for at, label in enumerate(section.header):
+        said = [row[at] for row in section.rows]
+        acres = [values.number(each) for each in said]
+        if labels.plain(label) in ("ACREAGE", "ACRES") and acres and None not in acres:
+            yield label, [str(sum(filter(None, acres), Decimal(0)))]
+        elif labels.plain(label) == "YEARBUILT" and said and said[0]:
+            yield label, [said[0]]
+
+
+def _year(page: HtmlElement, sections: list[Section]) -> tuple[int, str]:
+    """That of a heading, else the latest of a history of values; and where it stands."""
+    for heading in page.iter(*_HEADINGS):
+        if found := _said_year(heading.text_content()):
+            return int(found[1]), "heading"
+    histories = [each for each in sections if labels.plain("".join(each.header[:1])) == "YEAR"]
+    years = [(values.year(row[0]) or 0, f"{each.title}: {each.header[0]}") for each in histories for row in each.rows]
+    return max(years, default=(0, ""))
+
+
+def _decode(body: bytes, kind: type[_Answer]) -> _Answer:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ParseError(f"it is no answer of a search: {error}") from None

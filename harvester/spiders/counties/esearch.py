@@ -1,0 +1,292 @@
+"""The spider `esearch`: parcels of districts of Texas that publish their records with BIS eSearch."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import quote, urlencode
+
+import msgspec
+from msgspec.structs import replace
+from pydantic import Field
+from scrapy import Request
+from scrapy.http import Response
+from twisted.python.failure import Failure
+
+from harvester.exceptions import PageFailed, ParseError
+from harvester.items import Found, Said
+from harvester.items.property import normalized
+from harvester.jobs.documents import JobItem
+from harvester.meta import EXPECTS, ITEMS, SESSION_CHAIN, STEP
+from harvester.outcomes import Outcome, verdict_of
+from harvester.parsers.counties import esearch as parse
+from harvester.parsers.counties.addresses import AddressQuery
+from harvester.parsers.counties.sections import ParcelPage, records_of, signature
+from harvester.spiders.base import YesOrNo
+from harvester.spiders.counties.arguments import PARCEL
+from harvester.spiders.counties.platform import NO_RESULTS, Jurisdiction
+from harvester.spiders.counties.searches import ADDRESS, OWNER, SearchArguments, SearchingSpider, number_and_street
+from harvester.spiders.counties.witness import FIRST, Doubt
+from harvester.spiders.job import errback
+
+PAGE_ROWS = 100
+"""Of the results of a search: so many are asked for at once."""
+BEGUN = 1
+"""Priority of all but the page of a parcel: what is begun is ended before others are, while its token lives."""
+MOST_REPLAYS = 3
+"""How often a search begins anew because its token is not known any more, until it is given up."""
+_XHR = {"X-Requested-With": "XMLHttpRequest"}
+_MISSING = (Outcome.NOT_FOUND, Outcome.GONE, Outcome.EMPTY)
+"""Outcomes of what is not there."""
+_NOT_SHOWN = (*_MISSING, Outcome.POLICY_DENIED, Outcome.AUTH_REQUIRED)
+"""Outcomes of the page of taxes that a parcel is stored without."""
+_EXPIRED = (*_MISSING, Outcome.INVALID, Outcome.SERVER_ERROR, Outcome.SESSION_EXPIRED)
+"""Outcomes of a search whose token may have ended: sites do not say so."""
+_ERROR = "esearch-error"
+"""The rule that knows the page that is shown in place of a parcel, of one that is not there, too."""
+
+
+class _Search(NamedTuple):
+    """What is looked for; it goes along with each request of its chain."""
+
+    item: str
+    kind: str
+    key: str
+    replays: int = 0
+    token: str = ""
+    """That the site wants to see; empty: it wants none."""
+    page: str = ""
+    """Address of the page that the token is from."""
+
+
+class EsearchArguments(SearchArguments):
+    """Arguments of this platform."""
+
+    taxes: YesOrNo = Field(True, description="whether the taxes that are due are asked for: yes or no")
+
+    def identity(self) -> dict[str, Any]:
+        return super().identity() | {"taxes": self.taxes}
+
+
+class EsearchSpider(SearchingSpider):
+    """Harvests parcels of an appraisal district on BIS eSearch: owner, values by year, deeds, and the taxes due.
+
+    Domain: the base_url of the site's entry. Caveats: a site that wants a captcha is not searched; parcels are not
+    listed, so all=yes is refused; of several owners of a parcel there is the one that its page shows. Arguments: see
+    `harvester spiders show esearch`.
+    """
+
+    name = "esearch"
+    Arguments = EsearchArguments
+    ITEM_KINDS = (PARCEL, ADDRESS, OWNER)
+    arguments: EsearchArguments
+
+    def requests_for(self, jurisdiction: Jurisdiction, items: Sequence[JobItem]) -> Iterator[Request | Said]:
+        for item in items:
+            if item.kind == PARCEL:
+                yield self._view(jurisdiction, item.key)
+            else:
+                yield self._begin(jurisdiction, _Search(item.id, item.kind, item.key))
+
+    # A parcel ---------------------------------------------------------------------------------------------------
+
+    def parse_parcel(
+        self, response: Response, parcel_id: str, doubt: list[Any] | None, is_found: bool
+    ) -> Iterator[Any]:
+        """Leads to the taxes that are due. Of a page without a parcel the search must say that there is none.
+
+        `is_found`: it says that there is one.
+        """
+        page, jurisdiction = parse.read_parcel(response.body, parcel_id), self.jurisdiction_of(response)
+        if page is None and is_found:
+            raise ParseError(f"the search finds the parcel {parcel_id}, and its page says nothing of it")
+        if page is None:
+            yield self._unknown(response, self.item_of(response).id, parcel_id, doubt)
+        elif normalized(page.parcel_id) != normalized(parcel_id):
+            raise ParseError(f"the parcel {parcel_id} was asked for, and the page is that of {page.parcel_id}")
+        elif asked := self.witnesses.ask(response, parcel_id, signature(page), doubt):
+            yield self._view(jurisdiction, *asked)
+        elif self.arguments_of(response).taxes:
+            asked_for = urlencode({"id": parcel_id, "year": page.tax_year})
+            yield Request(
+                f"{jurisdiction.page('Property/GetPropertyTaxDueModalResult')}?{asked_for}",
+                self.parse_taxes,
+                errback=self.taxes_failed,
+                headers=_XHR,
+                cb_kwargs={"read": msgspec.to_builtins(page), "url": response.url},
+                priority=BEGUN,
+                dont_filter=True,
+            )
+        else:
+            yield self._read(response, page, response.url)
+
+    def parse_taxes(self, response: Response, read: dict[str, Any], url: str) -> Iterator[Any]:
+        """The records of a parcel. `read` is what its page says, at `url`."""
+        page, taxes = msgspec.convert(read, ParcelPage), parse.read_taxes(response.body)
+        yield self._read(response, replace(page, sections=[*page.sections, *([taxes] if taxes else [])]), url)
+
+    @errback
+    def taxes_failed(self, failure: Failure) -> Iterator[Any]:
+        """Many a district does not collect taxes, or shows them to nobody: its parcels are stored without."""
+        request: Request = failure.request  # type: ignore[attr-defined]
+        outcome = verdict_of(failure.value).outcome  # type: ignore[arg-type]
+        if outcome in _NOT_SHOWN:
+            self.crawler.stats.inc_value(f"harvester/counties/taxes_not_shown/{outcome}")
+            page = msgspec.convert(request.cb_kwargs["read"], ParcelPage)
+            yield self._read(request, page, request.cb_kwargs["url"])
+
+    @errback
+    def parcel_failed(self, failure: Failure) -> Iterator[Any]:
+        """Where the page of a parcel is not there, the search must say that there is no such parcel."""
+        request: Request = failure.request  # type: ignore[attr-defined]
+        verdict = verdict_of(failure.value)  # type: ignore[arg-type]
+        ((item, _),) = request.meta[ITEMS]
+        parcel_id, doubt, is_found = (request.cb_kwargs[name] for name in ("parcel_id", "doubt", "is_found"))
+        if not is_found and (verdict.outcome in _MISSING or verdict.rule == _ERROR):
+            yield self._unknown(request, item, parcel_id, doubt)
+        elif verdict.outcome in _MISSING:
+            said = f"the search finds the parcel {parcel_id}, and its page is not there: {verdict.reason}"
+            yield Said(item, "failed", Outcome.NOT_FOUND, said)
+
+    def _view(
+        self, jurisdiction: Jurisdiction, parcel_id: str, doubt: list[Any] | None = None, *, is_found: bool = False
+    ) -> Request:
+        return Request(
+            jurisdiction.page(f"Property/View/{quote(parcel_id, safe='')}"),
+            self.parse_parcel,
+            errback=self.parcel_failed,
+            cb_kwargs={"parcel_id": parcel_id, "doubt": doubt, "is_found": is_found},
+            priority=FIRST if doubt else 0,
+            dont_filter=True,
+        )
+
+    def _unknown(self, page: Response | Request, item: str, parcel_id: str, doubt: list[Any] | None) -> Request | Said:
+        if doubt and Doubt(*doubt).shown:
+            return self.witness_gone(page, item, parcel_id)
+        return self._begin(self.jurisdiction_of(page), _Search(item, PARCEL, parcel_id))
+
+    def _read(self, page: Response | Request, read: ParcelPage, url: str) -> list[Any]:
+        provenance = replace(self.provenance(page), url=url)
+        found = records_of(read, self.jurisdiction_of(page).source, provenance)
+        return [*found.records, *found.rejects]
+
+    # Searches ---------------------------------------------------------------------------------------------------
+
+    def parse_captcha(self, response: Response, search: list[Any]) -> Iterator[Any]:
+        """The site wants no captcha: else its answer is a `challenge`, and nothing more is asked."""
+        yield self._session(self.jurisdiction_of(response), _Search(*search))
+
+    def parse_session(self, response: Response, search: list[Any]) -> Iterator[Any]:
+        """Leads to the page of the search."""
+        wanted = _Search(*search)._replace(token=parse.read_session_token(response.body))
+        query = urlencode({"keywords": _keywords(wanted), "searchSessionToken": wanted.token}, quote_via=quote)
+        url = f"{self.jurisdiction_of(response).page('search/result')}?{query}"
+        yield self._ask(url, self.parse_search, wanted, is_json=False)
+
+    def parse_search(self, response: Response, search: list[Any]) -> Iterator[Any]:
+        """Leads to its results."""
+        token = parse.read_search_token(response.body)
+        wanted = _Search(*search)._replace(token=token, page=response.url)
+        yield self._results(self.jurisdiction_of(response), wanted)
+
+    def parse_results(self, response: Response, search: list[Any], number: int, first: str, seen: int) -> Iterator[Any]:
+        """Parcels. `number` is the page of the results, `first` the first of page 1, `seen` rows on those before."""
+        wanted, jurisdiction, found = (
+            _Search(*search),
+            self.jurisdiction_of(response),
+            parse.read_results(response.body),
+        )
+        if number > 1 and found.parcel_ids and found.parcel_ids[0] == first:
+            raise PageFailed(Outcome.LAYOUT_CHANGED, "whatever page is asked for, the site gives the first one")
+        seen += len(found.parcel_ids)
+        if wanted.kind != PARCEL:
+            yield from (Found(PARCEL, parcel_id) for parcel_id in found.parcel_ids)
+        elif any(normalized(parcel_id) == normalized(wanted.key) for parcel_id in found.parcel_ids):
+            yield self._view(jurisdiction, wanted.key, is_found=True)
+            return
+        if seen < found.total and found.parcel_ids:
+            yield self._results(jurisdiction, wanted, number + 1, first or found.parcel_ids[0], seen)
+            return
+        if seen < found.total:
+            said = f"{found.total} are found by {wanted.key!r}, and the site shows {seen} of them"
+            yield Said(wanted.item, "failed", Outcome.TOO_MANY, said)
+        elif wanted.kind == PARCEL:
+            yield from self.missing([[wanted.item, wanted.key]], jurisdiction)
+        elif not seen:
+            said = f"{jurisdiction.records.name} has no parcel of the {wanted.kind} {wanted.key!r}"
+            yield Said(wanted.item, "done", NO_RESULTS, said)
+
+    @errback
+    def captcha_failed(self, failure: Failure) -> Iterator[Any]:
+        """A site that cannot be asked whether it wants a captcha wants none."""
+        if request := _not_there(failure):
+            yield self._session(self.jurisdiction_of(request), _Search(*request.cb_kwargs["search"]))
+
+    @errback
+    def session_failed(self, failure: Failure) -> Iterator[Any]:
+        """A site that gives no token wants none."""
+        if request := _not_there(failure):
+            yield self._results(self.jurisdiction_of(request), _Search(*request.cb_kwargs["search"]))
+
+    @errback
+    def search_failed(self, failure: Failure) -> Iterator[Any]:
+        """A search whose token is not known any more begins anew."""
+        request: Request = failure.request  # type: ignore[attr-defined]
+        wanted = _Search(*request.cb_kwargs["search"])
+        verdict = verdict_of(failure.value)  # type: ignore[arg-type]
+        if verdict.outcome in _EXPIRED and wanted.replays < MOST_REPLAYS:
+            again = _Search(wanted.item, wanted.kind, wanted.key, wanted.replays + 1)
+            yield self._begin(self.jurisdiction_of(request), again)
+        elif verdict.outcome in _MISSING and wanted.token:
+            said = f"the site does not know the token that it gave: {verdict.reason}. It may want its cookies back"
+            yield Said(wanted.item, "failed", Outcome.SESSION_EXPIRED, f"{said}: see docs/county-records.md#esearch")
+        elif verdict.outcome in _MISSING:
+            yield self.site_is_gone(request, verdict.reason)
+
+    def _begin(self, jurisdiction: Jurisdiction, search: _Search) -> Request:
+        url = jurisdiction.page("search/shouldUseRecaptcha")
+        return self._ask(url, self.parse_captcha, search).replace(errback=self.captcha_failed)
+
+    def _session(self, jurisdiction: Jurisdiction, search: _Search) -> Request:
+        url = jurisdiction.page("search/requestSessionToken")
+        return self._ask(url, self.parse_session, search).replace(errback=self.session_failed)
+
+    def _results(
+        self, jurisdiction: Jurisdiction, search: _Search, number: int = 1, first: str = "", seen: int = 0
+    ) -> Request:
+        """For a page of results: posted with the token, or, where the site wants none, a part of the address."""
+        asked = {"page": number, "pageSize": PAGE_ROWS, "recaptchaToken": ""}
+        query = {"keywords": _keywords(search)} | ({} if search.token else asked)
+        url = f"{jurisdiction.page('search/SearchResults')}?{urlencode(query, quote_via=quote)}"
+        request = self._ask(url, self.parse_results, search, number=number, first=first, seen=seen)
+        if not search.token:
+            return request
+        return request.replace(
+            method="POST",
+            body=msgspec.json.encode(asked | {"isArb": False, "searchToken": search.token}),
+            headers={**_XHR, "Content-Type": "application/json; charset=utf-8", "Referer": search.page},
+        )
+
+    def _ask(self, url: str, callback: Any, search: _Search, *, is_json: bool = True, **arguments: Any) -> Request:
+        return Request(
+            url,
+            callback,
+            errback=self.search_failed,
+            headers=_XHR if is_json else {},
+            cb_kwargs={"search": list(search), **arguments},
+            priority=BEGUN,
+            meta={SESSION_CHAIN: search.item, STEP: True, **({EXPECTS: "json"} if is_json else {})},
+            dont_filter=True,
+        )
+
+
+def _keywords(search: _Search) -> str:
+    if search.kind == ADDRESS:
+        number, street = number_and_street(AddressQuery.of(search.key).asked)
+        return parse.keywords({"StreetNumber": number, "StreetName": street})
+    return parse.keywords({"OwnerName" if search.kind == OWNER else "PropertyId": search.key})
+
+
+def _not_there(failure: Failure) -> Request | None:
+    """The request, if its page is not there."""
+    outcome = verdict_of(failure.value).outcome  # type: ignore[arg-type]
+    request: Request = failure.request  # type: ignore[attr-defined]
+    return request if outcome in _MISSING else None
