@@ -10,7 +10,7 @@ REMEMBERING = ("pacs", "patriot")
 """Platforms whose sites remember in a session what is shown or was looked for, and let everybody have one."""
 GUESTS = ("eagleweb",)
 """Platforms that let everybody in as a guest, by a button of their login page."""
-DELAY_S = {"beacon": 3.0, "devnet": 2.0, "eagleweb": 3.0, "iasworld": 1.0, "pacs": 3.0, "patriot": 2.0}
+DELAY_S = {"beacon": 3.0, "devnet": 2.0, "eagleweb": 3.0, "esearch": 1.0, "iasworld": 1.0, "pacs": 3.0, "patriot": 2.0}
 """Platform -> between two requests to a site of it, if its entry says no pace: those of counties are small."""
 LOGINS_PER_HOUR = 60
 """Sessions of such a site end after minutes, and are had again by one click."""

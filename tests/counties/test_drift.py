@@ -15,13 +15,14 @@ from harvester.exceptions import ParseError
 from harvester.items import Provenance
 from harvester.items.property import Property
 from harvester.meta import JOB
-from harvester.parsers.counties import arcgis, iasworld, socrata, vgsi
+from harvester.parsers.counties import arcgis, esearch, iasworld, socrata, vgsi
 from harvester.parsers.counties.drift import LEARNT, Pages, Signature, Table, difference, signature_of
 from harvester.parsers.counties.sections import joined, records_of, signature
 from harvester.parsers.counties.table import Rows, Source
 from harvester.spiders.counties.witness import NEW_LABELS, Witnesses
 from tests.counties.conftest import SITE
 from tests.sandbox.county import County, changed
+from tests.sandbox.county_esearch import page_of
 from tests.sandbox.county_iasworld import TABS, Line, sections
 from tests.sandbox.county_tables import DATASET, LAYER, ArcgisTable, CountyTable, SocrataTable
 from tests.sandbox.vision import VisionTown, card_of
@@ -58,6 +59,13 @@ PORTAL_CHANGES: list[tuple[Changes, str]] = [
     ({'id="Sales"': 'name="Sales"'}, "lacks 'Sales'"),
     ({'id="Annual Taxes"': 'id="Charges"'}, "and has 'Charges'"),
     ({'class="DataletSideHeading"': 'class="Heading"'}, "no section is known to say who owns the parcel"),
+]
+DISTRICT_CHANGES: list[tuple[Changes, str]] = [
+    ({">Name:<": ">Holder:<"}, "the page of the parcel lacks: Name"),
+    ({"Market Value:": "Total Value:"}, "lacks 'Property Values: Market Value', and has"),
+    ({">Acreage<": ">Hectares<"}, "lacks 'Property Land: Acreage'"),
+    ({">Improvements<": ">Improvements and Extras<"}, "lacks 'Property Roll Value History: Improvements'"),
+    ({"Property Deed History": "Property Documents"}, "lacks 'Property Deed History"),
 ]
 
 
@@ -139,6 +147,19 @@ def read_portal() -> Site:
     return read_half(card, list(county))
 
 
+@pytest.fixture(scope="module")
+def read_district() -> Site:
+    """A district of Texas on BIS eSearch."""
+    county = {parcel.parcel_id: parcel for parcel in County(2 * PARCELS).parcels}
+
+    def card(parcel_id: str, changes: Changes) -> tuple[Signature, Rows]:
+        found = esearch.read_parcel(changed(page_of(county[parcel_id]), changes).encode(), parcel_id)
+        assert found
+        return signature(found), records_of(found, SOURCE, SEEN)
+
+    return read_half(card, list(county))
+
+
 def check(site: Site, changes: Changes, said: str) -> None:
     """Within 20 parcels it is noticed, and what was stored is right; once it is as before, it goes on."""
     crawl, left = copy(site[0]), site[1]
@@ -167,7 +188,14 @@ def test_a_county_on_iasworld_that_changes_its_datalets_is_noticed_likewise(
     check(read_portal, changes, said)
 
 
-@pytest.mark.parametrize("site", ["read_town", "read_portal"])
+@pytest.mark.parametrize(("changes", "said"), DISTRICT_CHANGES)
+def test_a_district_on_esearch_that_changes_its_pages_is_noticed_likewise(
+    changes: Changes, said: str, read_district: Site
+) -> None:
+    check(read_district, changes, said)
+
+
+@pytest.mark.parametrize("site", ["read_town", "read_portal", "read_district"])
 def test_parcels_that_lack_what_others_have_are_stored_and_cost_little(
     site: str, request: pytest.FixtureRequest
 ) -> None:

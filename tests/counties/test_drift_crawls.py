@@ -8,7 +8,15 @@ import pytest
 from pymongo.database import Database
 
 from tests.counties.conftest import SITE, Crawls
-from tests.counties.test_drift import PORTAL_CHANGES, SOCRATA_NAMES, TABLE_CHANGES, TOWN_CHANGES, Changes, change
+from tests.counties.test_drift import (
+    DISTRICT_CHANGES,
+    PORTAL_CHANGES,
+    SOCRATA_NAMES,
+    TABLE_CHANGES,
+    TOWN_CHANGES,
+    Changes,
+    change,
+)
 from tests.counties.test_iasworld_crawls import ACCEPTED, write_parcels
 from tests.counties.test_iasworld_crawls import check as check_portal
 from tests.counties.test_vgsi_crawls import UNEXPECTED
@@ -16,6 +24,8 @@ from tests.forking import run
 from tests.jobs.command import HARVESTER
 from tests.jobs.running import FINISHED, LEFT
 from tests.sandbox.county import County
+from tests.sandbox.county_esearch import EsearchPortal
+from tests.sandbox.county_esearch import truth as truth_of_district
 from tests.sandbox.county_iasworld import IasworldPortal
 from tests.sandbox.county_tables import OFFSET, ArcgisTable, CountyTable, SocrataTable
 from tests.sandbox.vision import CARD, VisionTown
@@ -102,6 +112,22 @@ async def change_portal(crawls: Crawls, mongodb: Database[dict[str, Any]], chang
         check_portal(crawls, county)
 
 
+async def change_district(crawls: Crawls, mongodb: Database[dict[str, Any]], changes: Changes, folder: Path) -> None:
+    county = County(110)
+    write_parcels(county, folder)
+    async with EsearchPortal(county) as portal:
+        crawls.enter("esearch", portal.url, before=entry(portal.name).partition(f"[{SITE}.identities]")[0])
+        portal.changes, portal.changes_after = changes, BEFORE
+        site = Changing(
+            lambda: portal.viewed,
+            lambda: crawls.found("properties"),
+            truth_of_district(county, SITE)["properties"],
+            portal.changes.clear,
+            {"parcels": "@parcels.csv"},
+        )
+        await crawl(crawls, mongodb, "esearch", site)
+
+
 async def change_table(crawls: Crawls, mongodb: Database[dict[str, Any]], table: CountyTable, changes: Changes) -> None:
     spider, own = ("arcgis", {}) if isinstance(table, ArcgisTable) else ("socrata", SOCRATA_NAMES)
     waiting = [True]
@@ -149,6 +175,14 @@ async def test_a_county_on_iasworld_that_changes_its_datalets_in_mid_job(
     crawls: Crawls, mongodb: Database[dict[str, Any]], number: int, tmp_path: Path
 ) -> None:
     await change_portal(crawls, mongodb, dict(PORTAL_CHANGES[number][0]), tmp_path)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("number", range(len(DISTRICT_CHANGES)))
+async def test_a_district_on_esearch_that_changes_its_pages_in_mid_job(
+    crawls: Crawls, mongodb: Database[dict[str, Any]], number: int, tmp_path: Path
+) -> None:
+    await change_district(crawls, mongodb, dict(DISTRICT_CHANGES[number][0]), tmp_path)
 
 
 @pytest.mark.soak

@@ -19,6 +19,7 @@ from tests.counties import (
     test_check,
     test_devnet_crawls,
     test_eagleweb_crawls,
+    test_esearch_crawls,
     test_iasworld,
     test_patriot_crawls,
     test_vgsi_crawls,
@@ -108,6 +109,9 @@ def rows() -> dict[str, list[Row]]:
         ],
         "Arguments of `harvester crawl devnet`": [
             *_of(test_devnet_crawls.test_what_cannot_be_asked_of_a_site_is_refused, _given),
+        ],
+        "Arguments of `harvester crawl esearch`": [
+            *_of(test_esearch_crawls.test_what_cannot_be_asked_of_a_site_is_refused, _given),
         ],
         "Arguments of `harvester crawl beacon`": [
             *_of(test_beacon_crawls.test_what_cannot_be_asked_of_a_site_is_refused, _given),

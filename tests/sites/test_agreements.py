@@ -65,6 +65,7 @@ def test_hosts_of_others_and_other_platforms_are_left_as_they_are() -> None:
     assert Site(name="us-ma-ayer", property=ACCEPTED).identities.kind is None
     assert site(ACCEPTED | {"platform": "devnet"}).identities.kind is None
     assert site(ACCEPTED | {"platform": "devnet"}).politeness.delay_s == 2
+    assert site(ACCEPTED | {"platform": "esearch"}).politeness.delay_s == 1
     assert site(ACCEPTED | {"platform": "beacon"}).politeness.delay_s == 3
     assert site(ACCEPTED | {"platform": "arcgis"}).politeness.delay_s is None
 

@@ -15,9 +15,9 @@ from harvester.parsers.counties.table import CURRENCY
 AMOUNTS: Mapping[str, tuple[str, ...]] = {
     "billed": (
         "NETANNUALTAX", "TOTALBILLED", "TAXBILLED", "BILLED", "TOTALPAYABLE", "TOTALTAX", "NETTAX", "TAXAMOUNT",
-        "TOTALCHARGED", "CHARGED", "BILLAMOUNT", "TAXES",
+        "TOTALCHARGED", "CHARGED", "BILLAMOUNT", "BASETAX", "TAXES",
     ),
-    "paid": ("TOTALPAID", "AMOUNTPAID", "TAXPAID", "PAID", "PAYMENTS", "PAYMENT"),
+    "paid": ("TOTALPAID", "AMOUNTPAID", "TAXPAID", "PAID", "PAYMENTS", "PAYMENT", "BASETAXESPAID"),
     "due": ("TOTALUNPAID", "AMOUNTUNPAID", "UNPAID", "TOTALDUE", "AMOUNTDUE", "BALANCEDUE", "BALANCE", "DUE"),
     "delinquent": ("DELQTAXES", "DELINQUENTTAXES", "DELINQUENT", "PRIORYEAR", "PRIORYEARS"),
 }  # fmt: skip
