@@ -15,14 +15,14 @@ from harvester.exceptions import ParseError
 from harvester.items import Provenance
 from harvester.items.property import Property
 from harvester.meta import JOB
-from harvester.parsers.counties import arcgis, esearch, iasworld, socrata, vgsi
+from harvester.parsers.counties import arcgis, esearch, iasworld, pacs, socrata, vgsi
 from harvester.parsers.counties.drift import LEARNT, Pages, Signature, Table, difference, signature_of
 from harvester.parsers.counties.sections import joined, records_of, signature
 from harvester.parsers.counties.table import Rows, Source
 from harvester.spiders.counties.witness import NEW_LABELS, Witnesses
 from tests.counties.conftest import SITE
 from tests.sandbox.county import County, changed
-from tests.sandbox.county_esearch import page_of
+from tests.sandbox import county_esearch, county_pacs
 from tests.sandbox.county_iasworld import TABS, Line, sections
 from tests.sandbox.county_tables import DATASET, LAYER, ArcgisTable, CountyTable, SocrataTable
 from tests.sandbox.vision import VisionTown, card_of
@@ -66,6 +66,22 @@ DISTRICT_CHANGES: list[tuple[Changes, str]] = [
     ({">Acreage<": ">Hectares<"}, "lacks 'Property Land: Acreage'"),
     ({">Improvements<": ">Improvements and Extras<"}, "lacks 'Property Roll Value History: Improvements'"),
     ({"Property Deed History": "Property Documents"}, "lacks 'Property Deed History"),
+]
+PROPERTY_CHANGES: list[tuple[Changes, str]] = [
+    ({"Property ID:": "Account:"}, "the page of the property lacks: Property ID"),
+    ({"Address:": "Where:"}, "lacks: Address"),
+    ({"Name:": "Holder:"}, "lacks: Name"),
+    ({'id="valuesDetails"': 'id="x"'}, "lacks: Values"),
+    ({"Geographic ID:": "Quick Ref ID:"}, "lacks 'Property: Geographic ID"),
+    (
+        {"Market Value:": "Assessed Value:", "Assessed Value:": "Market and Assessed Value:"},
+        "lacks 'Values: Market Value",
+    ),
+    ({"Land Market": "Appraised", "Appraised": "Land and Appraised"}, "lacks 'Roll Value History: "),
+    ({"Deed Date": "Volume", "Volume": "Deed Date"}, "lacks 'Deed History: "),
+    ({"<td>HS Cap</td>": ""}, "a row of Roll Value History has 7 cells, and its header 6"),
+    ({'id="deedHistoryDetails"': 'id="transfersDetails"'}, "and has 'Transfers'"),
+    ({"<td>Acres</td>": "<td>Sqft</td>"}, "lacks 'Land: Acres"),
 ]
 
 
@@ -153,11 +169,27 @@ def read_district() -> Site:
     county = {parcel.parcel_id: parcel for parcel in County(2 * PARCELS).parcels}
 
     def card(parcel_id: str, changes: Changes) -> tuple[Signature, Rows]:
-        found = esearch.read_parcel(changed(page_of(county[parcel_id]), changes).encode(), parcel_id)
+        found = esearch.read_parcel(changed(county_esearch.page_of(county[parcel_id]), changes).encode(), parcel_id)
         assert found
         return signature(found), records_of(found, SOURCE, SEEN)
 
     return read_half(card, list(county))
+
+
+@pytest.fixture(scope="module")
+def read_properties() -> Site:
+    """A county on PACS."""
+    county = County(2 * PARCELS)
+    known = dict(zip(county_pacs.property_ids(county), county.parcels, strict=True))
+
+    def card(property_id: str, changes: Changes) -> tuple[Signature, Rows]:
+        body = changed(county_pacs.page_of(county_pacs.Known(property_id, f"0-{property_id}", known[property_id])), changes)
+        found = pacs.read_property(body.encode(), "https://county.example/clientdb/")
+        if found is None:
+            raise ParseError("its page says nothing of it")
+        return signature(found), records_of(found, SOURCE, SEEN)
+
+    return read_half(card, list(known))
 
 
 def check(site: Site, changes: Changes, said: str) -> None:
@@ -188,6 +220,7 @@ def test_a_county_on_iasworld_that_changes_its_datalets_is_noticed_likewise(
     check(read_portal, changes, said)
 
 
+<<<<<<< HEAD
 @pytest.mark.parametrize(("changes", "said"), DISTRICT_CHANGES)
 def test_a_district_on_esearch_that_changes_its_pages_is_noticed_likewise(
     changes: Changes, said: str, read_district: Site
@@ -196,6 +229,16 @@ def test_a_district_on_esearch_that_changes_its_pages_is_noticed_likewise(
 
 
 @pytest.mark.parametrize("site", ["read_town", "read_portal", "read_district"])
+=======
+@pytest.mark.parametrize(("changes", "said"), PROPERTY_CHANGES)
+def test_a_county_on_pacs_that_changes_its_pages_is_noticed_likewise(
+    changes: Changes, said: str, read_properties: Site
+) -> None:
+    check(read_properties, changes, said)
+
+
+@pytest.mark.parametrize("site", ["read_town", "read_portal", "read_properties"])
+>>>>>>> 77cdc28 (A session that has ended costs a property on PACS one request more, and no search; pages name the platform)
 def test_parcels_that_lack_what_others_have_are_stored_and_cost_little(
     site: str, request: pytest.FixtureRequest
 ) -> None:

@@ -115,6 +115,7 @@ def test_a_page_without_what_each_has_is_a_changed_layout_that_says_what_is_miss
 @pytest.mark.parametrize("body", [b"", b" \n", b"<html></html>", b"\xff\xfe\x00<", FORM, RESULTS, b"{}"])
 def test_a_page_that_speaks_of_no_property_is_none(body: bytes) -> None:
     assert pacs.read_property(body, URL) is None
+    assert pacs.is_search(body) is (body == FORM)
 
 
 def test_where_no_heading_says_the_year_the_address_does() -> None:

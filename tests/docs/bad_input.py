@@ -21,6 +21,7 @@ from tests.counties import (
     test_eagleweb_crawls,
     test_esearch_crawls,
     test_iasworld,
+    test_pacs_crawls,
     test_patriot_crawls,
     test_vgsi_crawls,
 )
@@ -115,6 +116,9 @@ def rows() -> dict[str, list[Row]]:
         ],
         "Arguments of `harvester crawl beacon`": [
             *_of(test_beacon_crawls.test_what_cannot_be_asked_of_a_site_is_refused, _given),
+        ],
+        "Arguments of `harvester crawl pacs`": [
+            *_of(test_pacs_crawls.test_what_cannot_be_asked_of_a_site_is_refused, _given),
         ],
         "Arguments of `harvester crawl patriot`": [
             *_of(test_patriot_crawls.test_what_cannot_be_asked_of_a_site_is_refused, _given),

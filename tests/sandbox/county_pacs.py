@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from tests.crawling import Answer, Site
-from tests.sandbox.county import County, Document, Parcel, changed
+from tests.sandbox.county import County, Document, Parcel
 from tests.sandbox.county_iasworld import STALE, cookie_in, kinds_of_failures
 
 ROOT = "/clientdb/"
@@ -57,8 +57,6 @@ class PacsPortal(Site):
         """Results that are shown at once."""
         self.bad: Callable[[str, int], Answer | None] = lambda path, number: None
         """Path without what was posted, and the number of the request (from 1) -> what is answered instead."""
-        self.changes: dict[str, str] = {}
-        """What is written on the page of a property -> what is written instead."""
         self.expire_every = 0
         """After so many answers all sessions end."""
         self.held_after = 0
@@ -110,7 +108,7 @@ class PacsPortal(Site):
         if page == PROPERTY:
             found = [each for each in self.clients[session.cid] if each.property_id == query.get("prop_id")]
             shown = page_of(found[0], washington=self.washington) if found else "<p>There is no such property.</p>"
-            return _html(changed(shown, self.changes))
+            return _html(shown)
         return Answer(404, b"<html>There is no such page.</html>", kind="text/html")
 
     @property

@@ -70,6 +70,11 @@ def is_property_id(number: str) -> bool:
     return _is_property_id(number) is not None
 
 
+def is_search(body: bytes) -> bool:
+    """Whether it is the page with the search form."""
+    return bool(body.strip()) and form_with(read_page(body), FIELDS, "") is not None
+
+
 def read_search(body: bytes, url: str, words: str) -> tuple[str, str]:
     """Where the search form is sent, and what is posted to look for these words. Raises ParseError."""
     form: Form | None = form_with(read_page(body), FIELDS, url)

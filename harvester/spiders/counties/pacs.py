@@ -52,19 +52,26 @@ class PacsSpider(SessionSpider):
 
         A session of a host of several counties may be that of another one.
         """
-        is_own = load_sites().of(jurisdiction.records.base_url).name == jurisdiction.id
-        if is_own and _is_direct(search):
+        is_direct = search.kind == PARCEL and parse.is_property_id(search.key)
+        if is_direct and load_sites().of(jurisdiction.records.base_url).name == jurisdiction.id:
             return self._property(jurisdiction, search, search.key)
-        return self.ask(_page(jurisdiction, ""), self.parse_form, search)
+        return self._form(jurisdiction, search, is_direct=is_direct)
 
     # A parcel ---------------------------------------------------------------------------------------------------
 
-    def parse_property(self, response: Response, search: list[Any], property_id: str) -> Iterator[Any]:
-        """The records of a property. Where there is none, the search must say so."""
+    def parse_property(
+        self, response: Response, search: list[Any], property_id: str, is_found: bool, is_again: bool
+    ) -> Iterator[Any]:
+        """The records of a property. Where there is none, the search must say so; `is_found`: it has found it.
+
+        The search form in its place makes a session, in which it is asked for once more.
+        """
         wanted, jurisdiction = Search(*search), self.jurisdiction_of(response)
         page = parse.read_property(response.body, response.url)
-        if page is None and _is_direct(wanted):
-            yield self.begin(jurisdiction, wanted._replace(replays=1))
+        if page is None and not is_again and parse.is_search(response.body):
+            yield self._property(jurisdiction, wanted, property_id, is_found=is_found, is_again=True)
+        elif page is None and not is_found:
+            yield self._form(jurisdiction, wanted)
         elif page is None:
             raise ParseError(f"the search finds the property {property_id}, and its page says nothing of it")
         elif normalized(page.parcel_id) != normalized(property_id):
@@ -78,17 +85,33 @@ class PacsSpider(SessionSpider):
                 self.end(response)
 
     def after(self, request: Request, search: Search, outcome: Outcome, jurisdiction: Jurisdiction) -> Iterator[Any]:
-        if "property_id" in request.cb_kwargs and outcome in _GONE and _is_direct(search):
-            yield self.begin(jurisdiction, search._replace(replays=1))
+        if outcome in _GONE and request.cb_kwargs.get("is_found") is False:
+            yield self._form(jurisdiction, search)
         else:
             yield from super().after(request, search, outcome, jurisdiction)
 
+    def _property(
+        self,
+        jurisdiction: Jurisdiction,
+        search: Search,
+        property_id: str,
+        *,
+        is_found: bool = False,
+        is_again: bool = False,
+    ) -> Request:
+        url = _page(jurisdiction, "Property.aspx", prop_id=property_id)
+        known = {"property_id": property_id, "is_found": is_found, "is_again": is_again}
+        return self.ask(url, self.parse_property, search, **known)
+
     # Searches ---------------------------------------------------------------------------------------------------
 
-    def parse_form(self, response: Response, search: list[Any]) -> Iterator[Any]:
-        """Leads to the property, or to the results."""
+    def _form(self, jurisdiction: Jurisdiction, search: Search, *, is_direct: bool = False) -> Request:
+        return self.ask(_page(jurisdiction, ""), self.parse_form, search, is_direct=is_direct)
+
+    def parse_form(self, response: Response, search: list[Any], is_direct: bool) -> Iterator[Any]:
+        """Leads to the results; `is_direct`: to the property at once."""
         wanted = Search(*search)
-        if _is_direct(wanted):
+        if is_direct:
             yield self._property(self.jurisdiction_of(response), wanted, wanted.key)
             return
         words = AddressQuery.of(wanted.key).asked if wanted.kind == ADDRESS else wanted.key
@@ -107,7 +130,7 @@ class PacsSpider(SessionSpider):
         if wanted.kind == PARCEL and len(fits) > 1:
             yield from self.several(response, wanted, fits)
         elif wanted.kind == PARCEL and fits:
-            yield self._property(jurisdiction, wanted._replace(replays=1), fits[0])
+            yield self._property(jurisdiction, wanted, fits[0], is_found=True)
         else:
             yield from (Found(PARCEL, property_id) for property_id in fits)
             found += len(fits)
@@ -120,18 +143,9 @@ class PacsSpider(SessionSpider):
             else:
                 yield from self.nothing(response, wanted, jurisdiction)
 
-    def _property(self, jurisdiction: Jurisdiction, search: Search, property_id: str) -> Request:
-        url = _page(jurisdiction, "Property.aspx", prop_id=property_id)
-        return self.ask(url, self.parse_property, search, property_id=property_id)
-
 
 def _page(jurisdiction: Jurisdiction, name: str, **query: str) -> str:
     return jurisdiction.page(f"{name}?{urlencode({'cid': jurisdiction.records.parameters['cid'], **query})}")
-
-
-def _is_direct(search: Search) -> bool:
-    """Whether the page of the property is asked for without a search, which was not tried yet."""
-    return search.kind == PARCEL and not search.replays and parse.is_property_id(search.key)
 
 
 def fitting(hits: Sequence[Hit], search: Search) -> list[str]:
