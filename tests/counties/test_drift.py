@@ -21,8 +21,8 @@ from harvester.parsers.counties.sections import joined, records_of, signature
 from harvester.parsers.counties.table import Rows, Source
 from harvester.spiders.counties.witness import NEW_LABELS, Witnesses
 from tests.counties.conftest import SITE
-from tests.sandbox.county import County, changed
 from tests.sandbox import county_esearch, county_pacs
+from tests.sandbox.county import County, changed
 from tests.sandbox.county_iasworld import TABS, Line, sections
 from tests.sandbox.county_tables import DATASET, LAYER, ArcgisTable, CountyTable, SocrataTable
 from tests.sandbox.vision import VisionTown, card_of
@@ -183,8 +183,8 @@ def read_properties() -> Site:
     known = dict(zip(county_pacs.property_ids(county), county.parcels, strict=True))
 
     def card(property_id: str, changes: Changes) -> tuple[Signature, Rows]:
-        body = changed(county_pacs.page_of(county_pacs.Known(property_id, f"0-{property_id}", known[property_id])), changes)
-        found = pacs.read_property(body.encode(), "https://county.example/clientdb/")
+        shown = county_pacs.page_of(county_pacs.Known(property_id, f"0-{property_id}", known[property_id]))
+        found = pacs.read_property(changed(shown, changes).encode(), "https://county.example/clientdb/")
         if found is None:
             raise ParseError("its page says nothing of it")
         return signature(found), records_of(found, SOURCE, SEEN)
@@ -220,7 +220,6 @@ def test_a_county_on_iasworld_that_changes_its_datalets_is_noticed_likewise(
     check(read_portal, changes, said)
 
 
-<<<<<<< HEAD
 @pytest.mark.parametrize(("changes", "said"), DISTRICT_CHANGES)
 def test_a_district_on_esearch_that_changes_its_pages_is_noticed_likewise(
     changes: Changes, said: str, read_district: Site
@@ -228,8 +227,6 @@ def test_a_district_on_esearch_that_changes_its_pages_is_noticed_likewise(
     check(read_district, changes, said)
 
 
-@pytest.mark.parametrize("site", ["read_town", "read_portal", "read_district"])
-=======
 @pytest.mark.parametrize(("changes", "said"), PROPERTY_CHANGES)
 def test_a_county_on_pacs_that_changes_its_pages_is_noticed_likewise(
     changes: Changes, said: str, read_properties: Site
@@ -237,8 +234,7 @@ def test_a_county_on_pacs_that_changes_its_pages_is_noticed_likewise(
     check(read_properties, changes, said)
 
 
-@pytest.mark.parametrize("site", ["read_town", "read_portal", "read_properties"])
->>>>>>> 77cdc28 (A session that has ended costs a property on PACS one request more, and no search; pages name the platform)
+@pytest.mark.parametrize("site", ["read_town", "read_portal", "read_district", "read_properties"])
 def test_parcels_that_lack_what_others_have_are_stored_and_cost_little(
     site: str, request: pytest.FixtureRequest
 ) -> None:
