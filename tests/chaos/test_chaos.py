@@ -11,7 +11,7 @@ from tests.chaos.killing import Plan
 from tests.chaos.storm import Disk, Storm, Storming
 from tests.sandbox.web import Web
 
-KILLS = Plan(pages=1_000, workers=3, worker_kills=4, redis_kills=1, mongodb_kills=1)
+KILLS = Plan(pages=500, workers=3, worker_kills=3, redis_kills=1, mongodb_kills=1)
 SHORT = Storm(worker=1, redis=1, mongodb=1, drain=1, full_disk=1, zombie=1, clock_back=0)
 LONG = Storm(worker=30, redis=4, mongodb=5, drain=4, full_disk=4, zombie=2, clock_back=1)
 """To set the clock back, Redis is killed once more."""
@@ -42,7 +42,7 @@ def test_nothing_is_lost_when_workers_redis_and_mongodb_are_killed(tmp_path: Pat
 @pytest.mark.parametrize(
     ("pages", "storm"),
     [
-        pytest.param(300, SHORT, id="short", marks=[pytest.mark.long, pytest.mark.timeout(1800)]),
+        pytest.param(200, SHORT, id="short", marks=[pytest.mark.long, pytest.mark.timeout(1800)]),
         pytest.param(20_000, LONG, id="long", marks=[pytest.mark.chaos, pytest.mark.timeout(5400)]),
     ],
 )

@@ -36,7 +36,7 @@ def _begin_anew(disturbed: Crawl) -> None:
 
 def test_a_redis_that_is_flushed_is_noticed_by_workers_and_by_those_that_follow(tmp_path: Path) -> None:
     with (
-        crawl(300, tmp_path, "tests.chaos.settings") as disturbed,
+        crawl(150, tmp_path, "tests.chaos.settings") as disturbed,
         Redis.from_url(disturbed.servers.redis.uri) as redis,
     ):
         workers = disturbed.workers
@@ -67,7 +67,7 @@ def test_a_redis_that_is_flushed_is_noticed_by_workers_and_by_those_that_follow(
 
 def test_a_redis_without_a_log_is_refused_or_accepted_and_its_end_is_noticed(tmp_path: Path) -> None:
     with (
-        crawl(300, tmp_path, "tests.chaos.settings") as disturbed,
+        crawl(150, tmp_path, "tests.chaos.settings") as disturbed,
         Redis.from_url(disturbed.servers.redis.uri) as redis,
     ):
         redis.config_set("appendonly", "no")

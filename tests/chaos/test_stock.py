@@ -10,6 +10,7 @@ from tests.chaos.killing import Plan
 STOCK = "tests.chaos.stock_settings"
 
 
+@pytest.mark.chaos
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("kills", [0, 3])
 def test_scrapy_redis_finds_all_unless_a_worker_is_killed(tmp_path: Path, kills: int) -> None:
