@@ -5,7 +5,6 @@ A page has panels with headings. In these stand labels beside their values, and 
 
 import re
 from collections.abc import Iterator, Mapping
-from decimal import Decimal
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -15,9 +14,9 @@ from msgspec import Struct
 from harvester.exceptions import ParseError
 from harvester.items.property import normalized
 from harvester.parsers.counties import labels, values
-from harvester.parsers.counties.html import lines_of, read_page, text_of
+from harvester.parsers.counties.html import lines_of, read_page, text_of, width
 from harvester.parsers.counties.pages import label_of
-from harvester.parsers.counties.sections import MOST_LABELS_NAMED, ParcelPage, Section
+from harvester.parsers.counties.sections import MOST_LABELS_NAMED, ParcelPage, Section, summed
 
 REQUIRED: Mapping[str, tuple[str, ...]] = {
     "Property ID": ("PROPERTYID", "QUICKREFID", "PROPID", "ACCOUNT", "ACCOUNTNUMBER"),
@@ -109,7 +108,7 @@ def read_parcel(body: bytes, asked: str) -> ParcelPage | None:
         raise ParseError(f"the page of the parcel lacks: {lacks}; there is {shown}")
     label, number = next((each for each in ids if normalized(each[1]) == normalized(asked)), ids[0])
     for section in sections:
-        section.pairs += _summed(section)
+        section.pairs += summed(section)
         section.means = {label: "OWNER" for label, _ in section.pairs if labels.plain(label) == "NAME"}
     return ParcelPage(number, year, sections, id_label=label, year_label=year_label)
 
@@ -168,7 +167,7 @@ def _is_header(row: HtmlElement) -> bool:
 
 def _read_row(row: HtmlElement, section: Section) -> None:
     """A header, a line below one, or labels beside their values. A lone cell is a note."""
-    cells = [_clean(text_of(each)) for each in row.iterchildren("td", "th") for _ in range(_width(each))]
+    cells = [_clean(text_of(each)) for each in row.iterchildren("td", "th") for _ in range(width(each))]
     if _is_header(row):
         section.header = [label_of(each) for each in row]
     elif not section.header:
@@ -191,22 +190,6 @@ def _add_pair(section: Section, label: HtmlElement) -> None:
 def _clean(text: str) -> str:
     """A value without its sign of how it adds up, and without its unit."""
     return "" if text in _NOTHING else _unit.sub("", text)
-
-
-def _width(cell: HtmlElement) -> int:
-    """In columns."""
-    return values.whole(cell.get("colspan")) or 1
-
-
-def _summed(section: Section) -> Iterator[tuple[str, list[str]]]:
-    """What lines say of the whole parcel: the acres of all land, and the year of the first part of a building."""
-    for at, label in enumerate(section.header):
-        said = [row[at] for row in section.rows]
-        acres = [values.number(each) for each in said]
-        if labels.plain(label) in ("ACREAGE", "ACRES") and acres and None not in acres:
-            yield label, [str(sum(filter(None, acres), Decimal(0)))]
-        elif labels.plain(label) == "YEARBUILT" and said and said[0]:
-            yield label, [said[0]]
 
 
 def _year(page: HtmlElement, sections: list[Section]) -> tuple[int, str]:

@@ -9,6 +9,7 @@ from lxml import etree
 from lxml.html import FormElement, HtmlElement, HTMLParser, document_fromstring
 
 from harvester.exceptions import ParseError
+from harvester.parsers.counties import values
 from harvester.parsers.counties.encoding import as_utf8
 
 _SILENT = frozenset(["script", "style", "noscript", "select", "textarea", "head"])
@@ -73,6 +74,11 @@ def lines_of(element: HtmlElement) -> list[str]:
 def text_of(element: HtmlElement) -> str:
     """The same in one line."""
     return " ".join(lines_of(element))
+
+
+def width(cell: HtmlElement) -> int:
+    """In columns."""
+    return values.whole(cell.get("colspan")) or 1
 
 
 def has_class(element: HtmlElement, name: str) -> bool:

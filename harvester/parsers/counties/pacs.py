@@ -5,7 +5,6 @@ A property's page has parts, each with tables of labels with values beside them,
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from decimal import Decimal
 from typing import NamedTuple
 from urllib.parse import parse_qs, urljoin, urlsplit
 
@@ -13,9 +12,9 @@ from lxml.html import HtmlElement
 
 from harvester.exceptions import ParseError
 from harvester.parsers.counties import labels, values
-from harvester.parsers.counties.html import Form, form_with, has_class, lines_of, read_page, text_of
+from harvester.parsers.counties.html import Form, form_with, has_class, lines_of, read_page, text_of, width
 from harvester.parsers.counties.pages import shown_of_all
-from harvester.parsers.counties.sections import MOST_LABELS_NAMED, ParcelPage, Section
+from harvester.parsers.counties.sections import MOST_LABELS_NAMED, ParcelPage, Section, summed
 
 FIELDS = ("propertySearchOptions:searchText", "propertySearchOptions$searchText")
 """Names of the field that takes anything: a number, an owner, an address."""
@@ -194,7 +193,7 @@ def _sections(page: HtmlElement) -> Iterator[Section]:
             if title == _PROPERTY:
                 yield from _apart(section)
             elif section.pairs or section.header or section.rows:
-                section.pairs += _of_all(section)
+                section.pairs += summed(section)
                 yield section
 
 
@@ -219,11 +218,7 @@ def _read_table(table: HtmlElement, title: str) -> Section:
 
 def _cells(row: HtmlElement) -> list[str]:
     """Their texts, one for each column."""
-    return [text_of(cell) for cell in row.iterchildren("td", "th") for _ in range(_width(cell))]
-
-
-def _width(cell: HtmlElement) -> int:
-    return values.whole(cell.get("colspan")) or 1
+    return [text_of(cell) for cell in row.iterchildren("td", "th") for _ in range(width(cell))]
 
 
 def _add_pairs(section: Section, row: HtmlElement) -> None:
@@ -250,14 +245,3 @@ def _apart(section: Section) -> Iterator[Section]:
             if name in NUMBERS[-1:]:
                 of_property.means[pair[0]] = "GEOID"
     yield from (each for each in (of_property, *owners) if each.pairs)
-
-
-def _of_all(section: Section) -> Iterator[tuple[str, list[str]]]:
-    """What lines say of the whole property: the acres of all its land, the year of the first part of a building."""
-    for at, label in enumerate(section.header):
-        said = [row[at] for row in section.rows if row[at]]
-        acres = [values.number(each) for each in said]
-        if labels.plain(label) == "ACRES" and acres and None not in acres:
-            yield label, [str(sum(filter(None, acres), Decimal(0)))]
-        elif labels.plain(label) == "YEARBUILT" and said:
-            yield label, said[:1]

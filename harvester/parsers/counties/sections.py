@@ -6,6 +6,7 @@ by their place. What is not known stays with the property.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 from harvester.exceptions import InvalidRecordError, ParseError
 from harvester.items import Provenance, Reject
 from harvester.items.property import Assessment, CountyRecord, Sale
-from harvester.parsers.counties import labels
+from harvester.parsers.counties import labels, values
 from harvester.parsers.counties.drift import Signature, beside, signature_of
 from harvester.parsers.counties.labels import Label, label_of
 from harvester.parsers.counties.table import Column, Layout, Rows, Source, identity
@@ -135,6 +136,17 @@ def joined(first: ParcelPage, others: Iterable[ParcelPage]) -> ParcelPage:
         sections += [section for section in other.sections if section not in sections]
         pdf_url = pdf_url or other.pdf_url
     return replace(first, sections=sections, pdf_url=pdf_url)
+
+
+def summed(section: Section) -> Iterator[tuple[str, list[str]]]:
+    """What lines say of the whole parcel: the acres of all land, and the year of the first part of a building."""
+    for at, label in enumerate(section.header):
+        said = [row[at] for row in section.rows]
+        acres = [values.number(each) for each in said]
+        if labels.plain(label) in ("ACREAGE", "ACRES") and acres and None not in acres:
+            yield label, [str(sum(filter(None, acres), Decimal(0)))]
+        elif labels.plain(label) == "YEARBUILT" and said and said[0]:
+            yield label, [said[0]]
 
 
 def signature(page: ParcelPage) -> Signature:
