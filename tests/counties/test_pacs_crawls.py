@@ -193,6 +193,7 @@ def test_of_results_those_are_taken_that_are_what_was_looked_for() -> None:
         Hit("7", ("7", "0530-08-0001"), "O'BRIEN JOHN", "12 MAIN ST ADA"),
         Hit("12", ("12", "530080001"), "MAIN & CO", "7 OLD POST RD ADA"),
         Hit("7", ("7", "0530-08-0001"), "O'BRIEN EVA", "12 MAIN ST ADA"),
+        Hit("9", ("9", ""), "", ""),
     ]
     for kind, key, found in [
         ("owner", "o'brien", ["7"]),
@@ -203,6 +204,7 @@ def test_of_results_those_are_taken_that_are_what_was_looked_for() -> None:
         ("parcel", "0530-08-0001", ["7"]),
         ("parcel", "0530080001", ["7", "12"]),
         ("parcel", "R7", []),
+        ("parcel", "000", []),
     ]:
         assert fitting(hits, Search("item", kind, key)) == found, key
 

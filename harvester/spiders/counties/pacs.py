@@ -157,7 +157,7 @@ def fitting(hits: Sequence[Hit], search: Search) -> list[str]:
         found = [hit for hit in hits if any(query.matches([hit.address]))]
     else:
         found = [hit for hit in hits if search.key in (hit.property_id, *hit.numbers)] or [
-            hit for hit in hits if _plain(search.key) in map(_plain, (hit.property_id, *hit.numbers))
+            hit for hit in hits if _plain(search.key) in filter(None, map(_plain, (hit.property_id, *hit.numbers)))
         ]
     return list(dict.fromkeys(hit.property_id for hit in found))
 
