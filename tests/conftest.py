@@ -10,6 +10,7 @@ from urllib.parse import quote
 from uuid import uuid4
 
 import pytest
+import scrapy.core.downloader.contextfactory  # noqa: F401  it reads the source of the whole stack, which grows deep
 from pydantic import SecretStr
 from pymongo import MongoClient
 from pymongo.database import Database
