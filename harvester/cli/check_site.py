@@ -116,7 +116,7 @@ def _spider_of(platform: str) -> "type[PlatformSpider]":
 
     loader = spider_loader()
     if platform not in loader.list():
-        raise UsageError(f"check: no spider reads {platform} yet.")
+        raise UsageError(f"check: no spider of this project reads {platform}: see SPIDER_MODULES in its settings.")
     return cast("type[PlatformSpider]", loader.load(platform))
 
 

@@ -95,7 +95,7 @@ def print_site(site: Site, config: Config, as_json: bool) -> None:
         more = f"`harvester spiders show {records.platform}` says what else may be asked for."
         console.print(f"\nTo harvest it: {command}\n{more}")
     elif records:
-        console.print(f"\nNo spider reads {records.platform} yet.")
+        console.print(f"\nNo spider of this project reads {records.platform}.")
 
 
 def _facts(site: Site, config: Config, file: str) -> Iterator[tuple[str, str]]:

@@ -144,7 +144,7 @@ def test_an_entry_that_replaces_a_packaged_one_is_shown_in_its_place(sites: Site
 
 
 def test_what_no_spider_reads_is_said(sites: Sites) -> None:
-    assert sites("sites", "show", "us-oh-franklin").stdout.endswith("\nNo spider reads iasworld yet.\n")
+    assert sites("sites", "show", "us-oh-franklin").stdout.endswith("\nNo spider of this project reads iasworld.\n")
     assert "harvest" not in sites("sites", "show", "news").stdout.lower()
 
 

@@ -67,7 +67,10 @@ def parsed(spider: type[PlatformSpider] = ArcgisSpider, **given: str) -> Propert
         ({"site": "nowhere", "all": "yes"}, "no property records of that name; on arcgis there are"),
         ({"site": "bluesky", "all": "yes"}, "no property records of that name"),
         ({"site": "us-mi-deeds", "all": "yes"}, "Deeds County is on vgsi, not on arcgis: scrapy crawl vgsi -a site="),
-        ({"site": "us-mi-eagle", "all": "yes"}, "Eagle County is on eagleweb, not on arcgis: no spider reads that yet"),
+        (
+            {"site": "us-mi-eagle", "all": "yes"},
+            "Eagle County is on eagleweb, not on arcgis: no spider of this project reads that",
+        ),
         ({"site": SITE, "parcels": "1", "all": "yes"}, "give parcels, or all=yes, and not both"),
         ({"site": SITE, "all": "perhaps"}, "say yes or no"),
         ({"site": SITE, "parcels": "1", "column": "pin"}, "column: it is of a file"),

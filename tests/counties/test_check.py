@@ -52,7 +52,7 @@ hosts = ["news.example"]
         ),
         (["us-mi-made-up", "1.23E+10"], "'1.23E+10' is a number that a spreadsheet has shortened"),
         (["us-mi-fields"], "check: a property has no field 'situs_adress'; did you mean situs_address?"),
-        (["us-mi-eagle"], "check: no spider reads eagleweb yet"),
+        (["us-mi-eagle"], "check: no spider of this project reads eagleweb"),
         (["us-mi-pid"], "Map County shows a disclaimer first, and nobody has accepted it. Read https://map.example/"),
     ],
 )
