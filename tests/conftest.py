@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import pytest
 import scrapy.core.downloader.contextfactory  # noqa: F401  it reads the source of the whole stack, which grows deep
+from hypothesis import HealthCheck, settings
 from pydantic import SecretStr
 from pymongo import MongoClient
 from pymongo.database import Database
@@ -25,6 +26,8 @@ from harvester.stores.servers.state import State, running_in
 from tests import ports
 from tests.postgresql import PASSWORD, SUPERUSER, of_system, of_wheel, postgresql
 
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 Config.model_config["env_file"] = None
 for _name in list(os.environ):
     if _name.startswith("HARVESTER_") or _name in ("MONGODB_URI", "REDIS_URL"):

@@ -232,7 +232,7 @@ def test_what_the_vendor_says_to_programs_is_a_refusal_that_nothing_gets_around(
     assert (blocked.retries, blocked.new_identity, blocked.escalate, blocked.breaker) == (0, False, False, True)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10**5))
 def test_whatever_the_assessor_knows_is_read_in_every_look(number: int) -> None:
     made = County(0)
@@ -254,7 +254,7 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.binary(max_size=60), st.integers(0, len(PAGE)), st.integers(0, 400))
 def test_a_damaged_report_is_read_or_refused_and_never_a_fault(inserted: bytes, at: int, cut: int) -> None:
     body = PAGE[:at] + inserted + PAGE[at + cut :]

@@ -135,7 +135,7 @@ def test_a_search_leads_to_the_parcels_that_it_lists_or_says_that_there_is_none(
     assert devnet.view_of("06-20-328 021") == "0620328021"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10**5))
 def test_whatever_the_assessor_knows_is_read_in_every_look(number: int) -> None:
     made = County(0)
@@ -170,7 +170,7 @@ def test_a_row_with_more_or_fewer_cells_than_its_header_is_a_changed_layout() ->
     assert bill.labels["paid"] == "Payment History: Note: Total Paid"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.binary(max_size=60), st.integers(0, len(PAGE)), st.integers(0, 400))
 def test_a_damaged_page_is_read_or_refused_and_never_a_fault(inserted: bytes, at: int, cut: int) -> None:
     try:

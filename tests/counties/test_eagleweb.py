@@ -177,7 +177,7 @@ def test_the_page_of_an_account_is_where_the_software_of_its_site_has_it() -> No
     assert eagleweb.account_url(root, "R1", of_transactions=True).endswith("account.jsp?account=R1&action=tx")
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 10**5))
 def test_whatever_the_county_knows_is_read_in_both_looks(number: int) -> None:
     made = accounts(0)
@@ -202,7 +202,7 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.sampled_from([ASSESSOR, TREASURER, TRANSACTIONS]),
     st.binary(max_size=60),

@@ -181,7 +181,7 @@ def test_what_is_looked_for_is_written_as_the_search_wants_it() -> None:
     assert esearch.keywords({"StreetNumber": "", "OwnerName": '"A" B'}) == 'OwnerName:"A  B"'
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10**5))
 def test_whatever_the_district_knows_is_read(number: int) -> None:
     made = County(0)
@@ -202,7 +202,7 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.binary(max_size=60), st.integers(0, len(PAGE)), st.integers(0, 400))
 def test_a_damaged_page_is_read_or_refused_and_never_a_fault(inserted: bytes, at: int, cut: int) -> None:
     try:

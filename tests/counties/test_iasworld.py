@@ -293,7 +293,7 @@ TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Zl"
 WORDS = st.lists(TEXT, min_size=1, max_size=3).map(" ".join)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.lists(
         st.tuples(
@@ -329,7 +329,7 @@ def test_whatever_a_datalet_says_is_in_a_record_or_is_a_changed_layout(
         assert record in parse_staged(record.raw, OHIO, SEEN).records
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(st.binary(max_size=400), st.sampled_from([b"", b"<td class=DataletHeaderTop>PARID: 1</td><table id=x>"]))
 def test_bytes_of_any_kind_are_a_page_or_a_failure_that_has_an_outcome(body: bytes, before: bytes) -> None:
     for read in (iasworld.read_datalet, iasworld.read_answer):

@@ -174,7 +174,7 @@ def test_a_number_with_leading_zeros_or_too_many_digits_is_a_geographic_one() ->
         assert not pacs.is_property_id(number)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10**5), st.booleans())
 def test_whatever_the_assessor_knows_is_read(number: int, washington: bool) -> None:
     made = County(0)
@@ -194,7 +194,7 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.binary(max_size=60), st.integers(0, len(PAGE)), st.integers(0, 400))
 def test_a_damaged_page_is_read_or_refused_and_never_a_fault(inserted: bytes, at: int, cut: int) -> None:
     try:
@@ -205,7 +205,7 @@ def test_a_damaged_page_is_read_or_refused_and_never_a_fault(inserted: bytes, at
     assert found is None or found.records or found.rejects
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.binary(max_size=40), st.integers(0, len(RESULTS)), st.integers(0, 200))
 def test_damaged_results_and_forms_are_read_or_refused(inserted: bytes, at: int, cut: int) -> None:
     for body in (RESULTS, FORM):

@@ -94,7 +94,7 @@ def test_a_search_leads_to_the_parcels_that_it_lists_or_says_that_there_is_none(
         patriot.read_results(b"<p>Welcome</p>")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10**5))
 def test_whatever_the_assessor_knows_is_read_from_its_card(number: int) -> None:
     made = County(0)
@@ -112,7 +112,7 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.binary(max_size=60), st.integers(0, len(CARD)), st.integers(0, 400))
 def test_a_damaged_card_is_read_or_refused_and_never_a_fault(inserted: bytes, at: int, cut: int) -> None:
     try:

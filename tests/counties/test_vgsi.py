@@ -187,7 +187,7 @@ def test_a_row_with_more_or_fewer_cells_than_its_header_is_a_changed_layout(cell
         read(CARD.replace(b"<td>1A</td>", cells, 1))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10**6))
 def test_whatever_the_assessor_knows_is_read_from_the_card_in_every_look(number: int) -> None:
     parcel = vision._parcel(number, Random(number))
@@ -204,7 +204,7 @@ def test_whatever_the_assessor_knows_is_read_from_the_card_in_every_look(number:
     assert read_as == {key: document for _, key, document in truth_of(parcel, "us-me-ada")}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.binary(max_size=60), st.integers(0, len(CARD)), st.integers(0, 400))
 def test_a_damaged_card_is_read_or_refused_and_never_a_fault(inserted: bytes, at: int, cut: int) -> None:
     try:

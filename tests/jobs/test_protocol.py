@@ -503,7 +503,6 @@ def test_whatever_happens_the_equations_hold_and_every_item_ends_with_its_record
                 settings=settings(
                     max_examples=EXAMPLES,
                     stateful_step_count=STEPS,
-                    deadline=None,
                     derandomize="HISTORIES" not in os.environ,
                     database=None,
                     suppress_health_check=list(HealthCheck),
