@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -33,6 +34,8 @@ for _name in list(os.environ):
     if _name.startswith("HARVESTER_") or _name in ("MONGODB_URI", "REDIS_URL"):
         del os.environ[_name]  # here, not in a fixture: harvester.settings reads them when it is imported
 os.environ["HARVESTER_ALLOW_PRIVATE_HOSTS"] = "true"  # the servers of the tests are on loopback
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what it runs in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
