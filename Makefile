@@ -59,6 +59,7 @@ flows: $(SYNCED) ## Do recorded flows beside @puppeteer/replay from npm (needs N
 
 soak: $(SYNCED) ## Run the tests that take many minutes
 	@$(RUN) pytest -m soak -s
+	@$(RUN) pytest -m hypothesis --hypothesis-profile "at random"
 
 chaos: $(SYNCED) ## Crawl 20,000 pages while workers, Redis and MongoDB are killed and disks are full (wants root)
 	@ls /usr/lib/*/faketime >/dev/null 2>&1 || { apt-get update -qq; apt-get install -qq --no-install-recommends libfaketime; }

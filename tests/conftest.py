@@ -27,8 +27,9 @@ from harvester.stores.servers.state import State, running_in
 from tests import ports
 from tests.postgresql import PASSWORD, SUPERUSER, of_system, of_wheel, postgresql
 
-settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("any machine")
+settings.register_profile("at random", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("the same each time", settings.get_profile("at random"), derandomize=True, database=None)
+settings.load_profile("the same each time")
 Config.model_config["env_file"] = None
 for _name in list(os.environ):
     if _name.startswith("HARVESTER_") or _name in ("MONGODB_URI", "REDIS_URL"):

@@ -71,6 +71,16 @@ def test_a_property_is_read_with_the_sources_own_labels_and_nothing_of_it_is_dro
     assert others["Deed History"][2]["Description"] == "CONVERSION"
 
 
+def test_rows_above_their_header_and_cells_without_end_are_a_changed_layout() -> None:
+    before, header, after = PAGE.partition(b'<tr class="tableDataHeader"><th>Entity')
+    labels, end, rows = after.partition(b"</tr>")
+    row, _, others = rows.partition(b"</tr>")
+    with pytest.raises(ParseError, match="Taxing Jurisdiction has rows above its header"):
+        read(before + row + end + header + labels + end + others)
+    with pytest.raises(ParseError, match="a row of Taxing Jurisdiction has 1005 cells"):
+        read(before + header + labels + end + row.replace(b"<td>", b'<td colspan="999999999">', 1) + end + others)
+
+
 def test_each_owner_has_a_block_and_the_mailing_address_is_that_of_the_first() -> None:
     (parcel,) = of_kind(Property, read(PAGE))
     assert parcel.owner_names == ("SMITH JOHN & EVA", "DOE JANE")

@@ -15,7 +15,7 @@ from harvester.exceptions import ParseError
 from harvester.items.property import normalized
 from harvester.parsers.counties import labels, values
 from harvester.parsers.counties.encoding import as_utf8
-from harvester.parsers.counties.html import has_class, lines_of, read_page, text_of
+from harvester.parsers.counties.html import has_class, lines_of, read_page, text_of, width
 from harvester.parsers.counties.pages import label_of
 from harvester.parsers.counties.sections import MOST_LABELS_NAMED, ParcelPage, Section
 
@@ -25,8 +25,6 @@ REPORT = 4
 """The type of pages that are reports."""
 TAX_YEAR, VALUES = "Tax Year", "Values"
 """Columns of a table that has its years above: the year, and what stands there in full, `2025 Working Values`."""
-MOST_COLUMNS = 100
-"""Of a wide cell."""
 OWNER, ADDRESS = "OwnerName", "OwnerAddress"
 """What ids call an owner's name and address, where the page shows no label."""
 _config = re.compile(rb"\bmapConfig\s*=\s*(?=\{)").search
@@ -187,7 +185,7 @@ def _rows(table: HtmlElement) -> tuple[list[str], list[HtmlElement]]:
 
 def _texts(row: HtmlElement) -> list[str]:
     """Of its cells; a wide one is there for each of its columns."""
-    return [text_of(cell) for cell in row for _ in range(min(values.whole(cell.get("colspan")) or 1, MOST_COLUMNS))]
+    return [text_of(cell) for cell in row for _ in range(width(cell))]
 
 
 def _table(title: str, header: list[str], rows: list[list[str]]) -> Section:

@@ -17,6 +17,8 @@ _SILENT = frozenset(["script", "style", "noscript", "select", "textarea", "head"
 _BLOCKS = frozenset(["address", "div", "li", "p"])
 """Elements that stand in lines of their own."""
 _BUTTONS = frozenset(["submit", "button", "image", "reset", "file"])
+MOST_COLUMNS = 1000
+"""Of one cell, as in the HTML standard: a page that says more could take all memory."""
 _LINE = "\x1e"
 """Stands between lines until they are told apart."""
 _layout = re.compile(r"[ \xa0]*[\t\r\n\f]+[\s\xa0]*")
@@ -77,8 +79,8 @@ def text_of(element: HtmlElement) -> str:
 
 
 def width(cell: HtmlElement) -> int:
-    """In columns."""
-    return values.whole(cell.get("colspan")) or 1
+    """In columns; at most as many as browsers allow."""
+    return min(values.whole(cell.get("colspan")) or 1, MOST_COLUMNS)
 
 
 def has_class(element: HtmlElement, name: str) -> bool:

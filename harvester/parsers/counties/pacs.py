@@ -208,6 +208,8 @@ def _read_table(table: HtmlElement, title: str) -> Section:
         elif len(row) == 1 or not any(map(_says, cells)):
             continue  # a heading, a note that there is nothing, a line
         elif row.find("th") is not None or has_class(row, "tableDataHeader"):
+            if section.rows and cells != section.header:
+                raise ParseError(f"{title} has rows above its header {cells}")
             section.header = cells
         elif section.header and len(cells) != len(section.header):
             raise ParseError(f"a row of {title} has {len(cells)} cells, and its header {len(section.header)}")
