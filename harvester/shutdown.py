@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from scrapy import signals
@@ -14,6 +15,8 @@ ENDED_BY = "harvester/ended_by"
 """Stat: the reason for which `end` was called, also when the run was being closed for another by then."""
 CAUSE = "harvester/cause"
 """Stat: why the run ended early, in a sentence or two for the person at the terminal."""
+AGAIN_S = 5.0
+"""After which a task that goes on is cancelled once more."""
 STOPPED_AT_ONCE = "stopped_at_once"
 """Finish reason of a run that was not closed in good order: a second signal ended it."""
 
@@ -60,6 +63,19 @@ def is_ending(crawler: Crawler) -> bool:
     if crawler in _endings or engine is None:
         return True
     return not engine.running or (engine._slot is not None and engine._slot.closing is not None)
+
+
+async def stop(*tasks: "asyncio.Task[Any] | None") -> None:
+    """Cancels tasks, and waits until they have ended.
+
+    Until Python 3.12 asyncio.wait_for, which pymongo uses, may lose a cancellation: the task would go on for ever.
+    """
+    going_on = {task for task in tasks if task}
+    while going_on:
+        for task in going_on:
+            task.cancel()
+        ended, going_on = await asyncio.wait(going_on, timeout=AGAIN_S)
+        await asyncio.gather(*ended, return_exceptions=True)
 
 
 async def pause(crawler: Crawler, seconds: float) -> None:

@@ -1,5 +1,6 @@
 """A run that ends for a reason ends once, and for that reason."""
 
+import asyncio
 import re
 
 import pytest
@@ -9,7 +10,10 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import DontCloseSpider
 from scrapy.utils.test import get_crawler
 
-from harvester.shutdown import close, end, is_ending
+from harvester import shutdown
+from harvester.exceptions import ServiceError
+from harvester.shutdown import close, end, is_ending, stop
+from tests.jobs.spiders import TreeSpider
 from tests.root import ROOT
 
 
@@ -26,6 +30,18 @@ async def test_to_close_a_spider_that_is_closed_already_is_no_error(crawler: Cra
     await close(crawler, "storage_error")
 
 
+async def test_a_start_that_fails_when_the_run_has_ended_closes_nothing(
+    crawler: Crawler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(spider: TreeSpider) -> None:
+        raise ServiceError("MongoDB is away")
+
+    monkeypatch.setattr(TreeSpider, "_work", fail)
+    spider = TreeSpider.from_crawler(crawler, urls="http://127.0.0.1:1")
+    assert [each async for each in spider.start()] == []
+    assert crawler.stats.get_value("harvester/exit_code") == ServiceError.exit_code
+
+
 async def test_an_idle_spider_is_left_to_the_end_that_has_begun(crawler: Crawler) -> None:
     def asked_to_stay() -> bool:
         told = crawler.signals.send_catch_log(signals.spider_idle, dont_log=DontCloseSpider)
@@ -36,6 +52,28 @@ async def test_an_idle_spider_is_left_to_the_end_that_has_begun(crawler: Crawler
     assert asked_to_stay()
     assert is_ending(crawler)
     assert crawler.stats.get_value("harvester/exit_code") == 4
+
+
+async def test_a_task_that_loses_a_cancellation_is_stopped_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As asyncio.wait_for does when what it waited for is there in the same moment."""
+    monkeypatch.setattr(shutdown, "AGAIN_S", 0.01)
+    lost = 0
+
+    async def go_on() -> None:
+        nonlocal lost
+        while True:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                lost += 1
+                if lost > 1:
+                    raise
+
+    task = asyncio.create_task(go_on())
+    await asyncio.sleep(0)
+    await stop(task, None)
+    assert task.cancelled()
+    assert lost == 2
 
 
 def test_a_run_that_an_error_ends_has_the_reason_of_that_error_and_of_no_other() -> None:

@@ -21,6 +21,7 @@ from harvester.breaker.messages import extrapolation, reason, title
 from harvester.breaker.states import Change
 from harvester.config import Config
 from harvester.exceptions import ServiceError
+from harvester.shutdown import stop
 from harvester.stores import mongodb
 
 logger = logging.getLogger(__name__)
@@ -69,9 +70,7 @@ class BreakerAlerts:
         """What cannot be told in time is told by another worker, or by the next run."""
         if self._tasks:
             _, late = await asyncio.wait(self._tasks.values(), timeout=LEAVE_S)
-            for task in late:
-                task.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
+            await stop(*late)
         if self._database is not None:
             await mongodb.disconnect(self._database)
 

@@ -9,6 +9,7 @@ from scrapy.statscollectors import StatsCollector
 
 from harvester.jobs.documents import UNFINISHED, Counted, Document, Job, State
 from harvester.jobs.ledger import Ledger
+from harvester.shutdown import stop
 
 MOST_REASONS = 100
 """Of the items of one kind and state that are told apart; the rest are told by their outcomes."""
@@ -49,9 +50,7 @@ class JobStats:
 
     async def close(self) -> None:
         """The last word on each job that was looked at."""
-        if self._counting:
-            self._counting.cancel()
-            await asyncio.gather(self._counting, return_exceptions=True)
+        await stop(self._counting)
         for job in self._counts:
             known = await self._ledger.job(job)
             self._tell(job, known.counts if known and known.is_counted else await self._ledger.count(job))

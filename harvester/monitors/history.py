@@ -27,6 +27,7 @@ from harvester.masking import mask
 from harvester.monitors.arguments import printable_arguments
 from harvester.monitors.judgement import Judgement
 from harvester.monitors.summary import RunSummary, exit_code
+from harvester.shutdown import stop
 from harvester.stores import mongodb, servers
 
 logger = logging.getLogger(__name__)
@@ -109,8 +110,7 @@ class RunHistory:
         """Writes down what became of the run. RunMonitoring stands before it in EXTENSIONS, and has judged."""
         if self._heartbeat is None:
             return
-        self._heartbeat.cancel()
-        await asyncio.gather(self._heartbeat, return_exceptions=True)
+        await stop(self._heartbeat)
         await self._save()
         self.closed = True
         if self._database is not None:

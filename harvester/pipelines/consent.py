@@ -1,7 +1,6 @@
 """Item pipeline: nothing is kept of accounts that declined to be collected, or that were purged here."""
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Container
 from typing import Self
@@ -22,6 +21,7 @@ from harvester.pipelines.base import BatchPipeline
 from harvester.privacy import OPT_OUTS
 from harvester.privacy.opt_outs import BY_LABEL, Declared, Known, TakenBack, take_back, writes_of
 from harvester.privacy.purged import purged_of
+from harvester.shutdown import stop
 from harvester.stores.mongodb import MongoOutage, at_the_end, connect, connect_sync, disconnect, said
 from harvester.stores.rejects import rejects_of
 
@@ -76,10 +76,7 @@ class ConsentPipeline(BatchPipeline):
         self._reader = asyncio.create_task(self._keep_reading())
 
     async def close_spider(self) -> None:
-        if self._reader:  # else it was not opened to its end
-            self._reader.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._reader
+        await stop(self._reader)
         await disconnect(self._database)
 
     async def process_batch(self, batch: Batch) -> Batch:

@@ -31,7 +31,7 @@ from harvester.jobs.runs import End, Run
 from harvester.jobs.serving import Serving
 from harvester.meta import ITEMS, JOB
 from harvester.middlewares.batch import batched
-from harvester.shutdown import RunEnding, end, pause
+from harvester.shutdown import RunEnding, end, is_ending, pause
 from harvester.sites import load_sites
 from harvester.spiders.base import HarvesterSpider, SpiderArguments, said_of
 from harvester.stores import redis
@@ -218,7 +218,10 @@ class JobSpider(HarvesterSpider, ABC):
         try:
             ended = await self._work()
         except HarvesterError as error:
-            raise self.stop_for(error) from None
+            closing = self.stop_for(error)
+            if is_ending(self.crawler):  # the engine would close a spider once more that is closed
+                return
+            raise closing from None
         except RunEnding:
             return  # the run is being ended, for the reason that it says
         if ended.said:
