@@ -13,6 +13,7 @@ from tests.sandbox.county_tables import DATASET, LAYER, ArcgisTable, CountyTable
 
 Document = dict[str, Any]
 SITE = "us-mi-made-up"
+NO_BREAKER = f"[{SITE}.breaker]\nenabled = false\n"
 
 
 class Crawls(Runs):
@@ -45,7 +46,12 @@ class Crawls(Runs):
         self.enter(platform, table.url + place, f"parameters = {{ {given} }}")
 
     def enter(self, platform: str, base_url: str, *lines: str, before: str = "") -> None:
-        """Writes an entry, with these lines of its table `property`, and others before that."""
+        """Writes an entry, with these lines of its table `property`, and others before that.
+
+        No breaker opens unless they say so: it would be chance which of few bad parcels come in a row.
+        """
+        if f"[{SITE}.breaker]" not in before:
+            before += f"\n{NO_BREAKER}"
         records = f'name = "Made-up County"\nfips = "26001"\nplatform = "{platform}"\nbase_url = "{base_url}"\n'
         self.sites.write_text(f"{before}\n[{SITE}.property]\n{records}" + "\n".join(lines))
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 from pymongo.database import Database
 
-from tests.counties.conftest import SITE, Crawls
+from tests.counties.conftest import NO_BREAKER, SITE, Crawls
 from tests.counties.test_drift import (
     DISTRICT_CHANGES,
     PORTAL_CHANGES,
@@ -142,7 +142,7 @@ async def change_table(crawls: Crawls, mongodb: Database[dict[str, Any]], table:
     async with table:
         table.bad = change_after
         crawls.register(table, parcel_id_field=own.get("PIN", "PIN"))
-        text = (crawls.sites).read_text()
+        text = crawls.sites.read_text().replace(NO_BREAKER, "")
         crawls.sites.write_text(entry(table.name).partition(f"[{SITE}.identities]")[0] + text)
         site = Changing(
             lambda: table.asked(OFFSET),

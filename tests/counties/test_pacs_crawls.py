@@ -120,10 +120,6 @@ async def test_each_parcel_and_address_has_a_fate_of_its_own(
             pages[ids[4]]: MAINTENANCE,
         }
         portal.bad = lambda path, number: bad.get(path)
-        off = crawls.sites.read_text().replace(
-            f"[{SITE}.politeness]", f"[{SITE}.breaker]\nenabled = false\n[{SITE}.politeness]"
-        )
-        crawls.sites.write_text(off)
         geographic = "0" + parcels[5].parcel_id.replace(" ", "") + "-0"
         write(tmp_path, *ids[:5], geographic, "999", "R-99999")
         assert await crawls.run("pacs", site=SITE, parcels="@parcels.csv") == LEFT, crawls.said

@@ -149,8 +149,7 @@ async def test_cards_that_are_changed_are_noticed_and_nothing_wrong_is_stored(cr
         {b"</dd></dl>": b"</dd></dl><h1>Error</h1><!--"},
     ]
     async with VisionTown(12) as town:
-        off = f'[{SITE}]\nhosts = ["{town.name}"]\n[{SITE}.breaker]\nenabled = false\n'
-        crawls.enter("vgsi", town.base_url, before=off)  # each card is to be judged
+        crawls.enter("vgsi", town.base_url)
         town.renamed = dict(zip(town.parcels, changes, strict=False))
         assert await crawls.run("vgsi", site=SITE, all="yes") == LEFT, crawls.said
         outcomes = {int(item["key"]): item["outcome"] for item in crawls.items(kind="parcel")}

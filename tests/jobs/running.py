@@ -89,8 +89,11 @@ class Runs:
 
     async def end(self, process: Forked) -> int:
         """Its exit code, when it has ended by itself."""
-        async with asyncio.timeout(LONGEST_S):
-            return await process.wait()
+        try:
+            async with asyncio.timeout(LONGEST_S):
+                return await process.wait()
+        except TimeoutError:
+            raise AssertionError(f"it has not ended after {LONGEST_S} s:\n{self.said[-5000:]}") from None
 
     async def run(self, spider: str = "tree", **arguments: object) -> int:
         """A whole run; its exit code."""
