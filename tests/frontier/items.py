@@ -1,6 +1,7 @@
 """Job items as the tests of the frontier feed them, and what must be true of them at any moment."""
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -12,6 +13,18 @@ from tests.frontier.pushes import push
 JOB = "spider-12345678-1"
 FAR = 4_000_000_000.0
 """A deadline."""
+
+
+def histories(least: int, wanted: tuple[str, ...], contained: Counter[str]) -> Iterator[int]:
+    """Seeds of random histories: so many, and further ones until they contain what is wanted.
+
+    The clock of Redis has a say in what a history contains.
+    """
+    for seed in range(10 * least):
+        if seed >= least and all(contained[event] for event in wanted):
+            return
+        yield seed
+    assert {event for event in wanted if not contained[event]} == set(), "in no history"
 
 
 def item(key: object, attempt: int = 1, job: str = JOB) -> ItemRef:
