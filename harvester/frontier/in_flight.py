@@ -55,6 +55,8 @@ class InFlight:
     """Of these, such as are neither stored nor rejected."""
     rejected: int = 0
     """Of these, such as were rejected with a written reason."""
+    new: int = 0
+    """Of these, such as were stored and not known before."""
 
     @contextmanager
     def handling(self, item: Any, page: Any) -> Iterator[None]:
@@ -68,6 +70,7 @@ class InFlight:
         finally:
             self.unsettled -= receipt.total - len(receipt.open)
             self.rejected += receipt.rejected
+            self.new += receipt.new
 
     def fate(self) -> Operation:
         """What the frontier is told when nothing more will happen to the request here."""
@@ -80,11 +83,11 @@ class InFlight:
             if self.part:
                 reason = f"{self.part}: {self.verdict.outcome}: {reason}"
             if not policy_of(load_sites().named(self.site), self.verdict.outcome).dead:
-                return Done(self.id, self.verdict.outcome, self.rejected, self._stored, reason)
+                return Done(self.id, self.verdict.outcome, self.rejected, self._stored, reason, self.new)
             end = Skip if self.verdict.outcome is Outcome.POLICY_DENIED else Dead
             return end(self.id, self.verdict.outcome, reason)
         if self.exhausted or self.answered:
-            return Done(self.id, rejected=self.rejected, records=self._stored)
+            return Done(self.id, rejected=self.rejected, records=self._stored, new=self.new)
         return Dead(self.id, Outcome.INVALID, "it ended without an answer and without an error")
 
     @property

@@ -67,6 +67,8 @@ class Done(NamedTuple):
     """Records of the page that are stored."""
     reason: str = ""
     """Why the outcome is not ok."""
+    new: int = 0
+    """Of the records that are stored, those that were not known before."""
 
 
 class Skip(NamedTuple):
@@ -186,6 +188,8 @@ class ItemEnded(NamedTuple):
     """Of each outcome that is no success, why one of the requests ended so."""
     at: float
     """Epoch seconds."""
+    new: int = 0
+    """Of the records, those that were not known before. Too few, when a worker died between storing and saying so."""
 
     @property
     def ref(self) -> ItemRef:

@@ -332,7 +332,7 @@ def _wire(operations: Sequence[Operation]) -> tuple[bytes, bytes]:
         elif isinstance(op, EndedAck):
             rows.append(("ended_ack", op.items))
         elif isinstance(op, Done):
-            said = (op.records, _bounded(op.reason)) if op.reason else (op.records,)
+            said = (op.records, _bounded(op.reason), op.new) if op.reason or op.new else (op.records,)
             rows.append(("done", op.id, op.outcome, op.rejected, *said))
         elif isinstance(op, Requeue):
             payloads.append(op.payload)
@@ -363,8 +363,8 @@ def _shut(state: str, trial: int, due_ms: float, now_ms: float) -> BreakerState:
 
 def _ended(row: list[Any]) -> ItemEnded:
     """From items.lua. An empty table of Lua comes as a list."""
-    name, attempt, job, requests, records, rejected, outcomes, reasons, at_ms = row
-    return ItemEnded(name, attempt, job, requests, records, rejected, dict(outcomes), dict(reasons), at_ms / 1000)
+    name, attempt, job, requests, records, rejected, outcomes, reasons, at_ms, new = row
+    return ItemEnded(name, attempt, job, requests, records, rejected, dict(outcomes), dict(reasons), at_ms / 1000, new)
 
 
 def _bounded(reason: str) -> str:

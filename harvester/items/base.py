@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.json import encode as _encode
 
 from harvester.exceptions import InvalidRecordError, UsageError
-from harvester.items.found import Found, Said, Stage
+from harvester.items.found import Found, Looked, Said, Stage
 from harvester.items.raw import members
 from harvester.meta import ITEMS, USAGE
 
@@ -377,3 +377,4 @@ class Batch(NamedTuple):
     """Written down when the records are stored; likewise below."""
     stages: tuple[Stage, ...] = ()
     said: tuple[Said, ...] = ()
+    looked: tuple[Looked, ...] = ()

@@ -1,5 +1,6 @@
 """What callbacks yield about job items: further ones, how far one has come, and how one ends."""
 
+import math
 import re
 from typing import Any
 
@@ -69,6 +70,25 @@ class Said(Struct, frozen=True, gc=False):
     def __post_init__(self) -> None:
         if self.state not in ("done", "failed", "skipped"):
             raise InvalidRecordError(f"{self.item_id}: no item ends as {self.state!r}, but done, failed or skipped")
+
+
+class Looked(Struct, frozen=True, gc=False):
+    """What a look at an item of a standing job found, all of its pages together: the last that is said counts.
+
+    Without it the number of records that are new is what was found. Raises InvalidRecordError.
+    """
+
+    item_id: str
+    found: int = 0
+    """How many things that were not known before."""
+    changed: bool | None = None
+    """Of what only tells whether it has changed; `found` is not read then."""
+    cost: float = 1.0
+    """In requests: one that is answered without a body costs a site less."""
+
+    def __post_init__(self) -> None:
+        if self.found < 0 or not 0 <= self.cost < math.inf:
+            raise InvalidRecordError(f"{self.item_id}: neither what a look found nor its cost is below 0")
 
 
 def is_text(text: str) -> bool:

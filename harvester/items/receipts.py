@@ -24,7 +24,7 @@ class SettlesRecords:
 class Receipt:
     """The records of one item that are neither stored nor rejected."""
 
-    __slots__ = ("open", "page", "rejected", "total")
+    __slots__ = ("new", "open", "page", "rejected", "total")
 
     def __init__(self, item: Any, page: Any) -> None:
         self.open = parts_of(item)
@@ -33,11 +33,14 @@ class Receipt:
         self.total = len(self.open)
         self.rejected = 0
         """How many of its records were rejected with a written reason."""
+        self.new = 0
+        """How many of those that were stored were not known before."""
 
-    def settle(self, parts: Iterable[Hashable], rejected: int = 0) -> None:
-        """Notes that these parts are safe, and how many records were rejected."""
+    def settle(self, parts: Iterable[Hashable], rejected: int = 0, new: int = 0) -> None:
+        """Notes that these parts are safe, how many records were rejected, and how many were not known before."""
         self.open.difference_update(parts)
         self.rejected += rejected
+        self.new += new
 
     @contextmanager
     def under_way(self) -> Iterator[None]:
@@ -60,10 +63,10 @@ def page_under_way() -> Any:
     return receipt.page if receipt else None
 
 
-def settle(parts: Iterable[Hashable], rejected: int = 0) -> None:
+def settle(parts: Iterable[Hashable], rejected: int = 0, new: int = 0) -> None:
     """The same for the item which is handled now, if its page is leased."""
     if receipt := _under_way.get():
-        receipt.settle(parts, rejected)
+        receipt.settle(parts, rejected, new)
 
 
 def part_of(record: Record) -> tuple[str, str]:

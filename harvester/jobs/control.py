@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from harvester.jobs.documents import Document, JobState, State
-from harvester.jobs.ledger import Ledger, now
+from harvester.jobs.ledger import Ledger
 from harvester.jobs.transitions import CANCELLED
 
 CHUNK = 10_000
@@ -33,7 +33,7 @@ class Control:
 
     async def cancel(self, job: str) -> int | None:
         """Skips what waits, for good: how many items. Active ones come to their end, and are not tried again."""
-        update = {"$set": {"state": JobState.CANCELLED, "ended_at": now()}, "$unset": {"pause_reason": ""}}
+        update = {"$set": {"state": JobState.CANCELLED, "ended_at": self._ledger.now()}, "$unset": {"pause_reason": ""}}
         if not await self._change(job, [JobState.OPEN, JobState.PAUSED], update):
             known = await self._ledger.job(job)
             if known is None or known.state is not JobState.CANCELLED:
@@ -42,8 +42,10 @@ class Control:
 
     async def skip_cancelled(self, job: str) -> int:
         """Skips what waits in a job that is cancelled; how many items."""
-        skipped = {"state": State.SKIPPED, "outcome": CANCELLED, "reason": CANCELLED, "updated_at": now()}
-        return await self._move({"job": job, "state": State.WAITING}, {"$set": skipped, "$unset": {"due_at": ""}})
+        skipped = {"state": State.SKIPPED, "outcome": CANCELLED, "reason": CANCELLED, "updated_at": self._ledger.now()}
+        return await self._move(
+            {"job": job, "state": State.WAITING}, {"$set": skipped, "$unset": {"due_at": "", "why": ""}}
+        )
 
     async def retry(self, job: str, items: Sequence[str] | None = None, outcome: str | None = None) -> int | None:
         """Has items tried again, now, with all their attempts: how many. A finished job is open again.
@@ -56,8 +58,8 @@ class Control:
         ended: Document = {"job": job, "state": {"$in": list(_ENDED)}}
         later: Document = {"job": job, "state": State.WAITING, "due_at": {"$type": "date"}}
         update = {
-            "$set": {"state": State.WAITING, "failures": 0, "updated_at": now()},
-            "$unset": {"due_at": "", "outcome": "", "reason": ""},
+            "$set": {"state": State.WAITING, "failures": 0, "updated_at": self._ledger.now()},
+            "$unset": {"due_at": "", "why": "", "outcome": "", "reason": ""},
         }
         await self._ledger.note_added([job])  # before: nobody looks for items that wait in a job that is finished
         if items is None:

@@ -3,7 +3,7 @@
 import hashlib
 import secrets
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -11,6 +11,8 @@ import msgspec
 from bson.int64 import Int64
 from msgspec import Struct, field
 from pymongo import ASCENDING, DESCENDING, IndexModel
+
+from harvester.recheck import Look, Policy, read_policy
 
 Document = dict[str, Any]
 
@@ -27,7 +29,7 @@ MOST_ATTEMPTS_SHOWN = 10
 
 
 class JobState(StrEnum):
-    """Of a job. A standing job is never finished."""
+    """Of a job. A standing job, whose items are looked at again and again, is never finished."""
 
     OPEN = "open"
     PAUSED = "paused"
@@ -57,6 +59,15 @@ class Said(Struct, frozen=True):
     """done, failed or skipped."""
     outcome: str
     reason: str = ""
+
+
+class LookedAt(Struct, frozen=True):
+    """What a callback said that a look at an item of a standing job found, in one attempt."""
+
+    attempt: int
+    found: int
+    changed: bool | None = None
+    cost: float = 1.0
 
 
 class EndedAttempt(Struct, frozen=True):
@@ -105,9 +116,22 @@ class Item(Struct, frozen=True, kw_only=True):
     """Of its latest attempt, while none is under way."""
     reason: str = ""
     said: Said | None = None
+    looked: LookedAt | None = None
+    looks: tuple[Look, ...] = ()
+    """Of a standing job: the last ones, the latest last."""
+    often: float | None = None
+    """How many times as often it is looked at as its job's policy says. None: as often."""
     history: tuple[EndedAttempt, ...] = ()
     due_at: datetime | None = None
     """Before then it is not fed. None: it is due."""
+    why: str = ""
+    """Why the next look is due then."""
+    slots: tuple[str, ...] = ()
+    """Of budgets, that its looks have taken: see `budgets`."""
+    listed: str = ""
+    """The word of the latest reading of its job's arguments that named it; empty when it came in another way."""
+    removed_at: datetime | None = None
+    """When somebody took it out of the job, while the attempt goes on that was under way then."""
     fed_at: datetime | None = None
     fed_depth: int | None = None
     """Its depth when it was fed last."""
@@ -116,7 +140,7 @@ class Item(Struct, frozen=True, kw_only=True):
     number: int | None = None
     """From 1 to the job's limit of its kind; no two items of a kind have the same."""
     counts: dict[str, int] = {}
-    """Sums over its ended attempts: requests, records, rejected."""
+    """Sums over its ended attempts: requests, records, new (records that were not known before), rejected."""
     created_at: datetime
     updated_at: datetime
 
@@ -125,11 +149,11 @@ class RetryPolicy(NamedTuple):
     """What a job says of attempts that fail."""
 
     attempts: int = 3
-    """Failures after which an item is failed."""
+    """Failures after which an item is failed; of a standing job, after which a look has failed."""
     backoff_s: float = 600.0
-    """Before the attempt after the first failure; doubled for each further one. A standing job's interval, too."""
-    standing: bool = False
-    """Whether its items are fetched again and again."""
+    """Before the attempt after the first failure; doubled for each further one."""
+    recheck: Policy | None = None
+    """When its items are looked at again, in a standing job."""
     cancelled: bool = False
     """Whether nothing of it is to be fed any more."""
 
@@ -167,7 +191,10 @@ class Job(Struct, frozen=True, kw_only=True):
     arguments: dict[str, Any] = {}
     """As the spider's model takes them."""
     state: JobState = JobState.OPEN
-    standing: bool = False
+    recheck: str = ""
+    """Of a standing job: by which policy its items are looked at again, as `read_policy` reads it."""
+    looks_a_day: int | None = None
+    """The most looks a day at its items. None: as many as are due."""
     priority: int = 0
     """Jobs with a larger one are fed first."""
     limits: dict[str, int] = {}
@@ -198,9 +225,15 @@ class Job(Struct, frozen=True, kw_only=True):
         return bool(finished and self.ended_at and self.counted_at and self.counted_at >= self.ended_at)
 
     @property
+    def standing(self) -> bool:
+        """Whether its items are looked at again and again, so that it is never finished."""
+        return bool(self.recheck)
+
+    @property
     def policy(self) -> RetryPolicy:
-        """What follows when an attempt at one of its items fails."""
-        return RetryPolicy(self.attempts, self.backoff_s, self.standing, self.state is JobState.CANCELLED)
+        """What follows when an attempt at one of its items ends."""
+        recheck = read_policy(self.recheck) if self.recheck else None
+        return RetryPolicy(self.attempts, self.backoff_s, recheck, self.state is JobState.CANCELLED)
 
 
 class JobItem(NamedTuple):
@@ -215,11 +248,19 @@ class JobItem(NamedTuple):
     attempt: int
     stage: str
     """That an earlier attempt has reached; empty in the beginning."""
+    looked: datetime | None = None
+    """When it was looked at last, without a failure. Of a standing job."""
 
 
 def new_job_id(spider: str) -> str:
     """One that no other job has, not even in another database: a Redis may have known that, too."""
     return f"{spider}-{secrets.token_hex(4)}"
+
+
+def looked_at(item: Item) -> datetime | None:
+    """When it was looked at last, without a failure."""
+    at = next((look.at for look in reversed(item.looks) if look.found is not None), None)
+    return None if at is None else datetime.fromtimestamp(at, UTC)
 
 
 def item_id(job: str, kind: str, key: str) -> str:
@@ -281,6 +322,7 @@ ITEM_INDEXES = (
     ),
     IndexModel([("job", ASCENDING), ("kind", ASCENDING), ("key", ASCENDING)]),
     IndexModel([("job", ASCENDING), ("outcome", ASCENDING)]),
+    IndexModel([("slots", ASCENDING)], unique=True, partialFilterExpression={"slots": {"$exists": True}}),
     IndexModel(
         [("job", ASCENDING), ("kind", ASCENDING), ("number", ASCENDING)],
         unique=True,

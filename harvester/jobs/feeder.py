@@ -24,10 +24,10 @@ from harvester.frontier.workers import is_gone
 from harvester.items import Said
 from harvester.jobs import gone
 from harvester.jobs.control import Control
-from harvester.jobs.documents import Item, Job, JobItem, JobState
+from harvester.jobs.documents import Item, Job, JobItem, JobState, looked_at
 from harvester.jobs.gone import Look
 from harvester.jobs.job_stats import JobStats
-from harvester.jobs.ledger import Ledger, now
+from harvester.jobs.ledger import Ledger
 from harvester.jobs.transitions import Ended, Event, Lost, worst
 from harvester.masking import mask
 from harvester.outcomes import Outcome
@@ -191,7 +191,12 @@ class Feeder:
         events: list[tuple[str, Event]] = []
         for each in ended:
             outcome = worst(each.outcomes)
-            counts = {"requests": each.requests, "records": each.records, "rejected": each.rejected}
+            counts = {
+                "requests": each.requests,
+                "records": each.records,
+                "new": each.new,
+                "rejected": each.rejected,
+            }
             events.append((each.id, Ended(each.attempt, outcome, each.reasons.get(outcome, ""), counts)))
             self._stats.inc_value(f"harvester/jobs/ended/{outcome}")
         if events:
@@ -215,7 +220,7 @@ class Feeder:
             if job.state is JobState.CANCELLED:
                 await self._control.skip_cancelled(job.id)  # what came after it was cancelled
             elif job.state is JobState.OPEN and self._feeds(job.id):
-                await self._ledger.promote(job.id)
+                await self._ledger.promote(job)
                 await self.job_stats.look(job)
                 if not self.adding and await self._ledger.finish(job.id):
                     del self.jobs[job.id]
@@ -252,7 +257,7 @@ class Feeder:
         self._epoch, self._lost_at = epoch, monotonic()
 
     async def _lose_unknown(self, job: str, *, anew: bool) -> None:
-        long_ago = now() - timedelta(seconds=2 * FEED_S)
+        long_ago = self._ledger.now() - timedelta(seconds=2 * FEED_S)
         active = await self._ledger.active(job)
         if not active:
             return
@@ -357,4 +362,6 @@ class Feeder:
 
 
 def _handed_out(item: Item) -> JobItem:
-    return JobItem(item.id, item.job, item.kind, item.key, item.input, item.depth, item.attempts, item.stage)
+    return JobItem(
+        item.id, item.job, item.kind, item.key, item.input, item.depth, item.attempts, item.stage, looked_at(item)
+    )

@@ -28,6 +28,7 @@ class JobStats:
         self._stats = stats
         self._counts: dict[str, Sequence[Counted]] = {}
         """Of each job that was looked at, as counted last."""
+        self._jobs: dict[str, Job] = {}
         self._counted_at: dict[str, datetime | None] = {}
         self._counting: asyncio.Task[None] | None = None
         self._told: set[str] = set()
@@ -38,6 +39,7 @@ class JobStats:
 
         It does not wait for that: a million items take seconds.
         """
+        self._jobs[job.id] = job
         if job.id not in self._counts or job.counted_at != self._counted_at[job.id]:
             self._counted_at[job.id] = job.counted_at
             self._tell(job.id, job.counts)
@@ -75,7 +77,7 @@ class JobStats:
         self._told.update(figures)
 
     async def _tell_next_due(self) -> None:
-        found = [await self._ledger.next_due(job) for job in self._counts]
+        found = [await self._ledger.next_due(job) for job in self._jobs.values()]
         times = [at.timestamp() for at in found if isinstance(at, datetime)]
         self._stats.set_value("harvester/next_due", min(times, default=0))
 

@@ -24,6 +24,7 @@ from pymongo.errors import BulkWriteError, DuplicateKeyError
 
 from harvester.items import Batch, Found
 from harvester.items import Said as SaidOf
+from harvester.jobs.budgets import kept_slots
 from harvester.jobs.documents import (
     ITEM_INDEXES,
     ITEMS,
@@ -36,6 +37,7 @@ from harvester.jobs.documents import (
     Item,
     Job,
     JobState,
+    LookedAt,
     RetryPolicy,
     Said,
     State,
@@ -45,7 +47,8 @@ from harvester.jobs.documents import (
     read_job,
     to_document,
 )
-from harvester.jobs.transitions import Event, Fed, LimitReached, Nearer, StageReached, transition
+from harvester.jobs.looks import Looks, Patiently
+from harvester.jobs.transitions import Changed, Event, Fed, LimitReached, Nearer, Removed, StageReached, transition
 
 CHUNK = 1000
 """Items that are read or written together."""
@@ -57,10 +60,6 @@ COUNTING_S = 120.0
 """How long one who counts is waited for."""
 _DUPLICATE_KEY = 11000
 _DUE: Document = {"state": State.WAITING, "due_at": None}
-
-Patiently = Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]
-"""Runs an operation until the server answers. It may run it again that was done, when the answer was lost."""
-
 
 BeforeWriting = Callable[[Sequence[Item]], Awaitable[None]]
 
@@ -80,6 +79,14 @@ class Added(NamedTuple):
     known: int
 
 
+class Listed(NamedTuple):
+    """What became of the items of a job that its arguments name."""
+
+    new: int
+    changed: int
+    removed: int
+
+
 class Deferred(NamedTuple):
     """Items of a job that wait for a time."""
 
@@ -95,10 +102,15 @@ class Deferred(NamedTuple):
 class Ledger:
     """All jobs of a database."""
 
-    def __init__(self, database: AsyncDatabase[Document], patiently: Patiently) -> None:
+    def __init__(
+        self, database: AsyncDatabase[Document], patiently: Patiently, clock: Callable[[], datetime] | None = None
+    ) -> None:
+        """`clock`: the time in UTC, to the millisecond; that of this machine unless it is given."""
+        self.now = clock or now
         self.jobs: AsyncCollection[Document] = database[JOBS]
         self.items: AsyncCollection[Document] = database[ITEMS]
         self.patiently = patiently
+        self.looks = Looks(self.items, patiently, self.now)
 
     async def make_indexes(self) -> None:
         """To be called before anything is written."""
@@ -118,7 +130,7 @@ class Ledger:
             if last and last["state"] in (JobState.OPEN, JobState.PAUSED):
                 return Opened(read_job(last), begun=True)
             number = last["number"] + 1 if last else 1
-            job = Job(id=new_job_id(spider), number=number, created_at=now(), **ours, **fields)
+            job = Job(id=new_job_id(spider), number=number, created_at=self.now(), **ours, **fields)
             try:
                 await self.patiently(partial(self.jobs.insert_one, to_document(job)))
             except DuplicateKeyError:
@@ -149,7 +161,7 @@ class Ledger:
         if await self.is_left(job):
             return False
         same = {"_id": job, "state": JobState.OPEN, "fed": known.fed}
-        end = {"$set": {"state": JobState.FINISHED, "ended_at": now()}}
+        end = {"$set": {"state": JobState.FINISHED, "ended_at": self.now()}}
         result = await self.patiently(lambda: self.jobs.update_one(same, end))
         if not result.modified_count:
             ended = await self.job(job)  # by another, or by this call when its answer was lost
@@ -168,11 +180,41 @@ class Ledger:
         rest = iter(found)
         while chunk := await asyncio.to_thread(list, islice(rest, CHUNK)):  # it may be read from a file, or a terminal
             total += len(chunk)
-            new += await self._add([_new_item(job, each, depth, site_of(each)) for each in chunk])
+            new += await self._add([_new_item(job, each, depth, site_of(each), self.now()) for each in chunk])
             await self.note_added([job])
         if not total:
             await self.note_added([job])
         return Added(new, total - new)
+
+    async def list_items(self, job: Job, found: Iterable[Found], site_of: Callable[[Found], str]) -> Listed:
+        """Makes these the items that the job's arguments name: those that they named before, and no more, are removed.
+
+        Of known ones the input is changed, and one that was removed is there again. What came in another way stays.
+        """
+        word = secrets.token_hex(8)
+        before = {"job": job.id, "listed": {"$exists": True, "$ne": word}}
+        added = changed = 0
+        rest = iter(found)
+        while chunk := await asyncio.to_thread(list, islice(rest, CHUNK)):
+            items = {each.id: each for each in (_new_item(job.id, one, 0, site_of(one), self.now()) for one in chunk)}
+            added += await self._add([*items.values()])
+            changed += await self.apply([(each.id, Changed(each.input)) for each in items.values()])
+            named = {"_id": {"$in": [*items]}}
+            await self.patiently(partial(self.items.update_many, named, {"$set": {"listed": word}}))
+        removed = 0
+        while rows := await self.patiently(lambda: self.items.find(before, {"_id": 1}, limit=CHUNK).to_list()):
+            ids = [row["_id"] for row in rows]
+            removed += await self.apply([(each, Removed()) for each in ids])
+            await self.patiently(partial(self.items.update_many, {"_id": {"$in": ids}}, {"$unset": {"listed": ""}}))
+        await self.note_added([job.id])
+        return Listed(added, changed, removed)
+
+    async def set_job(self, job: str, **fields: Any) -> None:
+        """Sets fields of its document; None takes one away."""
+        known = {name: value for name, value in fields.items() if value is not None}
+        gone = dict.fromkeys(fields.keys() - known.keys(), "")
+        update = {operator: changes for operator, changes in (("$set", known), ("$unset", gone)) if changes}
+        await self.patiently(lambda: self.jobs.update_one({"_id": job}, update))
 
     async def add_found(
         self, found: Sequence[tuple[str, Collection[str], Found]], site_of: Callable[[Found], str]
@@ -182,7 +224,7 @@ class Ledger:
         items = []
         for job, parents, each in found:
             nearest = min((depths[parent] for parent in parents if parent in depths), default=-1)
-            items.append(_new_item(job, each, nearest + 1, site_of(each)))
+            items.append(_new_item(job, each, nearest + 1, site_of(each), self.now()))
         new = 0
         for first in range(0, len(items), CHUNK):
             chunk = items[first : first + CHUNK]
@@ -200,6 +242,9 @@ class Ledger:
             found += [(batch.job, attempts, each) for each in batch.found]
             for stage in batch.stages:
                 events.append((stage.item_id, StageReached(attempts[stage.item_id], stage.stage, stage.rank)))
+            for look in batch.looked:
+                looked = LookedAt(attempts[look.item_id], look.found, look.changed, look.cost)
+                events.append((look.item_id, looked))
             events += _events_of(batch.said, attempts)
         if found:
             await self.add_found(found, site_of)
@@ -255,13 +300,28 @@ class Ledger:
         """Begins the next attempt of at most so many due items, and returns those that nobody else began.
 
         The nearest first, then by priority; none that is more than one step farther than the nearest unfinished one.
-        Items of sites that are `left_alone` are passed over, or those of all but one site.
+        Of a standing job, in the order in which they were due, and as many as budgets allow. Items of sites that are
+        `left_alone` are passed over, or those of all but one site.
         """
         if most <= 0 or job.state is not JobState.OPEN:
             return []
         where: Document = {"job": job.id}
         if left_alone or of_site is not None:
             where["site"] = {"$nin": list(left_alone)} if of_site is None else of_site
+        slots: dict[str, tuple[str, ...]] = {}
+        if job.standing:
+            looks = await self.looks.due(job, most, where)
+            slots = {each.item.id: each.slots for each in looks}
+            due = [each.item for each in looks]
+        else:
+            due = await self._nearest_due(most, where)
+        claimed = await self._begin(job, await self._numbered(job, due), slots, f"{feeder}:{secrets.token_hex(6)}")
+        if claimed and job.started_at is None:
+            began = {"_id": job.id, "started_at": None}
+            await self.patiently(lambda: self.jobs.update_one(began, {"$set": {"started_at": self.now()}}))
+        return claimed
+
+    async def _nearest_due(self, most: int, where: Document) -> list[Item]:
         order = [("depth", ASCENDING), ("priority", DESCENDING), ("_id", ASCENDING)]
         due = await self._read(where | _DUE, sort=order, limit=most)
         if not due:
@@ -269,21 +329,22 @@ class Ledger:
         active = where | {"state": State.ACTIVE, "due_at": None}
         nearest = await self.patiently(lambda: self.items.find_one(active, {"depth": 1}, sort=order[:1]))
         farthest = 1 + min(due[0].depth, nearest["depth"] if nearest else due[0].depth)
-        numbered = await self._numbered(job, [item for item in due if item.depth <= farthest])
-        claimed = await self._begin(job, numbered, f"{feeder}:{secrets.token_hex(6)}")
-        if claimed and job.started_at is None:
-            began = {"_id": job.id, "started_at": None}
-            await self.patiently(lambda: self.jobs.update_one(began, {"$set": {"started_at": now()}}))
-        return claimed
+        return [item for item in due if item.depth <= farthest]
 
-    async def _begin(self, job: Job, due: Iterable[tuple[Item, int | None]], feeder: str) -> list[Item]:
-        """Of items with their numbers. `feeder` is a word never used before: what has it was begun by this call."""
-        at = now()
+    async def _begin(
+        self, job: Job, due: Iterable[tuple[Item, int | None]], slots: Mapping[str, tuple[str, ...]], feeder: str
+    ) -> list[Item]:
+        """Of items with their numbers, and the slots of budgets that some of them take, by id.
+
+        `feeder` is a word never used before: what has it was begun by this call.
+        """
+        at, policy = self.now(), job.policy
         begun: list[Item] = []
         writes: list[UpdateOne] = []
         for item, number in due:
-            if after := transition(item, Fed(item.attempts + 1, feeder), job.policy, at):
-                begun.append(replace(after, number=number))
+            if after := transition(item, Fed(item.attempts + 1, feeder), policy, at):
+                taken = kept_slots(item.slots, slots.get(item.id, ()))
+                begun.append(replace(after, number=number, slots=taken))
                 writes.append(UpdateOne(_as_read(item), _difference(item, begun[-1])))
         if not writes or await self._write(writes) == (len(writes), []):
             return begun
@@ -325,9 +386,15 @@ class Ledger:
                 return
             await self.apply([(row["_id"], LimitReached()) for row in rows])
 
-    async def promote(self, job: str, *, all_of_them: bool = False) -> int:
-        """Makes items due whose time has come, or all that wait for a time; how many."""
-        waiting = {"job": job, "state": State.WAITING, "due_at": {"$type": "date"} if all_of_them else {"$lte": now()}}
+    async def promote(self, job: Job, *, all_of_them: bool = False) -> int:
+        """Makes items due whose time has come, or all that wait for a time; how many.
+
+        Items of a standing job keep their time, in whose order they are begun.
+        """
+        if job.standing:
+            return 0
+        due_at = {"$type": "date"} if all_of_them else {"$lte": self.now()}
+        waiting = {"job": job.id, "state": State.WAITING, "due_at": due_at}
         result = await self.patiently(lambda: self.items.update_many(waiting, {"$unset": {"due_at": ""}}))
         return int(result.modified_count)
 
@@ -342,9 +409,11 @@ class Ledger:
         reason = max(rows, key=lambda row: row["items"])["reason"] or ""
         return Deferred(sum(outcomes.values()), min(row["until"] for row in rows), outcomes, reason)
 
-    async def next_due(self, job: str) -> datetime | None:
+    async def next_due(self, job: Job) -> datetime | None:
         """When the first of its items is due that wait for a time."""
-        waiting = {"job": job, "state": State.WAITING, "due_at": {"$type": "date"}}
+        if job.standing:
+            return await self.looks.next_at(job)
+        waiting = {"job": job.id, "state": State.WAITING, "due_at": {"$type": "date"}}
         order = [("due_at", ASCENDING)]
         row = await self.patiently(lambda: self.items.find_one(waiting, {"due_at": 1}, sort=order))
         return row["due_at"] if row else None
@@ -354,9 +423,11 @@ class Ledger:
         active = {"job": job, "state": State.ACTIVE}
         return bool(await self.patiently(lambda: self.items.find_one(active, {"_id": 1})))
 
-    async def is_due(self, job: str, left_alone: Collection[str] = ()) -> bool:
-        """Whether any of its items is due, but for those of sites that are left alone."""
-        due = {"job": job, **_DUE, "site": {"$nin": list(left_alone)}}
+    async def is_due(self, job: Job, left_alone: Collection[str] = ()) -> bool:
+        """Whether any of its items may be begun, but for those of sites that are left alone."""
+        if job.standing:
+            return bool(await self.looks.first(job, left_alone))
+        due = {"job": job.id, **_DUE, "site": {"$nin": list(left_alone)}}
         return bool(await self.patiently(lambda: self.items.find_one(due, {"_id": 1})))
 
     async def active(self, job: str) -> list[Item]:
@@ -387,7 +458,7 @@ class Ledger:
             for before in items:
                 after = before
                 for event in events[before.id]:
-                    after = transition(after, event, policies[before.job], now()) or after
+                    after = transition(after, event, policies[before.job], self.now()) or after
                 if after is not before:
                     writes[before.id] = UpdateOne(_as_read(before), _difference(before, after))
                     changing.append(after)
@@ -418,7 +489,7 @@ class Ledger:
         They are read by their ids, in whose index none moves while it is read: each counts once, whatever its state.
         """
         began = time.monotonic()
-        at = now()
+        at = self.now()
         alike = {name: {"$ifNull": [f"${name}", ""]} for name in ("kind", "state", "stage", "outcome")}
         own = {"$match": {"_id": {"$gte": f"{job}:", "$lt": f"{job};"}}}
         group = {"_id": alike, "items": {"$sum": 1}, "records": {"$sum": "$counts.records"}}
@@ -427,7 +498,7 @@ class Ledger:
         pace = {"at": at, "ended": sum(row["items"] for row in counts if row["state"] not in UNFINISHED)}
         again_s = max(COUNT_S, COUNT_SHARE * (time.monotonic() - began))
         update = {
-            "$set": {"counts": counts, "counted_at": at, "count_due_at": now() + timedelta(seconds=again_s)},
+            "$set": {"counts": counts, "counted_at": at, "count_due_at": self.now() + timedelta(seconds=again_s)},
             "$push": {"pace": {"$each": [pace], "$slice": -MOST_PACES}},
         }
         await self.patiently(lambda: self.jobs.update_one({"_id": job}, update))
@@ -435,10 +506,10 @@ class Ledger:
 
     async def count_when_due(self, job: Job) -> None:
         """The same, unless another does, or did a short time ago."""
-        if job.count_due_at and now() < job.count_due_at:
+        if job.count_due_at and self.now() < job.count_due_at:
             return
         seen = {"_id": job.id, "count_due_at": job.count_due_at}
-        later = {"$set": {"count_due_at": now() + timedelta(seconds=COUNTING_S)}}
+        later = {"$set": {"count_due_at": self.now() + timedelta(seconds=COUNTING_S)}}
         result = await self.patiently(lambda: self.jobs.update_one(seen, later))
         if result.modified_count:
             await self.count(job.id)
@@ -472,8 +543,7 @@ class Ledger:
         return found, taken
 
 
-def _new_item(job: str, found: Found, depth: int, site: str) -> Item:
-    at = now()
+def _new_item(job: str, found: Found, depth: int, site: str, at: datetime) -> Item:
     return Item(
         id=item_id(job, found.kind, found.key),
         job=job,

@@ -13,7 +13,7 @@ from harvester.formatting import how_long
 from harvester.jobs.blame import REFUSALS, Blame, blame, refused
 from harvester.jobs.documents import Job, JobState
 from harvester.jobs.feeder import Feeder, FrontierSide
-from harvester.jobs.ledger import Ledger, now
+from harvester.jobs.ledger import Ledger
 
 logger = logging.getLogger(__name__)
 
@@ -64,6 +64,8 @@ class Run:
         self._address = address
         self._waits_for = waits_for
         self._job = job
+        self._has_said = False
+        """Whether it was said of a standing job that nothing is due."""
         self.had_jobs = False
         """Whether there was a job to work at, at any time."""
         self._busy_at = monotonic()
@@ -75,7 +77,7 @@ class Run:
             self._feeder.adding = goes_on()
             is_busy = bool(await self._feeder.step())
             if is_busy:
-                self._busy_at = monotonic()
+                self._busy_at, self._has_said = monotonic(), False
             self.had_jobs = self.had_jobs or is_busy or bool(self._feeder.jobs)
             may_end = not is_busy or (self._job is not None and not self._feeder.is_open(self._job))
             if may_end and not self._feeder.adding and (end := await self._end()):
@@ -113,12 +115,32 @@ class Run:
             return End(
                 "paused", LEFT, f"The job {job.id} is paused{why}. `harvester jobs resume {job.id}` has it go on."
             )
-        if await self._ledger.is_due(job.id, self._frontier.shut()) or await self._goes_on_soon(job.id):
+        if await self._ledger.is_due(job, self._frontier.shut()):
+            self._busy_at = monotonic()
             return None
-        said = await self._said_of_rest(job.id)
+        if job.standing:
+            return await self._rest_of(job)
+        if await self._goes_on_soon(job):
+            return None
+        said = await self._said_of_rest(job)
         if to_blame := await self._refused(job):
             return End(to_blame.reason, LEFT, f"{to_blame.said} {said} The same command continues the job.")
-        return self._left(said, parked=await self._ledger.is_due(job.id))
+        return self._left(said, parked=await self._ledger.is_due(job))
+
+    async def _rest_of(self, job: Job) -> End | None:
+        """The end of a run at a standing job of which nothing is due, unless it goes on."""
+        idle = self._config.idle_seconds
+        ends = 0 <= idle <= monotonic() - self._busy_at
+        if ends or not self._has_said:
+            self._has_said = True
+            next_at = await self._ledger.next_due(job)
+            when = (
+                f"the next look is due at {next_at:%Y-%m-%d %H:%M:%S} UTC" if next_at else "no item is to be looked at"
+            )
+            logger.info(
+                "Nothing of the job %s is due now: %s%s", job.id, when, "" if ends else f". Waiting {how_long(idle)}"
+            )
+        return await self._finished(job) if ends else None
 
     async def _finished(self, job: Job) -> End:
         if to_blame := await self._refused(job):
@@ -140,7 +162,7 @@ class Run:
         """Whether something of it is under way, or could be now."""
         if await self._ledger.is_active(job.id):
             return True
-        return job.state is JobState.OPEN and await self._ledger.is_due(job.id, self._frontier.shut())
+        return job.state is JobState.OPEN and await self._ledger.is_due(job, self._frontier.shut())
 
     def _stranded(self, job: Job) -> End | None:
         """The end of a run in which all that is under way is parked, and has been for long."""
@@ -162,19 +184,19 @@ class Run:
     def _was_of_use(self) -> bool:
         return bool(self._stats.get_value("harvester/pages", 0))
 
-    async def _goes_on_soon(self, job: str) -> bool:
+    async def _goes_on_soon(self, job: Job) -> bool:
         """Whether a job of which nothing can be done now need not be waited for too long."""
         due_at, waits_for_sites = await self._ledger.next_due(job), await self._ledger.is_due(job)
-        if due_at and not _is_too_long((due_at - now()).total_seconds(), self._config.deferred_seconds):
+        if due_at and not _is_too_long((due_at - self._ledger.now()).total_seconds(), self._config.deferred_seconds):
             return True
         if waits_for_sites:
             looked_at = [each.until - time() for each in self._frontier.shut().values() if each.until]
             return not _is_too_long(min(looked_at, default=math.inf), self._config.parked_seconds)
         return due_at is None  # what changes that is being written
 
-    async def _said_of_rest(self, job: str) -> str:
+    async def _said_of_rest(self, job: Job) -> str:
         said = []
-        if deferred := await self._ledger.deferred(job):
+        if deferred := await self._ledger.deferred(job.id):
             why = "; ".join(f"{number:,} {outcome}" for outcome, number in sorted(deferred.outcomes.items()))
             why += f": {deferred.reason}" if deferred.reason else ""
             until = f"{deferred.until:%Y-%m-%d %H:%M:%S} UTC ({why})"
@@ -184,7 +206,7 @@ class Run:
         if await self._ledger.is_due(job):
             sites = ", ".join(sorted(self._frontier.shut())[:5])
             said.append(f"others wait for sites that are left alone ({sites})")
-        return f"The job {job} is not finished: {'; '.join(said)}."
+        return f"The job {job.id} is not finished: {'; '.join(said)}."
 
 
 def _is_too_long(seconds: float, most: float) -> bool:

@@ -24,6 +24,7 @@ from harvester.jobs.control import Control
 from harvester.jobs.documents import Job, JobState
 from harvester.jobs.inputs import BadLine
 from harvester.jobs.ledger import Ledger
+from harvester.jobs.opening import OpensJobs, open_job_of
 from harvester.project import load_spider
 from harvester.stores.private_files import make_closed
 
@@ -68,22 +69,14 @@ class Submitted(NamedTuple):
     """All of them, one JSON object a line."""
 
 
-class TakesItems(Protocol):
+class TakesItems(OpensJobs, Protocol):
     """What a submission needs of the class of a spider: see JobSpider."""
 
     ITEM_KINDS: tuple[str, ...]
-    ATTEMPTS: int
-    BACKOFF_S: float
 
     def parse_arguments(self, given: dict[str, Any]) -> Any: ...
 
-    def scope_of(self, arguments: Any) -> str: ...
-
-    def limits_of(self, arguments: Any) -> dict[str, int]: ...
-
     def check_item(self, found: Found) -> Found: ...
-
-    def site_of(self, found: Found) -> str: ...
 
 
 class Submitter:
@@ -149,14 +142,14 @@ class Submitter:
         arguments = self._spider.scope_of(self._arguments)
         scope = hashlib.sha256(f"{arguments} {self.kind} {own}".encode()).hexdigest()[:16]
         limits = self._spider.limits_of(self._arguments)
-        job, self._begun = await self._ledger.open_job(
-            wanted.spider,
+        job, self._begun = await open_job_of(
+            self._ledger,
+            self._spider,
+            self._arguments,
             scope,
             arguments=wanted.arguments,
             priority=wanted.priority,
             limits=limits | ({self.kind: wanted.max_items} if wanted.max_items else {}),
-            attempts=self._spider.ATTEMPTS,
-            backoff_s=self._spider.BACKOFF_S,
             name=wanted.name,
             idempotency_key=wanted.idempotency_key,
         )

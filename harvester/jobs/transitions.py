@@ -6,32 +6,48 @@
 | Ended | active, or waiting when it was taken for lost | done, failed, skipped, or waiting for its next attempt |
 | Lost | active | waiting, and due; nothing is spent |
 | Retried | failed, skipped, done, or waiting for a time | waiting, and due |
+| Changed | any | the same with another input or pace; waiting, and due, when its input changes, or it was removed |
+| Removed | any | skipped; an active one when its attempt has ended |
 | Cancelled, LimitReached | waiting | skipped |
 | Nearer | any | the same with the smaller depth; waiting, when it was done as something farther away |
-| Said, StageReached | active | the same, with a note |
+| Said, StageReached, LookedAt | active | the same, with a note |
+
+In a standing job the end of an attempt is a look: it leads to waiting for the next one, whose time the job's policy
+says. An attempt that fails for a passing reason is first tried again, as in any job. An item is failed when it has
+failed MOST_FAILURES times in a row, and skipped when a callback says so.
 
 An event of an attempt counts only while that is the item's latest, and its end counts once. What does not apply
 changes nothing, so that every event may come late, or twice.
 """
 
-from collections.abc import Mapping
-from datetime import datetime, timedelta
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from harvester.jobs.documents import MOST_ATTEMPTS_SHOWN, EndedAttempt, Item, RetryPolicy, Said, State
+from harvester.formatting import counted
+from harvester.jobs.documents import MOST_ATTEMPTS_SHOWN, EndedAttempt, Item, LookedAt, RetryPolicy, Said, State
 from harvester.outcomes import POLICIES, Outcome, Policy
+from harvester.recheck import HISTORY, Look
+from harvester.recheck import Policy as Recheck
 
 MOST_BACKOFF_S = 86_400.0
 """The longest time between two attempts that is due to failures."""
 CANCELLED = "cancelled"
 """Outcome and reason of items that are not fed since their job was cancelled."""
+REMOVED = "removed"
+"""The same of items that somebody took out of a job."""
+MOST_FAILURES = 10
+"""In a row, after which an item of a standing job is left alone until somebody has it tried again. With the usual
+backoff that is after three days."""
 MAX_ITEMS = "max_items"
 """The same of items beyond the job's limit."""
 _PASSING = ("worker_lost", "callback_blocked")
 """What the frontier says of requests that were given up because of the workers that had them."""
+_MISSING = (Outcome.NOT_FOUND, Outcome.GONE)
+"""What is no look at an item of a standing job, though it is an answer: it may be there again."""
 _POLICIES: Mapping[str, Policy] = {outcome.value: policy for outcome, policy in POLICIES.items()}
 
 
@@ -49,7 +65,7 @@ class Ended(NamedTuple):
     outcome: str
     reason: str = ""
     counts: Mapping[str, int] = {}
-    """Of the attempt: requests, records, rejected."""
+    """Of the attempt: requests, records, new, rejected."""
 
 
 class Lost(NamedTuple):
@@ -70,6 +86,17 @@ class LimitReached(NamedTuple):
     """As many items of its kind were fed as the job allows."""
 
 
+class Changed(NamedTuple):
+    """What is asked for is another thing now, or how often. None: as it was. One that was removed is there again."""
+
+    input: Mapping[str, Any] | None = None
+    often: float | None = None
+
+
+class Removed(NamedTuple):
+    """It is not asked for any more."""
+
+
 class Nearer(NamedTuple):
     """The item was found again, at this depth."""
 
@@ -85,7 +112,20 @@ class StageReached(NamedTuple):
     """Does nothing when one of a larger rank was reached before."""
 
 
-Event = Fed | Ended | Lost | Retried | Cancelled | LimitReached | Nearer | Said | StageReached
+Event = (
+    Fed
+    | Ended
+    | Lost
+    | Retried
+    | Changed
+    | Removed
+    | Cancelled
+    | LimitReached
+    | Nearer
+    | Said
+    | StageReached
+    | LookedAt
+)
 
 
 def transition(item: Item, event: Event, policy: RetryPolicy, now: datetime) -> Item | None:
@@ -104,6 +144,10 @@ def _after(item: Item, event: Event, policy: RetryPolicy, now: datetime) -> Item
             return _lost(item, event, policy)
         case Retried():
             return _retried(item, policy)
+        case Changed():
+            return _changed(item, event, policy, now)
+        case Removed():
+            return _removed(item, now)
         case Cancelled() if item.state is State.WAITING:
             return _skipped(item, CANCELLED)
         case LimitReached() if item.state is State.WAITING and item.number is None:
@@ -112,6 +156,8 @@ def _after(item: Item, event: Event, policy: RetryPolicy, now: datetime) -> Item
             return _nearer(item, event, policy)
         case Said() if _is_running(item, event.attempt) and event != item.said:
             return replace(item, said=event)
+        case LookedAt() if _is_running(item, event.attempt) and event != item.looked:
+            return replace(item, looked=event)
         case StageReached() if _is_running(item, event.attempt) and event.rank >= (item.stage_rank or 0):
             reached = replace(item, stage=event.stage, stage_rank=event.rank or None)
             return reached if reached != item else None
@@ -134,7 +180,9 @@ def _fed(item: Item, event: Fed, policy: RetryPolicy, now: datetime) -> Item | N
         fed_at=now,
         fed_depth=item.depth,
         due_at=None,
+        why="",
         said=None,
+        looked=None,
         stage_rank=None,
         outcome="",
         reason="",
@@ -148,20 +196,19 @@ def _ended(item: Item, event: Ended, policy: RetryPolicy, now: datetime) -> Item
     said = item.said if item.said and item.said.attempt == event.attempt else None
     outcome, reason = (said.outcome, said.reason) if said else (event.outcome, event.reason)
     state = said.state if said else _state_by(outcome, spent=item.failures + 1 >= policy.attempts)
-    failed = state in (State.WAITING, State.FAILED)
-    delay_s = min(MOST_BACKOFF_S, policy.backoff_s * 2.0 ** min(item.failures, 60)) if failed else policy.backoff_s
-    failures = item.failures + failed
-    if policy.standing:
-        state, failures = State.WAITING, failures if failed else 0
-    due_at = now + timedelta(seconds=delay_s) if state is State.WAITING else None
-    if state is State.DONE and _is_nearer_than_fed(item, item.depth) and not policy.cancelled:
-        state = State.WAITING
     counts = {name: item.counts.get(name, 0) + event.counts.get(name, 0) for name in (*item.counts, *event.counts)}
-    ended = replace(
-        item, state=state, outcome=outcome, reason=reason, failures=failures, counts=counts, due_at=due_at, said=None
-    )
-    if policy.cancelled and state is State.WAITING:
+    ended = replace(item, state=state, outcome=outcome, reason=reason, counts=counts)
+    if policy.recheck is not None:
+        ended = _looked_at(ended, event, said, policy, policy.recheck, now)
+    elif state in (State.WAITING, State.FAILED):
+        due_at = now + _backoff(item, policy) if state is State.WAITING else None
+        ended = replace(ended, failures=item.failures + 1, due_at=due_at)
+    elif state is State.DONE and _is_nearer_than_fed(item, item.depth) and not policy.cancelled:
+        ended = replace(ended, state=State.WAITING)
+    if ended.state is State.WAITING and policy.cancelled:
         ended = _skipped(ended, CANCELLED)
+    if item.removed_at:
+        ended = _skipped(ended, REMOVED)
     line = EndedAttempt(
         event.attempt,
         now,
@@ -171,7 +218,53 @@ def _ended(item: Item, event: Ended, policy: RetryPolicy, now: datetime) -> Item
         event.counts.get("requests", 0),
         event.counts.get("records", 0),
     )
-    return replace(ended, feeder="", history=(*item.history, line)[-MOST_ATTEMPTS_SHOWN:])
+    history = (*item.history, line)[-MOST_ATTEMPTS_SHOWN:]
+    return replace(ended, feeder="", said=None, looked=None, removed_at=None, history=history)
+
+
+def _looked_at(
+    item: Item, event: Ended, said: Said | None, policy: RetryPolicy, recheck: Recheck, now: datetime
+) -> Item:
+    """An item of a standing job whose attempt has just ended, in the state that it would be in in another job."""
+    if said and item.state is State.SKIPPED:
+        return item
+    looked = item.looked if item.looked and item.looked.attempt == event.attempt else None
+    begun = (item.fed_at or now).timestamp()
+    if item.state is State.DONE and (said or looked or item.outcome not in _MISSING):
+        found = looked or LookedAt(
+            event.attempt, event.counts.get("new", 0), cost=max(1, event.counts.get("requests", 0))
+        )
+        looks = (*item.looks, Look(begun, found.found, found.changed, found.cost))[-HISTORY:]
+        return replace(item, state=State.WAITING, failures=0, looks=looks, **_next_look(item, looks, recheck, now))
+    backoff, failures = _backoff(item, policy), item.failures + 1
+    if failures >= MOST_FAILURES:
+        return replace(item, state=State.SKIPPED if item.state is State.SKIPPED else State.FAILED, failures=failures)
+    if (
+        item.state is not State.SKIPPED
+        and rank_of(item.outcome) is Rank.PASSING
+        and failures % policy.attempts
+        and not said
+    ):
+        why = f"tried again after {counted(failures, 'failure')}"
+        return replace(item, state=State.WAITING, failures=failures, due_at=now + backoff, why=why)
+    looks = (*item.looks, Look(begun, None))[-HISTORY:]
+    later = _next_look(item, looks, recheck, now)
+    if now + backoff > later["due_at"]:
+        later = {"due_at": now + backoff, "why": f"later than usual after {counted(failures, 'failure')}"}
+    return replace(item, state=State.WAITING, failures=failures, looks=looks, **later)
+
+
+def _next_look(item: Item, looks: Sequence[Look], recheck: Recheck, now: datetime) -> dict[str, Any]:
+    """When, and why then."""
+    due = recheck.due(item.key, looks, now.timestamp())
+    since, often = looks[-1].at, item.often or 1.0
+    at = datetime.fromtimestamp(round(since + (due.at - since) / often, 3), UTC)
+    return {"due_at": at, "why": due.why if often == 1 else f"{due.why}, {often:g} times as often"}
+
+
+def _backoff(item: Item, policy: RetryPolicy) -> timedelta:
+    """Before the attempt after the failure that is counted next."""
+    return timedelta(seconds=min(MOST_BACKOFF_S, policy.backoff_s * 2.0 ** min(item.failures, 60)))
 
 
 def _is_noted(item: Item, attempt: int) -> bool:
@@ -194,18 +287,44 @@ def _state_by(outcome: str, *, spent: bool) -> State:
 def _lost(item: Item, event: Lost, policy: RetryPolicy) -> Item | None:
     if not _is_running(item, event.attempt):
         return None
-    waiting = replace(item, state=State.WAITING, feeder="")
+    waiting = replace(item, state=State.WAITING, feeder="", removed_at=None)
+    if item.removed_at:
+        return _skipped(waiting, REMOVED)
     return _skipped(waiting, CANCELLED) if policy.cancelled else waiting
 
 
 def _retried(item: Item, policy: RetryPolicy) -> Item | None:
     if policy.cancelled or item.state is State.ACTIVE or (item.state is State.WAITING and item.due_at is None):
         return None
-    return replace(item, state=State.WAITING, due_at=None, failures=0, outcome="", reason="")
+    return replace(item, state=State.WAITING, due_at=None, why="", failures=0, outcome="", reason="")
+
+
+def _changed(item: Item, event: Changed, policy: RetryPolicy, now: datetime) -> Item | None:
+    changed = replace(
+        item,
+        input=item.input if event.input is None else dict(event.input),
+        often=item.often if event.often is None else event.often,
+        removed_at=None,
+    )
+    was_removed = item.state is State.SKIPPED and item.outcome == REMOVED
+    is_other = changed.input != item.input and policy.recheck is not None
+    if policy.cancelled:
+        return None
+    if was_removed or (is_other and item.state is not State.ACTIVE):
+        return _retried(changed, policy) or changed
+    if changed.due_at and item.looks and not item.failures and policy.recheck is not None:
+        changed = replace(changed, **_next_look(changed, item.looks, policy.recheck, now))
+    return changed if changed != item else None
+
+
+def _removed(item: Item, now: datetime) -> Item | None:
+    if item.state is State.ACTIVE:
+        return None if item.removed_at else replace(item, removed_at=now)
+    return _skipped(item, REMOVED) if item.outcome != REMOVED else None
 
 
 def _skipped(item: Item, why: str) -> Item:
-    return replace(item, state=State.SKIPPED, outcome=why, reason=why, due_at=None)
+    return replace(item, state=State.SKIPPED, outcome=why, reason=why, due_at=None, why="")
 
 
 def _nearer(item: Item, event: Nearer, policy: RetryPolicy) -> Item | None:

@@ -32,12 +32,12 @@ async def work_of(ledger: Ledger, spider: str) -> Work:
     jobs = await ledger.jobs_of(spider, [JobState.OPEN])
     work = Work(sum(job.fed for job in jobs), any(job.standing for job in jobs))
     for job in jobs:
-        await ledger.promote(job.id)
-        if await ledger.is_due(job.id):
+        await ledger.promote(job)
+        if await ledger.is_due(job):
             return work._replace(is_due=True)
     for job in jobs:
         if await ledger.is_active(job.id):
             work = work._replace(is_active=True)
-        elif not await ledger.finish(job.id) and (due_at := await ledger.next_due(job.id)):
+        elif not await ledger.finish(job.id) and (due_at := await ledger.next_due(job)):
             work = work._replace(next_due=min(due_at, work.next_due or due_at))
     return work

@@ -7,8 +7,11 @@ from scrapy import Request
 from scrapy.http import Response
 
 from harvester.exceptions import InvalidRecordError
-from harvester.items import Batch, Found, Record, Reject, Said, Stage
+from harvester.items import Batch, Found, Looked, Record, Reject, Said, Stage
 from harvester.meta import ITEMS, JOB
+
+Noted = Found | Stage | Said | Looked
+"""What a callback says of job items."""
 
 
 class BatchMiddleware:
@@ -27,14 +30,14 @@ async def batched(outputs: AsyncIterator[Any], page: Response | Request) -> Asyn
     """The same for the outputs of an errback, which no spider middleware sees."""
     records: list[Record] = []
     rejects: list[Reject] = []
-    noted: list[Found | Stage | Said] = []
+    noted: list[Noted] = []
     async for output in outputs:
         for each in output if isinstance(output, list) else (output,):
             if isinstance(each, Record):
                 records.append(each)
             elif isinstance(each, Reject):
                 rejects.append(each)
-            elif isinstance(each, (Found, Stage, Said)):
+            elif isinstance(each, (Found, Stage, Said, Looked)):
                 noted.append(each)
             else:
                 yield each
@@ -45,15 +48,17 @@ async def batched(outputs: AsyncIterator[Any], page: Response | Request) -> Asyn
         yield batch
 
 
-def _with_items(batch: Batch, noted: Sequence[Found | Stage | Said], page: Response | Request) -> Batch:
+def _with_items(batch: Batch, noted: Sequence[Noted], page: Response | Request) -> Batch:
     items: dict[str, int] = dict(page.meta.get(ITEMS, ()))
     if not items:
         raise InvalidRecordError("The page was fetched for no item of a job: it can say nothing of any, and find none")
     found = tuple(each for each in noted if isinstance(each, Found))
     stages = tuple(each for each in noted if isinstance(each, Stage))
     said = tuple(each for each in noted if isinstance(each, Said))
-    for item in (*(stage.item_id for stage in stages), *(each.item_id for each in said)):
+    looked = tuple(each for each in noted if isinstance(each, Looked))
+    more: tuple[Stage | Said | Looked, ...] = (*stages, *said, *looked)
+    for item in (each.item_id for each in more):
         if item not in items:
             raise InvalidRecordError(f"The page was not fetched for the item {item!r}, of which it says more")
     job = str(page.meta.get(JOB, ""))
-    return batch._replace(job=job, items=tuple(items.items()), found=found, stages=stages, said=said)
+    return batch._replace(job=job, items=tuple(items.items()), found=found, stages=stages, said=said, looked=looked)

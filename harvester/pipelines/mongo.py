@@ -46,6 +46,14 @@ Refused = dict[int, tuple[Record, str]]
 """By the record's identity in memory: those that MongoDB cannot hold, and why."""
 
 
+class Written(NamedTuple):
+    """What became of the records of a write that are not just new; by their identity in memory."""
+
+    refused: Refused
+    known: set[int]
+    """That were there before."""
+
+
 class Known(NamedTuple):
     """Of the records of a write, by the stat that counts them."""
 
@@ -65,7 +73,7 @@ class MongoPipeline(BatchPipeline, SettlesRecords):
         super().__init__(crawler)
         self._config = load_config()
         self._patiently = MongoOutage(crawler, self._config)
-        self._waiting: list[tuple[Batch, asyncio.Future[Refused]]] = []
+        self._waiting: list[tuple[Batch, asyncio.Future[Written]]] = []
         self._writer: asyncio.Task[None] | None = None
         self._indexed: set[type[Record]] = set()
 
@@ -78,13 +86,14 @@ class MongoPipeline(BatchPipeline, SettlesRecords):
         await disconnect(self._database)
 
     async def process_batch(self, batch: Batch) -> Batch:
-        written: asyncio.Future[Refused] = asyncio.get_running_loop().create_future()
+        written: asyncio.Future[Written] = asyncio.get_running_loop().create_future()
         self._waiting.append((batch, written))
         if self._writer is None or self._writer.done():
             self._writer = asyncio.create_task(self._write_all())
-        refused = await written
+        refused, known = await written
         ours = sum(id(record) in refused for record in batch.records) if refused else 0
-        settle(map(part_of, batch.records), rejected=ours)
+        new = sum(id(record) not in refused and id(record) not in known for record in batch.records)
+        settle(map(part_of, batch.records), rejected=ours, new=new)
         return batch._replace(records=[each for each in batch.records if id(each) not in refused]) if ours else batch
 
     async def _write_all(self) -> None:
@@ -94,7 +103,7 @@ class MongoPipeline(BatchPipeline, SettlesRecords):
                 taken.append(self._waiting.pop(0))
                 size += len(taken[-1][0].records)
             try:
-                refused = await self._write([batch for batch, _ in taken])
+                result = await self._write([batch for batch, _ in taken])
             except Exception as error:  # noqa: BLE001  handed to each batch that was in the write
                 for _, written in taken:
                     if not written.done():  # else its page was given up meanwhile
@@ -102,38 +111,39 @@ class MongoPipeline(BatchPipeline, SettlesRecords):
             else:
                 for _, written in taken:
                     if not written.done():
-                        written.set_result(refused)
+                        written.set_result(result)
 
-    async def _write(self, batches: list[Batch]) -> Refused:
+    async def _write(self, batches: list[Batch]) -> Written:
         by_kind: dict[type[Record], list[Record]] = defaultdict(list)
         for batch in batches:
             for record in batch.records:
                 by_kind[type(record)].append(record)
-        refused: Refused = {}
-        await asyncio.gather(*(self._store(kind, records, refused) for kind, records in by_kind.items()))
-        if refused:
+        result = Written({}, set())
+        await asyncio.gather(*(self._store(kind, records, result) for kind, records in by_kind.items()))
+        if refused := result.refused:
             rejects_of(self.crawler).keep([_reject(record, reason) for record, reason in refused.values()])
-        if noted := [batch for batch in batches if batch.found or batch.stages or batch.said]:
+        if noted := [batch for batch in batches if batch.found or batch.stages or batch.said or batch.looked]:
             await self._ledger.note(noted, self.crawler.spider.site_of)  # type: ignore[union-attr]
-        return refused
+        return result
 
-    async def _store(self, kind: type[Record], records: list[Record], refused: Refused) -> None:
-        """Stores what MongoDB can hold. `refused` is told of the others."""
+    async def _store(self, kind: type[Record], records: list[Record], result: Written) -> None:
+        """Stores what MongoDB can hold. `result` is told of the others."""
+        refused = result.refused
         rows: list[_Row] = []
         for record in records:
             try:
                 rows.append((record, record.to_document()))
             except (*UNSTORABLE, TypeError, ValueError) as error:
                 refused[id(record)] = record, str(error)
-        known = await self._insert(kind, rows, refused) if rows else Known()
+        known = await self._insert(kind, rows, result) if rows else Known()
         stored = sum(id(record) not in refused for record, _ in rows)
         self.stats.inc_value(f"harvester/records/stored/{kind.KIND}", stored)
         for name, number in known._asdict().items():
             if number:
                 self.stats.inc_value(f"harvester/records/{name}/{kind.KIND}", number)
 
-    async def _insert(self, kind: type[Record], rows: list[_Row], refused: Refused) -> Known:
-        collection = self._database[kind.COLLECTION]
+    async def _insert(self, kind: type[Record], rows: list[_Row], result: Written) -> Known:
+        collection, refused = self._database[kind.COLLECTION], result.refused
         known = Known()
 
         def refuse(failures: list[dict[str, Any]], among: list[_Row]) -> None:
@@ -149,6 +159,7 @@ class MongoPipeline(BatchPipeline, SettlesRecords):
                 failures = _of_documents(error, DUPLICATE_KEY)
                 refuse([each for each in failures if each["code"] != DUPLICATE_KEY], rows)
                 again = [rows[each["index"]] for each in failures if each["code"] == DUPLICATE_KEY]
+                result.known.update(id(record) for record, _ in again)
                 if again:
                     ids = [document["_id"] for _, document in again]
                     of_earlier_runs = {"_id": {"$in": ids}, "provenance.fetched_at": {"$lt": self._began}}
@@ -172,8 +183,8 @@ class MongoPipeline(BatchPipeline, SettlesRecords):
             refused.update({id(record): (record, reasons[id(record)]) for record, _ in rows if id(record) in reasons})
             left = [row for row in rows if id(row[0]) not in reasons]
             if reasons:
-                return await self._insert(kind, left, refused) if left else Known()
-            each = [await self._insert(kind, [row], refused) for row in rows]  # the driver does not say which
+                return await self._insert(kind, left, result) if left else Known()
+            each = [await self._insert(kind, [row], result) for row in rows]  # the driver does not say which
             return Known(sum(one.known for one in each), sum(one.seen_again for one in each))
         return known
 

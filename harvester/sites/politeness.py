@@ -36,6 +36,8 @@ class Politeness(Part):
     window_requests: int | None = Field(None, ge=1, le=100_000)
     """The most requests in any `window_s` seconds, however they fall."""
     window_s: float | None = Field(None, gt=0, le=86_400)
+    looks_a_day: int | None = Field(None, ge=1, le=10_000_000)
+    """The most looks a day at items of standing jobs, evenly spread over the day. None: as many as are due."""
     obey_crawl_delay: bool = True
     """Whether the Crawl-delay of robots.txt slows requests down. It never speeds them up."""
     obey_robots: bool = True

@@ -213,8 +213,9 @@ class FlowSpider(JobSpider):
         if not self.only and not sum(1 for _ in self.arguments.rows()):
             raise UsageError("There is no row to do the recording for. Give a file: -a inputs=@rows.csv.")
 
-    def items_of_arguments(self) -> Iterator[Found]:
-        yield from self.arguments.rows()
+    @classmethod
+    def first_items(cls, arguments: Any) -> Iterator[Found]:
+        yield from arguments.rows()
 
     def requests_of(self, items: Sequence[JobItem]) -> Iterator[Request | Said]:
         for item in items:

@@ -3,10 +3,10 @@
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from time import monotonic
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 from msgspec.structs import replace
 from pydantic import ValidationError
@@ -23,10 +23,11 @@ from harvester.frontier.scheduler import Scheduler
 from harvester.frontier.start_list import StartList
 from harvester.items import Found, Provenance, Record, Said
 from harvester.items.base import WEB
-from harvester.jobs.documents import JOBS, Item, Job, JobItem, JobState, RetryPolicy, read_job
+from harvester.jobs.documents import JOBS, Item, Job, JobItem, RetryPolicy, read_job
 from harvester.jobs.feeder import Feeder
 from harvester.jobs.gone import Look
-from harvester.jobs.ledger import Ledger, Opened
+from harvester.jobs.ledger import Ledger
+from harvester.jobs.opening import OpensJobs, give_items, open_job_of
 from harvester.jobs.runs import End, Run
 from harvester.jobs.serving import Serving
 from harvester.meta import ITEMS, JOB
@@ -61,7 +62,7 @@ def errback(method: Callable[..., Iterable[Any]]) -> Callable[..., Any]:
 
 
 class JobSpider(HarvesterSpider, ABC):
-    """Give `requests_of`, and callbacks that yield records, requests, Found, Stage and Said.
+    """Give `requests_of`, and callbacks that yield records, requests, Found, Stage, Said and Looked.
 
     `scrapy crawl <name> -a ...` opens the job of these arguments, or continues it, and works until it is finished.
     `-a job=<id>` works at that job, whatever its arguments are.
@@ -86,8 +87,8 @@ class JobSpider(HarvesterSpider, ABC):
         """The job to work at, when it was named."""
         self.jobs: dict[str, Job] = {}
         """Jobs of which pages were seen."""
-        self._arguments: dict[str, SpiderArguments] = {}
-        """Of these jobs."""
+        self._arguments: dict[str, tuple[dict[str, Any], SpiderArguments]] = {}
+        """Of these jobs, with what was read."""
         self._feeder: Feeder | None = None
 
     @classmethod
@@ -145,9 +146,31 @@ class JobSpider(HarvesterSpider, ABC):
         """
         return ()
 
-    def items_of_arguments(self) -> Iterator[Found]:
-        """What a job that `scrapy crawl` opens begins with. It is read again when the job is continued."""
-        yield from ()
+    @classmethod
+    def first_items(cls, arguments: Any) -> Iterable[Found]:
+        """What a job with these arguments begins with. It is read again when the job is continued.
+
+        A standing job keeps to it: items that it no longer names are removed, those with another input are looked at.
+        """
+        return ()
+
+    def items_of_arguments(self) -> Iterable[Found]:
+        """The same of this run's arguments, for a spider that has to say more of them."""
+        return self.first_items(self.arguments)
+
+    @classmethod
+    def recheck_of(cls, arguments: Any) -> str | None:
+        """By which policy the items of a job with these arguments are looked at again, as `read_policy` reads it.
+
+        Such a job stands: it is never finished. What is the same job, whatever its items are, `identity` of the
+        arguments says. None: the job is finished when its items have ended.
+        """
+        return None
+
+    @classmethod
+    def looks_a_day_of(cls, arguments: Any) -> int | None:
+        """The most looks a day that a standing job with these arguments has. None: as many as are due."""
+        return None
 
     @classmethod
     def limits_of(cls, arguments: SpiderArguments) -> dict[str, int]:
@@ -198,13 +221,15 @@ class JobSpider(HarvesterSpider, ABC):
             job = page.provenance.crawl
         else:
             job = page.job if isinstance(page, (JobItem, Item)) else str(page.meta[JOB])
-        if job not in self._arguments:
-            self._arguments[job] = self._read_arguments(self._job_named(job))
-        return self._arguments[job]
+        known = self._job_named(job)
+        if job not in self._arguments or self._arguments[job][0] is not known.arguments:
+            self._arguments[job] = known.arguments, self._read_arguments(known)
+        return self._arguments[job][1]
 
     def _job_named(self, name: str) -> Job:
-        if name not in self.jobs:
-            known = self._feeder.jobs.get(name) if self._feeder else None
+        """As it was when it was met first; a standing one as it is now."""
+        known = self._feeder.jobs.get(name) if self._feeder else None
+        if name not in self.jobs or (known and known.standing and known.arguments != self.jobs[name].arguments):
             self.jobs[name] = known or self._read_job(name)
         return self.jobs[name]
 
@@ -250,25 +275,14 @@ class JobSpider(HarvesterSpider, ABC):
             assert job
             begun = True
         else:
-            job, begun = await self._job_of(ledger, self.arguments)
+            job, begun = await open_job_of(ledger, self._opening, self.arguments)
         self.crawl_id, self.resumed = job.id, begun
         self.crawler.stats.set_value("harvester/job", job.id)
         if begun:
             logger.info("Continuing the job %s", job.id)
         if begun and not await self._scheduler.feeding.others():
-            await ledger.promote(job.id, all_of_them=True)
+            await ledger.promote(job, all_of_them=True)
         return job
-
-    async def _job_of(self, ledger: Ledger, arguments: SpiderArguments) -> Opened:
-        """The unfinished job of these arguments, or a new one."""
-        return await ledger.open_job(
-            self.name,
-            self.scope_of(arguments),
-            arguments=arguments.kept(),
-            limits=self.limits_of(arguments),
-            attempts=self.ATTEMPTS,
-            backoff_s=self.BACKOFF_S,
-        )
 
     async def _run(self, ledger: Ledger, job: Job | None) -> End:
         feeding, only, waits_for = self._scheduler.feeding, job.id if job else None, "further jobs"
@@ -315,7 +329,7 @@ class JobSpider(HarvesterSpider, ABC):
         logger.info("Serving the list %s in Redis", start_list.name)
 
         async def add(arguments: str, found: list[Found]) -> None:
-            job, _ = await self._job_of(ledger, self.Arguments.model_validate_json(arguments))
+            job, _ = await open_job_of(ledger, self._opening, self.Arguments.model_validate_json(arguments))
             await ledger.add(job.id, found, self.site_of)
 
         def read(entry: bytes) -> tuple[str, list[Found]] | None:
@@ -342,14 +356,18 @@ class JobSpider(HarvesterSpider, ABC):
         return End("usage_error", UsageError.exit_code, said)
 
     async def _add(self, ledger: Ledger, job: Job | None) -> None:
-        if job and not self.only and job.state is JobState.OPEN:
-            await ledger.add(job.id, self.items_of_arguments(), self.site_of)
+        if job and not self.only:
+            await give_items(ledger, self._opening, job, self.items_of_arguments())
 
     def _goes_on(self, adding: "asyncio.Task[None]") -> bool:
         """Raises what kept items from being added."""
         if adding.done():
             adding.result()
         return not adding.done()
+
+    @property
+    def _opening(self) -> OpensJobs:
+        return cast(OpensJobs, type(self))
 
     @property
     def _scheduler(self) -> Scheduler:

@@ -8,7 +8,8 @@ from scrapy import Request
 from harvester.config import Config
 from harvester.exceptions import ParseError, UsageError
 from harvester.items import Found, Said
-from harvester.jobs.documents import JobItem
+from harvester.jobs.documents import Job, JobItem
+from harvester.jobs.ledger import now
 from harvester.parsers.counties.table import Column, Layout, Source
 from harvester.spiders.counties.arcgis import ArcgisSpider
 from harvester.spiders.counties.arguments import PropertyArguments
@@ -190,7 +191,8 @@ def test_the_item_of_a_table_knows_the_host_that_it_is_fetched_from() -> None:
 def test_an_item_of_a_jurisdiction_that_is_in_the_registry_no_more_fails_with_a_reason(config: Config) -> None:
     spider = ArcgisSpider(config, parsed(site=SITE, all="yes"))
     for job, site in (("j1", SITE), ("j2", "us-mi-gone")):
-        spider._arguments[job] = TableArguments(site=site)
+        known = Job(id=job, spider="arcgis", scope="", number=1, created_at=now())
+        spider.jobs[job], spider._arguments[job] = known, (known.arguments, TableArguments(site=site))
     (asked,) = spider.requests_of([JobItem("i1", "j1", "parcel", "1", {}, 0, 1, "")])
     assert isinstance(asked, Request)
     assert asked.url == "https://gis.example/arcgis/rest/services/Parcels/MapServer/0?f=json"

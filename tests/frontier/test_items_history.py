@@ -48,6 +48,7 @@ class Attempt:
     here: set[str] = field(default_factory=set)
     requests: int = 0
     records: int = 0
+    new: int = 0
     rejected: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
     reasons: dict[str, str] = field(default_factory=dict)
@@ -59,7 +60,7 @@ class Attempt:
         """As the frontier keeps it. There, an empty table of Lua is a list."""
         if self.state == "over":
             return {"state": self.state, "number": self.number}
-        counts = {"requests": self.requests, "records": self.records, "rejected": self.rejected}
+        counts = {"requests": self.requests, "records": self.records, "new": self.new, "rejected": self.rejected}
         said: dict[str, Any] = {"outcomes": dict(self.outcomes) or [], "reasons": self.reasons or []}
         return {"state": self.state, "number": self.number, "here": len(self.here), **counts, **said}
 
@@ -164,15 +165,18 @@ class Model:
             return
         self.events[type(end).__name__] += 1
         if isinstance(end, Done):
-            self._leave(end.id, end.outcome, end.reason, end.records, end.rejected)
+            self._leave(end.id, end.outcome, end.reason, end.records, end.rejected, end.new)
         elif isinstance(end, Skip) or (isinstance(end, Dead) and end.id not in there):
             self._leave(end.id, end.outcome, end.reason)
 
-    def _leave(self, name: str, outcome: str, reason: str = "", records: int = 0, rejected: int = 0) -> None:
+    def _leave(
+        self, name: str, outcome: str, reason: str = "", records: int = 0, rejected: int = 0, new: int = 0
+    ) -> None:
         for ref in self._open(self.belongs.pop(name)):
             attempt = self.attempts[ref.id]
             attempt.here.remove(name)
             attempt.records += records
+            attempt.new += new
             attempt.rejected += rejected
             attempt.outcomes[outcome] += 1
             if reason:
@@ -293,8 +297,8 @@ class History:
         for each in ended:
             known = self.model.attempts[each.id]
             assert (each.attempt, "ended") == (known.number, known.state)
-            counts = (known.requests, known.records, known.rejected, known.outcomes, known.reasons)
-            assert (each.requests, each.records, each.rejected, each.outcomes, each.reasons) == counts
+            counts = (known.requests, known.records, known.new, known.rejected, known.outcomes, known.reasons)
+            assert (each.requests, each.records, each.new, each.rejected, each.outcomes, each.reasons) == counts
             assert each.job == each.id.partition(":")[0]
             self.model.events["told again" if known.tellings else "told"] += 1
             known.tellings += 1
@@ -347,8 +351,8 @@ class History:
         redirect = Requeue(name, b"r", "", site, 0, "redirected", "", later, attempt=False, target=target)
         records, rejected = chance.randrange(30), chance.randrange(3)
         endings: list[Operation] = [
-            Done(name, "ok", rejected, records),
-            Done(name, "ok", rejected, records),
+            Done(name, "ok", rejected, records, new=records // 3),
+            Done(name, "ok", rejected, records, new=records // 3),
             Done(name, "not_found", 0, 0, f"HTTP 404 of {name}"),
             Skip(name, "policy_denied", "robots"),
             Dead(name, "dns", f"no such host as of {name}"),

@@ -47,9 +47,10 @@ class TreeSpider(JobSpider):
     BACKOFF_S = 0.2
     arguments: TreeArguments
 
-    def items_of_arguments(self) -> Iterator[Found]:
-        for url in self.arguments.urls.split(","):
-            for number in self.arguments.first.split(","):
+    @classmethod
+    def first_items(cls, arguments: Any) -> Iterator[Found]:
+        for url in arguments.urls.split(","):
+            for number in arguments.first.split(","):
                 yield Found("page", f"{url}/page/{number}")
 
     @classmethod

@@ -504,7 +504,7 @@ def _item(place: Place) -> None:
 @kind("a wait for a job that never ends")
 def _endless(place: Place) -> None:
     job = place.jobs.submitted("1\n")
-    place.mongodb["jobs"].update_one({"_id": job}, {"$set": {"standing": True}})
+    place.mongodb["jobs"].update_one({"_id": job}, {"$set": {"recheck": "every 1h"}})
     refused(place.jobs("wait", job), f"{job} never finishes, since it is a standing job: give a time to wait for.")
     assert place.jobs("wait", job, "--timeout", "0").code == 7
 

@@ -360,7 +360,7 @@ def test_wait_says_when_the_time_is_over(jobs: Jobs) -> None:
 
 def test_a_standing_job_is_waited_for_no_longer_than_is_said(jobs: Jobs, mongodb: Database[Document]) -> None:
     job = jobs.submitted("1\n")
-    mongodb["jobs"].update_one({"_id": job}, {"$set": {"standing": True}})
+    mongodb["jobs"].update_one({"_id": job}, {"$set": {"recheck": "every 1h"}})
     answer = jobs("wait", job)
     assert (answer.code, "never finishes" in answer.err) == (2, True)
     assert jobs("wait", job, "--timeout", "0").code == 7

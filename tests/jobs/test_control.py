@@ -113,7 +113,7 @@ async def test_retry_with_an_outcome_takes_what_waits_for_a_time_too(ledgers: Le
     await ledger.add(job.id, pages("a"), nowhere)
     await ledger.apply([(item.id, Ended(1, "timeout")) for item in await ledger.claim(job, 1, "f")])
     assert await Control(ledger).retry(job.id, outcome="timeout") == 1
-    assert await ledger.next_due(job.id) is None
+    assert await ledger.next_due(job) is None
 
 
 async def _waiting(ledgers: Ledgers) -> set[str]:

@@ -55,7 +55,7 @@ async def test_a_job_is_worked_off_and_begun_anew_by_the_next_run(
     item = mongodb["job_items"].find_one({"key": f"{tree.url}/page/14"})
     assert item
     assert (item["depth"], item["stage"], item["outcome"], item["attempts"]) == (3, "seen from behind", "ok", 1)
-    assert item["counts"] == {"requests": 2, "records": 2, "rejected": 0}
+    assert item["counts"] == {"requests": 2, "records": 2, "new": 2, "rejected": 0}
 
 
 async def test_a_job_has_the_records_of_an_undisturbed_one_however_often_its_workers_are_killed(

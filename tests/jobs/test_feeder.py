@@ -136,7 +136,7 @@ async def test_items_are_fed_fetched_and_written_down_as_they_ended(ledgers: Led
         "gone": (State.DONE, "gone", f"{at}gone says gone"),
         "bad": (State.FAILED, "invalid", f"{at}bad says invalid"),
     }
-    assert items["good"].counts == {"requests": 1, "records": 1, "rejected": 0}
+    assert items["good"].counts == {"requests": 1, "records": 1, "new": 0, "rejected": 0}
     status = await worker.side.frontier.status()
     assert (status.items, status.ended) == (0, 0)
 

@@ -111,7 +111,9 @@ async def test_at_the_end_it_is_told_what_is_not_done_why_and_from_when_on_it_is
     await shown.close()
     found = told(stats)
     due = found.pop("next_due")
-    next_due = await ledger.next_due(job)
+    known = await ledger.job(job)
+    assert known
+    next_due = await ledger.next_due(known)
     assert next_due
     assert due == next_due.timestamp()
     assert found == {

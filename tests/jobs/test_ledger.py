@@ -212,7 +212,7 @@ async def test_an_item_that_is_tried_again_keeps_its_number_within_the_limit(led
     ledger = ledgers.another()
     await ledger.add(job.id, pages("a"), nowhere)
     await ledger.apply([(item.id, Ended(1, "timeout")) for item in await ledger.claim(job, 1, "f")])
-    await ledger.promote(job.id)
+    await ledger.promote(job)
     (again,) = await ledger.claim(job, 1, "f")
     assert (again.attempts, again.number) == (2, 1)
 
@@ -267,19 +267,19 @@ async def test_items_wait_for_their_time_and_are_due_then(ledgers: Ledgers) -> N
     ledger = ledgers.another()
     await ledger.add(job.id, pages("a", "b", "c"), nowhere)
     a, b, _ = await ledger.claim(job, 3, "f")
-    assert await ledger.next_due(job.id) is None
+    assert await ledger.next_due(job) is None
     assert await ledger.deferred(job.id) is None
     await ledger.apply([(a.id, Ended(1, "timeout", "late")), (b.id, Ended(1, "network"))])
-    assert await ledger.promote(job.id) == 0
+    assert await ledger.promote(job) == 0
     assert await ledger.claim(job, 3, "f") == []
     deferred = await ledger.deferred(job.id)
     assert deferred is not None
     assert (deferred.items, deferred.outcomes) == (2, {"timeout": 1, "network": 1})
-    assert deferred.until == await ledger.next_due(job.id)
+    assert deferred.until == await ledger.next_due(job)
     await ledger.items.update_one({"_id": a.id}, {"$set": {"due_at": now() - timedelta(seconds=1)}})
-    assert await ledger.promote(job.id) == 1
+    assert await ledger.promote(job) == 1
     assert [item.key for item in await ledger.claim(job, 3, "f")] == ["a"]
-    assert await ledger.promote(job.id, all_of_them=True) == 1
+    assert await ledger.promote(job, all_of_them=True) == 1
     assert [item.key for item in await ledger.claim(job, 3, "f")] == ["b"]
 
 
@@ -315,7 +315,7 @@ async def test_a_job_without_items_is_finished_once_that_is_known(ledgers: Ledge
 
 
 async def test_a_standing_job_is_never_finished(ledgers: Ledgers) -> None:
-    job, ledger = await ledgers.job(standing=True), ledgers.another()
+    job, ledger = await ledgers.job(recheck="every 1h"), ledgers.another()
     await ledger.add(job.id, [], nowhere)
     assert not await ledger.finish(job.id)
 

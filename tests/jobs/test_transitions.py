@@ -1,32 +1,44 @@
 """Every event, in every state an item can be in, under every policy: the table, written out."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from msgspec.structs import asdict, replace
 
-from harvester.jobs.documents import MOST_ATTEMPTS_SHOWN, EndedAttempt, Item, RetryPolicy, Said, State
+from harvester.jobs.documents import MOST_ATTEMPTS_SHOWN, EndedAttempt, Item, LookedAt, RetryPolicy, Said, State
 from harvester.jobs.transitions import (
     MOST_BACKOFF_S,
+    MOST_FAILURES,
     Cancelled,
+    Changed,
     Ended,
     Event,
     Fed,
     LimitReached,
     Lost,
     Nearer,
+    Removed,
     Retried,
     StageReached,
     transition,
     worst,
 )
 from harvester.outcomes import Outcome
+from harvester.recheck import HISTORY, Due, Look
 
 THEN = datetime(2026, 1, 1, tzinfo=UTC)
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 LATER = NOW + timedelta(hours=1)
+
+
+class Hourly(NamedTuple):
+    """A policy by which an item is due an hour after its last look."""
+
+    def due(self, key: str, looks: Sequence[Look], now: float) -> Due:
+        return Due(looks[-1].at + 3600, "an hour later")
 
 
 def line(attempt: int, state: State, outcome: str) -> EndedAttempt:
@@ -40,12 +52,27 @@ FED = replace(
 )
 SAID = Said(2, State.DONE, "ok", "all there")
 SAID_BEFORE = Said(1, State.FAILED, "invalid", "of the attempt before")
+LOOKED = LookedAt(2, 7, cost=2.0)
+LOOKS = (Look((THEN - timedelta(hours=1)).timestamp(), 3),)
 
 ITEMS: dict[str, Item] = {
     "new": NEW,
     "active": replace(FED, state=State.ACTIVE, feeder="f"),
     "spoken for": replace(FED, state=State.ACTIVE, feeder="f", said=SAID),
     "spoken for before": replace(FED, state=State.ACTIVE, feeder="f", said=SAID_BEFORE),
+    "looked at": replace(FED, state=State.ACTIVE, feeder="f", looked=LOOKED, looks=LOOKS),
+    "looked at before": replace(FED, state=State.ACTIVE, feeder="f", looked=replace(LOOKED, attempt=1)),
+    "to be removed": replace(FED, state=State.ACTIVE, feeder="f", removed_at=THEN),
+    "between looks": replace(
+        NEW,
+        attempts=2,
+        due_at=LATER,
+        why="an hour later",
+        looks=LOOKS,
+        outcome="ok",
+        history=(BEFORE, line(2, State.WAITING, "ok")),
+    ),
+    "removed": replace(FED, state=State.SKIPPED, outcome="removed", reason="removed"),
     "lost": FED,
     "later": replace(
         FED, outcome="network", reason="network!", due_at=LATER, history=(BEFORE, line(2, State.WAITING, "network"))
@@ -60,23 +87,30 @@ ITEMS: dict[str, Item] = {
 POLICIES = {
     "plain": RetryPolicy(attempts=3, backoff_s=100),
     "spent": RetryPolicy(attempts=2, backoff_s=100),
-    "standing": RetryPolicy(attempts=2, backoff_s=100, standing=True),
+    "standing": RetryPolicy(attempts=3, backoff_s=100, recheck=Hourly()),
+    "standing, spent": RetryPolicy(attempts=2, backoff_s=100, recheck=Hourly()),
     "cancelled": RetryPolicy(attempts=3, backoff_s=100, cancelled=True),
-    "standing, cancelled": RetryPolicy(attempts=2, backoff_s=100, standing=True, cancelled=True),
+    "standing, cancelled": RetryPolicy(attempts=2, backoff_s=100, recheck=Hourly(), cancelled=True),
 }
 COUNTS = {"requests": 3, "records": 5, "rejected": 1}
 OF_AN_ATTEMPT: dict[str, Event] = {
     "fed": Fed(0, "feeder"),
     "ended well": Ended(0, "ok", "", COUNTS),
+    "not there": Ended(0, "not_found", "404", COUNTS),
     "denied": Ended(0, "policy_denied", "robots.txt", COUNTS),
     "failed for good": Ended(0, "invalid", "no", COUNTS),
     "failed for now": Ended(0, "timeout", "late", COUNTS),
     "lost": Lost(0),
     "said": Said(0, State.SKIPPED, "opt_out", "it says so"),
     "stage": StageReached(0, "half"),
+    "looked": LookedAt(0, 4, changed=True, cost=0.5),
 }
 OF_NO_ATTEMPT: dict[str, Event] = {
     "retried": Retried(),
+    "changed": Changed({"url": "another"}),
+    "oftener": Changed(often=2.0),
+    "the same": Changed({}),
+    "removal": Removed(),
     "cancelled": Cancelled(),
     "limit": LimitReached(),
     "nearer": Nearer(1),
@@ -92,7 +126,7 @@ def the(event: str, when: str, item: Item) -> Event:
         return OF_NO_ATTEMPT[event]
     attempt = item.attempts + WHEN[when] + (event == "fed")
     of_attempt: Any = OF_AN_ATTEMPT[event]
-    if isinstance(of_attempt, Said):
+    if isinstance(of_attempt, Said | LookedAt):
         return replace(of_attempt, attempt=attempt)
     changed: Event = of_attempt._replace(attempt=attempt)
     return changed
@@ -111,6 +145,7 @@ def ended(state: State, outcome: str, reason: str, **more: Any) -> Changes:
 
 BEGUN = {"state": State.ACTIVE, "attempts": 3, "feeder": "feeder", "fed_at": NOW, "fed_depth": 2}
 DONE = ended(State.DONE, "ok", "")
+MISSING = ended(State.DONE, "not_found", "404")
 DENIED = ended(State.SKIPPED, "policy_denied", "robots.txt")
 INVALID = ended(State.FAILED, "invalid", "no", failures=2)
 TIMED_OUT = ended(State.FAILED, "timeout", "late", failures=2)
@@ -118,70 +153,162 @@ IN_200_S = NOW + timedelta(seconds=200)
 """Twice the backoff: it is the second failure."""
 IN_100_S = NOW + timedelta(seconds=100)
 TO_BE_TRIED = ended(State.WAITING, "timeout", "late", failures=2, due_at=IN_200_S)
-AS_SAID = ended(State.DONE, "ok", "all there", said=None)
+AS_SAID = ended(State.DONE, "ok", "all there")
 CALLED_OFF = {"state": State.SKIPPED, "outcome": "cancelled", "reason": "cancelled"}
 AGAIN = {"state": State.WAITING, "failures": 0, "outcome": ""}
 
 
-def called_off(outcome: str, reason: str, failures: int) -> Changes:
-    """The end of an attempt whose item would wait, if its job were not cancelled."""
-    return ended(State.SKIPPED, "cancelled", "cancelled", of_attempt=(outcome, reason), failures=failures)
+TAKEN_OUT = {"state": State.SKIPPED, "outcome": "removed", "reason": "removed"}
+BACK = {"removed_at": None}
 
+
+def called_off(outcome: str, reason: str, **more: Any) -> Changes:
+    """The end of an attempt whose item would wait, if its job were not cancelled."""
+    return ended(State.SKIPPED, "cancelled", "cancelled", of_attempt=(outcome, reason), **more)
+
+
+def out(end: Changes) -> Changes:
+    """The same end of an attempt whose item was taken out of its job meanwhile."""
+    (*before, last) = end["history"]
+    history = (*before, replace(last, state=State.SKIPPED))
+    return end | TAKEN_OUT | {"history": history, "due_at": None, "why": ""}
+
+
+def with_looks(end: Changes) -> Changes:
+    """The same end of an attempt of an item that was looked at before."""
+    return end | {"looks": (*LOOKS, *end["looks"])} if "looks" in end else end
+
+
+def as_outcome(end: Changes, outcome: str, reason: str) -> Changes:
+    """The same end of an attempt, of a look at something that is not there."""
+    (*before, last) = end["history"]
+    own = {} if end["outcome"] == "cancelled" else {"outcome": outcome, "reason": reason}
+    return end | own | {"history": (*before, replace(last, outcome=outcome, reason=reason))}
+
+
+AN_HOUR_LATER = {"due_at": THEN + timedelta(hours=1), "why": "an hour later"}
+SEEN = (Look(THEN.timestamp(), 0, None, 3.0),)
+"""Of an attempt with three requests that found nothing new."""
+NOT_SEEN = (Look(THEN.timestamp(), None),)
+LOOK = ended(State.WAITING, "ok", "", failures=0, looks=SEEN, **AN_HOUR_LATER)
+NO_LOOK = {"failures": 2, "looks": NOT_SEEN, "due_at": IN_200_S, "why": "later than usual after 2 failures"}
+"""The policy's hour would be over before the backoff is."""
+NOT_BEFORE = {"due_at": IN_200_S, "why": "tried again after 2 failures"}
 
 ENDS = {
     ("ended well", "plain"): DONE,
     ("ended well", "spent"): DONE,
-    ("ended well", "standing"): ended(State.WAITING, "ok", "", failures=0, due_at=IN_100_S),
+    ("ended well", "standing"): LOOK,
+    ("ended well", "standing, spent"): LOOK,
     ("ended well", "cancelled"): DONE,
-    ("ended well", "standing, cancelled"): called_off("ok", "", failures=0),
+    ("ended well", "standing, cancelled"): called_off("ok", "", failures=0, looks=SEEN),
+    ("not there", "plain"): MISSING,
+    ("not there", "spent"): MISSING,
+    ("not there", "standing"): ended(State.WAITING, "not_found", "404", **NO_LOOK),
+    ("not there", "standing, spent"): ended(State.WAITING, "not_found", "404", **NO_LOOK),
+    ("not there", "cancelled"): MISSING,
+    ("not there", "standing, cancelled"): called_off("not_found", "404", failures=2, looks=NOT_SEEN),
     ("denied", "plain"): DENIED,
     ("denied", "spent"): DENIED,
-    ("denied", "standing"): ended(State.WAITING, "policy_denied", "robots.txt", failures=0, due_at=IN_100_S),
+    ("denied", "standing"): ended(State.WAITING, "policy_denied", "robots.txt", **NO_LOOK),
+    ("denied", "standing, spent"): ended(State.WAITING, "policy_denied", "robots.txt", **NO_LOOK),
     ("denied", "cancelled"): DENIED,
-    ("denied", "standing, cancelled"): called_off("policy_denied", "robots.txt", failures=0),
+    ("denied", "standing, cancelled"): called_off("policy_denied", "robots.txt", failures=2, looks=NOT_SEEN),
     ("failed for good", "plain"): INVALID,
     ("failed for good", "spent"): INVALID,
-    ("failed for good", "standing"): ended(State.WAITING, "invalid", "no", failures=2, due_at=IN_200_S),
+    ("failed for good", "standing"): ended(State.WAITING, "invalid", "no", **NO_LOOK),
+    ("failed for good", "standing, spent"): ended(State.WAITING, "invalid", "no", **NO_LOOK),
     ("failed for good", "cancelled"): INVALID,
-    ("failed for good", "standing, cancelled"): called_off("invalid", "no", failures=2),
+    ("failed for good", "standing, cancelled"): called_off("invalid", "no", failures=2, looks=NOT_SEEN),
     ("failed for now", "plain"): TO_BE_TRIED,
     ("failed for now", "spent"): TIMED_OUT,
-    ("failed for now", "standing"): TO_BE_TRIED,
+    ("failed for now", "standing"): TO_BE_TRIED | NOT_BEFORE,
+    ("failed for now", "standing, spent"): ended(State.WAITING, "timeout", "late", **NO_LOOK),
     ("failed for now", "cancelled"): called_off("timeout", "late", failures=2),
-    ("failed for now", "standing, cancelled"): called_off("timeout", "late", failures=2),
+    ("failed for now", "standing, cancelled"): called_off("timeout", "late", failures=2, looks=NOT_SEEN),
 }
 """The end of the second attempt of an item that has failed once -> what differs afterwards."""
+OF_LOOKED = {
+    "standing": LOOK | {"looks": (*LOOKS, Look(THEN.timestamp(), 7, None, 2.0))},
+    "standing, spent": LOOK | {"looks": (*LOOKS, Look(THEN.timestamp(), 7, None, 2.0))},
+    "standing, cancelled": called_off("ok", "", failures=0, looks=(*LOOKS, Look(THEN.timestamp(), 7, None, 2.0))),
+}
+"""The good end of an attempt of which a callback said what was found."""
+OF_SAID = {
+    "standing": ended(State.WAITING, "ok", "all there", failures=0, looks=SEEN, **AN_HOUR_LATER),
+    "standing, spent": ended(State.WAITING, "ok", "all there", failures=0, looks=SEEN, **AN_HOUR_LATER),
+    "standing, cancelled": called_off("ok", "all there", failures=0, looks=SEEN),
+}
 
 TABLE: dict[tuple[str, str, str, str], Changes] = {}
 """Item, event, when, policy -> the fields that differ afterwards. What is not here changes nothing."""
+_ENDING = ("ended well", "not there", "denied", "failed for good", "failed for now")
+_ACTIVE = ("active", "spoken for", "spoken for before", "looked at", "looked at before", "to be removed")
+_LATER = ("later", "between looks")
+_OTHER_INPUT = {"input": {"url": "another"}}
 for _policy in POLICIES:
-    _cancelled = "cancelled" in _policy
+    _cancelled, _standing = "cancelled" in _policy, "standing" in _policy
     if not _cancelled:
         TABLE["new", "fed", "same", _policy] = BEGUN | {"attempts": 1}
         TABLE["lost", "fed", "same", _policy] = BEGUN
         TABLE["due again", "fed", "same", _policy] = BEGUN | {"outcome": "", "reason": ""}
         TABLE["later", "retried", "", _policy] = {"failures": 0, "outcome": "", "reason": "", "due_at": None}
+        TABLE["between looks", "retried", "", _policy] = {"outcome": "", "due_at": None, "why": ""}
         TABLE["done", "retried", "", _policy] = AGAIN
         TABLE["failed", "retried", "", _policy] = AGAIN
-        TABLE["skipped", "retried", "", _policy] = AGAIN | {"reason": ""}
-    for _event in ("ended well", "denied", "failed for good", "failed for now"):
+        for _item in ("skipped", "removed"):
+            TABLE[_item, "retried", "", _policy] = AGAIN | {"reason": ""}
+        for _item in ITEMS:
+            TABLE[_item, "changed", "", _policy] = _OTHER_INPUT
+            TABLE[_item, "oftener", "", _policy] = {"often": 2.0}
+            if _standing and _item not in (*_ACTIVE, "new", "lost", "due again"):
+                TABLE[_item, "changed", "", _policy] = _OTHER_INPUT | TABLE[_item, "retried", "", _policy]
+        TABLE["removed", "changed", "", _policy] = AGAIN | {"reason": ""} | _OTHER_INPUT
+        TABLE["removed", "oftener", "", _policy] = AGAIN | {"reason": "", "often": 2.0}
+        TABLE["removed", "the same", "", _policy] = AGAIN | {"reason": ""}
+        for _event in ("changed", "oftener", "the same"):
+            TABLE["to be removed", _event, "", _policy] = TABLE.get(("active", _event, "", _policy), {}) | BACK
+        if _standing:
+            TABLE["between looks", "oftener", "", _policy] = {
+                "often": 2.0,
+                "due_at": THEN - timedelta(minutes=30),
+                "why": "an hour later, 2 times as often",
+            }
+            TABLE["between looks", "the same", "", _policy] = {"due_at": THEN}
+    for _event in _ENDING:
         TABLE["lost", _event, "same", _policy] = ENDS[_event, _policy]
-        TABLE["active", _event, "same", _policy] = ENDS[_event, _policy] | {"feeder": ""}
+        for _item in ("active", "looked at before"):
+            TABLE[_item, _event, "same", _policy] = ENDS[_event, _policy] | {"feeder": "", "looked": None}
         TABLE["spoken for before", _event, "same", _policy] = ENDS[_event, _policy] | {"feeder": "", "said": None}
-        TABLE["spoken for", _event, "same", _policy] = {
-            "standing": ended(State.WAITING, "ok", "all there", said=None, failures=0, due_at=IN_100_S),
-            "standing, cancelled": called_off("ok", "all there", failures=0) | {"said": None},
-        }.get(_policy, AS_SAID) | {"feeder": ""}
-    for _item in ("active", "spoken for", "spoken for before"):
+        TABLE["spoken for", _event, "same", _policy] = OF_SAID.get(_policy, AS_SAID) | {"feeder": "", "said": None}
+        TABLE["looked at", _event, "same", _policy] = with_looks(ENDS[_event, _policy]) | {"feeder": "", "looked": None}
+        TABLE["to be removed", _event, "same", _policy] = out(ENDS[_event, _policy]) | {"feeder": ""} | BACK
+    for _event in ("ended well", "not there"):
+        if _policy in OF_LOOKED:
+            told, why = ("ok", "") if _event == "ended well" else ("not_found", "404")
+            TABLE["looked at", _event, "same", _policy] = as_outcome(OF_LOOKED[_policy], told, why) | {
+                "feeder": "",
+                "looked": None,
+            }
+    for _item in _ACTIVE:
         _skipped = CALLED_OFF if _cancelled else {"state": State.WAITING}
         TABLE[_item, "lost", "same", _policy] = _skipped | {"feeder": ""}
         TABLE[_item, "said", "same", _policy] = {"said": Said(2, State.SKIPPED, "opt_out", "it says so")}
         TABLE[_item, "stage", "same", _policy] = {"stage": "half"}
-    for _item in ("new", "lost", "later", "due again"):
-        TABLE[_item, "cancelled", "", _policy] = CALLED_OFF | ({"due_at": None} if _item == "later" else {})
-        TABLE[_item, "limit", "", _policy] = {"state": State.SKIPPED, "outcome": "max_items", "reason": "max_items"} | (
-            {"due_at": None} if _item == "later" else {}
-        )
+        TABLE[_item, "looked", "same", _policy] = {"looked": LookedAt(2, 4, changed=True, cost=0.5)}
+        TABLE[_item, "removal", "", _policy] = {"removed_at": NOW}
+    TABLE["to be removed", "lost", "same", _policy] = TAKEN_OUT | {"feeder": ""} | BACK
+    del TABLE["to be removed", "removal", "", _policy]
+    for _item in ITEMS.keys() - {*_ACTIVE, "removed"}:
+        TABLE[_item, "removal", "", _policy] = TAKEN_OUT | ({"due_at": None, "why": ""} if _item in _LATER else {})
+    for _item in ("new", "lost", "later", "between looks", "due again"):
+        _later = {"due_at": None, "why": ""} if _item in _LATER else {}
+        TABLE[_item, "cancelled", "", _policy] = CALLED_OFF | _later
+        TABLE[_item, "limit", "", _policy] = {
+            "state": State.SKIPPED,
+            "outcome": "max_items",
+            "reason": "max_items",
+        } | _later
     for _item in ITEMS:
         TABLE[_item, "nearer", "", _policy] = {"depth": 1}
     if not _cancelled:
@@ -248,6 +375,51 @@ def test_what_a_callback_said_of_an_item_of_a_standing_job_counts_as_a_failure_w
     after = transition(told, Ended(2, "ok"), POLICIES["standing"], NOW)
     assert after is not None
     assert (after.state, after.failures, after.due_at) == (State.WAITING, 2, IN_200_S)
+    assert [look.found for look in after.looks] == [None]
+
+
+def test_an_item_of_a_standing_job_that_a_callback_skips_is_left_alone() -> None:
+    told = replace(ITEMS["active"], said=Said(2, State.SKIPPED, "gone", "the feed says that it has ended"))
+    after = transition(told, Ended(2, "ok"), POLICIES["standing"], NOW)
+    assert after is not None
+    assert (after.state, after.outcome, after.due_at, after.looks) == (State.SKIPPED, "gone", None, ())
+
+
+@pytest.mark.parametrize(
+    ("outcome", "last"),
+    [
+        ("timeout", State.FAILED),
+        ("not_found", State.FAILED),
+        ("invalid", State.FAILED),
+        ("policy_denied", State.SKIPPED),
+    ],
+)
+def test_an_item_of_a_standing_job_that_fails_on_and_on_is_left_alone_until_it_is_retried(
+    outcome: str, last: State
+) -> None:
+    item, policy, now = NEW, POLICIES["standing"], NOW
+    for attempt in range(1, MOST_FAILURES + 1):
+        assert item.state is State.WAITING
+        now = max(now, item.due_at or now)
+        item = transition(item, Fed(attempt), policy, now) or item
+        item = transition(item, Ended(attempt, outcome), policy, now) or item
+    assert (item.state, item.due_at) == (last, None)
+    assert {look.found for look in item.looks} == {None}
+    again = transition(item, Retried(), policy, now)
+    assert again is not None
+    assert (again.state, again.failures) == (State.WAITING, 0)
+
+
+def test_an_item_keeps_its_last_looks_and_a_good_one_ends_a_row_of_failures() -> None:
+    item, policy = NEW, POLICIES["standing"]
+    for attempt in range(1, HISTORY + 6):
+        now = NOW + timedelta(days=attempt)
+        item = transition(item, Fed(attempt), policy, now) or item
+        outcome = "invalid" if attempt % 2 else "ok"
+        item = transition(item, Ended(attempt, outcome, "", {"new": attempt}), policy, now) or item
+        assert item.failures == attempt % 2
+    assert len(item.looks) == HISTORY
+    assert [look.found for look in item.looks[-4:]] == [HISTORY + 2, None, HISTORY + 4, None]
 
 
 def test_the_time_between_attempts_doubles_up_to_a_bound() -> None:

@@ -120,11 +120,11 @@ local function ended(id)
 end
 
 function apply.done(op)
-    local _, id, outcome, rejected, records, reason = unpack(op)
+    local _, id, outcome, rejected, records, reason, new = unpack(op)
     local entry = ended(id)
     if entry then
         remove(id)
-        items.leave(id, outcome, reason, records, rejected)
+        items.leave(id, outcome, reason, records, rejected, new)
         count(entry[JOB], 'done', 1)
         count(entry[JOB], 'rejected', rejected)
         count_all('done:' .. outcome, 1)

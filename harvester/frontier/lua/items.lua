@@ -85,7 +85,7 @@ do
             if not known or known.number < number then
                 attempts[id] = {
                     number = number, state = 'open', deadline = math.max(deadline, known and known.deadline or 0),
-                    here = 0, requests = 0, records = 0, rejected = 0, outcomes = {}, reasons = {},
+                    here = 0, requests = 0, records = 0, new = 0, rejected = 0, outcomes = {}, reasons = {},
                 }
                 changed[id] = true
                 begun[id] = number
@@ -119,7 +119,7 @@ do
     end
 
     -- The request has left the frontier. Whether it belonged to items.
-    function items.leave(request, outcome, reason, records, rejected)
+    function items.leave(request, outcome, reason, records, rejected, new)
         local its = items_of(request)
         if not its then
             return false
@@ -130,6 +130,7 @@ do
             if attempt then
                 attempt.here = attempt.here - 1
                 attempt.records, attempt.rejected = attempt.records + (records or 0), attempt.rejected + (rejected or 0)
+                attempt.new = (attempt.new or 0) + (new or 0)
                 attempt.outcomes[outcome] = (attempt.outcomes[outcome] or 0) + 1
                 if (reason or '') ~= '' then
                     attempt.reasons[outcome] = attempt.reasons[outcome] or reason
@@ -178,7 +179,9 @@ do
         for _, id in ipairs(ids) do
             local a = attempts[id]
             if a and a.state == 'ended' then
-                rows[#rows + 1] = { id, a.number, items.job_of(id), a.requests, a.records, a.rejected, a.outcomes, a.reasons, a.at }
+                rows[#rows + 1] = {
+                    id, a.number, items.job_of(id), a.requests, a.records, a.rejected, a.outcomes, a.reasons, a.at, a.new or 0,
+                }
                 told[#told + 1], told[#told + 2] = now, id
             else
                 gone[#gone + 1] = id

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import cast
+from typing import Any, cast
 
 from msgspec.structs import replace
 from scrapy import Request
@@ -90,7 +90,7 @@ class BlueskySpider(WebPages, Threads):
     @property
     def keeping_all(self) -> list[str]:
         """Jobs of this run that keep also what people wrote who do not want to be collected."""
-        return [job for job, known in self._arguments.items() if not cast(BlueskyArguments, known).honour_opt_outs]
+        return [job for job, (_, known) in self._arguments.items() if not cast(BlueskyArguments, known).honour_opt_outs]
 
     async def before(self) -> None:
         """Finds out who is asked. Raises UsageError when the seeds name nobody."""
@@ -103,6 +103,11 @@ class BlueskySpider(WebPages, Threads):
             )
         if self.arguments.seeds and (refusal := self.arguments.read_seeds().none_of_use()):
             raise UsageError(f"There is no seed to begin with: {refusal}\n{self.BEGIN}")
+
+    @classmethod
+    def first_items(cls, arguments: Any) -> Iterator[Found]:
+        seeds = cast(BlueskyArguments, arguments).read_seeds()
+        return (found_seed(seed) for seed in seeds if not isinstance(seed, BadSeed))
 
     def items_of_arguments(self) -> Iterator[Found]:
         for seed in self.arguments.read_seeds():

@@ -154,11 +154,11 @@ class PlatformSpider(JobSpider, ABC):
             )
         self.arguments.check_parcels()
 
-    def items_of_arguments(self) -> Iterator[Found]:
-        if self.arguments.all:
-            site = self.arguments.site
-            yield Found(self.ALL, site, {SITE: site}, depth=0)
-        yield from self.arguments.read_parcels()
+    @classmethod
+    def first_items(cls, arguments: Any) -> Iterator[Found]:
+        if arguments.all:
+            yield Found(cls.ALL, arguments.site, {SITE: arguments.site}, depth=0)
+        yield from arguments.read_parcels()
 
     @classmethod
     def check_item(cls, found: Found) -> Found:

@@ -66,9 +66,10 @@ class SearchingSpider(PlatformSpider):
     and of those that wait for one of its sessions few are held in vain."""
     arguments: AddressArguments
 
-    def items_of_arguments(self) -> Iterator[Found]:
-        yield from super().items_of_arguments()
-        yield from self.arguments.searches()
+    @classmethod
+    def first_items(cls, arguments: Any) -> Iterator[Found]:
+        yield from super().first_items(arguments)
+        yield from arguments.searches()
 
     @classmethod
     def check_item(cls, found: Found) -> Found:

@@ -52,12 +52,12 @@ class VgsiSpider(SearchingSpider):
     ALL: ClassVar[str] = LETTER
     arguments: SearchArguments
 
-    def items_of_arguments(self) -> Iterator[Found]:
-        if self.arguments.all:
-            site = self.arguments.site
-            yield from (Found(LETTER, letter, {SITE: site}, depth=0) for letter in LETTERS)
+    @classmethod
+    def first_items(cls, arguments: Any) -> Iterator[Found]:
+        if arguments.all:
+            yield from (Found(LETTER, letter, {SITE: arguments.site}, depth=0) for letter in LETTERS)
         else:
-            yield from super().items_of_arguments()
+            yield from super().first_items(arguments)
 
     @classmethod
     def check_item(cls, found: Found) -> Found:

@@ -1,0 +1,95 @@
+"""Which items of a standing job may be looked at now: in the order in which they were due, as far as budgets allow."""
+
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from pymongo import ASCENDING, DESCENDING
+from pymongo.asynchronous.collection import AsyncCollection
+
+from harvester.jobs import budgets
+from harvester.jobs.budgets import Budget
+from harvester.jobs.documents import Document, Item, Job, State, read_item
+
+_ORDER = [("due_at", ASCENDING), ("depth", ASCENDING), ("priority", DESCENDING), ("_id", ASCENDING)]
+
+Patiently = Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]
+"""Runs an operation until the server answers. It may run it again that was done, when the answer was lost."""
+
+
+class DueLook(NamedTuple):
+    """An item that may be looked at, and the slots of budgets which that takes."""
+
+    item: Item
+    slots: tuple[str, ...]
+
+
+class Looks:
+    """Of the items of a ledger."""
+
+    def __init__(self, items: AsyncCollection[Document], patiently: Patiently, now: Callable[[], datetime]) -> None:
+        self._items = items
+        self._patiently = patiently
+        self._now = now
+
+    async def due(self, job: Job, most: int, where: Document) -> list[DueLook]:
+        """At most so many, of those that `where` selects."""
+        of_job = await self._free(budgets.of_job(job))
+        of_sites: dict[str, list[str] | None] = {}
+        without: set[str] = set()
+        """Sites whose budgets have no slot left."""
+        looks: list[DueLook] = []
+        while of_job != [] and len(looks) < most:
+            others = {"site": {"$nin": list(without)}, "_id": {"$nin": [each.item.id for each in looks]}}
+            due = await self._read({"$and": [where, others, self._query(job)]}, most - len(looks))
+            known = set(without)
+            for item in due:
+                if item.site not in of_sites:
+                    of_sites[item.site] = await self._free(budgets.of_site(item.site))
+                of_site = of_sites[item.site]
+                if of_site == []:
+                    without.add(item.site)
+                elif of_job != []:
+                    looks.append(DueLook(item, tuple(slots.pop(0) for slots in (of_job, of_site) if slots)))
+            if without == known:
+                break  # nothing was passed over, whose place others could have
+        return looks
+
+    async def first(self, job: Job, left_alone: Collection[str] = ()) -> Item | None:
+        """The one that may be looked at first, but for those of sites that are left alone."""
+        if await self._free(budgets.of_job(job)) == []:
+            return None
+        without = list(left_alone)
+        while due := await self._read(self._query(job) | {"site": {"$nin": without}}, 1):
+            if await self._free(budgets.of_site(due[0].site)) != []:
+                return due[0]
+            without.append(due[0].site)
+        return None
+
+    async def next_at(self, job: Job) -> datetime | None:
+        """When the first one may be looked at; None when none waits."""
+        now = self._now()
+        if await self.first(job):
+            return now
+        times: list[datetime] = []
+        if due := await self._read(self._query(job), 1):
+            times = [each.next_at(now) for each in (budgets.of_job(job), budgets.of_site(due[0].site)) if each]
+        later = {"job": job.id, "state": State.WAITING, "due_at": {"$gt": now}}
+        times += [item.due_at for item in await self._read(later, 1) if item.due_at]
+        return min(times, default=None)
+
+    def _query(self, job: Job) -> Document:
+        return {"job": job.id, "state": State.WAITING, "due_at": {"$not": {"$gt": self._now()}}}
+
+    async def _read(self, query: Document, most: int) -> Sequence[Item]:
+        rows = await self._patiently(lambda: self._items.find(query, sort=_ORDER, limit=most).to_list())
+        return [read_item(row) for row in rows]
+
+    async def _free(self, budget: Budget | None) -> list[str] | None:
+        """Slots of a budget that may be taken now; None: there is no budget."""
+        if budget is None:
+            return None
+        slots = budget.slots(self._now())
+        rows = await self._patiently(lambda: self._items.find({"slots": {"$in": slots}}, {"slots": 1}).to_list())
+        taken = {slot for row in rows for slot in row["slots"]}
+        return [slot for slot in slots if slot not in taken]

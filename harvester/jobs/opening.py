@@ -1,0 +1,58 @@
+"""Opens the job of a spider's arguments, and gives it the items that they name: with no spider running."""
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from harvester.items import Found
+from harvester.jobs.documents import Job, JobState
+from harvester.jobs.ledger import Ledger, Opened
+from harvester.recheck import read_policy
+
+
+class OpensJobs(Protocol):
+    """What is needed of the class of a spider: see JobSpider."""
+
+    name: str
+    ATTEMPTS: int
+    BACKOFF_S: float
+
+    def scope_of(self, arguments: Any) -> str: ...
+
+    def limits_of(self, arguments: Any) -> dict[str, int]: ...
+
+    def recheck_of(self, arguments: Any) -> str | None: ...
+
+    def looks_a_day_of(self, arguments: Any) -> int | None: ...
+
+    def site_of(self, found: Found) -> str: ...
+
+
+async def open_job_of(ledger: Ledger, spider: OpensJobs, asked_for: Any, scope: str = "", **fields: Any) -> Opened:
+    """The unfinished job of these arguments, or a new one with these fields of Job.
+
+    One that stands goes on with the arguments, as far as they differ from those that it had. `scope`: another than that
+    of the arguments. Raises UsageError for a policy of re-checks that is none.
+    """
+    kept, recheck = asked_for.kept(), spider.recheck_of(asked_for)
+    of_arguments: dict[str, Any] = {
+        "arguments": kept,
+        "limits": spider.limits_of(asked_for),
+        "recheck": str(read_policy(recheck)) if recheck else "",
+        "looks_a_day": spider.looks_a_day_of(asked_for),
+    }
+    wanted = of_arguments | {"attempts": spider.ATTEMPTS, "backoff_s": spider.BACKOFF_S} | fields
+    scope = scope or spider.scope_of(asked_for)
+    job, begun = await ledger.open_job(spider.name, scope, **wanted)
+    changed = {name: wanted[name] for name in of_arguments if getattr(job, name) != wanted[name]}
+    if job.standing and changed and (job.spider, job.scope) == (spider.name, scope):
+        await ledger.set_job(job.id, **changed)
+        job = await ledger.job(job.id) or job
+    return Opened(job, begun)
+
+
+async def give_items(ledger: Ledger, spider: OpensJobs, job: Job, found: Iterable[Found]) -> None:
+    """The items that the job's arguments name. Of a standing job, those that they name no more are removed."""
+    if job.standing:
+        await ledger.list_items(job, found, spider.site_of)
+    elif job.state is JobState.OPEN:
+        await ledger.add(job.id, found, spider.site_of)
