@@ -23,11 +23,12 @@ from harvester.cli.export import export_command
 from harvester.cli.feed import feed_command
 from harvester.cli.flow import flow
 from harvester.cli.frontier import frontier
-from harvester.cli.jobs import jobs
+from harvester.cli.jobs_items import jobs
 from harvester.cli.new_spider import new_command
 from harvester.cli.purge import purge_command
 from harvester.cli.runs import runs
 from harvester.cli.sandbox import sandbox_command
+from harvester.cli.schedule import schedule
 from harvester.cli.sites import sites
 from harvester.cli.worker import worker_command
 from harvester.config import Config, load_config, read_config
@@ -36,7 +37,7 @@ from harvester.masking import mask
 
 ORDER = (
     *("doctor", "spiders", "sites", "flow", "sandbox"),
-    *("crawl", "jobs", "feed", "worker", "frontier", "deploy"),
+    *("crawl", "jobs", "schedule", "feed", "worker", "frontier", "deploy"),
     *("runs", "report", "export", "account", "db", "import"),
     *("alert", "purge", "version"),
 )
@@ -69,6 +70,7 @@ app.command("sandbox", context_settings={"allow_interspersed_args": False}, rich
 app.command("crawl", context_settings=_AS_TYPED, add_help_option=False, rich_help_panel=RUN)(crawl_command)
 app.command("feed", rich_help_panel=RUN)(feed_command)
 app.add_typer(jobs, name="jobs", rich_help_panel=RUN)
+app.add_typer(schedule, name="schedule", rich_help_panel=RUN)
 app.command("worker", rich_help_panel=RUN)(worker_command)
 app.add_typer(frontier, name="frontier", rich_help_panel=RUN)
 app.command("deploy", rich_help_panel=RUN)(deploy_command)

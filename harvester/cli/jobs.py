@@ -69,7 +69,7 @@ def submit_command(
     again = "the same command adds the rest" if idempotency_key else "with --idempotency-key it could go on"
     end_on_signals(f"Stopped: items that were added stay; {again}.")
     wanted = Submission(spider, pairs("-a", argument or []), kind, priority, max_items, name, idempotency_key)
-    submitted = _with_service(lambda service: _submit(service, wanted, source, form, key))
+    submitted = with_service(lambda service: _submit(service, wanted, source, form, key))
     if as_json:
         print_json(submitted)
     else:
@@ -82,7 +82,7 @@ async def _submit(service: "JobService", wanted: "Submission", source: str, form
     from harvester.jobs.inputs import Format, Lines, opened
     from harvester.jobs.submission import Submitter
 
-    known_form = _chosen("--format", form, Format)
+    known_form = one_of("--format", form, Format)
     submitter = Submitter(service.config, service.ledger, wanted)
     with opened(source) as file:
         lines = await asyncio.to_thread(Lines, file, source, submitter.kind, known_form, key)
@@ -100,8 +100,8 @@ def list_command(
     from harvester.cli import jobs_views as views
     from harvester.jobs.documents import JobState
 
-    chosen = _chosen("--state", state, JobState)
-    found = _with_service(lambda service: service.jobs(spider, [chosen] if chosen else [], limit))
+    chosen = one_of("--state", state, JobState)
+    found = with_service(lambda service: service.jobs(spider, [chosen] if chosen else [], limit))
     if as_json:
         print_json([views.job_in_json(job) for job in found])
     else:
@@ -113,7 +113,7 @@ def show_command(job: Job, as_json: Json = False) -> None:
     """Show how far a job is, how fast it goes, and why it is no farther."""
     from harvester.cli import jobs_views as views
 
-    report = _with_service(lambda service: service.report(job))
+    report = with_service(lambda service: service.report(job))
     if as_json:
         print_json({**report._asdict(), "job": views.job_in_json(report.job)})
     else:
@@ -136,7 +136,7 @@ def items_command(
     from harvester.cli import jobs_views as views
     from harvester.jobs.service import ItemFilter
 
-    found = _with_service(lambda service: service.items(job, ItemFilter(state, outcome, site, text), limit))
+    found = with_service(lambda service: service.items(job, ItemFilter(state, outcome, site, text), limit))
     if as_json:
         print_json(found)
     else:
@@ -148,15 +148,15 @@ def pause_command(
     job: Job, reason: Annotated[str, typer.Option(help="Why, for others.")] = "", as_json: Json = False
 ) -> None:
     """Begin no more items of a job. Those that are being worked at come to their end."""
-    _with_service(lambda service: service.pause(job, reason))
-    _tell({"job": job, "state": "paused"}, f"{job} is paused.", as_json)
+    with_service(lambda service: service.pause(job, reason))
+    tell({"job": job, "state": "paused"}, f"{job} is paused.", as_json)
 
 
 @jobs.command("resume")
 def resume_command(job: Job, as_json: Json = False) -> None:
     """End a pause."""
-    _with_service(lambda service: service.resume(job))
-    _tell({"job": job, "state": "open"}, f"{job} goes on.", as_json)
+    with_service(lambda service: service.resume(job))
+    tell({"job": job, "state": "open"}, f"{job} goes on.", as_json)
 
 
 @jobs.command("cancel")
@@ -166,8 +166,8 @@ def cancel_command(
     """Skip what waits in a job, for good. Items that are being worked at come to their end."""
     if not yes:
         typer.confirm(f"Cancel {job}? Its items are not tried again.", abort=True, err=True)
-    skipped = _with_service(lambda service: service.cancel(job))
-    _tell({"job": job, "state": "cancelled", "skipped": skipped}, f"{job} is cancelled; {skipped:,} skipped.", as_json)
+    skipped = with_service(lambda service: service.cancel(job))
+    tell({"job": job, "state": "cancelled", "skipped": skipped}, f"{job} is cancelled; {skipped:,} skipped.", as_json)
 
 
 @jobs.command("retry")
@@ -181,9 +181,9 @@ def retry_command(
     """Try items again, now, with all their attempts."""
     if bool(items) + failed + bool(outcome) != 1:
         raise UsageError("retry: give one of items, --failed or --outcome NAME.")
-    number = _with_service(lambda service: service.retry(job, items or (), outcome))
+    number = with_service(lambda service: service.retry(job, items or (), outcome))
     said = f"{number:,} {'item is' if number == 1 else 'items are'} tried again."
-    _tell({"job": job, "retried": number}, said, as_json)
+    tell({"job": job, "retried": number}, said, as_json)
 
 
 @jobs.command("priority", context_settings={"ignore_unknown_options": True})
@@ -195,8 +195,8 @@ def priority_command(
     as_json: Json = False,
 ) -> None:
     """Put a job before or behind others of its spider."""
-    _with_service(lambda service: service.set_priority(job, priority))
-    _tell({"job": job, "priority": priority}, f"{job} has the priority {priority:,}.", as_json)
+    with_service(lambda service: service.set_priority(job, priority))
+    tell({"job": job, "priority": priority}, f"{job} has the priority {priority:,}.", as_json)
 
 
 @jobs.command("export")
@@ -223,7 +223,7 @@ def export_command(
     from harvester.stores.tables import Format
 
     config = load_config()
-    chosen = _chosen("--format", form, Format) or Format.JSONL
+    chosen = one_of("--format", form, Format) or Format.JSONL
     if to and (form or zstd or out):
         raise UsageError("--format, --zstd and --out are of files, and --to writes none.")
     postgres = opened_postgres(to, schema)
@@ -238,7 +238,7 @@ def export_command(
         return await exporter.to_files(out or config.data_dir / "exports" / known.id, chosen, zstd=zstd)
 
     with postgres or nullcontext():
-        written = _with_service(export)
+        written = with_service(export)
     if as_json:
         print_json(written)
     else:
@@ -261,7 +261,7 @@ def wait_command(
     from harvester.worker.interrupts import end_on_signals
 
     end_on_signals("Stopped waiting; the job goes on as it was.")
-    ended = _with_service(lambda service: service.wait(job, timeout))
+    ended = with_service(lambda service: service.wait(job, timeout))
     if as_json:
         print_json(views.job_in_json(ended))
     else:
@@ -290,7 +290,7 @@ def run_command(
 
     end_on_signals()
     settings = pairs("-s", setting or [])
-    known = _with_service(lambda service: service.job(job))
+    known = with_service(lambda service: service.job(job))
     if known.state is JobState.CANCELLED:
         raise JobConflict(f"{job} is cancelled: there is nothing to be done.")
     os.environ.setdefault("SCRAPY_SETTINGS_MODULE", "harvester.settings")
@@ -299,10 +299,10 @@ def run_command(
         execute(["scrapy", "crawl", known.spider, "-a", f"job={known.id}", *options])  # it ends with SystemExit
     finally:
         if as_json:
-            print_json(views.job_in_json(_with_service(lambda service: service.wait(job, 0))))
+            print_json(views.job_in_json(with_service(lambda service: service.wait(job, 0))))
 
 
-def _with_service(act: "Callable[[JobService], Awaitable[T]]") -> T:
+def with_service(act: "Callable[[JobService], Awaitable[T]]") -> T:
     from harvester.jobs.service import job_service
 
     async def run() -> T:
@@ -312,14 +312,14 @@ def _with_service(act: "Callable[[JobService], Awaitable[T]]") -> T:
     return asyncio.run(run())
 
 
-def _chosen(option: str, given: str, among: type[E]) -> E | None:
+def one_of(option: str, given: str, among: type[E]) -> E | None:
     """None when nothing was given. Raises UsageError."""
     if given and given not in list(among):
         raise UsageError(f"{option}: {given!r} is none of {', '.join(among)}.")
     return among(given) if given else None
 
 
-def _tell(said: dict[str, object], sentence: str, as_json: bool) -> None:
+def tell(said: dict[str, object], sentence: str, as_json: bool) -> None:
     if as_json:
         print_json(said)
     else:

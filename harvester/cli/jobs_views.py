@@ -51,12 +51,12 @@ def print_jobs(jobs: Sequence[Job]) -> None:
         console.print("None.")
         return
     table = new_table("job", "state", *State)
-    for name in ("created", "name"):
+    for name in ("created", "again", "name"):
         table.add_column(name)
     for job in jobs:
         states = by_state(job)
         numbers = [f"{states.get(state, 0):,}" for state in State]
-        table.add_row(job.id, job.state, *numbers, f"{job.created_at:%Y-%m-%d %H:%M}", shown(job.name))
+        table.add_row(job.id, job.state, *numbers, f"{job.created_at:%Y-%m-%d %H:%M}", job.recheck, shown(job.name))
     console.print(table)
 
 
@@ -70,11 +70,16 @@ def print_report(report: JobReport) -> None:
         console.print(f"  paused because of: {shown(job.pause_reason)}")
     arguments = " ".join(f"{name}={value}" for name, value in job.arguments.items())
     console.print(f"  {job.spider} {arguments}".rstrip() + (f", priority {job.priority:,}" if job.priority else ""))
+    if job.standing:
+        budget = f", at most {job.looks_a_day:,} looks a day" if job.looks_a_day else ""
+        console.print(f"  looked at again {job.recheck}{budget}")
     for kind, most in job.limits.items():
         console.print(f"  at most {most:,} of the kind {kind}")
     console.print()
     _print_counts(console, report)
-    if report.deferred:
+    if job.standing:
+        _print_looks(console, report)
+    elif report.deferred:
         why = parts(_named(report.deferred.outcomes))
         console.print(f"\nto be tried again later: {counted(report.deferred.items, 'item')} ({why})")
         console.print(f"    the first at {at(report.deferred.until)}")
@@ -84,6 +89,18 @@ def print_report(report: JobReport) -> None:
         console.print(f"    items of this job that are left there: {alone.items:,}")
     if report.left_alone_unknown:
         console.print(f"\nWhich sites are left alone is not known: {report.left_alone_unknown}")
+
+
+def _print_looks(console: Console, report: JobReport) -> None:
+    """When items are looked at next, and why then."""
+    if not report.next_items:
+        console.print("\nno item is to be looked at")
+        return
+    due = report.next_look is None or report.next_look <= now()
+    console.print(f"\nnext look: {'now' if due or not report.next_look else at(report.next_look)}")
+    for item in report.next_items:
+        when = at(item.due_at) if item.due_at else "now"
+        console.print(f"    {when}  {shown(item.key)} because: {shown(item.why or 'not looked at yet')}")
 
 
 def _print_counts(console: Console, report: JobReport) -> None:
@@ -132,7 +149,13 @@ def _state(item: Item) -> str:
     if item.stage:
         words.append(f"stage {item.stage}")
     if item.due_at:
-        words.append(f"tried again at {at(item.due_at)}")
+        words.append(
+            f"next look at {at(item.due_at)} ({item.why})" if item.why else f"tried again at {at(item.due_at)}"
+        )
+    if item.looks:
+        words.append(_looks(item))
+    if item.often:
+        words.append(f"{item.often:g} times as often")
     if item.attempts:
         words.append(counted(item.attempts, "attempt"))
     if item.line:
@@ -140,6 +163,16 @@ def _state(item: Item) -> str:
     if item.site:
         words.append(f"site {item.site}")
     return ", ".join(words)
+
+
+def _looks(item: Item) -> str:
+    """What the last ones came to."""
+    good = [look for look in item.looks if look.found is not None]
+    found = sum(look.found or 0 for look in good)
+    changed = sum(bool(look.changed) for look in good)
+    came = f"{changed:,} saw a change" if any(look.changed is not None for look in good) else f"{found:,} found"
+    failed = f", {len(item.looks) - len(good):,} failed" if len(good) < len(item.looks) else ""
+    return f"{counted(len(item.looks), 'last look')}: {came}{failed}"
 
 
 def _some(names: Sequence[str]) -> str:

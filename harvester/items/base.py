@@ -44,6 +44,7 @@ RESERVED = frozenset(
         "opt_outs",
         "purged",
         "runs",
+        "schedules",
         "seeds",
         "thread_queue",
         "validators",

@@ -28,6 +28,7 @@ from harvester.jobs.documents import Item, Job, JobItem, JobState, looked_at
 from harvester.jobs.gone import Look
 from harvester.jobs.job_stats import JobStats
 from harvester.jobs.ledger import Ledger
+from harvester.jobs.scheduling import Schedules
 from harvester.jobs.transitions import Ended, Event, Lost, worst
 from harvester.masking import mask
 from harvester.outcomes import Outcome
@@ -127,6 +128,7 @@ class Feeder:
     ) -> None:
         self._ledger = ledger
         self._control = Control(ledger)
+        self._schedules = Schedules(ledger)
         self.job_stats = JobStats(ledger, stats)
         self._frontier = frontier
         self._spider = spider
@@ -214,6 +216,8 @@ class Feeder:
     async def _look_at_jobs(self) -> None:
         if monotonic() < self._jobs_at + JOBS_S:
             return
+        if self._only is None:
+            await self._schedules.begin_due(self._spider.name)
         unfinished = await self._ledger.jobs_of(self._spider.name, set(JobState) - {JobState.FINISHED})
         self.jobs = {job.id: job for job in unfinished}
         for job in unfinished:

@@ -78,6 +78,10 @@ class Looks:
         times += [item.due_at for item in await self._read(later, 1) if item.due_at]
         return min(times, default=None)
 
+    async def coming(self, job: Job, most: int) -> Sequence[Item]:
+        """The items that are looked at next, in order."""
+        return await self._read({"job": job.id, "state": State.WAITING}, most)
+
     def _query(self, job: Job) -> Document:
         return {"job": job.id, "state": State.WAITING, "due_at": {"$not": {"$gt": self._now()}}}
 

@@ -9,7 +9,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from pymongo.asynchronous.database import AsyncDatabase
@@ -19,6 +19,7 @@ from harvester.config import Config
 from harvester.exceptions import JobConflict, ServiceError, UnknownJob, UsageError
 from harvester.frontier import operations
 from harvester.frontier.messages import BreakerStatus
+from harvester.jobs.changes import items_named
 from harvester.jobs.control import Control
 from harvester.jobs.documents import UNFINISHED, Counted, Document, Item, Job, JobState, State, read_item, read_job
 from harvester.jobs.ledger import Deferred, Ledger, now
@@ -34,6 +35,8 @@ RATE_S = 300.0
 """The pace of a job is that of so long a while."""
 LEAST_S = 10.0
 """Over a shorter time the pace says nothing."""
+MOST_COMING = 5
+"""Items of a standing job of which it is said when they are looked at next."""
 LOOK_S = 1.0
 """Between two looks at a job whose end is waited for."""
 MOST_RECORDS = 100
@@ -70,6 +73,10 @@ class JobReport(NamedTuple):
     """Until all have ended, at this rate. None: not known."""
     deferred: Deferred | None
     """Those that wait for a time."""
+    next_look: datetime | None
+    """When an item of a standing job may be looked at next. None: no look is due, or it is no standing job."""
+    next_items: list[Item]
+    """Those of a standing job that are looked at next, the first ones."""
     left_alone: list[SiteLeftAlone]
     left_alone_unknown: str
     """Why nobody knows; empty when it is known."""
@@ -166,6 +173,8 @@ class JobService:
             rate=rate,
             left_s=left / rate if rate and not known.standing else None,
             deferred=await self.ledger.deferred(job),
+            next_look=await self.ledger.next_due(known) if known.standing else None,
+            next_items=list(await self.ledger.looks.coming(known, MOST_COMING)) if known.standing else [],
             left_alone=left_alone,
             left_alone_unknown=unknown,
         )
@@ -224,21 +233,12 @@ class JobService:
         Items that wait already, or are active, are not among them.
         """
         await self.job(job)
-        ids = await self._ids(job, items) if items else None
+        ids = [item.id for item in await items_named(self.ledger, job, items)] if items else None
         number = await self._control.retry(job, ids, outcome or None)
         if number is None:
             raise JobConflict(f"{job} is cancelled: its items are not tried again. Submit them anew.")
         await self.ledger.count(job)
         return number
-
-    async def _ids(self, job: str, names: Sequence[str]) -> list[str]:
-        """Of items by id or key. Raises UnknownJob that names those there are not."""
-        named = {"job": job, "$or": [{"_id": {"$in": list(names)}}, {"key": {"$in": list(names)}}]}
-        rows = await self.ledger.items.find(named, {"key": 1}).to_list()
-        known = {row["_id"] for row in rows} | {row["key"] for row in rows}
-        if missing := [name for name in names if name not in known]:
-            raise UnknownJob(f"{job} has no item {', '.join(map(repr, missing[:10]))}: give its id or its key.")
-        return [row["_id"] for row in rows]
 
     async def set_priority(self, job: str, priority: int) -> None:
         """Its items are fed before those of jobs with a smaller one."""

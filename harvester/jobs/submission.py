@@ -21,10 +21,11 @@ from harvester.config import Config
 from harvester.exceptions import HarvesterError, JobConflict, StorageError, UsageError
 from harvester.items import Found
 from harvester.jobs.control import Control
-from harvester.jobs.documents import Job, JobState
+from harvester.jobs.documents import Job, JobState, item_id
 from harvester.jobs.inputs import BadLine
 from harvester.jobs.ledger import Ledger
 from harvester.jobs.opening import OpensJobs, open_job_of
+from harvester.jobs.transitions import Changed
 from harvester.project import load_spider
 from harvester.stores.private_files import make_closed
 
@@ -82,8 +83,13 @@ class TakesItems(OpensJobs, Protocol):
 class Submitter:
     """One submission. What can be known to be wrong before the first item is refused by the constructor: UsageError."""
 
-    def __init__(self, config: Config, ledger: Ledger, wanted: Submission) -> None:
+    def __init__(
+        self, config: Config, ledger: Ledger, wanted: Submission, into: Job | None = None, often: float | None = None
+    ) -> None:
+        """`into`: the job that gets the items, in place of one of their own. `often`: how often they are looked at."""
         self._ledger = ledger
+        self._into = into
+        self._often = often
         self._wanted = wanted
         spider = load_spider(wanted.spider)
         if not getattr(spider, "ITEM_KINDS", ()):
@@ -91,7 +97,7 @@ class Submitter:
         self._spider = cast(TakesItems, spider)
         if "job" in wanted.arguments:
             raise UsageError("-a job: a submission makes a job of its own; give --idempotency-key to add to one.")
-        self._arguments = self._spider.parse_arguments(dict(wanted.arguments))
+        self._arguments = None if into else self._spider.parse_arguments(dict(wanted.arguments))
         kinds = self._spider.ITEM_KINDS
         if wanted.kind and wanted.kind not in kinds:
             raise UsageError(f"{wanted.spider} takes no items of the kind {wanted.kind!r}, but {', '.join(kinds)}.")
@@ -128,6 +134,10 @@ class Submitter:
         if self._job is None:
             self._job = await self._open()
         added = await self._ledger.add(self._job.id, items, self._spider.site_of)
+        if self._into:  # those that were removed are there again
+            ids = {item_id(self._job.id, each.kind, each.key) for each in items}
+            await self._ledger.apply([(each, Changed(often=self._often)) for each in ids])
+            await self._ledger.note_added([self._job.id])
         self._accepted += added.new
         self._known += added.known
         now = await self._ledger.job(self._job.id)
@@ -137,6 +147,9 @@ class Submitter:
 
     async def _open(self) -> Job:
         """The job of the idempotency key, or a new one. Its scope is its own, so that no other run continues it."""
+        if self._into:
+            self._begun = True
+            return self._into
         wanted = self._wanted
         own = wanted.idempotency_key or secrets.token_hex(16)
         arguments = self._spider.scope_of(self._arguments)

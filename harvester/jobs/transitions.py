@@ -87,7 +87,7 @@ class LimitReached(NamedTuple):
 
 
 class Changed(NamedTuple):
-    """What is asked for is another thing now, or how often. None: as it was. One that was removed is there again."""
+    """Another input or pace. None: as it was. An item that was removed is there again."""
 
     input: Mapping[str, Any] | None = None
     often: float | None = None

@@ -107,7 +107,7 @@ class JobSpider(HarvesterSpider, ABC):
             raise UsageError(f"-a job={job} works at that job, whose arguments are known: leave the others out.")
         if job == ALL_JOBS:
             return cls.Arguments.model_construct()
-        return cls._read_arguments(cls._read_job(job))
+        return cls.arguments_from(cls._read_job(job))
 
     @classmethod
     def _read_job(cls, job: str) -> Job:
@@ -121,7 +121,8 @@ class JobSpider(HarvesterSpider, ABC):
         return read_job(document)
 
     @classmethod
-    def _read_arguments(cls, job: Job) -> SpiderArguments:
+    def arguments_from(cls, job: Job) -> SpiderArguments:
+        """Those of a job. Raises UsageError."""
         try:
             return cls.Arguments(**job.arguments)
         except ValidationError as error:
@@ -223,7 +224,7 @@ class JobSpider(HarvesterSpider, ABC):
             job = page.job if isinstance(page, (JobItem, Item)) else str(page.meta[JOB])
         known = self._job_named(job)
         if job not in self._arguments or self._arguments[job][0] is not known.arguments:
-            self._arguments[job] = known.arguments, self._read_arguments(known)
+            self._arguments[job] = known.arguments, self.arguments_from(known)
         return self._arguments[job][1]
 
     def _job_named(self, name: str) -> Job:

@@ -7,6 +7,7 @@ another spider may have its place.
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from time import monotonic
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from pymongo.errors import PyMongoError
 from harvester.config import Config
 from harvester.formatting import duration, how_long
 from harvester.jobs.ledger import Ledger, now
+from harvester.jobs.scheduling import Schedules
 from harvester.jobs.service import job_service
 from harvester.jobs.work import Work, work_of
 from harvester.project import spider_loader
@@ -66,6 +68,8 @@ class JobsSupervisor(WorkerSupervisor):
         self._rests: dict[str, Rest] = {}
         self._work_of: dict[str, Work] = {}
         """As it was at the last look."""
+        self._next_time: datetime | None = None
+        """Of all schedules that are not paused. None: there is none."""
         self._busy_at = monotonic()
         self._said = ""
         """What was said last of what is waited for."""
@@ -86,6 +90,9 @@ class JobsSupervisor(WorkerSupervisor):
     async def _look_at_jobs(self, ledger: Ledger) -> bool:
         """Whether it is known what there is to do."""
         try:
+            schedules = Schedules(ledger)
+            await schedules.begin_due()
+            self._next_time = await schedules.next_at()
             self._work_of = {spider: await work_of(ledger, spider) for spider in [*self._spiders]}
         except PyMongoError as error:
             if not self._is_away:
@@ -166,9 +173,9 @@ class JobsSupervisor(WorkerSupervisor):
         at = monotonic()
         work = {spider: self._work_of[spider] for spider in self._spiders}
         waited_for = {spider: each for spider, each in work.items() if self._is_waited_for(spider, each)}
-        if self._lives or waited_for:
+        if self._lives or waited_for or self._next_time:
             self._busy_at = at
-            self._say_waiting("" if self._lives else _said_of(waited_for))
+            self._say_waiting("" if self._lives else _said_of(waited_for, self._next_time))
             return False
         if not 0 <= self.config.idle_seconds <= at - self._busy_at:
             self._say_waiting(f"for jobs (`harvester jobs submit`), {how_long(self.config.idle_seconds)}")
@@ -196,11 +203,11 @@ class JobsSupervisor(WorkerSupervisor):
         return work.standing or (due_s is not None and not _is_too_long(due_s, self.config.deferred_seconds))
 
 
-def _said_of(work: Mapping[str, Work]) -> str:
-    """Of spiders whose jobs have something to do later. One that only rests is not spoken of."""
+def _said_of(work: Mapping[str, Work], next_time: datetime | None) -> str:
+    """Of spiders whose jobs have something to do later, or else of schedules. One that only rests is not spoken of."""
     later = {spider: each for spider, each in work.items() if not (each.is_due or each.is_active)}
     if not later:
-        return ""
+        return f"for schedules, the next time is {next_time:%Y-%m-%d %H:%M:%S} UTC" if next_time and not work else ""
     at = min((each.next_due for each in later.values() if each.next_due), default=None)
     when = f", the first of them due at {at:%Y-%m-%d %H:%M:%S} UTC" if at else ""
     return f"for items of {', '.join(sorted(later))}{when}"

@@ -63,7 +63,9 @@ async def test_an_item_ends_with_its_last_request_and_all_is_counted(frontier: F
     told = await frontier.exchange(ONE, [feed([A], *requests)], wanted=9)
     assert (told.accepted, told.ended) == (5, [])
     names = [name_of(each) for each in requests]
-    assert await ends(frontier, Done(names[0], records=40), Done(names[1], "not_found", 2, 3, "HTTP 404")) == []
+    assert (
+        await ends(frontier, Done(names[0], records=40, new=7), Done(names[1], "not_found", 2, 3, "HTTP 404", 2)) == []
+    )
     assert await ends(frontier, Skip(names[2], "policy_denied", "robots"), Dead(names[3], "dns", "no such host")) == []
     (ended,) = await ends(frontier, Dead(names[4], "dns", "another reason"))
     assert ended == (
@@ -71,6 +73,7 @@ async def test_an_item_ends_with_its_last_request_and_all_is_counted(frontier: F
         {"ok": 1, "not_found": 1, "policy_denied": 1, "dns": 2},
         {"not_found": "HTTP 404", "policy_denied": "robots", "dns": "no such host"},
         ended.at,
+        9,
     )
     assert ended.at == pytest.approx(time.time(), abs=60)
     status = await frontier.status()

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,8 +29,10 @@ class Killed(Exception):
 class OneLedger(Ledger):
     """As one process sees it."""
 
-    def __init__(self, database: AsyncDatabase[Document], operations: float) -> None:
-        super().__init__(database, self.run)
+    def __init__(
+        self, database: AsyncDatabase[Document], operations: float, clock: Callable[[], datetime] | None = None
+    ) -> None:
+        super().__init__(database, self.run, clock)
         self.left = operations
         """Operations after which it counts as killed."""
         self.meanwhile: Callable[[], Awaitable[object]] | None = None
@@ -55,9 +58,11 @@ class Ledgers:
 
     def __init__(self, database: AsyncDatabase[Document]) -> None:
         self.database = database
+        self.clock: Callable[[], datetime] | None = None
+        """By which they go that are made from now on. None: by that of this machine."""
 
     def another(self, operations: float = math.inf) -> OneLedger:
-        return OneLedger(self.database, operations)
+        return OneLedger(self.database, operations, self.clock)
 
     async def job(self, **fields: Any) -> Job:
         """The job of the test."""

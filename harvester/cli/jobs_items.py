@@ -1,0 +1,124 @@
+"""The commands `harvester jobs add | remove | change`: what a job asks for, changed while workers run."""
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harvester.cli.jobs import Job, Json, jobs, one_of, tell, with_service
+from harvester.cli.pairs import pairs
+from harvester.cli.printing import print_json
+from harvester.exceptions import UsageError
+
+if TYPE_CHECKING:  # imports inside commands keep shell completion quick
+    from harvester.jobs.service import JobService
+    from harvester.jobs.submission import Submitted
+
+__all__ = ["jobs"]
+
+Often = Annotated[
+    float | None,
+    typer.Option(min=0.01, max=100, help="How many times as often as the job's policy says; of a standing job."),
+]
+
+
+@jobs.command("add")
+def add_command(
+    job: Job,
+    keys: Annotated[list[str] | None, typer.Argument(help="Keys of items.")] = None,
+    source: Annotated[str, typer.Option("--input", metavar="FILE", help="File of items; - for standard input.")] = "",
+    form: Annotated[
+        str, typer.Option("--format", metavar="csv|jsonl|text", help="Of the input, if its name does not say it.")
+    ] = "",
+    kind: Annotated[str, typer.Option(help="Kind of the items, for a spider that takes several.")] = "",
+    key: Annotated[str, typer.Option(metavar="COLUMN", help="Column or field that holds the key of an item.")] = "",
+    often: Often = None,
+    as_json: Json = False,
+) -> None:
+    """Add items to a job. One that was removed is there again."""
+    from harvester.cli import jobs_views as views
+
+    if bool(keys) + bool(source) != 1:
+        raise UsageError("add: give one of keys and --input FILE.")
+    added = with_service(lambda service: _add(service, job, keys or [], source, form, kind, key, often))
+    if as_json:
+        print_json(added)
+    else:
+        views.print_submitted(added)
+    if added.job is None:
+        raise UsageError("There is no line that can be used, so nothing was added.")
+
+
+async def _add(
+    service: "JobService",
+    job: str,
+    keys: list[str],
+    source: str,
+    form: str,
+    kind: str,
+    column: str,
+    often: float | None,
+) -> "Submitted":
+    from harvester.exceptions import InvalidRecordError
+    from harvester.items import Found
+    from harvester.jobs.changes import check_can_change
+    from harvester.jobs.inputs import BadLine, Format, Lines, opened
+    from harvester.jobs.submission import Submission, Submitter
+
+    known_form = one_of("--format", form, Format)
+    known = await service.job(job)
+    check_can_change(known, often)
+    submitter = Submitter(service.config, service.ledger, Submission(known.spider, {}, kind), known, often)
+
+    def found(number: int, name: str) -> Found | BadLine:
+        try:
+            return Found(submitter.kind, name)
+        except InvalidRecordError as error:
+            return BadLine(number, name, str(error))
+
+    if keys:
+        return await submitter.submit(found(number, name) for number, name in enumerate(keys, 1))
+    with opened(source) as file:
+        lines = await asyncio.to_thread(Lines, file, source, submitter.kind, known_form, column)
+        return await submitter.submit(lines)
+
+
+@jobs.command("remove")
+def remove_command(
+    job: Job,
+    items: Annotated[list[str], typer.Argument(help="Ids or keys of items.")],
+    as_json: Json = False,
+) -> None:
+    """Take items out of a job. Their records stay; what is being worked at comes to its end."""
+    from harvester.jobs import changes
+
+    async def remove(service: "JobService") -> int:
+        return await changes.remove(service.ledger, await service.job(job), items)
+
+    number = with_service(remove)
+    tell({"job": job, "removed": number}, f"{number:,} {'item is' if number == 1 else 'items are'} removed.", as_json)
+
+
+@jobs.command("change")
+def change_command(
+    job: Job,
+    items: Annotated[list[str], typer.Argument(help="Ids or keys of items.")],
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Of the input; without a value it is taken away."),
+    ] = None,
+    often: Often = None,
+    as_json: Json = False,
+) -> None:
+    """Change what items of a job ask for, or how often they are looked at."""
+    from harvester.jobs import changes
+
+    inputs = pairs("--set", setting or [])
+    if not inputs and often is None:
+        raise UsageError("change: give --set NAME=VALUE, --often NUMBER, or both.")
+
+    async def change(service: "JobService") -> int:
+        return await changes.change(service.ledger, await service.job(job), items, inputs, often)
+
+    number = with_service(change)
+    tell({"job": job, "changed": number}, f"{number:,} {'item is' if number == 1 else 'items are'} changed.", as_json)

@@ -1,0 +1,39 @@
+"""How schedules are shown to people at a terminal."""
+
+from collections.abc import Sequence
+
+from harvester.cli.printing import at, new_console, new_table, shown
+from harvester.jobs.coming import Coming
+from harvester.jobs.schedules import Schedule
+
+
+def print_schedules(schedules: Sequence[Schedule]) -> None:
+    """One line each, and what became of a time that was not begun."""
+    console = new_console()
+    if not schedules:
+        console.print("None.")
+        return
+    table = new_table("schedule")
+    for name in ("spider", "when", "next", "last job"):
+        table.add_column(name)
+    for each in schedules:
+        waits = f", {len(each.queue):,} waiting" if each.queue else ""
+        next_at = "paused" if each.paused else f"{at(each.next_at)}{waits}"
+        table.add_row(each.id, each.spider, each.when, next_at, each.last_job)
+    console.print(table)
+    for each in schedules:
+        if each.said:
+            console.print(f"{each.id}: {shown(each.said)}")
+
+
+def print_coming(coming: Coming) -> None:
+    """In the order of times."""
+    console = new_console()
+    table = new_table("when")
+    for name in ("what", "why"):
+        table.add_column(name)
+    for each in coming.times:
+        table.add_row("now" if each.is_due else at(each.at), shown(each.what), shown(each.why))
+    console.print(table if coming.times else "Nothing.")
+    if coming.more:
+        console.print(f"... and {coming.more:,} more until {at(coming.until)}.")

@@ -1,0 +1,79 @@
+"""What people change of a job's items while workers run: take some out, give them another input, look more often.
+
+Workers see it when they ask for what is due, within a second. An attempt that is under way comes to its end first.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, cast
+
+from harvester.exceptions import InvalidRecordError, JobConflict, UnknownJob, UsageError
+from harvester.items import Found
+from harvester.jobs.documents import Item, Job, JobState, read_item
+from harvester.jobs.ledger import Ledger
+from harvester.jobs.transitions import Changed, Removed
+from harvester.project import load_spider
+
+LEAST_OFTEN, MOST_OFTEN = 0.01, 100.0
+"""How many times as often an item may be looked at as its job's policy says."""
+
+
+class ChecksItems(Protocol):
+    """What is needed of the class of a spider: see JobSpider."""
+
+    def check_item(self, found: Found) -> Found: ...
+
+
+async def items_named(ledger: Ledger, job: str, names: Sequence[str]) -> list[Item]:
+    """Items by id or key. Raises UnknownJob that names those there are not."""
+    named = {"job": job, "$or": [{"_id": {"$in": list(names)}}, {"key": {"$in": list(names)}}]}
+    items = [read_item(row) for row in await ledger.patiently(lambda: ledger.items.find(named).to_list())]
+    known = {item.id for item in items} | {item.key for item in items}
+    if missing := [name for name in names if name not in known]:
+        raise UnknownJob(f"{job} has no item {', '.join(map(repr, missing[:10]))}: give its id or its key.")
+    return items
+
+
+async def remove(ledger: Ledger, job: Job, names: Sequence[str]) -> int:
+    """Takes items out of the job, by id or key: how many. Their records stay. Raises UnknownJob."""
+    items = await items_named(ledger, job.id, names)
+    number = await ledger.apply([(item.id, Removed()) for item in items])
+    await ledger.count(job.id)
+    return number
+
+
+async def change(
+    ledger: Ledger, job: Job, names: Sequence[str], inputs: Mapping[str, str], often: float | None = None
+) -> int:
+    """Changes items by id or key: how many. One that was removed is there again.
+
+    `inputs` are set in what the item already has; an empty text takes a value away. Raises UnknownJob, JobConflict for
+    a cancelled job, and UsageError for what cannot be an item's input, or the pace of a job that does not stand.
+    """
+    check_can_change(job, often)
+    spider = cast(ChecksItems, load_spider(job.spider))
+    events = []
+    for item in await items_named(ledger, job.id, names):
+        changed = {name: value for name, value in {**item.input, **inputs}.items() if value != "" or name not in inputs}
+        events.append((item.id, Changed(_checked(spider, item, changed) if inputs else None, often)))
+    number = await ledger.apply(events)
+    await ledger.note_added([job.id])
+    await ledger.count(job.id)
+    return number
+
+
+def check_can_change(job: Job, often: float | None) -> None:
+    """Raises JobConflict and UsageError."""
+    if job.state is JobState.CANCELLED:
+        raise JobConflict(f"{job.id} is cancelled: its items are not asked for any more. Submit them anew.")
+    if often is not None and not job.standing:
+        raise UsageError(f"--often: {job.id} is no standing job, whose items are looked at again.")
+
+
+def _checked(spider: ChecksItems, item: Item, changed: dict[str, Any]) -> dict[str, Any]:
+    try:
+        found = spider.check_item(Found(item.kind, item.key, changed, item.depth, item.priority, item.line))
+    except InvalidRecordError as error:
+        raise UsageError(f"{item.key}: {error}.") from None
+    if found.key != item.key:
+        raise UsageError(f"{item.key}: with this input it would be the item {found.key!r}. Add that, and remove this.")
+    return found.input

@@ -1,0 +1,239 @@
+"""Begins what schedules say, once for each time, whoever looks: any number of workers at once, killed at any moment.
+
+A schedule's document says which times are still to be begun. What a time begins is a job whose idempotency key is the
+schedule and the time, so that two who begin it make one; then the time is taken out of the document, if it is there.
+"""
+
+import hashlib
+import logging
+import random
+from collections.abc import AsyncIterator, Iterable
+from datetime import datetime
+from functools import partial
+from typing import Any, NamedTuple, Protocol, cast
+
+import msgspec
+from pymongo import ASCENDING
+from pymongo.asynchronous.collection import AsyncCollection
+from pymongo.errors import DuplicateKeyError
+
+from harvester.exceptions import JobConflict, UnknownJob, UsageError
+from harvester.items import Found
+from harvester.jobs.documents import Document, Job, JobState, read_item
+from harvester.jobs.ledger import Ledger
+from harvester.jobs.opening import OpensJobs, open_job_of
+from harvester.jobs.schedules import Overlap, Schedule, looked_at, times_after
+from harvester.jobs.transitions import REMOVED
+from harvester.project import load_spider
+
+logger = logging.getLogger(__name__)
+
+SCHEDULES = "schedules"
+"""Name of the collection."""
+MOST_AT_ONCE = 100
+"""Schedules that are looked at together."""
+CHUNK = 1000
+"""Items that are copied together."""
+
+
+class BeginsJobs(OpensJobs, Protocol):
+    """What is needed of the class of a spider: see JobSpider."""
+
+    def parse_arguments(self, given: dict[str, Any]) -> Any: ...
+
+    def arguments_from(self, job: Job) -> Any: ...
+
+    def first_items(self, arguments: Any) -> Iterable[Found]: ...
+
+
+class Begun(NamedTuple):
+    """A time of a schedule that was dealt with."""
+
+    schedule: str
+    at: datetime
+    job: str
+    """Empty when none was begun."""
+
+
+class Schedules:
+    """All schedules of a ledger's database."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._documents: AsyncCollection[Document] = ledger.jobs.database[SCHEDULES]
+
+    # Of people --------------------------------------------------------------------------------------------
+
+    async def add(self, schedule: Schedule) -> None:
+        """Raises JobConflict when there is one of that name."""
+        document = msgspec.to_builtins(schedule, builtin_types=(datetime,))
+        try:
+            await self._ledger.patiently(partial(self._documents.insert_one, document))
+        except DuplicateKeyError:
+            raise JobConflict(f"There is a schedule {schedule.id!r}: give another name, or remove that one.") from None
+
+    async def all(self) -> list[Schedule]:
+        """By name."""
+        rows = await self._ledger.patiently(lambda: self._documents.find(sort=[("_id", ASCENDING)]).to_list())
+        return [_read(row) for row in rows]
+
+    async def named(self, name: str) -> Schedule:
+        """Raises UnknownJob."""
+        row = await self._ledger.patiently(lambda: self._documents.find_one({"_id": name}))
+        if row is None:
+            raise UnknownJob(f"There is no schedule {name!r}; `harvester schedule list` shows those there are.")
+        return _read(row)
+
+    async def pause(self, name: str) -> None:
+        """Nothing of it is begun. Raises UnknownJob."""
+        await self._change(name, {"$set": {"paused": True}})
+
+    async def resume(self, name: str) -> datetime:
+        """Ends a pause: when its next time is. Times that passed meanwhile are not made up for. Raises UnknownJob."""
+        schedule = await self.named(name)
+        if not schedule.paused:
+            return schedule.next_at
+        next_at = next(times_after(schedule, self._ledger.now()))
+        await self._change(name, {"$set": {"paused": False, "next_at": next_at}})
+        return next_at
+
+    async def remove(self, name: str) -> None:
+        """Its jobs stay. Raises UnknownJob."""
+        result = await self._ledger.patiently(lambda: self._documents.delete_one({"_id": name}))
+        if not result.deleted_count:
+            await self.named(name)
+
+    async def _change(self, name: str, update: Document) -> None:
+        result = await self._ledger.patiently(lambda: self._documents.update_one({"_id": name}, update))
+        if not result.matched_count:
+            await self.named(name)
+
+    # Of workers -------------------------------------------------------------------------------------------
+
+    async def begin_due(self, spider: str | None = None) -> list[Begun]:
+        """Begins what is due, of one spider or of all; what was begun, or given up, by this call."""
+        due: Document = {
+            "paused": False,
+            "$or": [{"next_at": {"$lte": self._ledger.now()}}, {"queue.0": {"$exists": True}}],
+        }
+        if spider is not None:
+            due["spider"] = spider
+        rows = await self._ledger.patiently(lambda: self._documents.find(due, limit=MOST_AT_ONCE).to_list())
+        random.shuffle(rows)  # so that several who look begin with different ones
+        begun: list[Begun] = []
+        for row in rows:
+            schedule = await self._look_at(_read(row))
+            while schedule and schedule.queue and await self._begin(schedule, begun):
+                schedule = await self._as_it_is(schedule.id)
+        return begun
+
+    async def next_at(self) -> datetime | None:
+        """The next time of those that are not paused."""
+        order = [("next_at", ASCENDING)]
+        row = await self._ledger.patiently(lambda: self._documents.find_one({"paused": False}, sort=order))
+        return _read(row).next_at if row else None
+
+    async def _look_at(self, schedule: Schedule) -> Schedule | None:
+        """Notes which times are to be begun; the schedule as it is then, whoever did it."""
+        after = looked_at(schedule, self._ledger.now())
+        if after is schedule:
+            return schedule
+        same = {"_id": schedule.id, "next_at": schedule.next_at, "paused": False}
+        changes = {"next_at": after.next_at, "queue": list(after.queue), "said": after.said}
+        await self._ledger.patiently(lambda: self._documents.update_one(same, {"$set": changes}))
+        return await self._as_it_is(schedule.id)
+
+    async def _as_it_is(self, name: str) -> Schedule | None:
+        row = await self._ledger.patiently(lambda: self._documents.find_one({"_id": name, "paused": False}))
+        return _read(row) if row else None
+
+    async def _begin(self, schedule: Schedule, begun: list[Begun]) -> bool:
+        """Begins the first time of its queue, or gives it up, and notes that. False: it has to wait."""
+        at = schedule.queue[0]
+        last = await self._ledger.job(schedule.last_job) if schedule.last_job else None
+        running = last if last and last.state in (JobState.OPEN, JobState.PAUSED) else None
+        if running and schedule.overlap is Overlap.QUEUE:
+            return False
+        said, job = "", ""
+        if running and schedule.overlap is Overlap.SKIP:
+            said = f"{_shown(at)} was skipped: {running.id} is not finished"
+        else:
+            try:
+                job = (await self._job(schedule, at, running)).id
+            except UsageError as error:
+                said = f"{_shown(at)} could not be begun: {error}"
+        if await self._take_out(schedule, at, said, job):
+            begun.append(Begun(schedule.id, at, job))
+        return True
+
+    async def _job(self, schedule: Schedule, at: datetime, running: Job | None) -> Job:
+        """That of the time, or the one that it joins, with all its items. Raises UsageError."""
+        spider = cast(BeginsJobs, load_spider(schedule.spider))
+        source = await self._ledger.job(schedule.job) if schedule.job else None
+        if schedule.job and not source:
+            raise UsageError(f"the job {schedule.job} is gone")
+        arguments = check(schedule, source)
+        key = f"schedule {schedule.id} {at.isoformat()}"
+        job = running
+        if job is None:
+            scope = hashlib.sha256(key.encode()).hexdigest()[:16]
+            named = {"name": schedule.id, "priority": schedule.priority, "idempotency_key": key}
+            job, _ = await open_job_of(self._ledger, spider, arguments, scope, **named)
+        if job.state is JobState.CANCELLED:
+            return job
+        if not schedule.job:
+            await self._ledger.add(job.id, spider.first_items(arguments), spider.site_of)
+        else:
+            async for found in self._items_of(schedule.job):
+                await self._ledger.add(job.id, found, spider.site_of)
+        return job
+
+    async def _items_of(self, job: str) -> AsyncIterator[list[Found]]:
+        """What a job began with, in chunks. Raises UsageError when there is nothing."""
+        last = ""
+        while True:
+            first = {"job": job, "depth": 0, "_id": {"$gt": last}, "outcome": {"$ne": REMOVED}}
+            items = [read_item(row) for row in await self._ledger.patiently(partial(self._first_rows, first))]
+            if not items:
+                break
+            last = items[-1].id
+            yield [Found(item.kind, item.key, item.input, 0, item.priority, item.line) for item in items]
+        if not last:
+            raise UsageError(f"the job {job} has no items")
+
+    async def _first_rows(self, query: Document) -> list[Document]:
+        return await self._ledger.items.find(query, sort=[("_id", ASCENDING)], limit=CHUNK).to_list()
+
+    async def _take_out(self, schedule: Schedule, at: datetime, said: str, job: str) -> bool:
+        """Notes that the time is dealt with. False: another has done that."""
+        changes: Document = {"said": said} if said else {"begun_at": at, "last_job": job}
+        first = {"_id": schedule.id, "queue.0": at}
+        update = {"$set": changes, "$pop": {"queue": -1}}
+        result = await self._ledger.patiently(lambda: self._documents.update_one(first, update))
+        if not result.modified_count:
+            return False
+        if said:
+            logger.warning("The schedule %s: %s", schedule.id, said)
+        else:
+            logger.info("The schedule %s has begun %s with the job %s", schedule.id, _shown(at), job)
+        return True
+
+
+def check(schedule: Schedule, source: Job | None) -> Any:
+    """The arguments of its jobs. Raises UsageError when no job can be made of it. `source`: the job that it names."""
+    spider = load_spider(schedule.spider)
+    if not hasattr(spider, "first_items"):
+        raise UsageError(f"{schedule.spider} begins no job: schedules are of spiders that deal with items.")
+    begins = cast(BeginsJobs, spider)
+    arguments = begins.arguments_from(source) if source else begins.parse_arguments(dict(schedule.arguments))
+    if recheck := begins.recheck_of(arguments):
+        raise UsageError(f"Jobs of {schedule.spider} with these arguments stand, and look again {recheck}: begin one.")
+    return arguments
+
+
+def _read(row: Document) -> Schedule:
+    return msgspec.convert(row, Schedule)
+
+
+def _shown(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC"

@@ -1,0 +1,191 @@
+"""Standing jobs in the ledger, with a clock that the tests turn."""
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harvester.items import Found
+from harvester.jobs.budgets import MINUTES
+from harvester.jobs.documents import Job, State, looked_at
+from harvester.jobs.ledger import Ledger, Listed
+from harvester.jobs.transitions import Changed, Ended, Removed
+from harvester.sites import load_sites
+from tests.jobs.conftest import Killed, Ledgers, nowhere, pages
+
+Document = dict[str, Any]
+MORNING = datetime(2026, 3, 1, 6, tzinfo=UTC)
+SITES = """
+[small]
+hosts = ["small.example"]
+[small.politeness]
+looks_a_day = 1440
+"""
+
+
+class Clock:
+    """Shows the time that a test has set."""
+
+    def __init__(self) -> None:
+        self.at = MORNING
+
+    def __call__(self) -> datetime:
+        return self.at
+
+    def turn(self, **by: float) -> None:
+        self.at += timedelta(**by)
+
+
+@pytest.fixture
+def clock(ledgers: Ledgers) -> Clock:
+    ledgers.clock = clock = Clock()
+    return clock
+
+
+@pytest.fixture
+def _small_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sites").mkdir()
+    (tmp_path / "sites" / "small.toml").write_text(SITES)
+    monkeypatch.setenv("HARVESTER_SITES_DIR", str(tmp_path / "sites"))
+    load_sites.cache_clear()
+
+
+async def look(ledger: Ledger, job: Job, most: int = 100, outcome: str = "ok") -> list[str]:
+    """Looks at what is due; the keys, in the order in which it was claimed."""
+    claimed = await ledger.claim(job, most, "feeder")
+    await ledger.apply([(item.id, Ended(item.attempts, outcome, "", {"new": 1, "requests": 2})) for item in claimed])
+    return [item.key for item in claimed]
+
+
+async def test_items_of_a_standing_job_wait_for_their_next_look_and_come_in_the_order_in_which_they_are_due(
+    ledgers: Ledgers, clock: Clock
+) -> None:
+    job, ledger = await ledgers.job(recheck="every 1h"), ledgers.another()
+    await ledger.add(job.id, pages(*range(30)), nowhere)
+    assert len(await look(ledger, job)) == 30
+    assert await look(ledger, job) == []
+    items = await ledgers.items()
+    assert {item.state for item in items.values()} == {State.WAITING}
+    assert {looked_at(item) for item in items.values()} == {MORNING}
+    assert {(item.why, item.looks[0].found, item.looks[0].cost) for item in items.values()} == {("every 1h", 1, 2.0)}
+    assert not await ledger.finish(job.id)
+    times = {item.key: item.due_at for item in items.values() if item.due_at}
+    assert await ledger.next_due(job) == min(times.values())
+    assert not await ledger.is_due(job)
+    clock.turn(minutes=90)
+    assert await ledger.promote(job) == 0
+    assert await ledger.is_due(job)
+    assert await look(ledger, job, 10) + await look(ledger, job) == sorted(times, key=lambda key: times[key])
+
+
+async def test_a_look_that_fails_is_tried_again_and_then_waits_for_the_next_one(ledgers: Ledgers, clock: Clock) -> None:
+    job, ledger = await ledgers.job(recheck="every 1h", backoff_s=60, attempts=2), ledgers.another()
+    await ledger.add(job.id, pages("a"), nowhere)
+    assert await look(ledger, job, outcome="timeout") == ["a"]
+    assert await ledger.next_due(job) == MORNING + timedelta(minutes=1)
+    clock.turn(minutes=1)
+    assert await look(ledger, job, outcome="timeout") == ["a"]
+    item = (await ledgers.items())["a"]
+    assert item.due_at
+    assert timedelta(minutes=30) <= item.due_at - clock.at <= timedelta(minutes=90)
+    assert [each.found for each in item.looks] == [None]
+    assert looked_at(item) is None
+
+
+async def test_a_budget_is_kept_by_any_number_of_feeders_at_once(ledgers: Ledgers, clock: Clock) -> None:
+    job = await ledgers.job(recheck="every 1h", looks_a_day=7 * MINUTES)
+    await ledgers.another().add(job.id, pages(*range(60)), nowhere)
+    for minute in range(1, 4):
+        claims = await asyncio.gather(*(ledgers.another().claim(job, 5, "feeder") for _ in range(4)))
+        claims.append(await ledgers.another().claim(job, 100, "feeder"))
+        claimed = [item.id for claim in claims for item in claim]
+        assert len(claimed) == len({*claimed}) == 7, minute
+        assert not await ledgers.another().is_due(job)
+        assert await ledgers.another().next_due(job) == MORNING + timedelta(minutes=minute)
+        clock.turn(minutes=1)
+
+
+@pytest.mark.parametrize("operations", range(1, 9))
+async def test_a_feeder_that_is_killed_spends_no_more_than_it_claims(
+    ledgers: Ledgers, clock: Clock, operations: int
+) -> None:
+    job = await ledgers.job(recheck="every 1h", looks_a_day=5 * MINUTES)
+    await ledgers.another().add(job.id, pages(*range(20)), nowhere)
+    killed = ledgers.another(operations)
+    with contextlib.suppress(Killed):
+        await killed.claim(job, 3, "feeder")
+    await ledgers.another().claim(job, 100, "another")
+    items = await ledgers.items()
+    assert Counter(item.state for item in items.values())[State.ACTIVE] == 5
+    assert sum(len(item.slots) for item in items.values()) == sum(item.attempts for item in items.values()) == 5
+
+
+@pytest.mark.usefixtures("_small_site")
+async def test_the_budget_of_a_site_holds_back_its_items_and_no_others(ledgers: Ledgers, clock: Clock) -> None:
+    job, ledger = await ledgers.job(recheck="every 1h"), ledgers.another()
+    other, _ = await ledger.open_job("flat", "another", recheck="every 1h")
+    of_small = [Found("page", f"small/{number}") for number in range(5)]
+    await ledger.add(job.id, [*of_small, *pages("a", "b")], lambda found: found.key.rpartition("/")[0])
+    await ledger.add(other.id, pages("small"), lambda found: found.key)
+    assert sorted(await look(ledger, job, most=3)) == ["a", "b", "small/0"]
+    assert await look(ledger, other) == []  # one a minute, whatever the job
+    assert not await ledger.is_due(job)
+    assert await ledger.next_due(job) == MORNING + timedelta(minutes=1)
+    clock.turn(minutes=1)
+    assert await look(ledger, other) == ["small"]
+    assert await look(ledger, job) == []
+    clock.turn(minutes=1)
+    assert await look(ledger, job) == ["small/1"]
+
+
+async def test_what_the_arguments_name_no_more_is_removed_and_what_they_name_again_is_back(
+    ledgers: Ledgers, clock: Clock
+) -> None:
+    job, ledger = await ledgers.job(recheck="every 1h"), ledgers.another()
+
+    def named(**inputs: str) -> Sequence[Found]:
+        return [Found("page", key, {"url": url}) for key, url in inputs.items()]
+
+    assert await ledger.list_items(job, named(a="1", b="1", c="1"), nowhere) == Listed(3, 0, 0)
+    await ledger.add(job.id, pages("by hand"), nowhere)
+    await look(ledger, job)
+    due = {key: item.due_at for key, item in (await ledgers.items()).items()}
+    assert await ledger.list_items(job, named(a="1", b="2", d="1"), nowhere) == Listed(1, 1, 1)
+    items = await ledgers.items()
+    assert (items["c"].state, items["c"].reason) == (State.SKIPPED, "removed")
+    assert items["b"].due_at is None  # what it is now was not looked at yet
+    assert {key: items[key].due_at for key in ("a", "by hand")} == {key: due[key] for key in ("a", "by hand")}
+    assert sorted(await look(ledger, job)) == ["b", "d"]
+    assert await ledger.list_items(job, named(a="1", b="2", c="1", d="1"), nowhere) == Listed(0, 1, 0)
+    assert await look(ledger, job) == ["c"]
+    assert await ledger.list_items(job, named(a="1", b="2", c="1", d="1"), nowhere) == Listed(0, 0, 0)
+
+
+async def test_an_item_that_is_removed_while_it_is_looked_at_ends_with_the_look(ledgers: Ledgers, clock: Clock) -> None:
+    job, ledger = await ledgers.job(recheck="every 1h"), ledgers.another()
+    await ledger.add(job.id, pages("a"), nowhere)
+    (claimed,) = await ledger.claim(job, 1, "feeder")
+    assert await ledger.apply([(claimed.id, Removed())]) == 1
+    await ledger.apply([(claimed.id, Ended(1, "ok"))])
+    item = (await ledgers.items())["a"]
+    assert (item.state, item.reason, len(item.looks)) == (State.SKIPPED, "removed", 1)
+    assert await ledger.apply([(claimed.id, Changed())]) == 1
+    assert await look(ledger, job) == ["a"]
+
+
+async def test_another_policy_of_a_job_moves_the_next_looks_of_its_items(ledgers: Ledgers, clock: Clock) -> None:
+    job, ledger = await ledgers.job(recheck="every 1d"), ledgers.another()
+    await ledger.list_items(job, pages("a"), nowhere)
+    await look(ledger, job)
+    await ledger.set_job(job.id, recheck="every 1h")
+    hourly = await ledger.job(job.id)
+    assert hourly
+    await ledger.list_items(hourly, pages("a"), nowhere)
+    due_at = (await ledgers.items())["a"].due_at
+    assert due_at
+    assert due_at <= MORNING + timedelta(minutes=90)
