@@ -3,7 +3,24 @@
 Pure: no clock, no store. Times are Unix seconds, rates are a day.
 """
 
+from harvester.recheck.budget import Budget, Demand, Threshold, threshold
+from harvester.recheck.day import Planned, Watched, coming_looks, next_slot
 from harvester.recheck.policies import read_policy
-from harvester.recheck.policy import HISTORY, Due, Look, Policy
+from harvester.recheck.policy import HISTORY, Due, Look, Policy, kept
 
-__all__ = ["HISTORY", "Due", "Look", "Policy", "read_policy"]
+__all__ = [
+    "HISTORY",
+    "Budget",
+    "Demand",
+    "Due",
+    "Look",
+    "Planned",
+    "Policy",
+    "Threshold",
+    "Watched",
+    "coming_looks",
+    "kept",
+    "next_slot",
+    "read_policy",
+    "threshold",
+]

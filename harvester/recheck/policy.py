@@ -1,4 +1,4 @@
-"""What a policy of re-checks is asked, and what it answers."""
+"""What a policy of re-checks is told of earlier looks, what it answers, and what of them is kept for it."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -7,8 +7,8 @@ import msgspec
 
 DAY_S = 86_400.0
 
-HISTORY = 30
-"""No policy reads more than so many of an item's last looks: older ones need not be kept."""
+HISTORY = 31
+"""Looks of an item that policies read: thirty, and the one before, from which the oldest of them is measured."""
 
 
 class Look(msgspec.Struct, frozen=True):
@@ -22,6 +22,21 @@ class Look(msgspec.Struct, frozen=True):
     """Of things that tell only whether they changed: `found` is then not read."""
     cost: float = 1.0
     """In requests. An answer without a body (304) costs a site less."""
+
+    @property
+    def failed(self) -> bool:
+        return self.found is None and self.changed is None
+
+    @property
+    def new(self) -> bool:
+        """Whether it found anything new."""
+        return bool(self.found) if self.changed is None else self.changed
+
+
+def kept(looks: Sequence[Look]) -> list[Look]:
+    """What the history of an item keeps: the last looks that did not fail, and the last one."""
+    last = [look for look in looks if not look.failed or look is looks[-1]]
+    return last[-HISTORY - last[-1].failed :] if last else []
 
 
 class Due(NamedTuple):
