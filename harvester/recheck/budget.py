@@ -128,4 +128,5 @@ def threshold(demands: Iterable[Demand], a_day: float, shortest_s: float, longes
 
 def _often(rate: float, what: str = "") -> str:
     """4.2 -> "4.2 new a day", 0.1 -> "1 new in 10 days"."""
-    return f"{rate:.2g} {what}a day" if rate >= 0.95 else f"1 {what}in {roughly(DAY_S / rate)}"
+    number = f"{rate:,.0f}" if rate >= 99.5 else f"{rate:.2g}"
+    return f"{number} {what}a day" if rate >= 0.95 else f"1 {what}in {roughly(DAY_S / rate)}"

@@ -93,7 +93,8 @@ def test_a_due_says_what_comes_and_how_often_it_is_looked() -> None:
     policy = Budget(400)
     assert policy.due("a", history([9] + [4] * 30, 0.5), NOW).why == "about 7.7 new a day: every 8.7 h"
     assert policy.due("a", history([0] * 31, 2), NOW).why.endswith("every 3 days, the longest interval")
-    assert policy.due("a", history([9] + [90] * 30, 0.01), NOW).why.endswith("h")
+    busy = "about 18,667 new a day: every 15 min, the shortest interval"
+    assert policy.due("a", history([9] + [500] * 30, 0.01), NOW).why == busy
     assert policy.due("a", changes([True, False] * 9), NOW).why.startswith("changes about 0.")
 
 
