@@ -71,9 +71,11 @@ class Budget(msgspec.Struct, frozen=True):
             return Due(now, "never looked at")
         demand = self.demand(looks)
         interval_s = interval(demand, self.theta, self.shortest_s, self.longest_s)
-        what = f"changes about {_often(demand.rate)}" if demand.only_changes else f"about {_often(demand.rate, 'new ')}"
         bound = {self.shortest_s: ", the shortest interval", self.longest_s: ", the longest interval"}
-        return Due(looks[-1].at + interval_s, f"{what}: every {roughly(interval_s)}{bound.get(round(interval_s), '')}")
+        return Due(
+            looks[-1].at + interval_s,
+            f"{_comes(demand)}: every {roughly(interval_s)}{bound.get(round(interval_s), '')}",
+        )
 
     def demand(self, looks: Sequence[Look]) -> Demand:
         """What the ledger keeps of an item, from which the site's threshold is found."""
@@ -126,7 +128,10 @@ def threshold(demands: Iterable[Demand], a_day: float, shortest_s: float, longes
     return Threshold(high, longest_s)
 
 
-def _often(rate: float, what: str = "") -> str:
-    """4.2 -> "4.2 new a day", 0.1 -> "1 new in 10 days"."""
-    number = f"{rate:,.0f}" if rate >= 99.5 else f"{rate:.2g}"
-    return f"{number} {what}a day" if rate >= 0.95 else f"1 {what}in {roughly(DAY_S / rate)}"
+def _comes(demand: Demand) -> str:
+    """As "about 4.2 new a day" or "about 1 new in 10 days", of changes as "changes about once in 10 days"."""
+    if demand.rate < 0.95:
+        what = "changes about once" if demand.only_changes else "about 1 new"
+        return f"{what} in {roughly(DAY_S / demand.rate)}"
+    number = f"{demand.rate:,.0f}" if demand.rate >= 99.5 else f"{demand.rate:.2g}"
+    return f"changes about {number} times a day" if demand.only_changes else f"about {number} new a day"
