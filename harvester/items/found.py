@@ -2,6 +2,7 @@
 
 import math
 import re
+from datetime import datetime
 from typing import Any
 
 import bson
@@ -58,18 +59,24 @@ class Stage(Struct, frozen=True, gc=False):
 
 
 class Said(Struct, frozen=True, gc=False):
-    """How an item ends, whatever else comes of its requests. It ends when the last of them is done."""
+    """How an attempt at an item ends, whatever else comes of its requests. It ends when the last of them is done."""
 
     item_id: str
     state: str
-    """done, failed or skipped."""
+    """done, failed or skipped; or waiting, for a time when it can go on, which counts as no failure."""
     outcome: str
     """One of Outcome, or the spider's own word."""
     reason: str = ""
+    until: datetime | None = None
+    """Of one that waits: when its next attempt may begin."""
 
     def __post_init__(self) -> None:
-        if self.state not in ("done", "failed", "skipped"):
-            raise InvalidRecordError(f"{self.item_id}: no item ends as {self.state!r}, but done, failed or skipped")
+        if self.state not in ("done", "failed", "skipped", "waiting"):
+            raise InvalidRecordError(
+                f"{self.item_id}: no item ends as {self.state!r}, but done, failed, skipped or waiting"
+            )
+        if (self.state == "waiting") != (self.until is not None):
+            raise InvalidRecordError(f"{self.item_id}: an item that is waiting says until when, and no other does")
 
 
 class Looked(Struct, frozen=True, gc=False):

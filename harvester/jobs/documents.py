@@ -56,9 +56,11 @@ class Said(Struct, frozen=True):
 
     attempt: int
     state: State
-    """done, failed or skipped."""
+    """done, failed or skipped; or waiting."""
     outcome: str
     reason: str = ""
+    until: datetime | None = None
+    """Of one that waits."""
 
 
 class LookedAt(Struct, frozen=True):

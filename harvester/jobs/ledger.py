@@ -560,7 +560,10 @@ def _new_item(job: str, found: Found, depth: int, site: str, at: datetime) -> It
 
 
 def _events_of(said: Iterable[SaidOf], attempts: Mapping[str, int]) -> list[tuple[str, Event]]:
-    return [(each.item_id, Said(attempts[each.item_id], State(each.state), each.outcome, each.reason)) for each in said]
+    return [
+        (each.item_id, Said(attempts[each.item_id], State(each.state), each.outcome, each.reason, each.until))
+        for each in said
+    ]
 
 
 def _as_read(item: Item) -> Document:

@@ -16,6 +16,8 @@ In a standing job the end of an attempt is a look: it leads to waiting for the n
 says. An attempt that fails for a passing reason is first tried again, as in any job. An item is failed when it has
 failed MOST_FAILURES times in a row, and skipped when a callback says so.
 
+Whoever says that an item waits says until when: that attempt is no failure.
+
 An event of an attempt counts only while that is the item's latest, and its end counts once. What does not apply
 changes nothing, so that every event may come late, or twice.
 """
@@ -198,7 +200,9 @@ def _ended(item: Item, event: Ended, policy: RetryPolicy, now: datetime) -> Item
     state = said.state if said else _state_by(outcome, spent=item.failures + 1 >= policy.attempts)
     counts = {name: item.counts.get(name, 0) + event.counts.get(name, 0) for name in (*item.counts, *event.counts)}
     ended = replace(item, state=state, outcome=outcome, reason=reason, counts=counts)
-    if policy.recheck is not None:
+    if said and said.until:
+        ended = replace(ended, due_at=said.until)
+    elif policy.recheck is not None:
         ended = _looked_at(ended, event, said, policy, policy.recheck, now)
     elif state in (State.WAITING, State.FAILED):
         due_at = now + _backoff(item, policy) if state is State.WAITING else None

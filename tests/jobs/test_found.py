@@ -1,5 +1,6 @@
 """What callbacks yield about items is checked where it is constructed: a page's whole batch is written at once."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import bson
@@ -47,5 +48,13 @@ def test_what_is_just_small_enough_is_taken() -> None:
 
 
 def test_no_item_ends_in_a_state_that_is_no_end() -> None:
-    with pytest.raises(InvalidRecordError, match="waiting"):
-        Said("id", "waiting", "ok")
+    with pytest.raises(InvalidRecordError, match="no item ends as 'active'"):
+        Said("id", "active", "ok")
+
+
+def test_an_item_that_waits_says_until_when_and_no_other_does() -> None:
+    at = datetime(2026, 1, 2, tzinfo=UTC)
+    assert Said("id", "waiting", "rate_limited", "used up", at).until == at
+    for state, until in (("waiting", None), ("done", at)):
+        with pytest.raises(InvalidRecordError, match="says until when"):
+            Said("id", state, "ok", until=until)

@@ -51,6 +51,7 @@ FED = replace(
     NEW, attempts=2, failures=1, fed_at=THEN, fed_depth=2, history=(BEFORE,), counts={"requests": 1, "records": 2}
 )
 SAID = Said(2, State.DONE, "ok", "all there")
+SAID_TO_WAIT = Said(2, State.WAITING, "rate_limited", "used up", LATER)
 SAID_BEFORE = Said(1, State.FAILED, "invalid", "of the attempt before")
 LOOKED = LookedAt(2, 7, cost=2.0)
 LOOKS = (Look((THEN - timedelta(hours=1)).timestamp(), 3),)
@@ -59,6 +60,7 @@ ITEMS: dict[str, Item] = {
     "new": NEW,
     "active": replace(FED, state=State.ACTIVE, feeder="f"),
     "spoken for": replace(FED, state=State.ACTIVE, feeder="f", said=SAID),
+    "told to wait": replace(FED, state=State.ACTIVE, feeder="f", said=SAID_TO_WAIT),
     "spoken for before": replace(FED, state=State.ACTIVE, feeder="f", said=SAID_BEFORE),
     "looked at": replace(FED, state=State.ACTIVE, feeder="f", looked=LOOKED, looks=LOOKS),
     "looked at before": replace(FED, state=State.ACTIVE, feeder="f", looked=replace(LOOKED, attempt=1)),
@@ -153,6 +155,8 @@ IN_200_S = NOW + timedelta(seconds=200)
 """Twice the backoff: it is the second failure."""
 IN_100_S = NOW + timedelta(seconds=100)
 TO_BE_TRIED = ended(State.WAITING, "timeout", "late", failures=2, due_at=IN_200_S)
+WAITS = ended(State.WAITING, "rate_limited", "used up", due_at=LATER)
+"""No failure, whatever the policy."""
 AS_SAID = ended(State.DONE, "ok", "all there")
 CALLED_OFF = {"state": State.SKIPPED, "outcome": "cancelled", "reason": "cancelled"}
 AGAIN = {"state": State.WAITING, "failures": 0, "outcome": ""}
@@ -243,7 +247,10 @@ OF_SAID = {
 TABLE: dict[tuple[str, str, str, str], Changes] = {}
 """Item, event, when, policy -> the fields that differ afterwards. What is not here changes nothing."""
 _ENDING = ("ended well", "not there", "denied", "failed for good", "failed for now")
-_ACTIVE = ("active", "spoken for", "spoken for before", "looked at", "looked at before", "to be removed")
+_ACTIVE = (
+    *("active", "spoken for", "told to wait", "spoken for before"),
+    *("looked at", "looked at before", "to be removed"),
+)
 _LATER = ("later", "between looks")
 _OTHER_INPUT = {"input": {"url": "another"}}
 for _policy in POLICIES:
@@ -280,6 +287,9 @@ for _policy in POLICIES:
         for _item in ("active", "looked at before"):
             TABLE[_item, _event, "same", _policy] = ENDS[_event, _policy] | {"feeder": "", "looked": None}
         TABLE["spoken for before", _event, "same", _policy] = ENDS[_event, _policy] | {"feeder": "", "said": None}
+        TABLE["told to wait", _event, "same", _policy] = {"feeder": "", "said": None} | (
+            called_off("rate_limited", "used up", failures=1) if _cancelled else WAITS
+        )
         TABLE["spoken for", _event, "same", _policy] = OF_SAID.get(_policy, AS_SAID) | {"feeder": "", "said": None}
         TABLE["looked at", _event, "same", _policy] = with_looks(ENDS[_event, _policy]) | {"feeder": "", "looked": None}
         TABLE["to be removed", _event, "same", _policy] = out(ENDS[_event, _policy]) | {"feeder": ""} | BACK
