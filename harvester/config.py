@@ -28,8 +28,8 @@ _is_address = re.compile(r"[\w+]+://(?:[^:/@]*:([^/@]*)@)?.*").fullmatch
 NEAR = 0.85
 """How much alike a variable and the setting must be that may have been meant, from 0 to 1."""
 
-_is_of_credentials = re.compile(rf"{PREFIX}SESSION_\w+_(?:USER|PASSWORD)").fullmatch
-"""See identities/credentials.py."""
+_is_of_credentials = re.compile(rf"{PREFIX}(?:SESSION_\w+_(?:USER|PASSWORD)|PUBLISH_\w+_(?:URL|SECRETS))").fullmatch
+"""See identities/credentials.py and publish/sinks.py."""
 _is_of_kubernetes = re.compile(rf"{PREFIX}\w*_(?:SERVICE_HOST|SERVICE_PORT\w*|PORT(?:_\d+_(?:TCP|UDP)\w*)?)").fullmatch
 """It tells each container of each service, `harvester-redis` too."""
 _WEB_ADDRESS = r"^https?://[^/\s]+"
@@ -174,6 +174,10 @@ class Config(BaseSettings):
     """Its app password, not its own password."""
     bluesky_pds: str = "https://bsky.social"
     """Where to log in: the account's own server, or bsky.social for all that Bluesky runs."""
+
+    # Publishing
+    publish_file: Path | None = None
+    """TOML file of those who are told of new and changed records (publishing.md). None: nobody is."""
 
     # Scrapyd, for harvester deploy
     scrapyd_user: str | None = None

@@ -109,6 +109,7 @@ EXTENSIONS = {
     "harvester.frontier.record.FrontierRecord": 450,
     "harvester.spiders.stock.StockSpiders": 475,
     "harvester.monitors.extension.RunMonitoring": 500,  # Spidermon; judges when the engine has stopped
+    "harvester.publish.extension.Publishing": 525,  # only where HARVESTER_PUBLISH_FILE is set
     "harvester.monitors.history.RunHistory": 550,  # after it: writes the verdict down
     "harvester.dashboard.live.LiveView": 600,
     "harvester.worker.reporter.WorkerReporter": 650,  # only in processes of `harvester worker`

@@ -25,6 +25,7 @@ from harvester.cli.flow import flow
 from harvester.cli.frontier import frontier
 from harvester.cli.jobs_items import jobs
 from harvester.cli.new_spider import new_command
+from harvester.cli.publish import publish
 from harvester.cli.purge import purge_command
 from harvester.cli.runs import runs
 from harvester.cli.sandbox import sandbox_command
@@ -38,7 +39,7 @@ from harvester.masking import mask
 ORDER = (
     *("doctor", "spiders", "sites", "flow", "sandbox"),
     *("crawl", "jobs", "schedule", "feed", "worker", "frontier", "deploy"),
-    *("runs", "report", "export", "account", "db", "import"),
+    *("runs", "report", "export", "account", "db", "import", "publish"),
     *("alert", "purge", "version"),
 )
 """In which commands are listed, as one comes to need them."""
@@ -79,6 +80,7 @@ app.command("export", rich_help_panel=RESULTS)(export_command)
 app.add_typer(db, name="db", rich_help_panel=RESULTS)
 app.command("account", rich_help_panel=RESULTS)(account_command)
 app.command("import", context_settings=_AS_TYPED, add_help_option=False, rich_help_panel=RESULTS)(import_command)
+app.add_typer(publish, name="publish", rich_help_panel=RESULTS)
 app.command("alert", rich_help_panel=CARE)(alert_command)
 app.command("purge", rich_help_panel=CARE)(purge_command)
 

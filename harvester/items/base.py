@@ -32,16 +32,20 @@ OF_ITEM = "provenance.item"
 """Where a stored record names its job item. Each collection has an index on it."""
 GONE_AT = "gone_at"
 """Field of a stored record that its site no longer shows: when the look began in which it was missing."""
+OUTBOX = "_outbox"
+"""Field of a stored record of which others are told (harvester.publish): what they know of it."""
 RESERVED = frozenset(
     [
         "accounts",
         "crawls",
         "alerts",
+        "deliveries",
         "events",
         "frontiers",
         "job_items",
         "jobs",
         "opt_outs",
+        "publishing",
         "purged",
         "runs",
         "schedules",

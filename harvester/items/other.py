@@ -12,12 +12,12 @@ import msgspec
 from itemadapter import ItemAdapter
 
 from harvester.exceptions import InvalidRecordError
-from harvester.items.base import ITEM, LINK, RECORDS, RESERVED, Provenance, Record
+from harvester.items.base import ITEM, LINK, OUTBOX, RECORDS, RESERVED, Provenance, Record
 
 MOST_NAME = 50
 """Characters of the collection's name that are taken from the spider's."""
 _is_collection = re.compile("[a-z][a-z0-9_]{0,59}").fullmatch
-_OWN = frozenset(Record.__struct_fields__) - {"raw"}
+_OWN = frozenset({*Record.__struct_fields__, OUTBOX}) - {"raw"}
 
 
 class ItemRecord(Record, frozen=True, kw_only=True):
@@ -78,10 +78,15 @@ def _key(kind: str, fields: dict[str, Any], named: Sequence[str]) -> str:
 
 
 def item_type(spider: str) -> type[ItemRecord]:
-    """Of the items of a spider. Its collection is named after it, with `_items` behind when that name is taken."""
+    """Of the items of a spider."""
+    return _type(item_kind(spider))
+
+
+def item_kind(spider: str) -> str:
+    """Of the items of a spider. It is named after it, as its collection, with `_items` behind when that is taken."""
     words = re.sub("[^a-z0-9]+", "_", spider.lower()).strip("_")[:MOST_NAME]
     name = words if words[:1].isalpha() else f"items_{words}".rstrip("_")
-    return _type(f"{name}_items" if _is_taken(name) else name)
+    return f"{name}_items" if _is_taken(name) else name
 
 
 def know_collections(names: Iterable[str]) -> None:

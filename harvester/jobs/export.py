@@ -13,6 +13,7 @@ from pymongo.asynchronous.database import AsyncDatabase
 
 from harvester.exceptions import StorageError, UsageError
 from harvester.items import RECORDS, Record
+from harvester.items.base import OUTBOX
 from harvester.items.other import know_collections
 from harvester.jobs.documents import ITEMS, Document
 from harvester.jobs.results import ItemResults
@@ -127,7 +128,7 @@ class Exporter:
         for name, kind in kinds.items():
             if not self._only or name in self._only:
                 columns = await self._columns(kind)
-                records = database[name].find(self._of_job, batch_size=CHUNK)
+                records = database[name].find(self._of_job, {OUTBOX: 0}, batch_size=CHUNK)
                 yield _Part(name, kind, columns, _in_chunks(records), name in self._only)
         if not self._only or MANIFEST in self._only:
             yield _Part(MANIFEST, None, MANIFEST_COLUMNS, _in_chunks(self._items()), True)

@@ -19,10 +19,11 @@ from scrapy.crawler import Crawler
 from harvester.config import load_config
 from harvester.exceptions import StorageError
 from harvester.items import Batch, Record, Reject
-from harvester.items.base import GONE_AT, OF_ITEM
+from harvester.items.base import GONE_AT, OF_ITEM, OUTBOX
 from harvester.items.receipts import SettlesRecords, part_of, settle
 from harvester.jobs.ledger import Ledger
 from harvester.pipelines.base import BatchPipeline
+from harvester.publish.outbox import Marks, marking, marking_whole
 from harvester.stores.mongodb import MongoOutage, connect, disconnect
 from harvester.stores.rejects import rejects_of
 
@@ -76,6 +77,8 @@ class MongoPipeline(BatchPipeline, SettlesRecords):
         self._waiting: list[tuple[Batch, asyncio.Future[Written]]] = []
         self._writer: asyncio.Task[None] | None = None
         self._indexed: set[type[Record]] = set()
+        self._marks = Marks.configured(self._config)
+        """None when nobody is told of records."""
 
     async def open_spider(self) -> None:
         self._began = datetime.now(UTC)
@@ -132,7 +135,10 @@ class MongoPipeline(BatchPipeline, SettlesRecords):
         rows: list[_Row] = []
         for record in records:
             try:
-                rows.append((record, record.to_document()))
+                document = record.to_document()
+                if self._marks:
+                    self._marks.add(record, document)
+                rows.append((record, document))
             except (*UNSTORABLE, TypeError, ValueError) as error:
                 refused[id(record)] = record, str(error)
         known = await self._insert(kind, rows, result) if rows else Known()
@@ -165,6 +171,8 @@ class MongoPipeline(BatchPipeline, SettlesRecords):
                     of_earlier_runs = {"_id": {"$in": ids}, "provenance.fetched_at": {"$lt": self._began}}
                     earlier = await collection.count_documents(of_earlier_runs)
                     known = Known(len(again), max(known.seen_again, earlier))  # some may be updated, at a second try
+                    if self._marks:
+                        await self._marks.note_earlier(collection, (document for _, document in again))
                     try:
                         await collection.bulk_write([newer(*row) for row in again], ordered=False)
                     except BulkWriteError as error:
@@ -194,6 +202,8 @@ class MongoPipeline(BatchPipeline, SettlesRecords):
         for fields in kind.INDEXES:
             await collection.create_index([(name, 1) for name in fields])
         await collection.create_index(OF_ITEM, sparse=True)
+        if self._marks:
+            await self._marks.open(collection, kind)
         self._indexed.add(kind)
 
 
@@ -241,14 +251,12 @@ def newer(record: Record, document: Document) -> UpdateOne | ReplaceOne[Document
     if kind.MEDIA_SLOTS:
         shown = {media.slot for media in record.media()}
         absent += [f"{name}.{slot}" for name in KEPT for slot in kind.MEDIA_SLOTS if slot not in shown]
-    update: Document = {"$set": {}}
+    sets: Document = {}
     for name, value in document.items():
         if name in KEPT:
-            update["$set"] |= {f"{name}.{slot}": path for slot, path in value.items()}
+            sets |= {f"{name}.{slot}": path for slot, path in value.items()}
         elif name != "_id":
-            update["$set"][name] = value
-    if absent:
-        update["$unset"] = dict.fromkeys(absent, "")
+            sets[name] = value
     at, crawl = document["provenance"]["fetched_at"], document["provenance"].get("crawl")
     not_later: Document = {"provenance.fetched_at": {"$lte": at}}
     if name := kind.VERSION:
@@ -262,4 +270,8 @@ def newer(record: Record, document: Document) -> UpdateOne | ReplaceOne[Document
         }
     not_gone_since = {"$nor": [{GONE_AT: {"$gt": at}, "provenance.crawl": crawl}]}
     here: Document = {"_id": document["_id"], **not_later, **not_gone_since}
-    return ReplaceOne(here, document) if kind.FIELDS_VARY else UpdateOne(here, update)
+    if OUTBOX in document:
+        return marking_whole(here, document) if kind.FIELDS_VARY else marking(here, document, sets, absent)
+    if kind.FIELDS_VARY:
+        return ReplaceOne(here, document)
+    return UpdateOne(here, {"$set": sets} | ({"$unset": dict.fromkeys(absent, "")} if absent else {}))

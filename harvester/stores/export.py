@@ -17,6 +17,7 @@ from pymongo.database import Database
 
 from harvester.exceptions import StorageError, UsageError
 from harvester.items import RECORDS, Record
+from harvester.items.base import OUTBOX
 from harvester.items.other import know_collections
 from harvester.stores.tables import (
     CHUNK,
@@ -164,7 +165,7 @@ def _columns(database: Database[Document], kind: type[Record], query: Document) 
 
 
 def _records(database: Database[Document], kind: type[Record], query: Document) -> Iterable[Document]:
-    return database[kind.COLLECTION].find(query, sort=[("_id", 1)], batch_size=CHUNK)
+    return database[kind.COLLECTION].find(query, {OUTBOX: 0}, sort=[("_id", 1)], batch_size=CHUNK)
 
 
 def export_graph(database: Database[Document], path: Path) -> int:

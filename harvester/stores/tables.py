@@ -21,6 +21,7 @@ from zstandard import ZstdCompressor
 
 from harvester.exceptions import UsageError
 from harvester.items import Provenance, Record
+from harvester.items.base import OUTBOX
 
 if TYPE_CHECKING:
     import pyarrow
@@ -188,7 +189,7 @@ def columns_seen(kind: type[Record], fields: Iterable[Row]) -> list[Column]:
     """Of such a collection: those that all records have, and one for each field that was seen."""
     columns = [column for column in columns_of(kind) if column.name == "_id" or column.name.startswith("provenance.")]
     for field in fields:
-        if field["_id"] not in ("_id", "provenance"):
+        if field["_id"] not in ("_id", "provenance", OUTBOX):
             kinds = {_KINDS.get(each, object) for each in field["kinds"] if each != "null"}
             of = float if kinds == {int, float} else kinds.pop() if len(kinds) == 1 else object
             columns.append(Column(field["_id"], of))

@@ -34,6 +34,8 @@ from tests.identities import test_entries as test_identities
 from tests.jobs import test_bad_input as test_jobs
 from tests.outcomes import test_policies
 from tests.privacy import test_purge
+from tests.publish import test_cli as test_publish
+from tests.publish import test_sinks
 from tests.root import ROOT
 from tests.sites import test_property, test_registry
 from tests.stores import test_import, test_redis
@@ -145,6 +147,11 @@ def rows() -> dict[str, list[Row]]:
             *_of(test_policies.test_an_entry_that_cannot_be_used_is_named_with_site_and_key, _entry),
             *_of(test_identities.test_entry_that_cannot_work_is_refused, lambda table: f"identities: {table}"),
             *_of(test_steps.test_a_step_that_cannot_be_meant_is_refused, lambda step: f"a step of a page: {step}"),
+        ],
+        "Publishing (`HARVESTER_PUBLISH_FILE`, `harvester publish`)": [
+            *_of(test_sinks.test_a_file_of_sinks_that_cannot_be_used_is_refused, lambda text: text),
+            *_of(test_sinks.test_what_there_is_not_cannot_be_wanted, lambda text: text),
+            *_of(test_publish.test_what_cannot_be_meant_is_refused, _words("harvester publish")),
         ],
         "Recordings (`harvester flow check`, `scrapy crawl flow`)": [
             *(Row(name, said, 2) for name, said in test_recording.INVALID.items()),

@@ -16,6 +16,8 @@ from harvester.jobs.documents import ITEMS, JOBS
 from harvester.middlewares import conditional
 from harvester.monitors.suites import EXIT_CODE, RunMonitors
 from harvester.outcomes import Outcome
+from harvester.publish.distribution import DELIVERIES
+from harvester.publish.outbox import PUBLISHING
 from harvester.spiders.counties.iasworld import SHARDED
 from harvester.spiders.counties.platform import NO_RESULTS, UNKNOWN_SITE
 from tests.docs.tables import arguments, settings
@@ -54,7 +56,8 @@ def test_every_argument_of_the_spider_is_in_the_table_as_the_program_has_it() ->
 def test_every_variable_that_is_named_exists(path: Path) -> None:
     known = {f"HARVESTER_{name.upper()}" for name in Config.model_fields}
     named = set(re.findall(r"HARVESTER_[A-Z_]+[A-Z]", path.read_text("utf-8")))
-    assert {name for name in named if not re.fullmatch("HARVESTER_SESSION_[A-Z]+_(USER|PASSWORD)", name)} <= known
+    others = "HARVESTER_(SESSION_[A-Z]+_(USER|PASSWORD)|PUBLISH_[A-Z]+_(URL|SECRETS))"
+    assert {name for name in named if not re.fullmatch(others, name)} <= known
 
 
 def test_every_exit_code_is_documented() -> None:
@@ -84,7 +87,9 @@ def test_what_each_outcome_means_for_a_parcel_is_in_the_table() -> None:
 
 
 def test_every_collection_and_kind_of_record_is_documented() -> None:
-    known = {"jobs", "job_items", "runs", "events", "alerts", "purged"} | {kind.COLLECTION for kind in KINDS}
+    known = {"jobs", "job_items", "runs", "events", "alerts", "purged", PUBLISHING, DELIVERIES} | {
+        kind.COLLECTION for kind in KINDS
+    }
     for name in known:
         assert f"| `{name}` |" in OF_RECORDS
     code = "\n".join(path.read_text("utf-8") for path in SOURCES)

@@ -1,0 +1,130 @@
+"""What a person asks of publishing: how it stands, to try a receiver again, to send again."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from pymongo.asynchronous.database import AsyncDatabase
+
+from harvester.items.base import OUTBOX
+from harvester.publish.distribution import DELIVERIES, Delivery, insert
+from harvester.publish.lease import holder_of
+from harvester.publish.outbox import DUE, INDEX, PUBLISHING, outboxes
+from harvester.publish.sinks import AnySink, Sinks
+
+Document = dict[str, Any]
+
+BATCH = 1000
+"""Records that are replayed together."""
+
+
+class SinkStatus(NamedTuple):
+    """How a sink stands."""
+
+    name: str
+    kind: str
+    """Empty: the file does not name it any more."""
+    state: str
+    """`sending`, `failing` or `set aside`."""
+    waiting: int
+    """Deliveries that are not confirmed: the backlog."""
+    dead: int
+    """Those that are not tried any more."""
+    oldest: datetime | None
+    """Since when the first of those that wait is due."""
+    delivered: int
+    delivered_at: datetime | None
+    failing_since: datetime | None
+    next_at: datetime | None
+    said: str
+    """Why it fails."""
+
+
+class Status(NamedTuple):
+    """How publishing stands."""
+
+    sender: str
+    """Host and process; empty when nobody sends now."""
+    marked: int
+    """Records of which no deliveries were made yet."""
+    sinks: list[SinkStatus]
+
+
+async def status(database: AsyncDatabase[Document], sinks: Sinks) -> Status:
+    """Of all sinks of the file, and of those that have deliveries although it does not name them."""
+    marked = 0
+    for outbox in await outboxes(database):
+        due = {DUE: {"$exists": True}}
+        marked += await database[outbox["collection"]].count_documents(due, hint=INDEX)
+    known = {row["_id"].removeprefix("sink "): row async for row in database[PUBLISHING].find({"what": "sink"})}
+    with_deliveries = await database[DELIVERIES].distinct("sink")
+    names = [*sinks.by_name, *sorted({*with_deliveries} - {*sinks.by_name})]
+    each = [await _status_of(database, name, sinks, known.get(name, {})) for name in names]
+    return Status(await holder_of(database), marked, each)
+
+
+async def _status_of(database: AsyncDatabase[Document], name: str, sinks: Sinks, known: Document) -> SinkStatus:
+    deliveries = database[DELIVERIES]
+    waiting = {"sink": name, "due_at": {"$gt": datetime(1970, 1, 1, tzinfo=UTC)}}
+    oldest = await deliveries.find_one(waiting, sort=[("due_at", 1)])
+    sink = sinks.by_name.get(name)
+    return SinkStatus(
+        name,
+        sink.kind if sink else "",
+        "set aside" if known.get("set_aside_at") else "failing" if known.get("failing_since") else "sending",
+        await deliveries.count_documents(waiting),
+        await deliveries.count_documents({"sink": name, "due_at": None}),
+        oldest["due_at"] if oldest else None,
+        known.get("delivered", 0),
+        known.get("delivered_at"),
+        known.get("failing_since"),
+        known.get("next_at"),
+        known.get("said", ""),
+    )
+
+
+async def resume(database: AsyncDatabase[Document], sink: AnySink) -> int:
+    """Has a sink tried again at once, also one that is set aside. Returns how many deliveries wait."""
+    forgotten = ("failing_since", "failures", "next_at", "said", "told_at", "set_aside_at")
+    await database[PUBLISHING].update_one({"_id": f"sink {sink.name}"}, {"$unset": dict.fromkeys(forgotten, "")})
+    return await database[DELIVERIES].count_documents({"sink": sink.name, "due_at": {"$ne": None}})
+
+
+async def replay_dead(database: AsyncDatabase[Document], sink: AnySink) -> int:
+    """Tries its dead letters again. Returns how many there were."""
+    again = {"$set": {"due_at": datetime.now(UTC), "tries": 0}, "$unset": {"dead_at": "", "said": ""}}
+    result = await database[DELIVERIES].update_many({"sink": sink.name, "due_at": None}, again)
+    return result.modified_count
+
+
+async def replay(
+    database: AsyncDatabase[Document],
+    sink: AnySink,
+    kinds: Sequence[tuple[str, str]],
+    since: datetime | None,
+    keys: Sequence[str],
+) -> int:
+    """Sends stored records of the collections and `kinds`, observed since then, that the sink wants. How many."""
+    query: Document = {"provenance.fetched_at": {"$gte": since}} if since else {}
+    if keys:
+        query["_id"] = {"$in": list(keys)}
+    done = 0
+    for collection, kind in kinds:
+        batch: list[Delivery] = []
+        async for row in database[collection].find(query, {OUTBOX: 1, "provenance.spider": 1}, batch_size=BATCH):
+            if not sink.wants(kind, row["provenance"]["spider"]):
+                continue
+            version = row.get(OUTBOX, {}).get("version", 0)
+            change = "updated" if version > 1 else "created"
+            batch.append(Delivery(sink.name, collection, kind, row["_id"], version, change, datetime.now(UTC)))
+            if len(batch) == BATCH:
+                done += await _send_again(database, batch)
+                batch = []
+        done += await _send_again(database, batch)
+    return done
+
+
+async def _send_again(database: AsyncDatabase[Document], batch: Sequence[Delivery]) -> int:
+    if updates := await insert(database, batch):
+        await database[DELIVERIES].bulk_write(updates, ordered=False)
+    return len(batch)

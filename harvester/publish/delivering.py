@@ -1,0 +1,186 @@
+"""Sends the deliveries of one sink until they are confirmed, and decides what follows when they are not.
+
+When nothing arrives, it is the receiver: it is tried with a few deliveries now and then, and set aside when that has
+gone on for long; the deliveries wait and are counted. When others arrive, it is the event: it is tried again over
+three days, and is a dead letter then.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pymongo import DeleteOne, UpdateOne, WriteConcern
+from pymongo.asynchronous.database import AsyncDatabase
+
+from harvester.alerts.channels import Alert, send
+from harvester.config import Config
+from harvester.formatting import duration
+from harvester.items.base import OUTBOX
+from harvester.masking import mask
+from harvester.publish.distribution import DELIVERIES
+from harvester.publish.events import Event, event_of
+from harvester.publish.outbox import PUBLISHING
+from harvester.publish.sending import Failure, Sender
+from harvester.publish.sinks import AnySink
+
+logger = logging.getLogger(__name__)
+
+Document = dict[str, Any]
+
+AGAIN_S = (5, 300, 1800, 2 * 3600, 5 * 3600, 10 * 3600, 14 * 3600, 20 * 3600, 24 * 3600)
+"""Until a delivery is tried again that failed while others arrived (Standard Webhooks); then it is a dead letter."""
+FIRST_PAUSE_S = 1.0
+"""Until a receiver is tried again to which nothing came; doubled each time."""
+MOST_PAUSE_S = 300.0
+LONGEST_PAUSE_S = 24 * 3600.0
+"""That a receiver may ask for."""
+PROBES = 4
+"""Deliveries with which such a receiver is tried: others each time, since one of them may be the cause."""
+TELL_AFTER_S = 3600.0
+"""A receiver that has failed for so long is told of, before it is set aside."""
+
+
+class SinkDeliveries:
+    """Of one sink."""
+
+    def __init__(
+        self, database: AsyncDatabase[Document], config: Config, sink: AnySink, source: str, sender: Sender
+    ) -> None:
+        self.sink = sink
+        self._config = config
+        self._source = source
+        self._sender = sender
+        self._database = database
+        self._deliveries = database[DELIVERIES]
+        self._quick = self._deliveries.with_options(write_concern=WriteConcern(w=1))
+        """Not journalled: what is lost is sent twice."""
+        self._state = {"_id": f"sink {sink.name}"}
+        self.delivered = 0
+        """By this process."""
+
+    async def close(self) -> None:
+        await self._sender.close()
+
+    async def send_some(self) -> bool:
+        """Returns whether it is worth while to call it again at once."""
+        state = await self._database[PUBLISHING].find_one(self._state) or {}
+        now = datetime.now(UTC)
+        if state.get("set_aside_at") or (state.get("next_at") or now) > now:
+            return False
+        is_failing = bool(state.get("failing_since"))
+        due = {"sink": self.sink.name, "due_at": {"$lte": now}}
+        most = PROBES if is_failing else self._sender.BATCH
+        rows = await self._deliveries.find(due, sort=[("due_at", 1)], limit=most).to_list()
+        pairs, removed = await self._with_events(rows)
+        if not pairs:
+            return removed > 0
+        results = await self._sender.send([event for _, event in pairs])
+        failed = [(row, failure) for (row, _), failure in zip(pairs, results, strict=True) if failure]
+        confirmed = [row for (row, _), failure in zip(pairs, results, strict=True) if not failure]
+        if confirmed:
+            await self._quick.bulk_write([_removal(row) for row in confirmed], ordered=False)
+            self.delivered += len(confirmed)
+        if failed and not confirmed and not all(failure.is_of_event for _, failure in failed):
+            await self._receiver_failed(state, failed)
+            return False
+        await self._receiver_answered(state, len(confirmed))
+        if failed:
+            await self._deliveries.bulk_write([_later(row, failure) for row, failure in failed], ordered=False)
+        return True
+
+    async def _with_events(self, rows: Sequence[Document]) -> tuple[list[tuple[Document, Event]], int]:
+        """Those that can be sent now, and how many were removed: their record is gone, or not wanted as it is now."""
+        by_collection: dict[str, list[str]] = {}
+        for row in rows:
+            by_collection.setdefault(row["collection"], []).append(row["key"])
+        records = {
+            (name, record["_id"]): record
+            for name, keys in by_collection.items()
+            for record in await self._database[name].find({"_id": {"$in": keys}}).to_list()
+        }
+        pairs, unwanted = [], []
+        for row in rows:
+            record = records.get((row["collection"], row["key"]))
+            if record is None or not self._wants(row["kind"], record):
+                unwanted.append(row)
+            elif record.get(OUTBOX, row)["version"] == row["version"]:  # else the delivery will soon be of that one
+                pairs.append((row, event_of(row["kind"], record, row["change"], self._source)))
+        if unwanted:
+            await self._quick.bulk_write([_removal(row) for row in unwanted], ordered=False)
+        return pairs, len(unwanted)
+
+    def _wants(self, kind: str, record: Document) -> bool:
+        return self.sink.wants(kind, record["provenance"]["spider"]) and self.sink.takes(record)
+
+    async def _receiver_answered(self, state: Document, confirmed: int) -> None:
+        change: Document = {
+            "$set": {"what": "sink", "delivered_at": datetime.now(UTC)},
+            "$inc": {"delivered": confirmed},
+        }
+        if state.get("failing_since"):
+            logger.info("%s takes events again", self.sink.name)
+            change["$unset"] = dict.fromkeys(("failing_since", "failures", "next_at", "said", "told_at"), "")
+        await self._database[PUBLISHING].update_one(self._state, change, upsert=True)
+
+    async def _receiver_failed(self, state: Document, failed: Sequence[tuple[Document, Failure]]) -> None:
+        now = datetime.now(UTC)
+        failures, since = state.get("failures", 0) + 1, state.get("failing_since") or now
+        said = mask(next(failure.said for _, failure in failed if not failure.is_of_event))
+        pause_s = min(MOST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(failures - 1, 20)) * random.uniform(0.8, 1.2)
+        asked_s = max((failure.pause_s or 0 for _, failure in failed), default=0)
+        pause_s = max(pause_s, min(asked_s, LONGEST_PAUSE_S))
+        fields: Document = {"what": "sink", "failures": failures, "failing_since": since, "said": said}
+        fields["next_at"] = now + timedelta(seconds=pause_s)
+        failing = now - since
+        is_over = failing >= timedelta(hours=self.sink.set_aside_hours) or any(each.is_final for _, each in failed)
+        tells = is_over or (failing >= timedelta(seconds=TELL_AFTER_S) and "told_at" not in state)
+        if is_over:
+            fields["set_aside_at"] = now
+        if tells:
+            fields["told_at"] = now
+        tried = [UpdateOne({"_id": row["_id"]}, {"$set": {"due_at": now}}) for row, _ in failed]
+        await self._deliveries.bulk_write(tried, ordered=False)
+        await self._database[PUBLISHING].update_one(self._state, {"$set": fields}, upsert=True)
+        if failures == 1:
+            logger.warning("%s takes no events: %s. They wait, and it is tried again", self.sink.name, said)
+        if tells:
+            await self._tell(fields)
+
+    async def _tell(self, state: Document) -> None:
+        name, since = self.sink.name, state["failing_since"]
+        backlog = await self._deliveries.count_documents({"sink": name})
+        took = duration((datetime.now(UTC) - since).total_seconds())
+        title = f"harvester: {name} takes no events"
+        lines = [f"For {took} nothing could be sent to the sink {name}: {state['said']}.", f"{backlog:,} events wait."]
+        if "set_aside_at" in state:
+            title = f"harvester: {name} is set aside, since it takes no events"
+            lines.append(f"Nothing is sent to it any more until you type: harvester publish resume {name}")
+        logger.error("%s. %s", title, " ".join(lines))
+        payload = {
+            "event": "publish",
+            "sink": name,
+            "set_aside": "set_aside_at" in state,
+            "failing_since": since.isoformat(),
+            "said": state["said"],
+            "backlog": backlog,
+        }
+        await asyncio.to_thread(send, self._config, Alert(title, lines, None, payload))
+
+
+def _removal(row: Document) -> DeleteOne:
+    """Unless it has come to be of a newer version meanwhile."""
+    return DeleteOne({"_id": row["_id"], "version": row["version"]})
+
+
+def _later(row: Document, failure: Failure) -> UpdateOne:
+    now = datetime.now(UTC)
+    fields: Document = {"said": mask(failure.said), "tries": row["tries"] + 1}
+    if row["tries"] < len(AGAIN_S):
+        pause_s = max(AGAIN_S[row["tries"]] * random.uniform(0.9, 1.1), failure.pause_s or 0)
+        fields["due_at"] = now + timedelta(seconds=min(pause_s, LONGEST_PAUSE_S))
+    else:
+        fields |= {"due_at": None, "dead_at": now}
+    return UpdateOne({"_id": row["_id"], "version": row["version"]}, {"$set": fields})

@@ -1,0 +1,57 @@
+"""What is sent: a CloudEvents 1.0 envelope around a record, the same bytes to whomever and however often."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+import msgspec
+
+from harvester.items.base import OUTBOX
+from harvester.publish.outbox import content_of
+from harvester.stores.tables import in_json
+
+MEDIA_TYPE = "application/cloudevents+json"
+_encode = msgspec.json.Encoder(enc_hook=in_json).encode
+
+
+class Event(NamedTuple):
+    """An event as it is sent."""
+
+    id: str
+    """A digest of kind, key and version of the record: the same when it is sent again."""
+    type: str
+    """`harvester.post.created`."""
+    topic: str
+    """`bluesky.post.created`: spider, kind and change, for brokers."""
+    body: bytes
+    """JSON."""
+
+
+def event_of(kind: str, record: Mapping[str, Any], change: str, source: str) -> Event:
+    """Of a stored document, which has its mark unless it was stored while nothing was published."""
+    data = {name: value for name, value in record.items() if name != OUTBOX}
+    key, provenance = record["_id"], record["provenance"]
+    mark = record.get(OUTBOX) or {"version": 0, "content": content_of(record)}
+    version, at = mark["version"], mark.get("at") or provenance["fetched_at"]
+    name = sha256("\0".join((kind, key, str(version), mark["content"])).encode("utf-8", "replace")).hexdigest()[:32]
+    type_ = f"harvester.{kind}.{change}"
+    body = _encode(
+        {
+            "specversion": "1.0",
+            "id": name,
+            "source": source,
+            "type": type_,
+            "subject": key,
+            "time": _written(at),
+            "sequence": f"{version:010}",
+            "datacontenttype": "application/json",
+            "data": data,
+        }
+    )
+    return Event(name, type_, f"{provenance['spider']}.{kind}.{change}", body)
+
+
+def _written(at: datetime) -> str:
+    """RFC 3339."""
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,104 @@
+"""The outbox is the record: what others know of it stands in its document, and is written together with it.
+
+`_outbox` holds `version` (1, 2, ... with each change of content), `at` (when it changed), `content` (a digest), `told`
+(the version of which deliveries were made last) and, as long as there is something to be told, `due`. A partial index
+holds those with `due`. MongoDB writes one document as one step, on a server without a replica set too.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from hashlib import blake2b
+from typing import Any
+
+import bson
+from pymongo import ASCENDING, IndexModel, UpdateOne
+from pymongo.asynchronous.collection import AsyncCollection
+from pymongo.asynchronous.database import AsyncDatabase
+
+from harvester.config import Config
+from harvester.items import Record
+from harvester.items.base import GONE_AT, OUTBOX
+from harvester.publish.sinks import Sinks, load_sinks
+
+Document = dict[str, Any]
+
+PUBLISHING = "publishing"
+"""Collection of what is known of publishing: the lease, the sinks, and which collections have an outbox."""
+DUE = f"{OUTBOX}.due"
+INDEX = "outbox"
+_NO_CONTENT = frozenset(
+    ["_id", "provenance", GONE_AT, OUTBOX, "media_paths", "media_sources", "media_contents"]
+)  # when and where it was seen, and what newer observations erase nothing of
+
+
+class Marks:
+    """Marks documents of records that some sink wants."""
+
+    def __init__(self, sinks: Sinks) -> None:
+        self._sinks = sinks
+
+    @classmethod
+    def configured(cls, config: Config) -> "Marks | None":
+        """None when nothing is published. Raises UsageError."""
+        sinks = load_sinks(config)
+        return cls(sinks) if sinks else None
+
+    def add(self, record: Record, document: Document) -> None:
+        """As of a record that is new. Raises what encoding the document as BSON raises."""
+        if self._sinks.wanting(record.KIND, record.provenance.spider):
+            at = datetime.now(UTC)
+            document[OUTBOX] = {"version": 1, "content": content_of(document), "at": at, "due": at}
+
+    async def open(self, collection: AsyncCollection[Document], kind: type[Record]) -> None:
+        """Makes the collection's outbox known, and quick to look through."""
+        await collection.create_indexes([_INDEX])
+        known = {"what": "outbox", "collection": kind.COLLECTION, "kind": kind.KIND}
+        await collection.database[PUBLISHING].update_one({"_id": f"outbox {kind.COLLECTION}"}, {"$set": known}, True)
+
+    async def note_earlier(self, collection: AsyncCollection[Document], documents: Iterable[Document]) -> None:
+        """Of records that were stored while nothing was published: what they say now is no change later."""
+        ids = [document["_id"] for document in documents if OUTBOX in document]
+        unknown = {"_id": {"$in": ids}, OUTBOX: None}
+        earlier = [
+            UpdateOne(
+                {"_id": stored["_id"], OUTBOX: None},
+                {"$set": {OUTBOX: {"version": 0, "content": content_of(stored), "told": 0}}},
+            )
+            async for stored in collection.find(unknown)
+        ]
+        if earlier:
+            await collection.bulk_write(earlier, ordered=False)
+
+
+_INDEX = IndexModel([(DUE, ASCENDING)], name=INDEX, partialFilterExpression={DUE: {"$exists": True}})
+
+
+def content_of(document: Mapping[str, Any]) -> str:
+    """A digest of what a record says, of a document that is stored or is to be."""
+    content = {name: document[name] for name in sorted(document) if name not in _NO_CONTENT}
+    return blake2b(bson.encode(content), digest_size=12).hexdigest()
+
+
+def marking(here: Document, document: Document, sets: Document, unsets: Sequence[str]) -> UpdateOne:
+    """`{"$set": sets, "$unset": unsets}` where `here` matches, which marks the record if its content changes by it."""
+    fields: Document = {name: {"$literal": value} for name, value in sets.items() if name != OUTBOX}
+    stages: list[Document] = [{"$set": fields | {OUTBOX: _marked(document)}}]
+    return UpdateOne(here, [*stages, *([{"$unset": list(unsets)}] if unsets else [])])
+
+
+def marking_whole(here: Document, document: Document) -> UpdateOne:
+    """The same for a document that is replaced."""
+    plain = {name: value for name, value in document.items() if name != OUTBOX}
+    return UpdateOne(here, [{"$replaceWith": {"$mergeObjects": [{"$literal": plain}, {OUTBOX: _marked(document)}]}}])
+
+
+def _marked(document: Document) -> Document:
+    mark, known = document[OUTBOX], f"${OUTBOX}"
+    version = {"$add": [{"$ifNull": [f"{known}.version", 0]}, 1]}
+    changed = {"$mergeObjects": [known, {**mark, "version": version}]}
+    return {"$cond": [{"$eq": [f"{known}.content", mark["content"]]}, known, changed]}
+
+
+async def outboxes(database: AsyncDatabase[Document]) -> list[Document]:
+    """`collection` and `kind` of each collection in which records are marked."""
+    return await database[PUBLISHING].find({"what": "outbox"}).to_list()

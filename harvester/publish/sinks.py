@@ -1,0 +1,223 @@
+"""The sinks of HARVESTER_PUBLISH_FILE: who is told, of which records, and how."""
+
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+from urllib.parse import urlsplit
+
+import jmespath
+import msgspec
+from dotenv import dotenv_values
+from jmespath.exceptions import JMESPathError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
+
+from harvester.config import Config
+from harvester.exceptions import UsageError
+from harvester.items import RECORDS
+from harvester.items.other import item_kind
+from harvester.masking import mask
+from harvester.sites.problems import problems
+from harvester.stores.tables import in_json
+from harvester.validation import did_you_mean
+
+SETTING = "HARVESTER_PUBLISH_FILE"
+Change = Literal["created", "updated"]
+_is_name = re.compile("[a-z][a-z0-9_]{0,39}").fullmatch
+
+
+class Sink(BaseModel):
+    """A table of the file: a receiver, and what it is told of."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    SCHEMES: ClassVar[tuple[str, ...]]
+    """Of its address."""
+    EXAMPLE: ClassVar[str]
+    """Of an address."""
+
+    name: str
+    url: str = ""
+    """Where it is; or the variable HARVESTER_PUBLISH_<NAME>_URL says it, as it must when a password stands in it."""
+    spiders: tuple[str, ...] = ()
+    """Whose records it is told of. None: of all spiders."""
+    records: tuple[str, ...] = ()
+    """Kinds of records, as `post`. None: all."""
+    changes: tuple[Change, ...] = ("created", "updated")
+    where: str = ""
+    """A JMESPath expression over the record's JSON: it is told of those for which that is true."""
+    set_aside_hours: float = Field(75, gt=0, le=24 * 365)
+    """How long it may fail before nothing is sent to it any more until somebody resumes it."""
+
+    @field_validator("name")
+    @classmethod
+    def _named(cls, name: str) -> str:
+        if not _is_name(name):
+            raise ValueError(f"{name!r} cannot be a sink's name: take lower case letters, digits and _")
+        return name
+
+    @field_validator("where")
+    @classmethod
+    def _compiles(cls, where: str) -> str:
+        try:
+            if where:
+                jmespath.compile(where)
+        except JMESPathError as error:
+            raise ValueError(f"{where!r} is no JMESPath expression: {' '.join(str(error).split())}") from None
+        return where
+
+    @field_validator("changes")
+    @classmethod
+    def _some(cls, changes: tuple[Change, ...]) -> tuple[Change, ...]:
+        if not changes:
+            raise ValueError("is empty: name created, updated or both")
+        return changes
+
+    def wants(self, kind: str, spider: str) -> bool:
+        """Whether it may be told of records of this kind by this spider."""
+        return (not self.records or kind in self.records) and (not self.spiders or spider in self.spiders)
+
+    def takes(self, record: Mapping[str, Any]) -> bool:
+        """Whether a record meets its filter. One for which that cannot be computed does not."""
+        if not self.where:
+            return True
+        try:
+            return _is_true(self._filter.search(msgspec.to_builtins(record, enc_hook=in_json)))
+        except (JMESPathError, TypeError):
+            return False
+
+    @cached_property
+    def _filter(self) -> Any:
+        return jmespath.compile(self.where)
+
+    def address(self) -> str:
+        """Where it is. Raises UsageError when that is nowhere, or in a place where a password must not stand."""
+        variable = f"HARVESTER_PUBLISH_{self.name.upper()}_URL"
+        url = variable_value(variable) or self.url
+        where = f"The sink {self.name} of {SETTING}"
+        if not url:
+            raise UsageError(f"{where} has no address: give it a `url`, or set {variable}, like {self.EXAMPLE}.")
+        try:
+            parts = urlsplit(url)
+            _ = parts.port
+        except ValueError:
+            raise UsageError(f"{where}: its address is none. Give one like {self.EXAMPLE}.") from None
+        if parts.scheme not in self.SCHEMES or not (parts.hostname or parts.scheme == "unix"):
+            known = ", ".join(self.SCHEMES)
+            raise UsageError(f"{where}: its address begins with none of {known}. Give one like {self.EXAMPLE}.")
+        if parts.password:
+            mask.add(parts.password)
+            if not variable_value(variable):
+                raise UsageError(f"{where}: a password stands in its `url`. Set {variable} instead.")
+        return url
+
+    def check(self, config: Config) -> None:
+        """Raises UsageError when it could not be sent anything, as far as that can be known without asking it."""
+        self.address()
+
+
+class RedisSink(Sink):
+    """`kind = "redis"`: entries of a Redis stream, with the fields `id`, `type` and `event`."""
+
+    SCHEMES = ("redis", "rediss", "unix")
+    EXAMPLE = "redis://127.0.0.1:6379/0"
+
+    kind: Literal["redis"]
+    stream: str = Field("harvester:events", min_length=1, max_length=512)
+    """Key of the stream."""
+    most_entries: int = Field(1_000_000, ge=1)
+    """How long the stream may become."""
+    when_full: Literal["wait", "trim"] = "wait"
+    """`wait`: nothing is added until its readers have trimmed it. `trim`: the oldest go, read or not."""
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is in harvester's own Redis, since no other one is named."""
+        return not (self.url or variable_value(f"HARVESTER_PUBLISH_{self.name.upper()}_URL"))
+
+    def check(self, config: Config) -> None:
+        if not self.is_own:
+            super().check(config)
+
+
+AnySink = RedisSink
+_sink = TypeAdapter[AnySink](AnySink)
+_KINDS = {"redis": RedisSink}
+
+
+class Sinks:
+    """All of a file."""
+
+    def __init__(self, sinks: Iterable[AnySink], source: str) -> None:
+        self.by_name = {sink.name: sink for sink in sinks}
+        self.source = source
+        """CloudEvents' `source` of all events: which harvest it is."""
+        self.wanting = cache(self._wanting)
+
+    def _wanting(self, kind: str, spider: str) -> tuple[AnySink, ...]:
+        return tuple(sink for sink in self.by_name.values() if sink.wants(kind, spider))
+
+    def named(self, name: str) -> AnySink:
+        """Raises UsageError when there is none of that name."""
+        if name not in self.by_name:
+            meant = did_you_mean(name, self.by_name) or f"; there are: {', '.join(self.by_name)}."
+            raise UsageError(f"There is no sink {name!r} in {SETTING}{meant}")
+        return self.by_name[name]
+
+    def check_names(self, spiders: Sequence[str]) -> None:
+        """Raises UsageError when a sink wants records or spiders that there are not, of the project's `spiders`."""
+        kinds = {*RECORDS, *map(item_kind, spiders)}
+        for word, known in (("records", sorted(kinds)), ("spiders", sorted(spiders))):
+            for sink in self.by_name.values():
+                for name in getattr(sink, word):
+                    if name not in known:
+                        meant = did_you_mean(name, known) or f"; there are: {', '.join(known)}."
+                        raise UsageError(f"{SETTING}: {sink.name}.{word}: there is no {name!r}{meant}")
+
+
+def load_sinks(config: Config) -> Sinks | None:
+    """Those of the configured file; None when there is none. Raises UsageError that names file, sink and key."""
+    path = config.publish_file
+    if path is None:
+        return None
+    try:
+        tables: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        said = getattr(error, "strerror", None) or error
+        raise UsageError(f"{SETTING}: {path} cannot be read: {said}.") from None
+    sinks = [_sink_of(path, name, table) for name, table in tables.items()]
+    if not sinks:
+        raise UsageError(f"{SETTING}: {path} names no sink. Add a table like [posts], with its `kind`, or unset it.")
+    for sink in sinks:
+        sink.check(config)
+    return Sinks(sinks, f"/harvester/{config.database}")
+
+
+def _sink_of(path: Path, name: str, table: Any) -> AnySink:
+    if not isinstance(table, dict):
+        raise UsageError(f"{path}: {name} stands outside of a sink's table. Put it below a line like [posts].")
+    kind = table.get("kind")
+    if kind not in _KINDS:
+        given = f"there is no kind {kind!r}" if kind else "it has no `kind`"
+        raise UsageError(f"{path}: {name}: {given}; there are {', '.join(_KINDS)}.")
+    if "name" in table:
+        raise UsageError(f"{path}: the sink's name is the heading, [{name}]; take the key `name` out.")
+    try:
+        return _sink.validate_python({"name": name, **table})
+    except ValidationError as error:
+        lines = [f"  {place}: {said}" for place, said in problems(error, _KINDS[kind], name).items()]
+        raise UsageError(f"Sinks in {path} cannot be used:\n" + "\n".join(lines)) from None
+
+
+def variable_value(name: str) -> str:
+    """Of a variable of a sink: from the environment, or from `.env`; empty when it is in neither."""
+    env_file = Config.model_config.get("env_file")
+    in_file = dotenv_values(env_file) if isinstance(env_file, str) else {}
+    return os.environ.get(name) or in_file.get(name) or ""
+
+
+def _is_true(value: Any) -> bool:
+    """As JMESPath has it: 0 is true, what is empty is not."""
+    return value not in (None, False, "", [], {}) or (value == 0 and value is not False)

@@ -1,0 +1,72 @@
+"""`harvester publish` says how each sink stands, sends what waits, and sends again what a person asks for."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harvester.exceptions import UsageError
+from tests.forking import Ran, run
+from tests.jobs.command import HARVESTER
+from tests.pipelines.records import post
+from tests.publish.conftest import House
+
+Publish = Callable[..., Ran]
+
+
+@pytest.fixture
+def publish(house: House, tmp_path: Path) -> Publish:
+    """The command, in a house of one sink `posts`."""
+    return lambda *words: run(HARVESTER, "publish", *words, cwd=tmp_path, env=os.environ)
+
+
+async def test_what_waits_is_shown_sent_and_sent_again(house: House, publish: Publish) -> None:
+    await house.store(post(key="1"), post(key="2"))
+    house.redis.set("harvester:events", "no stream")
+    ran = publish("run", "--until-empty")
+    assert ran.returncode == 7, ran.stderr
+    assert "failing" in ran.stdout
+    shown = json.loads(publish("status", "--json").stdout)
+    [sink] = shown["sinks"]
+    assert (sink["name"], sink["state"], sink["waiting"], shown["marked"]) == ("posts", "failing", 2, 0)
+    assert "WRONGTYPE" in sink["said"]
+    house.redis.delete("harvester:events")
+    assert publish("resume", "posts").stdout == "posts is tried again; 2 events wait for it.\n"
+    ran = publish("run", "--until-empty")
+    assert (ran.returncode, ran.stdout) == (0, "posts: 2 events sent.\n"), ran.stderr
+    ran = publish("replay", "posts", "--records", "post", "--key", post(key="2").key)
+    assert ran.stdout == "1 event waits for posts again.\n", ran.stderr
+    assert publish("run", "--until-empty").returncode == 0
+    events = house.entries()
+    assert [event["subject"] for event in events] == [post(key=key).key for key in ("1", "2", "2")]
+    assert events[1] == events[2]
+    ran = publish("status")
+    assert ran.returncode == 0
+    assert "sending" in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["resume", "post"], "There is no sink 'post' in HARVESTER_PUBLISH_FILE; did you mean posts?"),
+        (["replay", "posts"], "replay: give either --dead, or --records KIND (with --key, --since)."),
+        (["replay", "posts", "--dead", "--since", "2026-01-31"], "replay: give either --dead, or --records KIND"),
+        (["replay", "posts", "--records", "toast"], "--records: there is no kind 'toast'; there are: "),
+        (["replay", "posts", "--records", "post", "--since", "lately"], "--since: 'lately' is no time; give one like"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(words: list[str], said: str, publish: Publish) -> None:
+    ran = publish(*words)
+    assert ran.returncode == UsageError.exit_code
+    assert said in ran.stderr
+
+
+def test_without_a_file_the_commands_say_what_is_missing(
+    house: House, publish: Publish, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HARVESTER_PUBLISH_FILE")
+    ran = publish("status")
+    assert ran.returncode == UsageError.exit_code
+    assert "HARVESTER_PUBLISH_FILE is not set: nobody is told of records." in ran.stderr

@@ -1,0 +1,110 @@
+"""A file of sinks that cannot be meant is refused with a sentence; a good one says who is told of what."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from harvester.config import Config, misspelt
+from harvester.exceptions import UsageError
+from harvester.masking import mask
+from harvester.publish.sinks import load_sinks
+
+
+def config(folder: Path, text: str) -> Config:
+    file = folder / "publish.toml"
+    file.write_text(text)
+    return Config(publish_file=file, mongodb_uri=SecretStr("mongodb://127.0.0.1"))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "names no sink. Add a table like"),
+        ("posts", "publish.toml cannot be read: "),
+        ("kind = 'redis'", "kind stands outside of a sink's table."),
+        ("[a]\nurl = 'x'", "a: it has no `kind`; there are "),
+        ("[a]\nkind = 'kafka'", "a: there is no kind 'kafka'; there are "),
+        ("[A-b]\nkind = 'redis'", "'A-b' cannot be a sink's name: take lower case letters, digits and _"),
+        ("[a]\nkind = 'redis'\nname = 'b'", "the sink's name is the heading"),
+        ("[a]\nkind = 'redis'\nrecord = ['post']", "a.record: there is no such key; did you mean records?"),
+        ("[a]\nkind = 'redis'\nchanges = []", "a.changes: is empty: name created, updated or both"),
+        ("[a]\nkind = 'redis'\nchanges = ['gone']", "a.changes.0: Input should be 'created' or 'updated'"),
+        ("[a]\nkind = 'redis'\nwhere = 'price >'", "'price >' is no JMESPath expression: "),
+        ("[a]\nkind = 'redis'\nset_aside_hours = 0", "a.set_aside_hours: Input should be greater than 0"),
+        ("[a]\nkind = 'redis'\nmost_entries = 0", "a.most_entries: Input should be greater than or equal to 1"),
+        ("[a]\nkind = 'redis'\nurl = 'http://x'", "its address begins with none of redis, rediss, unix"),
+        ("[a]\nkind = 'redis'\nurl = 'redis://[x'", "its address is none. Give one like redis://"),
+        (
+            "[a]\nkind = 'redis'\nurl = 'redis://:hidden-word@x'",
+            "a password stands in its `url`. Set HARVESTER_PUBLISH_A_URL instead.",
+        ),
+    ],
+)
+def test_a_file_of_sinks_that_cannot_be_used_is_refused(text: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as refused:
+        load_sinks(config(tmp_path, text))
+    assert said in str(refused.value)
+    assert "hidden-word" not in str(refused.value)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"publish.toml cannot be read: No such file"):
+        load_sinks(Config(publish_file=tmp_path / "publish.toml"))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[a]\nkind = 'redis'\nrecords = ['posts']", "a.records: there is no 'posts'; did you mean post?"),
+        ("[a]\nkind = 'redis'\nspiders = ['twitter']", "a.spiders: there is no 'twitter'; there are: bluesky, toys."),
+    ],
+)
+def test_what_there_is_not_cannot_be_wanted(text: str, said: str, tmp_path: Path) -> None:
+    sinks = load_sinks(config(tmp_path, text))
+    assert sinks
+    with pytest.raises(UsageError) as refused:
+        sinks.check_names(["bluesky", "toys"])
+    assert said in str(refused.value)
+
+
+def test_items_of_a_spider_can_be_wanted(tmp_path: Path) -> None:
+    sinks = load_sinks(config(tmp_path, "[a]\nkind = 'redis'\nrecords = ['toys', 'post']"))
+    assert sinks
+    sinks.check_names(["toys"])
+    assert [sink.name for sink in sinks.wanting("toys", "toys")] == ["a"]
+    assert sinks.wanting("follow", "bluesky") == ()
+
+
+def test_a_password_comes_from_a_variable_which_is_no_misspelt_setting_and_is_masked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARVESTER_PUBLISH_A_URL", "rediss://user:hidden-word@redis.example:6380/2")
+    made = config(tmp_path, "[a]\nkind = 'redis'")
+    sinks = load_sinks(made)
+    assert sinks
+    assert sinks.named("a").address().endswith("redis.example:6380/2")
+    assert mask("the hidden-word") == "the ***"
+    assert misspelt(made) == []
+
+
+@pytest.mark.parametrize(
+    ("where", "record", "taken"),
+    [
+        ("", {}, True),
+        ("langs[0] == 'en'", {"langs": ["en"]}, True),
+        ("langs[0] == 'en'", {}, False),
+        ("price > `100`", {"price": 120}, True),
+        ("price > `100`", {"price": "much"}, False),
+        ("length(text) > `3`", {"text": None}, False),
+        ("likes", {"likes": 0}, True),
+        ("likes", {"likes": False}, False),
+        ("tags", {"tags": []}, False),
+    ],
+)
+def test_a_filter_is_met_when_its_expression_is_true(
+    where: str, record: dict[str, object], taken: bool, tmp_path: Path
+) -> None:
+    sinks = load_sinks(config(tmp_path, f'[a]\nkind = "redis"\nwhere = "{where}"'))
+    assert sinks
+    assert sinks.named("a").takes(record) is taken
