@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import psutil
@@ -13,6 +14,7 @@ from redis import Redis
 from harvester.stores.servers.binaries import find_binary
 from harvester.stores.servers.kinds import SERVERS
 from harvester.stores.servers.state import State
+from tests.root import ROOT
 from tests.stores.conftest import Place, ended
 
 BOTH = pytest.mark.parametrize("name", ["mongodb", "valkey"])
@@ -165,3 +167,47 @@ def test_a_supervisor_that_is_told_to_end_stops_its_server_cleanly(place: Place)
     supervisor.send_signal(signal.SIGTERM)
     assert ended(server, supervisor)
     assert '"Shutting down","attr":{"exitCode":0}' in (place.state_dir / "mongodb" / "server.log").read_text()
+
+
+TOLD_WHILE_IT_LOOKS = """
+import os, signal
+from harvester.stores.servers import supervisor
+
+class Told(supervisor.ServerSupervisor):
+    def _start(self, port):
+        super()._start(port)
+        self.process._waitpid_lock = SignalWhenHeld(self.process._waitpid_lock)
+
+class SignalWhenHeld:
+    def __init__(self, lock):
+        self.lock, self.release = lock, lock.release
+
+    def acquire(self, *wishes):
+        held = self.lock.acquire(*wishes)
+        os.kill(os.getpid(), signal.SIGTERM)
+        return held
+
+    def __enter__(self):
+        self.lock.acquire()
+
+    def __exit__(self, *told):
+        self.lock.release()
+
+supervisor.ServerSupervisor = Told
+supervisor.main()
+"""
+
+
+def test_a_supervisor_that_is_told_to_end_while_it_looks_after_its_server_ends(place: Place) -> None:
+    """The moment in which its process holds the lock without which nobody can wait for the server."""
+    before = place.user("valkey")
+    before.ask("join")
+    server, supervisor = place.server("valkey"), place.supervisor("valkey")
+    arguments = supervisor.cmdline()[-4:]
+    before.leave()
+    assert ended(server, supervisor)
+    told = subprocess.Popen([sys.executable, "-c", TOLD_WHILE_IT_LOOKS, *arguments], cwd=ROOT)
+    try:
+        assert told.wait(60) == 0
+    finally:
+        told.kill()

@@ -19,6 +19,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from time import monotonic, sleep
+from types import FrameType
 
 import psutil
 
@@ -67,9 +68,14 @@ class ServerSupervisor:
         self.ready = False
         self.attempts = 0
         self.error = ""
+        self.is_told_to_end = False
+
+    def end(self, number: int, frame: FrameType | None) -> None:
+        """Handler of signals. Raises nothing: a lock of Popen that is held just then would stay locked for ever."""
+        self.is_told_to_end = True
 
     def run(self) -> None:
-        """Returns when the last user has left, or when the server cannot be started."""
+        """Returns when the last user has left, when the server cannot be started, or when it is told to end."""
         with (
             self._listen() as self.listener,
             selectors.DefaultSelector() as self.selector,
@@ -84,7 +90,6 @@ class ServerSupervisor:
                 self._serve()
             finally:
                 self.listener.close()  # whoever comes now starts a supervisor of its own
-                signal.signal(signal.SIGTERM, signal.SIG_IGN)
                 self._stop()
 
     def _listen(self) -> socket.socket:
@@ -96,7 +101,7 @@ class ServerSupervisor:
 
     def _serve(self) -> None:
         until = monotonic() + FIRST_USER_SECONDS
-        while monotonic() < until and not self.error:
+        while monotonic() < until and not self.error and not self.is_told_to_end:
             for key, _ in self.selector.select(timeout=0.5 if self.ready else 0.02):
                 if key.fileobj is self.listener:
                     self._welcome()
@@ -252,8 +257,9 @@ def main() -> None:
     """Entry point of the process."""
     name, folder, binary, sockets = sys.argv[1:]
     os.umask(0o077)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # the machine shuts down
-    ServerSupervisor(SERVERS[name], Path(folder), binary, Path(sockets) if sockets else None).run()
+    supervisor = ServerSupervisor(SERVERS[name], Path(folder), binary, Path(sockets) if sockets else None)
+    signal.signal(signal.SIGTERM, supervisor.end)  # the machine shuts down
+    supervisor.run()
 
 
 if __name__ == "__main__":
