@@ -167,7 +167,7 @@ def _state(item: Item) -> str:
 
 def _looks(item: Item) -> str:
     """What the last ones came to."""
-    good = [look for look in item.looks if look.found is not None]
+    good = [look for look in item.looks if not look.failed]
     found = sum(look.found or 0 for look in good)
     changed = sum(bool(look.changed) for look in good)
     came = f"{changed:,} saw a change" if any(look.changed is not None for look in good) else f"{found:,} found"

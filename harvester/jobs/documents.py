@@ -261,7 +261,7 @@ def new_job_id(spider: str) -> str:
 
 def looked_at(item: Item) -> datetime | None:
     """When it was looked at last, without a failure."""
-    at = next((look.at for look in reversed(item.looks) if look.found is not None), None)
+    at = next((look.at for look in reversed(item.looks) if not look.failed), None)
     return None if at is None else datetime.fromtimestamp(at, UTC)
 
 

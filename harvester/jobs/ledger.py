@@ -309,13 +309,15 @@ class Ledger:
         if left_alone or of_site is not None:
             where["site"] = {"$nin": list(left_alone)} if of_site is None else of_site
         slots: dict[str, tuple[str, ...]] = {}
+        at = self.now()
         if job.standing:
-            looks = await self.looks.due(job, most, where)
+            looks = await self.looks.due(job, most, where, at)
             slots = {each.item.id: each.slots for each in looks}
             due = [each.item for each in looks]
         else:
             due = await self._nearest_due(most, where)
-        claimed = await self._begin(job, await self._numbered(job, due), slots, f"{feeder}:{secrets.token_hex(6)}")
+        numbered = await self._numbered(job, due)
+        claimed = await self._begin(job, numbered, slots, f"{feeder}:{secrets.token_hex(6)}", at)
         if claimed and job.started_at is None:
             began = {"_id": job.id, "started_at": None}
             await self.patiently(lambda: self.jobs.update_one(began, {"$set": {"started_at": self.now()}}))
@@ -332,13 +334,18 @@ class Ledger:
         return [item for item in due if item.depth <= farthest]
 
     async def _begin(
-        self, job: Job, due: Iterable[tuple[Item, int | None]], slots: Mapping[str, tuple[str, ...]], feeder: str
+        self,
+        job: Job,
+        due: Iterable[tuple[Item, int | None]],
+        slots: Mapping[str, tuple[str, ...]],
+        feeder: str,
+        at: datetime,
     ) -> list[Item]:
         """Of items with their numbers, and the slots of budgets that some of them take, by id.
 
         `feeder` is a word never used before: what has it was begun by this call.
         """
-        at, policy = self.now(), job.policy
+        policy = job.policy
         begun: list[Item] = []
         writes: list[UpdateOne] = []
         for item, number in due:

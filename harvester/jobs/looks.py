@@ -32,20 +32,20 @@ class Looks:
         self._patiently = patiently
         self._now = now
 
-    async def due(self, job: Job, most: int, where: Document) -> list[DueLook]:
+    async def due(self, job: Job, most: int, where: Document, now: datetime) -> list[DueLook]:
         """At most so many, of those that `where` selects."""
-        of_job = await self._free(budgets.of_job(job))
+        of_job = await self._free(budgets.of_job(job), now)
         of_sites: dict[str, list[str] | None] = {}
         without: set[str] = set()
         """Sites whose budgets have no slot left."""
         looks: list[DueLook] = []
         while of_job != [] and len(looks) < most:
             others = {"site": {"$nin": list(without)}, "_id": {"$nin": [each.item.id for each in looks]}}
-            due = await self._read({"$and": [where, others, self._query(job)]}, most - len(looks))
+            due = await self._read({"$and": [where, others, _query(job, now)]}, most - len(looks))
             known = set(without)
             for item in due:
                 if item.site not in of_sites:
-                    of_sites[item.site] = await self._free(budgets.of_site(item.site))
+                    of_sites[item.site] = await self._free(budgets.of_site(item.site), now)
                 of_site = of_sites[item.site]
                 if of_site == []:
                     without.add(item.site)
@@ -57,11 +57,12 @@ class Looks:
 
     async def first(self, job: Job, left_alone: Collection[str] = ()) -> Item | None:
         """The one that may be looked at first, but for those of sites that are left alone."""
-        if await self._free(budgets.of_job(job)) == []:
+        now = self._now()
+        if await self._free(budgets.of_job(job), now) == []:
             return None
         without = list(left_alone)
-        while due := await self._read(self._query(job) | {"site": {"$nin": without}}, 1):
-            if await self._free(budgets.of_site(due[0].site)) != []:
+        while due := await self._read(_query(job, now) | {"site": {"$nin": without}}, 1):
+            if await self._free(budgets.of_site(due[0].site), now) != []:
                 return due[0]
             without.append(due[0].site)
         return None
@@ -72,7 +73,7 @@ class Looks:
         if await self.first(job):
             return now
         times: list[datetime] = []
-        if due := await self._read(self._query(job), 1):
+        if due := await self._read(_query(job, now), 1):
             times = [each.next_at(now) for each in (budgets.of_job(job), budgets.of_site(due[0].site)) if each]
         later = {"job": job.id, "state": State.WAITING, "due_at": {"$gt": now}}
         times += [item.due_at for item in await self._read(later, 1) if item.due_at]
@@ -82,18 +83,19 @@ class Looks:
         """The items that are looked at next, in order."""
         return await self._read({"job": job.id, "state": State.WAITING}, most)
 
-    def _query(self, job: Job) -> Document:
-        return {"job": job.id, "state": State.WAITING, "due_at": {"$not": {"$gt": self._now()}}}
-
     async def _read(self, query: Document, most: int) -> Sequence[Item]:
         rows = await self._patiently(lambda: self._items.find(query, sort=_ORDER, limit=most).to_list())
         return [read_item(row) for row in rows]
 
-    async def _free(self, budget: Budget | None) -> list[str] | None:
+    async def _free(self, budget: Budget | None, now: datetime) -> list[str] | None:
         """Slots of a budget that may be taken now; None: there is no budget."""
         if budget is None:
             return None
-        slots = budget.slots(self._now())
+        slots = budget.slots(now)
         rows = await self._patiently(lambda: self._items.find({"slots": {"$in": slots}}, {"slots": 1}).to_list())
         taken = {slot for row in rows for slot in row["slots"]}
         return [slot for slot in slots if slot not in taken]
+
+
+def _query(job: Job, now: datetime) -> Document:
+    return {"job": job.id, "state": State.WAITING, "due_at": {"$not": {"$gt": now}}}

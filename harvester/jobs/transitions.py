@@ -32,7 +32,7 @@ from msgspec.structs import replace
 from harvester.formatting import counted
 from harvester.jobs.documents import MOST_ATTEMPTS_SHOWN, EndedAttempt, Item, LookedAt, RetryPolicy, Said, State
 from harvester.outcomes import POLICIES, Outcome, Policy
-from harvester.recheck import HISTORY, Look
+from harvester.recheck import Look, kept
 from harvester.recheck import Policy as Recheck
 
 MOST_BACKOFF_S = 86_400.0
@@ -238,7 +238,7 @@ def _looked_at(
         found = looked or LookedAt(
             event.attempt, event.counts.get("new", 0), cost=max(1, event.counts.get("requests", 0))
         )
-        looks = (*item.looks, Look(begun, found.found, found.changed, found.cost))[-HISTORY:]
+        looks = tuple(kept([*item.looks, Look(begun, found.found, found.changed, found.cost)]))
         return replace(item, state=State.WAITING, failures=0, looks=looks, **_next_look(item, looks, recheck, now))
     backoff, failures = _backoff(item, policy), item.failures + 1
     if failures >= MOST_FAILURES:
@@ -251,7 +251,7 @@ def _looked_at(
     ):
         why = f"tried again after {counted(failures, 'failure')}"
         return replace(item, state=State.WAITING, failures=failures, due_at=now + backoff, why=why)
-    looks = (*item.looks, Look(begun, None))[-HISTORY:]
+    looks = tuple(kept([*item.looks, Look(begun, None)]))
     later = _next_look(item, looks, recheck, now)
     if now + backoff > later["due_at"]:
         later = {"due_at": now + backoff, "why": f"later than usual after {counted(failures, 'failure')}"}

@@ -420,16 +420,17 @@ def test_an_item_of_a_standing_job_that_fails_on_and_on_is_left_alone_until_it_i
     assert (again.state, again.failures) == (State.WAITING, 0)
 
 
-def test_an_item_keeps_its_last_looks_and_a_good_one_ends_a_row_of_failures() -> None:
+def test_an_item_keeps_its_last_good_looks_and_one_ends_a_row_of_failures() -> None:
     item, policy = NEW, POLICIES["standing"]
-    for attempt in range(1, HISTORY + 6):
+    for attempt in range(1, 2 * HISTORY + 8):
         now = NOW + timedelta(days=attempt)
         item = transition(item, Fed(attempt), policy, now) or item
         outcome = "invalid" if attempt % 2 else "ok"
         item = transition(item, Ended(attempt, outcome, "", {"new": attempt}), policy, now) or item
         assert item.failures == attempt % 2
-    assert len(item.looks) == HISTORY
-    assert [look.found for look in item.looks[-4:]] == [HISTORY + 2, None, HISTORY + 4, None]
+    last = 2 * HISTORY + 7
+    found = [*range(last + 1 - 2 * HISTORY, last, 2)]
+    assert [look.found for look in item.looks] == [*found, None], "of failures the last is enough"
 
 
 def test_the_time_between_attempts_doubles_up_to_a_bound() -> None:
