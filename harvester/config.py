@@ -106,7 +106,7 @@ class Config(BaseSettings):
     sites_dir: Path | None = None
     """Folder of TOML files with entries of sites, beside those that come with harvester."""
     images_store: str = ""
-    """Where pictures and PDFs are kept: a folder or s3://bucket/prefix. Empty: `images` in the data folder."""
+    """Where pictures, PDFs and files of flows are kept: a folder or s3://bucket/prefix. Empty: in the data folder."""
 
     # Manners
     contact: str = Field("", pattern=r"^(?:[^\x00-\x1f\x7f]{3,})?$")

@@ -52,7 +52,8 @@ def run_command(
     from harvester.meta import FLOW, FLOWN
     from harvester.outcomes import Outcome, classify
     from harvester.sites.recording import read_files
-    from harvester.spiders.flow import files_of, keep_files, read_checked, request_of
+    from harvester.spiders.flow import files_of, read_checked, request_of
+    from harvester.stores.objects import LocalStore
 
     config = load_config()
     flow = read_checked(*read_files(file), config).filled(pairs("--row", row or ()))
@@ -65,8 +66,10 @@ def run_command(
     flown = came.meta[FLOWN]
     for number, (words, seconds) in enumerate(flown.steps, 1):
         print(f"{number:>4}  {words}: {seconds:.1f} s")
-    files = keep_files(out, files_of(came))
-    print_json({"url": came.url, "fields": flown.fields, "files": [file["path"] for file in files.values()]})
+    store, files = LocalStore(str(out)), files_of(came)
+    for each in files:
+        store.write(each.name, each.content)
+    print_json({"url": came.url, "fields": flown.fields, "files": [store.address(each.name) for each in files]})
     if flown.no_results:
         print("The page shows that there is nothing for this row.")
     verdict = classify(came)

@@ -35,7 +35,7 @@ from harvester.pipelines.document import DocumentReader
 from harvester.pipelines.picture import to_jpeg
 from harvester.shutdown import RunEnding, end, is_ending
 from harvester.stores.mongodb import MongoOutage, connect, disconnect
-from harvester.stores.objects import LocalStore, S3Store, open_store, stored_path
+from harvester.stores.objects import LEFTOVER_S, LocalStore, S3Store, open_store, stored_path
 
 logger = logging.getLogger(__name__)
 
@@ -43,8 +43,6 @@ MOST_AT_ONCE = 16
 """Files fetched at the same time; the throttle decides how many of them are asked of one host."""
 MOST_REFUSALS = 20
 """Answers in a row that say something of the whole host, after which it is asked for no more files."""
-LEFTOVER_S = 3600.0
-"""Age from which an unfinished file is that of a killed process."""
 
 _Known = dict[tuple[str, str], dict[str, Any]]
 """(collection, key) -> media_paths, media_sources and media_contents, as stored."""

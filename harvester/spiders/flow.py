@@ -3,13 +3,17 @@
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from functools import cached_property
+from io import BytesIO
+from mimetypes import guess_type
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from pydantic import Field, PrivateAttr, model_validator
 from scrapy import Request
 from scrapy.http import Response
+from scrapy.utils.defer import ensure_awaitable
 from twisted.python.failure import Failure
 
 from harvester.browser.render_options import captured_of
@@ -24,7 +28,7 @@ from harvester.outcomes import Outcome, verdict_of
 from harvester.sites import load_sites
 from harvester.spiders.base import SpiderArguments
 from harvester.spiders.job import JobSpider, errback
-from harvester.stores.private_files import make_closed
+from harvester.stores.objects import LEFTOVER_S, LocalStore, S3Store, open_store
 
 if TYPE_CHECKING:
     from harvester.browser.flow_run import File, Flown
@@ -36,6 +40,8 @@ NO_RESULTS = "no_results"
 """Outcome of a row for which the site has nothing."""
 SPARE_S = 30.0
 """What a page may take beside its steps: to begin, and for a picture of it when a step has failed."""
+_FOLDER = "flows"
+"""Below the place where files are kept."""
 USUAL = ("key", "id", "parcel_id")
 """Columns that tell rows apart, where none is named."""
 
@@ -72,23 +78,15 @@ def request_of(flow: "Flow", **meta: Any) -> Request:
     return Request(flow.start_url, meta=own | meta, dont_filter=True)
 
 
-def keep_files(folder: Path, files: Sequence["File"]) -> dict[str, dict[str, Any]]:
-    """Writes them, none under its name before it is whole; name -> what is known of each. Raises StorageError."""
+async def keep_files(store: LocalStore | S3Store, folder: str, files: Sequence["File"]) -> dict[str, dict[str, Any]]:
+    """Stores them, none under its name before it is whole; name -> what is known of each. Raises StorageError."""
     kept = {}
-    try:
-        make_closed(folder)
-        for file in files:
-            name, content = file.name, file.content
-            partial = folder / f".{name}.{os.getpid()}"
-            partial.write_bytes(content)
-            partial.replace(folder / name)
-            digest = hashlib.sha256(content).hexdigest()
-            kept[name] = {"path": str(folder / name), "bytes": len(content), "sha256": digest}
-    except OSError as error:
-        raise StorageError(
-            f"What flows collect cannot be written to {folder}: {error.strerror or error}. Make room and let it be"
-            " written, or set HARVESTER_DATA_DIR to another folder."
-        ) from None
+    for name, content in ((file.name, file.content) for file in files):
+        path = f"{folder}/{name}"
+        headers = {"Content-Type": guess_type(name)[0] or "application/octet-stream"}
+        await ensure_awaitable(store.persist_file(path, BytesIO(content), headers=headers, info=cast(Any, None)))
+        digest = hashlib.sha256(content).hexdigest()
+        kept[name] = {"path": store.address(path), "bytes": len(content), "sha256": digest}
     return kept
 
 
@@ -193,7 +191,8 @@ class FlowSpider(JobSpider):
     """Does the steps of a recording of Chrome's Recorder for each row of a table, and keeps what is collected.
 
     Domain: that of the recording's first page. Caveats: needs a browser; each row takes seconds, and a browser context
-    of its own; files stay on the machine that fetched them. Arguments: see `harvester spiders show flow`.
+    of its own; files stay on the machine that fetched them, unless they are kept in S3. Arguments: see
+    `harvester spiders show flow`.
     """
 
     name = "flow"
@@ -227,14 +226,14 @@ class FlowSpider(JobSpider):
                 key = {"key": item.key, "row": item.input}
                 yield request_of(flow).replace(callback=self.parse_page, errback=self.failed, cb_kwargs=key)
 
-    def parse_page(self, response: Response, key: str, row: dict[str, Any]) -> Iterator[Any]:
+    async def parse_page(self, response: Response, key: str, row: dict[str, Any]) -> AsyncIterator[Any]:
         """What was collected. Raises PageFailed when a step failed; how the page looked then is kept."""
         flown: Flown = response.meta[FLOWN]
         if flown.no_results:
             yield self._nothing(response)
             return
         recording = self.arguments_of(response).flow(self.config).recording
-        files = self._keep(self._folder(response, key), files_of(response))
+        files = await self._keep(response, key, files_of(response))
         if flown.failed:
             raise PageFailed(flown.outcome, flown.said(recording))
         yield {
@@ -247,7 +246,7 @@ class FlowSpider(JobSpider):
         }
 
     @errback
-    def failed(self, failure: Failure) -> Iterator[Any]:
+    async def failed(self, failure: Failure) -> AsyncIterator[Any]:
         """Keeps how a page looked that is no good answer."""
         response = getattr(failure.value, "response", None)
         if not isinstance(response, Response) or FLOWN not in response.meta:
@@ -257,21 +256,25 @@ class FlowSpider(JobSpider):
             yield self._nothing(response)
             return
         request: Request = failure.request  # type: ignore[attr-defined]
-        self._keep(self._folder(request, request.cb_kwargs["key"]), files_of(response))
+        await self._keep(request, request.cb_kwargs["key"], files_of(response))
 
     def _nothing(self, response: Response) -> Said:
         return Said(self.item_of(response).id, "done", NO_RESULTS, "the page shows that there is nothing for this row")
 
-    def _keep(self, folder: Path, files: Sequence["File"]) -> dict[str, dict[str, Any]]:
+    async def _keep(self, page: Response | Request, key: str, files: Sequence["File"]) -> dict[str, dict[str, Any]]:
+        """In a folder that no two keys share, also those that are no names of files."""
+        digest = hashlib.sha256(key.encode()).hexdigest()[:8]
         try:
-            return keep_files(folder, files)
+            return await keep_files(self._store, f"{_FOLDER}/{page.meta[JOB]}/{_slug(key)}-{digest}", files)
         except StorageError as error:
             raise self.stop_for(error) from None
 
-    def _folder(self, page: Response | Request, key: str) -> Path:
-        """Where the files of a row are. No two keys share it, also those that are no names of files."""
-        digest = hashlib.sha256(key.encode()).hexdigest()[:8]
-        return self.config.data_dir / "flows" / str(page.meta[JOB]) / f"{_slug(key)}-{digest}"
+    @cached_property
+    def _store(self) -> LocalStore | S3Store:
+        store = open_store(self.config.images_store or str(self.config.data_dir))
+        if isinstance(store, LocalStore):
+            store.remove_leftovers(_FOLDER, older_than_s=LEFTOVER_S)
+        return store
 
 
 def _slug(text: str) -> str:

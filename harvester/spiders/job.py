@@ -46,14 +46,19 @@ ALL_JOBS = "all"
 """As `-a job=all`: all open jobs of the spider, for as long as there is something to do."""
 
 
-def errback(method: Callable[..., Iterable[Any]]) -> Callable[..., Any]:
+def errback(method: Callable[..., Iterable[Any] | AsyncIterator[Any]]) -> Callable[..., Any]:
     """For a method that is an errback, and yields what callbacks may: no spider middleware sees what it yields."""
 
     @wraps(method)
     async def yield_batches(spider: "JobSpider", failure: Failure) -> AsyncIterator[Any]:
         async def outputs() -> AsyncIterator[Any]:
-            for output in method(spider, failure):
-                yield output
+            found = method(spider, failure)
+            if isinstance(found, AsyncIterator):
+                async for output in found:
+                    yield output
+            else:
+                for output in found:
+                    yield output
 
         async for output in batched(outputs(), failure.request):  # type: ignore[attr-defined]
             yield output

@@ -1,4 +1,4 @@
-"""Where pictures and PDFs are kept: a local folder or an S3 bucket, in the folders that records say."""
+"""Where pictures, PDFs and files of flows are kept: a local folder or an S3 bucket, in the folders that records say."""
 
 import contextlib
 import os
@@ -26,6 +26,8 @@ _SEGMENT = r"[^./\\\x00-\x1f\x7f\ud800-\udfff][^/\\\x00-\x1f\x7f\ud800-\udfff]{0
 _is_path = re.compile(f"{_SEGMENT}(?:/{_SEGMENT}){{0,15}}").fullmatch
 _PARTIAL = ".partial"
 """Folder of files being written; a killed process leaves its own there."""
+LEFTOVER_S = 3600.0
+"""Age from which an unfinished file is that of a killed process."""
 _TRIES = 3
 """A purge may remove a folder while a file is written to it."""
 
@@ -78,6 +80,10 @@ class LocalStore(FSFilesStore):
         except OSError:
             return {}
         return {"last_modified": found.st_mtime} if found.st_size else {}
+
+    def address(self, path: str) -> str:
+        """Where a file is, for people."""
+        return str(self._get_filesystem_path(path))
 
     def has(self, path: str) -> bool:
         """Whether a file is stored there."""
@@ -149,6 +155,10 @@ class S3Store(S3FilesStore):
 
     def __init__(self, uri: str) -> None:
         super().__init__(uri.rstrip("/") + "/")  # without the slash Scrapy joins prefix and name
+
+    def address(self, path: str) -> str:
+        """Where a file is, for people."""
+        return f"s3://{self.bucket}/{self.prefix}{path}"
 
     def stat_file(self, path: str, info: MediaPipeline.SpiderInfo) -> Deferred[StatInfo]:
         return super().stat_file(path, info).addErrback(lambda _: {})  # writing tells whether the server is well
