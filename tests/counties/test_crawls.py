@@ -4,7 +4,6 @@ import csv
 from pathlib import Path
 from typing import Any
 
-import pytest
 from pyarrow import parquet
 from pymongo.database import Database
 
@@ -15,42 +14,13 @@ from tests.jobs.command import HARVESTER
 from tests.jobs.running import FINISHED, LEFT
 from tests.sandbox.county import County
 from tests.sandbox.county_tables import (
-    MAINTENANCE,
-    OFFSET,
-    RATE_LIMITED,
     TOKEN_REQUIRED,
     ArcgisTable,
-    CountyTable,
     SocrataTable,
 )
 
 PARCELS = 1000
 SMALL = 60
-
-
-@pytest.mark.parametrize("platform", [ArcgisTable, SocrataTable])
-async def test_a_thousand_parcels_are_exactly_the_county_also_when_the_crawl_is_killed_in_between(
-    crawls: Crawls, platform: type[CountyTable]
-) -> None:
-    """With one answer of each kind of failure on the way."""
-    county = County(PARCELS)
-    async with platform(county) as table:
-        name = "arcgis" if platform is ArcgisTable else "socrata"
-        crawls.register(table, parcel_id_field="PIN" if name == "arcgis" else "parcel_number")
-        failures = [MAINTENANCE, RATE_LIMITED, Answer(503, b"{}"), Answer(silent=True), Answer(missing=9)]
-        table.bad = lambda path, number: failures.pop() if failures and OFFSET in path and number == 0 else None
-        table.held_after = 6
-        asked = {"site": SITE, "all": "yes", "page_rows": 100}
-        process = await crawls.start(name, **asked)
-        await crawls.until(lambda: table.asked(OFFSET) > table.held_after)
-        await crawls.kill(process)
-        table.released.set()
-        assert await crawls.run(name, **asked) == FINISHED, crawls.said
-        assert table.asked("returnCountOnly" if name == "arcgis" else "select=count") == 1  # it went on
-    crawls.check(county)
-    assert not failures
-    assert {item["state"] for item in crawls.items()} == {"done"}
-    assert len(crawls.items(kind="page")) == 11  # of 1,007 rows; an item of its own each
 
 
 async def test_a_layer_is_whole_whatever_its_server_cannot_do(

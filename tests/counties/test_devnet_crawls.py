@@ -1,6 +1,5 @@
 """Crawls of a made-up county on DEVNET wEdge: what is stored is what it shows, whatever its site does."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,36 +17,6 @@ from tests.jobs.running import FINISHED, LEFT
 from tests.sandbox.county import County
 from tests.sandbox.county_devnet import SEARCH, VIEW, DevnetPortal, number_of, truth
 
-FAILURES = (
-    Answer(200, b"<html><title>Down for maintenance</title><body>Back soon.</body></html>", kind="text/html"),
-    Answer(503, b"<html><body>Service Unavailable</body></html>", kind="text/html"),
-    Answer(429, b"", {"Retry-After": "1"}, kind="text/html"),
-    Answer(silent=True),
-    Answer(missing=9),
-    Answer(200, b"", kind="text/html"),
-    Answer(404, b"<html><title>404</title></html>", kind="text/html"),
-)
-
-
-def failing() -> Callable[[str, int], Answer | None]:
-    """One answer in fifty is each kind of failure, but a parcel fails once: a page that is missing twice is gone."""
-    asked = 0
-    failed: set[str] = set()
-
-    def bad(path: str, number: int) -> Answer | None:
-        nonlocal asked
-        parcel = path.removeprefix(VIEW).partition("/")[0]
-        if SEARCH in path or number or parcel in failed:
-            return None
-        asked += 1
-        kind, between = divmod(asked % 50, len(FAILURES))
-        if between or kind >= len(FAILURES):
-            return None
-        failed.add(parcel)
-        return FAILURES[kind]
-
-    return bad
-
 
 def write_parcels(county: County, folder: Path) -> None:
     (folder / "parcels.csv").write_text("parcel_id\n" + "".join(f'"{each.parcel_id}"\n' for each in county.parcels))
@@ -57,41 +26,6 @@ def check(crawls: Crawls, county: County) -> None:
     """What is stored is the county, no more and no less."""
     for collection, documents in truth(county, SITE).items():
         assert crawls.found(collection) == documents, collection
-
-
-async def crawl_and_kill(crawls: Crawls, folder: Path, parcels: int, kills: int) -> None:
-    county = County(parcels)
-    write_parcels(county, folder)
-    async with DevnetPortal(county) as portal:
-        crawls.enter("devnet", portal.url)
-        portal.bad = failing()
-        asked = {"site": SITE, "parcels": "@parcels.csv"}
-        for kill in range(1, kills + 1):
-            portal.held_after = kill * parcels // (kills + 1)
-            process = await crawls.start("devnet", **asked)
-            await crawls.until(lambda: len(portal.arrivals) > portal.held_after)
-            await crawls.kill(process)
-            portal.released.set()
-            portal.released.clear()
-        portal.held_after = 0
-        portal.released.set()
-        assert await crawls.run("devnet", **asked) == FINISHED, crawls.said
-        fates = {(item["state"], item["outcome"], item.get("reason")) for item in crawls.items()}
-        assert {fate[:2] for fate in fates} == {("done", "ok")}, fates
-        assert len(crawls.items()) == parcels
-        check(crawls, county)
-        assert len(portal.arrivals) < 2 * parcels + 40 * kills  # it went on each time
-
-
-async def test_parcels_are_exactly_the_county_also_when_the_crawl_is_killed_in_between(
-    crawls: Crawls, tmp_path: Path
-) -> None:
-    await crawl_and_kill(crawls, tmp_path, 60, 1)
-
-
-@pytest.mark.soak
-async def test_a_thousand_parcels_are_exactly_the_county_with_twenty_kills(crawls: Crawls, tmp_path: Path) -> None:
-    await crawl_and_kill(crawls, tmp_path, 1000, 20)
 
 
 async def test_each_parcel_and_address_has_a_fate_of_its_own_and_what_is_staged_comes_back_the_same(
@@ -104,7 +38,7 @@ async def test_each_parcel_and_address_has_a_fate_of_its_own_and_what_is_staged_
     async with DevnetPortal(county) as portal:
         crawls.enter("devnet", portal.url)
         portal.bad = lambda path, again: {
-            views[3]: portal._well(views[4]),
+            views[3]: portal.well(views[4]),
             views[4]: Answer(200, b"<html><body>Welcome to the county</body></html>", kind="text/html"),
             views[6]: Answer(403, b"<html><body>Forbidden</body></html>", kind="text/html"),
             views[7]: Answer(404, b"<html>gone</html>", kind="text/html"),

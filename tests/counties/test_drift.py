@@ -4,7 +4,8 @@ import json
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from datetime import UTC, datetime
-from typing import Any
+from functools import cache
+from typing import Any, get_args
 
 import pytest
 from msgspec.structs import replace
@@ -15,15 +16,30 @@ from harvester.exceptions import ParseError
 from harvester.items import Provenance
 from harvester.items.property import Property
 from harvester.meta import JOB
-from harvester.parsers.counties import arcgis, esearch, iasworld, pacs, socrata, vgsi
+from harvester.parsers.counties import (
+    arcgis,
+    beacon,
+    devnet,
+    eagleweb,
+    esearch,
+    iasworld,
+    pacs,
+    patriot,
+    socrata,
+    vgsi,
+)
 from harvester.parsers.counties.drift import LEARNT, Pages, Signature, Table, difference, signature_of
-from harvester.parsers.counties.sections import joined, records_of, signature
+from harvester.parsers.counties.sections import ParcelPage, joined, records_of, signature
 from harvester.parsers.counties.table import Rows, Source
+from harvester.parsers.counties.vgsi_records import read_card
+from harvester.sites.property import Platform
 from harvester.spiders.counties.witness import NEW_LABELS, Witnesses
 from tests.counties.conftest import SITE
-from tests.sandbox import county_esearch, county_pacs
-from tests.sandbox.county import County, changed
+from tests.counties.drifts import CHANGES, DRIFTING
+from tests.sandbox import county_beacon, county_devnet, county_eagleweb, county_esearch, county_pacs, county_patriot
+from tests.sandbox.county import County, Parcel, changed
 from tests.sandbox.county_iasworld import TABS, Line, sections
+from tests.sandbox.county_portal import Changes
 from tests.sandbox.county_tables import DATASET, LAYER, ArcgisTable, CountyTable, SocrataTable
 from tests.sandbox.vision import VisionTown, card_of
 
@@ -31,60 +47,6 @@ SEEN = Provenance("https://county.example/", datetime(2026, 1, 31, tzinfo=UTC), 
 SOURCE = Source(SITE, "26001")
 PARCELS = 60
 """That are read before the site changes."""
-Changes = dict[str, str]
-"""What is written on a page -> what is written instead."""
-TOWN_CHANGES: list[tuple[Changes, str]] = [
-    ({'id="MainContent_lblLocation"': 'name="x"', ">Location<": ">Situs<"}, "lacks: Location"),
-    ({'id="MainContent_lblPid"': 'name="x"', ">PID<": ">Key<"}, "PID"),
-    ({"<th>Sale Date</th>": "<th>When</th>"}, "Ownership History has no column of the owner, or none of the date"),
-    ({"<th>Improvements</th>": ""}, "cells, and its header"),
-    ({">Zone<": ">Zoning District<", ">Zone:<": ">Zoning District:<", "lblZone": "lblZd"}, "lacks 'Zone [Zone]'"),
-    ({">Size (Acres)": ">Size (Sq Ft)"}, "and has 'Size (Sq Ft) [Lnd"),
-    ({"Use Code": "Use Code and Description"}, "'Use Code [UseCode]', and has"),
-    ({"<th>Improvements</th>": "<th>Improvements and Extras</th>"}, "Improvements"),
-    ({"<th>Owner</th>": "<th>Sale Price</th>", "<th>Sale Price</th>": "<th>Owner</th>"}, "Ownership History"),
-    ({"lblYearBuilt": "lblYb", "Year Built:": "Built:"}, "lacks 'Building: Year Built"),
-    ({"Extra Features": "Additional Features", "grdXf": "grdAf"}, "lacks 'Extra Features"),
-    ({'class="plabel"': 'class="x"', "lblLnd": "lblL", "lblUse": "lblU"}, "lacks: Land"),
-    ({"lblOwner": "lblHolder", "lblGenOwner": "lblGenHolder", ">Owner": ">Holder"}, "lacks: Owner"),
-]
-PORTAL_CHANGES: list[tuple[Changes, str]] = [
-    ({"PARID:": "RECORD:"}, "the datalet has no banner PARID"),
-    ({"Property Address": "Where It Is"}, "lacks 'Parcel: Property Address'"),
-    ({"Land Use Code:": "Class of Use"}, "lacks 'Parcel: Land Use Code'"),
-    ({"Total Acres **": "Total Sq Ft"}, "and has 'Parcel: Total Sq Ft'"),
-    ({'id="Owner"': 'id="Holders of Title"'}, "lacks 'Owner'"),
-    ({"Market Value": "Land Value", "Land Value": "Market and Land Value"}, "lacks 'Value History: "),
-    ({"Sale Date": "Sale Price", "Sale Price": "Sale Date"}, "lacks 'Sales: "),
-    ({'id="Sales"': 'name="Sales"'}, "lacks 'Sales'"),
-    ({'id="Annual Taxes"': 'id="Charges"'}, "and has 'Charges'"),
-    ({'class="DataletSideHeading"': 'class="Heading"'}, "no section is known to say who owns the parcel"),
-]
-DISTRICT_CHANGES: list[tuple[Changes, str]] = [
-    ({">Name:<": ">Holder:<"}, "the page of the parcel lacks: Name"),
-    ({"Market Value:": "Total Value:"}, "lacks 'Property Values: Market Value', and has"),
-    ({">Acreage<": ">Hectares<"}, "lacks 'Property Land: Acreage'"),
-    ({">Improvements<": ">Improvements and Extras<"}, "lacks 'Property Roll Value History: Improvements'"),
-    ({"Property Deed History": "Property Documents"}, "lacks 'Property Deed History"),
-]
-PROPERTY_CHANGES: list[tuple[Changes, str]] = [
-    ({"Property ID:": "Account:"}, "the page of the property lacks: Property ID"),
-    ({"Address:": "Where:"}, "lacks: Address"),
-    ({"Name:": "Holder:"}, "lacks: Name"),
-    ({'id="valuesDetails"': 'id="x"'}, "lacks: Values"),
-    ({"Geographic ID:": "Quick Ref ID:"}, "lacks 'Property: Geographic ID"),
-    (
-        {"Market Value:": "Assessed Value:", "Assessed Value:": "Market and Assessed Value:"},
-        "lacks 'Values: Market Value",
-    ),
-    ({"Land Market": "Appraised", "Appraised": "Land and Appraised"}, "lacks 'Roll Value History: "),
-    ({"Deed Date": "Volume", "Volume": "Deed Date"}, "lacks 'Deed History: "),
-    ({"<td>HS Cap</td>": ""}, "a row of Roll Value History has 7 cells, and its header 6"),
-    ({'id="deedHistoryDetails"': 'id="transfersDetails"'}, "and has 'Transfers'"),
-    ({"<td>Acres</td>": "<td>Sqft</td>"}, "lacks 'Land: Acres"),
-]
-
-
 Card = Callable[[str, Changes], tuple[Signature, Rows]]
 
 
@@ -134,62 +96,83 @@ def read_half(card: Card, parcels: list[str]) -> Site:
     return crawl, parcels[PARCELS:]
 
 
-@pytest.fixture(scope="module")
-def read_town() -> Site:
+# Sites ------------------------------------------------------------------------------------------------------------
+
+
+def town() -> Site:
     """A town on VGSI."""
     parcels = {str(pid): parcel for pid, parcel in VisionTown(2 * PARCELS).parcels.items()}
 
     def card(pid: str, changes: Changes) -> tuple[Signature, Rows]:
         found = vgsi.parse_card(changed(card_of(parcels[pid]).decode(), changes).encode())
-        return vgsi.signature(found), vgsi.read_card(found, SOURCE, SEEN)
+        return vgsi.signature(found), read_card(found, SOURCE, SEEN)
 
     return read_half(card, list(parcels))
 
 
-@pytest.fixture(scope="module")
-def read_portal() -> Site:
-    """A county on iasWorld."""
-    county = {parcel.parcel_id: parcel for parcel in County(2 * PARCELS).parcels}
+def county_of(shown: Callable[[Parcel], str | bytes], read: Callable[[bytes, str], ParcelPage | None]) -> Site:
+    """A county whose parcels are shown on a page each. `read`: such a page, and the number that was asked for."""
+    known = {parcel.parcel_id: parcel for parcel in county_eagleweb.accounts(2 * PARCELS).parcels}
 
     def card(parcel_id: str, changes: Changes) -> tuple[Signature, Rows]:
-        banner = f'<td class="DataletHeaderTop">PARID: {parcel_id}</td>'
-        datalets = []
-        for tab in ("profile", *TABS):
-            body = f"<html><body><table><tr>{banner}</tr></table>{sections(tab, Line(county[parcel_id], 2025))}"
-            datalets.append(iasworld.read_datalet(changed(body, changes).encode(), "https://county.example/PT/"))
-        whole = joined(datalets[0], datalets[1:])
-        return signature(whole), records_of(whole, SOURCE, SEEN)
-
-    return read_half(card, list(county))
-
-
-@pytest.fixture(scope="module")
-def read_district() -> Site:
-    """A district of Texas on BIS eSearch."""
-    county = {parcel.parcel_id: parcel for parcel in County(2 * PARCELS).parcels}
-
-    def card(parcel_id: str, changes: Changes) -> tuple[Signature, Rows]:
-        found = esearch.read_parcel(changed(county_esearch.page_of(county[parcel_id]), changes).encode(), parcel_id)
-        assert found
-        return signature(found), records_of(found, SOURCE, SEEN)
-
-    return read_half(card, list(county))
-
-
-@pytest.fixture(scope="module")
-def read_properties() -> Site:
-    """A county on PACS."""
-    county = County(2 * PARCELS)
-    known = dict(zip(county_pacs.property_ids(county), county.parcels, strict=True))
-
-    def card(property_id: str, changes: Changes) -> tuple[Signature, Rows]:
-        shown = county_pacs.page_of(county_pacs.Known(property_id, f"0-{property_id}", known[property_id]))
-        found = pacs.read_property(changed(shown, changes).encode(), "https://county.example/clientdb/")
+        page = shown(known[parcel_id])
+        found = read(changed(page if isinstance(page, str) else page.decode(), changes).encode(), parcel_id)
         if found is None:
             raise ParseError("its page says nothing of it")
         return signature(found), records_of(found, SOURCE, SEEN)
 
     return read_half(card, list(known))
+
+
+def portal() -> Site:
+    """A county on iasWorld: a parcel has several pages."""
+    between = "<!-- another page -->"
+
+    def shown(parcel: Parcel) -> str:
+        banner = f'<td class="DataletHeaderTop">PARID: {parcel.parcel_id}</td>'
+        return between.join(
+            f"<html><body><table><tr>{banner}</tr></table>{sections(tab, Line(parcel, 2025))}"
+            for tab in ("profile", *TABS)
+        )
+
+    def read(pages: bytes, parcel_id: str) -> ParcelPage:
+        first, *others = (
+            iasworld.read_datalet(page, "https://county.example/PT/") for page in pages.split(between.encode())
+        )
+        return joined(first, others)
+
+    return county_of(shown, read)
+
+
+@cache
+def site_on(platform: str) -> Site:
+    """A site of the platform, of which a half is read."""
+    url = "https://county.example/"
+    return {
+        "beacon": lambda: county_of(
+            lambda parcel: county_beacon.report_of(parcel, 0),
+            lambda page, number: beacon.read_report(page, number, url),
+        ),
+        "devnet": lambda: county_of(
+            lambda parcel: county_devnet.page_of(parcel, 0), lambda page, _: devnet.read_parcel(page, url)
+        ),
+        "eagleweb": lambda: county_of(county_eagleweb.assessors_page, lambda page, _: eagleweb.read_account(page)),
+        "esearch": lambda: county_of(county_esearch.page_of, esearch.read_parcel),
+        "iasworld": portal,
+        "pacs": lambda: county_of(
+            lambda parcel: county_pacs.page_of(county_pacs.Known(parcel.parcel_id, f"0-{parcel.parcel_id}", parcel)),
+            lambda page, _: pacs.read_property(page, f"{url}clientdb/"),
+        ),
+        "patriot": lambda: county_of(
+            lambda parcel: county_patriot.card_of(parcel, parcel.parcel_id[1:]), lambda page, _: patriot.read_card(page)
+        ),
+        "vgsi": town,
+    }[platform]()
+
+
+@pytest.fixture
+def read_town() -> Site:
+    return site_on("vgsi")
 
 
 def check(site: Site, changes: Changes, said: str) -> None:
@@ -206,45 +189,33 @@ def copy(crawl: Crawl) -> Crawl:
     return found
 
 
-@pytest.mark.parametrize(("changes", "said"), TOWN_CHANGES)
-def test_a_town_that_changes_its_cards_is_noticed_and_nothing_wrong_is_stored(
-    changes: Changes, said: str, read_town: Site
+CARDS = [platform for platform in CHANGES if platform not in ("arcgis", "socrata")]
+
+
+@pytest.mark.parametrize(
+    ("platform", "changes", "said"),
+    [(platform, changes, said) for platform in CARDS for changes, said in CHANGES[platform]],
+)
+def test_a_site_that_changes_its_pages_is_noticed_and_nothing_wrong_is_stored(
+    platform: str, changes: Changes, said: str
 ) -> None:
-    check(read_town, changes, said)
+    check(site_on(platform), changes, said)
 
 
-@pytest.mark.parametrize(("changes", "said"), PORTAL_CHANGES)
-def test_a_county_on_iasworld_that_changes_its_datalets_is_noticed_likewise(
-    changes: Changes, said: str, read_portal: Site
-) -> None:
-    check(read_portal, changes, said)
-
-
-@pytest.mark.parametrize(("changes", "said"), DISTRICT_CHANGES)
-def test_a_district_on_esearch_that_changes_its_pages_is_noticed_likewise(
-    changes: Changes, said: str, read_district: Site
-) -> None:
-    check(read_district, changes, said)
-
-
-@pytest.mark.parametrize(("changes", "said"), PROPERTY_CHANGES)
-def test_a_county_on_pacs_that_changes_its_pages_is_noticed_likewise(
-    changes: Changes, said: str, read_properties: Site
-) -> None:
-    check(read_properties, changes, said)
-
-
-@pytest.mark.parametrize("site", ["read_town", "read_portal", "read_district", "read_properties"])
-def test_parcels_that_lack_what_others_have_are_stored_and_cost_little(
-    site: str, request: pytest.FixtureRequest
-) -> None:
+@pytest.mark.parametrize("platform", CARDS)
+def test_parcels_that_lack_what_others_have_are_stored_and_cost_little(platform: str) -> None:
     """Some have buildings, sales, several owners; some templates write labels otherwise."""
-    crawl, left = request.getfixturevalue(site)
+    crawl, left = site_on(platform)
     crawl = copy(crawl)
     assert crawl.asked < 1.8 * PARCELS, "two more are asked for with each that is of a new kind"
     crawl.asked = 0
     assert not any(crawl.misread(left, {}))
     assert crawl.asked < 1.2 * PARCELS
+
+
+def test_each_platform_is_changed_in_ten_ways() -> None:
+    assert CHANGES.keys() == DRIFTING.keys() == set(get_args(Platform))
+    assert all(len(changes) >= 10 for changes in CHANGES.values())
 
 
 async def test_labels_that_are_new_and_no_sign_of_another_layout_are_told_of(read_town: Site) -> None:
@@ -321,49 +292,25 @@ def read_table(table: CountyTable, offset: int = 0) -> Rows:
         asked = f"where=1%3D1&outFields=*&orderByFields=OBJECTID&resultOffset={offset}&resultRecordCount=50"
         return arcgis.parse_page(table.well(f"{LAYER}/query?{asked}").body, SOURCE, SEEN)
     answer = table.well(f"/resource/{DATASET}.json?$limit=50&$offset={offset}")
-    return socrata.parse_page(answer.body, answer.headers["X-SODA2-Fields"].encode(), SOURCE, SEEN)
+    described, types = (answer.headers[f"X-SODA2-{what}"].encode() for what in ("Fields", "Types"))
+    return socrata.parse_page(answer.body, described, SOURCE, SEEN, types)
 
 
-def change(table: CountyTable, columns: dict[str, str], of: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    """These columns, and what becomes of each row."""
-    table.fill(columns, map(of, table.select("*", "1=1")))
-
-
-TABLE_CHANGES: dict[str, tuple[Changes, str]] = {
-    "the number renamed": ({"PIN": "KEY_NO"}, "no column is known to hold the parcel's number"),
-    "the owner renamed": ({"OWNER1": "HOLDER"}, "it lacks 'OWNER1', and has 'HOLDER'"),
-    "a value renamed": ({"MARKET_VAL": "MKT_AMT"}, "it lacks 'MARKET_VAL', and has 'MKT_AMT'"),
-    "a column of no field renamed": ({"FLOOD_ZONE": "FLOOD"}, "it lacks 'FLOOD_ZONE', and has 'FLOOD'"),
-    "another unit": ({"ACRES": "SQFT"}, "it lacks 'ACRES', and has 'SQFT'"),
-    "two merged": ({"OWNER1": "OWNERS", "OWNER2": ""}, "it lacks 'OWNER1', 'OWNER2', and has 'OWNERS'"),
-    "one gone": ({"LAND_VAL": ""}, "it lacks 'LAND_VAL'"),
-    "several gone": ({"SALE_DATE": "", "SALE_PRICE": "", "DEED_REF": ""}, "'SALE_DATE', 'SALE_PRICE'"),
-    "two labels moved and their values not": (
-        {"OWNER1": "MARKET_VAL", "MARKET_VAL": "OWNER1"},
-        "has values of another kind than before",
-    ),
-    "others moved": ({"SITUS_ADDR": "ACRES", "ACRES": "SITUS_ADDR"}, "the column 'ACRES' has values of another kind"),
-}
-SOCRATA_NAMES = {
-    "PIN": "parcel_number", "OWNER1": "owner_name_1", "OWNER2": "owner_name_2", "MARKET_VAL": "full_market_value",
-    "FLOOD_ZONE": "flood_zone", "ACRES": "acres", "LAND_VAL": "land_value", "SALE_DATE": "sale_date",
-    "SALE_PRICE": "sale_price", "DEED_REF": "instrument_number", "SITUS_ADDR": "property_location",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("platform", [ArcgisTable, SocrataTable])
-@pytest.mark.parametrize("what", TABLE_CHANGES)
-def test_a_table_that_changes_its_columns_is_noticed_at_its_next_page(what: str, platform: type[CountyTable]) -> None:
-    changes, said = TABLE_CHANGES[what]
-    names = SOCRATA_NAMES if platform is SocrataTable else dict(zip(SOCRATA_NAMES, SOCRATA_NAMES, strict=True))
-    changes = {names[name]: names.get(to, to) for name, to in changes.items()}
-    for name in SOCRATA_NAMES:
-        said = said.replace(f"'{name}'", f"'{names[name]}'")
+@pytest.mark.parametrize(
+    ("platform", "changes", "said"),
+    [
+        (platform, changes, said)
+        for platform, name in ((ArcgisTable, "arcgis"), (SocrataTable, "socrata"))
+        for changes, said in CHANGES[name]
+    ],
+)
+def test_a_table_that_changes_its_columns_is_noticed_at_its_next_page(
+    platform: type[CountyTable], changes: Changes, said: str
+) -> None:
     table, look = platform(County(200)), Table()
     for offset in (0, 50):
         assert look.check(read_table(table, offset).columns) == []
-    columns = {to: type_ for name, type_ in table.columns.items() if (to := changes.get(name, name))}
-    change(table, columns, lambda row: {changes.get(name, name): value for name, value in row.items()})
+    table.change(changes)
     with pytest.raises(ParseError) as noticed:
         look.check(read_table(table, 100).columns)
     assert said in str(noticed.value)
@@ -377,7 +324,7 @@ def test_columns_that_change_places_with_their_labels_or_are_added_lead_to_the_s
     before = read_table(table, 50)
     assert look.check(read_table(table).columns) == look.check(before.columns) == []
     moved = dict(reversed(table.columns.items())) | {"EXTRA": "String"}
-    change(table, moved, lambda row: row | {"EXTRA": "x"})
+    table.fill(moved, [row | {"EXTRA": "x"} for row in table.select("*", "1=1")])
     now = read_table(table, 50)
     assert look.check(now.columns) == ["EXTRA"]
     assert look.check(now.columns) == [], "it is told once"

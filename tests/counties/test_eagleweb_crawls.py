@@ -1,6 +1,5 @@
 """Crawls of a made-up county on EagleWeb: what is stored is what it shows, whatever its site does with its guests."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,31 +24,7 @@ from tests.sandbox.county_eagleweb import (
 )
 
 USAGE = 2
-FAILURES = (
-    Answer(200, b"<html><title>Down for maintenance</title><body>Back soon.</body></html>", kind="text/html"),
-    Answer(503, b"<html><body>Service Unavailable</body></html>", kind="text/html"),
-    Answer(429, b"", {"Retry-After": "1"}, kind="text/html"),
-    Answer(silent=True),
-    Answer(missing=9),
-    Answer(200, b"<html><body>Your session is no longer active, please login.</body></html>", kind="text/html"),
-    Answer(302, b"", {"Location": "../web/login.jsp"}, kind="text/html"),
-)
 TRUTH = {ASSESSOR: assessors_truth, TREASURER: treasurers_truth}
-
-
-def failing() -> Callable[[str, int], Answer | None]:
-    """One answer in fifty is each kind of failure, but a page fails once."""
-    asked = 0
-
-    def bad(path: str, number: int) -> Answer | None:
-        nonlocal asked
-        if "account.jsp" not in path or number:
-            return None
-        asked += 1
-        kind, between = divmod(asked % 50, len(FAILURES))
-        return FAILURES[kind] if not between and kind < len(FAILURES) else None
-
-    return bad
 
 
 def register(crawls: Crawls, portal: EaglewebPortal, root: str, *lines: str) -> None:
@@ -69,50 +44,6 @@ def check(crawls: Crawls, county: County, root: str) -> None:
         assert crawls.found(collection) == documents, collection
 
 
-async def crawl_and_kill(crawls: Crawls, folder: Path, root: str, parcels: int, kills: int) -> None:
-    county = accounts(parcels)
-    write_parcels(county, folder)
-    async with EaglewebPortal(county) as portal:
-        register(crawls, portal, root)
-        portal.bad = failing()
-        portal.expire_every = max(25, parcels // 10)
-        asked = {"site": SITE, "parcels": "@parcels.csv"}
-        for kill in range(1, kills + 1):
-            portal.held_after = kill * parcels // (kills + 1)
-            process = await crawls.start("eagleweb", **asked)
-            await crawls.until(lambda: len(portal.arrivals) > portal.held_after)
-            await crawls.kill(process)
-            portal.released.set()
-            portal.released.clear()
-        portal.held_after = 0
-        portal.released.set()
-        code = await crawls.run("eagleweb", **asked)
-        if code == LEFT and kills > 1:  # sessions of an account ended three times in a row
-            code = await crawls.run("eagleweb", **asked)
-        assert code == FINISHED, crawls.said
-        fates = {(item["state"], item["outcome"], item.get("reason")) for item in crawls.items()}
-        assert {fate[:2] for fate in fates} == {("done", "ok")}, fates
-        assert len(crawls.items()) == parcels
-        check(crawls, county, root)
-        assert portal.guests >= 2
-        pages = parcels * (2 if root == TREASURER else 1)
-        assert portal.asked < 1.6 * pages + 40 * kills  # it went on each time
-
-
-async def test_accounts_are_exactly_the_county_also_when_sessions_end_and_the_crawl_is_killed_in_between(
-    crawls: Crawls, tmp_path: Path
-) -> None:
-    await crawl_and_kill(crawls, tmp_path, TREASURER, 40, 1)
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("root", [ASSESSOR, TREASURER])
-async def test_a_thousand_accounts_are_exactly_the_county_with_twenty_kills(
-    crawls: Crawls, tmp_path: Path, root: str
-) -> None:
-    await crawl_and_kill(crawls, tmp_path, root, 1000, 20)
-
-
 async def test_each_account_address_and_owner_has_a_fate_of_its_own_and_what_is_staged_comes_back_the_same(
     crawls: Crawls, tmp_path: Path, mongodb: Database[dict[str, Any]]
 ) -> None:
@@ -128,7 +59,7 @@ async def test_each_account_address_and_owner_has_a_fate_of_its_own_and_what_is_
             views[7]: Answer(404, b"<html>no such page</html>", kind="text/html"),
             views[5]: Answer(302, b"", {"Location": f"{ASSESSOR}web/login.jsp"}, kind="text/html"),
         }.get(path)  # fmt: skip
-        portal.changes = {
+        portal.changes_of = {
             parcels[0].parcel_id: {"Owner Name": "Whose"},
             parcels[1].parcel_id: {parcels[1].parcel_id: parcels[2].parcel_id},
         }
@@ -151,7 +82,7 @@ async def test_each_account_address_and_owner_has_a_fate_of_its_own_and_what_is_
         assert "the search finds the account R0000003" in items[parcels[3].parcel_id]["reason"]
         mongodb.client.drop_database(mongodb.name)
 
-        portal.bad, portal.changes = lambda path, again: None, {}
+        portal.bad, portal.changes_of = lambda path, again: None, {}
         streets = [parcel for parcel in parcels if "OLD POST" in (parcel.address or "")]
         (tmp_path / "addresses.csv").write_text(f"address\n1 Nowhere Rd\n{parcels[0].address}\nOld Post Road\n")
         words = ["-a", f"site={SITE}", "--kind", "address", "--key", "address", "--input", "addresses.csv"]
@@ -193,8 +124,8 @@ async def test_a_site_that_renames_a_label_in_mid_job_is_noticed_and_nothing_of_
         register(crawls, portal, TREASURER)
 
         def rename(path: str, number: int) -> None:
-            if portal.asked > 36:
-                portal.changes = {each.parcel_id: {"Situs&nbsp;Address": "Where"} for each in county.parcels}
+            if portal.shown > 36:
+                portal.changes_of = {each.parcel_id: {"Situs&nbsp;Address": "Where"} for each in county.parcels}
 
         portal.bad = rename
         assert await crawls.run("eagleweb", site=SITE, parcels="@parcels.csv") == LEFT, crawls.said
@@ -216,7 +147,7 @@ async def test_a_statement_is_agreed_to_only_if_the_entry_says_who_has_accepted_
         register(crawls, portal, TREASURER)
         assert await crawls.run("eagleweb", site=SITE, parcels=number) == USAGE, crawls.said
         assert "web/login.jsp shows a statement to be agreed to, and nobody has accepted it." in crawls.said
-        assert (portal.guests, portal.asked) == (0, 0)
+        assert (portal.guests, portal.shown) == (0, 0)
         register(crawls, portal, TREASURER, 'disclaimer = "accepted by the tests on 2026-01-31"')
         assert await crawls.run("eagleweb", site=SITE, parcels=f"{number},R7654321") == FINISHED, crawls.said
         assert portal.guests == 1

@@ -1,8 +1,6 @@
 """Crawls of a made-up county on BIS eSearch: what is stored is what it shows, whatever its site does."""
 
-from collections.abc import Callable
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -11,14 +9,12 @@ from pymongo.database import Database
 from harvester.exceptions import UsageError
 from harvester.spiders.counties.esearch import EsearchSpider
 from tests.counties.conftest import SITE, Crawls
-from tests.counties.test_devnet_crawls import write_parcels
 from tests.crawling import Answer
 from tests.forking import run
 from tests.jobs.command import HARVESTER
 from tests.jobs.running import FINISHED, LEFT
 from tests.sandbox.county import County
 from tests.sandbox.county_esearch import (
-    ERROR,
     MISSING,
     MOST_ROWS,
     RESULTS,
@@ -29,82 +25,11 @@ from tests.sandbox.county_esearch import (
     truth,
 )
 
-FAILURES = (
-    Answer(200, b"<html><title>Down for maintenance</title><body>Back soon.</body></html>", kind="text/html"),
-    Answer(503, b"<html><body>Service Unavailable</body></html>", kind="text/html"),
-    Answer(429, b"", {"Retry-After": "1"}, kind="text/html"),
-    Answer(silent=True),
-    Answer(missing=9),
-    Answer(200, b"<html><body>Welcome to the district</body></html>", kind="text/html"),
-    ERROR,
-)
-"""The last two also in place of a parcel's page: what is no parcel's page leads to the search."""
-
-
-def failing() -> Callable[[str, int], Answer | None]:
-    """One answer in fifty is each kind of failure, of those to what is asked for the first time."""
-    asked = 0
-
-    def bad(path: str, number: int) -> Answer | None:
-        nonlocal asked
-        asked += not number
-        kind, between = divmod(asked % 50, len(FAILURES))
-        return FAILURES[kind] if not number and not between and kind < len(FAILURES) else None
-
-    return bad
-
 
 def check(crawls: Crawls, county: County, *, taxes: bool = True) -> None:
     """What is stored is the county, no more and no less."""
     for collection, documents in truth(county, SITE, taxes=taxes).items():
         assert crawls.found(collection) == documents, collection
-
-
-async def crawl_and_kill(crawls: Crawls, folder: Path, parcels: int, kills: int) -> None:
-    """Tokens of searches end at random."""
-    county, chance = County(parcels), Random(1)
-    write_parcels(county, folder)
-    async with EsearchPortal(county, "token") as portal:
-        crawls.enter("esearch", portal.url)
-        fail = failing()
-
-        def bad(path: str, number: int) -> Answer | None:
-            if RESULTS in path and chance.random() < 0.05:
-                portal.tokens.clear()
-            return fail(path, number)
-
-        portal.bad = bad
-        asked = {"site": SITE, "parcels": "@parcels.csv"}
-        for kill in range(1, kills + 1):
-            portal.held_after = kill * 2 * parcels // (kills + 1)
-            process = await crawls.start("esearch", **asked)
-            await crawls.until(lambda: len(portal.arrivals) > portal.held_after)
-            await crawls.kill(process)
-            portal.released.set()
-            portal.released.clear()
-        portal.held_after = 0
-        portal.released.set()
-        crawls.environment["HARVESTER_PARKED_SECONDS"] = "0"
-        assert await crawls.run("esearch", **asked) == FINISHED, crawls.said
-        fates = {(item["state"], item["outcome"], item.get("reason")) for item in crawls.items()}
-        assert {fate[:2] for fate in fates} == {("done", "ok")}, fates
-        assert len(crawls.items()) == parcels
-        check(crawls, county)
-        assert len(portal.arrivals) < 3 * parcels + 60 * kills  # it went on each time
-        first = next(at for at, arrival in enumerate(portal.arrivals) if arrival.path.startswith(TAXES))
-        assert first < parcels // 2 + 10, "what is begun is ended before others are"
-        assert len({arrival.path for arrival in portal.arrivals if RESULTS in arrival.path}) < parcels // 4
-
-
-async def test_parcels_are_exactly_the_county_also_when_the_crawl_is_killed_in_between(
-    crawls: Crawls, tmp_path: Path
-) -> None:
-    await crawl_and_kill(crawls, tmp_path, 40, 1)
-
-
-@pytest.mark.soak
-async def test_a_thousand_parcels_are_exactly_the_county_with_twenty_kills(crawls: Crawls, tmp_path: Path) -> None:
-    await crawl_and_kill(crawls, tmp_path, 1000, 20)
 
 
 async def test_each_parcel_has_a_fate_of_its_own_and_what_is_staged_comes_back_the_same(
@@ -118,7 +43,7 @@ async def test_each_parcel_has_a_fate_of_its_own_and_what_is_staged_comes_back_t
         crawls.enter("esearch", portal.url)
         pages = {
             views[0]: MISSING,
-            views[1]: portal._well(views[2]),
+            views[1]: portal.well(views[2]),
             views[3]: Answer(200, b"<html><body>Welcome to the district</body></html>", kind="text/html"),
             views[4]: Answer(403, b"<html><body>Forbidden</body></html>", kind="text/html"),
             taxes[5]: MISSING,

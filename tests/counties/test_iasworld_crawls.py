@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
 from pymongo.database import Database
 
 from tests.counties.conftest import SITE, Crawls
@@ -12,7 +11,7 @@ from tests.forking import run
 from tests.jobs.command import HARVESTER
 from tests.jobs.running import FINISHED, LEFT
 from tests.sandbox.county import County
-from tests.sandbox.county_iasworld import DATALET, NO_ACCESS, IasworldPortal, bills, kinds_of_failures
+from tests.sandbox.county_iasworld import DATALET, NO_ACCESS, IasworldPortal, bills
 
 USAGE = 2
 ACCEPTED = 'disclaimer = "accepted by the tests on 2026-01-31"'
@@ -35,49 +34,6 @@ def check(crawls: Crawls, county: County) -> None:
     """What is stored is the county, no more and no less."""
     crawls.check(county)
     assert crawls.found("tax_bills") == bills(county, SITE)
-
-
-async def harvest(crawls: Crawls, county: County, folder: Path, *, sessions: int, answers: int) -> None:
-    """Kills it after so many answers, again and again. Meanwhile sessions expire, and one answer in fifty is a failure
-    of each kind."""
-    write_parcels(county, folder)
-    failures = dict(enumerate(kinds_of_failures().values(), 1))
-    kills, code = 0, LEFT
-    async with IasworldPortal(county) as portal:
-        register(crawls, portal, sessions=sessions)
-        portal.bad = lambda path, number: failures.get(number % 50 // 7 if number % 7 == 0 else 0)
-        portal.expire_every = answers * 3 // 4
-        while code != FINISHED:
-            portal.released.clear()
-            portal.held_after = portal.number + answers
-            process = await crawls.start("iasworld", site=SITE, parcels="@parcels.csv")
-            await crawls.until(lambda: portal.number > portal.held_after or not crawls.is_running)
-            if process.returncode is None:
-                await crawls.kill(process)
-                kills += 1
-            code = await crawls.end(process)
-            assert code in (FINISHED, LEFT) or code < 0, crawls.said
-            portal.released.set()
-        assert kills
-        assert portal.overlaps == 0
-        assert portal.agreements >= 2
-    assert {(item["state"], item["outcome"]) for item in crawls.items()} == {("done", "ok")}, crawls.said[-5000:]
-    check(crawls, county)
-
-
-@pytest.mark.long
-async def test_parcels_are_exactly_the_county_with_kills_failures_and_sessions_that_expire(
-    crawls: Crawls, tmp_path: Path
-) -> None:
-    await harvest(crawls, County(SMALL), tmp_path, sessions=2, answers=120)
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(3600)
-async def test_a_thousand_parcels_are_exactly_the_county_with_kills_failures_and_sessions_that_expire(
-    crawls: Crawls, tmp_path: Path
-) -> None:
-    await harvest(crawls, County(1000), tmp_path, sessions=4, answers=1500)
 
 
 async def test_nobody_agrees_to_a_disclaimer_that_is_not_accepted_in_the_entry(
@@ -107,7 +63,7 @@ async def test_nobody_agrees_to_a_disclaimer_that_is_not_accepted_in_the_entry(
         register(crawls, portal)
         portal.held_after = 7
         process = await crawls.start("iasworld", site=SITE, parcels="@parcels.csv")
-        await crawls.until(lambda: portal.number > portal.held_after)
+        await crawls.until(lambda: len(portal.arrivals) > portal.held_after)
         await crawls.kill(process)
         portal.released.set()
         register(crawls, portal, "checked = 2026-01-31")
@@ -165,9 +121,9 @@ async def test_what_becomes_of_a_parcel_that_is_not_there_whose_tab_is_refused_o
 
         away = Answer(302, b"", {"Location": "/PT/search/Disclaimer.aspx?FromUrl=x"}, kind="text/html")
         portal.bad = lambda path, number: away if DATALET in path else None
-        before = portal.number
+        before = len(portal.arrivals)
         assert await crawls.run("iasworld", site=SITE, parcels=second) == LEFT, crawls.said
         (item,) = crawls.items()
         assert (item["state"], item["outcome"]) == ("waiting", "session_expired")
-        assert portal.number - before < 40
+        assert len(portal.arrivals) - before < 40
         assert crawls.found("properties") == {}

@@ -1,6 +1,5 @@
 """Crawls of made-up counties on Harris PACS: what is stored is what they show, whatever becomes of their sessions."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,6 @@ from harvester.spiders.counties.pacs import PacsSpider, fitting
 from harvester.spiders.counties.sessions import Search
 from tests.counties.conftest import SITE, Crawls
 from tests.crawling import Answer
-from tests.forking import run
-from tests.jobs.command import HARVESTER
 from tests.jobs.running import FINISHED, LEFT
 from tests.sandbox.county import County
 from tests.sandbox.county_pacs import (
@@ -25,7 +22,6 @@ from tests.sandbox.county_pacs import (
     PROPERTY,
     RESULTS,
     PacsPortal,
-    failures,
     page_of,
     property_ids,
     truth,
@@ -50,58 +46,6 @@ def check(crawls: Crawls, county: County) -> None:
     for collection, documents in truth(county, SITE).items():
         assert crawls.found(collection) == documents, collection
     assert crawls.documents("tax_bills") == {}
-
-
-async def harvest(
-    crawls: Crawls, mongodb: Database[dict[str, Any]], county: County, folder: Path, *, answers: int, kills: int
-) -> None:
-    """Kills it after so many answers, so often. Meanwhile sessions end, and one answer in fifty is each failure."""
-    write(folder, *property_ids(county))
-    kinds = dict(enumerate(failures().values(), 1))
-    killed, code = 0, LEFT
-    async with PacsPortal(county) as portal:
-        register(crawls, portal, idle_s=3)  # a process that is killed has the session until then
-        portal.bad = lambda path, number: kinds.get(number % 50 // 6 if number % 6 == 0 else 0)
-        portal.expire_every = answers * 3 // 4
-        while code != FINISHED:
-            portal.released.clear()
-            portal.held_after = portal.number + answers if killed < kills else 0
-            process = await crawls.start("pacs", site=SITE, parcels="@parcels.csv")
-            if portal.held_after:
-                await crawls.until(lambda: portal.number > portal.held_after or not crawls.is_running)
-            if portal.held_after and process.returncode is None:
-                await crawls.kill(process)
-                killed += 1
-            code = await crawls.end(process)
-            assert code in (FINISHED, LEFT) or code < 0, crawls.said
-            portal.released.set()
-            later = {"state": "waiting", "due_at": {"$type": "date"}}
-            mongodb["job_items"].update_many(later, {"$set": {"due_at": datetime.now(UTC)}})  # as if time had passed
-        assert killed == kills
-        assert portal.overlaps == 0
-        assert portal.sessions >= 2
-    assert {(item["state"], item["outcome"]) for item in crawls.items()} == {("done", "ok")}, crawls.said[-5000:]
-    check(crawls, county)
-
-
-async def test_parcels_are_exactly_the_county_with_a_kill_failures_and_sessions_that_end(
-    crawls: Crawls, tmp_path: Path, mongodb: Database[dict[str, Any]]
-) -> None:
-    county = County(40)
-    await harvest(crawls, mongodb, county, tmp_path, answers=32, kills=1)
-    for collection in ("properties", "assessments", "sales"):
-        mongodb[collection].drop()
-    imported = run(HARVESTER, "import", cwd=tmp_path, env=crawls.environment)
-    assert imported.returncode == 0, imported.stderr
-    check(crawls, county)
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(3600)
-async def test_a_thousand_parcels_are_exactly_the_county_with_twenty_kills(
-    crawls: Crawls, tmp_path: Path, mongodb: Database[dict[str, Any]]
-) -> None:
-    await harvest(crawls, mongodb, County(1000), tmp_path, answers=50, kills=20)
 
 
 async def test_each_parcel_and_address_has_a_fate_of_its_own(

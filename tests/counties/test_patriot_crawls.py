@@ -21,15 +21,6 @@ from tests.jobs.running import FINISHED, LEFT
 from tests.sandbox.county import County
 from tests.sandbox.county_patriot import FIRST, SEARCH, SUMMARY, PatriotPortal, truth
 
-FAILURES = (
-    Answer(200, b"<html><title>Down for maintenance</title><body>Back soon.</body></html>", kind="text/html"),
-    Answer(503, b"<html><body>Service Unavailable</body></html>", kind="text/html"),
-    Answer(429, b"", {"Retry-After": "1"}, kind="text/html"),
-    Answer(silent=True),
-    Answer(missing=9),
-    Answer(200, b"", kind="text/html"),
-)
-
 
 def register(crawls: Crawls, portal: PatriotPortal, *, sessions: int = 1, idle_s: int = 30) -> None:
     before = f'[{SITE}]\nhosts = ["{portal.name}"]\n[{SITE}.politeness]\nrequests_per_second = 0\n'
@@ -50,47 +41,6 @@ def check(crawls: Crawls, county: County) -> None:
     """What is stored is the town, no more and no less."""
     for collection, documents in truth(county, SITE).items():
         assert crawls.found(collection) == documents, collection
-
-
-async def crawl_and_kill(crawls: Crawls, folder: Path, parcels: int, kills: int, sessions: int) -> None:
-    """Meanwhile sessions expire, and one answer in fifty is a failure of each kind."""
-    county = County(parcels)
-    async with PatriotPortal(county) as portal:
-        register(crawls, portal, sessions=sessions)
-        write_parcels(portal, folder)
-        failures = dict(enumerate(FAILURES, 1))
-        portal.bad = lambda path, number: failures.get(number % 50 // 8 if number % 50 % 8 == 0 else 0)
-        portal.expire_every = 37
-        asked = {"site": SITE, "parcels": "@parcels.csv"}
-        for kill in range(1, kills + 1):
-            portal.held_after = kill * 2 * parcels // (kills + 1)
-            process = await crawls.start("patriot", **asked)
-            await crawls.until(lambda: portal.number > portal.held_after)
-            await crawls.kill(process)
-            portal.released.set()
-            portal.released.clear()
-        portal.held_after = 0
-        portal.released.set()
-        code = await crawls.run("patriot", **asked)
-        while code == LEFT:
-            code = await crawls.run("patriot", **asked)
-        assert code == FINISHED, crawls.said
-        check(crawls, county)
-        assert {(item["state"], item["outcome"]) for item in crawls.items()} == {("done", "ok")}
-        assert len(crawls.items()) == parcels
-        assert portal.overlaps == 0
-
-
-async def test_parcels_are_exactly_the_town_with_a_kill_failures_and_sessions_that_expire(
-    crawls: Crawls, tmp_path: Path
-) -> None:
-    await crawl_and_kill(crawls, tmp_path, 40, 1, sessions=2)
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(1800)
-async def test_a_thousand_parcels_are_exactly_the_town_with_twenty_kills(crawls: Crawls, tmp_path: Path) -> None:
-    await crawl_and_kill(crawls, tmp_path, 1000, 20, sessions=4)
 
 
 async def test_each_parcel_has_a_fate_of_its_own_and_none_keeps_the_session_from_the_next(crawls: Crawls) -> None:
@@ -156,7 +106,7 @@ async def test_a_town_that_renames_a_label_in_mid_job_has_nothing_wrong_stored(c
         write_parcels(portal, tmp_path)
 
         def rename(path: str, number: int) -> None:
-            if number > 32:
+            if len(portal.arrivals) > 32:
                 portal.changed[""] = {b"Land Value": b"Of the land"}
 
         portal.bad = rename

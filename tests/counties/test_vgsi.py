@@ -17,6 +17,7 @@ from harvester.items.property import Assessment, Property, Sale
 from harvester.parsers.counties import vgsi
 from harvester.parsers.counties.addresses import AddressQuery
 from harvester.parsers.counties.table import Rows, Source
+from harvester.parsers.counties.vgsi_records import read_card
 from tests.sandbox import vision
 from tests.sandbox.vision import VisionTown, card_of, truth_of
 
@@ -27,7 +28,7 @@ ADA = Source("us-me-ada", "26001")
 
 
 def read(body: bytes) -> Rows:
-    return vgsi.read_card(vgsi.parse_card(body), ADA, SEEN)
+    return read_card(vgsi.parse_card(body), ADA, SEEN)
 
 
 def of_kind(found: Rows, kind: type[Record]) -> list[Any]:
@@ -216,7 +217,7 @@ def test_a_damaged_card_is_read_or_refused_and_never_a_fault(inserted: bytes, at
 
 def test_what_is_staged_of_a_card_makes_the_same_records() -> None:
     for record in read(CARD).records:
-        again = vgsi.read_card(vgsi.parse_staged(record.raw), ADA, SEEN)
+        again = read_card(vgsi.parse_staged(record.raw), ADA, SEEN)
         assert record.to_document() in [each.to_document() for each in again.records]
         assert len(record.raw) < len(CARD)
     with pytest.raises(ParseError, match="it is no staged card"):
@@ -225,10 +226,10 @@ def test_what_is_staged_of_a_card_makes_the_same_records() -> None:
 
 async def test_lists_lead_to_streets_and_to_parcels() -> None:
     async with VisionTown(60) as town:
-        assert vgsi.parse_streets(town._well(f"{vision.PLACE}Streets.aspx?Letter=E").body) == ["ELM CT", "ELM ST"]
-        assert vgsi.parse_streets(town._well(f"{vision.PLACE}Streets.aspx?Letter=Q").body) == []
-        assert "" in vgsi.parse_streets(town._well(f"{vision.PLACE}Streets.aspx?Letter=1").body)
-        pids = vgsi.parse_street(town._well(f"{vision.PLACE}Streets.aspx?Name=ELM+ST").body)
+        assert vgsi.parse_streets(town.well(f"{vision.PLACE}Streets.aspx?Letter=E").body) == ["ELM CT", "ELM ST"]
+        assert vgsi.parse_streets(town.well(f"{vision.PLACE}Streets.aspx?Letter=Q").body) == []
+        assert "" in vgsi.parse_streets(town.well(f"{vision.PLACE}Streets.aspx?Letter=1").body)
+        pids = vgsi.parse_street(town.well(f"{vision.PLACE}Streets.aspx?Name=ELM+ST").body)
         assert pids == [str(parcel.pid) for parcel in town.parcels.values() if parcel.street == "ELM ST"]
         assert pids
     for parse in (vgsi.parse_streets, vgsi.parse_street):

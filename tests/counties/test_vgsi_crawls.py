@@ -1,6 +1,5 @@
 """Crawls of a made-up town on VGSI: what is stored is what it publishes, whatever its site does."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,68 +17,16 @@ from tests.crawling import Answer
 from tests.forking import run
 from tests.jobs.command import HARVESTER
 from tests.jobs.running import FINISHED, LEFT
-from tests.sandbox.vision import BLOCKED, CARD, MAINTENANCE, NO_ACCESS, PLACE, VisionTown
+from tests.sandbox.vision import BLOCKED, CARD, NO_ACCESS, PLACE, VisionTown
 
 UNEXPECTED = ("labels", "provenance", "situs_parts")
 """Of stored documents: what the truth does not know."""
-FAILURES = (
-    MAINTENANCE,
-    Answer(503, b"<html><body>Service Unavailable</body></html>", kind="text/html"),
-    Answer(500, b"<html><title>Runtime Error</title></html>", kind="text/html"),
-    Answer(silent=True),
-    Answer(missing=9),
-    Answer(200, b"<html><body>Nothing to see</body></html>", kind="text/html"),
-)
-
-
-def failing() -> Callable[[str, int], Answer | None]:
-    """One answer in fifty is each kind of failure, of those to what is asked for the first time."""
-    asked = 0
-
-    def bad(path: str, number: int) -> Answer | None:
-        nonlocal asked
-        asked += not number
-        kind, between = divmod(asked % 50, len(FAILURES))
-        return FAILURES[kind] if not number and not between and kind < len(FAILURES) else None
-
-    return bad
 
 
 def check(crawls: Crawls, town: VisionTown) -> None:
     """What is stored is the town, no more and no less."""
     for collection, truth in town.truth(SITE).items():
         assert crawls.documents(collection, UNEXPECTED) == truth, collection
-
-
-async def crawl_and_kill(crawls: Crawls, parcels: int, kills: int) -> None:
-    async with VisionTown(parcels) as town:
-        crawls.enter("vgsi", town.base_url)
-        town.bad = failing()
-        asked = {"site": SITE, "all": "yes"}
-        for kill in range(1, kills + 1):
-            town.held_after = kill * parcels // (kills + 1)
-            process = await crawls.start("vgsi", **asked)
-            await crawls.until(lambda: town.asked(CARD) > town.held_after)
-            await crawls.kill(process)
-            town.released.set()
-            town.released.clear()
-        town.held_after = 0
-        town.released.set()
-        assert await crawls.run("vgsi", **asked) == FINISHED, crawls.said
-        check(crawls, town)
-        assert len(crawls.items(kind="letter")) == 35
-        assert len(crawls.items(kind="parcel", outcome="ok")) == parcels
-        assert len(crawls.items(state="done")) == len(crawls.items())
-        assert town.asked(CARD) < 1.3 * parcels + 40 * kills  # it went on each time
-
-
-async def test_a_town_is_exactly_what_it_publishes_also_when_the_crawl_is_killed_in_between(crawls: Crawls) -> None:
-    await crawl_and_kill(crawls, 200, 1)
-
-
-@pytest.mark.soak
-async def test_a_thousand_parcels_are_exactly_the_town_with_twenty_kills(crawls: Crawls) -> None:
-    await crawl_and_kill(crawls, 1000, 20)
 
 
 async def test_each_parcel_address_and_owner_has_a_fate_of_its_own(
@@ -92,7 +39,7 @@ async def test_each_parcel_address_and_owner_has_a_fate_of_its_own(
         town.bad = lambda path, again: {
             f"{PLACE}{CARD}?pid=8": NO_ACCESS,
             f"{PLACE}{CARD}?pid=9": Answer(404, b"<html>gone</html>", kind="text/html"),
-            f"{PLACE}{CARD}?pid=11": town._well(f"{PLACE}{CARD}?pid={two.pid}"),
+            f"{PLACE}{CARD}?pid=11": town.well(f"{PLACE}{CARD}?pid={two.pid}"),
         }.get(path)
         lines = [str(two.pid), f"0{three.pid}", "999999", "8", "9", "11"]
         (tmp_path / "parcels.csv").write_text("parcel_id\n" + "\n".join([*lines, "407/ 141"]))

@@ -4,20 +4,20 @@ Its pages are made from what is known of such sites, and are without scripts and
 parsers of harvester: what they read is compared with it.
 """
 
-import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from html import escape
 from urllib.parse import parse_qs
 
-from tests.crawling import Answer, Site
-from tests.sandbox.county import County, Document, Parcel
+from tests.crawling import Answer
+from tests.sandbox.county import County, Document, Parcel, changed
+from tests.sandbox.county_portal import CountyPortal
 
 SEARCH = "/Application.aspx?AppID=834&LayerID=15170&PageID=6823&PageTypeID=2"
 REPORT = "/Application.aspx?AppID=834&LayerID=15170&PageTypeID=4&PageID=6825&KeyValue="
 PARAMETERS = "parameters = { AppID = 834, LayerID = 15170, PageID = 6823 }"
-LOOKS = 3
+LOOKS = (0, 1, 2)
 """Counties of Florida, Georgia and Ohio."""
 _CONFIG = {
     "AppId": 834,
@@ -30,27 +30,19 @@ _CONFIG = {
 }
 
 
-class BeaconPortal(Site):
-    """A third of its parcels is shown in each look."""
+class BeaconPortal(CountyPortal):
+    """Its parcels are shown in these looks in turn."""
 
-    def __init__(self, county: County) -> None:
+    page = REPORT
+
+    def __init__(self, county: County, looks: Sequence[int] = LOOKS) -> None:
         super().__init__()
         self.county = county
-        self.looks = {parcel.parcel_id: (parcel, at % LOOKS) for at, parcel in enumerate(county.parcels)}
-        self.bad: Callable[[str, int], Answer | None] = lambda path, number: None
-        """Path, and how often it was asked for before -> what is answered instead."""
+        self.looks = {parcel.parcel_id: (parcel, looks[at % len(looks)]) for at, parcel in enumerate(county.parcels)}
         self.changed: dict[str, dict[bytes, bytes]] = {}
         """Number of a parcel -> in its report: what is written -> what is written instead."""
-        self.held_after = 0
-        """Requests after which none is answered until `released`; 0: all are."""
-        self.released = asyncio.Event()
 
-    async def answer(self, path: str, number: int) -> Answer:
-        if self.held_after and len(self.arrivals) > self.held_after:
-            await self.released.wait()
-        return self.bad(path, number) or self._well(path)
-
-    def _well(self, path: str) -> Answer:
+    def well(self, path: str) -> Answer:
         if path == SEARCH:
             return _html("", "Search")
         if not path.startswith(REPORT):
@@ -61,7 +53,7 @@ class BeaconPortal(Site):
         body = report_of(*self.looks[key])
         for before, after in self.changed.get(key, {}).items():
             body = body.replace(before, after)
-        return html(body)
+        return html(changed(body.decode(), self.now_changed).encode())
 
 
 def parcel_of(path: str) -> str:
@@ -69,16 +61,16 @@ def parcel_of(path: str) -> str:
     return parse_qs(path)["KeyValue"][0]
 
 
-def truth(county: County, jurisdiction: str) -> dict[str, dict[str, Document]]:
+def truth(county: County, jurisdiction: str, looks: Sequence[int] = LOOKS) -> dict[str, dict[str, Document]]:
     """As `County.truth`, with the year before, and what each look says of a parcel."""
     found = county.truth(jurisdiction)
     for at, parcel in enumerate(county.parcels):
         key = f"{jurisdiction} 2025 {parcel.parcel_id}"
-        values = found["assessments"][key]
-        if at % LOOKS == 1:
+        values, look = found["assessments"][key], looks[at % len(looks)]
+        if look == 1:
             del values["market_value"], values["land_value"]
             values["assessed_value"], values["assessed_land_value"] = parcel.market, parcel.land
-        elif at % LOOKS == 2:
+        elif look == 2:
             del values["land_value"]
             values |= {"assessed_value": third(parcel.market), "assessed_land_value": third(parcel.land)}
         before = {name: value for name, value in values.items() if name != "taxable_value"} | {"tax_year": 2024}

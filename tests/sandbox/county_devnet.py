@@ -4,16 +4,18 @@ Its pages are made from what is known of such sites, and are without scripts and
 parsers of harvester: what they read is compared with it.
 """
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from html import escape
 from urllib.parse import parse_qs, unquote
 
-from tests.crawling import Answer, Site
-from tests.sandbox.county import County, Document, Parcel
+from tests.crawling import Answer
+from tests.sandbox.county import County, Document, Parcel, changed
+from tests.sandbox.county_portal import CountyPortal
 
 VIEW, SEARCH = "/parcel/view/", "/Search/ExecuteSearch"
+LOOKS = (0, 1, 2)
+"""In the style of Bootstrap, with panels, and in that of Tailwind."""
 _NONE = "<h3>Search Results</h3><p>No Results Found</p>"
 _LEVELS = ("Homesite", "Dwelling", "Farm Land", "Farm Building", "Mineral", "Total")
 _SALE = (
@@ -22,27 +24,19 @@ _SALE = (
 )  # fmt: skip
 
 
-class DevnetPortal(Site):
-    """A third of its parcels is shown in each look."""
+class DevnetPortal(CountyPortal):
+    """Its parcels are shown in these looks in turn."""
 
-    def __init__(self, county: County) -> None:
+    page = VIEW
+
+    def __init__(self, county: County, looks: Sequence[int] = LOOKS) -> None:
         super().__init__()
         self.county = county
-        self.looks = {number_of(parcel): (parcel, at % 3) for at, parcel in enumerate(county.parcels)}
-        self.bad: Callable[[str, int], Answer | None] = lambda path, number: None
-        """Path, and how often it was asked for before -> what is answered instead."""
+        self.looks = {number_of(parcel): (parcel, looks[at % len(looks)]) for at, parcel in enumerate(county.parcels)}
         self.changed: dict[str, dict[bytes, bytes]] = {}
         """Number of a parcel -> in its page: what is written -> what is written instead."""
-        self.held_after = 0
-        """Requests after which none is answered until `released`; 0: all are."""
-        self.released = asyncio.Event()
 
-    async def answer(self, path: str, number: int) -> Answer:
-        if self.held_after and len(self.arrivals) > self.held_after:
-            await self.released.wait()
-        return self.bad(path, number) or self._well(path)
-
-    def _well(self, path: str) -> Answer:
+    def well(self, path: str) -> Answer:
         place, _, query = path.partition("?")
         if place == SEARCH:
             return self._search({name: values[0] for name, values in parse_qs(query).items()})
@@ -55,7 +49,7 @@ class DevnetPortal(Site):
         body = page_of(parcel, look)
         for before, after in self.changed.get(number, {}).items():
             body = body.replace(before, after)
-        return Answer(body=body, kind="text/html; charset=utf-8")
+        return Answer(body=changed(body.decode(), self.now_changed).encode(), kind="text/html; charset=utf-8")
 
     def _search(self, form: dict[str, str]) -> Answer:
         house, street = form.get("house_number", ""), form.get("street_name", "")
@@ -75,11 +69,11 @@ def number_of(parcel: Parcel) -> str:
     return parcel.parcel_id.replace("-", "").replace(" ", "")
 
 
-def truth(county: County, jurisdiction: str) -> dict[str, dict[str, Document]]:
+def truth(county: County, jurisdiction: str, looks: Sequence[int] = LOOKS) -> dict[str, dict[str, Document]]:
     """As `County.truth`, with what each look says of a parcel, and the bills."""
     found = county.truth(jurisdiction) | {"tax_bills": {}}
     for at, parcel in enumerate(county.parcels):
-        key, look = f"{jurisdiction} 2025 {parcel.parcel_id}", at % 3
+        key, look = f"{jurisdiction} 2025 {parcel.parcel_id}", looks[at % len(looks)]
         values = found["assessments"][key]
         values["assessed_value"], land = values.pop("market_value"), values.pop("land_value")
         if look == 0:
@@ -105,7 +99,7 @@ def tax_of(parcel: Parcel) -> Decimal:
 
 
 def page_of(parcel: Parcel, look: int) -> bytes:
-    """Its page: 0 is in the style of Bootstrap, 1 with panels, 2 in that of Tailwind."""
+    """Its page, in one of the looks."""
     return _html((_bordered, _panels, _tailwind)[look](parcel)).body
 
 

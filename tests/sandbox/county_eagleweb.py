@@ -4,15 +4,15 @@ Its pages are made from what is known of such sites, and are without scripts and
 parsers of harvester: what they read is compared with it.
 """
 
-import asyncio
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from html import escape
 from urllib.parse import parse_qs, urlsplit
 
-from tests.crawling import Answer, Site
+from tests.crawling import Answer
 from tests.sandbox.county import County, Document, Parcel, changed
+from tests.sandbox.county_portal import Changes, CountyPortal
 
 ASSESSOR, TREASURER = "/assessor/", "/treasurer/"
 LOGIN, ENTER = "web/login.jsp", "web/loginPOST.jsp"
@@ -22,8 +22,10 @@ _SEARCH = {ASSESSOR: "taxweb/results.jsp", TREASURER: "treasurerweb/searchPOST.j
 _NONE = {ASSESSOR: "No results found", TREASURER: "No accounts found"}
 
 
-class EaglewebPortal(Site):
+class EaglewebPortal(CountyPortal):
     """Both look at the same accounts; a session of one is none of the other."""
+
+    page = "account.jsp?"
 
     def __init__(self, county: County, most: int = 100) -> None:
         super().__init__()
@@ -32,34 +34,17 @@ class EaglewebPortal(Site):
         """Results that are shown at once."""
         self.button = "Enter EagleWeb"
         """Of the guests."""
-        self.bad: Callable[[str, int], Answer | None] = lambda path, number: None
-        """Path, and how often it was asked for before -> what is answered instead."""
-        self.changes: dict[str, dict[str, str]] = {}
-        """Number of an account -> in its page: what is written -> what is written instead."""
-        self.expire_every = 0
-        """After so many answers all sessions end."""
-        self.held_after = 0
-        """Requests after which none is answered until `released`; 0: all are."""
-        self.released = asyncio.Event()
+        self.changes_of: dict[str, Changes] = {}
+        """Number of an account -> what is changed in its page."""
         self.guests = 0
         """Sessions that were begun."""
         self._sessions: set[str] = set()
         self._accounts = {parcel.parcel_id: parcel for parcel in county.parcels}
 
-    @property
-    def asked(self) -> int:
-        """Pages of accounts that were asked for."""
-        return sum("account.jsp" in arrival.path for arrival in self.arrivals)
-
-    async def answer(self, path: str, number: int) -> Answer:
-        if self.held_after and len(self.arrivals) > self.held_after:
-            await self.released.wait()
-        if self.expire_every and len(self.arrivals) % self.expire_every == 0:
-            self._sessions.clear()
-        return self.bad(path, number) or self.well(path)
+    def forget(self) -> None:
+        self._sessions.clear()
 
     def well(self, path: str) -> Answer:
-        """As the site answers if nothing is the matter."""
         parts = urlsplit(path)
         root = TREASURER if parts.path.startswith(TREASURER) else ASSESSOR
         place, query = parts.path.removeprefix(root), {name: of[0] for name, of in parse_qs(parts.query).items()}
@@ -82,7 +67,7 @@ class EaglewebPortal(Site):
         if parcel is None:
             return _html('<div id="middle"><h1>Account</h1></div>')
         look = _assessors if root == ASSESSOR else _transactions if query.get("action") == "tx" else _treasurers
-        return _html(changed(look(parcel), self.changes.get(parcel.parcel_id, {})))
+        return _html(changed(look(parcel), self.changes_of.get(parcel.parcel_id, self.now_changed)))
 
     def _login(self) -> str:
         return (

@@ -4,18 +4,18 @@ Its pages are made from what is known of such sites, and are without scripts and
 parsers of harvester: what they read is compared with it.
 """
 
-import asyncio
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from html import escape
 from http.cookies import SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
-from tests.crawling import Answer, Site
+from tests.crawling import Answer
 from tests.sandbox.county import County, Document, Parcel, changed
 from tests.sandbox.county_devnet import tax_of
+from tests.sandbox.county_portal import CountyPortal
 
 VIEW, TAXES = "/Property/View/", "/Property/GetPropertyTaxDueModalResult"
 CAPTCHA, SESSION = "/search/shouldUseRecaptcha", "/search/requestSessionToken"
@@ -35,8 +35,10 @@ _LAND = ("Type", "Description", "Acreage", "Sqft", "Eff Front", "Eff Depth", "Ma
 _keyword = re.compile(r'(\w+):(?:"([^"]*)"|(\S+))').findall
 
 
-class EsearchPortal(Site):
+class EsearchPortal(CountyPortal):
     """`wants`: "token", "cookie" beside that, "captcha", or nothing, as older hosts do."""
+
+    page = VIEW
 
     def __init__(self, county: County, wants: str = "") -> None:
         super().__init__()
@@ -49,33 +51,17 @@ class EsearchPortal(Site):
         """Token -> the session of the cookie with which it was given."""
         self.made = 0
         """Tokens of sessions that were given."""
-        self.bad: Callable[[str, int], Answer | None] = lambda path, number: None
-        """Path, and how often it was asked for before -> what is answered instead."""
-        self.changes: dict[str, str] = {}
-        """In pages of parcels: what is written -> what is written instead, after so many pages."""
-        self.changes_after = 0
-        self.held_after = 0
-        """Requests after which none is answered until `released`; 0: all are."""
-        self.released = asyncio.Event()
 
-    @property
-    def viewed(self) -> int:
-        """Pages of parcels that were asked for."""
-        return sum(arrival.path.startswith(VIEW) for arrival in self.arrivals)
+    def forget(self) -> None:
+        self.tokens.clear()
 
-    async def answer(self, path: str, number: int) -> Answer:
-        if self.held_after and len(self.arrivals) > self.held_after:
-            await self.released.wait()
-        return self.bad(path, number) or self._well(path)
-
-    def _well(self, path: str) -> Answer:
+    def well(self, path: str) -> Answer:
         place, _, query = path.partition("?")
         query, _, posted = query.partition("?")
         given = {name: values[0] for name, values in parse_qs(query).items()}
         if place.startswith(VIEW):
             parcel = self.parcels.get(unquote(place.removeprefix(VIEW)))
-            changes = self.changes if self.viewed > self.changes_after else {}
-            return _html(changed(page_of(parcel), changes)) if parcel else ERROR
+            return _html(changed(page_of(parcel), self.now_changed)) if parcel else ERROR
         if place == TAXES:
             return _html(taxes_of(self.parcels[given["id"]])) if given["year"] == "2025" else ERROR
         if place == RESULTS and not posted and not self.wants:

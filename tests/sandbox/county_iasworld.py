@@ -11,8 +11,9 @@ from html import escape
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, quote, urlsplit
 
-from tests.crawling import Answer, Site
+from tests.crawling import Answer
 from tests.sandbox.county import County, Document, Parcel, changed
+from tests.sandbox.county_portal import CountyPortal
 from tests.sandbox.pdf import pdf
 
 ROOT = "/PT/"
@@ -55,8 +56,10 @@ class _Session:
         self.found: list[Line] = []
 
 
-class IasworldPortal(Site):
+class IasworldPortal(CountyPortal):
     """One in three parcels has a line for each of two years, the others are shown at once."""
+
+    page = "inpParid="
 
     def __init__(self, county: County, most: int = 10_000) -> None:
         super().__init__()
@@ -65,20 +68,9 @@ class IasworldPortal(Site):
         """Results that a search may have."""
         self.page_size = 15
         """Results that are shown at once."""
-        self.bad: Callable[[str, int], Answer | None] = lambda path, number: None
-        """Path without what was posted, and the number of the request (from 1) -> what is answered instead."""
         self.pdf: Callable[[Parcel], Answer] = lambda parcel: Answer(200, bill_pdf(parcel), kind="application/pdf")
         """What stands where the latest bill of a parcel should."""
-        self.changes: dict[str, str] = {}
-        """What is written on datalets -> what is written instead."""
-        self.changes_after = 0
-        """Searches for a parcel after which it is."""
-        self.expire_every = 0
-        """After so many answers all sessions end."""
-        self.held_after = 0
-        """Answers after which there is none until `released`; 0: all come."""
-        self.released = asyncio.Event()
-        self.agreements = self.overlaps = self.stale = self.number = 0
+        self.agreements = self.stale = 0
         self._sessions: dict[str, _Session] = {}
         self._parcels = {parcel.parcel_id: parcel for parcel in county.parcels}
         self._lines = {parcel.parcel_id: _lines(number, parcel) for number, parcel in enumerate(county.parcels)}
@@ -88,14 +80,9 @@ class IasworldPortal(Site):
         """As a person opens it."""
         return f"{self.url}{ROOT}"
 
-    async def answer(self, path: str, number: int) -> Answer:
-        self.number += 1
+    async def respond(self, path: str, number: int) -> Answer:
         address, _, posted = path.partition("?__") if "?__" in path else (path, "", "")
         posted = f"__{posted}" if posted else ""
-        if self.held_after and self.number > self.held_after:
-            await self.released.wait()
-        if bad := self.bad(address, self.number):
-            return bad
         session = self._sessions.get(cookie_in(self.heads[path][number]))
         if session and session.busy:
             self.overlaps += 1
@@ -107,8 +94,9 @@ class IasworldPortal(Site):
         finally:
             if session:
                 session.busy = False
-            if self.expire_every and self.number % self.expire_every == 0:
-                self._sessions.clear()
+
+    def forget(self) -> None:
+        self._sessions.clear()
 
     def _answer(self, address: str, posted: str, session: _Session | None) -> Answer:
         parts = urlsplit(address)
@@ -217,13 +205,7 @@ class IasworldPortal(Site):
             f'<tr><td class="DataletHeaderBottom">{escape(line.parcel.address or "")}&nbsp;</td></tr></table>'
         )
         hidden = f'<input type="hidden" name="hdTaxYear" value="{line.year}">'
-        is_changed = self.searched > self.changes_after
-        return _html(menu + hidden + changed(banner + sections(mode, line), self.changes if is_changed else {}))
-
-    @property
-    def searched(self) -> int:
-        """Searches for a parcel that were sent."""
-        return sum("inpParid=" in arrival.path for arrival in self.arrivals)
+        return _html(menu + hidden + changed(banner + sections(mode, line), self.now_changed))
 
 
 def bill_lines(parcel: Parcel) -> list[str]:

@@ -7,15 +7,16 @@ parsers of harvester: what they read is compared with it.
 import asyncio
 import re
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from html import escape
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
-from tests.crawling import Answer, Site
-from tests.sandbox.county import County, Document, Parcel
+from tests.crawling import Answer
+from tests.sandbox.county import County, Document, Parcel, changed
 from tests.sandbox.county_iasworld import STALE, cookie_in, kinds_of_failures
+from tests.sandbox.county_portal import CountyPortal
 
 ROOT = "/clientdb/"
 SEARCH, RESULTS, PROPERTY = "PropertySearch.aspx", "SearchResults.aspx", "Property.aspx"
@@ -45,8 +46,10 @@ class _Session:
         self.found: list[Known] | None = None
 
 
-class PacsPortal(Site):
+class PacsPortal(CountyPortal):
     """Clients of the platform at one host. `washington`: in the look of that state's counties."""
+
+    page = PROPERTY
 
     def __init__(self, *counties: County, washington: bool = False) -> None:
         super().__init__()
@@ -55,14 +58,7 @@ class PacsPortal(Site):
         """By cid."""
         self.page_size = 25
         """Results that are shown at once."""
-        self.bad: Callable[[str, int], Answer | None] = lambda path, number: None
-        """Path without what was posted, and the number of the request (from 1) -> what is answered instead."""
-        self.expire_every = 0
-        """After so many answers all sessions end."""
-        self.held_after = 0
-        """Answers after which there is none until `released`; 0: all come."""
-        self.released = asyncio.Event()
-        self.sessions = self.overlaps = self.stale = self.number = 0
+        self.sessions = self.stale = 0
         self._sessions: dict[str, _Session] = {}
 
     @property
@@ -70,13 +66,8 @@ class PacsPortal(Site):
         """As a person opens it, but for the number of the client."""
         return f"{self.url}{ROOT}"
 
-    async def answer(self, path: str, number: int) -> Answer:
-        self.number += 1
+    async def respond(self, path: str, number: int) -> Answer:
         address, _, posted = path.partition("?__") if "?__" in path else (path, "", "")
-        if self.held_after and self.number > self.held_after:
-            await self.released.wait()
-        if bad := self.bad(address, self.number):
-            return bad
         session = self._sessions.get(cookie_in(self.heads[path][number]))
         if session:
             self.overlaps += session.busy
@@ -87,8 +78,9 @@ class PacsPortal(Site):
         finally:
             if session:
                 session.busy = False
-            if self.expire_every and self.number % self.expire_every == 0:
-                self._sessions.clear()
+
+    def forget(self) -> None:
+        self._sessions.clear()
 
     def _answer(self, address: str, posted: str, session: _Session | None) -> Answer:
         parts = urlsplit(address)
@@ -108,7 +100,7 @@ class PacsPortal(Site):
         if page == PROPERTY:
             found = [each for each in self.clients[session.cid] if each.property_id == query.get("prop_id")]
             shown = page_of(found[0], washington=self.washington) if found else "<p>There is no such property.</p>"
-            return _html(shown)
+            return _html(changed(shown, self.now_changed))
         return Answer(404, b"<html>There is no such page.</html>", kind="text/html")
 
     @property

@@ -6,13 +6,13 @@ parsers of harvester: what they read is compared with it.
 
 import asyncio
 import secrets
-from collections.abc import Callable
 from decimal import Decimal
 from html import escape
 from urllib.parse import parse_qs
 
-from tests.crawling import Answer, Site
-from tests.sandbox.county import County, Document, Parcel
+from tests.crawling import Answer
+from tests.sandbox.county import County, Document, Parcel, changed
+from tests.sandbox.county_portal import CountyPortal
 
 SUMMARY, CARD, SEARCH = "/Summary.asp", "/summary-bottom.asp", "/SearchResults.asp"
 COOKIE = "ASPSESSIONIDABCD"
@@ -21,33 +21,21 @@ FIRST = 1001
 TIMED_OUT = "<html><body>Your session has timed out. Please start again.</body></html>"
 
 
-class PatriotPortal(Site):
+class PatriotPortal(CountyPortal):
     """Accounts are numbered from FIRST."""
+
+    page = CARD
 
     def __init__(self, county: County) -> None:
         super().__init__()
         self.accounts = {str(FIRST + at): parcel for at, parcel in enumerate(county.parcels)}
-        self.bad: Callable[[str, int], Answer | None] = lambda path, number: None
-        """Path, and the number of the request (from 1) -> what is answered instead."""
         self.changed: dict[str, dict[bytes, bytes]] = {}
         """Account, or none for all -> in its card: what is written -> what is written instead."""
-        self.expire_every = 0
-        """After so many answers all sessions end."""
-        self.held_after = 0
-        """Requests after which none is answered until `released`; 0: all are."""
-        self.released = asyncio.Event()
-        self.number = 0
         self.page_size = 15
         """Results that are shown at once."""
-        self.overlaps = 0
-        """Requests that came while another one of their session was answered."""
         self._sessions: dict[str, _Session] = {}
 
-    async def answer(self, path: str, number: int) -> Answer:
-        self.number += 1
-        asked = self.number
-        if self.held_after and asked > self.held_after:
-            await self.released.wait()
+    async def respond(self, path: str, number: int) -> Answer:
         name = self.heads[path][number].partition(f"{COOKIE}=")[2].partition("\r\n")[0].partition(";")[0].strip()
         session = self._sessions.get(name)
         if session:
@@ -55,14 +43,15 @@ class PatriotPortal(Site):
             session.busy = True
         try:
             await asyncio.sleep(0)
-            return self.bad(path, asked) or self._well(path, session)
+            return self._answer(path, session)
         finally:
             if session:
                 session.busy = False
-            if self.expire_every and asked % self.expire_every == 0:
-                self._sessions.clear()
 
-    def _well(self, path: str, session: "_Session | None") -> Answer:
+    def forget(self) -> None:
+        self._sessions.clear()
+
+    def _answer(self, path: str, session: "_Session | None") -> Answer:
         place, _, query = path.partition("?")
         asked = {name.lower(): values[0] for name, values in parse_qs(query, keep_blank_values=True).items()}
         cookie = {}
@@ -84,7 +73,7 @@ class PatriotPortal(Site):
         body = card_of(self.accounts.get(session.account), session.account).encode()
         for before, after in {**self.changed.get("", {}), **self.changed.get(session.account, {})}.items():
             body = body.replace(before, after)
-        return Answer(body=body, kind="text/html; charset=utf-8")
+        return Answer(body=changed(body.decode(), self.now_changed).encode(), kind="text/html; charset=utf-8")
 
     def _found(self, house: str, street: str) -> list[str]:
         found = []

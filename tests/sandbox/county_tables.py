@@ -3,16 +3,16 @@
 Conditions are answered by SQLite, so that one that is badly quoted is refused as such a server refuses it.
 """
 
-import asyncio
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from tests.crawling import Answer, Site
+from tests.crawling import Answer
 from tests.sandbox.county import County, Parcel
+from tests.sandbox.county_portal import Changes, CountyPortal
 
 Row = dict[str, Any]
 LAYER = "/arcgis/rest/services/Parcels/FeatureServer/0"
@@ -31,19 +31,19 @@ _WIDTH = 24
 """Of the column with the parcel's number, which is padded to it."""
 
 
-class CountyTable(Site):
-    """A table of a county's parcels, and of some streets, which have no number."""
+class CountyTable(CountyPortal):
+    """A table of a county's parcels, and of some streets, which have no number.
 
+    Its changes are of columns: name -> new name, or nothing where the column is no more.
+    """
+
+    page = OFFSET
     streets = 7
 
     def __init__(self, county: County) -> None:
         super().__init__()
         self.county = county
-        self.bad: Callable[[str, int], Answer | None] = lambda path, number: None
-        """Path, and how often it was asked for before -> what is answered instead."""
-        self.held_after = 0
-        """Pages after which none is answered until `released`; 0: all are."""
-        self.released = asyncio.Event()
+        self._changed: Changes = {}
         self.columns: dict[str, str] = {}
         """Name -> type, as the platform calls it."""
         self._rows = sqlite3.connect(":memory:")
@@ -64,18 +64,22 @@ class CountyTable(Site):
             f"INSERT INTO parcels VALUES ({marks})", ([row.get(name) for name in names] for row in rows)
         )
 
+    def change(self, names: Changes) -> None:
+        """Renames columns, several at once; without a new name they are gone."""
+        columns = {to: type_ for name, type_ in self.columns.items() if (to := names.get(name, name))}
+        rows = [{names.get(name, name): value for name, value in row.items()} for row in self.select("*", "1=1")]
+        self.fill(columns, rows)
+
     def select(self, what: str, where: str, order: str = "rowid", limit: int = -1, offset: int = 0) -> list[Row]:
         """Raises sqlite3.Error."""
         query = f"SELECT {what} FROM parcels WHERE {where} ORDER BY {order} LIMIT {limit} OFFSET {offset}"
         return [dict(row) for row in self._rows.execute(query)]
 
-    async def answer(self, path: str, number: int) -> Answer:
-        if self.held_after and OFFSET in path and self.asked(OFFSET) > self.held_after:
-            await self.released.wait()
-        return self.bad(path, number) or self.well(path)
-
     def well(self, path: str) -> Answer:
-        """What is answered when nothing is wrong."""
+        if self._changed != self.now_changed:
+            self._changed = dict(self.now_changed)
+            self.refill()
+            self.change(self._changed)
         parts = urlsplit(path)
         try:
             return self.table(parts.path, {name: values[-1] for name, values in parse_qs(parts.query).items()})
@@ -89,10 +93,6 @@ class CountyTable(Site):
     def refusal(self, message: str) -> Answer:
         """Of a condition that is none."""
         raise NotImplementedError
-
-    def asked(self, part: str) -> int:
-        """How many requests had this in their path."""
-        return sum(part in arrival.path for arrival in self.arrivals)
 
 
 class ArcgisTable(CountyTable):
@@ -240,7 +240,12 @@ class SocrataTable(CountyTable):
             return _json([{"count": str(self.select("count(*) AS n", where)[0]["n"])}])
         rows = self.select("*", where, "rowid", int(asked.get("$limit", 1000)), int(asked.get("$offset", 0)))
         shown = [{name: value for name, value in row.items() if value is not None} for row in rows]
-        return _json(shown, headers={"X-SODA2-Fields": json.dumps(list(self.columns))})
+        headers = {"X-SODA2-Fields": json.dumps(list(self.columns)), "X-SODA2-Types": json.dumps(self._types())}
+        return _json(shown, headers=headers)
+
+    def _types(self) -> list[str]:
+        """As pages of rows call them."""
+        return [{"calendar_date": "floating_timestamp"}.get(type_, type_) for type_ in self.columns.values()]
 
 
 def _attributes(number: int, parcel: Parcel) -> Row:

@@ -3,9 +3,8 @@
 The truth is made without the parsers of harvester: what they read is compared with it.
 """
 
-import asyncio
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import date, timedelta
 from decimal import Decimal
 from html import escape
@@ -13,8 +12,9 @@ from random import Random
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, quote
 
-from tests.crawling import Answer, Site
+from tests.crawling import Answer
 from tests.sandbox.county import changed
+from tests.sandbox.county_portal import CountyPortal
 
 Document = dict[str, Any]
 PLACE = "/adatownme/"
@@ -71,23 +71,16 @@ class Parcel(NamedTuple):
     """Which of the templates it is shown with."""
 
 
-class VisionTown(Site):
+class VisionTown(CountyPortal):
     """A town of so many parcels. Their numbers have gaps, and a second block begins at 100000."""
+
+    page = CARD
 
     def __init__(self, parcels: int, seed: int = 1) -> None:
         super().__init__()
         self.parcels = {parcel.pid: parcel for parcel in (_parcel(n, Random(f"{seed} {n}")) for n in range(parcels))}
-        self.bad: Callable[[str, int], Answer | None] = lambda path, number: None
-        """Path, and how often it was asked for before -> what is answered instead."""
         self.renamed: dict[int, dict[bytes, bytes]] = {}
         """Number of a parcel -> in its card: what is written -> what is written instead."""
-        self.changes: dict[str, str] = {}
-        """What is written on cards -> what is written instead."""
-        self.changes_after = 0
-        """Cards after which it is."""
-        self.held_after = 0
-        """Cards after which none is shown until `released`; 0: all are."""
-        self.released = asyncio.Event()
 
     @property
     def base_url(self) -> str:
@@ -102,16 +95,7 @@ class VisionTown(Site):
                 found[collection][key] = document
         return found
 
-    def asked(self, part: str) -> int:
-        """How many requests had this in their path."""
-        return sum(part in arrival.path for arrival in self.arrivals)
-
-    async def answer(self, path: str, number: int) -> Answer:
-        if self.held_after and CARD in path and self.asked(CARD) > self.held_after:
-            await self.released.wait()
-        return self.bad(path, number) or self._well(path)
-
-    def _well(self, path: str) -> Answer:
+    def well(self, path: str) -> Answer:
         place, _, query = path.partition("?")
         if not place.startswith(PLACE):
             return Answer(404, b"<html><title>404 - File or directory not found.</title></html>", kind="text/html")
@@ -124,9 +108,7 @@ class VisionTown(Site):
             body = card_of(parcel) if parcel else ERROR
             for before, after in self.renamed.get(parcel.pid if parcel else 0, {}).items():
                 body = body.replace(before, after)
-            if self.asked(CARD) > self.changes_after:
-                body = changed(body.decode(), self.changes).encode()
-            return _page(body)
+            return _page(changed(body.decode(), self.now_changed).encode())
         if page == STREETS:
             return _page(self._streets(asked))
         return _page(b"<html><body><form action='./Default.aspx'>Welcome</form></body></html>")

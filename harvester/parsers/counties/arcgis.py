@@ -181,4 +181,6 @@ def _columns(fields: "list[_Field] | tuple[()]", row: Mapping[str, Any]) -> list
 
 def _column(said: _Field) -> Column:
     alias = said.alias if said.alias and said.alias != said.name else ""
-    return Column(said.name, alias, is_date=said.type in _DATES, is_number=said.type in _NUMBERS)
+    is_date, is_number = said.type in _DATES, said.type in _NUMBERS
+    kind = "dates" if is_date else "numbers" if is_number else "text" if said.type else ""
+    return Column(said.name, alias, is_date, is_number, kind)

@@ -113,6 +113,8 @@ class Columns(NamedTuple):
     """Column that a field is read from -> values in it, of the rows that were looked at."""
     read: Mapping[str, int] = {}
     """The same -> those that are of the field's kind."""
+    kinds: Mapping[str, str] = {}
+    """Column -> what the table says that it holds; without those of which it says nothing."""
 
     @classmethod
     def of(
@@ -136,11 +138,16 @@ class Table:
         self._names: frozenset[str] = frozenset()
         self._read: set[str] = set()
         """Columns whose values were of their kind."""
+        self._kinds: dict[str, str] = {}
+        """Column -> what the table said that it holds."""
 
     def check(self, page: Columns) -> list[str]:
         """Raises ParseError when the table has changed. Returns the columns that are new."""
         if self._names and page.names and (said := difference(self._names, page.names)):
             raise ParseError(f"the table is not as before: it {said}")
+        for name, kind in page.kinds.items():
+            if (before := self._kinds.setdefault(name, kind)) != kind:
+                raise ParseError(f"the column {name!r} has values of another kind than before: {kind}, not {before}")
         for name in self._read:
             if page.filled.get(name, 0) >= LEAST_VALUES and not page.read[name]:
                 raise ParseError(f"the column {name!r} has values of another kind than before")

@@ -122,7 +122,7 @@ def read_tabs(body: bytes, url: str) -> list[Tab]:
 
 def _checked(page: HtmlElement) -> HtmlElement:
     """Raises PageFailed for pages that come in place of others."""
-    for element in page.iter("div", "span", "input"):
+    for element in page.iter("div", "span", "input", "button"):
         name = element.get("id") or element.get("name") or ""
         if name.endswith("divSMaint") and is_visible(element):
             raise PageFailed(Outcome.MAINTENANCE, text_of(element))

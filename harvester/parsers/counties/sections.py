@@ -203,7 +203,7 @@ def _said(page: ParcelPage) -> Iterator[tuple[str, str]]:
     for section in page.sections:
         yield section.title, ""
         yield from ((f"{section.title}: {label}", " ".join(lines)) for label, lines in section.pairs if label)
-        yield from ((f"{section.title}: {label}", text) for label, text in beside(section.header, section.rows))
+        yield from ((f"{section.title}, column {label}", text) for label, text in beside(section.header, section.rows))
 
 
 class _Line(NamedTuple):

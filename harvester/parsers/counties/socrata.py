@@ -1,6 +1,6 @@
 """Reads what Socrata says of a dataset and of its rows: https://dev.socrata.com/docs/endpoints."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -12,6 +12,7 @@ from harvester.items import Provenance
 from harvester.parsers.counties.table import Column, Layout, Rows, Source
 
 _NUMBERS = frozenset({"number", "money", "double", "percent"})
+_DATES = frozenset({"calendar_date", "date", "fixed_timestamp", "floating_timestamp"})
 
 
 class _Column(Struct):
@@ -62,19 +63,23 @@ def parse_count(body: bytes) -> int:
     return int(values[0])
 
 
-def parse_page(body: bytes, described: bytes, source: Source, provenance: Provenance) -> Rows:
+def parse_page(body: bytes, described: bytes, source: Source, provenance: Provenance, types: bytes = b"") -> Rows:
     """The records of a page of rows.
 
-    A row lacks columns that have no value in it; `described`, the header X-SODA2-Fields, names all. Raises ParseError
-    when it is no page, or has no column of the parcel's number.
+    A row lacks columns that have no value in it; `described`, the header X-SODA2-Fields, names all, and `types`, the
+    header X-SODA2-Types, says what they hold. Raises ParseError when it is no page, or has no column of the parcel's
+    number.
     """
     try:
         given = _rows(body)
         rows = [(each, _row(each)) for each in given]
         names = _names(described) if described else []
+        holds = _names(types) if types else []
     except _UNREADABLE as error:
         raise ParseError(f"it is no page of rows: {error}") from None
-    return _read(rows, [*names, *(name for _, row in rows for name in row)], source, provenance, names_all=bool(names))
+    every = [*names, *(name for _, row in rows for name in row)]
+    kinds = dict(zip(names, map(_kind_of, holds), strict=True)) if len(names) == len(holds) else {}
+    return _read(rows, every, source, provenance, names_all=bool(names), kinds=kinds)
 
 
 def parse_staged(raw: bytes, source: Source, provenance: Provenance) -> Rows:
@@ -94,14 +99,19 @@ def _read(
     provenance: Provenance,
     *,
     names_all: bool = False,
+    kinds: Mapping[str, str] = {},
 ) -> Rows:
     found = Rows()
     columns = [name for name in dict.fromkeys(names) if not name.startswith(":")]  # those of the system
     if not columns:
         return found
-    layout = Layout([Column(name) for name in columns], source)
+    layout = Layout([Column(name, kind=kinds.get(name, "")) for name in columns], source)
     found.columns = layout.shown([row for _, row in rows], names_all=names_all)
     begin = b'{"columns":%b,"rows":[' % _encode(columns)
     for raw, row in rows:
         layout.read(row, b"%b%b]}" % (begin, bytes(raw)), provenance, found)
     return found
+
+
+def _kind_of(type_: str) -> str:
+    return "dates" if type_ in _DATES else "numbers" if type_ in _NUMBERS else "text"

@@ -33,6 +33,8 @@ class Column(NamedTuple):
     is_date: bool = False
     """Whether its numbers are milliseconds since 1970."""
     is_number: bool = False
+    kind: str = ""
+    """What it holds, where the table says that with its rows: numbers, dates or text."""
     meaning: Label | None = None
     """What its name says, where its parser knows that better than `label_of`."""
 
@@ -118,7 +120,8 @@ class Layout:
         numbers += [name for columns in self._assessments.values() for name in columns.values()]
         numbers += [columns["sale_price"] for columns in self._sales.values() if "sale_price" in columns]
         kinds = dict.fromkeys(numbers, _is_number) | dict.fromkeys(self._lines["owner_names"], _is_name)
-        return Columns.of(self._columns if names_all else (), kinds, rows)
+        said = {name: column.kind for name, column in self._columns.items() if column.kind}
+        return Columns.of(self._columns if names_all else (), kinds, rows)._replace(kinds=said)
 
     def parcel_id(self, row: Row) -> str | None:
         """The number as the row writes it; None when it has none."""

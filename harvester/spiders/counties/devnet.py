@@ -15,10 +15,11 @@ from harvester.jobs.documents import JobItem
 from harvester.outcomes import Outcome, verdict_of
 from harvester.parsers.counties import devnet as parse
 from harvester.parsers.counties.addresses import AddressQuery
-from harvester.parsers.counties.sections import ParcelPage, records_of
+from harvester.parsers.counties.sections import ParcelPage, records_of, signature
 from harvester.spiders.counties.arguments import PARCEL
 from harvester.spiders.counties.platform import NO_RESULTS, Jurisdiction
 from harvester.spiders.counties.searches import ADDRESS, SearchingSpider, number_and_street
+from harvester.spiders.counties.witness import FIRST, Doubt
 from harvester.spiders.job import errback
 
 _FORM = {"Content-Type": "application/x-www-form-urlencoded"}
@@ -38,40 +39,48 @@ class DevnetSpider(SearchingSpider):
             if item.kind == ADDRESS:
                 yield self._search(jurisdiction, item.kind, item.key)
             else:
-                yield Request(
-                    jurisdiction.page(f"parcel/view/{quote(parse.view_of(item.key), safe='')}"),
-                    self.parse_parcel,
-                    errback=self.parcel_failed,
-                    cb_kwargs={"parcel_id": item.key},
-                    dont_filter=True,
-                )
+                yield self._view(jurisdiction, item.key)
 
     # A parcel ---------------------------------------------------------------------------------------------------
 
-    def parse_parcel(self, response: Response, parcel_id: str) -> Iterator[Any]:
+    def parse_parcel(self, response: Response, parcel_id: str, doubt: list[Any] | None = None) -> Iterator[Any]:
         """The records of a parcel. Of a page without one the search must say that there is none."""
         page = parse.read_parcel(response.body, response.url)
         if page is None:
-            yield self._search(self.jurisdiction_of(response), PARCEL, parcel_id)
+            yield self._search(self.jurisdiction_of(response), PARCEL, parcel_id, doubt)
         elif not _is_of(page, parcel_id):
             raise ParseError(f"the parcel {parcel_id} was asked for, and the page is that of {page.parcel_id}")
         else:
-            yield self._read(response, page)
+            yield self._read(response, page, parcel_id, doubt)
 
     @errback
     def parcel_failed(self, failure: Failure) -> Iterator[Any]:
         """Where the page of a parcel is not there, the search must say that there is no such parcel."""
         request: Request = failure.request  # type: ignore[attr-defined]
         if verdict_of(failure.value).outcome in (Outcome.NOT_FOUND, Outcome.GONE, Outcome.EMPTY):  # type: ignore[arg-type]
-            yield self._search(self.jurisdiction_of(request), PARCEL, request.cb_kwargs["parcel_id"])
+            asked = request.cb_kwargs
+            yield self._search(self.jurisdiction_of(request), PARCEL, asked["parcel_id"], asked["doubt"])
 
-    def _read(self, response: Response, page: ParcelPage) -> list[Any]:
-        found = records_of(page, self.jurisdiction_of(response).source, self.provenance(response))
+    def _read(self, response: Response, page: ParcelPage, parcel_id: str, doubt: list[Any] | None) -> Any:
+        jurisdiction = self.jurisdiction_of(response)
+        found = records_of(page, jurisdiction.source, self.provenance(response))
+        if asked := self.witnesses.ask(response, parcel_id, signature(page), doubt):
+            return self._view(jurisdiction, *asked)
         return [*found.records, *found.rejects]
+
+    def _view(self, jurisdiction: Jurisdiction, parcel_id: str, doubt: list[Any] | None = None) -> Request:
+        return Request(
+            jurisdiction.page(f"parcel/view/{quote(parse.view_of(parcel_id), safe='')}"),
+            self.parse_parcel,
+            errback=self.parcel_failed,
+            cb_kwargs={"parcel_id": parcel_id, "doubt": doubt},
+            priority=FIRST if doubt else 0,
+            dont_filter=True,
+        )
 
     # Searches ---------------------------------------------------------------------------------------------------
 
-    def parse_search(self, response: Response, kind: str, key: str) -> Iterator[Any]:
+    def parse_search(self, response: Response, kind: str, key: str, doubt: list[Any] | None) -> Iterator[Any]:
         """The only parcel that was found, which is shown at once, or the list of several."""
         jurisdiction = self.jurisdiction_of(response)
         only = parse.viewed(response.url)
@@ -81,14 +90,17 @@ class DevnetSpider(SearchingSpider):
             if not found:
                 said = f"{jurisdiction.records.name} has no parcel of the address {key!r}"
                 yield Said(self.item_of(response).id, "done", NO_RESULTS, said)
-        elif not any(normalized(number) == normalized(key) for number in found):
-            yield from self.missing([[self.item_of(response).id, key]], jurisdiction)
-        elif (page := parse.read_parcel(response.body, response.url)) and _is_of(page, key):
-            yield self._read(response, page)
+        elif any(normalized(number) == normalized(key) for number in found):
+            page = parse.read_parcel(response.body, response.url)
+            if not page or not _is_of(page, key):
+                raise ParseError(f"the search finds the parcel {key}, and its page says nothing of it")
+            yield self._read(response, page, key, doubt)
+        elif doubt and Doubt(*doubt).shown:
+            yield self.witness_gone(response, self.item_of(response).id, key)
         else:
-            raise ParseError(f"the search finds the parcel {key}, and its page says nothing of it")
+            yield from self.missing([[self.item_of(response).id, key]], jurisdiction)
 
-    def _search(self, jurisdiction: Jurisdiction, kind: str, key: str) -> Request:
+    def _search(self, jurisdiction: Jurisdiction, kind: str, key: str, doubt: list[Any] | None = None) -> Request:
         """By the number, or by the house number and the street without its kind."""
         form = {"property_key": parse.view_of(key)}
         if kind == ADDRESS:
@@ -101,7 +113,7 @@ class DevnetSpider(SearchingSpider):
             body=urlencode(form),
             headers=_FORM,
             errback=self.list_failed,
-            cb_kwargs={"kind": kind, "key": key},
+            cb_kwargs={"kind": kind, "key": key, "doubt": doubt},
             dont_filter=True,
         )
 

@@ -18,7 +18,7 @@ from harvester.spiders.counties.table import TableSpider
 
 MOST_ROWS = 50_000
 """That one answer of the API, version 2.0, has."""
-_FIELDS = b"X-Soda2-Fields"
+_FIELDS, _TYPES = b"X-Soda2-Fields", b"X-Soda2-Types"
 _dataset_in = re.compile(r"/([a-z0-9]{4}-[a-z0-9]{4})(?:[./?]|$)").search
 
 
@@ -49,8 +49,8 @@ class SocrataSpider(TableSpider):
         return Dataset(parse.parse_dataset(body))
 
     def read_page(self, response: Response, jurisdiction: Jurisdiction) -> Rows:
-        described = header(response, _FIELDS)
-        read = parse.parse_page(response.body, described, jurisdiction.source, self.provenance(response))
+        described, types = header(response, _FIELDS), header(response, _TYPES)
+        read = parse.parse_page(response.body, described, jurisdiction.source, self.provenance(response), types)
         read.goes_on = read.number >= int(parse_qs(urlsplit(response.url).query)["$limit"][0])
         return read
 

@@ -17,6 +17,7 @@ from harvester.meta import EXPECTS, ITEMS, STEP
 from harvester.outcomes import Outcome, verdict_of
 from harvester.parsers.counties import vgsi as parse
 from harvester.parsers.counties.addresses import AddressQuery
+from harvester.parsers.counties.vgsi_records import read_card
 from harvester.spiders.counties.arguments import PARCEL
 from harvester.spiders.counties.platform import NO_RESULTS, SITE, Jurisdiction
 from harvester.spiders.counties.searches import ADDRESS, OWNER, SearchArguments, SearchingSpider
@@ -68,7 +69,7 @@ class VgsiSpider(SearchingSpider):
 
     @classmethod
     def read_staged(cls, kind: str, key: str, raw: bytes, provenance: Provenance) -> Record | None:
-        read = parse.read_card(parse.parse_staged(raw), cls.staged_source(key), provenance)
+        read = read_card(parse.parse_staged(raw), cls.staged_source(key), provenance)
         return next((record for record in read.records if (record.KIND, record.key) == (kind, key)), None)
 
     def requests_for(self, jurisdiction: Jurisdiction, items: Sequence[JobItem]) -> Iterator[Request | Said]:
@@ -89,7 +90,7 @@ class VgsiSpider(SearchingSpider):
     def parse_parcel(self, response: Response, pid: str, doubt: list[Any] | None = None) -> Iterator[Any]:
         """The records of a card. Raises ParseError when it is none, or another parcel's, or the site has changed."""
         card, jurisdiction = parse.parse_card(response.body), self.jurisdiction_of(response)
-        read = parse.read_card(card, jurisdiction.source, self.provenance(response))
+        read = read_card(card, jurisdiction.source, self.provenance(response))
         (shown,) = read.parcel_ids
         if int(shown) != int(pid):
             raise ParseError(f"the parcel {pid} was asked for, and the card is that of {shown}")

@@ -1,0 +1,305 @@
+"""Makes records of a parcel's card at Vision Government Solutions (VGSI), once it is taken apart."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from harvester.exceptions import InvalidRecordError, ParseError
+from harvester.items import Provenance, Reject
+from harvester.items.property import UNDATED, Assessment, Property, Sale
+from harvester.parsers.counties import labels, values
+from harvester.parsers.counties.addresses import parts_of
+from harvester.parsers.counties.pages import Grid, Labelled
+from harvester.parsers.counties.table import CURRENCY, Rows, Source, identity, is_sale, transfer_of
+from harvester.parsers.counties.vgsi import ALIKE, HEADING, NAMES, SALES, VALUES, Card, encode, is_pid
+
+_book_and_page = re.compile(r"([^/]*)/(.*)", re.DOTALL).fullmatch
+_TEXTS = ("situs_address", "use_code", "use_description", "zoning", "neighborhood")
+_OF_SALE = ("sale_price", "sale_date", "instrument_number", "book_and_page", "book", "page", "qualification")
+_YEAR = ("VALUATIONYEAR", "YEAR", *labels.PROPERTY["tax_year"])
+_COLUMNS = {
+    "": ("TOTAL", "TOTALVALUE"),
+    "land_": ("LAND", "LANDVALUE"),
+    "improvement_": ("IMPROVEMENTS", "IMPROVEMENT"),
+}
+_SALE_COLUMNS: Mapping[str, tuple[str, ...]] = {"grantee": ("OWNER", *labels.SALE["grantee"])} | {
+    field: NAMES[field][1] for field in _OF_SALE
+}
+
+
+def read_card(card: Card, source: Source, provenance: Provenance) -> Rows:
+    """The records of a card. Raises ParseError when a grid has no column of the year, or of who bought."""
+    pid = card.named("pid")
+    if not pid or not is_pid(pid.text):
+        raise ParseError(f"{pid.text if pid else ''!r} is no number of a parcel (PID)")
+    found = Rows(number=1, parcel_ids={pid.text})
+    of = {**identity(source, pid.text), "provenance": provenance}
+    try:
+        reading = _Reading(card)
+        assessments = list(_assessments(reading, of))
+        sales = list(_sales(reading, of))
+        found.records = [_property(reading, of), *assessments, *sales]
+    except InvalidRecordError as error:
+        found.rejects.append(Reject(Property.KIND, str(error), pid.text, encode(card), provenance.url))
+    return found
+
+
+class _Reading:
+    """A card, and what was read of it."""
+
+    def __init__(self, card: Card) -> None:
+        self.card = card
+        self.used: set[int] = set()
+        """Fields of which nothing is left to be said."""
+        self.left: list[tuple[Grid, list[dict[str, str]]]] = []
+        """Of grids: rows, or cells of them, that no field was read from."""
+
+    def field(self, what: str, section: str = "") -> Labelled | None:
+        found = self.card.named(what, section)
+        return found if found and found.lines else None
+
+    def use(self, *fields: Labelled) -> None:
+        """They are read, and so are those that say the same by another of the ids."""
+        for field in fields:
+            alike = ALIKE.get(field.id, ())
+            self.used.update(
+                id(each) for each in self.card.fields if each is field or (each.id in alike and each.text == field.text)
+            )
+
+
+def _property(reading: _Reading, of: Mapping[str, Any]) -> Property:
+    card, said, called = reading.card, dict[str, Any](), dict[str, str]()
+    for what in _TEXTS:
+        if field := reading.field(what):
+            said[what], called[what] = field.text, field.label
+            reading.use(field)
+    owners = [field for field in (reading.field("owner"), reading.field("co_owner")) if field]
+    if owners:
+        called["owner_names"] = " + ".join(field.label for field in owners)
+        reading.use(*owners)
+    if mailing := reading.field("mailing_address"):
+        said["mailing_address"], called["mailing_address"] = mailing.text, mailing.label
+        reading.use(mailing)
+    if (area := reading.field("acres")) and (area.id == "LndAcres" or "acre" in area.label.lower()):
+        acres = values.real(area.text)
+        if acres is not None:
+            said["acres"], called["acres"] = acres, area.label
+            reading.use(area)
+    for section in card.sections[:1]:
+        heading = card.heading(section)
+        for what, reader in (("year_built", values.year), ("living_area_sqft", values.real)):
+            field = reading.field(what, section)
+            if field and (value := reader(field.text)) is not None:
+                said[what], called[what] = value, f"{heading}: {field.label}"
+    ids = {}
+    for what in ("mblu", "account"):
+        if field := reading.field(what):
+            ids[field.label] = field.text
+            reading.use(field)
+    if pid := card.named("pid"):
+        called["parcel_id"] = pid.label
+        reading.use(pid)
+    years = [
+        (year, grid.headers[at])
+        for grid in card.grids
+        if grid.id.startswith("CurrentValue") and (at := grid.column(_YEAR)) is not None
+        for row in grid.rows
+        if (year := values.year(row[at]))
+    ]
+    if years:
+        said["tax_year"], called["tax_year"] = max(years)
+    if situs := said.get("situs_address"):
+        said["situs_parts"] = parts_of(situs)
+    return Property(
+        **of,
+        **said,
+        raw=encode(card),
+        labels=called,
+        owner_names=tuple(line for field in owners for line in field.lines),
+        alt_parcel_ids=ids,
+        others=_others(reading),
+    )
+
+
+def _assessments(reading: _Reading, of: Mapping[str, Any]) -> Iterator[Assessment]:
+    """One of each year, with the values of both bases."""
+    card = reading.card
+    raw = card.only(*VALUES)
+    years: dict[int, dict[str, Any]] = {}
+    called: dict[int, dict[str, str]] = {}
+    for name, (basis, _) in VALUES.items():
+        for grid in card.grids:
+            if grid.id != name or not grid.rows:
+                continue
+            of_year = grid.column(_YEAR)
+            columns = {field: at for field, of_it in _COLUMNS.items() if (at := grid.column(of_it)) is not None}
+            if of_year is None or "" not in columns:
+                shown = ", ".join(grid.headers)
+                raise ParseError(f"{grid.caption or name} has no column of the year, or none of the total, but {shown}")
+            left = []
+            for row in grid.sure_rows:
+                year = values.year(row[of_year])
+                read = {f"{basis}_{field}value": values.money(row[at]) for field, at in columns.items()}
+                fields = {field: value for field, value in read.items() if value is not None}
+                known = years.setdefault(year, {}) if year and fields else {}
+                if not year or not fields or any(known.get(field, value) != value for field, value in fields.items()):
+                    left.append(grid.shown(row))
+                    continue
+                known |= fields
+                called.setdefault(year, {}).update(
+                    {f"{basis}_{field}value": f"{grid.caption}: {grid.headers[at]}" for field, at in columns.items()}
+                )
+                read_from = [at for field, at in columns.items() if f"{basis}_{field}value" in fields]
+                if grid.shown(row, (of_year, *read_from)):
+                    left.append(grid.shown(row))
+            reading.left += [(grid, left)] if left else []
+    for year, known in years.items():
+        label = {field: text for field, text in called[year].items() if field in known}
+        yield Assessment(**of, **known, raw=raw, labels=label, roll=str(year), tax_year=year, currency=CURRENCY)
+    if not years:
+        yield from _undated(reading, of)
+
+
+def _undated(reading: _Reading, of: Mapping[str, Any]) -> Iterator[Assessment]:
+    """Of cards that show no years: their sums."""
+    fields, called = dict[str, Any](), dict[str, str]()
+    for basis, what in dict.fromkeys(VALUES.values()):
+        field = reading.field(what)
+        if field and (value := values.money(field.text)) is not None:
+            fields[f"{basis}_value"], called[f"{basis}_value"] = value, field.label
+            reading.use(field)
+    if fields:
+        kept = map(reading.card.named, ("pid", "appraisal", "assessment"))
+        raw = encode(Card([field for field in kept if field], []))
+        yield Assessment(**of, **fields, raw=raw, labels=called, roll=UNDATED, currency=CURRENCY)
+
+
+def _sales(reading: _Reading, of: Mapping[str, Any]) -> Iterator[Sale]:
+    """Those of the history of owners; the last one of the owner of record, when that is not among them."""
+    card, known = reading.card, dict[str, dict[str, Any]]()
+    raw = card.only(SALES)
+    for grid in card.grids:
+        if grid.id != SALES or not grid.rows:
+            continue
+        columns = {field: at for field, names in _SALE_COLUMNS.items() if (at := grid.column(names)) is not None}
+        if "grantee" not in columns or "sale_date" not in columns:
+            shown = ", ".join(grid.headers)
+            raise ParseError(f"{grid.caption or grid.id} has no column of the owner, or none of the date, but {shown}")
+        left = list[dict[str, str]]()
+        for row in grid.sure_rows:
+            cells = {field: row[at] for field, at in columns.items() if row[at]}
+            said = _sale(cells)
+            if not is_sale(said):
+                left += [rest] if (rest := grid.shown(row)) else []
+                continue
+            if grid.shown(row, columns.values()) or _unread(cells, said):
+                left.append(grid.shown(row))
+            transfer = _numbered(transfer_of(said), known)
+            known[transfer] = said
+            called = {field: grid.headers[columns[_column_of(field, columns)]] for field in said}
+            yield Sale(**of, **said, raw=raw, labels=called, transfer=transfer, currency=CURRENCY)
+        reading.left += [(grid, left)] if left else []
+    fields = {what: field for what in _OF_SALE if (field := reading.field(what))}
+    cells = {what: field.text for what, field in fields.items()}
+    said = _sale(cells)
+    if not is_sale(said):
+        return
+    if not any(said.items() <= each.items() for each in known.values()):
+        transfer = transfer_of(said)
+        if transfer in known:
+            return  # it says otherwise, and stays with what no field was read from
+        called = {field: fields[_column_of(field, fields)].label for field in said}
+        if owner := reading.field("owner"):
+            said["grantee"], called["grantee"] = owner.text, owner.label
+        owned = [field for field in (card.named("pid"), owner, *fields.values()) if field]
+        raw = encode(Card(owned, []))
+        yield Sale(**of, **said, raw=raw, labels=called, transfer=transfer, currency=CURRENCY)
+    unread = _unread(cells, said)
+    reading.use(*(field for what, field in fields.items() if what not in unread))
+
+
+def _sale(shown: Mapping[str, str]) -> dict[str, Any]:
+    """What a row, or the owner of record, says of a sale."""
+    said: dict[str, Any] = {
+        field: shown[field]
+        for field in ("grantee", "instrument_number", "qualification", "book", "page")
+        if field in shown
+    }
+    if both := _book_and_page(shown.get("book_and_page", "")):
+        said |= {"book": both[1].strip(), "page": both[2].strip()}
+    if not any(said.get(field, "").strip("0") for field in ("book", "page")):
+        said.pop("book", None)
+        said.pop("page", None)
+    said = {field: value for field, value in said.items() if value}
+    if (day := values.iso_date(shown.get("sale_date", ""))) is not None:
+        said["sale_date"] = day
+    if (price := values.money(shown.get("sale_price", ""))) is not None:
+        said["sale_price"] = price
+    return said
+
+
+def _unread(shown: Mapping[str, str], said: Mapping[str, Any]) -> list[str]:
+    """What is shown of a sale, and is no date, no price, or no book and page. `/0` says nothing."""
+    deed = {"book_and_page": "book", "book": "book", "page": "page"}
+    return [
+        field
+        for field, text in shown.items()
+        if deed.get(field, field) not in said and (field not in deed or text.strip("/0 "))
+    ]
+
+
+def _column_of(field: str, columns: Mapping[str, Any]) -> str:
+    return field if field in columns else "book_and_page"
+
+
+def _numbered(transfer: str, known: Mapping[str, Any]) -> str:
+    """Another one where a parcel was sold twice by what seems to be one deed."""
+    if transfer not in known:
+        return transfer
+    return next(name for number in range(2, len(known) + 3) if (name := f"{transfer}#{number}") not in known)
+
+
+def _others(reading: _Reading) -> dict[str, Any]:
+    """What no field was read from, by its label, and all of the buildings."""
+    card, others = reading.card, dict[str, Any]()
+
+    def keep(label: str, name: str, value: Any) -> None:
+        label = label.replace("\0", " ").lstrip("$") or name
+        if value and others.setdefault(label, value) != value:
+            others[f"{label} ({name})"] = value
+
+    for field in card.fields:
+        if not field.section and field.lines and id(field) not in reading.used:
+            keep(field.label, field.id, field.text)
+    for grid, left in reading.left:
+        keep(grid.caption or grid.id, grid.id, left)
+    read = {*VALUES, SALES}
+    for grid in card.grids:
+        if not grid.section and grid.id not in read:
+            keep(grid.caption or grid.id, grid.id, [row for row in map(grid.shown, grid.rows) if row])
+    for section in card.sections:
+        keep(card.heading(section), section, _building(card, section))
+    return others
+
+
+def _building(card: Card, section: str) -> dict[str, Any]:
+    """All that is said of it. Rows of two columns, the first of which is a label, are labelled values."""
+    found: dict[str, Any] = {
+        field.label: field.text
+        for field in card.fields
+        if field.section == section and field.lines and field.id != HEADING
+    }
+    for grid in card.grids:
+        if grid.section != section:
+            continue
+        name = grid.caption.partition(" :")[0] or grid.id
+        if len(grid.headers) == 2:
+            rows: Any = {}
+            for label, value in (row for row in grid.rows if len(row) == 2 and all(row)):
+                label = label.rstrip(": ")
+                rows[label] = f"{rows[label]}, {value}" if label in rows else value
+        else:
+            rows = [row for row in map(grid.shown, grid.rows) if row]
+        if rows:
+            found[name] = rows
+    return found
