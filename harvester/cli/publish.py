@@ -12,6 +12,7 @@ import typer
 from harvester.cli.printing import at, new_console, new_table, print_json, shown
 from harvester.config import Config, load_config
 from harvester.exceptions import HarvesterError, UsageError
+from harvester.masking import mask
 
 if TYPE_CHECKING:
     from pymongo.asynchronous.database import AsyncDatabase
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 publish = typer.Typer(help="Telling others of new and changed records.", no_args_is_help=True)
 
+SECRET_BYTES = 32
 NOT_SENT = 7
 """Exit code when something could not be sent."""
 Sink = Annotated[str, typer.Argument(help="Name of the sink: its heading in HARVESTER_PUBLISH_FILE.")]
@@ -141,6 +143,40 @@ def replay_command(
 
     number = asyncio.run(replay(observed))
     print(f"{number:,} {'event waits' if number == 1 else 'events wait'} for {sink} again.")
+
+
+@publish.command("test")
+def test_command(sink: Sink) -> None:
+    """Send an event that says it is a test, once. Exit code 7: it was not confirmed."""
+    from harvester.publish.events import test_event
+    from harvester.publish.senders import sender_of
+
+    config, sinks = _configured()
+    one = sinks.named(sink)
+
+    async def send() -> str:
+        sender = sender_of(one, config)
+        try:
+            [failure] = await sender.send([test_event(sinks.source)])
+        finally:
+            await sender.close()
+        return failure.said if failure else ""
+
+    if said := asyncio.run(send()):
+        print(f"{sink} did not take it: {mask(said)}.")
+        raise typer.Exit(NOT_SENT)
+    print(f"{sink} has it.")
+
+
+@publish.command("secret")
+def secret_command() -> None:
+    """Print a new secret for a webhook."""
+    from base64 import b64encode
+    from secrets import token_bytes
+
+    from harvester.publish.sinks import SECRET_PREFIX
+
+    print(SECRET_PREFIX + b64encode(token_bytes(SECRET_BYTES)).decode())
 
 
 def _configured() -> "tuple[Config, Sinks]":

@@ -24,8 +24,12 @@ _has_odd_character = re.compile(r"[\s\\\x00-\x1f\x7f]").search
 _PRIVATE_SUFFIXES = (".localhost", ".local", ".localdomain", ".internal", ".home.arpa", ".intranet", ".lan")
 _ENDING_IN_IPV4 = tuple(map(ipaddress.IPv6Network, ("::/96", "::ffff:0:0:0/96", "64:ff9b::/96")))
 """IPv4-compatible, SIIT and NAT64 addresses: their last four bytes are an IPv4 address."""
-_LOCAL = tuple(map(ipaddress.IPv6Network, ("fec0::/10", "64:ff9b:1::/48")))
-"""Site-local addresses, and those of NAT64 within a network (RFC 8215), which Python before 3.12.4 calls global."""
+_LOCAL: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = (
+    *map(ipaddress.IPv6Network, ("fec0::/10", "64:ff9b:1::/48")),
+    *map(ipaddress.IPv4Network, ("192.0.0.0/24", "192.88.99.0/24")),
+)
+"""Site-local addresses, those of NAT64 within a network (RFC 8215), of protocols and of relays of 6to4 (RFC 6890,
+7526), which Python before 3.12.4 calls global."""
 
 
 def host_of(url: str) -> str:
@@ -163,5 +167,5 @@ def _embedded(address: _Address) -> list[ipaddress.IPv4Address]:
     return [embedded for embedded in found if embedded is not None]
 
 
-def _is_in(address: _Address, networks: Sequence[ipaddress.IPv6Network]) -> bool:
+def _is_in(address: _Address, networks: Sequence[ipaddress.IPv4Network | ipaddress.IPv6Network]) -> bool:
     return any(address in network for network in networks)

@@ -1,9 +1,10 @@
 """What is sent: a CloudEvents 1.0 envelope around a record, the same bytes to whomever and however often."""
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 import msgspec
 
@@ -36,20 +37,20 @@ def event_of(kind: str, record: Mapping[str, Any], change: str, source: str) -> 
     version, at = mark["version"], mark.get("at") or provenance["fetched_at"]
     name = sha256("\0".join((kind, key, str(version), mark["content"])).encode("utf-8", "replace")).hexdigest()[:32]
     type_ = f"harvester.{kind}.{change}"
-    body = _encode(
-        {
-            "specversion": "1.0",
-            "id": name,
-            "source": source,
-            "type": type_,
-            "subject": key,
-            "time": _written(at),
-            "sequence": f"{version:010}",
-            "datacontenttype": "application/json",
-            "data": data,
-        }
-    )
-    return Event(name, type_, f"{provenance['spider']}.{kind}.{change}", body)
+    about = {"subject": key, "time": _written(at), "sequence": f"{version:010}"}
+    return Event(name, type_, f"{provenance['spider']}.{kind}.{change}", _body(name, source, type_, about, data))
+
+
+def test_event(source: str) -> Event:
+    """One about nothing, another each time."""
+    name = uuid4().hex
+    body = _body(name, source, "harvester.test", {"time": _written(datetime.now(UTC))}, {})
+    return Event(name, "harvester.test", "harvester.test", body)
+
+
+def _body(name: str, source: str, type_: str, about: Mapping[str, str], data: Mapping[str, Any]) -> bytes:
+    event = {"specversion": "1.0", "id": name, "source": source, "type": type_, **about}
+    return _encode(event | {"datacontenttype": "application/json", "data": data})
 
 
 def _written(at: datetime) -> str:

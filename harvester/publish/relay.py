@@ -14,7 +14,7 @@ from harvester.exceptions import HarvesterError
 from harvester.publish.delivering import SinkDeliveries
 from harvester.publish.distribution import distribute, prepare
 from harvester.publish.lease import RENEW_S, Lease
-from harvester.publish.redis_stream import RedisSender
+from harvester.publish.senders import sender_of
 from harvester.publish.sinks import Sinks
 from harvester.shutdown import stop
 from harvester.stores import mongodb
@@ -49,7 +49,7 @@ class Relay:
         self._database = database
         self._lease = Lease(database)
         self._deliveries = [
-            SinkDeliveries(database, config, sink, sinks.source, RedisSender(sink, config))
+            SinkDeliveries(database, config, sink, sinks.source, sender_of(sink, config))
             for sink in sinks.by_name.values()
         ]
         self._looks: dict[str, _Look] = {}

@@ -3,6 +3,7 @@
 import os
 import re
 import tomllib
+from base64 import b64decode
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
@@ -13,18 +14,20 @@ import jmespath
 import msgspec
 from dotenv import dotenv_values
 from jmespath.exceptions import JMESPathError
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from harvester.config import Config
+from harvester.download.addresses import is_of_others, refuse_private
 from harvester.exceptions import UsageError
 from harvester.items import RECORDS
 from harvester.items.other import item_kind
-from harvester.masking import mask
+from harvester.masking import is_telling, mask
 from harvester.sites.problems import problems
 from harvester.stores.tables import in_json
 from harvester.validation import did_you_mean
 
 SETTING = "HARVESTER_PUBLISH_FILE"
+SECRET_PREFIX = "whsec_"
 Change = Literal["created", "updated"]
 _is_name = re.compile("[a-z][a-z0-9_]{0,39}").fullmatch
 
@@ -142,9 +145,69 @@ class RedisSink(Sink):
             super().check(config)
 
 
-AnySink = RedisSink
-_sink = TypeAdapter[AnySink](AnySink)
-_KINDS = {"redis": RedisSink}
+class WebhookSink(Sink):
+    """`kind = "webhook"`: an address that is posted each event, signed as Standard Webhooks has it."""
+
+    SCHEMES = ("https", "http")
+    EXAMPLE = "https://receiver.example/hook"
+    PORTS: ClassVar[tuple[int | None, ...]] = (None, 443, 8443)
+    """Of receivers in the open."""
+
+    kind: Literal["webhook"]
+    secrets_file: Path | None = None
+    """Holds its secrets, the newest first; read before each try. Else HARVESTER_PUBLISH_<NAME>_SECRETS says them."""
+    timeout_s: float = Field(15, gt=0, le=120)
+    """How long it may take to answer."""
+    at_once: int = Field(8, ge=1, le=64)
+    """The most events that are posted at the same time."""
+
+    def check(self, config: Config) -> None:
+        url, where = self.address(), f"The sink {self.name} of {SETTING}"
+        parts = urlsplit(url)
+        if parts.username is not None:
+            raise UsageError(f"{where}: its address holds a user's name, which is sent to nobody. Take it out.")
+        mask.add(*filter(is_telling, re.split(r"[/?&=]", f"{parts.path}?{parts.query}")))
+        if refusal := refuse_private(url, config):
+            raise UsageError(f"{where}: its address is refused: {refusal}.")
+        if is_of_others(url, config) and (parts.scheme != "https" or parts.port not in self.PORTS):
+            known = "https, at port 443 or 8443"
+            raise UsageError(f"{where}: events go by {known}; HARVESTER_PRIVATE_HOSTS permits a host of your own.")
+        self.secrets()
+
+    def secrets(self) -> list[bytes]:
+        """By each of which events are signed. Raises UsageError when there is none, or one is no secret."""
+        variable = f"HARVESTER_PUBLISH_{self.name.upper()}_SECRETS"
+        given, text = variable, variable_value(variable)
+        if self.secrets_file:
+            given = str(self.secrets_file)
+            try:
+                text = self.secrets_file.read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                said = getattr(error, "strerror", None) or error
+                raise UsageError(f"The sink {self.name}: its secrets_file {given} cannot be read: {said}.") from None
+        if not text.split():
+            raise UsageError(
+                f"The sink {self.name} has no secret: set {variable}, or name a secrets_file."
+                " `harvester publish secret` makes one; with two, the new one first, both sign."
+            )
+        return [self._secret(word, given) for word in text.split()]
+
+    def _secret(self, word: str, given: str) -> bytes:
+        mask.add(word, word.removeprefix(SECRET_PREFIX))
+        try:
+            secret = b64decode(word.removeprefix(SECRET_PREFIX), validate=True)
+        except ValueError:
+            secret = b""
+        if not word.startswith(SECRET_PREFIX) or not 24 <= len(secret) <= 64:
+            raise UsageError(
+                f"The sink {self.name}: {given} holds what is no secret: {SECRET_PREFIX} and 24 to 64 bytes in base64,"
+                " as `harvester publish secret` makes them."
+            )
+        return secret
+
+
+AnySink = RedisSink | WebhookSink
+_KINDS: dict[str, type[AnySink]] = {"redis": RedisSink, "webhook": WebhookSink}
 
 
 class Sinks:
@@ -205,7 +268,7 @@ def _sink_of(path: Path, name: str, table: Any) -> AnySink:
     if "name" in table:
         raise UsageError(f"{path}: the sink's name is the heading, [{name}]; take the key `name` out.")
     try:
-        return _sink.validate_python({"name": name, **table})
+        return _KINDS[kind](name=name, **table)
     except ValidationError as error:
         lines = [f"  {place}: {said}" for place, said in problems(error, _KINDS[kind], name).items()]
         raise UsageError(f"Sinks in {path} cannot be used:\n" + "\n".join(lines)) from None

@@ -35,7 +35,7 @@ from tests.jobs import test_bad_input as test_jobs
 from tests.outcomes import test_policies
 from tests.privacy import test_purge
 from tests.publish import test_cli as test_publish
-from tests.publish import test_sinks
+from tests.publish import test_sinks, test_webhook
 from tests.root import ROOT
 from tests.sites import test_property, test_registry
 from tests.stores import test_import, test_redis
@@ -151,6 +151,13 @@ def rows() -> dict[str, list[Row]]:
         "Publishing (`HARVESTER_PUBLISH_FILE`, `harvester publish`)": [
             *_of(test_sinks.test_a_file_of_sinks_that_cannot_be_used_is_refused, lambda text: text),
             *_of(test_sinks.test_what_there_is_not_cannot_be_wanted, lambda text: text),
+            *_of(
+                test_webhook.test_a_webhook_that_cannot_be_used_is_refused, lambda text: f"[hook] kind='webhook' {text}"
+            ),
+            *_of(
+                test_webhook.test_a_webhook_without_a_secret_is_refused,
+                lambda secrets: f"HARVESTER_PUBLISH_HOOK_SECRETS={secrets.replace('hidden-word', '...')}",
+            ),
             *_of(test_publish.test_what_cannot_be_meant_is_refused, _words("harvester publish")),
         ],
         "Recordings (`harvester flow check`, `scrapy crawl flow`)": [

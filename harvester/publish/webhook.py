@@ -1,0 +1,118 @@
+"""Posts events to a webhook, signed as Standard Webhooks has it (standardwebhooks.com).
+
+The receiver is no friend: it is reached at a public address unless the settings permit another, what it redirects to is
+not followed, and of what it answers only the status and Retry-After are read.
+"""
+
+import asyncio
+import hmac
+import time
+from base64 import b64encode
+from collections.abc import Sequence
+from hashlib import sha256
+
+import aiohttp
+from aiohttp import ClientError, ClientResponse, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
+from aiohttp.abc import ResolveResult
+from aiohttp.tracing import Trace
+from scrapy.exceptions import IgnoreRequest
+
+from harvester.config import Config
+from harvester.download.addresses import permitted
+from harvester.exceptions import UsageError
+from harvester.parsers.web.rate_limits import rate_limits
+from harvester.publish.events import MEDIA_TYPE, Event
+from harvester.publish.sending import Failure
+from harvester.publish.sinks import WebhookSink
+
+MOST_ANSWER = 64 * 1024
+"""Bytes of an answer that are taken so that the connection can be used again."""
+_OF_EVENT = frozenset({400, 406, 411, 413, 414, 415, 422, 431})
+"""By which a receiver refuses what it was sent, and not who sends."""
+_GONE = 410
+_SLOW_DOWN = frozenset({429, 502, 503, 504})
+
+
+class WebhookSender:
+    """An event is confirmed when it was answered with a status 2xx."""
+
+    def __init__(self, sink: WebhookSink, config: Config) -> None:
+        self._sink = sink
+        self._config = config
+        self._session: ClientSession | None = None
+        self.BATCH = sink.at_once
+
+    async def send(self, events: Sequence[Event]) -> list[Failure | None]:
+        try:
+            secrets, url = self._sink.secrets(), self._sink.address()
+        except UsageError as error:  # the file of secrets is being changed
+            return [Failure(str(error))] * len(events)
+        if self._session is None:
+            self._session = ClientSession(
+                connector=PermittedConnector(self._config, limit=self._sink.at_once),
+                cookie_jar=DummyCookieJar(),
+                timeout=ClientTimeout(total=self._sink.timeout_s),
+                headers={"User-Agent": self._config.user_agent, "Content-Type": MEDIA_TYPE},
+            )
+        return await asyncio.gather(*(self._post(self._session, url, secrets, event) for event in events))
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def _post(self, session: ClientSession, url: str, secrets: Sequence[bytes], event: Event) -> Failure | None:
+        headers = signed(event, secrets, int(time.time()))
+        try:
+            async with session.post(url, data=event.body, headers=headers, allow_redirects=False) as response:
+                failure = failure_of(response)
+                await response.content.read(MOST_ANSWER)
+                return failure
+        except TimeoutError:
+            return Failure(f"it did not answer in {self._sink.timeout_s:g} s")
+        except (ClientError, OSError, IgnoreRequest) as error:
+            return Failure(str(error) or type(error).__name__)
+
+
+def signed(event: Event, secrets: Sequence[bytes], at: int) -> dict[str, str]:
+    """The headers by which a receiver knows an event and who sent it; signed at `at` (Unix time) by each secret."""
+    content = f"{event.id}.{at}.".encode() + event.body
+    marks = [b64encode(hmac.digest(secret, content, sha256)).decode() for secret in secrets]
+    return {
+        "webhook-id": event.id,
+        "webhook-timestamp": str(at),
+        "webhook-signature": " ".join(f"v1,{mark}" for mark in marks),
+    }
+
+
+def failure_of(response: ClientResponse) -> Failure | None:
+    """None: it has the event."""
+    status = response.status
+    if 200 <= status < 300:
+        return None
+    said = f"it answered HTTP {status}"
+    if 300 <= status < 400:
+        return Failure(f"{said}, and redirects are not followed")
+    if status == _GONE:
+        return Failure(f"{said}: it wants no more events", is_final=True)
+    pause_s = None
+    if status in _SLOW_DOWN:
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        pause_s = rate_limits(headers, time.time()).retry_after_s
+    return Failure(said, is_of_event=status in _OF_EVENT, pause_s=pause_s)
+
+
+class PermittedConnector(TCPConnector):
+    """Connects to the addresses that were judged, so that a name cannot change its mind in between."""
+
+    def __init__(self, config: Config, *, limit: int) -> None:
+        super().__init__(limit=limit)
+        self._config = config
+
+    async def _resolve_host(self, host: str, port: int, traces: Sequence[Trace] | None = None) -> list[ResolveResult]:
+        """Of literal addresses, too."""
+        found = await super()._resolve_host(host, port, traces=traces)
+        good = permitted(host, port, [each["host"] for each in found], self._config)
+        if not good:
+            raise aiohttp.ClientError(f"{host} has no address")
+        return [each for each in found if each["host"] in good]
