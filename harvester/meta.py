@@ -24,8 +24,9 @@ RENDERING = "rendering"
 FLOW = "flow"
 """A sites.recording.Flow as data, its row filled in: the steps that the page is shown by. Read by the browser room."""
 CONDITIONAL = "conditional"
-"""Whether the page is asked for only if it changed, whatever the site's entry says. Read by the conditional
-middleware."""
+"""Whether the page is asked for only if it changed, whatever the site's entry says. CHANGED_LATER: not now, but the
+next time. Read by the conditional middleware."""
+CHANGED_LATER = "later"
 EXPECTS = "harvester_expects"
 """`json` when nothing else is of use. An Accept header and an address may say it too. Read by the classifier."""
 DONT_OBEY = "dont_obey_robotstxt"
@@ -34,6 +35,9 @@ the robots and usage middlewares."""
 AUTHENTICATE = "authenticate"
 """Whether the request goes out in the name of the spider's account, if it has one and the address is at that account's
 own server. Read by the identities middleware."""
+FROM_ENVIRONMENT = "from_environment"
+"""`headers`: name -> value, in which `${NAME}` stands for a variable of the environment; `origin`: to which alone they
+are sent. So that no secret stands in a request that waits. Read by the environment middleware."""
 MEDIA = "harvester_media"
 """The request is for a picture or a PDF. Written by the files pipeline, which counts them itself. Read by the outcome,
 browser and usage middlewares."""

@@ -9,7 +9,8 @@ import bson
 from bson.errors import BSONError
 from msgspec import Struct
 
-from harvester.exceptions import InvalidRecordError
+from harvester.exceptions import InvalidRecordError, UsageError
+from harvester.recheck import read_policy
 
 MOST_INPUT_BYTES = 64 * 1024
 """Of an item's input, as BSON."""
@@ -38,6 +39,8 @@ class Found(Struct, frozen=True, gc=False):
     """The larger is fed first, among those of one depth."""
     line: int | None = None
     """Of the input that it came from."""
+    recheck: str = ""
+    """By which policy it is looked at again, as `read_policy` reads it. Empty: by that of its job."""
 
     def __post_init__(self) -> None:
         if not _is_kind(self.kind):
@@ -46,6 +49,11 @@ class Found(Struct, frozen=True, gc=False):
             raise InvalidRecordError(f"{self.kind}: {self.key!r} is no key")
         if self.input:
             _check_input(self.kind, self.input)
+        if self.recheck:
+            try:
+                read_policy(self.recheck)
+            except UsageError as error:
+                raise InvalidRecordError(f"{self.kind}: {error}") from None
 
 
 class Stage(Struct, frozen=True, gc=False):
@@ -92,6 +100,10 @@ class Looked(Struct, frozen=True, gc=False):
     """Of what only tells whether it has changed; `found` is not read then."""
     cost: float = 1.0
     """In requests: one that is answered without a body costs a site less."""
+    left: dict[str, Any] | None = None
+    """What the next look is given, if this attempt ends well: values as JSON has them, and times. None: as it was."""
+    not_before: datetime | None = None
+    """Until when the site wants no further look."""
 
     def __post_init__(self) -> None:
         if self.found < 0 or not 0 <= self.cost < math.inf:

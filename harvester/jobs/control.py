@@ -57,10 +57,13 @@ class Control:
             return None
         ended: Document = {"job": job, "state": {"$in": list(_ENDED)}}
         later: Document = {"job": job, "state": State.WAITING, "due_at": {"$type": "date"}}
-        update = {
-            "$set": {"state": State.WAITING, "failures": 0, "updated_at": self._ledger.now()},
-            "$unset": {"due_at": "", "why": "", "outcome": "", "reason": ""},
-        }
+        waits = {"state": State.WAITING, "failures": 0, "updated_at": self._ledger.now()}
+        forgets = {"$cond": [{"$gt": ["$failures", 0]}, "$$REMOVE", "$left"]}
+        update: list[Document] = [
+            {"$set": {"left": forgets}},
+            {"$set": waits},
+            {"$unset": ["due_at", "why", "outcome", "reason"]},
+        ]
         await self._ledger.note_added([job])  # before: nobody looks for items that wait in a job that is finished
         if items is None:
             which: Document = {"outcome": outcome} if outcome else {"state": State.FAILED}
@@ -83,7 +86,7 @@ class Control:
         result = await self._ledger.patiently(lambda: self._ledger.jobs.update_one(query, update))
         return bool(result.matched_count)
 
-    async def _move(self, query: Document, update: Document) -> int:
+    async def _move(self, query: Document, update: Document | list[Document]) -> int:
         """`update` brings an item out of the query. How many were moved."""
         items = self._ledger.items
         moved = 0

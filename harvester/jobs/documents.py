@@ -70,6 +70,8 @@ class LookedAt(Struct, frozen=True):
     found: int
     changed: bool | None = None
     cost: float = 1.0
+    left: dict[str, Any] | None = None
+    not_before: datetime | None = None
 
 
 class EndedAttempt(Struct, frozen=True):
@@ -122,7 +124,11 @@ class Item(Struct, frozen=True, kw_only=True):
     looks: tuple[Look, ...] = ()
     """Of a standing job: the last ones, the latest last."""
     often: float | None = None
-    """How many times as often it is looked at as its job's policy says. None: as often."""
+    """How many times as often it is looked at as its policy says. None: as often."""
+    recheck: str = ""
+    """Its own policy. Empty: that of its job."""
+    left: dict[str, Any] = {}
+    """What the last look that ended well has left for the next one."""
     history: tuple[EndedAttempt, ...] = ()
     due_at: datetime | None = None
     """Before then it is not fed. None: it is due."""
@@ -252,6 +258,8 @@ class JobItem(NamedTuple):
     """That an earlier attempt has reached; empty in the beginning."""
     looked: datetime | None = None
     """When it was looked at last, without a failure. Of a standing job."""
+    left: Mapping[str, Any] = {}
+    """What that look has left."""
 
 
 def new_job_id(spider: str) -> str:
@@ -282,7 +290,8 @@ def read_job(document: Mapping[str, Any]) -> Job:
 
 def read_item(document: Mapping[str, Any]) -> Item:
     """From MongoDB. The client must be one with tz_aware=True."""
-    return msgspec.convert({**document, "input": _plain(document.get("input", {}))}, Item)
+    plain = {name: _plain(document[name]) for name in ("input", "left") if name in document}
+    return msgspec.convert({**document, **plain}, Item)
 
 
 def _plain(value: Any) -> Any:

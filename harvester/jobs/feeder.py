@@ -367,5 +367,14 @@ class Feeder:
 
 def _handed_out(item: Item) -> JobItem:
     return JobItem(
-        item.id, item.job, item.kind, item.key, item.input, item.depth, item.attempts, item.stage, looked_at(item)
+        item.id,
+        item.job,
+        item.kind,
+        item.key,
+        item.input,
+        item.depth,
+        item.attempts,
+        item.stage,
+        looked_at(item),
+        item.left,
     )

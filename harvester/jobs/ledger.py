@@ -198,7 +198,9 @@ class Ledger:
         while chunk := await asyncio.to_thread(list, islice(rest, CHUNK)):
             items = {each.id: each for each in (_new_item(job.id, one, 0, site_of(one), self.now()) for one in chunk)}
             added += await self._add([*items.values()])
-            changed += await self.apply([(each.id, Changed(each.input)) for each in items.values()])
+            changed += await self.apply(
+                [(each.id, Changed(each.input, recheck=each.recheck)) for each in items.values()]
+            )
             named = {"_id": {"$in": [*items]}}
             await self.patiently(partial(self.items.update_many, named, {"$set": {"listed": word}}))
         removed = 0
@@ -243,7 +245,9 @@ class Ledger:
             for stage in batch.stages:
                 events.append((stage.item_id, StageReached(attempts[stage.item_id], stage.stage, stage.rank)))
             for look in batch.looked:
-                looked = LookedAt(attempts[look.item_id], look.found, look.changed, look.cost)
+                looked = LookedAt(
+                    attempts[look.item_id], *(getattr(look, name) for name in LookedAt.__struct_fields__[1:])
+                )
                 events.append((look.item_id, looked))
             events += _events_of(batch.said, attempts)
         if found:
@@ -560,6 +564,7 @@ def _new_item(job: str, found: Found, depth: int, site: str, at: datetime) -> It
         line=found.line,
         depth=depth if found.depth is None else found.depth,
         priority=found.priority,
+        recheck=found.recheck,
         site=site,
         created_at=at,
         updated_at=at,

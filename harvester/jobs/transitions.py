@@ -32,7 +32,7 @@ from msgspec.structs import replace
 from harvester.formatting import counted
 from harvester.jobs.documents import MOST_ATTEMPTS_SHOWN, EndedAttempt, Item, LookedAt, RetryPolicy, Said, State
 from harvester.outcomes import POLICIES, Outcome, Policy
-from harvester.recheck import Look, kept
+from harvester.recheck import Look, kept, read_policy
 from harvester.recheck import Policy as Recheck
 
 MOST_BACKOFF_S = 86_400.0
@@ -93,6 +93,7 @@ class Changed(NamedTuple):
 
     input: Mapping[str, Any] | None = None
     often: float | None = None
+    recheck: str | None = None
 
 
 class Removed(NamedTuple):
@@ -202,8 +203,8 @@ def _ended(item: Item, event: Ended, policy: RetryPolicy, now: datetime) -> Item
     ended = replace(item, state=state, outcome=outcome, reason=reason, counts=counts)
     if said and said.until:
         ended = replace(ended, due_at=said.until)
-    elif policy.recheck is not None:
-        ended = _looked_at(ended, event, said, policy, policy.recheck, now)
+    elif (recheck := _recheck(item, policy)) is not None:
+        ended = _looked_at(ended, event, said, policy, recheck, now)
     elif state in (State.WAITING, State.FAILED):
         due_at = now + _backoff(item, policy) if state is State.WAITING else None
         ended = replace(ended, failures=item.failures + 1, due_at=due_at)
@@ -239,7 +240,11 @@ def _looked_at(
             event.attempt, event.counts.get("new", 0), cost=max(1, event.counts.get("requests", 0))
         )
         looks = tuple(kept([*item.looks, Look(begun, found.found, found.changed, found.cost)]))
-        return replace(item, state=State.WAITING, failures=0, looks=looks, **_next_look(item, looks, recheck, now))
+        left = item.left if found.left is None else found.left
+        later = _next_look(item, looks, recheck, now)
+        if found.not_before and found.not_before > later["due_at"]:
+            later = {"due_at": found.not_before, "why": "the site wants no look before"}
+        return replace(item, state=State.WAITING, failures=0, looks=looks, left=left, **later)
     backoff, failures = _backoff(item, policy), item.failures + 1
     if failures >= MOST_FAILURES:
         return replace(item, state=State.SKIPPED if item.state is State.SKIPPED else State.FAILED, failures=failures)
@@ -264,6 +269,11 @@ def _next_look(item: Item, looks: Sequence[Look], recheck: Recheck, now: datetim
     since, often = looks[-1].at, item.often or 1.0
     at = datetime.fromtimestamp(round(since + (due.at - since) / often, 3), UTC)
     return {"due_at": at, "why": due.why if often == 1 else f"{due.why}, {often:g} times as often"}
+
+
+def _recheck(item: Item, policy: RetryPolicy) -> Recheck | None:
+    """By which an item of a standing job is looked at again; None in other jobs."""
+    return read_policy(item.recheck) if item.recheck and policy.recheck is not None else policy.recheck
 
 
 def _backoff(item: Item, policy: RetryPolicy) -> timedelta:
@@ -300,7 +310,8 @@ def _lost(item: Item, event: Lost, policy: RetryPolicy) -> Item | None:
 def _retried(item: Item, policy: RetryPolicy) -> Item | None:
     if policy.cancelled or item.state is State.ACTIVE or (item.state is State.WAITING and item.due_at is None):
         return None
-    return replace(item, state=State.WAITING, due_at=None, why="", failures=0, outcome="", reason="")
+    left = {} if item.failures else item.left  # what cannot go on is begun anew
+    return replace(item, state=State.WAITING, due_at=None, why="", failures=0, outcome="", reason="", left=left)
 
 
 def _changed(item: Item, event: Changed, policy: RetryPolicy, now: datetime) -> Item | None:
@@ -308,16 +319,20 @@ def _changed(item: Item, event: Changed, policy: RetryPolicy, now: datetime) -> 
         item,
         input=item.input if event.input is None else dict(event.input),
         often=item.often if event.often is None else event.often,
+        recheck=item.recheck if event.recheck is None else event.recheck,
         removed_at=None,
     )
+    if changed.input != item.input:
+        changed = replace(changed, left={})
     was_removed = item.state is State.SKIPPED and item.outcome == REMOVED
     is_other = changed.input != item.input and policy.recheck is not None
     if policy.cancelled:
         return None
     if was_removed or (is_other and item.state is not State.ACTIVE):
         return _retried(changed, policy) or changed
-    if changed.due_at and item.looks and not item.failures and policy.recheck is not None:
-        changed = replace(changed, **_next_look(changed, item.looks, policy.recheck, now))
+    recheck = _recheck(changed, policy)
+    if changed.due_at and item.looks and not item.failures and recheck is not None:
+        changed = replace(changed, **_next_look(changed, item.looks, recheck, now))
     return changed if changed != item else None
 
 

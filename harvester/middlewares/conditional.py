@@ -29,7 +29,7 @@ from scrapy.utils.misc import load_object
 
 from harvester.config import Config, load_config
 from harvester.frontier.scheduler import Scheduler
-from harvester.meta import CONDITIONAL, LEASE, VALIDATED
+from harvester.meta import CHANGED_LATER, CONDITIONAL, LEASE, VALIDATED
 from harvester.outcomes import Outcome, Verdict
 from harvester.outcomes.answer import CONDITIONS
 from harvester.signals import outcome_told
@@ -73,6 +73,8 @@ class ConditionalMiddleware:
             return
         key = self._key(request)
         request.meta[VALIDATED] = key
+        if request.meta.get(CONDITIONAL) == CHANGED_LATER:
+            return
         known = await self._validators.of(key)
         if known:
             if_none_match, if_modified_since = CONDITIONS

@@ -496,3 +496,42 @@ def test_a_page_that_is_read_late_leads_back_to_no_stage_and_a_new_attempt_begin
     begun = transition(again, StageReached(again.attempts, "half", 1), policy, NOW)
     assert begun
     assert begun.stage == "half"
+
+
+def standing(item: Item, *events: Event, policy: RetryPolicy = POLICIES["standing"], at: datetime = NOW) -> Item:
+    for event in events:
+        item = transition(item, event, policy, at) or item
+    return item
+
+
+def test_what_a_look_leaves_is_kept_when_it_ends_well_and_is_forgotten_with_what_failed() -> None:
+    left = LookedAt(1, 0, left={"mark": 1})
+    looked = standing(NEW, Fed(1), left, Ended(1, "ok"))
+    assert looked.left == {"mark": 1}
+    later = replace(looked, due_at=None)
+    failed = standing(later, Fed(2), LookedAt(2, 0, left={"mark": 2}), Ended(2, "timeout"))
+    assert failed.left == {"mark": 1}, "pages behind the mark may not have been read"
+    assert standing(later, Fed(2), LookedAt(2, 0), Ended(2, "ok")).left == {"mark": 1}
+    assert standing(looked, Retried()).left == {"mark": 1}
+    assert standing(failed, Retried()).left == {}
+    assert standing(looked, Changed({"url": "another"})).left == {}
+
+
+def test_a_site_s_own_word_puts_a_look_off_and_none_brings_it_forward() -> None:
+    much_later = NOW + timedelta(days=2)
+    put_off = standing(NEW, Fed(1), LookedAt(1, 0, not_before=much_later), Ended(1, "ok"))
+    assert (put_off.due_at, put_off.why) == (much_later, "the site wants no look before")
+    usual = standing(NEW, Fed(1), LookedAt(1, 0, not_before=NOW), Ended(1, "ok"))
+    assert usual.due_at == standing(NEW, Fed(1), LookedAt(1, 0), Ended(1, "ok")).due_at
+
+
+def test_an_item_may_have_a_policy_of_its_own_in_a_standing_job_only() -> None:
+    own = replace(NEW, recheck="every 30s")
+    looked = standing(own, Fed(1), LookedAt(1, 0), Ended(1, "ok"))
+    assert looked.due_at
+    assert NOW < looked.due_at <= NOW + timedelta(seconds=45)
+    assert looked.why == "every 30s"
+    slower = standing(looked, Changed(None, None, "every 1h"))
+    assert slower.due_at
+    assert slower.due_at > looked.due_at
+    assert standing(own, Fed(1), Ended(1, "ok"), policy=RetryPolicy()).state is State.DONE
