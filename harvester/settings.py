@@ -86,6 +86,7 @@ DOWNLOADER_MIDDLEWARES = {
     "harvester.middlewares.proxy.ProxyMiddleware": 740,  # off when no site has proxies
     "harvester.middlewares.throttle.ThrottleMiddleware": 900,  # nearest the network: nothing passes it by
     "harvester.middlewares.breaker.BreakerGate": 950,  # once more: a request may have waited long for its turn
+    "harvester.middlewares.environment.EnvironmentMiddleware": 960,  # nobody else sees the secrets it puts into headers
     "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,  # default 100; RobotsMiddleware obeys better
     "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,  # default 550; OutcomeMiddleware retries
     "scrapy.downloadermiddlewares.httpproxy.HttpProxyMiddleware": None,  # default 750; ProxyMiddleware does it

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import msgspec
 from itemadapter import ItemAdapter
 
-from harvester.exceptions import InvalidRecordError
+from harvester.exceptions import InvalidRecordError, UsageError
 from harvester.items.base import ITEM, LINK, OUTBOX, RECORDS, RESERVED, Provenance, Record
 
 MOST_NAME = 50
@@ -87,6 +87,22 @@ def item_kind(spider: str) -> str:
     words = re.sub("[^a-z0-9]+", "_", spider.lower()).strip("_")[:MOST_NAME]
     name = words if words[:1].isalpha() else f"items_{words}".rstrip("_")
     return f"{name}_items" if _is_taken(name) else name
+
+
+def check_collection(name: str) -> None:
+    """Raises UsageError when no items can be kept in a collection of this name."""
+    if not _is_collection(name):
+        raise UsageError(
+            f"{name!r} is no name of a collection: small letters, digits and _, at most 60, the first a letter"
+        )
+    if _is_taken(name):
+        raise UsageError(f"the collection {name} is of other records: choose another name")
+
+
+def collection_type(name: str) -> type[ItemRecord]:
+    """Of the items of a collection that is not named after a spider. Raises UsageError."""
+    check_collection(name)
+    return _type(name)
 
 
 def know_collections(names: Iterable[str]) -> None:

@@ -25,6 +25,9 @@ back."""
 MOST_CURSORS = 20
 """The last cursors of a look, to none of which a list should lead again."""
 
+TICK = timedelta(milliseconds=1)
+"""With which MongoDB keeps times."""
+
 Pages = Literal["cursor", "page", "offset"]
 """What leads from a page to the next: something that is handed out with it, its number, or that of its last entry."""
 Position = str | int | None
@@ -97,6 +100,10 @@ class Look(Struct, frozen=True, omit_defaults=True):
     """How often it went back a page."""
     anew: bool = False
     """Whether it was begun anew, since a cursor was refused."""
+    pages: int = 0
+    """That it has read."""
+    found: int = 0
+    """Entries on them that were new, or had changed."""
 
 
 class Ending(StrEnum):
@@ -118,7 +125,7 @@ class Step(NamedTuple):
     """What the next page is asked for with, unless the look ends."""
     ending: Ending | None = None
     why: str = ""
-    """Why the list leads nowhere."""
+    """What the list does that leads nowhere."""
 
 
 def step(look: Look, page: Page, asked_with: Position, rule: Rule) -> Step:
@@ -127,6 +134,7 @@ def step(look: Look, page: Page, asked_with: Position, rule: Rule) -> Step:
     versions = [digest(entry.version) if entry.version else "" for entry in page.entries]
     fresh = [at for at, key in enumerate(keys) if key not in look.before and look.mark.seen.get(key) != versions[at]]
     is_new, repeats = bool({*keys}.difference(look.before, look.top.seen)), keys == look.before and look.stuck > 0
+    look = replace(look, pages=look.pages + 1, found=look.found + len(fresh))
     if isinstance(asked_with, int) and asked_with > rule.first and _lost_some(look, page, keys, rule):
         back = asked_with - (following(rule.pages, 0, len(look.before)) or 1)
         return Step(fresh, replace(look, total=page.total, back=look.back + 1), next=max(rule.first, back))
@@ -142,9 +150,9 @@ def step(look: Look, page: Page, asked_with: Position, rule: Rule) -> Step:
     if (rule.in_a_row and look.in_a_row >= rule.in_a_row) or _is_last(page, asked_with, rule, is_new, repeats):
         return Step(fresh, look, ending=Ending.WHOLE)
     if rule.pages == "cursor" and digest(str(page.next)) in look.cursors:
-        return Step(fresh, look, ending=Ending.CUT_SHORT, why="it leads to a page that was read already")
+        return Step(fresh, look, ending=Ending.CUT_SHORT, why="leads to a page that was read already")
     if look.stuck >= MOST_STUCK:
-        why = f"{MOST_STUCK} pages in a row show nothing that was not read already"
+        why = f"shows nothing new on {MOST_STUCK} pages in a row"
         return Step(fresh, look, ending=Ending.CUT_SHORT, why=why)
     return Step(fresh, look, next=page.next)
 
@@ -169,7 +177,7 @@ def mark_after(look: Look) -> Mark:
 
 def begun_anew(look: Look) -> Look:
     """The same look from the first page, after a cursor was refused."""
-    return Look(mark=look.mark, anew=True)
+    return Look(mark=look.mark, anew=True, pages=look.pages)
 
 
 def digest(text: str) -> str:
@@ -208,7 +216,7 @@ def _in_a_row(look: Look, entries: Sequence[Entry], keys: Sequence[str], version
 
 
 def _may_have_come_since(entry: Entry, mark: Mark, rule: Rule) -> bool:
-    return bool(entry.at and mark.newest and entry.at > mark.newest - rule.overlap)
+    return bool(entry.at and mark.newest and entry.at > mark.newest + TICK - rule.overlap)
 
 
 def _is_last(page: Page, asked_with: Position, rule: Rule, is_new: bool, repeats: bool) -> bool:

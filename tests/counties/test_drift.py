@@ -33,7 +33,8 @@ from harvester.parsers.counties.sections import ParcelPage, joined, records_of, 
 from harvester.parsers.counties.table import Rows, Source
 from harvester.parsers.counties.vgsi_records import read_card
 from harvester.sites.property import Platform
-from harvester.spiders.counties.witness import NEW_LABELS, Witnesses
+from harvester.spiders.counties.witness import Witnesses
+from harvester.spiders.labels import NEW_LABELS
 from tests.counties.conftest import SITE
 from tests.counties.drifts import CHANGES, DRIFTING
 from tests.sandbox import county_beacon, county_devnet, county_eagleweb, county_esearch, county_pacs, county_patriot

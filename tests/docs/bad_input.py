@@ -27,6 +27,7 @@ from tests.counties import (
 )
 from tests.docs import test_adding_a_site
 from tests.endings import test_unopened
+from tests.endpoints import test_definition as test_endpoints
 from tests.feeds import test_export
 from tests.flows import test_recording
 from tests.frontier import test_cli as test_frontier
@@ -159,6 +160,10 @@ def rows() -> dict[str, list[Row]]:
                 lambda secrets: f"HARVESTER_PUBLISH_HOOK_SECRETS={secrets.replace('hidden-word', '...')}",
             ),
             *_of(test_publish.test_what_cannot_be_meant_is_refused, _words("harvester publish")),
+        ],
+        "Endpoints (`scrapy crawl endpoints`)": [
+            *(Row(text.removeprefix("[a]\n"), said, 2) for text, said in test_endpoints.BAD),
+            *(Row(_given(arguments) or "no arguments", said, 2) for arguments, said in test_endpoints.UNUSABLE),
         ],
         "Recordings (`harvester flow check`, `scrapy crawl flow`)": [
             *(Row(name, said, 2) for name, said in test_recording.INVALID.items()),

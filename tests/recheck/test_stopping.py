@@ -263,7 +263,7 @@ def test_a_cursor_that_comes_twice_ends_a_look_and_leaves_the_mark() -> None:
 
     looked = read(of, whole.mark, page_of=page_of)
     assert (looked.ending, looked.pages, looked.mark) == (Ending.CUT_SHORT, 2, whole.mark)
-    assert looked.why == "it leads to a page that was read already"
+    assert looked.why == "leads to a page that was read already"
 
 
 def test_a_list_that_goes_in_a_circle_ends_a_look() -> None:
@@ -310,7 +310,7 @@ def test_a_list_of_which_everything_moves_all_the_time_ends_all_the_same() -> No
 
 def test_a_refused_cursor_begins_the_look_anew_with_the_old_mark() -> None:
     look = step(Look(Mark({"a": ""})), Page([Entry("x")], "c"), None, Rule()).look
-    assert begun_anew(look) == Look(Mark({"a": ""}), anew=True)
+    assert begun_anew(look) == Look(Mark({"a": ""}), anew=True, pages=1)
 
 
 # What is carried along -------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from harvester.spiders.bluesky.accounts import BLOCKS, Account, absent
 from harvester.spiders.bluesky.arguments import BlueskyArguments
 from harvester.spiders.bluesky.asking import ACCOUNT, THREAD, Asking, xrpc
 from harvester.spiders.job import errback
+from harvester.spiders.pagination import cut_short
 
 T = TypeVar("T")
 
@@ -26,8 +27,6 @@ PAGE = 100
 POSTS_A_CALL = 25
 EDGES_A_BATCH = 500
 POSTS_COLLECTED = "posts_collected"
-CUT_SHORT = "cut_short"
-"""Stage of an account of which a list ended before its end."""
 KEY_SLACK = timedelta(days=1)
 """By how much a record may be seen later than its key says: clocks differ, and the network may be slow."""
 
@@ -105,9 +104,7 @@ class Lists(Asking):
     ) -> Iterator[Any]:
         """The next page. A list ends only when no cursor comes."""
         if cursor and cursor == asked_with:
-            self.logger.warning("%s of %s repeats its cursor; it ends here", name, account["did"])
-            self.crawler.stats.inc_value("harvester/cursors/repeated")
-            yield Stage(account["id"], CUT_SHORT, 3)
+            yield cut_short(self, account["id"], f"{name} of {account['did']}", "repeats its cursor")
         elif cursor:
             ask = self._ask_members if name.startswith("at://") else self.ask_list
             yield ask(asked_for, account, name, cursor)

@@ -10,7 +10,8 @@ from harvester.jobs.gone import Look
 from harvester.spiders.bluesky.accounts import was_absent
 from harvester.spiders.bluesky.arguments import BlueskyArguments
 from harvester.spiders.bluesky.asking import ACCOUNT, SEED, THREAD
-from harvester.spiders.bluesky.lists import CUT_SHORT, lists_wanted
+from harvester.spiders.bluesky.lists import lists_wanted
+from harvester.spiders.pagination import CUT_SHORT
 
 KINDS: dict[str, list[type[Record]]] = {
     "follows": [Follow],

@@ -22,8 +22,8 @@ from harvester.parsers.counties.table import Layout, Rows
 from harvester.spiders.counties.arguments import PARCEL, PropertyArguments
 from harvester.spiders.counties.conditions import Parcels, all_of, matching
 from harvester.spiders.counties.platform import SITE, Jurisdiction, PlatformSpider
-from harvester.spiders.counties.witness import note_new_labels
 from harvester.spiders.job import errback
+from harvester.spiders.labels import note_new_labels
 
 TABLE, PAGE = "table", "page"
 """Kinds of items: all rows of a table, and a part of them by its place."""

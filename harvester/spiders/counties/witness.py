@@ -11,19 +11,10 @@ from scrapy.statscollectors import StatsCollector
 from harvester.exceptions import ParseError
 from harvester.meta import JOB, STEP
 from harvester.parsers.counties.drift import Pages, Signature, difference
+from harvester.spiders.labels import note_new_labels
 
-NEW_LABELS = "harvester/new_labels"
-"""Stat, which the monitors read: labels that no page of the job had before, of a layout that is else as before."""
-MOST_KEPT = 20
-"""Of them."""
 FIRST = 100
 """Priority of what finds out whether the site has changed: it goes before cards that would be in doubt, too."""
-
-
-def note_new_labels(stats: StatsCollector, labels: Sequence[str]) -> None:
-    """Has the monitors tell of them."""
-    if labels:
-        stats.set_value(NEW_LABELS, [*stats.get_value(NEW_LABELS, []), *labels][:MOST_KEPT])
 
 
 class Doubt(NamedTuple):

@@ -1,0 +1,57 @@
+"""Downloader middleware: headers that hold secrets of the environment, for as long as a request is on its way."""
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from scrapy import Request
+from scrapy.http import Response
+
+from harvester.download.addresses import origin_of
+from harvester.masking import mask
+from harvester.meta import FROM_ENVIRONMENT
+
+_variable = re.compile(r"\$\{([^}]*)\}").sub
+
+
+class EnvironmentMiddleware:
+    """The last one before the network: what others keep of a request, for a retry or a redirect, is without secrets."""
+
+    def process_request(self, request: Request) -> None:
+        """Where a variable is missing, the header is left out: the site says what it lacks."""
+        for name, value in _headers(request).items():
+            if (filled := _filled(value)) is not None:
+                request.headers[name] = filled
+
+    def process_response(self, request: Request, response: Response) -> Response:
+        _take_off(request)
+        return response
+
+    def process_exception(self, request: Request, exception: Exception) -> None:
+        _take_off(request)
+
+
+def _headers(request: Request) -> Mapping[str, str]:
+    """Those that this address may see."""
+    given: Mapping[str, Any] = request.meta.get(FROM_ENVIRONMENT, {})
+    return given["headers"] if given and origin_of(request.url) == given["origin"] else {}
+
+
+def _take_off(request: Request) -> None:
+    for name in _headers(request):
+        request.headers.pop(name, None)
+
+
+def _filled(value: str) -> str | None:
+    """None when the environment lacks a variable."""
+    missing = []
+
+    def fill(found: re.Match[str]) -> str:
+        secret = os.environ.get(found[1], "")
+        mask.add(secret)
+        missing.extend([] if secret else [found[1]])
+        return secret
+
+    filled = _variable(fill, value)
+    return None if missing else filled

@@ -1,0 +1,228 @@
+"""Rows of a JSON document: where they are, what tells them apart, whether they are as they should be. Pure."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import jmespath
+import msgspec
+from jmespath.exceptions import JMESPathError
+from jsonschema import SchemaError, ValidationError
+from jsonschema.exceptions import best_match
+from jsonschema.protocols import Validator
+from jsonschema.validators import validator_for
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+
+from harvester.exceptions import ParseError, UsageError
+
+MOST_DEPTH = 3
+"""Levels of a row whose fields belong to its shape."""
+MOST_FIELDS = 100
+"""Of an object; in one with more, names are data."""
+MOST_NAMED = 5
+"""Fields in a message."""
+MOST_SAID = 200
+"""Characters of what is wrong with a row."""
+_KINDS = {dict: "object", list: "list", str: "text", bool: "boolean", int: "number", float: "number"}
+
+Shape = dict[str, str]
+"""Field -> the kinds of its values, in words; with a question mark behind where not every row has it."""
+
+
+def decode(body: bytes) -> Any:
+    """Raises ParseError when it is no JSON."""
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ParseError(f"it is no JSON: {error}") from None
+
+
+def check_path(path: str) -> None:
+    """Raises UsageError when it is neither a JMESPath nor a JSON Pointer."""
+    try:
+        at(path, None)
+    except ParseError:
+        pass  # this document is not of that kind
+    except JMESPathError as error:
+        said = " ".join(str(error).split())[:MOST_SAID]
+        raise UsageError(
+            f"{path!r} is neither a JMESPath, like data.items, nor a JSON Pointer, like /data/0: {said}"
+        ) from None
+
+
+def at(path: str, document: Any) -> Any:
+    """What a JMESPath, or a JSON Pointer (RFC 6901; it begins with /), finds in a document; None when it is nothing."""
+    if path.startswith("/"):
+        return _at_pointer(path, document)
+    try:
+        return _compiled(path).search(document)
+    except JMESPathError as error:
+        if document is None:
+            raise
+        raise ParseError(f"{path!r} does not fit: {' '.join(str(error).split())[:MOST_SAID]}") from None
+
+
+@lru_cache(maxsize=10_000)
+def _compiled(path: str) -> Any:
+    return jmespath.compile(path)
+
+
+def _at_pointer(pointer: str, value: Any) -> Any:
+    for part in pointer.split("/")[1:]:
+        name = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, list):
+            value = value[int(name)] if name.isascii() and name.isdecimal() and int(name) < len(value) else None
+        else:
+            value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def rows_at(path: str, document: Any) -> list[Any]:
+    """The rows. Raises ParseError when there is no list."""
+    found = at(path, document)
+    if not isinstance(found, list):
+        raise ParseError(f"at {path!r} there is no list of rows but {'nothing' if found is None else _kind(found)}")
+    return found
+
+
+def key_of(row: Any, fields: Sequence[str]) -> str:
+    """What tells the row from others, made of the fields; empty when there are none."""
+    return "/".join(_as_text(at(field, row)) for field in fields)
+
+
+def lack_of(row: Any, fields: Sequence[str]) -> str:
+    """Which of the fields it does not have that its key is made of, in words; empty when it has all."""
+    for field in fields:
+        part = at(field, row)
+        if part in (None, "") or isinstance(part, (dict, list)):
+            return f"it has no {field!r}, which its key is made of"
+    return ""
+
+
+def _as_text(value: Any) -> str:
+    return " ".join(value.split()) if isinstance(value, str) else json.dumps(value)
+
+
+def canonical(value: Any) -> bytes:
+    """The same for the same value, in whatever order its names came."""
+    return msgspec.json.encode(value, order="sorted")
+
+
+# Schemas ----------------------------------------------------------------------------------------------------
+
+
+def check_schema(schema: Any) -> None:
+    """Raises UsageError when it is no JSON Schema."""
+    try:
+        kind = validator_for(schema)
+        kind.check_schema(schema)
+    except SchemaError as error:
+        where = "/".join(map(str, error.absolute_path))
+        raise UsageError(
+            f"it is no JSON Schema: {error.message[:MOST_SAID]}{f' (at {where})' if where else ''}"
+        ) from None
+
+
+def problem_of(row: Any, schema: Mapping[str, Any] | None) -> str:
+    """Why the row does not fit the schema; empty when it does. Nothing that a schema refers to is fetched."""
+    if schema is None:
+        return ""
+    try:
+        error = best_match(_validator(canonical(schema)).iter_errors(row))
+    except Unresolvable as unknown:
+        return f"its schema refers to what is not in it: {unknown.ref}"
+    return "" if error is None else _said(error)
+
+
+def _said(error: ValidationError) -> str:
+    where = ".".join(map(str, error.absolute_path))
+    return f"{where}: {error.message}"[:MOST_SAID] if where else error.message[:MOST_SAID]
+
+
+@lru_cache(maxsize=2_000)
+def _validator(schema: bytes) -> Validator:
+    decoded = msgspec.json.decode(schema)
+    return validator_for(decoded)(decoded, registry=Registry())
+
+
+# Shapes -----------------------------------------------------------------------------------------------------
+
+
+def shape_of(rows: Iterable[Any]) -> Shape:
+    """Of all rows together."""
+    number = 0
+    counts: dict[str, int] = {}
+    kinds: dict[str, set[str]] = {}
+    for number, row in enumerate(rows, 1):  # noqa: B007
+        for name, value in _fields(row, "", MOST_DEPTH):
+            counts[name] = counts.get(name, 0) + 1
+            kinds.setdefault(name, set()).update([] if value is None else [_kind(value)])
+    return {name: _written(kinds[name], counts[name] == number) for name in sorted(counts)}
+
+
+def shape_change(before: Shape, now: Shape) -> str:
+    """What is not as it was, in words: a field that every row had and none has now, or one of another kind."""
+    lost = [
+        name for name, kind in before.items() if not kind.endswith("?") and name not in now and _is_above(name, now)
+    ]
+    new = [name for name in now if name not in before]
+    said = []
+    if lost:
+        said.append(f"the rows lack {_named(lost)}" + (f", and have {_named(new)}" if new else ""))
+    for name, kind in before.items():
+        were, are = _kinds(kind), _kinds(now.get(name, ""))
+        if were and are and not were & are:
+            said.append(f"{name!r} was {' or '.join(sorted(were))} and is {' or '.join(sorted(are))}")
+    return "; ".join(said[:MOST_NAMED])
+
+
+def new_fields(before: Shape, now: Shape) -> list[str]:
+    """Fields that no row had before."""
+    return sorted(now.keys() - before.keys()) if before else []
+
+
+def merged(before: Shape, now: Shape) -> Shape:
+    """Of the rows of both."""
+    if not before or not now:
+        return before or now
+    return {
+        name: _written(
+            _kinds(before.get(name, "")) | _kinds(now.get(name, "")),
+            all(name in each and not each[name].endswith("?") for each in (before, now)),
+        )
+        for name in sorted({*before, *now})
+    }
+
+
+def _fields(row: Any, above: str, depth: int) -> Iterable[tuple[str, Any]]:
+    if not isinstance(row, dict) or len(row) > MOST_FIELDS:
+        return
+    for name, value in row.items():
+        yield f"{above}{name}", value
+        if depth > 1 and isinstance(value, dict):
+            yield from _fields(value, f"{above}{name}.", depth - 1)
+
+
+def _is_above(name: str, now: Shape) -> bool:
+    """Whether what it stood in is still there: of a part that is gone as a whole, only its top is named."""
+    above = name.rpartition(".")[0]
+    return not above or above in now
+
+
+def _kind(value: Any) -> str:
+    return _KINDS.get(type(value), "nothing")
+
+
+def _kinds(written: str) -> set[str]:
+    return set(filter(None, written.removesuffix("?").split("|")))
+
+
+def _written(kinds: set[str], is_always: bool) -> str:
+    return "|".join(sorted(kinds)) + ("" if is_always else "?")
+
+
+def _named(names: Sequence[str]) -> str:
+    shown = ", ".join(repr(name) for name in names[:MOST_NAMED])
+    return shown + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")

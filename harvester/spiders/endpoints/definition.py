@@ -1,0 +1,269 @@
+"""What is declared of an endpoint, in a table of a TOML file; or its address alone, a line of a text."""
+
+import importlib
+import json
+import os
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from harvester import validation
+from harvester.exceptions import InvalidRecordError, UsageError
+from harvester.items import Found
+from harvester.items.other import check_collection
+from harvester.parsers.web.rows import check_path, check_schema
+from harvester.recheck.durations import read_duration
+from harvester.recheck.stopping import Pages, Rule
+from harvester.sites.problems import problems
+
+ENDPOINT = "endpoint"
+"""Kind of an item, whose key is the endpoint's name."""
+DEFAULTS = "defaults"
+"""A table of the file that holds what all others have, unless they say otherwise."""
+USUAL_INTERVAL = "5m"
+MOST_FILE_BYTES = 10 * 1024 * 1024
+_is_variable = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
+_variables = re.compile(r"\$\{([^}]*)\}").findall
+
+
+def _path(value: str) -> str:
+    if value:
+        try:
+            check_path(value)
+        except UsageError as error:
+            raise ValueError(str(error)) from None
+    return value
+
+
+def _address(value: str) -> str:
+    parts = urlsplit(value)
+    if parts.scheme not in ("http", "https") or not parts.hostname or re.search(r"\s", value):
+        raise ValueError(f"{value!r} is no address; give one like 'https://api.example.org/prices'")
+    if "${" in value:
+        raise ValueError("a secret in an address would stand in logs and records: send it in a header")
+    return value
+
+
+def _interval(value: str) -> str:
+    try:
+        read_duration(value)
+    except UsageError as error:
+        raise ValueError(str(error)) from None
+    return value
+
+
+def _collection(value: str) -> str:
+    try:
+        check_collection(value)
+    except UsageError as error:
+        raise ValueError(str(error)) from None
+    return value
+
+
+def _listed(value: object) -> object:
+    return (value,) if isinstance(value, str) else value
+
+
+JsonPath = Annotated[str, AfterValidator(_path)]
+"""A JMESPath, or a JSON Pointer."""
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Paging(_Table):
+    """The table `pages`: how a list of several pages is read, newest rows first."""
+
+    by: Literal["cursor", "page", "offset", "link", "next"]
+    """What leads to the next page: a cursor, the number of a page or of a row, the header Link, or an address."""
+    parameter: str = ""
+    """The parameter of the address that takes it. None by `link` and `next`."""
+    at: JsonPath = ""
+    """Where the answer holds the cursor, or the address of the next page."""
+    first: int = Field(1, ge=0, le=1)
+    """Number of the first page."""
+    total: JsonPath = ""
+    """Where the answer says how many rows there are in all."""
+    in_a_row: int = Field(3, ge=0, le=1000)
+    """So many known rows in a row end a look; 0: each look reads the list to its end."""
+
+    @model_validator(mode="after")
+    def _together(self) -> "Paging":
+        if self.by in ("cursor", "page", "offset") and not self.parameter:
+            raise ValueError(f"by = {self.by!r} needs the `parameter` of the address that takes it")
+        if self.by in ("cursor", "next") and not self.at:
+            raise ValueError(f"by = {self.by!r} needs `at`: where the answer holds it")
+        return self
+
+    @property
+    def rule(self) -> Rule:
+        """As the look knows it."""
+        numbered: dict[str, Pages] = {"page": "page", "offset": "offset"}
+        return Rule(numbered.get(self.by, "cursor"), self.first if self.by == "page" else 0, self.in_a_row)
+
+
+class Endpoint(_Table):
+    """A table of the file. Its name is the endpoint's."""
+
+    url: Annotated[str, AfterValidator(_address)]
+    interval: Annotated[str, AfterValidator(_interval)] = USUAL_INTERVAL
+    """How often it is looked at."""
+    method: Literal["GET", "POST"] = "GET"
+    headers: dict[str, str] = Field(default_factory=dict)
+    """`${NAME}` in a value stands for a variable of the environment."""
+    body: Any = None
+    """Of a POST: sent as JSON."""
+    rows: JsonPath = ""
+    """Where the rows are; `@`: the whole document is the list of them. Empty: the document is kept as a whole."""
+    pick: JsonPath = ""
+    """The part of the document that is kept, where there are no rows."""
+    key: Annotated[tuple[JsonPath, ...], BeforeValidator(_listed)] = ()
+    """Fields that tell one row from another. None: a row that is otherwise is another row."""
+    json_schema: dict[str, Any] | None = Field(None, alias="schema")
+    """What a row, or the document, must look like."""
+    collection: Annotated[str, AfterValidator(_collection)] = ""
+    """Collection of MongoDB. Empty: named after the endpoint."""
+    pages: Paging | None = None
+
+    @model_validator(mode="after")
+    def _together(self) -> "Endpoint":
+        if (self.key or self.pages) and not self.rows:
+            raise ValueError('`key` and `pages` are of rows: say where these are, `rows = "data.items"`')
+        if self.pick and self.rows:
+            raise ValueError("`pick` is of a document that is kept as a whole, and has no `rows`")
+        if self.body is not None and self.method != "POST":
+            raise ValueError("a `body` is sent by method = 'POST'")
+        for name in self.variables:
+            if not _is_variable(name):
+                raise ValueError(f"headers: ${{{name}}} names no variable of the environment")
+        return self
+
+    @property
+    def variables(self) -> list[str]:
+        """Of the environment, that its headers name."""
+        return [name for value in self.headers.values() for name in _variables(value)]
+
+    def found(self, name: str) -> Found:
+        """As an item of a job. Its input is the table, without what has its default."""
+        given = self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        return Found(ENDPOINT, name, given, depth=0, recheck=f"every {self.interval}")
+
+
+def endpoint_of(given: Mapping[str, Any]) -> Endpoint:
+    """Of an item's input."""
+    return Endpoint.model_validate(dict(given))
+
+
+def missing_variables(endpoint: Endpoint) -> list[str]:
+    """Those that the environment does not have."""
+    return sorted({name for name in endpoint.variables if not os.environ.get(name)})
+
+
+def read_endpoints(given: str) -> dict[str, Endpoint]:
+    """Name -> endpoint: of `@FILE`, or of addresses with commas between. Raises UsageError that names each fault."""
+    if not given.startswith("@"):
+        return _of_addresses([each.strip() for each in given.split(",")], "-a endpoints")
+    path = Path(given[1:]).expanduser()
+    try:
+        if path.stat().st_size > MOST_FILE_BYTES:
+            raise UsageError(f"{path} is larger than {MOST_FILE_BYTES:,} bytes, which no list of endpoints is.")
+        text = path.read_text("utf-8-sig")
+    except OSError as error:
+        raise UsageError(f"The file of endpoints {path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"The file of endpoints {path} is not UTF-8: convert it.") from None
+    if path.suffix.lower() == ".toml":
+        return _of_tables(path, text)
+    return _of_addresses([line.partition(" #")[0].strip() for line in text.splitlines()], str(path))
+
+
+def _of_addresses(lines: Sequence[str], where: str) -> dict[str, Endpoint]:
+    found: dict[str, Endpoint] = {}
+    bad: list[str] = []
+    for number, line in enumerate(lines, 1):
+        if not line or line.startswith("#"):
+            continue
+        try:
+            found[line] = Endpoint(url=line, collection="endpoints")
+        except ValidationError as error:
+            bad.append(f"line {number}: {validation.said_of(error.errors()[0])}")
+    return _checked(found, bad, where)
+
+
+def _of_tables(path: Path, text: str) -> dict[str, Endpoint]:
+    try:
+        tables: dict[str, Any] = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"The file of endpoints {path} is no TOML: {error}.") from None
+    defaults = tables.pop(DEFAULTS, {})
+    found: dict[str, Endpoint] = {}
+    bad: list[str] = []
+    for name, table in tables.items():
+        if not isinstance(table, dict):
+            bad.append(f"{name} stands outside of a table: put it below a line like [{DEFAULTS}] or [prices]")
+            continue
+        try:
+            given = {**defaults, **table}
+            if "schema" in given:
+                given["schema"] = _schema(given["schema"], path.parent)
+            found[name] = Endpoint(**{"collection": collection_of(name), **given})
+        except ValidationError as error:
+            bad += [f"{place}: {said}" for place, said in problems(error, Endpoint, name).items()]
+        except UsageError as error:
+            bad.append(f"{name}.schema: {error}")
+    return _checked(found, bad, str(path))
+
+
+def _checked(found: dict[str, Endpoint], bad: list[str], where: str) -> dict[str, Endpoint]:
+    for name, endpoint in found.items():
+        try:
+            endpoint.found(name)
+        except InvalidRecordError as error:
+            bad.append(f"{name}: {error}")
+    if bad:
+        raise UsageError(f"Endpoints of {where} cannot be used:\n" + "\n".join(f"  {line}" for line in bad))
+    if not found:
+        raise UsageError(f"There is no endpoint in {where}: give a table like [prices] with a `url`, or an address.")
+    return found
+
+
+def collection_of(name: str) -> str:
+    """The collection of an endpoint that names none."""
+    words = re.sub("[^a-z0-9]+", "_", name.lower()).strip("_")[:50]
+    return words if words[:1].isalpha() else f"endpoint_{words}".rstrip("_")
+
+
+def _schema(given: Any, folder: Path) -> Any:
+    """As it is; of a file; or of a pydantic model, `package.module:Model`. Raises UsageError."""
+    if isinstance(given, str):
+        module, colon, name = given.partition(":")
+        given = _of_model(module, name) if colon else _of_file(folder / given)
+    if not isinstance(given, dict):
+        raise UsageError("it is a table, the name of a file, or a pydantic model like 'package.module:Model'")
+    check_schema(given)
+    return given
+
+
+def _of_file(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise UsageError(f"the file {path} cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise UsageError(f"the file {path} is no JSON: {error}") from None
+
+
+def _of_model(module: str, name: str) -> Any:
+    try:
+        model = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise UsageError(f"the model {module}:{name} cannot be imported: {error}") from None
+    if not isinstance(model, type) or not issubclass(model, BaseModel):
+        raise UsageError(f"{module}:{name} is no pydantic model")
+    return model.model_json_schema()

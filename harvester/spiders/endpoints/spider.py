@@ -1,0 +1,226 @@
+"""The spider `endpoints`: JSON APIs, each looked at in its own interval."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
+
+from pydantic import Field
+from scrapy import Request
+from scrapy.http import Response
+
+from harvester.download.addresses import origin_of
+from harvester.exceptions import InvalidRecordError, ParseError, UsageError
+from harvester.items import Found, Provenance, Record, Reject, Said
+from harvester.items.other import ItemRecord, collection_type
+from harvester.jobs.documents import JobItem
+from harvester.meta import EXPECTS, FROM_ENVIRONMENT
+from harvester.outcomes import Outcome
+from harvester.parsers.web import rows as parse
+from harvester.parsers.web.links import next_link
+from harvester.recheck.stopping import Entry, Position, Rule, digest
+from harvester.spiders.base import SpiderArguments
+from harvester.spiders.endpoints.definition import (
+    ENDPOINT,
+    USUAL_INTERVAL,
+    Endpoint,
+    endpoint_of,
+    missing_variables,
+    read_endpoints,
+)
+from harvester.spiders.labels import note_new_labels
+from harvester.spiders.pagination import Listed, ListItem, PaginationSpider
+
+DOCUMENT = "document"
+"""The only entry of an endpoint that is kept as a whole."""
+
+
+class EndpointsArguments(SpiderArguments):
+    """Arguments of the spider `endpoints`."""
+
+    endpoints: str = Field(
+        description="@FILE: a TOML file with a table for each, or an address a line; or addresses, comma-separated"
+    )
+
+    def identity(self) -> dict[str, Any]:
+        """Of a file its place: the job goes on when what stands in it has changed."""
+        if not self.endpoints.startswith("@"):
+            return {"endpoints": self.endpoints}
+        return {"endpoints": f"@{Path(self.endpoints[1:]).expanduser().resolve()}"}
+
+    def kept(self) -> dict[str, Any]:
+        return self.identity()
+
+
+class EndpointsSpider(PaginationSpider):
+    """Looks at JSON APIs again and again, and keeps what is new or has changed: rows of theirs, or the whole answer.
+
+    Domain: that of each endpoint's address. Caveats: none is looked at more often than every 30 seconds; one that fails
+    ten times in a row is left alone until `harvester jobs retry`. Arguments: `-a endpoints=@FILE`, see
+    docs/endpoints.md.
+    """
+
+    name = "endpoints"
+    Arguments = EndpointsArguments
+    ITEM_KINDS: ClassVar[tuple[str, ...]] = (ENDPOINT,)
+    ATTEMPTS = 1
+    BACKOFF_S = 30.0
+    arguments: EndpointsArguments
+
+    @classmethod
+    def parse_arguments(cls, given: dict[str, Any]) -> SpiderArguments:
+        """Reads the file, too. Raises UsageError that names each fault in it."""
+        arguments = super().parse_arguments(given)
+        if isinstance(arguments, EndpointsArguments) and "job" not in given:
+            endpoints = read_endpoints(arguments.endpoints)
+            lacks = {name: missing_variables(endpoint) for name, endpoint in endpoints.items()}
+            if bad := [f"  {name}: {', '.join(names)}" for name, names in lacks.items() if names]:
+                raise UsageError("Set these variables in the environment, which headers name:\n" + "\n".join(bad))
+        return arguments
+
+    @classmethod
+    def first_items(cls, arguments: EndpointsArguments) -> Iterable[Found]:
+        for name, endpoint in read_endpoints(arguments.endpoints).items():
+            yield endpoint.found(name)
+
+    @classmethod
+    def recheck_of(cls, arguments: Any) -> str | None:
+        return f"every {USUAL_INTERVAL}"
+
+    @classmethod
+    def read_staged(cls, kind: str, key: str, raw: bytes, provenance: Provenance) -> Record | None:
+        return collection_type(kind).staged(key, raw, provenance)
+
+    # Requests ---------------------------------------------------------------------------------------------------
+
+    def requests_of(self, items: Sequence[JobItem]) -> Iterator[Any]:
+        for item in items:
+            endpoint = endpoint_of(item.input)
+            if missing := missing_variables(endpoint):
+                said = (
+                    f"its headers name {', '.join(missing)}, which the environment of this worker does not have: set it"
+                )
+                yield Said(item.id, "failed", Outcome.INVALID, said)
+            else:
+                yield from super().requests_of([item])
+
+    def rule_of(self, of: ListItem) -> Rule:
+        pages = endpoint_of(of.input).pages
+        return pages.rule if pages else Rule()
+
+    def page_request(self, of: ListItem, at: Position) -> Request:
+        endpoint = endpoint_of(of.input)
+        request = Request(
+            _address(endpoint, at),
+            method=endpoint.method,
+            headers={"Accept": "application/json"},
+            meta={EXPECTS: "json"},
+        )
+        if endpoint.headers:
+            request.meta[FROM_ENVIRONMENT] = {"origin": origin_of(endpoint.url), "headers": endpoint.headers}
+        if endpoint.body is not None:
+            request.headers["Content-Type"] = "application/json"
+            request = request.replace(body=json.dumps(endpoint.body))
+        return request
+
+    # Answers ----------------------------------------------------------------------------------------------------
+
+    def read_page(self, response: Response, of: ListItem, kept: Mapping[str, Any]) -> Listed:
+        endpoint, document = endpoint_of(of.input), parse.decode(response.body)
+        if endpoint.rows:
+            return self._rows(response, endpoint, document, kept)
+        value = parse.at(endpoint.pick, document) if endpoint.pick else document
+        if problem := parse.problem_of(value, endpoint.json_schema):
+            raise ParseError(f"it does not fit the schema: {problem}")
+        now = self._shape(endpoint, [value], kept)
+        raw = parse.canonical(value)
+        version = hashlib.sha256(raw).hexdigest()[:16]
+        item = {"_id": f"{of.key} {version}", "endpoint": of.key, "data": value}
+        record = self._record(endpoint, item, raw, response)
+        return Listed([Entry(DOCUMENT, version)], [record], kept={"shape": [*map(list, now.items())]})
+
+    def _rows(self, response: Response, endpoint: Endpoint, document: Any, kept: Mapping[str, Any]) -> Listed:
+        rows = parse.rows_at(endpoint.rows, document)
+        written = parse.canonical(rows)
+        answer = hashlib.sha256(written).hexdigest()[:16]
+        leads_to, total = _next(endpoint, document, response)
+        if endpoint.pages is None and kept.get("answer") == answer:
+            return Listed([], [], kept=kept)  # nothing of it is new, however many rows there are
+        entries: list[Entry] = []
+        outputs: list[ItemRecord | Reject] = []
+        fits: list[Any] = []
+        problem = ""
+        for row in rows:
+            raw = parse.canonical(row)
+            own = digest(raw.decode())
+            if problem := parse.problem_of(row, endpoint.json_schema) or parse.lack_of(row, endpoint.key):
+                entries.append(Entry(own))
+                outputs.append(Reject(endpoint.collection, problem, "", raw, response.url))
+                continue
+            key = parse.key_of(row, endpoint.key)
+            fits.append(row)
+            entries.append(Entry(key or own, own))
+            outputs.append(self._record(endpoint, _item(row, key), raw, response))
+        if rows and not fits:
+            raise ParseError(f"none of the {len(rows):,} rows is as it should be: {problem}")
+        shape = self._shape(endpoint, fits, kept)
+        return Listed(entries, outputs, leads_to, total, {"shape": [*map(list, shape.items())], "answer": answer})
+
+    def _shape(self, endpoint: Endpoint, rows: Sequence[Any], kept: Mapping[str, Any]) -> parse.Shape:
+        """What rows have looked like, with these. Raises ParseError when they are not as before, and no schema says how
+        they must be."""
+        before, now = dict(kept.get("shape", ())), parse.shape_of(rows)
+        if rows and endpoint.json_schema is None and (change := parse.shape_change(before, now)):
+            raise ParseError(f"it is not as before: {change}")
+        if new := parse.new_fields(before, now):
+            note_new_labels(self.crawler.stats, new)
+        return parse.merged(before, now)
+
+    def _record(self, endpoint: Endpoint, item: dict[str, Any], raw: bytes, response: Response) -> ItemRecord | Reject:
+        kind = collection_type(endpoint.collection)
+        try:
+            return kind.of(item, (), self.provenance(response))
+        except InvalidRecordError as error:
+            return Reject(kind.KIND, str(error), "", raw, response.url)
+
+
+def _item(row: Any, key: str) -> dict[str, Any]:
+    fields = row if isinstance(row, dict) else {"value": row}
+    return {**fields, "_id": key} if key else fields
+
+
+def _address(endpoint: Endpoint, at: Position) -> str:
+    """Of a page. A cursor goes into the address of the first one; what is an address itself is asked for."""
+    pages = endpoint.pages
+    if pages is None or at is None:
+        return endpoint.url
+    if pages.by in ("link", "next"):
+        return str(at)
+    parts = urlsplit(endpoint.url)
+    others = [
+        (name, value) for name, value in parse_qsl(parts.query, keep_blank_values=True) if name != pages.parameter
+    ]
+    return urlunsplit(parts._replace(query=urlencode([*others, (pages.parameter, at)])))
+
+
+def _next(endpoint: Endpoint, document: Any, response: Response) -> tuple[str | None, int | None]:
+    """The cursor or address that a page hands out, and the number of rows in all. Raises ParseError."""
+    pages = endpoint.pages
+    if pages is None:
+        return None, None
+    total = parse.at(pages.total, document) if pages.total else None
+    found: Any = None
+    if pages.by == "link":
+        found = next_link([value.decode("latin-1") for value in response.headers.getlist("Link")], response.url)
+    elif pages.at:
+        found = parse.at(pages.at, document)
+        if isinstance(found, (dict, list, bool)):
+            raise ParseError(
+                f"at {pages.at!r} there is nothing that leads to the next page, but {type(found).__name__}"
+            )
+    address = urljoin(response.url, str(found)) if pages.by == "next" and found else found
+    if pages.by in ("link", "next") and address and origin_of(str(address)) != origin_of(endpoint.url):
+        raise ParseError(f"the next page would be at another site: {address}")
+    return (None if address in (None, "") else str(address)), total if type(total) is int else None

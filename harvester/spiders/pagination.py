@@ -1,0 +1,154 @@
+"""The base of spiders of lists that are looked at again: each look ends where it comes to what an earlier one saw."""
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple
+
+from scrapy import Request
+from scrapy.http import Response
+from twisted.python.failure import Failure
+
+from harvester.items import Looked, Stage
+from harvester.jobs.documents import JobItem
+from harvester.meta import CHANGED_LATER, CONDITIONAL, ITEMS, PART
+from harvester.outcomes import Outcome, verdict_of
+from harvester.recheck.stopping import (
+    Ending,
+    Entry,
+    Look,
+    Mark,
+    Page,
+    Position,
+    Rule,
+    begun_anew,
+    following,
+    look_of,
+    mark_after,
+    mark_of,
+    step,
+    to_data,
+)
+from harvester.spiders.job import JobSpider, errback
+
+CUT_SHORT = "cut_short"
+"""Stage of an item of which a list ended before its end."""
+CUT_SHORT_RANK = 3
+REPEATED = "harvester/cursors/repeated"
+"""Stat: lists that led to a page that was read already."""
+COST_UNCHANGED = 0.1
+"""Of a look that is answered without a body, in requests."""
+_NO_PAGE = (Outcome.INVALID, Outcome.NOT_FOUND, Outcome.GONE)
+"""Outcomes of a request with a cursor that is not known any more."""
+
+
+class Listed(NamedTuple):
+    """A page of a list, as a spider reads it."""
+
+    entries: Sequence[Entry]
+    outputs: Sequence[Any]
+    """What is yielded for each of them when it is new or has changed: a record, a request, Found; or a list."""
+    next: str | None = None
+    """A cursor, or an address, that the page hands out for the next one."""
+    total: int | None = None
+    """How many entries the whole list has, where it says that."""
+    kept: Mapping[str, Any] = MappingProxyType({})
+    """What the spider wants to be given with the next page, and with the next look: values as JSON has them."""
+
+
+class ListItem(NamedTuple):
+    """The item of a list, as it goes along with the requests for its pages."""
+
+    key: str
+    input: Mapping[str, Any]
+
+
+class PaginationSpider(JobSpider):
+    """Give `page_request` and `read_page`; an item is a list, newest entries first.
+
+    The first look at an item reads its list to the end. What a look leaves for the next one is written down when it has
+    ended well, with all that followed from its entries: so one that breaks off leaves no hole.
+    """
+
+    RULE: ClassVar[Rule] = Rule()
+    """By which a look ends."""
+
+    @abstractmethod
+    def page_request(self, of: ListItem, at: Position) -> Request:
+        """For the page of a list that is asked for with this; None: the first. Its callback and errback are added."""
+
+    @abstractmethod
+    def read_page(self, response: Response, of: ListItem, kept: Mapping[str, Any]) -> Listed:
+        """Raises ParseError when it is none. `kept`: what the page before has given, or the last whole look."""
+
+    def rule_of(self, of: ListItem) -> Rule:
+        """By which a look at this list ends."""
+        return self.RULE
+
+    def requests_of(self, items: Sequence[JobItem]) -> Iterator[Any]:
+        for item in items:
+            of = ListItem(item.key, item.input)
+            rule = self.rule_of(of)
+            first = None if rule.pages == "cursor" else rule.first
+            look = Look(mark_of(item.left.get("mark", {})))
+            request = self._ask(of, look, first, item.left.get("kept", {}))
+            # A look that broke off has read this page: that it is as it was says nothing of what is behind it.
+            was_whole = item.left.get("attempt") == item.attempt - 1
+            request.meta.setdefault(CONDITIONAL, was_whole or CHANGED_LATER)
+            yield request
+
+    def parse_list(
+        self, response: Response, of: list[Any], look: dict[str, Any], at: Position, kept: dict[str, Any]
+    ) -> Iterator[Any]:
+        """What is new on a page, and what leads to the next one, or the end of the look."""
+        item = ListItem(*of)
+        listed, rule = self.read_page(response, item, kept), self.rule_of(item)
+        number = following(rule.pages, at, len(listed.entries)) if isinstance(at, int) else None
+        page = Page(listed.entries, listed.next if number is None else number, listed.total)
+        taken = step(look_of(look), page, at, rule)
+        yield [each for place in taken.fresh for each in _listed(listed.outputs[place])]
+        if taken.ending is None:
+            yield self._ask(item, taken.look, taken.next, listed.kept)
+        elif taken.ending is Ending.WHOLE:
+            yield self._looked(response, mark_after(taken.look), taken.look.found, taken.look.pages, listed.kept)
+        else:
+            item_id = self.item_of(response).id
+            yield cut_short(self, item_id, f"The list {item.key}", taken.why)
+            yield Looked(item_id, taken.look.found, cost=taken.look.pages)
+
+    @errback
+    def list_failed(self, failure: Failure) -> Iterator[Any]:
+        """A list that is as it was, and one whose cursor is refused: it is begun anew, once."""
+        request: Request = failure.request  # type: ignore[attr-defined]
+        verdict, asked = verdict_of(failure.value), request.cb_kwargs  # type: ignore[arg-type]
+        look = look_of(asked["look"])
+        if verdict.outcome is Outcome.UNCHANGED:
+            yield self._looked(request, look.mark, 0, COST_UNCHANGED, asked["kept"])
+        elif isinstance(asked["at"], str) and verdict.outcome in _NO_PAGE and not look.anew:
+            yield self._ask(ListItem(*asked["of"]), begun_anew(look), None, asked["kept"])
+
+    def _ask(self, of: ListItem, look: Look, at: Position, kept: Mapping[str, Any]) -> Request:
+        request = self.page_request(of, at).replace(
+            callback=self.parse_list,
+            errback=self.list_failed,
+            cb_kwargs={"of": [*of], "look": to_data(look), "at": at, "kept": dict(kept)},
+            dont_filter=True,
+        )
+        request.meta.setdefault(PART, "list")
+        return request
+
+    def _looked(self, page: Response | Request, mark: Mark, found: int, cost: float, kept: Mapping[str, Any]) -> Looked:
+        ((item, attempt),) = page.meta[ITEMS]
+        left = {"mark": to_data(mark), "kept": dict(kept), "attempt": attempt}
+        return Looked(item, found, cost=cost, left=left)
+
+
+def cut_short(spider: JobSpider, item: str, name: str, why: str) -> Stage:
+    """Tells of a list that ends before its end. `name` and `why` are a sentence: which list does what."""
+    spider.logger.warning("%s %s; it ends here", name, why)
+    spider.crawler.stats.inc_value(REPEATED)
+    return Stage(item, CUT_SHORT, CUT_SHORT_RANK)
+
+
+def _listed(output: Any) -> list[Any]:
+    return output if isinstance(output, list) else [output]

@@ -1,0 +1,152 @@
+"""Endpoints are looked at again and again: what is new is kept, what is not costs no write, and none is lost."""
+
+from pathlib import Path
+from typing import Any
+
+import zstandard
+
+from tests.endpoints.conftest import Endpoints
+from tests.endpoints.site import Api
+from tests.jobs.running import FINISHED
+
+
+def rows(*ids: int, price: Any = 1) -> list[dict[str, Any]]:
+    return [{"id": number, "price": price} for number in ids]
+
+
+def rejected(folder: Path) -> str:
+    files = sorted((folder / "data" / "rejects").rglob("*.zst"))
+    reader = zstandard.ZstdDecompressor()
+    return b"".join(reader.stream_reader(path.read_bytes(), read_across_frames=True).read() for path in files).decode()
+
+
+async def test_what_is_new_is_kept_and_what_is_known_costs_neither_page_nor_write(
+    endpoints: Endpoints, api: Api, tmp_path: Path
+) -> None:
+    text = f"""
+    [defaults]
+    interval = "1m"
+
+    [news]
+    url = "{api.url}/news"
+    rows = "data.items"
+    key = "id"
+    pages = {{ by = "cursor", parameter = "cursor", at = "next", in_a_row = 1 }}
+
+    [numbered]
+    url = "{api.url}/numbered"
+    rows = "items"
+    key = "id"
+    pages = {{ by = "page", parameter = "page", total = "total", in_a_row = 1 }}
+
+    [weather]
+    url = "{api.url}/weather"
+    headers = {{ X-Key = "${{WEATHER_KEY}}" }}
+
+    [prices]
+    url = "{api.url}/prices"
+    rows = "@"
+    key = ["shop", "/id"]
+    collection = "shop_prices"
+    schema = {{ type = "object", properties = {{ price = {{ type = "number" }} }} }}
+    """
+    api.rows |= {"/news": rows(5, 4, 3, 2, 1), "/numbered": rows(7, 6, 5, 4, 3, 2, 1)}
+    api.documents["/weather"] = {"degrees": 3, "wind": {"from": "N"}}
+    api.documents["/prices"] = [{"shop": "a", **row} for row in rows(1, 2)] + [{"shop": "a", "id": 3, "price": "many"}]
+    api.secrets["/weather"] = "a-very-secret-key"
+    endpoints.set(WEATHER_KEY="a-very-secret-key")
+    assert await endpoints.look(text) == FINISHED, endpoints.said
+    assert endpoints.ids("news") == ["1", "2", "3", "4", "5"]
+    assert endpoints.ids("numbered") == ["1", "2", "3", "4", "5", "6", "7"]
+    assert endpoints.ids("shop_prices") == ["a/1", "a/2"]
+    (weather,) = endpoints.mongodb["weather"].find()
+    assert weather["data"] == {"degrees": 3, "wind": {"from": "N"}}
+    assert "price: 'many' is not of type 'number'" in rejected(tmp_path)
+    assert api.asked("/news") == ["", "cursor=3"]
+    assert api.asked("/numbered") == ["page=1", "page=2", "page=3", "page=4"]
+    assert {name: endpoints.item(name)["recheck"] for name in ("news", "weather")} == dict.fromkeys(
+        ("news", "weather"), "every 1m"
+    )
+
+    before = {name: endpoints.written(name) for name in ("news", "numbered", "shop_prices", "weather")}
+    api.rows["/news"] = rows(6, 5, 4, 3, 2, 1)
+    api.rows["/numbered"][2]["price"] = 2
+    assert await endpoints.look() == FINISHED, endpoints.said
+    assert api.asked("/news") == [""]
+    assert api.asked("/numbered") == ["page=1"]
+    after = {name: endpoints.written(name) for name in before}
+    assert after["weather"] == before["weather"]
+    assert after["shop_prices"] == before["shop_prices"]
+    assert {key for key, at in after["news"].items() if before["news"].get(key) != at} == {"6"}
+    assert {key for key, at in after["numbered"].items() if before["numbered"].get(key) != at} == {"5"}
+    assert endpoints.mongodb["numbered"].find_one({"_id": "5"})["price"] == 2  # type: ignore[index]
+    assert [api.unchanged[path] for path in ("/weather", "/prices")] == [1, 1]
+    assert len(endpoints.mongodb["jobs"].distinct("_id")) == 1
+
+    secret = "a-very-secret-key"
+    kept = [str(row) for name in endpoints.mongodb.list_collection_names() for row in endpoints.mongodb[name].find()]
+    assert not any(secret in each for each in kept)
+    assert secret not in endpoints.said
+
+
+async def test_a_look_that_broke_off_leaves_no_hole_and_a_refused_cursor_begins_it_anew(
+    endpoints: Endpoints, api: Api
+) -> None:
+    text = f"""
+    [news]
+    url = "{api.url}/news"
+    rows = "data.items"
+    key = "id"
+    pages = {{ by = "cursor", parameter = "cursor", at = "next" }}
+    """
+    api.rows["/news"] = rows(4, 3, 2, 1)
+    assert await endpoints.look(text) == FINISHED, endpoints.said
+    assert api.asked("/news") == ["", "cursor=2"]
+    api.rows["/news"] = rows(9, 8, 7, 6, 5, 4, 3, 2, 1)
+    api.cursors_ok = False
+    await endpoints.look()
+    assert api.asked("/news") == ["", "cursor=7", "", "cursor=7"], endpoints.said  # begun anew, once
+    assert endpoints.item("news")["outcome"] == "invalid"
+    assert endpoints.ids("news") == ["1", "2", "3", "4", "7", "8", "9"]
+    api.cursors_ok = True
+    api.rows["/news"] = rows(10, 9, 8, 7, 6, 5, 4, 3, 2, 1)
+    assert await endpoints.look() == FINISHED, endpoints.said
+    assert endpoints.ids("news") == sorted(map(str, range(1, 11))), "what the broken look did not reach is there"
+
+
+async def test_a_changed_schema_is_noticed_and_taken_when_a_person_says_so(endpoints: Endpoints, api: Api) -> None:
+    text = f"""
+    [prices]
+    url = "{api.url}/prices"
+    rows = "@"
+    key = "id"
+
+    [gone]
+    url = "{api.url}/gone"
+    """
+    api.documents["/prices"] = rows(1, 2)
+    api.bad["/gone"] = 404
+    await endpoints.look(text)
+    assert endpoints.item("gone")["outcome"] == "not_found"
+    api.documents["/prices"] = [{"id": 1, "cost": 1}, {"id": 2, "cost": 2}]
+    endpoints.mongodb["job_items"].update_one({"key": "gone"}, {"$set": {"failures": 9}})
+    await endpoints.look()
+    prices, gone = endpoints.item("prices"), endpoints.item("gone")
+    assert (prices["outcome"], prices["state"]) == ("layout_changed", "waiting")
+    assert "it is not as before: the rows lack 'price', and have 'cost'" in prices["reason"]
+    assert "cost" not in endpoints.mongodb["prices"].find_one({"_id": "1"})  # type: ignore[operator]
+    assert gone["state"] == "failed", "after ten failures it is left alone"
+    assert "due_at" not in gone
+    api.asked("/gone")
+    del api.bad["/gone"]
+    api.documents["/gone"] = {"here": "again"}
+    await endpoints.look()
+    assert api.asked("/gone") == []
+
+    job = prices["job"]
+    assert await endpoints.command("jobs", "retry", job, "--failed") == 0
+    assert await endpoints.command("jobs", "retry", job, "prices") == 0
+    assert await endpoints.look() == FINISHED, endpoints.said
+    assert endpoints.mongodb["prices"].find_one({"_id": "1"})["cost"] == 1  # type: ignore[index]
+    assert endpoints.mongodb["gone"].count_documents({}) == 1
+    assert {endpoints.item(name)["outcome"] for name in ("prices", "gone")} == {"ok"}

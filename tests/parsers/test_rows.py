@@ -1,0 +1,132 @@
+"""Rows of JSON documents, schemas, shapes, and where the header Link leads."""
+
+import pytest
+
+from harvester.exceptions import ParseError, UsageError
+from harvester.parsers.web.links import next_link
+from harvester.parsers.web.rows import (
+    at,
+    canonical,
+    check_schema,
+    decode,
+    key_of,
+    lack_of,
+    merged,
+    new_fields,
+    problem_of,
+    rows_at,
+    shape_change,
+    shape_of,
+)
+
+DOCUMENT = {"data": {"items": [{"id": 1}, {"id": 2}], "a/b": {"~": 3}}}
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("data.items[].id", [1, 2]),
+        ("@", DOCUMENT),
+        ("/data/items/1/id", 2),
+        ("/data/a~1b/~0", 3),
+        ("/data/items/2", None),
+        ("/data/items/x", None),
+        ("/nothing/here", None),
+        ("values(data)[0]", [{"id": 1}, {"id": 2}]),
+    ],
+)
+def test_a_path_finds_what_stands_there(path: str, found: object) -> None:
+    assert at(path, DOCUMENT) == found
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [("data", "no list of rows but object"), ("nothing", "but nothing"), ("sum(data)", "'sum(data)' does not fit")],
+)
+def test_where_no_rows_are_is_said(path: str, said: str) -> None:
+    with pytest.raises(ParseError) as refused:
+        rows_at(path, DOCUMENT)
+    assert said in str(refused.value)
+
+
+def test_what_is_no_json_is_said() -> None:
+    for body in (b"<html>", b"", b"\xff", b"[" * 100_000):
+        with pytest.raises(ParseError, match="it is no JSON"):
+            decode(body)
+
+
+def test_a_key_is_made_of_fields_and_its_lack_is_said() -> None:
+    row: dict[str, object] = {"shop": " a  b ", "at": {"id": 7}, "none": None, "list": []}
+    assert key_of(row, ("shop", "at.id")) == "a b/7"
+    assert key_of(row, ()) == ""
+    assert lack_of(row, ("shop", "/at/id")) == ""
+    for field in ("none", "list", "missing", "at"):
+        assert lack_of(row, ("shop", field)) == f"it has no {field!r}, which its key is made of"
+
+
+def test_a_row_that_does_not_fit_says_where() -> None:
+    schema = {"type": "object", "properties": {"price": {"type": "number"}}, "required": ["id"]}
+    assert problem_of({"id": 1, "price": 2}, schema) == ""
+    assert problem_of({"id": 1, "price": "x"}, schema) == "price: 'x' is not of type 'number'"
+    assert problem_of({}, schema) == "'id' is a required property"
+    assert problem_of({}, None) == ""
+
+
+def test_nothing_that_a_schema_refers_to_is_fetched() -> None:
+    assert "refers to what is not in it" in problem_of({}, {"$ref": "https://elsewhere.example/schema.json"})
+
+
+def test_what_is_no_schema_is_refused() -> None:
+    with pytest.raises(UsageError, match="it is no JSON Schema"):
+        check_schema({"type": "many"})
+
+
+def test_the_same_value_is_written_the_same_in_whatever_order_it_came() -> None:
+    assert canonical({"a": 1, "b": {"d": 2, "c": 3}}) == canonical({"b": {"c": 3, "d": 2}, "a": 1})
+
+
+BEFORE = shape_of([{"id": 1, "price": 1, "seen": None, "at": {"x": 1}}, {"id": 2, "price": 2.5, "at": {"x": 1}}])
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([{"id": 3, "price": 3, "at": {"x": 2}}], ""),
+        ([{"id": 3, "price": None, "at": {"x": 2}, "more": 1}], ""),
+        ([{"id": 3, "cost": 3, "at": {"x": 2}}], "the rows lack 'price', and have 'cost'"),
+        ([{"id": "3", "price": 3, "at": {"x": 2}}], "'id' was number and is text"),
+        ([{"id": 3, "price": 3}], "the rows lack 'at'"),
+        ([{"id": 3, "price": 3, "at": {}}], "the rows lack 'at.x'"),
+    ],
+)
+def test_a_shape_that_has_changed_is_said_in_words(rows: list[dict[str, object]], said: str) -> None:
+    assert shape_change(BEFORE, shape_of(rows)) == said
+
+
+def test_a_field_that_only_some_rows_had_may_be_missing_and_new_ones_are_named() -> None:
+    now = shape_of([{"id": 3, "price": 3, "at": {"x": 2}, "more": 1}])
+    assert new_fields(BEFORE, now) == ["more"]
+    both = merged(BEFORE, now)
+    assert (both["seen"], both["more"], both["price"]) == ("?", "number?", "number")
+    assert shape_change(both, shape_of([{"id": 1, "price": 1, "at": {"x": 1}}])) == ""
+    assert new_fields({}, now) == []
+
+
+def test_an_object_whose_names_are_data_has_no_shape() -> None:
+    assert shape_of([{str(number): 1 for number in range(1000)}]) == {}
+
+
+@pytest.mark.parametrize(
+    ("header", "leads_to"),
+    [
+        ('<https://a.example/?p=2>; rel="next"', "https://a.example/?p=2"),
+        ('<?p=1>; rel=prev, <?p=3>; rel=next; title="a, b"', "https://a.example/list?p=3"),
+        ("</x?a=1,2>; title=\"rel=next\"; rel='last'", None),
+        ('<?p=3>; REL="last NEXT"', "https://a.example/list?p=3"),
+        ("<?p=3>", None),
+        ("nonsense", None),
+        ("<http://[bad>; rel=next", None),
+    ],
+)
+def test_the_header_link_leads_to_the_next_page(header: str, leads_to: str | None) -> None:
+    assert next_link([header], "https://a.example/list?p=2") == leads_to
