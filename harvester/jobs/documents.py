@@ -2,7 +2,7 @@
 
 import hashlib
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -267,9 +267,9 @@ def new_job_id(spider: str) -> str:
     return f"{spider}-{secrets.token_hex(4)}"
 
 
-def looked_at(item: Item) -> datetime | None:
-    """When it was looked at last, without a failure."""
-    at = next((look.at for look in reversed(item.looks) if not look.failed), None)
+def looked_at(looks: Sequence[Look]) -> datetime | None:
+    """When something was looked at last, without a failure."""
+    at = next((look.at for look in reversed(looks) if not look.failed), None)
     return None if at is None else datetime.fromtimestamp(at, UTC)
 
 

@@ -185,7 +185,7 @@ class Feeder:
         async def mark_gone(items: Sequence[Item]) -> None:
             looks = []
             for item in items:
-                if (item.id, item.attempts) in looked_through and await self._may_have_gone(item.job):
+                if (item.id, item.attempts) in looked_through and (item.looks or await self._may_have_gone(item.job)):
                     looks += [(item, look) for look in self._spider.looks_of(item)]
             for kind, number in (await gone.mark(self._ledger, looks)).items():
                 self._stats.inc_value(f"harvester/records/gone/{kind}", number)
@@ -375,6 +375,6 @@ def _handed_out(item: Item) -> JobItem:
         item.depth,
         item.attempts,
         item.stage,
-        looked_at(item),
+        looked_at(item.looks),
         item.left,
     )

@@ -1,7 +1,8 @@
 """Marks records that a later look no longer finds. Nothing is removed, and what is seen again is marked no more.
 
 An attempt at an item that has ended well has stored all that the site showed of it. What is known of the item from
-before the attempt, and was seen neither by it nor by another of its job, is gone.
+before the attempt, and was seen neither by it nor by another of its job, is gone. In a standing job, what was not seen
+since the attempt began.
 """
 
 from collections import Counter, defaultdict
@@ -13,7 +14,7 @@ from pymongo import UpdateMany
 
 from harvester.items import Record
 from harvester.items.base import GONE_AT
-from harvester.jobs.documents import Item
+from harvester.jobs.documents import Document, Item
 from harvester.jobs.ledger import Ledger
 
 
@@ -36,7 +37,9 @@ async def mark(ledger: Ledger, looks: Iterable[tuple[Item, Look]]) -> Counter[st
     """Marks what the attempts of items did not see any more; kind -> how many. Doing it again changes nothing."""
     of_kinds: defaultdict[type[Record], list[UpdateMany]] = defaultdict(list)
     for item, look in looks:
-        unseen = {"provenance.crawl": {"$ne": item.job}, "provenance.fetched_at": {"$lt": item.fed_at}, GONE_AT: None}
+        unseen: Document = {"provenance.fetched_at": {"$lt": item.fed_at}, GONE_AT: None}
+        if not item.looks:
+            unseen["provenance.crawl"] = {"$ne": item.job}
         of_kinds[look.kind].append(UpdateMany(look.where | unseen, {"$set": {GONE_AT: item.fed_at}}))
     marked: Counter[str] = Counter()
     for kind, updates in of_kinds.items():

@@ -71,7 +71,7 @@ async def test_items_of_a_standing_job_wait_for_their_next_look_and_come_in_the_
     assert await look(ledger, job) == []
     items = await ledgers.items()
     assert {item.state for item in items.values()} == {State.WAITING}
-    assert {looked_at(item) for item in items.values()} == {MORNING}
+    assert {looked_at(item.looks) for item in items.values()} == {MORNING}
     assert {(item.why, item.looks[0].found, item.looks[0].cost) for item in items.values()} == {("every 1h", 1, 2.0)}
     assert not await ledger.finish(job.id)
     times = {item.key: item.due_at for item in items.values() if item.due_at}
@@ -94,7 +94,7 @@ async def test_a_look_that_fails_is_tried_again_and_then_waits_for_the_next_one(
     assert item.due_at
     assert timedelta(minutes=30) <= item.due_at - clock.at <= timedelta(minutes=90)
     assert [each.found for each in item.looks] == [None]
-    assert looked_at(item) is None
+    assert looked_at(item.looks) is None
 
 
 async def test_a_budget_is_kept_by_any_number_of_feeders_at_once(ledgers: Ledgers, clock: Clock) -> None:

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -20,6 +20,7 @@ from harvester.parsers.bluesky import identity
 from harvester.parsers.bluesky.parts import Parsed
 from harvester.pipelines.consent import ConsentPipeline
 from harvester.privacy.opt_outs import BULK_DATASET, Declared
+from harvester.spiders.bluesky.again import since_of
 from harvester.spiders.bluesky.arguments import BlueskyArguments
 from harvester.spiders.bluesky.asking import ACCOUNT, Asking, xrpc
 from harvester.spiders.job import errback
@@ -38,7 +39,8 @@ declare is not guessed: they are tried again."""
 
 ABSENT = (Outcome.NOT_FOUND, Outcome.GONE)
 Account = dict[str, Any]
-"""Of an item, as requests carry it: `id` of the item, `did`, `depth`, and `pds`, the origin of the account's server."""
+"""Of an item, as requests carry it: `id` of the item, `did`, `depth`, `pds`, the origin of the account's server, and
+`since`, from when on its posts are read, if it was looked at before."""
 
 
 class Accounts(Asking):
@@ -254,7 +256,16 @@ class Accounts(Asking):
 
 def accounts_of(items: Sequence[JobItem]) -> dict[str, Account]:
     """By DID."""
-    return {item.key: {"id": item.id, "did": item.key, "depth": item.depth} for item in items}
+    now, accounts = datetime.now(UTC), {}
+    for item in items:
+        since = since_of(item, now)
+        accounts[item.key] = {
+            "id": item.id,
+            "did": item.key,
+            "depth": item.depth,
+            "since": since.isoformat() if since else None,
+        }
+    return accounts
 
 
 def _failed(failure: Failure) -> tuple[Request, Verdict]:

@@ -2,11 +2,13 @@
 
 import re
 from datetime import UTC, date, datetime, time
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
 from harvester.config import load_config
+from harvester.exceptions import UsageError
+from harvester.recheck import read_policy
 from harvester.spiders.base import SpiderArguments, YesOrNo
 from harvester.spiders.seeds import Seeds
 
@@ -86,6 +88,13 @@ class BlueskyArguments(SpiderArguments):
         True, description="whether accounts that declared not to want this are left out: yes or no"
     )
 
+    recheck: Annotated[str | None, BeforeValidator(_unless_none)] = Field(
+        None, description="when accounts are looked at again, like: every 6h; none: the harvest is finished some time"
+    )
+    looks_a_day: Annotated[int | None, BeforeValidator(_unless_none)] = Field(
+        None, ge=1, description="with recheck, the most looks a day; none: no limit"
+    )
+
     _seeds: Seeds = PrivateAttr()
 
     @field_validator("seeds")
@@ -101,6 +110,16 @@ class BlueskyArguments(SpiderArguments):
         if not value:
             raise ValueError("name at least one")
         return tuple(part for part in PARTS if part in value)
+
+    @field_validator("recheck")
+    @classmethod
+    def _policy(cls, value: str | None) -> str | None:
+        if value:
+            try:
+                read_policy(value)
+            except UsageError as error:
+                raise ValueError(str(error)) from None
+        return value
 
     @field_validator("service", "web")
     @classmethod
@@ -122,6 +141,10 @@ class BlueskyArguments(SpiderArguments):
             raise ValueError(f"history: {self.history} is no page of the web client; it needs via=api")
         if self.via == "browser" and (parts := [part for part in self.collect if part in ("threads", "lists")]):
             raise ValueError(f"collect: {' and '.join(parts)} cannot be read by a browser; they need via=api")
+        if self.looks_a_day and not self.recheck:
+            raise ValueError("looks_a_day: only with recheck are there looks")
+        if self.recheck and self.until:
+            raise ValueError("recheck: nothing new comes before until; leave one of them out")
         self._seeds = Seeds(self.seeds)
         return self
 
@@ -131,7 +154,14 @@ class BlueskyArguments(SpiderArguments):
 
     def identity(self) -> dict[str, Any]:
         """What tells one harvest from another: not the way to it; and the seeds' digest for a file's name."""
-        return self.model_dump(mode="json", exclude={"via", "web"}) | {"seeds": self._seeds.digest()}
+        told = self.model_dump(mode="json", exclude={"via", "web", "recheck", "looks_a_day"})
+        return told | {"seeds": self._seeds.digest()} | ({"recheck": True} if self.recheck else {})
+
+    def from_then_on(self, since: datetime | None) -> Self:
+        """The same, of posts from then on; None: of those that are asked for."""
+        if since is None or (self.since and self.since >= since):
+            return self
+        return self.model_copy(update={"since": since})
 
     def kept(self) -> dict[str, Any]:
         """Not the seeds: they are items of the job, and may come from a file that other machines do not have."""

@@ -8,7 +8,7 @@ from scrapy import Request
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
-from harvester.items import Found, Record, Stage
+from harvester.items import Found, Record
 from harvester.items.bluesky import AccountList, Like, Post, Repost
 from harvester.outcomes import BAD_CURSOR, verdict_of
 from harvester.parsers.bluesky import answers as parse
@@ -16,6 +16,7 @@ from harvester.parsers.bluesky import repository
 from harvester.parsers.bluesky.car import parse_repository
 from harvester.parsers.bluesky.wire import did_of
 from harvester.spiders.bluesky.accounts import BLOCKS, Account, absent
+from harvester.spiders.bluesky.again import collected
 from harvester.spiders.bluesky.arguments import BlueskyArguments
 from harvester.spiders.bluesky.asking import ACCOUNT, THREAD, Asking, xrpc
 from harvester.spiders.job import errback
@@ -26,7 +27,6 @@ T = TypeVar("T")
 PAGE = 100
 POSTS_A_CALL = 25
 EDGES_A_BATCH = 500
-POSTS_COLLECTED = "posts_collected"
 KEY_SLACK = timedelta(days=1)
 """By how much a record may be seen later than its key says: clocks differ, and the network may be slow."""
 
@@ -69,6 +69,12 @@ class Lists(Asking):
                 parameters = {"repo": account["did"], "collection": COLLECTIONS[collection], **page}
                 url = xrpc(account["pds"], "com.atproto.repo.listRecords", parameters)
                 return self.ask(url, self.read_records, **own)
+
+    def asked_of(self, page: Response, account: Account) -> BlueskyArguments:
+        """What is asked for of an account: when it was looked at before, only what may be newer."""
+        asked_for: BlueskyArguments = self.arguments_of(page)
+        since = account.get("since")
+        return asked_for.from_then_on(datetime.fromisoformat(since) if since else None)
 
     def _ask_members(self, asked_for: BlueskyArguments, account: Account, name: str, cursor: str | None) -> Request:
         """A page of the members of one of the account's own lists; `name`: the list's address."""
@@ -122,7 +128,7 @@ class Lists(Asking):
 
     def read_feed(self, response: Response, account: Account, list_name: str, cursor: str | None) -> Iterator[Any]:
         """Posts and reposts, as the AppView shows them."""
-        asked_for = self.arguments_of(response)
+        asked_for = self.asked_of(response, account)
         parsed = parse.parse_feed(response.body, self.provenance(response))
         wanted, is_over = in_time(asked_for, parsed.records)
         yield wanted
@@ -131,29 +137,29 @@ class Lists(Asking):
         if not is_over:
             yield from self._go_on(asked_for, account, list_name, cursor, parsed.cursor)
         if is_over or parsed.cursor in (None, "", cursor):
-            yield Stage(account["id"], POSTS_COLLECTED, 2)
+            yield collected(account)
 
     def read_records(self, response: Response, account: Account, list_name: str, cursor: str | None) -> Iterator[Any]:
         """A page of one of COLLECTIONS, from the account's own server."""
-        asked_for = self.arguments_of(response)
+        asked_for = self.asked_of(response, account)
         rows, next_cursor = repository.parse_list_records(response.body, account["did"], COLLECTIONS[list_name])
         yield from self._keep(asked_for, response, account, {COLLECTIONS[list_name]: rows})
         is_over = bool(rows) and is_key_too_old(asked_for, rows[-1].uri)
         if not is_over:
             yield from self._go_on(asked_for, account, list_name, cursor, next_cursor)
         if list_name == "posts" and (is_over or next_cursor in (None, "", cursor)):
-            yield Stage(account["id"], POSTS_COLLECTED, 2)
+            yield collected(account)
 
     def read_repository(
         self, response: Response, account: Account, list_name: str, cursor: str | None
     ) -> Iterator[Any]:
         """All that an account ever wrote, in one answer."""
-        asked_for = self.arguments_of(response)
+        asked_for = self.asked_of(response, account)
         by_collection: dict[str, list[repository.RepoRecord]] = {each: [] for each in COLLECTIONS.values()}
         for row in parse_repository(response.body, account["did"], frozenset(by_collection)):
             by_collection[row.uri.split("/")[3]].append(row)
         yield from self._keep(asked_for, response, account, by_collection)
-        yield Stage(account["id"], POSTS_COLLECTED, 2)
+        yield collected(account)
 
     def _keep(
         self,

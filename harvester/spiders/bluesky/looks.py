@@ -8,6 +8,7 @@ from harvester.items.bluesky import AccountList, Follow, Like, ListItem, Post, P
 from harvester.jobs.documents import Item, State
 from harvester.jobs.gone import Look
 from harvester.spiders.bluesky.accounts import was_absent
+from harvester.spiders.bluesky.again import NEWER_COLLECTED, read_since
 from harvester.spiders.bluesky.arguments import BlueskyArguments
 from harvester.spiders.bluesky.asking import ACCOUNT, SEED, THREAD
 from harvester.spiders.bluesky.lists import lists_wanted
@@ -25,21 +26,32 @@ KINDS: dict[str, list[type[Record]]] = {
 """Name of a list, as `lists_wanted` says it -> what of the account it shows. Starter packs are read with the lists."""
 TIMED = (Post, Repost, Like)
 """Kinds whose lists `since` and `until` cut."""
+TIMES: dict[type[Record], str] = {Post: "sort_at", Repost: "created_at"}
+"""By which the feed is cut."""
 
 
 def looks_of(item: Item, asked_for: BlueskyArguments) -> Iterator[Look]:
     """Of an account, if all its lists came to their end; an account or a thread that is there no more, itself."""
     if was_absent(item):
         yield Look(Thread if item.kind == THREAD else Profile, {"handle" if item.kind == SEED else "_id": item.key})
-    if item.kind != ACCOUNT or item.state is not State.DONE or item.stage == CUT_SHORT:
+    if item.kind != ACCOUNT or not _is_read(item) or item.stage == CUT_SHORT:
         return
-    is_cut = asked_for.since or asked_for.until
+    is_cut = asked_for.since or asked_for.until or item.stage == NEWER_COLLECTED
+    since = read_since(item)
     for name in lists_wanted(asked_for):
         if name == "followers":
             yield Look(Follow, {"subject_did": item.key})
         for kind in KINDS.get(name, ()):
+            keys = _keys_from(f"at://{item.key}/" if kind.KEY == ("uri",) else f"{item.key} ")
             if not (is_cut and kind in TIMED):
-                yield Look(kind, _keys_from(f"at://{item.key}/" if kind.KEY == ("uri",) else f"{item.key} "))
+                yield Look(kind, keys)
+            elif since and name == "feed" and not asked_for.since:
+                yield Look(kind, keys | {TIMES[kind]: {"$gte": since}})
+
+
+def _is_read(item: Item) -> bool:
+    """Whether its last attempt, or look, went well."""
+    return item.state is State.DONE or (item.state is State.WAITING and bool(item.looks) and not item.failures)
 
 
 def _keys_from(first: str) -> dict[str, Any]:

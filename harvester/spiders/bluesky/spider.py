@@ -78,6 +78,14 @@ class BlueskySpider(WebPages, Threads):
         most = cast(BlueskyArguments, arguments).max_accounts
         return {} if most is None else {ACCOUNT: most}
 
+    @classmethod
+    def recheck_of(cls, arguments: BlueskyArguments) -> str | None:
+        return arguments.recheck
+
+    @classmethod
+    def looks_a_day_of(cls, arguments: BlueskyArguments) -> int | None:
+        return arguments.looks_a_day
+
     @cached_property
     def account(self) -> SpiderAccount | None:
         """Raises UsageError when half a login is configured."""

@@ -14,16 +14,17 @@ from twisted.python.failure import Failure
 
 from harvester.browser.render_options import captured_of
 from harvester.exceptions import PageFailed, ParseError
-from harvester.items import Found, Stage
+from harvester.items import Found
 from harvester.jobs.documents import JobItem
 from harvester.meta import ITEMS, JOB, RENDER, RENDERING, USAGE
 from harvester.outcomes import Outcome, Verdict, verdict_of
 from harvester.parsers.bluesky import answers as parse
 from harvester.parsers.bluesky import identity
 from harvester.spiders.bluesky.accounts import Account, Accounts, absent, accounts_of, is_absent
+from harvester.spiders.bluesky.again import collected
 from harvester.spiders.bluesky.arguments import BlueskyArguments
 from harvester.spiders.bluesky.asking import ACCOUNT
-from harvester.spiders.bluesky.lists import POSTS_COLLECTED, Lists, found_of, in_time, lists_wanted
+from harvester.spiders.bluesky.lists import Lists, found_of, in_time, lists_wanted
 from harvester.spiders.job import errback
 
 PROFILE = "app.bsky.actor.getProfile"
@@ -140,7 +141,7 @@ class WebPages(Lists, Accounts):
 
     def read_feed_page(self, response: Response, account: Account, list_name: str, item: str) -> Iterator[Any]:
         """Posts and reposts, as far as the page was scrolled."""
-        asked_for = self.arguments_of(response)
+        asked_for = self.asked_of(response, account)
         answers = answers_to(response, FEED, actor=account["did"], filter=FILTER)
         shown = "with replies, which some clients show to who is signed in only"
         _last(answers, f"{FEED} of {account['did']} {shown}")
@@ -152,7 +153,7 @@ class WebPages(Lists, Accounts):
             yield from parsed.rejects
             told.append((_parameter(answer, "cursor"), _limit(answer), "" if is_over else parsed.cursor or ""))
         _check_whole(told)
-        yield Stage(account["id"], POSTS_COLLECTED, 2)
+        yield collected(account)
 
     # Failing ----------------------------------------------------------------------------------------------
 
