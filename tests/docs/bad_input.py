@@ -33,6 +33,7 @@ from tests.flows import test_recording
 from tests.frontier import test_cli as test_frontier
 from tests.identities import test_entries as test_identities
 from tests.jobs import test_bad_input as test_jobs
+from tests.jobs import test_changes, test_schedule_cli
 from tests.outcomes import test_policies
 from tests.privacy import test_purge
 from tests.publish import test_cli as test_publish
@@ -80,6 +81,13 @@ def rows() -> dict[str, list[Row]]:
             *_of(test_jobs.test_a_filter_that_is_none_is_refused, _words("harvester jobs items JOB")),
             *_of(test_jobs.test_an_export_that_cannot_be_is_refused, _words("harvester jobs export JOB")),
             *(row for name, kind in test_jobs.KINDS.items() for row in _in_source(name, kind)),
+            *_of(test_changes.test_a_change_that_cannot_be_is_refused_and_changes_nothing, _words("harvester jobs")),
+        ],
+        "`harvester schedule`": [
+            *_of(
+                test_schedule_cli.test_what_cannot_be_a_schedule_is_refused_and_nothing_is_kept,
+                _words("harvester schedule"),
+            ),
         ],
         "Other commands": [
             *_of(test_export.test_what_cannot_be_done_is_said, _words("harvester export")),

@@ -1,7 +1,7 @@
 """Spiders that items are submitted to. Their records are those of Bluesky."""
 
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec.structs import replace
 from pydantic import Field
@@ -39,6 +39,44 @@ class ParcelsSpider(JobSpider):
     @classmethod
     def limits_of(cls, arguments: SpiderArguments) -> dict[str, int]:
         return {"owner": 100}
+
+
+class NoticesArguments(SpiderArguments):
+    """Which pages, and how often."""
+
+    pages: str = Field("", description="addresses, comma-separated")
+    recheck: str = Field("every 1h", description="when they are looked at again")
+    looks_a_day: int | None = Field(None, description="the most looks a day")
+
+    def identity(self) -> dict[str, Any]:
+        return {}
+
+
+class NoticesSpider(JobSpider):
+    """Looks at pages again and again."""
+
+    name = "notices"
+    Arguments = NoticesArguments
+    ITEM_KINDS = ("page",)
+
+    @classmethod
+    def first_items(cls, arguments: NoticesArguments) -> Iterable[Found]:
+        return (Found("page", key) for key in arguments.pages.split(",") if key)
+
+    @classmethod
+    def recheck_of(cls, arguments: NoticesArguments) -> str | None:
+        return arguments.recheck
+
+    @classmethod
+    def looks_a_day_of(cls, arguments: NoticesArguments) -> int | None:
+        return arguments.looks_a_day
+
+    @classmethod
+    def check_item(cls, found: Found) -> Found:
+        return replace(found, key=found.input.get("url", found.key))
+
+    def requests_of(self, items: Sequence[JobItem]) -> Iterable[Request]:
+        yield from ()
 
 
 class PlainSpider(HarvesterSpider):

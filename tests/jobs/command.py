@@ -47,7 +47,11 @@ class Jobs:
 
     def __call__(self, *words: str) -> Answer:
         """In this process."""
-        self._monkeypatch.setattr(sys, "argv", ["harvester", "jobs", *words])
+        return self.harvester("jobs", *words)
+
+    def harvester(self, *words: str) -> Answer:
+        """Any command, in this process."""
+        self._monkeypatch.setattr(sys, "argv", ["harvester", *words])
         with _signals_kept(), pytest.raises(SystemExit) as ended:
             main()
         out, err = self._capsys.readouterr()
