@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
@@ -85,6 +86,10 @@ class PaginationSpider(JobSpider):
         """By which a look at this list ends."""
         return self.RULE
 
+    def rest_of(self, kept: Mapping[str, Any]) -> datetime | None:
+        """Until when the site wants no further look, as told from what was kept; None: it does not say."""
+        return None
+
     def requests_of(self, items: Sequence[JobItem]) -> Iterator[Any]:
         for item in items:
             of = ListItem(item.key, item.input)
@@ -140,7 +145,7 @@ class PaginationSpider(JobSpider):
     def _looked(self, page: Response | Request, mark: Mark, found: int, cost: float, kept: Mapping[str, Any]) -> Looked:
         ((item, attempt),) = page.meta[ITEMS]
         left = {"mark": to_data(mark), "kept": dict(kept), "attempt": attempt}
-        return Looked(item, found, cost=cost, left=left)
+        return Looked(item, found, cost=cost, left=left, not_before=self.rest_of(kept))
 
 
 def cut_short(spider: JobSpider, item: str, name: str, why: str) -> Stage:

@@ -28,6 +28,7 @@ from tests.counties import (
 from tests.docs import test_adding_a_site
 from tests.endings import test_unopened
 from tests.endpoints import test_definition as test_endpoints
+from tests.endpoints import test_feeds
 from tests.feeds import test_export
 from tests.flows import test_recording
 from tests.frontier import test_cli as test_frontier
@@ -172,6 +173,9 @@ def rows() -> dict[str, list[Row]]:
         "Endpoints (`scrapy crawl endpoints`)": [
             *(Row(text.removeprefix("[a]\n"), said, 2) for text, said in test_endpoints.BAD),
             *(Row(_given(arguments) or "no arguments", said, 2) for arguments, said in test_endpoints.UNUSABLE),
+        ],
+        "Arguments of `scrapy crawl feeds`": [
+            *(Row(_given(arguments) or "no arguments", said, 2) for arguments, said in test_feeds.BAD),
         ],
         "Recordings (`harvester flow check`, `scrapy crawl flow`)": [
             *(Row(name, said, 2) for name, said in test_recording.INVALID.items()),

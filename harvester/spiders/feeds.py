@@ -1,0 +1,207 @@
+"""The spider `feeds`: RSS, Atom, JSON Feed and sitemaps, looked at as often as something new comes."""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+from pydantic import Field, field_validator
+from scrapy import Request
+from scrapy.http import Response
+from twisted.python.failure import Failure
+
+from harvester.download.addresses import origin_of
+from harvester.exceptions import ParseError, UsageError
+from harvester.items import Found, Provenance, Record, Reject
+from harvester.items.feed import Feed, FeedEntry
+from harvester.jobs.inputs import items_of_file
+from harvester.meta import STEP
+from harvester.outcomes import Outcome, verdict_of
+from harvester.parsers.web import feed as parse
+from harvester.parsers.web.robots import parse_robots
+from harvester.parsers.web.sitemap import MOST_BYTES, is_address
+from harvester.recheck import read_policy
+from harvester.recheck.hints import Hints, not_before
+from harvester.recheck.stopping import Entry, Position
+from harvester.spiders.base import SpiderArguments, YesOrNo
+from harvester.spiders.job import errback
+from harvester.spiders.pagination import Listed, ListItem, PaginationSpider
+from harvester.spiders.sitemaps import MOST_LEVELS
+
+FEED = "feed"
+"""Kind of an item: a feed, a sitemap, or a page that says where these are. Its key is its address."""
+LEVEL = "level"
+"""In an item's input: how many lists and pages led to it."""
+ACCEPT = "application/atom+xml, application/rss+xml, application/xml;q=0.9, */*;q=0.5"
+ABOUT = "about the feed"
+"""The entry that stands for what a feed says of itself."""
+USUAL_RECHECK = "adaptive 1 to 48 a day"
+_NONE = (Outcome.NOT_FOUND, Outcome.GONE, Outcome.EMPTY)
+
+
+class FeedsArguments(SpiderArguments):
+    """Arguments of the spider `feeds`."""
+
+    feeds: str = Field(
+        "",
+        description="addresses of feeds, sitemaps, or pages that name them, comma-separated; or @FILE: one a line, CSV"
+        " with the column `url`, or JSON lines",
+    )
+    recheck: str = Field(USUAL_RECHECK, description="how often they are looked at, as in `every 1h`; see docs/feeds.md")
+    history: YesOrNo = Field(
+        False, description="whether older pages are read, where a feed names them, until what is known: yes or no"
+    )
+
+    @field_validator("recheck")
+    @classmethod
+    def _policy(cls, value: str) -> str:
+        try:
+            return str(read_policy(value))
+        except UsageError as error:
+            raise ValueError(str(error)) from None
+
+    def identity(self) -> dict[str, Any]:
+        """Of a file its place: the job goes on when what stands in it has changed."""
+        if not self.feeds.startswith("@"):
+            return {"feeds": self.feeds}
+        return {"feeds": f"@{Path(self.feeds[1:]).expanduser().resolve()}"}
+
+    def kept(self) -> dict[str, Any]:
+        return {**self.identity(), "recheck": self.recheck, "history": self.history}
+
+    def read(self) -> Iterator[Found]:
+        """Raises UsageError for a file that cannot be read or used, with the lines that are bad."""
+        if self.feeds.startswith("@"):
+            path = os.path.expanduser(self.feeds[1:])
+            yield from items_of_file(path, "feeds", FEED, "", ("url", "key"), lambda found: _problem(found.key))
+            return
+        for each in filter(None, map(str.strip, self.feeds.split(","))):
+            if problem := _problem(each):
+                raise UsageError(f"-a feeds={each}: {problem}")
+            yield Found(FEED, each, depth=0)
+
+
+def _problem(address: str) -> str:
+    return "" if is_address(address) else f"{address!r} is no address; give one like 'https://example.org/feed.xml'"
+
+
+class FeedsSpider(PaginationSpider):
+    """Harvests the entries of feeds again and again: RSS, Atom, JSON Feed, and the pages that sitemaps list.
+
+    Domain: that of each feed. Caveats: a feed shows its last entries only, so one that is looked at too seldom may lose
+    some; HTML in entries is kept as it came. Arguments: `-a feeds=https://example.org/feed.xml`, see docs/feeds.md.
+    """
+
+    name = "feeds"
+    Arguments = FeedsArguments
+    ITEM_KINDS: ClassVar[tuple[str, ...]] = (FEED,)
+    arguments: FeedsArguments
+
+    @classmethod
+    def parse_arguments(cls, given: dict[str, Any]) -> SpiderArguments:
+        """Reads the file, too."""
+        arguments = super().parse_arguments(given)
+        if isinstance(arguments, FeedsArguments) and "job" not in given and not sum(1 for _ in arguments.read()):
+            raise UsageError(
+                "There is no feed to look at. Give addresses: -a feeds=https://example.org/feed.xml, or @FILE."
+            )
+        return arguments
+
+    @classmethod
+    def first_items(cls, arguments: FeedsArguments) -> Iterable[Found]:
+        return arguments.read()
+
+    @classmethod
+    def recheck_of(cls, arguments: FeedsArguments) -> str | None:
+        return arguments.recheck
+
+    @classmethod
+    def check_item(cls, found: Found) -> Found:
+        if problem := _problem(found.key):
+            raise UsageError(problem)
+        return found
+
+    @classmethod
+    def read_staged(cls, kind: str, key: str, raw: bytes, provenance: Provenance) -> Record | None:
+        family: type[Feed | FeedEntry] = Feed if kind == Feed.KIND else FeedEntry
+        given = {**msgspec.json.decode(raw), "raw": raw, "provenance": provenance}
+        return msgspec.convert(given, family, strict=False)
+
+    # Feeds ------------------------------------------------------------------------------------------------------
+
+    def page_request(self, of: ListItem, at: Position) -> Request:
+        most = self.settings.getint("DOWNLOAD_MAXSIZE")
+        meta = {"download_maxsize": max(most, MOST_BYTES) if most else most}
+        return Request(str(at or of.key), headers={"Accept": ACCEPT}, meta=meta)
+
+    def read_page(self, response: Response, of: ListItem, kept: Mapping[str, Any]) -> Listed:
+        kind = (response.headers.get("Content-Type") or b"").decode("latin-1")
+        level = int(of.input.get(LEVEL, 0))
+        if parse.is_page(response.body, kind):
+            return self._of_page(response, of.key, level)
+        answer = sha256(response.body).hexdigest()[:16]
+        if kept.get("answer") == answer:
+            return Listed([], [], kept=kept)
+        read = parse.parse_feed(response.body, of.key, kind, self.provenance(response))
+        entries = [Entry(ABOUT, sha256(read.feed.raw).hexdigest()[:16], pinned=True)]
+        outputs: list[Any] = [read.feed]
+        for each in read.entries:
+            if isinstance(each, Reject):
+                entries.append(Entry(each.raw.decode("utf-8", "replace")))
+            else:
+                entries.append(Entry(each.id, sha256(each.raw).hexdigest()[:16], each.published_at))
+            outputs.append(each)
+        if level < MOST_LEVELS:
+            entries += [Entry(address) for address in read.sitemaps]
+            outputs += [Found(FEED, address, {LEVEL: level + 1}) for address in read.sitemaps]
+        cache = (response.headers.get("Cache-Control") or b"").decode("latin-1")
+        hints = msgspec.structs.replace(read.hints, interval_s=max(read.hints.interval_s, parse.max_age(cache)))
+        history = self.arguments_of(response).history
+        return Listed(
+            entries,
+            outputs,
+            read.next if history else None,
+            kept={"answer": answer, "hints": msgspec.to_builtins(hints)},
+        )
+
+    def rest_of(self, kept: Mapping[str, Any]) -> datetime | None:
+        return not_before(msgspec.convert(kept.get("hints", {}), Hints), datetime.now(UTC))
+
+    # Pages that say where feeds are -----------------------------------------------------------------------------
+
+    def _of_page(self, response: Response, url: str, level: int) -> Listed:
+        """Its feeds; of a page that names none, the sitemaps of its site."""
+        if level >= MOST_LEVELS:
+            raise ParseError("it is a web page, and no feed")
+        feeds = parse.feeds_of_page(response.body, response.url)
+        found: list[Any] = [Found(FEED, address, {LEVEL: level + 1}) for address in feeds]
+        if not found:
+            found = [self._robots(origin_of(response.url), level)]
+        return Listed([Entry(getattr(each, "key", "robots.txt")) for each in found], found)
+
+    def _robots(self, origin: str, level: int) -> Request:
+        told = {"origin": origin, "level": level}
+        return Request(
+            f"{origin}/robots.txt",
+            self.parse_sitemap_names,
+            errback=self.sitemaps_unnamed,
+            cb_kwargs=told,
+            meta={STEP: True},
+            dont_filter=True,
+        )
+
+    def parse_sitemap_names(self, response: Response, origin: str, level: int) -> Iterator[Found]:
+        """Sitemaps that a robots.txt names, or the usual one."""
+        named = [each for each in parse_robots(response.body, ()).sitemaps if is_address(each)]
+        for address in dict.fromkeys(named or [f"{origin}/sitemap.xml"]):
+            yield Found(FEED, address, {LEVEL: level + 1})
+
+    @errback
+    def sitemaps_unnamed(self, failure: Failure) -> Iterator[Found]:
+        """A site without robots.txt may have a sitemap all the same."""
+        if verdict_of(failure.value).outcome in _NONE:  # type: ignore[arg-type]
+            told = failure.request.cb_kwargs  # type: ignore[attr-defined]
+            yield Found(FEED, f"{told['origin']}/sitemap.xml", {LEVEL: told["level"] + 1})

@@ -1,0 +1,118 @@
+"""Feeds are looked at again and again: what is new is kept, hints are obeyed, and feeds that are found are added."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from pymongo.database import Database
+
+from harvester.exceptions import UsageError
+from harvester.items import Provenance
+from harvester.items.feed import Feed, FeedEntry
+from harvester.recheck import read_policy
+from harvester.spiders.feeds import USUAL_RECHECK, FeedsArguments, FeedsSpider
+from tests.conditional.site import Validating
+from tests.endpoints.conftest import Endpoints
+from tests.jobs.running import FINISHED
+from tests.politeness.robots.site import Reply
+
+HEAD = '<rss version="2.0"><channel><title>T</title><ttl>600</ttl>'
+PAGE = b'<html><head><link rel="alternate" type="application/rss+xml" href="/rss"></head></html>'
+
+
+def rss(*ids: int) -> bytes:
+    items = "".join(f"<item><guid isPermaLink='false'>{each}</guid><title>{each}</title></item>" for each in ids)
+    return f"{HEAD}{items}</channel></rss>".encode()
+
+
+def reply(body: bytes, kind: str = "application/xml", **headers: str) -> Reply:
+    return Reply(200, body, headers, kind)
+
+
+async def test_new_and_changed_entries_are_kept_hints_are_obeyed_and_pages_lead_to_feeds(
+    endpoints: Endpoints, mongodb: Database[dict[str, Any]]
+) -> None:
+    site = Validating(
+        {
+            "/rss": [reply(rss(2, 1)), reply(rss(3, 2, 1))],
+            "/page": [reply(PAGE, "text/html")],
+            "/plain": [reply(b"<html></html>", "text/html")],
+            "/sitemap.xml": [
+                reply(b"<urlset><url><loc>https://a.example/1</loc></url></urlset>"),
+            ],
+            "/same": [reply(rss(7), ETag='"a"')],
+            "/none": [reply(b"nothing", "text/plain")],
+        }
+    )
+    async with site:
+        feeds = ",".join(f"{site.url}/{name}" for name in ("page", "plain", "same", "none"))
+        assert await endpoints.run("feeds", feeds=feeds) == FINISHED, endpoints.said
+        rss_url = f"{site.url}/rss"
+        assert endpoints.ids("feed_entries") == sorted(
+            [f"{rss_url} 1", f"{rss_url} 2", f"{site.url}/same 7", f"{site.url}/sitemap.xml https://a.example/1"]
+        )
+        assert endpoints.ids("feeds") == sorted(f"{site.url}/{name}" for name in ("rss", "same", "sitemap.xml"))
+        item, none = endpoints.item(rss_url), endpoints.item(f"{site.url}/none")
+        assert item["why"] == "the site wants no look before"
+        assert timedelta(hours=9) < item["due_at"] - datetime.now(UTC) <= timedelta(hours=10)
+        assert (none["outcome"], none["state"]) == ("layout_changed", "waiting")
+        assert "it is no feed" in none["reason"]
+
+        before = endpoints.written("feed_entries")
+        endpoints.make_due()
+        assert await endpoints.run("feeds", feeds=feeds) == FINISHED, endpoints.said
+        after = endpoints.written("feed_entries")
+        assert {key for key, at in after.items() if before.get(key) != at} == {f"{rss_url} 3"}
+        assert site.said("/same")[-1] == ('"a"', None)
+        same = endpoints.item(f"{site.url}/same")
+        assert same["due_at"] > datetime.now(UTC) + timedelta(hours=9), "what is as it was has the same hints"
+        assert len(mongodb["jobs"].distinct("_id")) == 1
+
+
+BAD = [
+    ({}, "There is no feed to look at. Give addresses"),
+    ({"feeds": "example.org/feed"}, "'example.org/feed' is no address; give one like 'https://example.org/feed.xml'"),
+    ({"feeds": "@missing.txt"}, "The file missing.txt cannot be read: No such file or directory."),
+    ({"feeds": "https://a.example/feed", "recheck": "hourly"}, "recheck: 'hourly' is no policy of re-checks"),
+    ({"feeds": "https://a.example/feed", "history": "perhaps"}, "history: say yes or no"),
+    ({"feeds": "https://a.example/feed", "feed": "x"}, "feed: there is no such argument"),
+]
+"""Arguments, and what is said of them."""
+
+
+@pytest.mark.parametrize(("arguments", "said"), BAD)
+def test_arguments_that_cannot_be_used_are_refused(
+    arguments: dict[str, str], said: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError) as refused:
+        FeedsSpider.parse_arguments(arguments)
+    assert said in str(refused.value)
+
+
+def test_the_lines_of_a_file_that_name_no_feed_are_told(tmp_path: Any) -> None:
+    file = tmp_path / "feeds.txt"
+    file.write_text("https://a.example/feed\nnonsense\n", "utf-8")
+    with pytest.raises(UsageError, match=re.escape("Line 2, 'nonsense': 'nonsense' is no address")):
+        FeedsSpider.parse_arguments({"feeds": f"@{file}"})
+
+
+def test_the_same_feeds_are_the_same_job_however_often_they_are_looked_at() -> None:
+    one, other = (
+        FeedsArguments(feeds="https://a.example/"),
+        FeedsArguments(feeds="https://a.example/", recheck="every 1h"),
+    )
+    assert one.identity() == other.identity()
+    assert one.recheck == str(read_policy(USUAL_RECHECK))
+    assert FeedsSpider.recheck_of(other) == "every 1h"
+
+
+def test_what_was_staged_is_read_again() -> None:
+    page = Provenance("https://a.example/feed", datetime(2026, 1, 1, tzinfo=UTC), "feeds")
+    raw = b'{"feed_url":"https://a.example/feed","id":"1","published_at":"2026-01-01T00:00:00Z","categories":["k"]}'
+    entry = FeedsSpider.read_staged("feed_entry", "https://a.example/feed 1", raw, page)
+    assert isinstance(entry, FeedEntry)
+    assert (entry.published_at, entry.categories) == (page.fetched_at, ("k",))
+    feed = FeedsSpider.read_staged("feed", "https://a.example/feed", b'{"feed_url":"x","form":"rss"}', page)
+    assert isinstance(feed, Feed)
