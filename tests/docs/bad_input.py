@@ -37,8 +37,8 @@ from tests.jobs import test_bad_input as test_jobs
 from tests.jobs import test_changes, test_schedule_cli
 from tests.outcomes import test_policies
 from tests.privacy import test_purge
+from tests.publish import test_amqp, test_sinks, test_webhook
 from tests.publish import test_cli as test_publish
-from tests.publish import test_sinks, test_webhook
 from tests.root import ROOT
 from tests.sites import test_property, test_registry
 from tests.stores import test_import, test_redis
@@ -161,6 +161,10 @@ def rows() -> dict[str, list[Row]]:
         "Publishing (`HARVESTER_PUBLISH_FILE`, `harvester publish`)": [
             *_of(test_sinks.test_a_file_of_sinks_that_cannot_be_used_is_refused, lambda text: text),
             *_of(test_sinks.test_what_there_is_not_cannot_be_wanted, lambda text: text),
+            *_of(
+                test_amqp.test_a_broker_that_cannot_be_used_is_refused,
+                lambda text: f"[bus] kind = 'amqp' {text.replace('hidden-word', '...')}",
+            ),
             *_of(
                 test_webhook.test_a_webhook_that_cannot_be_used_is_refused, lambda text: f"[hook] kind='webhook' {text}"
             ),

@@ -16,6 +16,7 @@ from harvester.config import Config, read_config
 from harvester.items import Batch, Record
 from harvester.pipelines.mongo import MongoPipeline
 from harvester.publish import relay
+from harvester.publish.outbox import DUE
 from harvester.publish.relay import Relay
 from harvester.publish.sinks import load_sinks
 from harvester.shutdown import stop
@@ -23,6 +24,8 @@ from harvester.stores import mongodb as stores
 from tests.pipelines.records import crawler
 
 Document = dict[str, Any]
+LONGEST_S = 120.0
+"""For what comes at once on a machine that is not busy."""
 
 
 class House:
@@ -62,23 +65,31 @@ class House:
             await made.leave()
             await stores.disconnect(database)
 
-    async def send(self, until: Callable[[], bool]) -> None:
+    async def send(self, until: Callable[[], bool], within_s: float = LONGEST_S) -> None:
         """Has a relay send until something has come of it."""
         async with self.relay():
-            await wait(until)
+            await wait(until, within_s)
 
     def entries(self, stream: str = "harvester:events") -> list[Document]:
         """Events that lie in a stream, in order."""
         rows: Sequence[Any] = self.redis.xrange(stream)  # type: ignore[assignment]
         return [json.loads(fields[b"event"]) for _, fields in rows]
 
+    def state(self, sink: str) -> Document:
+        """What is known of a sink."""
+        return self.database["publishing"].find_one({"_id": f"sink {sink}"}) or {}
+
+    def marked(self) -> int:
+        """Posts of which no deliveries were made."""
+        return self.database["posts"].count_documents({DUE: {"$exists": True}})
+
     def waiting(self) -> int:
         """Deliveries that are not confirmed."""
         return self.database["deliveries"].count_documents({})
 
 
-async def wait(until: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
+async def wait(until: Callable[[], bool], within_s: float = LONGEST_S) -> None:
+    async with asyncio.timeout(within_s):
         while not until():  # noqa: ASYNC110
             await asyncio.sleep(0.02)
 

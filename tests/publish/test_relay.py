@@ -96,7 +96,7 @@ async def test_what_was_removed_before_it_was_sent_is_sent_to_nobody(house: Hous
     house.redis.set("harvester:events", "no stream")
     async with house.relay():
         await wait(lambda: house.waiting() == 2)
-        await wait(lambda: bool(house.database["publishing"].find_one({"_id": "sink posts", "failures": {"$gt": 0}})))
+        await wait(lambda: house.state("posts").get("failures", 0) > 0)
     house.database["posts"].delete_one({"_id": post(key="1").key})
     house.redis.delete("harvester:events")
     house.database["publishing"].update_one({"_id": "sink posts"}, {"$unset": {"next_at": 1}})
@@ -120,9 +120,7 @@ async def test_a_full_stream_is_waited_for_and_its_readers_lose_nothing(
             for name, _fields in rows:
                 read.append(name)
                 house.redis.xdel("harvester:events", name)
-    state = house.database["publishing"].find_one({"_id": "sink posts"})
-    assert state
-    assert "set_aside_at" not in state
+    assert "set_aside_at" not in house.state("posts")
     assert len(read) == 7
 
 

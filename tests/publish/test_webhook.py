@@ -44,10 +44,6 @@ def posts(number: int) -> list[Any]:
     return [post(key=str(each)) for each in range(number)]
 
 
-def state(house: House, name: str = "hook") -> Document:
-    return house.database["publishing"].find_one({"_id": f"sink {name}"}) or {}
-
-
 def test_a_signature_is_that_of_the_specification() -> None:
     """Its own example."""
     body = b'{"event_type":"ping","data":{"success":true}}'
@@ -98,13 +94,13 @@ async def test_a_receiver_that_is_away_is_tried_with_a_few_and_gets_all_when_it_
         receiver.answer = lambda event: web.Response(status=500)
         await house.store(*posts(60))
         async with house.relay():
-            await wait(lambda: state(house).get("failures", 0) > 6)
+            await wait(lambda: house.state("hook").get("failures", 0) > 6)
             asked = Counter(head["webhook-id"] for head in receiver.heads)
             assert len(asked) > 8, "others each time, so that one cannot hold up the rest"
             assert max(asked.values()) < 6
             receiver.answer = lambda event: web.Response()
             await wait(lambda: not house.waiting())
-        assert "failing_since" not in state(house)
+        assert "failing_since" not in house.state("hook")
     assert faults(receiver.events, house.database) == []
     assert len(receiver.events) == 60
 
@@ -159,7 +155,7 @@ async def test_one_that_fails_for_long_is_set_aside_with_its_backlog_and_told_of
             await wait(lambda: bool(alerts) and house.redis.xlen("harvester:events") == 12)
             since = {"$set": {"failing_since": datetime.now(UTC) - timedelta(hours=2)}}
             house.database["publishing"].update_one({"_id": "sink hook"}, since)
-            await wait(lambda: "set_aside_at" in state(house) and len(alerts) == 2)
+            await wait(lambda: "set_aside_at" in house.state("hook") and len(alerts) == 2)
             asked = len(receiver.heads)
             await house.store(*posts(14))
             await wait(lambda: house.redis.xlen("harvester:events") == 14)

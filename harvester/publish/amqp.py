@@ -1,0 +1,99 @@
+"""Publishes events to an exchange of a broker that speaks AMQP 0-9-1, as RabbitMQ, and waits for its confirms.
+
+A connection on which anything failed is given up: what was in flight on it is sent again on another, and two events
+with one id never meet on a channel, by which aio-pika knows what was returned.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Sequence
+
+import aio_pika
+from aio_pika import DeliveryMode, ExchangeType, Message
+from aio_pika.abc import AbstractConnection, AbstractExchange
+from aio_pika.exceptions import AMQPError, DeliveryError, PublishError
+
+from harvester.publish.events import MEDIA_TYPE, Event
+from harvester.publish.sending import Failure
+from harvester.publish.sinks import AmqpSink
+
+logging.getLogger("aiormq").setLevel(logging.CRITICAL)  # it logs what it raises, at each try
+
+_ERRORS = (AMQPError, OSError, RuntimeError)
+"""RuntimeError: aiormq's of a connection that is closed while it is used."""
+
+
+_LOST = Failure("the connection to the broker was lost"), True
+"""What becomes of a publish that aiormq cancels, since it closes its channel."""
+
+
+class AmqpSender:
+    """An event is confirmed when the broker has it on disk, in every queue to which its exchange routes it."""
+
+    BATCH = 300
+    """So many wait for a confirm at the same time: confirms come in groups, after a write to the disk."""
+
+    def __init__(self, sink: AmqpSink) -> None:
+        self._sink = sink
+        self._connection: AbstractConnection | None = None
+        self._exchange: AbstractExchange | None = None
+
+    async def send(self, events: Sequence[Event]) -> list[Failure | None]:
+        try:
+            async with asyncio.timeout(self._sink.timeout_s):
+                exchange = self._exchange or await self._open()
+        except (TimeoutError, *_ERRORS) as error:
+            await self.close()
+            return [Failure(_said(error))] * len(events)
+        publishing = [asyncio.create_task(self._publish(exchange, event)) for event in events]
+        ended = await asyncio.gather(*publishing, return_exceptions=True)
+        results = []
+        for each in ended:
+            if isinstance(each, BaseException) and not isinstance(each, asyncio.CancelledError):
+                raise each
+            results.append(_LOST if isinstance(each, BaseException) else each)
+        if any(is_broken for _, is_broken in results):
+            await self.close()
+        return [failure for failure, _ in results]
+
+    async def close(self) -> None:
+        connection, self._connection, self._exchange = self._connection, None, None
+        if connection is not None:
+            with contextlib.suppress(TimeoutError, *_ERRORS):
+                async with asyncio.timeout(self._sink.timeout_s):
+                    await connection.close()
+
+    async def _open(self) -> AbstractExchange:
+        self._connection = await aio_pika.connect(
+            self._sink.address(), client_properties={"connection_name": "harvester"}
+        )
+        channel = await self._connection.channel(publisher_confirms=True, on_return_raises=True)
+        self._exchange = await channel.declare_exchange(self._sink.exchange, ExchangeType.TOPIC, durable=True)
+        return self._exchange
+
+    async def _publish(self, exchange: AbstractExchange, event: Event) -> tuple[Failure | None, bool]:
+        """Why it was not confirmed, and whether its connection is of no more use."""
+        message = Message(
+            event.body,
+            delivery_mode=DeliveryMode.PERSISTENT,
+            content_type=MEDIA_TYPE,
+            message_id=event.id,
+            type=event.type,
+            app_id="harvester",
+        )
+        try:
+            await exchange.publish(message, event.topic, mandatory=True, timeout=self._sink.timeout_s)
+        except PublishError:  # it was returned: without `mandatory` it would be confirmed, and lost
+            return Failure(f"no queue is bound to the exchange {self._sink.exchange} for {event.topic}"), False
+        except DeliveryError:
+            return Failure("the broker refused it: its queue is full, or has a fault"), False
+        except (TimeoutError, *_ERRORS) as error:
+            return Failure(_said(error)), True
+        return None, False
+
+
+def _said(error: BaseException) -> str:
+    if isinstance(error, TimeoutError):
+        return "the broker did not answer in time"
+    return str(error).strip() or type(error).__name__

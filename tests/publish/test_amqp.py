@@ -1,0 +1,80 @@
+"""A broker that is away, or says nothing, has confirmed nothing. What needs a broker is in test_rabbitmq.py."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from harvester.config import Config
+from harvester.exceptions import UsageError
+from harvester.publish import sinks
+from harvester.publish.amqp import AmqpSender
+from harvester.publish.events import Event
+from harvester.publish.sinks import AmqpSink, load_sinks
+from tests.listening import close
+
+EVENTS = [Event(name, "harvester.post.created", "bluesky.post.created", b"{}") for name in ("1", "2")]
+
+
+async def test_a_broker_that_is_not_there_has_nothing_and_the_same_sender_tries_again(free_port: int) -> None:
+    sender = AmqpSender(AmqpSink(name="bus", kind="amqp", url=f"amqp://127.0.0.1:{free_port}/"))
+    for _ in range(2):
+        failures = await sender.send(EVENTS)
+        assert ["Connect call failed" in failure.said for failure in failures if failure] == [True, True]
+        assert not any(failure.is_of_event for failure in failures if failure)
+    await sender.close()
+
+
+async def test_a_broker_that_says_nothing_is_not_waited_for() -> None:
+    heard = asyncio.Event()
+
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(8)
+        heard.set()
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(listen, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    sender = AmqpSender(AmqpSink(name="bus", kind="amqp", url=f"amqp://127.0.0.1:{port}/", timeout_s=0.3))
+    failures = await sender.send(EVENTS)
+    assert heard.is_set()
+    assert [failure.said for failure in failures if failure] == ["the broker did not answer in time"] * 2
+    await sender.close()
+    await close(server)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "has no address: give it a `url`, or set HARVESTER_PUBLISH_BUS_URL, like amqps://"),
+        ("url = 'https://broker.example'", "its address begins with none of amqp, amqps."),
+        ("url = 'amqp://broker.example:x/'", "its address is none. Give one like amqps://"),
+        (
+            "url = 'amqp://u:hidden-word@broker.example/'",
+            "a password stands in its `url`. Set ",
+        ),
+        ("url = 'amqp://broker.example/'\nexchange = ''", "bus.exchange: String should have at least 1 character"),
+        ("url = 'amqp://broker.example/'\nqueue = 'x'", "bus.queue: there is no such key"),
+    ],
+)
+def test_a_broker_that_cannot_be_used_is_refused(text: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as refused:
+        load_sinks(config(tmp_path, text))
+    assert said in str(refused.value)
+    assert "hidden-word" not in str(refused.value)
+
+
+def test_without_its_package_it_is_refused_with_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sinks, "find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"pip install 'harvester\[amqp\]'"):
+        load_sinks(config(tmp_path, "url = 'amqp://broker.example/'"))
+
+
+def config(folder: Path, text: str) -> Config:
+    file = folder / "publish.toml"
+    file.write_text(f'[bus]\nkind = "amqp"\n{text}\n')
+    return Config(publish_file=file, mongodb_uri=SecretStr("mongodb://127.0.0.1"))
