@@ -164,7 +164,10 @@ def _lacks(site: Site, config: Config) -> Iterator[str]:
     wanted: list[Callable[[], object]] = []
     if vendor := site.proxy.vendor:
         wanted += [partial(proxies_of, config, vendor, tier) for tier in site.proxy.tiers if tier is not Tier.NONE]
-    wanted += [partial(credentials_of, name, config) for name in site.identities.credentials]
+    wanted += [
+        partial(credentials_of, name, config, a_key=site.identities.kind == "key")
+        for name in site.identities.credentials
+    ]
     wanted += [partial(find_chromium, config)] if site.browser.render else []
     for want in wanted:
         try:

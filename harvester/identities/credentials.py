@@ -54,16 +54,16 @@ def variables(name: str) -> tuple[str, str]:
     return f"HARVESTER_SESSION_{name}_USER", f"HARVESTER_SESSION_{name}_PASSWORD"
 
 
-def credentials_of(name: str, config: Config) -> Credentials:
-    """Raises UsageError when there are none."""
+def credentials_of(name: str, config: Config, *, a_key: bool = False) -> Credentials:
+    """Raises UsageError when there are none. Of a key the password is all."""
     path = config.state_dir / FILE
     known: dict[str, str | None] = {**dotenv_values(path)} if _is_private(path) else {}
     env_file = Config.model_config.get("env_file")
     known |= dotenv_values(env_file) if isinstance(env_file, str) else {}
     known |= os.environ
     user, password = (known.get(variable) or "" for variable in variables(name))
-    if not user or not password:
-        wanted = " and ".join(variables(name))
+    if not password or not (user or a_key):
+        wanted = " and ".join(variables(name)[a_key:])
         raise UsageError(f"The credentials {name} are missing. Set {wanted} in the environment, in .env or in {path}.")
     mask.add(user)
     return Credentials(name, user, SecretStr(password))

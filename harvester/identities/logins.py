@@ -20,6 +20,7 @@ from harvester.identities.browser import BrowserLogin
 from harvester.identities.credentials import Credentials, credentials_of
 from harvester.identities.form import FormLogin
 from harvester.identities.identity import Identity
+from harvester.identities.key import KeyLogin
 from harvester.identities.limited_logins import NotNow
 from harvester.identities.login_methods import Anonymous, LoginFailed, LoginMethod
 from harvester.identities.pool import IdentityPool
@@ -54,7 +55,8 @@ class Logins:
         if credentials is not None:
             identities = [self._identity(site, credentials.name, credentials)]
         elif table.signs_in:
-            identities = [self._identity(site, name, credentials_of(name, self._config)) for name in table.names]
+            given = {name: credentials_of(name, self._config, a_key=table.kind == "key") for name in table.names}
+            identities = [self._identity(site, name, credentials) for name, credentials in given.items()]
         else:
             identities = [self._identity(site, name, None) for name in table.names]
         return IdentityPool(identities, table.chain_idle_s, self._pause)
@@ -109,6 +111,8 @@ class Logins:
             return FormLogin(table.form, credentials, fetch)
         if table.token is not None and credentials is not None:
             return TokenLogin(table.token, credentials, fetch)
+        if table.key is not None and credentials is not None:
+            return KeyLogin(table.key, credentials)
         if table.browser is not None and credentials is not None:
             return BrowserLogin(self._crawler, site, credentials, proxy_session, storage)
         return Anonymous()

@@ -93,7 +93,7 @@ class IdentitiesMiddleware:
         if not _are_there(crawler):
             raise NotConfigured
         self._sites = load_sites()
-        self._account = _account_of(crawler)
+        self._accounts = _accounts_of(crawler)
         self._crawler = crawler
         self._logins = Logins(crawler, config)
         self._pools: dict[str, IdentityPool] = {}
@@ -116,8 +116,8 @@ class IdentitiesMiddleware:
         return cls(crawler, load_config())
 
     async def account_origin(self) -> str | None:
-        account = self._account
-        if account is None:
+        account = getattr(self._crawler.spider, "account", None)
+        if not isinstance(account, SpiderAccount):
             return None
         try:
             session = await self._logins.first_session(self._pool(account.site), account.credentials.advice)
@@ -308,14 +308,16 @@ class IdentitiesMiddleware:
 
     def _site(self, request: Request) -> Site:
         """By whose table the request gets its identity."""
-        if self._account and request.meta.get(AUTHENTICATE):
-            return self._account.site
+        wanted = request.meta.get(AUTHENTICATE)
+        account = next(iter(self._accounts.values()), None) if wanted is True else self._accounts.get(wanted or "")
+        if account:
+            return account.site
         return self._sites.of(request.url)
 
     def _pool(self, site: Site) -> IdentityPool:
         pool = self._pools.get(site.name)
         if pool is None:
-            account = self._account
+            account = self._accounts.get(site.name)
             credentials = account.credentials if account and account.site is site else None
             pool = self._pools[site.name] = self._logins.pool(site, credentials)
         return pool
@@ -361,18 +363,20 @@ class ChainMiddleware:
             yield output
 
 
-def _account_of(crawler: Crawler) -> SpiderAccount | None:
-    """That of the spider, if it has one. Raises UsageError when a site's entry has its name."""
-    account = getattr(crawler.spider, "account", None)
-    if not isinstance(account, SpiderAccount):  # a spider that is not harvester's may call anything so
-        return None
-    if load_sites().named(account.site.name).identities.kind:
-        raise UsageError(f"The spider's account is called {account.site.name}: give that site's entry another name.")
-    return account
+def _accounts_of(crawler: Crawler) -> dict[str, SpiderAccount]:
+    """Those of the spider, by the names of their sites. Raises UsageError when a site's entry has such a name."""
+    spider = crawler.spider
+    given = [getattr(spider, "account", None), *getattr(spider, "further_accounts", ())]
+    # A spider that is not harvester's may call anything so.
+    accounts = {account.site.name: account for account in given if isinstance(account, SpiderAccount)}
+    for name in accounts:
+        if load_sites().named(name).identities.kind:
+            raise UsageError(f"The spider's account is called {name}: give that site's entry another name.")
+    return accounts
 
 
 def _are_there(crawler: Crawler) -> bool:
-    if _account_of(crawler) is not None or getattr(crawler.spider, "IN_SESSIONS", False):
+    if _accounts_of(crawler) or getattr(crawler.spider, "IN_SESSIONS", False):
         return True
     return any(site.identities.kind for site in load_sites().having("identities"))
 

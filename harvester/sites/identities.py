@@ -84,6 +84,13 @@ class Token(Part):
     refresh: Refresh | None = None
 
 
+class Key(Part):
+    """Headers that hold a key or token which somebody was given. For kind = "key"."""
+
+    headers: dict[str, str] = Field(default_factory=lambda: {"Authorization": "Bearer {password}"})
+    """What requests carry. `{user}` and `{password}` stand for the credentials."""
+
+
 class Browser(Part):
     """Steps that a browser takes. For kind = "browser"."""
 
@@ -114,8 +121,9 @@ class Check(Part):
 class Identities(Part):
     """The table `[<site>.identities]`. Without `kind` a site is asked by nobody: no cookies, no login."""
 
-    kind: Literal["anonymous", "agree", "form", "token", "browser"] | None = None
-    """`anonymous`: a cookie jar; `agree`: one that has sent a disclaimer's form; the others sign in."""
+    kind: Literal["anonymous", "agree", "form", "token", "key", "browser"] | None = None
+    """`anonymous`: a cookie jar; `agree`: one that has sent a disclaimer's form; `key`: one that sends a
+    key; the others sign in."""
     count: int = Field(1, ge=1, le=1000)
     """How many identities, of the kinds without credentials."""
     credentials: tuple[str, ...] = ()
@@ -135,6 +143,7 @@ class Identities(Part):
     """The most logins of one identity."""
     form: Form | None = None
     token: Token | None = None
+    key: Key | None = None
     browser: Browser | None = None
     check: Check | None = None
     expired_url: Expression = ""
@@ -159,7 +168,7 @@ class Identities(Part):
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
         method = {"agree": "form"}.get(self.kind or "", self.kind)
-        for name in ("form", "token", "browser"):
+        for name in ("form", "token", "key", "browser"):
             if (getattr(self, name) is not None) != (name == method):
                 raise ValueError(f'kind = "{self.kind}" {"needs" if name == method else "has no"} table `{name}`')
         for part in (self.form, self.browser, self.check):
@@ -171,8 +180,8 @@ class Identities(Part):
 
     @property
     def signs_in(self) -> bool:
-        """Whether its identities have a name and a password."""
-        return self.kind in ("form", "token", "browser")
+        """Whether its identities have credentials."""
+        return self.kind in ("form", "token", "key", "browser")
 
     @property
     def names(self) -> tuple[str, ...]:

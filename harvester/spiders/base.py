@@ -3,6 +3,7 @@
 import gc
 import hashlib
 import logging
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Self
 
 import msgspec
@@ -62,6 +63,8 @@ class HarvesterSpider(Spider):
     """Whether entries of a list in Redis tell it where to begin when its arguments do not."""
     IN_SESSIONS: ClassVar[bool] = False
     """Whether its sites are asked in sessions that their entries do not spell out."""
+    HAS_QUOTAS: ClassVar[bool] = False
+    """Whether requests of it take of quotas that reach across runs (meta["harvester_quota"])."""
     read_opt_outs: ClassVar[bool] = False
     """Whether it reads what sites say of training and text mining in files of their own, as a site's entry may say."""
 
@@ -110,6 +113,11 @@ class HarvesterSpider(Spider):
     def account(self) -> SpiderAccount | None:
         """In whose name requests with meta["authenticate"] go out. Read by the identities middleware."""
         return None
+
+    @property
+    def further_accounts(self) -> Sequence[SpiderAccount]:
+        """Of a spider that asks several services. Their requests have the name of the site in meta["authenticate"]."""
+        return ()
 
     @property
     def scope(self) -> str:

@@ -1,0 +1,17 @@
+"""Keys and tokens that somebody was given: nothing is asked for, requests carry them."""
+
+from harvester.identities.cookies import Jar
+from harvester.identities.credentials import Credentials
+from harvester.identities.state import Session
+from harvester.sites.identities import Key
+
+
+class KeyLogin:
+    """Puts the credentials into headers. Whether they are any good is told by the site's answers."""
+
+    def __init__(self, key: Key, credentials: Credentials) -> None:
+        self._key = key
+        self._credentials = credentials
+
+    async def sign_in(self, old: Session | None) -> Session:
+        return Session(Jar(), {name: self._credentials.fill(value) for name, value in self._key.headers.items()})
