@@ -175,6 +175,24 @@ class Config(BaseSettings):
     bluesky_pds: str = "https://bsky.social"
     """Where to log in: the account's own server, or bsky.social for all that Bluesky runs."""
 
+    # Sources of hashtags and trends
+    google_trends_url: str = Field("https://trends.google.com", pattern=_WEB_ADDRESS)
+    """Where Google Trends is."""
+    mastodon_instances: str = Field("mastodon.social", min_length=1)
+    """Servers of Mastodon that are asked unless a crawl is told others (`-a instances=`): hosts between commas."""
+    tiktok_url: str = Field("https://ads.tiktok.com", pattern=_WEB_ADDRESS)
+    """Where TikTok's Creative Center is."""
+    youtube_url: str = Field("https://www.googleapis.com/youtube/v3", pattern=_WEB_ADDRESS)
+    """Where YouTube's Data API is."""
+    youtube_key: SecretStr | None = None
+    """A key for it."""
+    instagram_url: str = Field("https://graph.facebook.com/v26.0", pattern=_WEB_ADDRESS)
+    """Where Instagram's Graph API is, with its version."""
+    instagram_user: str | None = Field(None, pattern=r"^[0-9]*$")
+    """Id of an Instagram account of yours that may read public content; needs the token too."""
+    instagram_token: SecretStr | None = None
+    """Its access token."""
+
     # Publishing
     publish_file: Path | None = None
     """TOML file of those who are told of new and changed records (publishing.md). None: nobody is."""

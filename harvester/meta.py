@@ -34,10 +34,15 @@ DONT_OBEY = "dont_obey_robotstxt"
 the robots and usage middlewares."""
 AUTHENTICATE = "authenticate"
 """Whether the request goes out in the name of the spider's account, if it has one and the address is at that account's
-own server. Read by the identities middleware."""
+own server; of a spider with several, the name of the account's site. Read by the identities middleware."""
 FROM_ENVIRONMENT = "from_environment"
 """`headers`: name -> value, in which `${NAME}` stands for a variable of the environment; `origin`: to which alone they
 are sent. So that no secret stands in a request that waits. Read by the environment middleware."""
+QUOTA = "harvester_quota"
+"""A politeness.quotas.Quota as a list, of which each try of the request takes. Read by the quota middleware."""
+QUOTA_UNTIL = "harvester_quota_until"
+"""When there is room again in a quota that is used up, in seconds of the epoch. Written by the quota middleware, which
+errbacks ask."""
 MEDIA = "harvester_media"
 """The request is for a picture or a PDF. Written by the files pipeline, which counts them itself. Read by the outcome,
 browser and usage middlewares."""

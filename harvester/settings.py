@@ -85,6 +85,7 @@ DOWNLOADER_MIDDLEWARES = {
     "harvester.middlewares.identities.IdentitiesMiddleware": 700,  # sees the cookies of redirects; off without sites
     "harvester.middlewares.proxy.ProxyMiddleware": 740,  # off when no site has proxies
     "harvester.middlewares.throttle.ThrottleMiddleware": 900,  # nearest the network: nothing passes it by
+    "harvester.middlewares.quota.QuotaMiddleware": 920,  # behind the throttle: what waits there takes nothing
     "harvester.middlewares.breaker.BreakerGate": 950,  # once more: a request may have waited long for its turn
     "harvester.middlewares.environment.EnvironmentMiddleware": 960,  # nobody else sees the secrets it puts into headers
     "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,  # default 100; RobotsMiddleware obeys better

@@ -2,7 +2,6 @@
 
 import os
 import sys
-from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -27,12 +26,13 @@ from harvester.cli.jobs_items import jobs
 from harvester.cli.new_spider import new_command
 from harvester.cli.publish import publish
 from harvester.cli.purge import purge_command
+from harvester.cli.report import report_command
 from harvester.cli.runs import runs
 from harvester.cli.sandbox import sandbox_command
 from harvester.cli.schedule import schedule
 from harvester.cli.sites import sites
 from harvester.cli.worker import worker_command
-from harvester.config import Config, load_config, read_config
+from harvester.config import read_config
 from harvester.exceptions import HarvesterError, UsageError
 from harvester.masking import mask
 
@@ -133,26 +133,7 @@ def doctor(
     raise typer.Exit(1 if failures else 0)
 
 
-@app.command(rich_help_panel=RESULTS)
-def report(
-    job: Annotated[str, typer.Option(help="Only what was observed for this job.")] = "",
-    database: Annotated[str, typer.Option(help="MongoDB database, instead of the configured one.")] = "",
-    out: Annotated[Path | None, typer.Option(help="File to write, instead of one in the data folder.")] = None,
-) -> None:
-    """Draw a harvest on one HTML page: who follows whom, posts over time, hashtags, threads; or sales and values."""
-    from pydantic import ValidationError
-
-    from harvester.dashboard.report import write_report
-    from harvester.project import spider_loader
-
-    spider_loader()  # with the spiders it imports the records of the project
-    config = load_config()
-    if database:
-        try:
-            config = Config.model_validate(config.model_dump() | {"database": database})
-        except ValidationError:
-            raise UsageError(f"--database: {database!r} is no name of a database.") from None
-    print(write_report(config, job, out))
+app.command("report", rich_help_panel=RESULTS)(report_command)
 
 
 spiders.command("new")(new_command)

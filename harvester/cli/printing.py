@@ -35,7 +35,7 @@ def _plain(value: Any) -> Any:
 
 def new_console() -> Console:
     """Prints as told: long lines stay whole."""
-    return Console(highlight=False, soft_wrap=True, markup=False)
+    return Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
 
 
 def new_grid() -> Table:

@@ -47,6 +47,7 @@ RESERVED = frozenset(
         "opt_outs",
         "publishing",
         "purged",
+        "quotas",
         "runs",
         "schedules",
         "seeds",

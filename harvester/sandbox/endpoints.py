@@ -13,9 +13,12 @@ from harvester.sandbox.car import repository
 from harvester.sandbox.ids import record_cid
 from harvester.sandbox.posts import Post
 from harvester.sandbox.sessions import Sessions
+from harvester.sandbox.sources.popular import Clock, popular
 from harvester.sandbox.views import BadCursor, View, Views
 from harvester.sandbox.web_client import web_page
 
+_SEARCHED = 200
+"""Accounts whose posts are looked through by searches."""
 _DID = re.compile(r"did:[a-z]+:[a-zA-Z0-9._:%-]*[a-zA-Z0-9._-]")
 _HANDLE = re.compile(r"([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?", re.IGNORECASE)
 _IMAGE = re.compile(r"/img/([^/]+)/plain/(did:[^/]+)/([^/@]+)(?:@(\w+))?")
@@ -86,7 +89,8 @@ class Params:
 class Endpoints:
     """Every path of the site but those of control."""
 
-    def __init__(self, views: Views, sessions: Sessions, thread_depth: int) -> None:
+    def __init__(self, views: Views, sessions: Sessions, thread_depth: int, clock: Clock) -> None:
+        self._clock = clock
         self._views, self._sessions, self._thread_depth = views, sessions, thread_depth
         self._records, self._network, self._posts = views.records, views.network, views.posts
         self._methods: dict[str, Callable[[Params], object]] = {
@@ -104,6 +108,7 @@ class Endpoints:
             "app.bsky.feed.getLikes": self._likes,
             "app.bsky.feed.getRepostedBy": self._reposted_by,
             "app.bsky.feed.searchPosts": self._search,
+            "app.bsky.unspecced.getTrends": self._trends,
             "com.atproto.identity.resolveHandle": self._resolve,
             "com.atproto.repo.describeRepo": self._describe_repo,
             "com.atproto.repo.listRecords": self._list_records,
@@ -240,10 +245,32 @@ class Endpoints:
         """Closed to callers without login, as the public AppView has it."""
         if params.caller is None:
             return forbidden_page()
-        words = params.required("q").lower()
-        posts = (Post(0, number) for number in range(self._posts.count(0)))
-        hits = [post for post in posts if words in self._posts.record(post)["text"].lower()]
-        return {"posts": [self._views.post(post) for post in hits[: params.limit]], "hitsTotal": len(hits)}
+        words, tag = params.required("q").lower(), params.optional("tag")
+        limit, first = params.number("limit", 25, 1, 100), int(params.cursor or 0)
+        hits = [
+            post
+            for account in range(min(self._network.size, _SEARCHED))
+            if not self._network.hidden(account)
+            for post in (Post(account, number) for number in range(self._posts.count(account)))
+            if _bears(self._posts.record(post), words, tag)
+        ]
+        shown = hits[first : first + limit]
+        more = {"cursor": str(first + limit)} if first + limit < len(hits) else {}
+        return {"posts": [self._views.post(post) for post in shown], "hitsTotal": len(hits)} | more
+
+    def _trends(self, params: Params) -> View:
+        topics = [
+            {
+                "topic": each.name.lower(),
+                "displayName": each.name,
+                "link": f"/profile/trending.bsky.app/feed/{each.rank}",
+                "startedAt": "2026-11-25T00:00:00.000Z",
+                "postCount": each.uses,
+                "actors": [],
+            }
+            for each in popular("bluesky", self._clock.now())
+        ]
+        return {"trends": topics[: params.number("limit", 10, 1, 25)]}
 
     def _lists(self, params: Params) -> View:
         index = self._shown(params, "Profile not found")
@@ -448,6 +475,15 @@ class Endpoints:
         if content is None:
             return error_answer("NotFoundError", "Blob not found", 404)
         return Answer(content, 200, images.MIME[kind], {"cache-control": "public, max-age=31536000", "x-cache": "hit"})
+
+
+def _bears(record: dict[str, Any], words: str, tag: str | None) -> bool:
+    """Whether a search for these words (`*`: any) and this tag finds a post."""
+    if words != "*" and words not in record["text"].lower():
+        return False
+    features = (feature for facet in record.get("facets", ()) for feature in facet["features"])
+    tags = [*record.get("tags", ()), *(str(feature.get("tag", "")) for feature in features)]
+    return tag is None or tag.lower() in (each.lower() for each in tags)
 
 
 def _check_verb(verb: str, expected: str) -> None:

@@ -3,6 +3,8 @@
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from harvester.sandbox.sources import instagram, youtube
+
 DATABASE = "harvester_sandbox"
 
 
@@ -18,6 +20,14 @@ def settings(url: str, folder: Path) -> dict[str, str]:
         "HARVESTER_BLUESKY_IDENTIFIER": "",
         "HARVESTER_BLUESKY_APP_PASSWORD": "",
         "HARVESTER_PLC_URL": url,
+        "HARVESTER_GOOGLE_TRENDS_URL": url,
+        "HARVESTER_MASTODON_INSTANCES": url,
+        "HARVESTER_TIKTOK_URL": url,
+        "HARVESTER_YOUTUBE_URL": f"{url}/youtube/v3",
+        "HARVESTER_YOUTUBE_KEY": youtube.KEY,
+        "HARVESTER_INSTAGRAM_URL": f"{url}/v26.0",
+        "HARVESTER_INSTAGRAM_USER": instagram.USER,
+        "HARVESTER_INSTAGRAM_TOKEN": instagram.TOKEN,
         "HARVESTER_PRIVATE_HOSTS": urlsplit(url).netloc,
         "HARVESTER_REQUESTS_PER_SECOND": "0",
         "HARVESTER_DATABASE": DATABASE,

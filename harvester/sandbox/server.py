@@ -22,6 +22,7 @@ from harvester.sandbox.posts import Posts
 from harvester.sandbox.profiles import Profiles
 from harvester.sandbox.records import Records
 from harvester.sandbox.sessions import Sessions
+from harvester.sandbox.sources.sources import Sources
 from harvester.sandbox.truth import truth
 from harvester.sandbox.views import Views
 
@@ -85,7 +86,8 @@ class Site:
         self.network = self.records.network
         self.sessions = Sessions(self.network, options.access_seconds)
         views = Views(self.records, base, options.page_size, options.cache)
-        self.endpoints = Endpoints(views, self.sessions, options.thread_depth)
+        self.sources = Sources(base)
+        self.endpoints = Endpoints(views, self.sessions, options.thread_depth, self.sources.clock)
         self.faults = Faults()
         self.journal = Journal(options.log_size)
         self.windows = {"pds": Window(3_000), "repo": Window(6_000), "session": Window(30)}
@@ -124,6 +126,8 @@ class Site:
         return self._packed(request, answer)
 
     async def _answer(self, request: web.BaseRequest, path: str, query: str) -> Answer:
+        if (of_source := self.sources.answer(path, query, request.headers)) is not None:
+            return of_source
         headers: dict[str, str] = {}
         try:
             role = self.endpoints.role(path)
@@ -201,7 +205,11 @@ class Site:
         raise ValueError(f"no control named {name!r}")
 
     def _set(self, wishes: dict[str, Any]) -> dict[str, Any]:
-        """`pds_limit`, `repo_limit`, `session_limit`, enforced when a number; `access_seconds`; `revoke`, `expire`."""
+        """`pds_limit`, `repo_limit`, `session_limit`, enforced when a number; `access_seconds`; `revoke`, `expire`.
+
+        And what `Sources.set` takes.
+        """
+        self.sources.set(wishes)
         for name, window in self.windows.items():
             if f"{name}_limit" in wishes:
                 limit = wishes[f"{name}_limit"]

@@ -32,6 +32,7 @@ from tests.endpoints import test_feeds
 from tests.feeds import test_export
 from tests.flows import test_recording
 from tests.frontier import test_cli as test_frontier
+from tests.hashtags import test_arguments as test_hashtags
 from tests.identities import test_entries as test_identities
 from tests.jobs import test_bad_input as test_jobs
 from tests.jobs import test_changes, test_schedule_cli
@@ -76,6 +77,10 @@ def rows() -> dict[str, list[Row]]:
                 test_redis.test_an_address_that_cannot_be_used_is_refused_with_a_sentence,
                 lambda url: f"REDIS_URL={url.replace('secret', '...')}",
             ),
+        ],
+        "Arguments of `scrapy crawl hashtags`": [
+            *_of(test_hashtags.test_what_cannot_be_meant_is_refused, _given),
+            *_of(test_hashtags.test_what_nothing_can_come_of_is_refused_before_anything_is_fetched, _given),
         ],
         "`harvester jobs`": [
             *_of(test_jobs.test_a_submission_that_cannot_be_meant_is_refused, _words("harvester jobs submit")),

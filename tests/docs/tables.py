@@ -8,7 +8,9 @@ from pydantic import BaseModel, SecretStr
 from pydantic_core import PydanticUndefined
 
 from harvester import config
+from harvester.spiders.base import SpiderArguments
 from harvester.spiders.bluesky.arguments import BlueskyArguments
+from harvester.spiders.hashtags.arguments import HashtagsArguments
 
 
 def settings() -> str:
@@ -23,11 +25,11 @@ def settings() -> str:
     return "\n".join(lines) + "\n"
 
 
-def arguments() -> str:
-    """Every argument of the spider `bluesky`: name, default, and its description."""
+def arguments(model: type[SpiderArguments]) -> str:
+    """Every argument of a spider: name, default, and its description."""
     lines = ["| Argument | Default | Meaning |", "|---|---|---|"]
-    schema = BlueskyArguments.model_json_schema()["properties"]
-    for name, field in BlueskyArguments.model_fields.items():
+    schema = model.model_json_schema()["properties"]
+    for name, field in model.model_fields.items():
         values = f" ({', '.join(schema[name]['enum'])})" if "enum" in schema[name] else ""
         default = _written(field.get_default(call_default_factory=True))
         lines.append(f"| `{name}` | {default} | {field.description}{values} |")
@@ -58,4 +60,5 @@ def _written(default: Any) -> str:
 
 if __name__ == "__main__":
     print(settings())
-    print(arguments())
+    print(arguments(BlueskyArguments))
+    print(arguments(HashtagsArguments))

@@ -18,8 +18,10 @@ from harvester.monitors.suites import EXIT_CODE, RunMonitors
 from harvester.outcomes import Outcome
 from harvester.publish.distribution import DELIVERIES
 from harvester.publish.outbox import PUBLISHING
+from harvester.spiders.bluesky.arguments import BlueskyArguments
 from harvester.spiders.counties.iasworld import SHARDED
 from harvester.spiders.counties.platform import NO_RESULTS, UNKNOWN_SITE
+from harvester.spiders.hashtags.arguments import HashtagsArguments
 from tests.docs.tables import arguments, settings
 from tests.pipelines.records import KINDS
 
@@ -47,9 +49,10 @@ def test_every_setting_is_in_the_table_as_the_program_has_it() -> None:
     assert "||" not in settings().replace(" ", "").replace("|---|---|---|", ""), "a setting has no docstring"
 
 
-def test_every_argument_of_the_spider_is_in_the_table_as_the_program_has_it() -> None:
+def test_every_argument_of_a_spider_is_in_the_table_as_the_program_has_it() -> None:
     """To renew it: python -m tests.docs.tables"""
-    assert arguments() in BLUESKY
+    assert arguments(BlueskyArguments) in BLUESKY
+    assert arguments(HashtagsArguments) in (DOCS / "hashtags.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)

@@ -52,10 +52,12 @@ def test_what_the_page_asks_of_a_running_sandbox_is_understood() -> None:
         switched, listed = told[:3], told[3]
         assert [fault["kind"] for fault in listed] == [fault["kind"] for fault in switched]
         assert told[4:6] == [listed[1:], []], "one fault ended, then all"
-        log, truth, limits = told[6:]
+        log, truth, limits, turned, sources = told[6:]
         assert log["total"] == 0
         assert len(truth["accounts"]) > 10
         assert limits == {"pds_limit": 100, "window_seconds": 10}
+        assert turned == {"clock_forward": 604_800}
+        assert sources == {"quotas_left": 2, "mastodon_access": "disabled", "tiktok_pages": {"US": 1}}
         for bad in ('{"kind": "noise"}', "{", "[]", '{"kind": "slow", "match": "("}'):
             with pytest.raises(HTTPError) as refused:
                 ask(site, f"curl -d {shlex.quote(bad)} http://127.0.0.1:{PORT}/_control/faults")

@@ -51,6 +51,7 @@ PDS, API = "https://pds.example/xrpc/com.atproto.x.y", "https://api.example/xrpc
 SEARCH = "https://public.api.bsky.app/xrpc/app.bsky.feed.searchPosts?q=a"
 REDDIT = "https://www.reddit.com/r/weather/new.json"
 GRAPH = "https://graph.facebook.com/v26.0/instagram_oembed?url=x"
+HASHTAG = "https://graph.facebook.com/v26.0/ig_hashtag_search?user_id=1&q=cats"
 TIKTOK = "https://ads.tiktok.com/creative_radar_api/v1/popular_trend/hashtag/list?page=1"
 ARCGIS = "https://gis.county.example/arcgis/rest/services/Parcels/MapServer/0/query?where=1=1&f=json"
 SOCRATA = "https://data.example/resource/pabr-t5kh.json?$limit=10"
@@ -295,7 +296,11 @@ APIS = [
     xrpc(O.RATE_LIMITED, "api-rate-limit", 400, "RateLimitExceeded"),
     *(
         said(O.RATE_LIMITED, "api-rate-limit", 403, {"error": {"code": 403, "errors": [{"reason": why}]}}, YOUTUBE)
-        for why in ("quotaExceeded", "rateLimitExceeded", "userRateLimitExceeded", "dailyLimitExceeded")
+        for why in ("rateLimitExceeded", "userRateLimitExceeded")
+    ),
+    *(
+        said(O.RATE_LIMITED, "quota-of-a-day", 403, {"error": {"code": 403, "errors": [{"reason": why}]}}, YOUTUBE)
+        for why in ("quotaExceeded", "dailyLimitExceeded")
     ),
     *(
         said(outcome, rule, 503, {"type": f"https://iana.org/assignments/http-problem-types#{kind}", "title": "No"})
@@ -370,6 +375,11 @@ APIS = [
     said(O.INVALID, "bad-request", 400, {"error": {"message": "another's code", "code": 4}}),
     said(O.SESSION_EXPIRED, "graph-token", 400, {"error": {"message": "Session has expired", "code": 190}}, GRAPH),
     said(O.INVALID, "bad-request", 400, {"error": {"message": "another's code", "code": 190}}),
+    said(O.RATE_LIMITED, "quota-of-hashtags", 400, {"error": {"message": "too many hashtags", "code": 18}}, HASHTAG),
+    said(O.INVALID, "bad-request", 400, {"error": {"message": "another's code", "code": 18}}),
+    said(O.INVALID, "bad-request", 400, {"error": {"message": "no such user", "code": 100}}, HASHTAG),
+    said(O.NOT_FOUND, "graph-not-found", 400, {"error": {"message": "does not exist", "code": 24}}, HASHTAG),
+    said(O.INVALID, "bad-request", 400, {"error": {"message": "another's code", "code": 24}}, GRAPH),
     said(O.AUTH_REQUIRED, "tiktok-signature", 200, {"code": 40101, "msg": "no permission"}, TIKTOK),
     said(O.RATE_LIMITED, "tiktok-rate-limit", 200, {"code": 40100, "msg": "too frequent"}, TIKTOK),
     said(O.OK, "", 200, {"code": 0, "msg": "OK", "data": {"list": []}}, TIKTOK),

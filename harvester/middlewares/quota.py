@@ -1,0 +1,84 @@
+"""Downloader middleware: a request of a quota that is used up is not sent, and its errback hears until when to wait.
+
+Nearest the network, so that nothing is counted which others hold back. That a quota is used up is no fault of the
+site, and no try.
+"""
+
+from datetime import UTC, datetime
+from typing import Self
+
+from scrapy import Request, signals
+from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured
+
+from harvester.config import Config, load_config
+from harvester.meta import ASKED_AS, NEXT_TRY, QUOTA, QUOTA_UNTIL
+from harvester.outcomes import Outcome, RequestFailed, Verdict
+from harvester.politeness.quotas import COLLECTION, Quota, Quotas
+from harvester.signals import NextTry, outcome_told
+from harvester.stores.mongodb import MongoOutage, connect, disconnect
+
+USED_UP = frozenset({"quota-of-a-day", "quota-of-hashtags"})
+"""Rules by which a site says so itself."""
+
+
+class QuotaMiddleware:
+    """Requests with meta["harvester_quota"] take of it each time that they are sent. Off for spiders without any."""
+
+    def __init__(self, crawler: Crawler, config: Config) -> None:
+        self._crawler, self._config = crawler, config
+        self._quotas: Quotas | None = None
+        crawler.signals.connect(self._hear, outcome_told)
+        crawler.signals.connect(self._close, signals.spider_closed)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        if not getattr(crawler.spider, "HAS_QUOTAS", False):
+            raise NotConfigured
+        return cls(crawler, load_config())
+
+    async def process_request(self, request: Request) -> None:
+        if (given := request.meta.get(QUOTA)) is None:
+            return
+        quota = Quota(*given)
+        if until := await self._of_database().take(quota):
+            request.meta[QUOTA_UNTIL] = until.timestamp()
+            request.meta[NEXT_TRY] = NextTry.FREE.value
+            request.meta.pop(ASKED_AS, None)  # its outcome says nothing of the session
+            self._crawler.stats.inc_value(f"harvester/quotas/used_up/{quota.name.partition(' ')[0]}")
+            raise RequestFailed(Verdict(Outcome.RATE_LIMITED, used_up(quota, until), rule="quota"), 1)
+
+    async def exhaust(self, quota: Quota) -> datetime:
+        """Notes what the site said; when it may be asked again."""
+        return await self._of_database().exhaust(quota)
+
+    def _of_database(self) -> Quotas:
+        if self._quotas is None:
+            self._database = connect(self._config)
+            self._quotas = Quotas(self._database[COLLECTION], MongoOutage(self._crawler, self._config))
+        return self._quotas
+
+    def _hear(self, request: Request, verdict: Verdict) -> None:
+        """Another try would be refused as well."""
+        if verdict.rule in USED_UP and QUOTA in request.meta:
+            request.meta[NEXT_TRY] = NextTry.NONE.value
+
+    async def _close(self) -> None:
+        if self._quotas is not None:
+            await disconnect(self._database)
+
+
+async def waits_until(crawler: Crawler, request: Request, verdict: Verdict) -> datetime | None:
+    """Until when a request that failed is to wait for its quota; None when that is not why it failed."""
+    if (until := request.meta.get(QUOTA_UNTIL)) is not None and verdict.rule == "quota":
+        return datetime.fromtimestamp(until, UTC)
+    middleware = crawler.get_downloader_middleware(QuotaMiddleware)
+    if middleware and verdict.rule in USED_UP and QUOTA in request.meta:
+        return await middleware.exhaust(Quota(*request.meta[QUOTA]))
+    return None
+
+
+def used_up(quota: Quota, until: datetime) -> str:
+    """For people."""
+    what = f"{quota.most} in {quota.window_s / 86_400:g} days" if quota.window_s else f"{quota.most} a day"
+    return f"the quota of {quota.name.partition(' ')[0]} is used up: {what}; until {until:%Y-%m-%d %H:%M} UTC"

@@ -1,0 +1,158 @@
+"""What the parsers of all sources share: rows to records, and numbers as people write them."""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Raw
+
+from harvester.exceptions import InvalidRecordError, ParseError
+from harvester.items import Provenance, Record, Reject
+from harvester.items.trend import Hashtag, Trend, normal_tag
+from harvester.parsers.json_values import MOST_INT
+
+BAD = (InvalidRecordError, ParseError, msgspec.MsgspecError, UnicodeDecodeError, ValueError, RecursionError)
+"""What makes a row of an answer a Reject."""
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9}
+_is_number = re.compile(
+    r"((?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,30})(?:\.[0-9]{1,30})?)\s*([KMB]?)\s*\+?", re.IGNORECASE
+).fullmatch
+_tag = re.compile(r"(?<![\w&/])#(\w*[^\W\d_]\w*)")
+
+
+class Look(NamedTuple):
+    """What rows of one look have in common."""
+
+    source: str
+    region: str
+    period: str
+    looked_at: datetime
+    provenance: Provenance
+
+
+class Read(NamedTuple):
+    """What was read from an answer."""
+
+    records: list[Record]
+    rejects: list[Reject]
+    rows: int
+    """All that it held: records, rejects, and what was left out."""
+
+
+Row = dict[str, Any]
+Build = Callable[[Row, bytes, int], Iterable[Record]]
+"""Makes records of a row: its value, its bytes, and its number from 1."""
+
+
+def each(rows: Iterable[Raw], provenance: Provenance, kind: type[Record], build: Build, first: int = 1) -> Read:
+    """One bad row never costs its page. `kind`: what a row would have been."""
+    read = Read([], [], 0)
+    number = 0
+    for number, row in enumerate(rows, 1):
+        raw = bytes(row)
+        try:
+            read.records.extend(build(msgspec.json.decode(raw, type=Row), raw, first + number - 1))
+        except BAD as error:
+            read.rejects.append(Reject(kind.KIND, str(error), "", raw, provenance.url))
+    return read._replace(rows=number)
+
+
+def rows_of(body: bytes, *path: str) -> list[Raw]:
+    """The list at this path of a JSON answer, each row as its bytes. Raises ParseError."""
+    value: Any = Raw(body.removeprefix(b"\xef\xbb\xbf"))
+    try:
+        for name in path:
+            value = msgspec.json.decode(value, type=dict[str, Raw])[name]
+        return msgspec.json.decode(value, type=list[Raw])
+    except KeyError as error:
+        raise ParseError(f"the answer has no {error}") from None
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise ParseError(f"the answer is no such JSON: {error}") from None
+
+
+def object_of(body: bytes) -> Row:
+    """A JSON answer that is an object. Raises ParseError."""
+    try:
+        return msgspec.json.decode(body.removeprefix(b"\xef\xbb\xbf"), type=Row)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise ParseError(f"the answer is no such JSON: {error}") from None
+
+
+def needed(row: Row, name: str) -> str:
+    """A text without which a row is none. Raises ParseError."""
+    value = row.get(name)
+    if not isinstance(value, str) or not value.strip():
+        raise ParseError(f"it has no {name}")
+    return value
+
+
+def trend(look: Look, name: str, rank: int | None, raw: bytes, *, tag: str = "", **told: Any) -> Trend:
+    """What the look says of a tag or topic. `told`: fields of the record; `raw`: the row; `tag`: if it is no name."""
+    source, region, period, looked_at, provenance = look
+    return Trend(
+        source=source,
+        region=region,
+        period=period,
+        looked_at=looked_at,
+        tag=tag or normal_tag(name),
+        name=name.strip(),
+        rank=rank,
+        provenance=provenance,
+        raw=ranked(rank, raw),
+        **told,
+    )
+
+
+def hashtag(look: Look, name: str, raw: bytes, **told: Any) -> Hashtag:
+    """What the look says of a hashtag, whatever its rank."""
+    return Hashtag(
+        source=look.source, tag=normal_tag(name), name=name.strip(), provenance=look.provenance, raw=raw, **told
+    )
+
+
+def ranked(rank: int | None, raw: bytes) -> bytes:
+    """What a Trend was read from: its row, and the place of that in the answer."""
+    return b'{"rank":%b,"row":%b}' % (msgspec.json.encode(rank), raw)
+
+
+def volume_of(text: str | None) -> int | None:
+    """The number in `20K+`, `1,000+`, `1.5M`, `200`: the least that it may be. None when it is no number."""
+    found = _is_number((text or "").strip())
+    if not found:
+        return None
+    number = int(Decimal(found[1].replace(",", "")) * _UNITS[found[2].upper()])
+    return number if number <= MOST_INT else None
+
+
+def number_of(value: Any) -> int | None:
+    """A count that may be a number or a text of digits, as APIs have it whose numbers are larger than a double's."""
+    if isinstance(value, str) and value.isascii() and value.isdecimal():
+        value = int(value)
+    return value if type(value) is int and 0 <= value <= MOST_INT else None
+
+
+def epoch(value: Any) -> datetime | None:
+    """A point in time from seconds of the epoch, as number or text."""
+    seconds = number_of(value)
+    try:
+        return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, OSError, ValueError):
+        return None
+
+
+def tags_in(text: str) -> list[str]:
+    """The hashtags in a text, without `#`: letters, digits and _, not digits alone."""
+    return _tag.findall(text)
+
+
+def web(*values: Any) -> str | None:
+    """The first that is a web address."""
+    return next((each for each in values if isinstance(each, str) and each.startswith(("https://", "http://"))), None)
+
+
+def webs(values: Sequence[Any]) -> tuple[str, ...]:
+    """Those that are web addresses, each once."""
+    return tuple(dict.fromkeys(each for each in values if web(each)))

@@ -1,0 +1,102 @@
+"""YouTube's Data API v3: popular videos of a country, and videos that a search for a hashtag finds."""
+
+from collections.abc import Iterable
+from html import unescape
+from typing import NamedTuple
+
+from harvester.items import Provenance, Record
+from harvester.items.trend import TaggedPost, normal_tag
+from harvester.parsers.hashtags.parts import (
+    Look,
+    Read,
+    Row,
+    each,
+    needed,
+    number_of,
+    object_of,
+    rows_of,
+    tags_in,
+    trend,
+    web,
+    webs,
+)
+from harvester.parsers.json_values import date_time, dictionary, string
+
+SOURCE, PERIOD, ALL = "youtube", "1d", "all"
+_WATCH = "https://www.youtube.com/watch?v="
+
+
+class Rest(NamedTuple):
+    """What an answer says beside its videos."""
+
+    next_page: str
+    """Token of the next page; empty: there is none."""
+    total: int | None
+    """Of all pages, about."""
+
+
+def parse_popular(body: bytes, look: Look, first: int) -> Read:
+    """videos.list?chart=mostPopular: each video as trend and as post. `first`: rank of the first."""
+
+    def build(row: Row, raw: bytes, number: int) -> Iterable[Record]:
+        yield from trends_of(row, raw, number, look)
+        yield post_of(row, raw, look.provenance)
+
+    return each(rows_of(body, "items"), look.provenance, TaggedPost, build, first)
+
+
+def parse_found(body: bytes, provenance: Provenance) -> Read:
+    """search.list: videos as posts. What it finds beside videos is left out."""
+
+    def build(row: Row, raw: bytes, number: int) -> Iterable[Record]:
+        if string(row, "id", "kind") in ("youtube#video", None):
+            yield post_of(row, raw, provenance)
+
+    return each(rows_of(body, "items"), provenance, TaggedPost, build)
+
+
+def rest_of(body: bytes) -> Rest:
+    """Of an answer. Raises ParseError."""
+    answer = object_of(body)
+    return Rest(
+        string(answer, "nextPageToken") or "", number_of((dictionary(answer, "pageInfo") or {}).get("totalResults"))
+    )
+
+
+def trends_of(row: Row, raw: bytes, rank: int | None, look: Look) -> Iterable[Record]:
+    """Of a video, whose id stands in place of a tag; or of a tag whose results were counted."""
+    if "tag" in row:
+        posts = number_of(row.get("posts"))
+        yield trend(look, needed(row, "tag"), rank, raw, volume=posts, volume_raw=None if posts is None else str(posts))
+        return
+    views, video = string(row, "statistics", "viewCount"), needed(row, "id")
+    title = needed(dictionary(row, "snippet") or {}, "title")
+    yield trend(look, title, rank, raw, tag=video, volume=number_of(views), volume_raw=views, page_url=_WATCH + video)
+
+
+def post_of(row: Row, raw: bytes, provenance: Provenance) -> TaggedPost:
+    """Of a video of either call. Raises what is in parts.BAD."""
+    video = string(row, "id", "videoId") or needed(row, "id")
+    snippet, counts = dictionary(row, "snippet") or {}, dictionary(row, "statistics") or {}
+    text = "\n\n".join(filter(None, (string(snippet, "title"), string(snippet, "description"))))
+    text = unescape(text) if isinstance(row.get("id"), dict) else text  # searches give texts as HTML
+    keywords = snippet.get("tags")
+    names = [*tags_in(text), *(each for each in keywords or () if isinstance(each, str))]
+    thumbnails = dictionary(snippet, "thumbnails") or {}
+    return TaggedPost(
+        source=SOURCE,
+        id=video,
+        page_url=web(_WATCH + video),
+        author=string(snippet, "channelId"),
+        author_name=string(snippet, "channelTitle"),
+        text=text,
+        tags=tuple(dict.fromkeys(map(normal_tag, names))),
+        language=string(snippet, "defaultAudioLanguage") or string(snippet, "defaultLanguage"),
+        created_at=date_time(snippet.get("publishedAt")),
+        reply_count=number_of(counts.get("commentCount")),
+        like_count=number_of(counts.get("likeCount")),
+        view_count=number_of(counts.get("viewCount")),
+        media_urls=webs([string(thumbnails, "high", "url") or string(thumbnails, "default", "url")]),
+        provenance=provenance,
+        raw=raw,
+    )

@@ -1,0 +1,49 @@
+"""Which source of trends answers at a path of the sandbox."""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qs
+
+from harvester.sandbox.answers import Answer
+from harvester.sandbox.sources.google import feed
+from harvester.sandbox.sources.instagram import Instagram
+from harvester.sandbox.sources.mastodon import Mastodon
+from harvester.sandbox.sources.popular import Clock
+from harvester.sandbox.sources.tiktok import Tiktok
+from harvester.sandbox.sources.youtube import Youtube
+
+
+class Sources:
+    """All of them, with one clock."""
+
+    def __init__(self, base: str) -> None:
+        self._base = base
+        self.clock = Clock()
+        self.mastodon = Mastodon(self.clock, base)
+        self.tiktok = Tiktok(self.clock)
+        self.instagram = Instagram(self.clock, base)
+        self.youtube = Youtube(self.clock, base)
+
+    def answer(self, path: str, query: str, headers: Mapping[str, str]) -> Answer | None:
+        """None where none of them is."""
+        asked = {name: values[0] for name, values in parse_qs(query, keep_blank_values=True).items()}
+        if path == "/trending/rss":
+            return feed(asked.get("geo", "US"), self.clock, self._base)
+        if path.startswith(("/api/v1/", "/api/v2/")):
+            return self.mastodon.answer(path, asked, headers.get("authorization", ""))
+        if path.startswith(("/business/creativecenter/", "/creative_radar_api/")):
+            return self.tiktok.answer(path, asked, headers)
+        if path.startswith("/v26.0/"):
+            return self.instagram.answer(path, asked, headers.get("authorization", ""))
+        if path.startswith("/youtube/v3/"):
+            return self.youtube.answer(path, asked, headers.get("x-goog-api-key", ""))
+        return None
+
+    def set(self, wishes: Mapping[str, Any]) -> None:
+        """`clock_forward` (seconds), `mastodon_access`, `tiktok_pages`; `quotas_left`: how much others left of them."""
+        self.clock.ahead_s += wishes.get("clock_forward", 0)
+        self.mastodon.access = wishes.get("mastodon_access", self.mastodon.access)
+        self.tiktok.pages = wishes.get("tiktok_pages", self.tiktok.pages)
+        if "quotas_left" in wishes:
+            self.instagram.use_up(wishes["quotas_left"])
+            self.youtube.use_up(wishes["quotas_left"])

@@ -1,0 +1,68 @@
+"""Services that want a key and have quotas: whose key it is, and what becomes of an item whose quota is used up."""
+
+from collections.abc import AsyncIterator
+from functools import cached_property
+from hashlib import sha256
+from typing import Any
+
+from twisted.python.failure import Failure
+
+from harvester.identities.credentials import SpiderAccount
+from harvester.identities.service_key import key_account
+from harvester.items import Said
+from harvester.meta import ITEMS
+from harvester.middlewares.batch import batched
+from harvester.middlewares.quota import waits_until
+from harvester.outcomes import Outcome, verdict_of
+from harvester.spiders.hashtags.asking import Asking
+
+YOUTUBE, INSTAGRAM = "youtube", "instagram"
+NO_KEY = {
+    YOUTUBE: "YouTube wants a key: make one at Google for its Data API, and set HARVESTER_YOUTUBE_KEY",
+    INSTAGRAM: (
+        "Instagram wants the token of an account of yours that may read public content: set HARVESTER_INSTAGRAM_USER to"
+        " the account's id and HARVESTER_INSTAGRAM_TOKEN"
+    ),
+}
+"""What to do without one."""
+
+
+class Keys(Asking):
+    """Has the keys of the settings."""
+
+    HAS_QUOTAS = True
+
+    @cached_property
+    def keys(self) -> dict[str, SpiderAccount]:
+        """By service."""
+        config, found = self.config, {}
+        if key := config.youtube_key:
+            headers = {"X-Goog-Api-Key": "{password}"}
+            found[YOUTUBE] = key_account(config, YOUTUBE, config.youtube_url, key, headers, NO_KEY[YOUTUBE])
+        if config.instagram_user and (key := config.instagram_token):
+            headers = {"Authorization": "Bearer {password}"}
+            found[INSTAGRAM] = key_account(config, INSTAGRAM, config.instagram_url, key, headers, NO_KEY[INSTAGRAM])
+        return found
+
+    @property
+    def further_accounts(self) -> list[SpiderAccount]:
+        return list(self.keys.values())
+
+    def quota_name(self, service: str, what: str) -> str:
+        """Of a key's quota: two keys have two."""
+        key = self.config.youtube_key.get_secret_value() if self.config.youtube_key else ""
+        whose = key if service == YOUTUBE else self.config.instagram_user or ""
+        return f"{service} {what} {sha256(whose.encode()).hexdigest()[:12]}"
+
+    async def quota_failed(self, failure: Failure) -> AsyncIterator[Any]:
+        """An errback: has an item wait for its quota. What else failed is dealt with as usual."""
+        request = failure.request  # type: ignore[attr-defined]
+
+        async def outputs() -> AsyncIterator[Any]:
+            verdict = verdict_of(failure.value)  # type: ignore[arg-type]
+            if until := await waits_until(self.crawler, request, verdict):
+                for item, _ in request.meta[ITEMS]:
+                    yield Said(item, "waiting", Outcome.RATE_LIMITED, verdict.reason, until)
+
+        async for output in batched(outputs(), request):
+            yield output

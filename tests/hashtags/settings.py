@@ -1,0 +1,8 @@
+"""harvester's settings, without what keeps or judges runs."""
+
+from harvester.settings import *  # noqa: F403
+
+SPIDER_MODULES = ["harvester.spiders.hashtags"]
+EXTENSIONS = {"scrapy.extensions.corestats.CoreStats": 0}
+EXTENSIONS_BASE: dict[str, int] = {}
+HARVESTER_BACKOFF_FACTOR = 0.001  # default 1.0

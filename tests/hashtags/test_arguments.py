@@ -1,0 +1,173 @@
+"""What the spider of hashtags is asked for: what cannot be meant is refused, with what to do."""
+
+from pathlib import Path
+
+import pytest
+from scrapy import Request
+
+from harvester.config import load_config
+from harvester.exceptions import UsageError
+from harvester.items import Found, Said
+from harvester.jobs.documents import JobItem
+from harvester.spiders.hashtags.arguments import HashtagsArguments
+from harvester.spiders.hashtags.asking import Wanted
+from harvester.spiders.hashtags.spider import HashtagsSpider
+from tests.hashtags.conftest import Crawls
+
+USAGE = 2
+
+
+def spider(**given: str) -> HashtagsSpider:
+    arguments = HashtagsSpider.parse_arguments(given)
+    assert isinstance(arguments, HashtagsArguments)
+    return HashtagsSpider(load_config(), arguments)
+
+
+def keys(**given: str) -> list[str]:
+    return [found.key for found in spider(**given).items_of_arguments()]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"sources": "myspace"}, "'google', 'mastodon', 'bluesky', 'tiktok', 'instagram' or 'youtube'"),
+        ({"sources": ""}, "name at least one"),
+        ({"tags": "cats,two words"}, "tags: 'two words' is none: a hashtag has letters, digits and _"),
+        ({"tags": "#"}, "tags: '#' is none"),
+        ({"regions": "USA"}, "'USA' is no code of a country, like US or DE"),
+        ({"instances": "https://mastodon.social/about"}, "is no host of a server, like mastodon.social"),
+        ({"period": "14"}, "'7', '30' or '120'"),
+        ({"collect": "likes"}, "'trends', 'tags' or 'counts'"),
+        ({"max_posts": "0"}, "greater than or equal to 1"),
+        ({"honour_opt_outs": "sometimes"}, "say yes or no"),
+        ({"hashtags": "cats"}, "there is no such argument"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(given: dict[str, str], said: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        spider(**given)
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "said"),
+    [
+        ("tag", "cats", "'cats' is no key of a tag, like: mastodon mastodon.social #cats"),
+        ("tag", "youtube", "is no key of a tag"),
+        ("chart", "myspace US", "is no key of a chart, like: google US"),
+        ("chart", "google #cats", "is no key of a chart"),
+        ("tag", "youtube #two words", "names no hashtag"),
+        ("tag", "google #cats", "google has what is popular, and no single hashtags"),
+        ("tag", "youtube US #cats", "youtube has hashtags of all the world"),
+        ("chart", "instagram US", "instagram has single hashtags, and nothing that is popular"),
+        ("chart", "tiktok US", "give a country and 7, 30 or 120 days"),
+        ("chart", "google USA", "no code of a country"),
+        ("chart", "mastodon", "no host of a server"),
+    ],
+)
+def test_an_item_that_cannot_be_asked_for_is_refused(kind: str, key: str, said: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        HashtagsSpider.check_item(Found(kind, key))
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "usual", "given"),
+    [
+        ("tag", "mastodon HTTPS://Mastodon.Social/ #ＣＡＴＳ", "mastodon mastodon.social #cats", {"tag": "ＣＡＴＳ"}),
+        ("tag", "youtube   #Fußball", "youtube #fussball", {"tag": "Fußball"}),
+        ("chart", "google de", "google DE", {}),
+        ("chart", "tiktok de 120", "tiktok DE 120", {}),
+        ("chart", "bluesky", "bluesky world", {}),
+        ("chart", "mastodon http://127.0.0.1:2584", "mastodon http://127.0.0.1:2584", {}),
+    ],
+)
+def test_two_ways_to_write_an_item_are_one(kind: str, key: str, usual: str, given: dict[str, str]) -> None:
+    checked = HashtagsSpider.check_item(Found(kind, key))
+    assert (checked.key, checked.input) == (usual, given)
+    assert Wanted.of(usual).key == usual
+
+
+def test_each_source_and_region_and_each_source_and_hashtag_is_an_item(tmp_path: Path) -> None:
+    (tmp_path / "tags.csv").write_text("tag,note\n#Cats,x\nRain,y\n")
+    every = "google,mastodon,bluesky,tiktok,instagram,youtube"
+    found = keys(sources=every, tags=f"cats,@{tmp_path}/tags.csv", regions="us,DE", instances="a.example", period="30")
+    assert found == [
+        *("google US", "google DE", "mastodon a.example", "mastodon a.example #cats", "mastodon a.example #rain"),
+        *("bluesky world", "bluesky #cats", "bluesky #rain", "tiktok US 30", "tiktok DE 30"),
+        *("instagram #cats", "instagram #rain", "youtube US", "youtube DE", "youtube #cats", "youtube #rain"),
+    ]
+    assert keys(collect="tags", tags="cats", instances="a.example") == ["mastodon a.example #cats"]
+    assert keys(collect="trends", tags="cats", sources="google") == ["google US"]
+
+
+def test_a_file_of_tags_is_part_of_what_tells_jobs_apart_and_not_of_what_a_job_keeps(tmp_path: Path) -> None:
+    file = tmp_path / "tags.txt"
+    scopes = set()
+    for content in ("cats\n", "rain\n"):
+        file.write_text(content)
+        scopes.add(spider(tags=f"@{file}").scope)
+    assert len(scopes | {spider(tags="cats").scope, spider(tags="#Cats").scope}) == 3
+    kept = spider(tags=f"dogs,@{file}").arguments.kept()
+    assert "tags" not in kept
+    assert HashtagsArguments(**kept)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [("cats\ntwo words\n", "these lines name no tag:\n  Line 2, 'two words'"), (None, "No such file or directory")],
+)
+def test_a_file_of_tags_that_cannot_be_used_is_refused(tmp_path: Path, content: str | None, said: str) -> None:
+    file = tmp_path / "tags.txt"
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(UsageError) as refused:
+        keys(tags=f"@{file}", sources="mastodon")
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"sources": "youtube"}, "YouTube wants a key"),
+        ({"sources": "instagram", "tags": "cats"}, "HARVESTER_INSTAGRAM_TOKEN"),
+        ({"sources": "google", "collect": "tags", "tags": "cats"}, "Nothing is asked for. Give hashtags"),
+    ],
+)
+async def test_what_nothing_can_come_of_is_refused_before_anything_is_fetched(given: dict[str, str], said: str) -> None:
+    made = spider(**given)
+
+    async def signed_in() -> None:
+        """Nobody: there is no crawl here."""
+
+    made.sign_in = signed_in  # type: ignore[method-assign]
+    with pytest.raises(UsageError) as refused:
+        await made.before()
+    assert said in str(refused.value)
+
+
+def test_an_item_of_a_service_whose_key_is_gone_says_so() -> None:
+    item = JobItem("id", "job", "tag", "youtube #cats", {"tag": "cats"}, 0, 1, "")
+    (said,) = spider().requests_of([item])
+    assert isinstance(said, Said)
+    assert (said.state, said.outcome) == ("failed", "auth_required")
+    assert "HARVESTER_YOUTUBE_KEY" in said.reason
+
+
+def test_a_key_is_in_no_address_and_goes_over_https_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARVESTER_ALLOW_PRIVATE_HOSTS", "false")
+    monkeypatch.setenv("HARVESTER_YOUTUBE_KEY", "a-secret-key-of-mine")
+    made = spider(sources="youtube")
+    made.arguments_of = lambda page: made.arguments  # type: ignore[method-assign]
+    (request,) = made.requests_of([JobItem("id", "job", "tag", "youtube #cats", {"tag": "cats"}, 0, 1, "")])
+    assert isinstance(request, Request)
+    assert "secret" not in f"{request.url} {request.meta} {request.headers} {made.keys}"
+    monkeypatch.setenv("HARVESTER_YOUTUBE_URL", "http://www.googleapis.com/youtube/v3")
+    load_config.cache_clear()
+    with pytest.raises(UsageError, match="is sent over https only"):
+        _ = spider(sources="youtube").keys
+
+
+async def test_nothing_to_ask_for_ends_a_crawl_with_a_sentence(crawls: Crawls) -> None:
+    assert await crawls.run("hashtags", sources="google", collect="tags", tags="cats") == USAGE
+    assert "Nothing is asked for. Give hashtags" in crawls.said
