@@ -18,6 +18,7 @@ from harvester.cli.completing import spider_names
 from harvester.cli.crawl import crawl_command, import_command
 from harvester.cli.db import db
 from harvester.cli.deploy import deploy_command
+from harvester.cli.endpoints import endpoints
 from harvester.cli.export import export_command
 from harvester.cli.feed import feed_command
 from harvester.cli.flow import flow
@@ -38,7 +39,7 @@ from harvester.masking import mask
 
 ORDER = (
     *("doctor", "spiders", "sites", "flow", "sandbox"),
-    *("crawl", "jobs", "schedule", "feed", "worker", "frontier", "deploy"),
+    *("crawl", "jobs", "schedule", "endpoints", "feed", "worker", "frontier", "deploy"),
     *("runs", "report", "export", "account", "db", "import", "publish"),
     *("alert", "purge", "version"),
 )
@@ -72,6 +73,7 @@ app.command("crawl", context_settings=_AS_TYPED, add_help_option=False, rich_hel
 app.command("feed", rich_help_panel=RUN)(feed_command)
 app.add_typer(jobs, name="jobs", rich_help_panel=RUN)
 app.add_typer(schedule, name="schedule", rich_help_panel=RUN)
+app.add_typer(endpoints, name="endpoints", rich_help_panel=RUN)
 app.command("worker", rich_help_panel=RUN)(worker_command)
 app.add_typer(frontier, name="frontier", rich_help_panel=RUN)
 app.command("deploy", rich_help_panel=RUN)(deploy_command)

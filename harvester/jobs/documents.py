@@ -134,6 +134,8 @@ class Item(Struct, frozen=True, kw_only=True):
     """Before then it is not fed. None: it is due."""
     why: str = ""
     """Why the next look is due then."""
+    not_before: datetime | None = None
+    """Until when the site wants no look, as the last one has found."""
     slots: tuple[str, ...] = ()
     """Of budgets, that its looks have taken: see `budgets`."""
     listed: str = ""

@@ -241,10 +241,8 @@ def _looked_at(
         )
         looks = tuple(kept([*item.looks, Look(begun, found.found, found.changed, found.cost)]))
         left = item.left if found.left is None else found.left
-        later = _next_look(item, looks, recheck, now)
-        if found.not_before and found.not_before > later["due_at"]:
-            later = {"due_at": found.not_before, "why": "the site wants no look before"}
-        return replace(item, state=State.WAITING, failures=0, looks=looks, left=left, **later)
+        item = replace(item, state=State.WAITING, failures=0, looks=looks, left=left, not_before=found.not_before)
+        return replace(item, **_next_look(item, looks, recheck, now))
     backoff, failures = _backoff(item, policy), item.failures + 1
     if failures >= MOST_FAILURES:
         return replace(item, state=State.SKIPPED if item.state is State.SKIPPED else State.FAILED, failures=failures)
@@ -268,6 +266,8 @@ def _next_look(item: Item, looks: Sequence[Look], recheck: Recheck, now: datetim
     due = recheck.due(item.key, looks, now.timestamp())
     since, often = looks[-1].at, item.often or 1.0
     at = datetime.fromtimestamp(round(since + (due.at - since) / often, 3), UTC)
+    if item.not_before and item.not_before > at:
+        return {"due_at": item.not_before, "why": "the site wants no look before"}
     return {"due_at": at, "why": due.why if often == 1 else f"{due.why}, {often:g} times as often"}
 
 

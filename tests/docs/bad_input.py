@@ -27,6 +27,7 @@ from tests.counties import (
 )
 from tests.docs import test_adding_a_site
 from tests.endings import test_unopened
+from tests.endpoints import test_cli as test_endpoints_cli
 from tests.endpoints import test_definition as test_endpoints
 from tests.endpoints import test_feeds
 from tests.feeds import test_export
@@ -182,6 +183,7 @@ def rows() -> dict[str, list[Row]]:
         "Endpoints (`scrapy crawl endpoints`)": [
             *(Row(text.removeprefix("[a]\n"), said, 2) for text, said in test_endpoints.BAD),
             *(Row(_given(arguments) or "no arguments", said, 2) for arguments, said in test_endpoints.UNUSABLE),
+            *(Row(_words("harvester endpoints")(words), said, 2) for words, said in test_endpoints_cli.BAD),
         ],
         "Arguments of `scrapy crawl feeds`": [
             *(Row(_given(arguments) or "no arguments", said, 2) for arguments, said in test_feeds.BAD),

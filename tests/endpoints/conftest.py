@@ -1,5 +1,6 @@
 """Runs of the spider `endpoints`, whose items are due whenever a test says so."""
 
+import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,14 +34,23 @@ class Endpoints(Runs):
         self.make_due()
         return await self.run("endpoints", endpoints=f"@{self.file}")
 
-    async def command(self, *words: str) -> int:
-        """`harvester ...`; its exit code."""
-        return await self.end(await self._begin("tests.worker.command", *words))
+    async def command(self, *words: str) -> str:
+        """What `harvester ...` prints."""
+        process = await self._begin("tests.worker.command", *words)
+        printed = (await process.stdout.read()).decode()
+        assert await self.end(process) == 0, self.said
+        return printed
+
+    async def standings(self) -> dict[str, str]:
+        """Name -> how each endpoint stands, as a person is told."""
+        listed = json.loads(await self.command("endpoints", "list", "--json"))
+        return {each["name"]: each["standing"] for each in listed}
 
     def make_due(self, **of: str) -> None:
-        """As if the interval was over."""
+        """As if the interval was over. When they were looked at is forgotten: a run reckons anew when they are due."""
         waiting = {"state": "waiting", **of}
-        self.mongodb["job_items"].update_many(waiting, {"$set": {"due_at": datetime(2026, 1, 1, tzinfo=UTC)}})
+        long_ago = {"due_at": datetime(2026, 1, 1, tzinfo=UTC)}
+        self.mongodb["job_items"].update_many(waiting, {"$set": long_ago, "$unset": {"looks": ""}})
 
     def item(self, name: str) -> Document:
         found = self.mongodb["job_items"].find_one({"key": name})

@@ -1,5 +1,6 @@
 """A site of JSON APIs: lists of rows by pages, documents with an ETag, answers that need a secret."""
 
+import asyncio
 import hashlib
 import json
 from collections import Counter
@@ -27,11 +28,16 @@ class Api(Site):
         self.bad: dict[str, int] = {}
         """Path -> the status with which it is answered."""
         self.cursors_ok = True
+        self.answers_at_all = asyncio.Event()
+        """Until it is set, no request with a cursor is answered."""
+        self.answers_at_all.set()
         self.unchanged: Counter[str] = Counter()
         """Path -> how often it was answered with 304."""
 
     async def answer(self, path: str, number: int) -> Answer:
         parts = urlsplit(path)
+        if "cursor" in parts.query:
+            await self.answers_at_all.wait()
         head = self.heads[path][-1].lower()
         if status := self.bad.get(parts.path):
             return Answer(status, b'{"error":"no"}')

@@ -114,6 +114,33 @@ async def test_a_look_that_broke_off_leaves_no_hole_and_a_refused_cursor_begins_
     assert endpoints.ids("news") == sorted(map(str, range(1, 11))), "what the broken look did not reach is there"
 
 
+async def test_a_look_whose_process_is_killed_goes_on_and_leaves_no_hole(endpoints: Endpoints, api: Api) -> None:
+    text = f"""
+    [news]
+    url = "{api.url}/news"
+    rows = "data.items"
+    key = "id"
+    pages = {{ by = "cursor", parameter = "cursor", at = "next" }}
+    """
+    api.rows["/news"] = rows(4, 3, 2, 1)
+    assert await endpoints.look(text) == FINISHED, endpoints.said
+    api.asked("/news")
+    api.rows["/news"] = rows(*range(12, 0, -1))
+    api.answers_at_all.clear()
+    endpoints.make_due()
+    process = await endpoints.start("endpoints", endpoints=f"@{endpoints.file}")
+    await endpoints.until(lambda: len(api.arrivals) == 2 and "10" in endpoints.ids("news"))
+    await endpoints.kill(process)
+    api.answers_at_all.set()
+    assert "9" not in endpoints.ids("news")
+    await endpoints.run("endpoints", endpoints=f"@{endpoints.file}")
+    assert endpoints.ids("news") == sorted(map(str, range(1, 13)))
+    assert endpoints.item("news")["left"]["mark"]
+    api.asked("/news")
+    assert await endpoints.look() == FINISHED, endpoints.said
+    assert api.asked("/news") == [""], "all is known"
+
+
 async def test_a_changed_schema_is_noticed_and_taken_when_a_person_says_so(endpoints: Endpoints, api: Api) -> None:
     text = f"""
     [prices]
@@ -143,10 +170,11 @@ async def test_a_changed_schema_is_noticed_and_taken_when_a_person_says_so(endpo
     await endpoints.look()
     assert api.asked("/gone") == []
 
-    job = prices["job"]
-    assert await endpoints.command("jobs", "retry", job, "--failed") == 0
-    assert await endpoints.command("jobs", "retry", job, "prices") == 0
+    assert await endpoints.standings() == {"gone": "PERMANENTLY_FAILED", "prices": "FAILED"}
+    assert "lack 'price', and have 'cost'" in await endpoints.command("endpoints", "list")
+    assert await endpoints.command("endpoints", "restart", "gone") == "1 endpoint is restarted.\n"
+    assert await endpoints.command("endpoints", "restart", "--all") == "1 endpoint is restarted.\n"
     assert await endpoints.look() == FINISHED, endpoints.said
     assert endpoints.mongodb["prices"].find_one({"_id": "1"})["cost"] == 1  # type: ignore[index]
     assert endpoints.mongodb["gone"].count_documents({}) == 1
-    assert {endpoints.item(name)["outcome"] for name in ("prices", "gone")} == {"ok"}
+    assert await endpoints.standings() == {"gone": "SUCCESS", "prices": "SUCCESS"}

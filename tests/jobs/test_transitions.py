@@ -521,6 +521,7 @@ def test_a_site_s_own_word_puts_a_look_off_and_none_brings_it_forward() -> None:
     much_later = NOW + timedelta(days=2)
     put_off = standing(NEW, Fed(1), LookedAt(1, 0, not_before=much_later), Ended(1, "ok"))
     assert (put_off.due_at, put_off.why) == (much_later, "the site wants no look before")
+    assert standing(put_off, Changed(put_off.input)).due_at == much_later, "also when its job is continued"
     usual = standing(NEW, Fed(1), LookedAt(1, 0, not_before=NOW), Ended(1, "ok"))
     assert usual.due_at == standing(NEW, Fed(1), LookedAt(1, 0), Ended(1, "ok")).due_at
 

@@ -58,7 +58,7 @@ class EndpointsSpider(PaginationSpider):
     """Looks at JSON APIs again and again, and keeps what is new or has changed: rows of theirs, or the whole answer.
 
     Domain: that of each endpoint's address. Caveats: none is looked at more often than every 30 seconds; one that fails
-    ten times in a row is left alone until `harvester jobs retry`. Arguments: `-a endpoints=@FILE`, see
+    ten times in a row is left alone until `harvester endpoints restart`. Arguments: `-a endpoints=@FILE`, see
     docs/endpoints.md.
     """
 
