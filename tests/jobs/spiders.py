@@ -9,7 +9,7 @@ from scrapy import Request
 from scrapy.http import Response
 
 from harvester.exceptions import UsageError
-from harvester.items import Found, Record, Stage
+from harvester.items import Found, Looked, Record, Stage
 from harvester.jobs.documents import JobItem
 from harvester.spiders.base import SpiderArguments
 from harvester.spiders.job import JobSpider
@@ -83,6 +83,37 @@ class TreeSpider(JobSpider):
         site, _, numbers = response.url.rpartition("/")
         for number in numbers.split("+"):
             yield Leaf(path=f"{site}/{number}", provenance=self.provenance(response))
+
+
+class StandingTreeArguments(TreeArguments):
+    """Where the trees are, and when their pages are looked at again."""
+
+    recheck: str = Field("every 1h", description="when pages are looked at again")
+
+    def identity(self) -> dict[str, Any]:
+        return {"urls": self.urls}
+
+
+class StandingTreeSpider(TreeSpider):
+    """Looks at pages of a tree again and again: each has a record of its own, and one of each page below it.
+
+    Domain: 127.0.0.1. Caveats: none. Arguments: `-a urls=http://127.0.0.1:<port>`.
+    """
+
+    name = "standing_tree"
+    Arguments = StandingTreeArguments
+
+    @classmethod
+    def recheck_of(cls, arguments: StandingTreeArguments) -> str | None:
+        return arguments.recheck
+
+    def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
+        site, _, number = response.url.rpartition("/page/")
+        yield Leaf(path=response.url, provenance=self.provenance(response))
+        for below in json.loads(response.body)["below"]:
+            yield Leaf(path=f"{site}/page/{below}", provenance=self.provenance(response))
+        if number == "2":
+            yield Looked(self.item_of(response).id, changed=True, cost=0.5)
 
 
 class PatientTreeSpider(TreeSpider):

@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,41 @@ async def test_a_job_is_worked_off_and_begun_anew_by_the_next_run(
     assert item
     assert (item["depth"], item["stage"], item["outcome"], item["attempts"]) == (3, "seen from behind", "ok", 1)
     assert item["counts"] == {"requests": 2, "records": 2, "new": 2, "rejected": 0}
+
+
+async def test_a_standing_job_looks_at_what_is_due_and_at_what_its_arguments_name_now(
+    runs: Runs, mongodb: Database[Document]
+) -> None:
+    items = mongodb["job_items"]
+
+    async def asked(tree: Tree, number: int, times: int) -> None:
+        """Has the page be due, and waits until it was asked for so many times and looked at."""
+        key = f"{tree.url}/page/{number}"
+        items.update_one({"key": key}, {"$set": {"due_at": datetime.now(UTC) - timedelta(seconds=1)}})
+        await runs.until(lambda: len((items.find_one({"key": key}) or {"looks": ()})["looks"]) == times)
+        assert tree.count(f"/page/{number}") == times
+
+    def states() -> dict[str, str]:
+        return {row["key"].rpartition("/")[2]: row.get("reason") or row["state"] for row in items.find()}
+
+    async with Tree(20) as tree:
+        assert await runs.run("standing_tree", urls=tree.url, first="1,2,3") == FINISHED, runs.said
+        assert "the next look is due at" in runs.said
+        looks = {row["key"].rpartition("/")[2]: row["looks"][0] for row in items.find()}
+        assert looks["1"]["found"] == 4, "itself, and three pages below it"
+        assert (looks["2"]["changed"], looks["2"]["cost"]) == (True, 0.5)
+        assert await runs.run("standing_tree", urls=tree.url, first="2,3,4") == FINISHED, runs.said
+        assert [tree.count(f"/page/{number}") for number in (1, 2, 3, 4)] == [1, 1, 1, 1]
+        assert states() == {"1": "removed", "2": "waiting", "3": "waiting", "4": "waiting"}
+        worker = await runs.work()
+        await asked(tree, 3, 2)
+        await asked(tree, 2, 2)
+        worker.terminate()
+        await worker.wait()
+    assert len(jobs(mongodb)) == 1
+    third = items.find_one({"key": f"{tree.url}/page/3"})
+    assert third
+    assert [look["found"] for look in third["looks"]][1:] == [0], "all was known"
 
 
 async def test_a_job_has_the_records_of_an_undisturbed_one_however_often_its_workers_are_killed(

@@ -97,10 +97,11 @@ async def test_whenever_one_is_killed_the_next_begins_the_same_job_and_no_other(
     assert (await Schedules(ledgers.another()).named("s")).last_job == job["_id"]
 
 
-async def test_a_hundred_that_are_due_at_once_each_begin_once_with_two_workers_that_are_killed(
-    ledgers: Ledgers, mongodb_uri: str, mongodb: Database[Document], tmp_path: Path
+@pytest.mark.parametrize(("number", "kills"), [(30, 3), pytest.param(100, 20, marks=pytest.mark.soak)])
+async def test_schedules_that_are_due_at_once_each_begin_once_with_two_workers_that_are_killed(
+    ledgers: Ledgers, mongodb_uri: str, mongodb: Database[Document], tmp_path: Path, number: int, kills: int
 ) -> None:
-    schedules, number, kills = Schedules(ledgers.another()), 100, 5
+    schedules = Schedules(ledgers.another())
     at = now()
     due = {"created_at": at, "next_at": at, "cron": "", "every_s": 86_400}
     for each in range(number):

@@ -2,21 +2,28 @@
 
 import asyncio
 import contextlib
+import os
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from math import ceil
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
+from pymongo.database import Database
+from redis.asyncio import Redis
 
 from harvester.items import Found
 from harvester.jobs.budgets import MINUTES
-from harvester.jobs.documents import Job, State, looked_at
+from harvester.jobs.documents import Job, State, looked_at, read_item
 from harvester.jobs.ledger import Ledger, Listed
 from harvester.jobs.transitions import Changed, Ended, Removed
 from harvester.sites import load_sites
+from tests.forking import Forked, fork
 from tests.jobs.conftest import Killed, Ledgers, nowhere, pages
+from tests.root import ROOT
 
 Document = dict[str, Any]
 MORNING = datetime(2026, 3, 1, 6, tzinfo=UTC)
@@ -189,3 +196,68 @@ async def test_another_policy_of_a_job_moves_the_next_looks_of_its_items(ledgers
     due_at = (await ledgers.items())["a"].due_at
     assert due_at
     assert due_at <= MORNING + timedelta(minutes=90)
+
+
+class Day(NamedTuple):
+    """A turned day, or a part of it."""
+
+    hours: int
+    """That are looked at, from midnight on."""
+    kills: int
+    items: int
+
+
+@pytest.mark.usefixtures("_small_site")
+@pytest.mark.parametrize(
+    "day", [Day(2, 2, 40), pytest.param(Day(24, 25, 300), marks=pytest.mark.soak)], ids=["short", "whole"]
+)
+async def test_looks_of_a_day_keep_their_distance_and_their_budgets_though_feeders_are_killed(
+    day: Day, ledgers: Ledgers, mongodb_uri: str, mongodb: Database[Document], own_redis: str, tmp_path: Path
+) -> None:
+    """No minute has more than its share, and two looks at an item are never nearer than half their distance."""
+    budget, interval = day.items * 20, timedelta(hours=1)  # 24 looks a day are wanted of each item
+    job = await ledgers.job(recheck="every 1h", looks_a_day=budget)
+    small = [Found("page", f"small{number}") for number in range(day.items // 10)]
+    others = list(pages(*range(day.items - len(small))))
+    await ledgers.another().add(job.id, [*small, *others], lambda found: "small" if "small" in found.key else "")
+    environment, name = {**os.environ, "PYTHONPATH": str(ROOT)}, f"test-{mongodb.name}"
+
+    async def feeder() -> Forked:
+        words = (mongodb_uri, mongodb.name, own_redis, name, str(day.hours))
+        return await fork("tests.jobs.looking", *words, cwd=tmp_path, env=environment)
+
+    feeders = [await feeder(), await feeder()]
+    try:
+        async with Redis.from_url(own_redis) as redis:
+            for kill in range(1, day.kills + 1):
+                while int(await redis.get(f"{name}-clock") or 0) < day.hours * 3600 * kill / (day.kills + 1):
+                    await asyncio.sleep(0.01)
+                feeders[0].kill()
+                await feeders.pop(0).wait()
+                feeders.append(await feeder())
+        for each in feeders:
+            assert await each.wait() == 0
+    finally:
+        for each in feeders:
+            each.kill()
+            await each.wait()
+    slots, looks = Counter[str](), 0
+    async for row in ledgers.database["job_items"].find():
+        item = read_item(row)
+        slots.update(item.slots)
+        of_job = [slot for slot in item.slots if slot.startswith("job ")]
+        assert len(of_job) == item.attempts, "each attempt has its place in the budget"
+        times = [look.at for look in item.looks]
+        looks += len(times)
+        assert all(later - earlier >= interval.total_seconds() / 2 for earlier, later in pairwise(times)), item.key
+    assert looks > budget * day.hours / 24 / 2, "or the budget was kept by those who did nothing"
+    assert set(slots.values()) == {1}
+    minutes = Counter((name, int(number) * MINUTES // int(size)) for name, size, number in map(_parts, slots))
+    assert max(number for (name, _), number in minutes.items() if name == f"job {job.id}") <= ceil(budget / MINUTES)
+    assert max(number for (name, _), number in minutes.items() if name == "site small") == 1
+
+
+def _parts(slot: str) -> tuple[str, str, str]:
+    """Whose budget it is of, how large that is, and the number."""
+    name, size, number = slot.rsplit(" ", 2)
+    return name, size, number
