@@ -36,4 +36,4 @@ def print_coming(coming: Coming) -> None:
         table.add_row("now" if each.is_due else at(each.at), shown(each.what), shown(each.why))
     console.print(table if coming.times else "Nothing.")
     if coming.more:
-        console.print(f"... and {coming.more:,} more until {at(coming.until)}.")
+        console.print(f"... and more until {at(coming.until)}: --limit shows them.")

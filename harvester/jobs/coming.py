@@ -1,18 +1,16 @@
 """What comes in the next hours: times of schedules, and looks at items of standing jobs; what, when, and why then."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import islice, takewhile
+from math import inf
 from typing import NamedTuple
 
-from pymongo import ASCENDING
-
-from harvester.jobs.documents import JobState, State, read_item, read_job
+from harvester.jobs.documents import Job, JobState, read_job
 from harvester.jobs.ledger import Ledger
 from harvester.jobs.schedules import Schedule, times_after
-
-MOST_COUNTED = 10_000
-"""Times of one schedule, which may have one each minute."""
+from harvester.jobs.transitions import recheck_of
+from harvester.recheck import Watched, coming_looks
 
 
 class Time(NamedTuple):
@@ -31,49 +29,51 @@ class Coming(NamedTuple):
     until: datetime
     times: list[Time]
     """In order."""
-    more: int
-    """So many others come until then."""
+    more: bool
+    """Whether others come until then."""
 
 
 async def until(ledger: Ledger, schedules: Sequence[Schedule], end: datetime, most: int, *, with_looks: bool) -> Coming:
-    """At most so many times. Of each item only its next look is known."""
-    times, number = _of_schedules(schedules, ledger.now(), end)
+    """At most so many times. That each look takes place when it is due, and finds what is usual, is supposed."""
+    times = _of_schedules(schedules, ledger.now(), end, most + 1)
     if with_looks:
-        looks, others = await _of_items(ledger, end, most)
-        times, number = times + looks, number + others
+        standing = {"state": JobState.OPEN, "recheck": {"$gt": ""}}
+        for row in await ledger.patiently(lambda: ledger.jobs.find(standing).to_list()):
+            times += await _of_job(ledger, read_job(row), end, most + 1)
     times.sort(key=lambda each: each.at)
-    return Coming(end, times[:most], number - len(times[:most]))
+    return Coming(end, times[:most], len(times) > most)
 
 
-def _of_schedules(schedules: Sequence[Schedule], now: datetime, end: datetime) -> tuple[list[Time], int]:
+def _of_schedules(schedules: Sequence[Schedule], now: datetime, end: datetime, most: int) -> list[Time]:
     times = []
     for each in schedules:
         if each.paused:
             continue
-        times += [Time(at, f"schedule {each.id}: {each.spider}", "it waits", is_due=True) for at in each.queue]
+        what = f"schedule {each.id}: {each.spider}"
+        times += [Time(at, what, "it waits", is_due=True) for at in each.queue]
         if each.next_at <= now:
-            times.append(Time(each.next_at, f"schedule {each.id}: {each.spider}", "it is late", is_due=True))
-        coming = islice(takewhile(lambda at: at <= end, times_after(each, now)), MOST_COUNTED)
-        times += [Time(at, f"schedule {each.id}: {each.spider}", each.when) for at in coming]
-    return times, len(times)
+            times.append(Time(each.next_at, what, "it is late", is_due=True))
+        coming = islice(takewhile(lambda at: at <= end, times_after(each, now)), most)
+        times += [Time(at, what, each.when) for at in coming]
+    return times
 
 
-async def _of_items(ledger: Ledger, end: datetime, most: int) -> tuple[list[Time], int]:
-    now = ledger.now()
-    standing = {"state": JobState.OPEN, "recheck": {"$gt": ""}}
-    jobs = [read_job(row) for row in await ledger.patiently(lambda: ledger.jobs.find(standing).to_list())]
-    waiting = {
-        "job": {"$in": [job.id for job in jobs]},
-        "state": State.WAITING,
-        "due_at": {"$not": {"$gt": end}},
-    }
-    order = [("due_at", ASCENDING), ("_id", ASCENDING)]
-    rows = await ledger.patiently(lambda: ledger.items.find(waiting, sort=order, limit=most).to_list())
+async def _of_job(ledger: Ledger, job: Job, end: datetime, most: int) -> list[Time]:
+    """Of the items that are looked at first: no other can be among so many looks."""
+    policy, now = job.policy, ledger.now()
+    items = {item.id: item for item in await ledger.looks.coming(job, most)}
+    never = {item.id: item.why or "not looked at yet" for item in items.values() if not item.looks}
+    watched = [
+        Watched(item.id, recheck, item.looks, (item.due_at or now).timestamp())
+        for item in items.values()
+        if (recheck := recheck_of(item, policy))
+    ]
     times = []
-    for item in map(read_item, rows):
-        at = item.due_at or item.created_at
-        times.append(Time(at, f"{item.key} of {item.job}", item.why or "not looked at yet", is_due=at <= now))
-    number = len(rows)
-    if number == most:
-        number = await ledger.patiently(lambda: ledger.items.count_documents(waiting))
-    return times, number
+    for planned in islice(coming_looks(watched, now.timestamp(), job.looks_a_day or inf), most):
+        at = datetime.fromtimestamp(planned.at, UTC)
+        if at > end:
+            break
+        item = items[planned.key]
+        why = never.pop(item.id, planned.why)
+        times.append(Time(at, f"{item.key} of {job.id}", why, is_due=at <= now))
+    return times

@@ -32,7 +32,7 @@ from msgspec.structs import replace
 from harvester.formatting import counted
 from harvester.jobs.documents import MOST_ATTEMPTS_SHOWN, EndedAttempt, Item, LookedAt, RetryPolicy, Said, State
 from harvester.outcomes import POLICIES, Outcome, Policy
-from harvester.recheck import Look, kept, read_policy
+from harvester.recheck import Due, Look, kept, read_policy
 from harvester.recheck import Policy as Recheck
 
 MOST_BACKOFF_S = 86_400.0
@@ -203,7 +203,7 @@ def _ended(item: Item, event: Ended, policy: RetryPolicy, now: datetime) -> Item
     ended = replace(item, state=state, outcome=outcome, reason=reason, counts=counts)
     if said and said.until:
         ended = replace(ended, due_at=said.until)
-    elif (recheck := _recheck(item, policy)) is not None:
+    elif (recheck := recheck_of(item, policy)) is not None:
         ended = _looked_at(ended, event, said, policy, recheck, now)
     elif state in (State.WAITING, State.FAILED):
         due_at = now + _backoff(item, policy) if state is State.WAITING else None
@@ -264,16 +264,30 @@ def _looked_at(
 def _next_look(item: Item, looks: Sequence[Look], recheck: Recheck, now: datetime) -> dict[str, Any]:
     """When, and why then."""
     due = recheck.due(item.key, looks, now.timestamp())
-    since, often = looks[-1].at, item.often or 1.0
-    at = datetime.fromtimestamp(round(since + (due.at - since) / often, 3), UTC)
+    at = datetime.fromtimestamp(round(due.at, 3), UTC)
     if item.not_before and item.not_before > at:
         return {"due_at": item.not_before, "why": "the site wants no look before"}
-    return {"due_at": at, "why": due.why if often == 1 else f"{due.why}, {often:g} times as often"}
+    return {"due_at": at, "why": due.why}
 
 
-def _recheck(item: Item, policy: RetryPolicy) -> Recheck | None:
+class _Often(NamedTuple):
+    """A policy for an item that is looked at more often than it says, or less."""
+
+    recheck: Recheck
+    often: float
+
+    def due(self, key: str, looks: Sequence[Look], now: float) -> Due:
+        due = self.recheck.due(key, looks, now)
+        if not looks:
+            return due
+        since = looks[-1].at
+        return Due(since + (due.at - since) / self.often, f"{due.why}, {self.often:g} times as often")
+
+
+def recheck_of(item: Item, policy: RetryPolicy) -> Recheck | None:
     """By which an item of a standing job is looked at again; None in other jobs."""
-    return read_policy(item.recheck) if item.recheck and policy.recheck is not None else policy.recheck
+    recheck = read_policy(item.recheck) if item.recheck and policy.recheck is not None else policy.recheck
+    return _Often(recheck, item.often) if recheck is not None and item.often is not None else recheck
 
 
 def _backoff(item: Item, policy: RetryPolicy) -> timedelta:
@@ -330,7 +344,7 @@ def _changed(item: Item, event: Changed, policy: RetryPolicy, now: datetime) -> 
         return None
     if was_removed or (is_other and item.state is not State.ACTIVE):
         return _retried(changed, policy) or changed
-    recheck = _recheck(changed, policy)
+    recheck = recheck_of(changed, policy)
     if changed.due_at and item.looks and not item.failures and recheck is not None:
         changed = replace(changed, **_next_look(changed, item.looks, recheck, now))
     return changed if changed != item else None

@@ -231,6 +231,7 @@ async def test_looks_of_a_day_keep_their_distance_and_their_budgets_though_feede
         async with Redis.from_url(own_redis) as redis:
             for kill in range(1, day.kills + 1):
                 while int(await redis.get(f"{name}-clock") or 0) < day.hours * 3600 * kill / (day.kills + 1):
+                    assert all(each.returncode is None for each in feeders)
                     await asyncio.sleep(0.01)
                 feeders[0].kill()
                 await feeders.pop(0).wait()
