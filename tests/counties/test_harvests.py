@@ -12,6 +12,8 @@ from tests.counties.stands import STANDS, TWIN, Stand
 from tests.jobs.running import FINISHED, LEFT
 
 SMALL, THOUSAND = 40, 1000
+LONGEST_S = 1800
+"""Of a process, on a busy machine."""
 SPARE = 5
 """Of the harvest so many parts are left when the last process was killed."""
 MOST_ASKED = 2.5
@@ -37,7 +39,7 @@ async def harvest(
             if portal.held_after and process.returncode is None:
                 await crawls.kill(process)
                 killed += 1
-            code = await crawls.end(process)
+            code = await crawls.end(process, LONGEST_S)
             assert code in (FINISHED, LEFT) or code < 0, crawls.said[-5000:]
             portal.released.set()
             later = {"state": "waiting", "due_at": {"$type": "date"}}

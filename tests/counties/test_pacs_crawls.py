@@ -14,6 +14,8 @@ from harvester.spiders.counties.pacs import PacsSpider, fitting
 from harvester.spiders.counties.sessions import Search
 from tests.counties.conftest import SITE, Crawls
 from tests.crawling import Answer
+from tests.forking import run
+from tests.jobs.command import HARVESTER
 from tests.jobs.running import FINISHED, LEFT
 from tests.sandbox.county import County
 from tests.sandbox.county_pacs import (
@@ -28,6 +30,7 @@ from tests.sandbox.county_pacs import (
 )
 
 OTHER = "us-mi-other"
+COLLECTIONS = ("properties", "assessments", "sales")
 
 
 def register(crawls: Crawls, portal: PacsPortal, *, idle_s: int = 30, sessions: int = 1) -> None:
@@ -48,7 +51,7 @@ def check(crawls: Crawls, county: County) -> None:
     assert crawls.documents("tax_bills") == {}
 
 
-async def test_each_parcel_and_address_has_a_fate_of_its_own(
+async def test_each_parcel_and_address_has_a_fate_of_its_own_and_what_is_staged_comes_back_the_same(
     crawls: Crawls, tmp_path: Path, mongodb: Database[dict[str, Any]]
 ) -> None:
     county = County(14)
@@ -97,6 +100,14 @@ async def test_each_parcel_and_address_has_a_fate_of_its_own(
         assert await crawls.run("pacs", site=SITE, address=f"{address}, Ada") == FINISHED, crawls.said
         at = {number for number, parcel in zip(ids, parcels, strict=True) if parcel.address == address}
         assert set(crawls.documents("properties")) == {f"{SITE} {number}" for number in at}
+
+        stored = {collection: crawls.documents(collection, ["provenance"]) for collection in COLLECTIONS}
+        for collection in COLLECTIONS:
+            mongodb[collection].drop()
+        imported = run(HARVESTER, "import", cwd=tmp_path, env=crawls.environment)
+        assert imported.returncode == 0, imported.stderr
+        again = {collection: crawls.documents(collection, ["provenance"]) for collection in COLLECTIONS}
+        assert {name: {key: again[name][key] for key in rows} for name, rows in stored.items()} == stored
 
 
 def portal_page(portal: PacsPortal, property_id: str) -> bytes:

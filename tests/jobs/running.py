@@ -87,13 +87,13 @@ class Runs:
         self.processes.append(process)
         return process
 
-    async def end(self, process: Forked) -> int:
+    async def end(self, process: Forked, within_s: float = LONGEST_S) -> int:
         """Its exit code, when it has ended by itself."""
         try:
-            async with asyncio.timeout(LONGEST_S):
+            async with asyncio.timeout(within_s):
                 return await process.wait()
         except TimeoutError:
-            raise AssertionError(f"it has not ended after {LONGEST_S} s:\n{self.said[-5000:]}") from None
+            raise AssertionError(f"it has not ended after {within_s} s:\n{self.said[-5000:]}") from None
 
     async def run(self, spider: str = "tree", **arguments: object) -> int:
         """A whole run; its exit code."""
