@@ -44,6 +44,8 @@ NOT_CONTINUED = ("usage_error", "frontier_lost", "state_gone", "paused", "cancel
 """Finish reasons after which the same command would not go on."""
 AT_ITS_END = "at its end, but some requests of it were given up"
 """The ending of a crawl that leaves dead letters."""
+UP_TO_DATE = "up to date"
+"""Of a standing job, all of whose items were looked at."""
 INCOMPLETE = "at its end, but some of it is left"
 """The ending of a run that has worked off what was due, and not the whole job."""
 
@@ -108,6 +110,10 @@ def summarise(stats: Stats, places: Places, command: str) -> Summary:
     complete = reason == "finished" and stats.get("harvester/job_finished", True)
     ending = INCOMPLETE if reason == "finished" and not complete else ENDINGS.get(reason, f"ended: {spaced(reason)}")
     dead = below(stats, "harvester/frontier/dead")
+    standing = "harvester/next_look" in stats
+    is_over = complete and not standing
+    if complete and standing:
+        ending = UP_TO_DATE
     if complete and dead:
         ending = AT_ITS_END
     verdict = str(stats.get("harvester/verdict", "not judged"))
@@ -119,7 +125,7 @@ def summarise(stats: Stats, places: Places, command: str) -> Summary:
         missing=[*_dead_letters(dead, places.spider), *_missing(progress, stats)],
         places=list(_places(progress, stats, places)),
         warning=NO_CONTACT if stats.get("harvester/no_contact") else "",
-        command=None if complete or {reason, stats.get(ENDED_BY)}.intersection(NOT_CONTINUED) else command,
+        command=None if is_over or {reason, stats.get(ENDED_BY)}.intersection(NOT_CONTINUED) else command,
         causes=[mask(str(cause)) for cause in ([stats[CAUSE]] if CAUSE in stats else stats.get(JUDGED, ()))],
         more=_more(stats, places, verdict),
     )
@@ -168,6 +174,8 @@ def _collected(progress: Progress, stats: Stats) -> Iterator[_Row]:
             yield name, f"{kept:,} stored" + (f", {files.unchanged:,} had not changed" if files.unchanged else "")
     if progress.staged_bytes:
         yield "staged", size(progress.staged_bytes)
+    if look := stats.get("harvester/next_look"):
+        yield "next look", f"at {datetime.fromtimestamp(look, UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def _missing(progress: Progress, stats: Stats) -> Iterator[_Row]:

@@ -9,6 +9,7 @@ from scrapy.statscollectors import StatsCollector
 
 from harvester.jobs.documents import UNFINISHED, Counted, Document, Job, State
 from harvester.jobs.ledger import Ledger
+from harvester.jobs.transitions import is_good_look
 from harvester.shutdown import stop
 
 MOST_REASONS = 100
@@ -16,7 +17,7 @@ MOST_REASONS = 100
 
 
 class JobStats:
-    """Sets `harvester/job`, `items`, `stages` and `next_due` while the run goes on.
+    """Sets `harvester/job`, `items`, `stages`, `next_due` and `next_look` while the run goes on.
 
     `reasons`, `job_records` and `job_finished` come last.
 
@@ -59,32 +60,44 @@ class JobStats:
         if self._counts:
             await self._tell_next_due()
             await self._tell_reasons()
-            rows = [row for counts in self._counts.values() for row in counts]
-            self._stats.set_value("harvester/job_records", sum(row.records for row in rows))
-            self._stats.set_value("harvester/job_finished", all(row.state not in UNFINISHED for row in rows))
+            rows = [(job, row) for job, counts in self._counts.items() for row in counts]
+            self._stats.set_value("harvester/job_records", sum(row.records for _, row in rows))
+            ended = all(self._shown_state(job, row) not in UNFINISHED for job, row in rows)
+            self._stats.set_value("harvester/job_finished", ended)
 
     def _tell(self, job: str, counts: Sequence[Counted]) -> None:
         if not self._counts:
             self._stats.set_value("harvester/job", job)
         self._counts[job] = counts
         figures: Counter[str] = Counter(dict.fromkeys(self._told, 0))
-        for row in (row for counted in self._counts.values() for row in counted):
-            figures[f"harvester/items/{row.kind}/{row.state}"] += row.items
+        for name, row in ((name, row) for name, counted in self._counts.items() for row in counted):
+            figures[f"harvester/items/{row.kind}/{self._shown_state(name, row)}"] += row.items
             if row.stage:
                 figures[f"harvester/stages/{row.kind}/{row.stage}"] += row.items
         for name, number in figures.items():
             self._stats.set_value(name, number)
         self._told.update(figures)
 
+    def _shown_state(self, job: str, row: Counted) -> State:
+        """That of items; in a standing job those are done whose last look went well, though they wait for the next."""
+        standing = job in self._jobs and self._jobs[job].standing
+        return State.DONE if standing and _waits_for_a_look(row.state, row.outcome) else row.state
+
     async def _tell_next_due(self) -> None:
-        found = [await self._ledger.next_due(job) for job in self._jobs.values()]
-        times = [at.timestamp() for at in found if isinstance(at, datetime)]
-        self._stats.set_value("harvester/next_due", min(times, default=0))
+        times: dict[str, list[float]] = {"harvester/next_due": []}
+        for job in self._jobs.values():
+            of_kind = times.setdefault(f"harvester/next_{'look' if job.standing else 'due'}", [])
+            if isinstance(at := await self._ledger.next_due(job), datetime):
+                of_kind.append(at.timestamp())
+        for name, found in times.items():
+            self._stats.set_value(name, min(found, default=0))
 
     async def _tell_reasons(self) -> None:
         seen: Counter[str] = Counter()
         async for row in self._reasons():
             kind, state, outcome = row["_id"]["kind"], row["_id"]["state"], row["_id"]["outcome"]
+            if _waits_for_a_look(state, outcome):
+                continue
             path = f"harvester/reasons/{kind}/{state}"
             seen[path] += 1
             text = reason_of(state, outcome, row["_id"]["reason"])
@@ -102,6 +115,11 @@ class JobStats:
         cursor = await self._ledger.patiently(lambda: self._ledger.items.aggregate(stages, allowDiskUse=True))
         async for row in cursor:
             yield row
+
+
+def _waits_for_a_look(state: str, outcome: str) -> bool:
+    """Whether an item waits that has not failed."""
+    return state == State.WAITING and is_good_look(outcome)
 
 
 def reason_of(state: str, outcome: str, reason: str) -> str:

@@ -395,6 +395,11 @@ def rank_of(outcome: str) -> Rank:
     return Rank.GOOD if not policy.dead else Rank.PASSING if policy.retryable else Rank.LASTING
 
 
+def is_good_look(outcome: str) -> bool:
+    """Whether an item of a standing job is there that was looked at with this outcome."""
+    return bool(outcome) and rank_of(outcome) is Rank.GOOD and outcome not in _MISSING
+
+
 def worst(outcomes: Mapping[str, int]) -> str:
     """Which of an attempt's outcomes (-> how many requests) is that of the item. Without any, it is `empty`.
 

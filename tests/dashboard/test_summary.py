@@ -202,6 +202,12 @@ def test_a_job_of_which_something_is_left_is_worth_another_run() -> None:
     assert summary.title.startswith("bluesky-3f9a1c-1 is at its end, but some of it is left; ")
 
 
+def test_a_standing_job_is_up_to_date_when_all_of_it_was_looked_at_and_is_continued() -> None:
+    summary = summarise(FINISHED | {"harvester/next_look": 1_800_000_000.5}, PLACES, COMMAND)
+    assert summary.title.startswith("bluesky-3f9a1c-1 is up to date; ")
+    assert (rows(summary)["next look"], summary.command) == ("at 2027-01-15 08:00 UTC", COMMAND)
+
+
 def test_every_error_of_ours_has_words_for_its_ending() -> None:
     for error in (UsageError, ServiceError, StorageError, SessionError, StateGone):
         words = "".join(f"_{c.lower()}" if c.isupper() else c for c in error.__name__).strip("_")

@@ -131,6 +131,26 @@ async def test_at_the_end_it_is_told_what_is_not_done_why_and_from_when_on_it_is
     }
 
 
+async def test_items_of_a_standing_job_are_done_when_their_last_look_went_well(
+    ledgers: Ledgers, stats: StatsCollector
+) -> None:
+    ledger, job = ledgers.another(), await ledgers.job(recheck="every 1h")
+    await ledger.add(job.id, pages("a", "b", "c"), nowhere)
+    items = {item.key: item.id for item in await ledger.claim(job, 100, "here")}
+    ends = {"a": "ok", "b": "timeout", "c": "not_found"}
+    await ledger.apply([(items[key], Ended(1, outcome)) for key, outcome in ends.items()])
+    shown = JobStats(ledger, stats)
+    await shown.look(job)
+    await shown.close()
+    found = told(stats)
+    assert (found["items/page/done"], found["items/page/waiting"], found["job_finished"]) == (1, 2, False)
+    assert found["next_look"] > found["next_due"] == 0
+    assert {name for name in found if name.startswith("reasons/")} == {
+        "reasons/page/waiting/timeout",
+        "reasons/page/waiting/not_found",
+    }
+
+
 async def test_many_reasons_are_told_by_their_outcomes(
     ledgers: Ledgers, stats: StatsCollector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
