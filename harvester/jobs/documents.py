@@ -12,7 +12,7 @@ from bson.int64 import Int64
 from msgspec import Struct, field
 from pymongo import ASCENDING, DESCENDING, IndexModel
 
-from harvester.recheck import Look, Policy, read_policy
+from harvester.recheck import Budget, Look, Policy, Threshold, read_policy
 
 Document = dict[str, Any]
 
@@ -205,6 +205,8 @@ class Job(Struct, frozen=True, kw_only=True):
     """Of a standing job: by which policy its items are looked at again, as `read_policy` reads it."""
     looks_a_day: int | None = None
     """The most looks a day at its items. None: as many as are due."""
+    threshold: Threshold | None = None
+    """Of the policy `budget`: by which its items take the budget. None: it was not found yet."""
     priority: int = 0
     """Jobs with a larger one are fed first."""
     limits: dict[str, int] = {}
@@ -243,6 +245,8 @@ class Job(Struct, frozen=True, kw_only=True):
     def policy(self) -> RetryPolicy:
         """What follows when an attempt at one of its items ends."""
         recheck = read_policy(self.recheck) if self.recheck else None
+        if isinstance(recheck, Budget) and self.threshold:
+            recheck = recheck.under(self.threshold)
         return RetryPolicy(self.attempts, self.backoff_s, recheck, self.state is JobState.CANCELLED)
 
 

@@ -524,6 +524,8 @@ class Ledger:
         result = await self.patiently(lambda: self.jobs.update_one(seen, later))
         if result.modified_count:
             await self.count(job.id)
+            if threshold := await self.looks.threshold(job):
+                await self.set_job(job.id, threshold=list(threshold))
 
     async def _read(self, query: Document, **options: Any) -> list[Item]:
         rows = await self.patiently(lambda: self.items.find(query, **options).to_list())

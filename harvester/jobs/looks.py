@@ -4,13 +4,18 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
+import msgspec
 from pymongo import ASCENDING, DESCENDING
 from pymongo.asynchronous.collection import AsyncCollection
 
 from harvester.jobs import budgets
 from harvester.jobs.budgets import Budget
-from harvester.jobs.documents import Document, Item, Job, State, read_item
+from harvester.jobs.documents import UNFINISHED, Document, Item, Job, State, read_item
+from harvester.recheck import Budget as BudgetPolicy
+from harvester.recheck import Look, Threshold, read_policy, threshold
 
+MOST_SAMPLED = 1000
+"""Items of which a job's threshold is found."""
 _ORDER = [("due_at", ASCENDING), ("depth", ASCENDING), ("priority", DESCENDING), ("_id", ASCENDING)]
 
 Patiently = Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]
@@ -82,6 +87,29 @@ class Looks:
     async def coming(self, job: Job, most: int) -> Sequence[Item]:
         """The items that are looked at next, in order."""
         return await self._read({"job": job.id, "state": State.WAITING}, most)
+
+    async def threshold(self, job: Job) -> Threshold | None:
+        """Of a job with the policy `budget`: by which all its items take as many looks as that says. Else None."""
+        policy = read_policy(job.recheck) if job.recheck else None
+        if not isinstance(policy, BudgetPolicy):
+            return None
+        unfinished = {"job": job.id, "state": {"$in": list(UNFINISHED)}}
+        number = await self._patiently(lambda: self._items.count_documents(unfinished))
+        sample: list[Document] = [
+            {"$match": unfinished},
+            {"$sample": {"size": MOST_SAMPLED}},
+            {"$project": {"looks": 1}},
+        ]
+
+        async def ask() -> list[Document]:
+            return await (await self._items.aggregate(sample)).to_list()
+
+        looks = [msgspec.convert(row.get("looks", ()), tuple[Look, ...]) for row in await self._patiently(ask)]
+        if not looks:
+            return None
+        demands = [policy.demand(each) for each in looks]
+        a_day = policy.a_day * len(looks) / max(number, len(looks))  # the share of those that were drawn
+        return threshold(demands, a_day, policy.shortest_s, policy.longest_s)
 
     async def _read(self, query: Document, most: int) -> Sequence[Item]:
         rows = await self._patiently(lambda: self._items.find(query, sort=_ORDER, limit=most).to_list())

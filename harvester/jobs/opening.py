@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from harvester.items import Found
 from harvester.jobs.documents import Job, JobState
 from harvester.jobs.ledger import Ledger, Opened
-from harvester.recheck import read_policy
+from harvester.recheck import Budget, read_policy
 
 
 class OpensJobs(Protocol):
@@ -34,18 +34,20 @@ async def open_job_of(ledger: Ledger, spider: OpensJobs, asked_for: Any, scope: 
     of the arguments. Raises UsageError for a policy of re-checks that is none.
     """
     kept, recheck = asked_for.kept(), spider.recheck_of(asked_for)
+    policy = read_policy(recheck) if recheck else None
+    of_policy = policy.a_day if isinstance(policy, Budget) else None
     of_arguments: dict[str, Any] = {
         "arguments": kept,
         "limits": spider.limits_of(asked_for),
-        "recheck": str(read_policy(recheck)) if recheck else "",
-        "looks_a_day": spider.looks_a_day_of(asked_for),
+        "recheck": str(policy or ""),
+        "looks_a_day": spider.looks_a_day_of(asked_for) or of_policy,
     }
     wanted = of_arguments | {"attempts": spider.ATTEMPTS, "backoff_s": spider.BACKOFF_S} | fields
     scope = scope or spider.scope_of(asked_for)
     job, begun = await ledger.open_job(spider.name, scope, **wanted)
     changed = {name: wanted[name] for name in of_arguments if getattr(job, name) != wanted[name]}
     if job.standing and changed and (job.spider, job.scope) == (spider.name, scope):
-        await ledger.set_job(job.id, **changed)
+        await ledger.set_job(job.id, **changed | ({"threshold": None} if "recheck" in changed else {}))
         job = await ledger.job(job.id) or job
     return Opened(job, begun)
 

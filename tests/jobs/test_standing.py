@@ -198,6 +198,32 @@ async def test_another_policy_of_a_job_moves_the_next_looks_of_its_items(ledgers
     assert due_at <= MORNING + timedelta(minutes=90)
 
 
+async def test_items_take_the_budget_of_their_policy_as_a_whole_and_those_with_more_to_find_more_of_it(
+    ledgers: Ledgers, clock: Clock
+) -> None:
+    job, ledger, a_day = await ledgers.job(recheck="budget 100 a day"), ledgers.another(), 100
+    await ledger.add(job.id, pages(*range(40)), nowhere)
+
+    def looks(every_h: int, found: int) -> list[dict[str, object]]:
+        hours = range(20 * every_h, 0, -every_h)
+        return [{"at": (MORNING - timedelta(hours=each)).timestamp(), "found": found, "cost": 1.0} for each in hours]
+
+    busy = {"$in": [str(number) for number in range(10)]}
+    await ledger.items.update_many({"key": busy}, {"$set": {"looks": looks(1, 2)}})
+    await ledger.items.update_many({"key": {"$not": busy}}, {"$set": {"looks": looks(24, 0)}})
+    await ledger.count_when_due(job)
+    known = await ledger.job(job.id)
+    assert known
+    policy = known.policy.recheck
+    assert policy
+    rates = {}
+    for item in (await ledgers.items()).values():
+        due = policy.due(item.key, item.looks, MORNING.timestamp())
+        rates[item.key] = 86_400 / (due.at - item.looks[-1].at)
+    assert sum(rates.values()) == pytest.approx(a_day, rel=0.02)
+    assert rates["0"] > 5 * rates["39"]
+
+
 class Day(NamedTuple):
     """A turned day, or a part of it."""
 
