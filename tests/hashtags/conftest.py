@@ -41,6 +41,10 @@ class Crawls(Runs):
         """Of the sandbox, as records name it."""
         return urlsplit(self.site.url).netloc
 
+    def set(self, name: str, value: str) -> None:
+        """A setting of runs to come."""
+        self._environment[f"HARVESTER_{name.upper()}"] = value
+
     def asked(self, path: str) -> int:
         """How often the sandbox was asked for an address with this in it."""
         return sum(path in request["path"] for request in self.site.log()["requests"])

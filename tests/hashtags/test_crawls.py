@@ -190,8 +190,23 @@ async def test_what_tiktok_refuses_its_own_page_is_no_empty_list(crawls: Crawls)
     }
 
 
-async def test_an_empty_timeline_is_told_from_one_that_is_shown_to_nobody(crawls: Crawls) -> None:
+async def test_a_refused_key_and_a_timeline_that_nobody_is_shown_end_their_items_with_the_reason(
+    crawls: Crawls,
+) -> None:
+    crawls.set("youtube_key", "wrong-key-of-mine")
+    crawls.set("instagram_token", "wrong-token-of-mine")
     crawls.site.settings(mastodon_access="disabled")
-    assert await crawls.run("hashtags", sources="mastodon", collect="tags", tags="cats") == FINISHED, crawls.said
-    said = f"{crawls.host} shows timelines of tags to nobody"
-    assert crawls.items() == {f"mastodon {crawls.site.url} #cats": ("skipped", "policy_denied", said)}
+    wanted = {"sources": "youtube,instagram,mastodon", "collect": "tags", "tags": "cats"}
+    assert await crawls.run("hashtags", **wanted) == LEFT, crawls.said
+    items = crawls.items()
+    assert items[f"mastodon {crawls.site.url} #cats"] == (
+        *("skipped", "policy_denied"),
+        f"{crawls.host} shows timelines of tags to nobody",
+    )
+    youtube_says, instagram_says = items["youtube #cats"], items["instagram #cats"]
+    assert youtube_says[:2] == instagram_says[:2] == ("failed", "auth_required")
+    assert "the key is refused (HTTP 400 keyInvalid: API key not valid." in youtube_says[2]
+    assert "set HARVESTER_YOUTUBE_KEY" in youtube_says[2]
+    assert "the key is refused (HTTP 400 190: Invalid OAuth access token" in instagram_says[2]
+    assert "HARVESTER_INSTAGRAM_TOKEN" in instagram_says[2]
+    assert "of-mine" not in crawls.said + str(list(crawls.mongodb["job_items"].find()))

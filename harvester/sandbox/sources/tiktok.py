@@ -65,7 +65,8 @@ class Tiktok:
         if stamp in self._used or headers.get("user-sign") != _sign(stamp) or -1 < pages < page:
             return json_answer({"code": NO_PERMISSION, "msg": "no permission", "request_id": "1"})
         self._used.add(stamp)
-        rows = popular(f"tiktok {country} {asked.get('period')}", self._clock.now())[:HASHTAGS]
+        day = self._clock.now() // 86_400 * 86_400  # so that all pages of a list are of one
+        rows = popular(f"tiktok {country} {asked.get('period')}", day)[:HASHTAGS]
         shown = [] if pages < 0 else rows[(page - 1) * ROWS : page * ROWS]
         has_more = pages < 0 or page * ROWS < HASHTAGS
         pagination = {"page": page, "size": ROWS, "total": HASHTAGS, "has_more": has_more}

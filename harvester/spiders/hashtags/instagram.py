@@ -39,7 +39,7 @@ class Instagram(Keys):
         parameters = urlencode({"user_id": self.config.instagram_user} | asked)
         address = f"{self.config.instagram_url}/{name}?{parameters}"
         meta = {AUTHENTICATE: INSTAGRAM, **meta}
-        return self.ask_json(address, callback, errback=self.quota_failed, meta=meta, **own)
+        return self.ask_json(address, callback, errback=self.service_failed, meta=meta, **own)
 
     def read_hashtag_id(self, response: Response, tag: str, left: int) -> Iterator[Any]:
         """The hashtag, and requests for what is popular with it, and for what is new."""

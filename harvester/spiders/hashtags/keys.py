@@ -10,7 +10,7 @@ from twisted.python.failure import Failure
 from harvester.identities.credentials import SpiderAccount
 from harvester.identities.service_key import key_account
 from harvester.items import Said
-from harvester.meta import ITEMS
+from harvester.meta import AUTHENTICATE, ITEMS
 from harvester.middlewares.batch import batched
 from harvester.middlewares.quota import waits_until
 from harvester.outcomes import Outcome, verdict_of
@@ -54,15 +54,20 @@ class Keys(Asking):
         whose = key if service == YOUTUBE else self.config.instagram_user or ""
         return f"{service} {what} {sha256(whose.encode()).hexdigest()[:12]}"
 
-    async def quota_failed(self, failure: Failure) -> AsyncIterator[Any]:
-        """An errback: has an item wait for its quota. What else failed is dealt with as usual."""
+    async def service_failed(self, failure: Failure) -> AsyncIterator[Any]:
+        """An errback: has an item wait for its quota, and end with a refused key. What else failed is tried again."""
         request = failure.request  # type: ignore[attr-defined]
 
         async def outputs() -> AsyncIterator[Any]:
             verdict = verdict_of(failure.value)  # type: ignore[arg-type]
+            items = [item for item, _ in request.meta[ITEMS]]
             if until := await waits_until(self.crawler, request, verdict):
-                for item, _ in request.meta[ITEMS]:
+                for item in items:
                     yield Said(item, "waiting", Outcome.RATE_LIMITED, verdict.reason, until)
+            elif verdict.outcome in (Outcome.AUTH_REQUIRED, Outcome.SESSION_EXPIRED):
+                for item in items:
+                    refused = f"the key is refused ({verdict.reason}). {NO_KEY[request.meta[AUTHENTICATE]]}"
+                    yield Said(item, "failed", Outcome.AUTH_REQUIRED, refused)
 
         async for output in batched(outputs(), request):
             yield output

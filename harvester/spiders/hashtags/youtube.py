@@ -55,7 +55,7 @@ class Youtube(Keys):
         asked |= {"maxResults": str(min(MOST_ROWS, own["left"]))} | ({"pageToken": page} if page else {})
         address = f"{self.config.youtube_url}/{name}?{urlencode(asked)}"
         meta = {AUTHENTICATE: YOUTUBE, QUOTA: list(quota)}
-        return self.ask_json(address, callback, errback=self.quota_failed, meta=meta, **own)
+        return self.ask_json(address, callback, errback=self.service_failed, meta=meta, **own)
 
     def read_popular(self, response: Response, region: str, first: int, left: int) -> Iterator[Any]:
         """A page of the chart, and the next one."""
