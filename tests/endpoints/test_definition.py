@@ -1,6 +1,7 @@
 """What is declared of endpoints is read, or refused with what is wrong and where."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from harvester.spiders.endpoints.definition import (
     read_endpoints,
 )
 from harvester.spiders.endpoints.spider import EndpointsArguments, EndpointsSpider
+from tests.root import ROOT
 
 URL = "https://api.example.org/prices"
 
@@ -150,3 +152,12 @@ def test_a_file_is_the_same_job_whatever_stands_in_it(tmp_path: Path, monkeypatc
     monkeypatch.chdir(tmp_path)
     arguments = EndpointsArguments(endpoints="@a.toml")
     assert arguments.identity() == {"endpoints": f"@{tmp_path / 'a.toml'}"} == arguments.kept()
+
+
+def test_what_the_page_shows_of_a_file_can_be_used(tmp_path: Path) -> None:
+    blocks = re.findall(r"^```toml\n(.*?)^```", (ROOT / "docs" / "endpoints.md").read_text("utf-8"), re.M | re.S)
+    (tmp_path / "price.json").write_text("{}")
+    for block in blocks:
+        (tmp_path / "endpoints.toml").write_text(block)
+        assert read_endpoints(f"@{tmp_path / 'endpoints.toml'}")
+    assert blocks

@@ -1,5 +1,7 @@
 """A file of sinks that cannot be meant is refused with a sentence; a good one says who is told of what."""
 
+import re
+from base64 import b64encode
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from harvester.config import Config, misspelt
 from harvester.exceptions import UsageError
 from harvester.masking import mask
 from harvester.publish.sinks import load_sinks
+from tests.root import ROOT
 
 
 def config(folder: Path, text: str) -> Config:
@@ -108,3 +111,11 @@ def test_a_filter_is_met_when_its_expression_is_true(
     sinks = load_sinks(config(tmp_path, f'[a]\nkind = "redis"\nwhere = "{where}"'))
     assert sinks
     assert sinks.named("a").takes(record) is taken
+
+
+def test_what_the_page_shows_of_a_file_can_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = re.findall(r"^```toml\n(.*?)^```", (ROOT / "docs" / "publishing.md").read_text("utf-8"), re.M | re.S)
+    monkeypatch.setenv("HARVESTER_PUBLISH_SALES_SECRETS", "whsec_" + b64encode(bytes(32)).decode())
+    for block in blocks:
+        assert load_sinks(config(tmp_path, block))
+    assert blocks
