@@ -54,7 +54,8 @@ async def change(
     events = []
     for item in await items_named(ledger, job.id, names):
         changed = {name: value for name, value in {**item.input, **inputs}.items() if value != "" or name not in inputs}
-        events.append((item.id, Changed(_checked(spider, item, changed) if inputs else None, often)))
+        found = _checked(spider, item, changed) if inputs else None
+        events.append((item.id, Changed(found.input, often, found.recheck) if found else Changed(None, often)))
     number = await ledger.apply(events)
     await ledger.note_added([job.id])
     await ledger.count(job.id)
@@ -69,11 +70,11 @@ def check_can_change(job: Job, often: float | None) -> None:
         raise UsageError(f"--often: {job.id} is no standing job, whose items are looked at again.")
 
 
-def _checked(spider: ChecksItems, item: Item, changed: dict[str, Any]) -> dict[str, Any]:
+def _checked(spider: ChecksItems, item: Item, changed: dict[str, Any]) -> Found:
     try:
         found = spider.check_item(Found(item.kind, item.key, changed, item.depth, item.priority, item.line))
     except InvalidRecordError as error:
         raise UsageError(f"{item.key}: {error}.") from None
     if found.key != item.key:
         raise UsageError(f"{item.key}: with this input it would be the item {found.key!r}. Add that, and remove this.")
-    return found.input
+    return found

@@ -34,7 +34,10 @@ from harvester.spiders.job import JobSpider, errback
 
 CUT_SHORT = "cut_short"
 """Stage of an item of which a list ended before its end."""
-CUT_SHORT_RANK = 3
+WHOLE = "whole"
+"""Stage of an item whose list was read to what was known, or to its end."""
+STAGE_RANK = 3
+"""Of both."""
 REPEATED = "harvester/cursors/repeated"
 """Stat: lists that led to a page that was read already."""
 COST_UNCHANGED = 0.1
@@ -116,6 +119,7 @@ class PaginationSpider(JobSpider):
             yield self._ask(item, taken.look, taken.next, listed.kept)
         elif taken.ending is Ending.WHOLE:
             yield self._looked(response, mark_after(taken.look), taken.look.found, taken.look.pages, listed.kept)
+            yield Stage(self.item_of(response).id, WHOLE, STAGE_RANK)
         else:
             item_id = self.item_of(response).id
             yield cut_short(self, item_id, f"The list {item.key}", taken.why)
@@ -152,7 +156,7 @@ def cut_short(spider: JobSpider, item: str, name: str, why: str) -> Stage:
     """Tells of a list that ends before its end. `name` and `why` are a sentence: which list does what."""
     spider.logger.warning("%s %s; it ends here", name, why)
     spider.crawler.stats.inc_value(REPEATED)
-    return Stage(item, CUT_SHORT, CUT_SHORT_RANK)
+    return Stage(item, CUT_SHORT, STAGE_RANK)
 
 
 def _listed(output: Any) -> list[Any]:

@@ -106,7 +106,7 @@ async def test_a_look_that_broke_off_leaves_no_hole_and_a_refused_cursor_begins_
     api.cursors_ok = False
     await endpoints.look()
     assert api.asked("/news") == ["", "cursor=7", "", "cursor=7"], endpoints.said  # begun anew, once
-    assert endpoints.item("news")["outcome"] == "invalid"
+    assert (endpoints.item("news")["outcome"], endpoints.item("news")["stage"]) == ("invalid", "whole")
     assert endpoints.ids("news") == ["1", "2", "3", "4", "7", "8", "9"]
     api.cursors_ok = True
     api.rows["/news"] = rows(10, 9, 8, 7, 6, 5, 4, 3, 2, 1)

@@ -8,6 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from harvester.exceptions import UsageError
+from harvester.items import Found
 from harvester.recheck.stopping import Rule
 from harvester.spiders.endpoints.definition import (
     collection_of,
@@ -152,6 +153,17 @@ def test_a_file_is_the_same_job_whatever_stands_in_it(tmp_path: Path, monkeypatc
     monkeypatch.chdir(tmp_path)
     arguments = EndpointsArguments(endpoints="@a.toml")
     assert arguments.identity() == {"endpoints": f"@{tmp_path / 'a.toml'}"} == arguments.kept()
+
+
+def test_an_endpoint_may_be_added_to_a_job_by_its_address_and_changed_there() -> None:
+    added = EndpointsSpider.check_item(Found("endpoint", URL, depth=0))
+    assert (added.input, added.recheck) == ({"url": URL, "collection": "endpoints"}, "every 5m")
+    changed = EndpointsSpider.check_item(Found("endpoint", URL, {**added.input, "interval": "1m"}))
+    assert (changed.recheck, changed.input["interval"]) == ("every 1m", "1m")
+    with pytest.raises(UsageError, match=r"prices\.url: Field required"):
+        EndpointsSpider.check_item(Found("endpoint", "prices", {"interval": "1m"}))
+    with pytest.raises(UsageError, match="'prices' is no address"):
+        EndpointsSpider.check_item(Found("endpoint", "prices"))
 
 
 def test_what_the_page_shows_of_a_file_can_be_used(tmp_path: Path) -> None:

@@ -25,6 +25,8 @@ ENDPOINT = "endpoint"
 """Kind of an item, whose key is the endpoint's name."""
 DEFAULTS = "defaults"
 """A table of the file that holds what all others have, unless they say otherwise."""
+ALONE = "endpoints"
+"""Collection of those of which only the address is given."""
 USUAL_INTERVAL = "5m"
 MOST_FILE_BYTES = 10 * 1024 * 1024
 _is_variable = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
@@ -160,6 +162,15 @@ def endpoint_of(given: Mapping[str, Any]) -> Endpoint:
     return Endpoint.model_validate(dict(given))
 
 
+def declared(name: str, given: Mapping[str, Any]) -> Endpoint:
+    """Of what somebody gives for one endpoint; without anything its name is its address. Raises UsageError."""
+    try:
+        return Endpoint(**{"collection": collection_of(name), **(given or {"url": name, "collection": ALONE})})
+    except ValidationError as error:
+        said = "; ".join(f"{place}: {fault}" for place, fault in problems(error, Endpoint, name).items())
+        raise UsageError(said) from None
+
+
 def missing_variables(endpoint: Endpoint) -> list[str]:
     """Those that the environment does not have."""
     return sorted({name for name in endpoint.variables if not os.environ.get(name)})
@@ -190,7 +201,7 @@ def _of_addresses(lines: Sequence[str], where: str) -> dict[str, Endpoint]:
         if not line or line.startswith("#"):
             continue
         try:
-            found[line] = Endpoint(url=line, collection="endpoints")
+            found[line] = Endpoint(url=line, collection=ALONE)
         except ValidationError as error:
             bad.append(f"line {number}: {validation.said_of(error.errors()[0])}")
     return _checked(found, bad, where)

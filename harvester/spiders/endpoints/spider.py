@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
 
+from msgspec.structs import replace
 from pydantic import Field
 from scrapy import Request
 from scrapy.http import Response
@@ -26,6 +27,7 @@ from harvester.spiders.endpoints.definition import (
     ENDPOINT,
     USUAL_INTERVAL,
     Endpoint,
+    declared,
     endpoint_of,
     missing_variables,
     read_endpoints,
@@ -88,6 +90,12 @@ class EndpointsSpider(PaginationSpider):
     @classmethod
     def recheck_of(cls, arguments: Any) -> str | None:
         return f"every {USUAL_INTERVAL}"
+
+    @classmethod
+    def check_item(cls, found: Found) -> Found:
+        """Of one that is added to a job, or changed there."""
+        endpoint = declared(found.key, found.input).found(found.key)
+        return replace(found, input=endpoint.input, recheck=endpoint.recheck)
 
     @classmethod
     def read_staged(cls, kind: str, key: str, raw: bytes, provenance: Provenance) -> Record | None:
