@@ -55,6 +55,7 @@ DOWNLOAD_HANDLERS = {
 HTTPX_HTTP2_ENABLED = True  # default False; the handler of sites that want HTTP/2
 CONCURRENT_ITEMS = 2  # default 100: tasks started for every response; records travel in batches
 WARN_ON_GENERATOR_RETURN_VALUE = False  # default True: reads a callback's source again for every answer
+STATS_CLASS = "harvester.stats.Stats"  # default looks through the arguments of each call
 STATS_DUMP = False  # default True; the summary says it in words
 LOG_LEVEL = "INFO"  # default DEBUG
 LOG_FORMATTER = "harvester.dashboard.logformatter.QuietLogFormatter"  # default logs every page and item
