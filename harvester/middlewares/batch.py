@@ -32,6 +32,9 @@ async def batched(outputs: AsyncIterator[Any], page: Response | Request) -> Asyn
     rejects: list[Reject] = []
     noted: list[Noted] = []
     async for output in outputs:
+        if isinstance(output, list) and all(issubclass(kind, Record) for kind in set(map(type, output))):
+            records += output  # a look at each would cost more than all else here
+            continue
         for each in output if isinstance(output, list) else (output,):
             if isinstance(each, Record):
                 records.append(each)

@@ -15,6 +15,8 @@ def date_time(text: Any) -> datetime | None:
         return None
     try:
         at = datetime.fromisoformat(text)
+        if at.tzinfo is UTC:  # most times
+            return at
         return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
         return None

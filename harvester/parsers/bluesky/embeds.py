@@ -1,7 +1,7 @@
 """What stands in and under the text of a post: mentions, links and tags; pictures, films, cards and quotes."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from operator import itemgetter
 from typing import Any
 
@@ -30,14 +30,21 @@ def parse_facets(text: str, facets: Any) -> tuple[Facet, ...]:
     spans = _spans(facets)
     if len(spans) > 1:
         spans.sort(key=itemgetter(0))
-    position = _code_points(text)
+    encoded = b"" if text.isascii() else text.encode("utf-8", "surrogatepass")
+    size = len(encoded) or len(text)
     found = []
-    end_of_last = 0
+    at = end = 0  # where the last one ends: in bytes, in code points
     for first, last, features in spans:
-        start, end = position(first), position(last)
-        if start is None or end is None or end <= start or start < end_of_last:
+        if not at <= first < last <= size:
             continue
-        end_of_last = end
+        if encoded:
+            if not (_begins_character(encoded, first) and _begins_character(encoded, last)):
+                continue
+            start = end + _characters(encoded[at:first])
+            end = start + _characters(encoded[first:last])
+        else:
+            start, end = first, last
+        at = last
         for feature in features:
             if isinstance(feature, dict):
                 kind = feature.get("$type")
@@ -60,18 +67,13 @@ def _spans(facets: Any) -> list[tuple[int, int, list[Any]]]:
     return spans
 
 
-def _code_points(text: str) -> Callable[[int], int | None]:
-    """Byte offset of the UTF-8 form -> code point offset, or None when it is out of range or in a character."""
-    if text.isascii():
-        return lambda at: at if 0 <= at <= len(text) else None
-    encoded = text.encode("utf-8", "surrogatepass")
+def _begins_character(encoded: bytes, at: int) -> bool:
+    """Whether a character of UTF-8 begins there, or the text ends."""
+    return at == len(encoded) or encoded[at] & 0xC0 != 0x80
 
-    def position(at: int) -> int | None:
-        if not 0 <= at <= len(encoded) or (at < len(encoded) and encoded[at] & 0xC0 == 0x80):
-            return None
-        return len(encoded[:at].decode("utf-8", "surrogatepass"))
 
-    return position
+def _characters(encoded: bytes) -> int:
+    return len(encoded.decode("utf-8", "surrogatepass"))
 
 
 def parse_embed(view: Any, level: int = 0) -> Embed:
