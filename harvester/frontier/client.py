@@ -230,6 +230,10 @@ class FrontierClient:
         """Returns when few enough operations wait."""
         await self._room.wait()
 
+    def is_at(self, job: str | None) -> bool:
+        """Whether it holds a request of the job; None: of any."""
+        return any(job in (None, leased.job) for leased in self._held.values())
+
     def is_done(self) -> bool:
         """Whether nothing is left to do, for any worker."""
         return self.empty_since is not None and not self._outgoing and not self._held

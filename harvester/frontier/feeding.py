@@ -67,6 +67,10 @@ class Feeding:
         """Keeps another Redis from being used for the same jobs; to be called often. Raises UsageError when one is."""
         await self._client.hold()
 
+    def is_at(self, job: str | None) -> bool:
+        """Whether this process is at a request of the job, so that it is not over; None: at one of any job."""
+        return self._client.is_at(job)
+
     def all_parked(self) -> AllParked | None:
         """The parked requests, when nothing else is left for any worker."""
         return self._client.all_parked()

@@ -233,9 +233,7 @@ class Frontier(FrontierAdmin):
 
     async def others(self, worker: str) -> int:
         """How many other workers were heard of within the lease timeout."""
-        workers = (await self.status()).workers
-        silent_s = self._lease_timeout_ms / 1000
-        return sum(name != worker and each.silent_s < silent_s for name, each in workers.items())
+        return int(await self._run("others", worker, self._lease_timeout_ms))
 
     async def put_back(self, requests: Sequence[Held] = ()) -> int:
         """After Redis forgot: mends what is left, and queues those of the requests that are not there; how many.

@@ -52,7 +52,7 @@ FEED_S = 60.0
 LOOK_S = 0.5
 """How often a feeder that has nothing to do looks for work."""
 JOBS_S = 1.0
-"""How often it looks which jobs there are."""
+"""How often it looks which jobs there are. While it waits for answers of sites nothing else is looked at more often."""
 LOST_S = 10.0
 """How often it looks for items that nobody works on."""
 READ = {Outcome.OK.value, Outcome.EMPTY.value}
@@ -71,6 +71,9 @@ class FrontierSide(Protocol):
     @property
     def parked(self) -> int:
         """Requests of sites that are left alone."""
+
+    def is_at(self, job: str | None) -> bool:
+        """Whether this process is at a request of the job, so that it is not over; None: at one of any job."""
 
     def all_parked(self) -> AllParked | None:
         """The parked requests, when nothing else is left for any worker."""
@@ -164,7 +167,7 @@ class Feeder:
     async def wait(self) -> None:
         """Until something is to be done, or may be."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LOOK_S):
+            async with asyncio.timeout(JOBS_S if self._frontier.is_at(self._only) else LOOK_S):
                 await self._wake.wait()
 
     async def step(self) -> int:
@@ -226,7 +229,7 @@ class Feeder:
             elif job.state is JobState.OPEN and self._feeds(job.id):
                 await self._ledger.promote(job)
                 await self.job_stats.look(job)
-                if not self.adding and await self._ledger.finish(job.id):
+                if not self.adding and not self._frontier.is_at(job.id) and await self._ledger.finish(job.id):
                     del self.jobs[job.id]
         self._jobs_at = monotonic()
 

@@ -86,6 +86,9 @@ class Run:
             await self._feeder.wait()
 
     async def _end(self) -> End | None:
+        if self._frontier.is_at(self._job):  # told without asking MongoDB, which would be asked twice a second
+            self._busy_at = monotonic()
+            return None
         if self._job is not None:
             job = await self._ledger.job(self._job)
             return await self._end_of(job) if job else End("job_gone", STOPPED, f"The job {self._job} is gone.")

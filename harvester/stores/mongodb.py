@@ -21,7 +21,11 @@ from harvester.stores.outage import Outage, is_given_up
 
 OPTIONS: dict[str, Any] = {"tz_aware": True, "journal": True}
 """Journalled: without waiting for the journal a killed server was seen to lose confirmed writes."""
-DEFAULTS: dict[str, Any] = {"serverSelectionTimeoutMS": 5_000, "appname": "harvester"}
+DEFAULTS: dict[str, Any] = {
+    "serverSelectionTimeoutMS": 5_000,
+    "appname": "harvester",
+    "serverMonitoringMode": "poll",  # default auto: each client awaits news all the time, and measures the way there
+}
 """Unless the address says otherwise: pymongo would prefer them to what stands there."""
 GIVEN_UP_S = 0.5
 """How long the last words to a MongoDB may take that may be away."""

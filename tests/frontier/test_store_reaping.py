@@ -49,6 +49,18 @@ async def test_the_leases_of_a_silent_worker_go_to_others(quick: Frontier) -> No
     ]
 
 
+async def test_other_workers_are_those_heard_of_within_the_time_of_a_lease(quick: Frontier, redis: Redis) -> None:
+    assert await quick.others(ONE) == 0
+    await quick.exchange(ONE, [])
+    assert (await quick.others(ONE), await quick.others(TWO)) == (0, 1)
+    await quick.exchange(TWO, [])
+    assert (await quick.others(ONE), await quick.others(TWO)) == (1, 1)
+    await redis.zincrby(quick.prefix + "workers", -TIMEOUT_S * 1000, TWO)  # as if it were silent since then
+    assert (await quick.others(ONE), await quick.others(TWO)) == (0, 1)
+    await quick.leave(ONE)
+    assert await quick.others(TWO) == 0
+
+
 async def test_the_leases_of_a_worker_that_has_ended_go_to_others_at_once(frontier: Frontier) -> None:
     await frontier.exchange(ONE, [push(n, site="s") for n in range(1500)], wanted=1200, per_site=5000)
     await frontier.note_blocked(ONE, "0", "the callback parse")

@@ -52,6 +52,9 @@ class Side:
     def shut(self) -> Mapping[str, BreakerState]:
         return self.shut_sites
 
+    def is_at(self, job: str | None) -> bool:
+        return any(job in (None, leased.job) for leased in self.held)
+
     def all_parked(self) -> AllParked | None:
         return self.left
 

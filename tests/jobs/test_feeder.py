@@ -449,6 +449,21 @@ async def test_a_run_at_all_jobs_does_not_end_before_it_has_heard_of_the_frontie
     assert await ledgers.states() == {"a": State.ACTIVE}
 
 
+async def test_whether_a_job_is_over_is_asked_only_by_a_process_that_holds_no_request_of_it(
+    ledgers: Ledgers, workers: Workers, config: Config
+) -> None:
+    job = await job_with(ledgers, "a")
+    worker = await workers.another()
+    await worker.step()
+    await worker.side.exchange(wanted=1)
+    run = Run(worker.ledger, worker.side, worker.feeder, config, workers.stats, job=job.id)
+    worker.ledger.left = 0  # operations
+    assert await run._end() is None
+    worker.side.fetch_all()
+    with pytest.raises(Killed):
+        await run._end()
+
+
 async def test_all_is_fed_again_that_redis_has_forgotten(ledgers: Ledgers, workers: Workers) -> None:
     await job_with(ledgers, *range(5))
     worker = await workers.another()
