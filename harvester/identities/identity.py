@@ -21,6 +21,7 @@ from harvester.identities.limited_logins import LimitedLogins, NotNow
 from harvester.identities.login_methods import Fetch, LoginFailed, LoginMethod, LoginRefused, shows
 from harvester.identities.secret_file import Pause
 from harvester.identities.state import Session, State, StateFile
+from harvester.identities.turn_lock import TurnLock
 from harvester.sites import Site
 
 logger = logging.getLogger(__name__)
@@ -56,7 +57,7 @@ class Identity:
         self._pause = pause
         self._count = count
         self._file = StateFile(file)
-        self._turns = FileLock(file.with_suffix(".turn.lock"), timeout=0, mode=0o600, thread_local=False)
+        self._turns = TurnLock(file.with_suffix(".turn.lock"))
         self._state = self._file.read()
         self.health = Health(*self._state.health)
         self._fetch: Fetch = partial(fetch, proxy_session=self._state.proxy_session)
@@ -131,9 +132,7 @@ class Identity:
         """
         if not self._table.serial:
             return
-        try:
-            self._turns.acquire()
-        except Timeout:
+        if not self._turns.acquire():
             return  # another process has it already
         try:
             self.look()
@@ -145,10 +144,14 @@ class Identity:
 
     def tell_others(self) -> None:
         """Keeps what a serial site's cookie jar is now, and whose, unless a request is under way, whose end does it."""
-        if self._table.serial and self._unsaved_since and not self.in_use:
-            with suppress(Timeout), self._turns:  # another process may be at the rest of it
+        if not self._table.serial or not self._unsaved_since or self.in_use:
+            return
+        if self._turns.acquire():  # else another process is at the rest of it
+            try:
                 self.look()
                 self._save()
+            finally:
+                self._turns.release()
 
     def give_back(self) -> None:
         """The request was not sent."""
@@ -169,9 +172,7 @@ class Identity:
     def _begin_alone(self, chain: str, now: float, begun: bool) -> bool:
         if not self._is_free_for(chain, now, begun):
             return False  # most times: to find that out under the lock would cost much more
-        try:
-            self._turns.acquire()
-        except Timeout:
+        if not self._turns.acquire():
             return False
         if self._is_free_for(chain, now, begun):
             return True

@@ -26,6 +26,7 @@ class SecretFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.lock_path = Path(f"{path}.lock")
+        self._name, self._new_path = str(path), f"{path}.new"  # texts: for each page of some sites it is written
         try:
             make_closed(path.parent)
             close_to_others(path.parent, 0o700)
@@ -45,17 +46,23 @@ class SecretFile:
 
     def write(self, text: str, *, synced: bool = True) -> None:
         """Replaces it. Not synced: what a power failure takes away can be had again for nothing."""
-        new = Path(f"{self.path}.new")
         try:
-            new.unlink(missing_ok=True)  # left by a process that was killed
-            with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            with os.fdopen(self._open_new(), "w", encoding="utf-8") as file:
                 file.write(text)
                 file.flush()
                 if synced:
                     os.fsync(file.fileno())
-            new.replace(self.path)
+            os.replace(self._new_path, self._name)
         except OSError as error:
             raise StorageError(f"The login session {self.path} cannot be written: {error}") from None
+
+    def _open_new(self) -> int:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        try:
+            return os.open(self._new_path, flags, 0o600)
+        except FileExistsError:  # left by a process that was killed
+            os.unlink(self._new_path)
+            return os.open(self._new_path, flags, 0o600)
 
     @asynccontextmanager
     async def alone(self, pause: Pause, waiting_for: str) -> AsyncIterator[None]:

@@ -53,6 +53,8 @@ LOOK_S = 0.5
 """How often a feeder that has nothing to do looks for work."""
 JOBS_S = 1.0
 """How often it looks which jobs there are. While it waits for answers of sites nothing else is looked at more often."""
+GATHER_S = 0.1
+"""How long an item that has ended waits for others to be written down with, while there are requests to work on."""
 LOST_S = 10.0
 """How often it looks for items that nobody works on."""
 READ = {Outcome.OK.value, Outcome.EMPTY.value}
@@ -169,6 +171,8 @@ class Feeder:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(JOBS_S if self._frontier.is_at(self._only) else LOOK_S):
                 await self._wake.wait()
+                if self._frontier.is_at(self._only):
+                    await asyncio.sleep(GATHER_S)
 
     async def step(self) -> int:
         """Writes down what has ended, and feeds what is due; how many items of the jobs it feeds that were."""

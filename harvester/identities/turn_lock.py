@@ -1,0 +1,35 @@
+"""The lock of a cookie jar that processes use in turns: it is taken for each request, so its file stays open."""
+
+import os
+from pathlib import Path
+
+from filelock import lock_descriptor, unlock_descriptor
+
+from harvester.stores.private_files import open_closed
+
+
+class TurnLock:
+    """One process has it at a time, which may take it several times. That of a process that was killed is free."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = -1
+        self._taken = 0
+
+    def acquire(self) -> bool:
+        """Whether this process has it now."""
+        if self._file < 0:
+            self._file = open_closed(self._path, os.O_RDWR)
+        if not self._taken and not lock_descriptor(self._file, blocking=False):
+            return False
+        self._taken += 1
+        return True
+
+    def release(self) -> None:
+        self._taken -= 1
+        if not self._taken:
+            unlock_descriptor(self._file)
+
+    def __del__(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
