@@ -61,7 +61,6 @@ def parse_feed(body: bytes, provenance: Provenance) -> Parsed:
     """getAuthorFeed: the author's own posts, and an edge for each repost. What was reposted is not a record."""
     records: list[Record] = []
     items, rejects, cursor = _feed_items(body, provenance)
-    may_be_cut_off = b'"notFound"' in body or b'"blocked"' in body
     cut_off = set()
     for item in items:
         reposted = pinned = False
@@ -75,7 +74,7 @@ def parse_feed(body: bytes, provenance: Provenance) -> Parsed:
                     continue
             post = parts.post(item.post, provenance, pinned=pinned)
             records.append(post)
-            if may_be_cut_off and post.reply_count and item.reply and _is_cut_off(item.reply):
+            if post.reply_count and item.reply and _is_cut_off(item.reply):
                 cut_off.add(post.uri)
         except parts.BAD as error:
             rejects.append(parts.reject(Repost if reposted else Post, item.post, provenance, error))
