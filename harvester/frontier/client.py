@@ -58,12 +58,16 @@ MOST_WAITING_BYTES = 16 * 1024 * 1024
 MOST_EXCHANGE_BYTES = 8 * 1024 * 1024
 """Of the payloads in one exchange, unless a single one is larger: Redis takes no message of 512 MB."""
 LINGER_S = 0.02
-"""How long an operation waits for others to travel with."""
+"""How long an operation waits for others to travel with, at least."""
+LINGER_SHARE = 0.05
+"""Of the time that a request is held: so long an operation may wait, since it delays what follows by no more."""
 PLENTY = 32
 """A worker that holds more, while more is ready for others, makes nobody wait by lingering longer."""
 LONG_LINGER_S = 0.5
 BATCH = 64
 """Operations that are enough to go at once."""
+ENDS_SMOOTHED = 16
+"""Ends of leases by which the time between two of them is told."""
 POLL_S = 0.5
 """How often a worker that got less than it wanted asks again."""
 
@@ -109,6 +113,8 @@ class FrontierClient:
         self._outgoing_bytes = 0
         self._oldest_at = 0.0
         """When the first of the outgoing operations was told."""
+        self._ended_at, self._between_s = monotonic(), 0.0
+        """When the last lease came to its end, and the time between two ends, smoothed."""
         self._ready: deque[Leased] = deque()
         self._held: dict[str, Leased] = {}
         """All that is leased to this worker, ready or being worked on, by id."""
@@ -211,6 +217,9 @@ class FrontierClient:
         """Has the end of a lease told in its turn. `afterwards` is called when that is safe, if it ended well."""
         if leased := self._held.pop(lease, None):
             self._ending[lease] = leased
+        now = monotonic()
+        self._between_s += (now - self._ended_at - self._between_s) / ENDS_SMOOTHED
+        self._ended_at = now
         if afterwards and isinstance(operation, Done) and operation.outcome == Outcome.OK:
             self._afterwards[lease] = afterwards
         self.push(operation)
@@ -301,7 +310,7 @@ class FrontierClient:
         plenty = len(self._held) > PLENTY and self.last.ready > 0
         if self._outgoing:
             hurry = len(self._outgoing) >= BATCH or len(self._held) <= 1
-            due = min(due, 0.0 if hurry else self._oldest_at + (LONG_LINGER_S if plenty else LINGER_S))
+            due = min(due, 0.0 if hurry else self._oldest_at + (LONG_LINGER_S if plenty else self._linger_s()))
         if self.breakers.urgent_since is not None:
             due = min(due, self.breakers.urgent_since + LINGER_S)
         if len(self._ready) <= PREFETCH // 2:
@@ -312,6 +321,11 @@ class FrontierClient:
             if self.last.next_due is not None:
                 due = min(due, max(monotonic() + self.last.next_due - time(), self.last_at + LINGER_S))
         return due
+
+    def _linger_s(self) -> float:
+        """A request is held for as long as it takes until as many have ended as are held."""
+        held_s = len(self._held) * self._between_s
+        return min(max(LINGER_S, LINGER_SHARE * held_s), LONG_LINGER_S)
 
     async def _exchange(self, joining: bool = False) -> None:
         operations = [] if joining else self._next_operations()

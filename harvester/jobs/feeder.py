@@ -52,7 +52,9 @@ FEED_S = 60.0
 LOOK_S = 0.5
 """How often a feeder that has nothing to do looks for work."""
 JOBS_S = 1.0
-"""How often it looks which jobs there are. While it waits for answers of sites nothing else is looked at more often."""
+"""How often it looks which jobs there are."""
+AT_WORK_S = 2.0
+"""How often it looks for jobs and items while its process has requests to work on and none of its items has ended."""
 GATHER_S = 0.1
 """How long an item that has ended waits for others to be written down with, while there are requests to work on."""
 LOST_S = 10.0
@@ -169,7 +171,7 @@ class Feeder:
     async def wait(self) -> None:
         """Until something is to be done, or may be."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(JOBS_S if self._frontier.is_at(self._only) else LOOK_S):
+            async with asyncio.timeout(AT_WORK_S if self._frontier.is_at(self._only) else LOOK_S):
                 await self._wake.wait()
                 if self._frontier.is_at(self._only):
                     await asyncio.sleep(GATHER_S)

@@ -40,7 +40,7 @@ from harvester.stores.mongodb import MongoOutage, connect, connect_sync, disconn
 
 logger = logging.getLogger(__name__)
 
-OTHERS_S = 1.0
+OTHERS_S = 5.0
 """How often it is looked whether others work beside this process."""
 ALL_JOBS = "all"
 """As `-a job=all`: all open jobs of the spider, for as long as there is something to do."""
