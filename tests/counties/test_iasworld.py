@@ -135,7 +135,7 @@ def test_what_is_staged_makes_the_same_records_again(name: str) -> None:
 
 
 def test_the_datalets_of_the_side_menu_are_found_but_the_one_that_is_shown() -> None:
-    tabs = iasworld.read_tabs((PAGES / "iasworld_franklin.html").read_bytes(), URL)
+    tabs = iasworld.read_first((PAGES / "iasworld_franklin.html").read_bytes(), URL).tabs
     assert [tab.mode for tab in tabs] == ["sales_all", "tax_all_ank"]
     assert tabs[0].url == "https://county.example/PT/Datalets/Datalet.aspx?mode=sales_all&sIndex=0&idx=1&LMparent=20"
 
@@ -247,7 +247,7 @@ def test_results_are_rows_with_pages_or_lead_to_the_only_one() -> None:
     moved = b"<html><h2>Object moved to <a href='../Datalets/Datalet.aspx?sIndex=0&amp;idx=1'>here</a></h2></html>"
     assert iasworld.read_answer(moved, SEARCH_URL) == URL
     only = iasworld.read_answer((PAGES / "iasworld_butler.html").read_bytes(), URL)
-    assert isinstance(only, ParcelPage)
+    assert isinstance(only, iasworld.First)
     for changed in (b"<html><p>Hello</p></html>", b"<table id='searchResults'></table>"):
         with pytest.raises(ParseError, match="searchResults"):
             iasworld.read_answer(changed, SEARCH_URL)

@@ -69,8 +69,11 @@ def form_with(page: HtmlElement, names: Iterable[str], url: str) -> Form | None:
 
 def lines_of(element: HtmlElement) -> list[str]:
     """What it says, line by line. Blanks within a line stay as they are: some parcels' numbers have several."""
-    lines = (_layout.sub(" ", line).replace("\xa0", " ").strip() for line in "".join(_texts(element)).split(_LINE))
-    return [line for line in lines if line]
+    if len(element) or element.tag in _SILENT:
+        lines = "".join(_texts(element)).split(_LINE)
+    else:
+        lines = (element.text or "").split(_LINE)  # of most cells
+    return [found for line in lines if (found := _layout.sub(" ", line).replace("\xa0", " ").strip())]
 
 
 def text_of(element: HtmlElement) -> str:

@@ -71,6 +71,14 @@ class Tab(NamedTuple):
     url: str
 
 
+class First(NamedTuple):
+    """The first datalet of a parcel."""
+
+    page: ParcelPage
+    tabs: list[Tab]
+    """The others that its side menu leads to, in their order, each once."""
+
+
 def read_search(body: bytes, url: str, by: Sequence[str]) -> tuple[Form, list[str]]:
     """The search form, and the names of its fields for these words of FIELDS. Raises ParseError and PageFailed."""
     page = _checked(read_page(body))
@@ -86,14 +94,14 @@ def search_body(form: Form, given: Mapping[str, str], number: int = 1) -> str:
     return form.filled({**_BUTTON, **given, **({PAGE: str(number)} if number > 1 or PAGE in known else {})})
 
 
-def read_answer(body: bytes, url: str) -> Results | ParcelPage | str:
+def read_answer(body: bytes, url: str) -> Results | First | str:
     """Of a search: its results, the datalet of the only one, or the address of that. Raises ParseError, PageFailed."""
     page = _checked(read_page(body))
     table = next((each for each in page.iter("table") if each.get("id") == "searchResults"), None)
     if table is not None:
         return _results(page, table, url)
     if _parcel_id(page):
-        return _datalet(page, url)
+        return First(_datalet(page, url), _tabs(page, url))
     moved = next((each for each in page.iter("a") if "datalet.aspx" in (each.get("href") or "").lower()), None)
     if moved is not None and "moved" in text_of(page).lower():
         return str(urljoin(url, moved.get("href") or ""))
@@ -105,14 +113,21 @@ def read_datalet(body: bytes, url: str) -> ParcelPage:
     return _datalet(_checked(read_page(body)), url)
 
 
-def read_tabs(body: bytes, url: str) -> list[Tab]:
-    """The datalets in the side menu but the one that is shown, in their order, each once."""
-    page = read_page(body)
+def read_first(body: bytes, url: str) -> First:
+    """The same of the first one. Raises ParseError and PageFailed."""
+    page = _checked(read_page(body))
+    return First(_datalet(page, url), _tabs(page, url))
+
+
+def _tabs(page: HtmlElement, url: str) -> list[Tab]:
+    """The datalets in the side menu but the one that is shown."""
     tabs: dict[str, Tab] = {}
     shown = {_mode_of(url)}
     for menu in (each for each in page.iter("div", "ul", "td") if each.get("id") == "sidemenu"):
         for link in menu.iter("a"):
-            address = urljoin(url, (link.get("href") or "").strip())
+            if "datalet.aspx" not in (link.get("href") or "").lower():
+                continue
+            address = urljoin(url, link.get("href").strip())
             if "/datalet.aspx" in address.lower() and (mode := _mode_of(address)):
                 tabs.setdefault(mode, Tab(mode, address))
                 if any(has_class(each, name) for each in (link, link.getparent()) for name in _SHOWN):
@@ -212,8 +227,8 @@ def _section(table: HtmlElement) -> Section | None:
 
 def _is_header(cells: Iterable[HtmlElement]) -> bool:
     """Whether they are labels that stand above others."""
-    return any(each.tag == "th" or has_class(each, "DataletTopHeading") for each in cells) and not any(
-        has_class(each, "DataletSideHeading") or has_class(each, "DataletData") for each in cells
+    return not any(has_class(each, "DataletSideHeading") or has_class(each, "DataletData") for each in cells) and any(
+        each.tag == "th" or has_class(each, "DataletTopHeading") for each in cells
     )
 
 
@@ -236,8 +251,10 @@ def _named(shown: str) -> str:
 def _pdf_of(page: HtmlElement, url: str) -> str:
     """A link to a PDF that says of itself that it is a bill."""
     for link in page.iter("a"):
-        address = urljoin(url, (link.get("href") or "").strip())
+        if ".pdf" not in (link.get("href") or "").lower():
+            continue
+        address = urljoin(url, link.get("href").strip())
         said = f"{text_of(link)} {urlsplit(address).path}".lower()
-        if ".pdf" in address.lower() and re.search("bill|statement", said) and _is_address(address):
+        if re.search("bill|statement", said) and _is_address(address):
             return str(address)
     return ""

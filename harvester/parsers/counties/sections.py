@@ -7,6 +7,7 @@ by their place. What is not known stays with the property.
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -19,7 +20,7 @@ from harvester.items.property import Assessment, CountyRecord, Sale
 from harvester.parsers.counties import labels, values
 from harvester.parsers.counties.drift import Signature, beside, signature_of
 from harvester.parsers.counties.labels import Label, label_of
-from harvester.parsers.counties.table import Column, Layout, Rows, Source, identity
+from harvester.parsers.counties.table import Column, Rows, Source, identity, layout_of
 from harvester.parsers.counties.taxes import bills_of
 
 MOST_LABELS_NAMED = 30
@@ -183,7 +184,7 @@ def read_records(page: ParcelPage, source: Source, provenance: Provenance) -> Ro
         return found
     for section in page.sections:
         for row in _above(section, page):
-            part = Layout(row.columns, source)
+            part = layout_of(tuple(row.columns), source)
             rows = Rows()
             part.read(row.cells, raw, provenance, rows)
             wanted = Sale if _is_of_sales(section.title) else Assessment
@@ -241,7 +242,7 @@ def _at_sides(page: ParcelPage, source: Source, provenance: Provenance, raw: byt
         columns[page.year_label] = Column(page.year_label, meaning=Label("TAXYEAR"))
         cells[page.year_label] = str(page.tax_year)
     found = Rows()
-    Layout(list(columns.values()), source).read(cells, raw, provenance, found)
+    layout_of(tuple(columns.values()), source).read(cells, raw, provenance, found)
     return found
 
 
@@ -287,9 +288,12 @@ def _free(name: str, cells: Mapping[str, Any]) -> str:
 
 def _meaning(section: Section, label: str) -> Label:
     """What a label says in this section. Empty: that is not known."""
-    if label in section.means:
-        return Label(section.means[label])
-    title = section.title
+    return Label(section.means[label]) if label in section.means else _meaning_below(section.title, label)
+
+
+@lru_cache(maxsize=4096)
+def _meaning_below(title: str, label: str) -> Label:
+    """The same of its words alone: most pages of a site have the same."""
     found = label_of(label.replace(".", " ").replace(" ", "_").replace("#", "_NO"))
     for words, meant in _MEANINGS:
         if words.search(title):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from functools import lru_cache
 from math import isfinite
 from typing import Any, NamedTuple
 
@@ -68,6 +69,12 @@ class Rows(Struct):
     goes_on: bool = False
     """Whether the server says that there are more rows than it gave."""
     columns: Columns = Columns()
+
+
+@lru_cache(maxsize=256)
+def layout_of(columns: tuple[Column, ...], source: Source) -> "Layout":
+    """That of these columns: most pages of a site have the same. Raises ParseError as Layout does."""
+    return Layout(columns, source)
 
 
 class Layout:

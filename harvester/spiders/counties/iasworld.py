@@ -99,9 +99,9 @@ class IasworldSpider(SessionSpider):
         elif isinstance(answer, Results):
             yield from self._rows(response, wanted, answer, given, number, first)
         elif wanted.kind == PARCEL:
-            yield from self.parse_datalet(response, search)
+            yield from self._next(response, wanted, [answer.page], answer.tabs)
         else:
-            yield Found(PARCEL, answer.parcel_id)
+            yield Found(PARCEL, answer.page.parcel_id)
             self.end(response)
 
     def _rows(
@@ -140,10 +140,8 @@ class IasworldSpider(SessionSpider):
 
     def parse_datalet(self, response: Response, search: list[Any]) -> Iterator[Any]:
         """The first datalet of a parcel, which leads to the others."""
-        wanted = Search(*search)
-        datalet = parse.read_datalet(response.body, response.url)
-        tabs = parse.read_tabs(response.body, response.url)
-        yield from self._next(response, wanted, [datalet], tabs)
+        first = parse.read_first(response.body, response.url)
+        yield from self._next(response, Search(*search), [first.page], first.tabs)
 
     def parse_tab(self, response: Response, search: list[Any], read: list[Any], tabs: list[Any]) -> Iterator[Any]:
         """Another one. `read` are those before, `tabs` those after."""
