@@ -123,7 +123,7 @@ def _esearch(body: bytes, url: str) -> Made:
 def _iasworld(body: bytes, url: str) -> Made:
     found = iasworld.read_answer(body, url)
     assert not isinstance(found, iasworld.Results)
-    return found
+    return found.page if isinstance(found, iasworld.First) else found
 
 
 def _pacs(body: bytes, url: str) -> Made:
