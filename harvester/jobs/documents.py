@@ -178,6 +178,8 @@ class Counted(Struct, frozen=True):
     items: int
     records: int = 0
     """That came of them."""
+    later: int = 0
+    """Of these items, such as wait for a time."""
 
 
 class Pace(Struct, frozen=True):

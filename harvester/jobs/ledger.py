@@ -422,8 +422,10 @@ class Ledger:
 
     async def next_due(self, job: Job) -> datetime | None:
         """When the first of its items is due that wait for a time."""
-        if job.standing:
-            return await self.looks.next_at(job)
+        return await self.looks.next_at(job) if job.standing else await self.first_due(job)
+
+    async def first_due(self, job: Job) -> datetime | None:
+        """The same, though its site may not be looked at by then."""
         waiting = {"job": job.id, "state": State.WAITING, "due_at": {"$type": "date"}}
         order = [("due_at", ASCENDING)]
         row = await self.patiently(lambda: self.items.find_one(waiting, {"due_at": 1}, sort=order))
@@ -503,9 +505,10 @@ class Ledger:
         at = self.now()
         alike = {name: {"$ifNull": [f"${name}", ""]} for name in ("kind", "state", "stage", "outcome")}
         own = {"$match": {"_id": {"$gte": f"{job}:", "$lt": f"{job};"}}}
-        group = {"_id": alike, "items": {"$sum": 1}, "records": {"$sum": "$counts.records"}}
-        rows = await self._aggregate([own, {"$group": group}], hint="_id_")
-        counts = [{**row["_id"], "items": row["items"], "records": row["records"]} for row in rows]
+        later = {"$cond": [{"$eq": [{"$type": "$due_at"}, "date"]}, 1, 0]}
+        sums = {"items": {"$sum": 1}, "records": {"$sum": "$counts.records"}, "later": {"$sum": later}}
+        rows = await self._aggregate([own, {"$group": {"_id": alike, **sums}}], hint="_id_")
+        counts = [{**row["_id"], **{name: row[name] for name in sums}} for row in rows]
         pace = {"at": at, "ended": sum(row["items"] for row in counts if row["state"] not in UNFINISHED)}
         again_s = max(COUNT_S, COUNT_SHARE * (time.monotonic() - began))
         update = {

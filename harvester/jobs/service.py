@@ -7,6 +7,7 @@ other things that cannot be used, ServiceError when MongoDB cannot be had.
 import asyncio
 import re
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
@@ -150,13 +151,7 @@ class JobService:
             is_large = sum(row.items for row in known.counts) > SMALL
             await (self.ledger.count_when_due(known) if is_large else self.ledger.count(job))
             known = await self.job(job)
-        left_alone: list[SiteLeftAlone] = []
-        unknown = ""
-        if known.state in (JobState.OPEN, JobState.PAUSED):
-            try:
-                left_alone = await self._left_alone(known)
-            except ServiceError as error:
-                unknown = str(error)
+        deferred, (left_alone, unknown) = await asyncio.gather(self._deferred(known), self._left_alone(known))
         states = by_state(known)
         rate = pace_of(known) if known.state is JobState.OPEN else None
         left = sum(states.get(state, 0) for state in UNFINISHED)
@@ -172,7 +167,7 @@ class JobService:
             outcomes=_sums(known.counts, lambda row: row.outcome),
             rate=rate,
             left_s=left / rate if rate and not known.standing else None,
-            deferred=await self.ledger.deferred(job),
+            deferred=deferred,
             next_look=await self.ledger.next_due(known) if known.standing else None,
             next_items=list(await self.ledger.looks.coming(known, MOST_COMING)) if known.standing else [],
             left_alone=left_alone,
@@ -194,7 +189,24 @@ class JobService:
             known = f"its sites are {', '.join(sites[:20])}" if sites else "none of its items names a site"
             raise UsageError(f"--site: {job} has no items of the site {site!r}; {known}.")
 
-    async def _left_alone(self, job: Job) -> list[SiteLeftAlone]:
+    async def _deferred(self, job: Job) -> Deferred | None:
+        """Told from its counts: there may be very many, and each look at all of them would take as long."""
+        outcomes: Counter[str] = Counter()
+        for row in job.counts:
+            outcomes[row.outcome] += row.later
+        until = await self.ledger.first_due(job) if any(outcomes.values()) else None
+        return Deferred(outcomes.total(), until, dict(+outcomes)) if until else None
+
+    async def _left_alone(self, job: Job) -> tuple[list[SiteLeftAlone], str]:
+        """Its sites whose breakers are not closed, or why nobody knows."""
+        if job.state not in (JobState.OPEN, JobState.PAUSED):
+            return [], ""
+        try:
+            return await self._shut_sites(job), ""
+        except ServiceError as error:
+            return [], str(error)
+
+    async def _shut_sites(self, job: Job) -> list[SiteLeftAlone]:
         breakers = await operations.breakers(self.config, job.spider)
         places = [name.partition("\0")[::2] for name in breakers]
         unfinished = {"job": job.id, "state": {"$in": list(UNFINISHED)}, "site": {"$in": [site for site, _ in places]}}

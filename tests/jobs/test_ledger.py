@@ -12,10 +12,12 @@ import pytest
 from pymongo.database import Database
 
 from harvester import items
+from harvester.config import Config
 from harvester.items import Batch, Found, Stage
 from harvester.jobs import ledger as ledger_module
 from harvester.jobs.documents import Item, JobState, Said, State, item_id
 from harvester.jobs.ledger import Added, now
+from harvester.jobs.service import JobService
 from harvester.jobs.transitions import Ended, Lost, StageReached
 from tests.forking import Forked, fork
 from tests.jobs.conftest import Killed, Ledgers, OneLedger, nowhere, pages
@@ -276,6 +278,11 @@ async def test_items_wait_for_their_time_and_are_due_then(ledgers: Ledgers) -> N
     assert deferred is not None
     assert (deferred.items, deferred.outcomes) == (2, {"timeout": 1, "network": 1})
     assert deferred.until == await ledger.next_due(job)
+    await ledger.count(job.id)
+    counted = await ledger.job(job.id)
+    assert counted
+    looking = JobService(Config(), ledgers.database, ledgers.another(operations=1))
+    assert await looking._deferred(counted) == deferred._replace(reason=""), "told from counts, however many there are"
     await ledger.items.update_one({"_id": a.id}, {"$set": {"due_at": now() - timedelta(seconds=1)}})
     assert await ledger.promote(job) == 1
     assert [item.key for item in await ledger.claim(job, 3, "f")] == ["a"]
