@@ -60,8 +60,10 @@ def run_command(
     from harvester.publish import admin
     from harvester.publish.relay import Relay
     from harvester.shutdown import stop
+    from harvester.stores import mongodb
 
     config, sinks = _configured()
+    mongodb.check(config)
 
     async def run() -> "Status | None":
         async with _database(config) as database:

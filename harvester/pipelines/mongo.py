@@ -251,12 +251,6 @@ def newer(record: Record, document: Document) -> UpdateOne | ReplaceOne[Document
     if kind.MEDIA_SLOTS:
         shown = {media.slot for media in record.media()}
         absent += [f"{name}.{slot}" for name in KEPT for slot in kind.MEDIA_SLOTS if slot not in shown]
-    sets: Document = {}
-    for name, value in document.items():
-        if name in KEPT:
-            sets |= {f"{name}.{slot}": path for slot, path in value.items()}
-        elif name != "_id":
-            sets[name] = value
     at, crawl = document["provenance"]["fetched_at"], document["provenance"].get("crawl")
     not_later: Document = {"provenance.fetched_at": {"$lte": at}}
     if name := kind.VERSION:
@@ -271,7 +265,13 @@ def newer(record: Record, document: Document) -> UpdateOne | ReplaceOne[Document
     not_gone_since = {"$nor": [{GONE_AT: {"$gt": at}, "provenance.crawl": crawl}]}
     here: Document = {"_id": document["_id"], **not_later, **not_gone_since}
     if OUTBOX in document:
-        return marking_whole(here, document) if kind.FIELDS_VARY else marking(here, document, sets, absent)
+        return marking_whole(here, document) if kind.FIELDS_VARY else marking(here, document, KEPT, absent)
     if kind.FIELDS_VARY:
         return ReplaceOne(here, document)
+    sets: Document = {}
+    for name, value in document.items():
+        if name in KEPT:
+            sets |= {f"{name}.{slot}": path for slot, path in value.items()}
+        elif name != "_id":
+            sets[name] = value
     return UpdateOne(here, {"$set": sets} | ({"$unset": dict.fromkeys(absent, "")} if absent else {}))

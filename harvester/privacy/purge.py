@@ -23,6 +23,7 @@ from harvester.jobs.documents import ITEMS, JOBS
 from harvester.parsers.bluesky.scrub import PURGED, scrub
 from harvester.privacy import OPT_OUTS
 from harvester.privacy.traces import Names, remove_traces
+from harvester.publish.distribution import DELIVERIES
 from harvester.stores.objects import open_store
 from harvester.stores.staging import OPEN, SUFFIX, read_segment, recover, rewrite_segment
 
@@ -113,6 +114,8 @@ def purge(database: Database[Document], config: Config, account: PurgedAccount, 
     database[OPT_OUTS].delete_one({"_id": did})
     for key, emptied in list(_posts_to_empty(database, did)):
         database[Post.COLLECTION].update_one({"_id": key}, {"$set": emptied})
+    named = re.escape(did) + "(?![A-Za-z0-9._:%-])"
+    database[DELIVERIES].delete_many({"key": {"$regex": f"(?:^|[ /]){named}"}})  # of records that are gone
     _remove_items(database, account)
     for segment in findings.segments:
         try:

@@ -31,7 +31,8 @@ _LOST = Failure("the connection to the broker was lost"), True
 class AmqpSender:
     """An event is confirmed when the broker has it on disk, in every queue to which its exchange routes it."""
 
-    BATCH = 300
+    BATCH = 1000
+    WINDOW = 300
     """So many wait for a confirm at the same time: confirms come in groups, after a write to the disk."""
 
     def __init__(self, sink: AmqpSink) -> None:
@@ -46,7 +47,8 @@ class AmqpSender:
         except (TimeoutError, *_ERRORS) as error:
             await self.close()
             return [Failure(_said(error))] * len(events)
-        publishing = [asyncio.create_task(self._publish(exchange, event)) for event in events]
+        window = asyncio.Semaphore(self.WINDOW)
+        publishing = [asyncio.create_task(self._publish(exchange, event, window)) for event in events]
         ended = await asyncio.gather(*publishing, return_exceptions=True)
         results = []
         for each in ended:
@@ -72,7 +74,9 @@ class AmqpSender:
         self._exchange = await channel.declare_exchange(self._sink.exchange, ExchangeType.TOPIC, durable=True)
         return self._exchange
 
-    async def _publish(self, exchange: AbstractExchange, event: Event) -> tuple[Failure | None, bool]:
+    async def _publish(
+        self, exchange: AbstractExchange, event: Event, window: asyncio.Semaphore
+    ) -> tuple[Failure | None, bool]:
         """Why it was not confirmed, and whether its connection is of no more use."""
         message = Message(
             event.body,
@@ -83,7 +87,8 @@ class AmqpSender:
             app_id="harvester",
         )
         try:
-            await exchange.publish(message, event.topic, mandatory=True, timeout=self._sink.timeout_s)
+            async with window:
+                await exchange.publish(message, event.topic, mandatory=True, timeout=self._sink.timeout_s)
         except PublishError:  # it was returned: without `mandatory` it would be confirmed, and lost
             return Failure(f"no queue is bound to the exchange {self._sink.exchange} for {event.topic}"), False
         except DeliveryError:

@@ -79,11 +79,16 @@ def content_of(document: Mapping[str, Any]) -> str:
     return blake2b(bson.encode(content), digest_size=12).hexdigest()
 
 
-def marking(here: Document, document: Document, sets: Document, unsets: Sequence[str]) -> UpdateOne:
-    """`{"$set": sets, "$unset": unsets}` where `here` matches, which marks the record if its content changes by it."""
-    fields: Document = {name: {"$literal": value} for name, value in sets.items() if name != OUTBOX}
-    stages: list[Document] = [{"$set": fields | {OUTBOX: _marked(document)}}]
-    return UpdateOne(here, [*stages, *([{"$unset": list(unsets)}] if unsets else [])])
+def marking(here: Document, document: Document, kept: Iterable[str], unsets: Sequence[str]) -> UpdateOne:
+    """Sets the fields of `document` where `here` matches, and marks the record if its content changes by that.
+
+    Those that are `kept` come to what their field holds; those of `unsets` are removed.
+    """
+    apart = {name: {"$mergeObjects": [f"${name}", {"$literal": document[name]}]} for name in kept if name in document}
+    plain = {name: value for name, value in document.items() if name != OUTBOX and name not in apart}
+    merged = ["$$ROOT", {"$literal": plain}, {**apart, OUTBOX: _marked(document)}]
+    stages: list[Document] = [{"$replaceWith": {"$mergeObjects": merged}}]
+    return UpdateOne(here, [*stages, {"$unset": list(unsets)}] if unsets else stages)
 
 
 def marking_whole(here: Document, document: Document) -> UpdateOne:
@@ -92,11 +97,15 @@ def marking_whole(here: Document, document: Document) -> UpdateOne:
     return UpdateOne(here, [{"$replaceWith": {"$mergeObjects": [{"$literal": plain}, {OUTBOX: _marked(document)}]}}])
 
 
+_KNOWN = f"${OUTBOX}"
+_KNOWN_CONTENT = f"${OUTBOX}.content"
+_NEXT_VERSION = {"$add": [{"$ifNull": [f"${OUTBOX}.version", 0]}, 1]}
+
+
 def _marked(document: Document) -> Document:
-    mark, known = document[OUTBOX], f"${OUTBOX}"
-    version = {"$add": [{"$ifNull": [f"{known}.version", 0]}, 1]}
-    changed = {"$mergeObjects": [known, {**mark, "version": version}]}
-    return {"$cond": [{"$eq": [f"{known}.content", mark["content"]]}, known, changed]}
+    mark = document[OUTBOX]
+    changed = {"$mergeObjects": [_KNOWN, {**mark, "version": _NEXT_VERSION}]}
+    return {"$cond": [{"$eq": [_KNOWN_CONTENT, mark["content"]]}, _KNOWN, changed]}
 
 
 async def outboxes(database: AsyncDatabase[Document]) -> list[Document]:

@@ -118,6 +118,15 @@ def test_an_account_is_removed_from_everything_and_its_neighbours_stay_as_they_a
     assert_only_alice_is_gone(state_of(mongodb, config), without_alice(mongodb, config, tmp_path))
 
 
+def test_what_others_were_still_to_be_told_of_it_names_it_no_more(purge: Purge, mongodb: Mongo, config: Config) -> None:
+    harvest.store(mongodb, config, with_alice=True)
+    theirs = [ALICE, harvest.uri(ALICE), f"{BOB} {ALICE}", f"{ALICE} {BOB}"]
+    others = [ALICIA, BOB, harvest.uri(BOB), f"{ALICE}.example", f"{BOB} {ALICE}x"]
+    mongodb["deliveries"].insert_many([{"_id": f"hook {key}", "key": key} for key in (*theirs, *others)])
+    assert purge("--account", ALICE, "--yes").returncode == 0
+    assert sorted(mongodb["deliveries"].distinct("key")) == sorted(others)
+
+
 def test_what_others_quoted_of_it_is_emptied_and_the_rest_of_their_posts_stays(
     purge: Purge, mongodb: Mongo, config: Config
 ) -> None:

@@ -1,5 +1,6 @@
 """`harvester publish` says how each sink stands, sends what waits, and sends again what a person asks for."""
 
+import base64
 import json
 import os
 from collections.abc import Callable
@@ -45,6 +46,18 @@ async def test_what_waits_is_shown_sent_and_sent_again(house: House, publish: Pu
     ran = publish("status")
     assert ran.returncode == 0
     assert "sending" in ran.stdout
+
+
+def test_a_receiver_is_tried_with_an_event_that_says_so_and_secrets_are_made(house: House, publish: Publish) -> None:
+    assert publish("test", "posts").stdout == "posts has it.\n"
+    [event] = house.entries()
+    assert (event["type"], event["data"]) == ("harvester.test", {})
+    house.redis.set("harvester:events", "no stream")
+    ran = publish("test", "posts")
+    assert (ran.returncode, ran.stdout[:38]) == (7, "posts did not take it: WRONGTYPE Opera")
+    first, second = (publish("secret").stdout.strip() for _ in range(2))
+    assert first != second
+    assert len(base64.b64decode(first.removeprefix("whsec_"), validate=True)) == 32
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,18 @@ async def test_text_that_looks_like_an_expression_of_mongodb_is_stored_as_it_is(
     assert (stored["text"], stored["langs"]) == ("$like_count", ["$$ROOT"])
 
 
+async def test_files_that_were_stored_stay_with_the_record(house: House) -> None:
+    house.publish('[all]\nkind = "redis"\n')
+    shown = {"avatar_url": "https://cdn.example/a.jpg", "banner_url": "https://cdn.example/b.jpg"}
+    await house.store(profile(**shown, media_paths={"avatar": "a/pfp.jpg"}))
+    await house.store(seen(profile(**shown, media_paths={"banner": "a/banner.jpg"}), 1))
+    await house.store(seen(profile(**shown), 2))
+    stored = house.database["profiles"].find_one()
+    assert stored
+    assert stored["media_paths"] == {"avatar": "a/pfp.jpg", "banner": "a/banner.jpg"}
+    assert mark(house.database, "profiles")["version"] == 1
+
+
 async def test_fields_that_a_record_has_no_more_are_gone(house: House) -> None:
     await house.store(post(langs=("en",)))
     await house.store(seen(post(), 1))
