@@ -115,6 +115,7 @@ def test_a_filter_is_met_when_its_expression_is_true(
 
 def test_what_the_page_shows_of_a_file_can_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = re.findall(r"^```toml\n(.*?)^```", (ROOT / "docs" / "publishing.md").read_text("utf-8"), re.M | re.S)
+    monkeypatch.setenv("HARVESTER_PUBLISH_EVERYTHING_URL", "amqp://user:password@broker.example/")
     monkeypatch.setenv("HARVESTER_PUBLISH_SALES_SECRETS", "whsec_" + b64encode(bytes(32)).decode())
     monkeypatch.setenv("HARVESTER_PUBLISH_EVERYTHING_URL", "amqps://broker.example/vhost")
     for block in blocks:
