@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import json
 import signal
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,8 @@ from tests.images.conftest import S3Server
 from tests.jobs.running import FINISHED
 
 ROWS, BUCKET = 16, "flows"
-LONGEST_S = 800
-"""Of a process, on a busy machine."""
+LONGEST_S, STEP_MS = 800, 30_000
+"""Of a process, and of a step, on a busy machine."""
 FILES = {"page.html", "page.png", "page.pdf", "download-1-bill.pdf", "captured-1.json"}
 """Of a row."""
 
@@ -54,7 +55,7 @@ async def test_no_file_of_a_row_is_missing_or_half_when_the_s3_server_and_the_cr
             s3.create_bucket(Bucket=BUCKET)
         flows.environment.update(server.variables, HARVESTER_IMAGES_STORE=f"s3://{BUCKET}/files")
         async with FlowSite() as site:
-            flows.write(COLLECTED, county(site))
+            flows.write(COLLECTED, json.dumps(json.loads(county(site)) | {"timeout": STEP_MS}))
             flows.rows([f"010-{number}" for number in range(ROWS)])
             process = await flows.start("flow", **given)
             await until_stored(7)
