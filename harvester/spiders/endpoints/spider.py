@@ -121,7 +121,7 @@ class EndpointsSpider(PaginationSpider):
     def page_request(self, of: ListItem, at: Position) -> Request:
         endpoint = endpoint_of(of.input)
         request = Request(
-            _address(endpoint, at),
+            address_of(endpoint, at),
             method=endpoint.method,
             headers={"Accept": "application/json"},
             meta={EXPECTS: "json"},
@@ -153,7 +153,7 @@ class EndpointsSpider(PaginationSpider):
         rows = parse.rows_at(endpoint.rows, document)
         written = parse.canonical(rows)
         answer = hashlib.sha256(written).hexdigest()[:16]
-        leads_to, total = _next(endpoint, document, response)
+        leads_to, total = next_of(endpoint, document, response)
         if endpoint.pages is None and kept.get("answer") == answer:
             return Listed([], [], kept=kept)  # nothing of it is new, however many rows there are
         entries: list[Entry] = []
@@ -199,7 +199,7 @@ def _item(row: Any, key: str) -> dict[str, Any]:
     return {**fields, "_id": key} if key else fields
 
 
-def _address(endpoint: Endpoint, at: Position) -> str:
+def address_of(endpoint: Endpoint, at: Position) -> str:
     """Of a page. A cursor goes into the address of the first one; what is an address itself is asked for."""
     pages = endpoint.pages
     if pages is None or at is None:
@@ -213,7 +213,7 @@ def _address(endpoint: Endpoint, at: Position) -> str:
     return urlunsplit(parts._replace(query=urlencode([*others, (pages.parameter, at)])))
 
 
-def _next(endpoint: Endpoint, document: Any, response: Response) -> tuple[str | None, int | None]:
+def next_of(endpoint: Endpoint, document: Any, response: Response) -> tuple[str | None, int | None]:
     """The cursor or address that a page hands out, and the number of rows in all. Raises ParseError."""
     pages = endpoint.pages
     if pages is None:
