@@ -51,12 +51,14 @@ def print_jobs(jobs: Sequence[Job]) -> None:
         console.print("None.")
         return
     table = new_table("job", "state", *State)
-    for name in ("created", "again", "name"):
+    are_standing = any(job.standing for job in jobs)
+    for name in ("created", *(["again"] if are_standing else []), "name"):
         table.add_column(name)
     for job in jobs:
         states = by_state(job)
         numbers = [f"{states.get(state, 0):,}" for state in State]
-        table.add_row(job.id, job.state, *numbers, f"{job.created_at:%Y-%m-%d %H:%M}", job.recheck, shown(job.name))
+        again = [job.recheck] if are_standing else []
+        table.add_row(job.id, job.state, *numbers, f"{job.created_at:%Y-%m-%d %H:%M}", *again, shown(job.name))
     console.print(table)
 
 

@@ -163,7 +163,7 @@ def test_jobs_are_listed_the_latest_first(jobs: Jobs, work: Work) -> None:
     jobs("show", first)
     assert [job["id"] for job in jobs("list", "--json").json] == [second, first]
     lines = [" ".join(line.split()) for line in jobs("list").out.splitlines()]
-    assert lines[0] == "job state waiting active done failed skipped created again name"
+    assert lines[0] == "job state waiting active done failed skipped created name"
     assert lines[1].startswith(f"{second} open 1 0 0 0 0 ")
     assert re.fullmatch(rf"{first} open 0 1 1 0 0 \d{{4}}-\d\d-\d\d \d\d:\d\d One", lines[2])
     assert [job["id"] for job in jobs("list", "--limit", "1", "--json").json] == [second]
