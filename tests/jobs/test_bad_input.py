@@ -308,7 +308,7 @@ def _twice(place: Place) -> None:
 def _spider(place: Place) -> None:
     path = str(place.jobs.write("1\n", "x.txt"))
     place.accepts_nothing(
-        place.jobs("submit", "nope", "--input", path), "There is no spider 'nope'; there are: parcels,"
+        place.jobs("submit", "nope", "--input", path), "There is no spider 'nope'; there are: notices, parcels,"
     )
     place.accepts_nothing(place.jobs("submit", "plain", "--input", path), "plain takes no items")
 
