@@ -48,7 +48,7 @@ def policies(accounts: Accounts) -> Iterator[tuple[str, Looks]]:
     number, a_day = accounts.number, float(accounts.number * LOOKS_EACH)
     yield FIXED, simulate(accounts, EveryRule(number, 1 / LOOKS_EACH), a_day)
     yield TUNED, with_as_many_looks(partial(storm_crawler, number), 0.16, accounts, a_day, more=False)[1]
-    yield TOKENS, with_as_many_looks(partial(AdaptiveRule, number), 2.6, accounts, a_day, more=True)[1]
+    yield TOKENS, with_as_many_looks(partial(AdaptiveRule, number), 3.2, accounts, a_day, more=True)[1]
     yield BUDGET, simulate(accounts, BudgetRule(number, a_day), a_day)
     yield OPTIMUM, simulate(accounts, OptimumRule(accounts), a_day)
     yield BY_THE_HOUR, simulate(accounts, OptimumRule(accounts, by_the_hour=True), a_day)
