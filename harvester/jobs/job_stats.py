@@ -86,7 +86,7 @@ class JobStats:
     async def _tell_next_due(self) -> None:
         times: dict[str, list[float]] = {"harvester/next_due": []}
         for job in self._jobs.values():
-            of_kind = times.setdefault(f"harvester/next_{'look' if job.standing else 'due'}", [])
+            of_kind = times.setdefault("harvester/next_look" if job.standing else "harvester/next_due", [])
             if isinstance(at := await self._ledger.next_due(job), datetime):
                 of_kind.append(at.timestamp())
         for name, found in times.items():

@@ -21,7 +21,7 @@ from tests.sandbox import (
 from tests.sandbox.county import County
 from tests.sandbox.county_portal import CountyPortal
 
-HTML = "text/html; charset=utf-8"
+HTML, NOT_FOUND = "text/html; charset=utf-8", 404
 UNKNOWN = Answer(200, b"<html><body>Welcome to the county</body></html>", kind=HTML)
 COMMON = (
     Answer(200, b"<html><title>Down for maintenance</title><body>Back soon.</body></html>", kind=HTML),
@@ -94,9 +94,9 @@ class Stand(NamedTuple):
     def failing(self) -> Callable[[str, int], Answer | None]:
         """For `portal.bad`: one answer in fifty is a failure of each kind, and all sessions end at random.
 
-        No page fails twice in a row: one that is not there twice is gone.
+        No page fails twice in a row, and none is missing twice: one that is not there twice is gone.
         """
-        random, due, failed = Random(1), dict[int, Answer](), set[str]()
+        random, due, failed, missing = Random(1), dict[int, Answer](), set[str](), set[str]()
         asked = 0
 
         def bad(path: str, number: int) -> Answer | None:
@@ -109,9 +109,11 @@ class Stand(NamedTuple):
             asked += 1
             if random.random() < 1 / ANSWERS:
                 self.portal.forget()
-            if failure is None or path in failed:
+            if failure is None or path in failed or (failure.status == NOT_FOUND and path in missing):
                 failed.discard(path)
                 return None
+            if failure.status == NOT_FOUND:
+                missing.add(path)
             failed.add(path)
             return failure
 

@@ -161,7 +161,7 @@ async def test_one_that_fails_for_long_is_set_aside_with_its_backlog_and_told_of
             await wait(lambda: house.redis.xlen("harvester:events") == 14)
             receiver.answer = lambda event: web.Response()
             assert len(receiver.heads) == asked
-            assert house.waiting() == 14
+            await wait(lambda: house.waiting() == 14)
             database = stores.connect(house.config)
             sinks = load_sinks(house.config)
             assert sinks

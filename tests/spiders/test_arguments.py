@@ -38,6 +38,8 @@ def test_everything_has_a_default() -> None:
         "service": "https://public.api.bsky.app",
         "web": "https://bsky.app",
         "honour_opt_outs": True,
+        "recheck": None,
+        "looks_a_day": None,
     }
     assert list(arguments.read_seeds()) == []
 
