@@ -124,14 +124,14 @@ async def test_schedules_that_are_due_at_once_each_begin_once_with_two_workers_t
             await until(lambda least=least: mongodb["jobs"].estimated_document_count() >= least)  # type: ignore[misc]
             victim = workers.pop(0)
             victim.kill()
-            await victim.wait()
+            await victim.communicate()  # to the end of its pipes, else they are left open
             workers.append(await worker())
         waiting = {"$or": [{"begun_at": None}, {"queue.0": {"$exists": True}}]}
         await until(lambda: mongodb["schedules"].count_documents(waiting) == 0)
     finally:
         for process in workers:
             process.kill()
-            await process.wait()
+            await process.communicate()
     jobs = list(mongodb["jobs"].find())
     assert Counter(job["name"] for job in jobs) == {f"s{each}": 1 for each in range(number)}
     items = Counter(item["job"] for item in mongodb["job_items"].find({}, {"job": 1}))

@@ -260,14 +260,14 @@ async def test_looks_of_a_day_keep_their_distance_and_their_budgets_though_feede
                     assert all(each.returncode is None for each in feeders)
                     await asyncio.sleep(0.01)
                 feeders[0].kill()
-                await feeders.pop(0).wait()
+                await feeders.pop(0).communicate()  # to the end of its pipes, else they are left open
                 feeders.append(await feeder())
         for each in feeders:
             assert await each.wait() == 0
     finally:
         for each in feeders:
             each.kill()
-            await each.wait()
+            await each.communicate()
     slots, looks = Counter[str](), 0
     async for row in ledgers.database["job_items"].find():
         item = read_item(row)
