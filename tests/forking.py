@@ -52,6 +52,10 @@ _SET_CHILD_SUBREAPER = 36
 """Of Linux's prctl."""
 
 
+PIPES_S = 1.0
+"""How long the pipes of a process that has ended may take to their own end."""
+
+
 class Forked:
     """A process, used like asyncio's. Killed or not, it is waited for by its parent, which is none of ours."""
 
@@ -63,6 +67,10 @@ class Forked:
 
     async def _ended(self, told: asyncio.StreamReader) -> int:
         self.returncode = int(await told.read())
+        with contextlib.suppress(TimeoutError):  # one that it has started has them too, or nobody reads them
+            async with asyncio.timeout(PIPES_S):
+                while not (self.stdout._eof and self.stderr._eof):  # type: ignore[attr-defined] # noqa: ASYNC110
+                    await asyncio.sleep(0.01)  # else the loop may end before, and leaves them open
         return self.returncode
 
     async def wait(self) -> int:
