@@ -1,9 +1,12 @@
 """What is wrong with what a person wrote, in words for that person."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 
+from pydantic import AfterValidator
 from pydantic_core import ErrorDetails
+
+from harvester.exceptions import UsageError
 
 
 def said_of(error: ErrorDetails) -> str:
@@ -15,3 +18,16 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A question that follows a sentence on a name that is none of those; empty where none is like it."""
     near = get_close_matches(name, list(known), 1)
     return f"; did you mean {near[0]}?" if near else ""
+
+
+def read_by(read: Callable[[str], object]) -> AfterValidator:
+    """For a field of pydantic: a text that `read` can read, whose UsageError says what is wrong with another."""
+
+    def check(value: str) -> str:
+        try:
+            read(value)
+        except UsageError as error:
+            raise ValueError(str(error)) from None
+        return value
+
+    return AfterValidator(check)

@@ -20,7 +20,7 @@ MOST_SLOTS = 100
 """That an item remembers: those which may be taken now are among them, on a machine whose clock is late, too."""
 
 
-class Budget(NamedTuple):
+class DailyBudget(NamedTuple):
     """So many looks a day, in UTC."""
 
     name: str
@@ -45,15 +45,15 @@ class Budget(NamedTuple):
         return f"{self.name} {self.looks} {number}"
 
 
-def of_job(job: Job) -> Budget | None:
+def of_job(job: Job) -> DailyBudget | None:
     """That of a job, if it has one."""
-    return Budget(f"job {job.id}", job.looks_a_day) if job.looks_a_day else None
+    return DailyBudget(f"job {job.id}", job.looks_a_day) if job.looks_a_day else None
 
 
-def of_site(site: str) -> Budget | None:
+def of_site(site: str) -> DailyBudget | None:
     """That of a site, if its entry has one."""
     looks = load_sites().named(site).politeness.looks_a_day if site else None
-    return Budget(f"site {site}", looks) if looks else None
+    return DailyBudget(f"site {site}", looks) if looks else None
 
 
 def kept_slots(slots: Iterable[str], taken: Iterable[str]) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from harvester.items import Said
 from harvester.jobs import gone
 from harvester.jobs.control import Control
 from harvester.jobs.documents import Item, Job, JobItem, JobState, looked_at
-from harvester.jobs.gone import Look
+from harvester.jobs.gone import Listing
 from harvester.jobs.job_stats import JobStats
 from harvester.jobs.ledger import Ledger
 from harvester.jobs.scheduling import Schedules
@@ -116,7 +116,7 @@ class FedSpider(Protocol):
     def requests_of(self, items: Sequence[JobItem]) -> Iterable[Request | Said]:
         """With which these items begin, and how those end that need not be asked for."""
 
-    def looks_of(self, item: Item) -> Iterable[Look]:
+    def listings_of(self, item: Item) -> Iterable[Listing]:
         """Which records an attempt that has ended looked through to their end."""
 
 
@@ -195,7 +195,7 @@ class Feeder:
             looks = []
             for item in items:
                 if (item.id, item.attempts) in looked_through and (item.looks or await self._may_have_gone(item.job)):
-                    looks += [(item, look) for look in self._spider.looks_of(item)]
+                    looks += [(item, look) for look in self._spider.listings_of(item)]
             for kind, number in (await gone.mark(self._ledger, looks)).items():
                 self._stats.inc_value(f"harvester/records/gone/{kind}", number)
 

@@ -18,7 +18,7 @@ from harvester.jobs.documents import Document, Item
 from harvester.jobs.ledger import Ledger
 
 
-class Look(NamedTuple):
+class Listing(NamedTuple):
     """Records of a kind that an attempt has looked through to their end."""
 
     kind: type[Record]
@@ -33,14 +33,14 @@ async def may_be(ledger: Ledger, spider: str, job: str) -> bool:
     return bool(await ledger.patiently(partial(ledger.jobs.find_one, earlier, {"_id": 1})))
 
 
-async def mark(ledger: Ledger, looks: Iterable[tuple[Item, Look]]) -> Counter[str]:
+async def mark(ledger: Ledger, listings: Iterable[tuple[Item, Listing]]) -> Counter[str]:
     """Marks what the attempts of items did not see any more; kind -> how many. Doing it again changes nothing."""
     of_kinds: defaultdict[type[Record], list[UpdateMany]] = defaultdict(list)
-    for item, look in looks:
+    for item, listing in listings:
         unseen: Document = {"provenance.fetched_at": {"$lt": item.fed_at}, GONE_AT: None}
         if not item.looks:
             unseen["provenance.crawl"] = {"$ne": item.job}
-        of_kinds[look.kind].append(UpdateMany(look.where | unseen, {"$set": {GONE_AT: item.fed_at}}))
+        of_kinds[listing.kind].append(UpdateMany(listing.where | unseen, {"$set": {GONE_AT: item.fed_at}}))
     marked: Counter[str] = Counter()
     for kind, updates in of_kinds.items():
         collection = ledger.items.database[kind.COLLECTION]

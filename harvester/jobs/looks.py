@@ -9,7 +9,7 @@ from pymongo import ASCENDING, DESCENDING
 from pymongo.asynchronous.collection import AsyncCollection
 
 from harvester.jobs import budgets
-from harvester.jobs.budgets import Budget
+from harvester.jobs.budgets import DailyBudget
 from harvester.jobs.documents import UNFINISHED, Document, Item, Job, State, read_item
 from harvester.recheck import Budget as BudgetPolicy
 from harvester.recheck import Look, Threshold, read_policy, threshold
@@ -115,7 +115,7 @@ class Looks:
         rows = await self._patiently(lambda: self._items.find(query, sort=_ORDER, limit=most).to_list())
         return [read_item(row) for row in rows]
 
-    async def _free(self, budget: Budget | None, now: datetime) -> list[str] | None:
+    async def _free(self, budget: DailyBudget | None, now: datetime) -> list[str] | None:
         """Slots of a budget that may be taken now; None: there is no budget."""
         if budget is None:
             return None

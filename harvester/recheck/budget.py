@@ -1,10 +1,10 @@
-"""The policy `budget`: a site's requests go where a look finds most, and nobody is forgotten.
+"""The policy `budget`: the requests of a job go where a look finds most, and nobody is forgotten.
 
 Where r new things come a day, those that are there after `age` days have waited r x age^2 / 2 thing-days. That, times
 what a thing is worth, over what a look costs, is the item's index. If each free request goes to the item with the
 largest index, new things wait as little as so many requests allow: looks go with the square root of the rate. Nobody
-need compare all items for that. Each is due when its index reaches the site's threshold, and `threshold` finds the one
-by which looks and budget agree.
+need compare all items for that. Each is due when its index reaches the threshold that they share, and `threshold`
+finds the one by which looks and budget agree.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,7 +21,7 @@ from harvester.recheck.rates import cost_of, only_changes, rate_of
 
 MOST_A_DAY = 10_000_000
 LOWEST, HIGHEST = 1e-12, 1e12
-"""Thresholds, between which a site's is looked for."""
+"""Between which a threshold is looked for."""
 
 
 class Demand(NamedTuple):
@@ -39,16 +39,16 @@ class Demand(NamedTuple):
 
 
 class Threshold(NamedTuple):
-    """What a site's items are due by. The longest interval is more than was asked for where the budget is too small."""
+    """What the items of a job are due by. The longest interval is more than asked for where the budget is too small."""
 
     theta: float
     longest_s: float
 
 
 class Budget(msgspec.Struct, frozen=True):
-    """At most `a_day` requests for a site, each look where it is worth most, and none later than `longest_s`.
+    """At most `a_day` requests for all items, each look where it is worth most, and none later than `longest_s`.
 
-    The site's threshold is no part of the text: who keeps the ledger finds it now and then, and asks `under` it.
+    The threshold is no part of the text: the ledger finds it when it counts the items of a job, and asks `under` it.
     """
 
     a_day: int
@@ -56,7 +56,7 @@ class Budget(msgspec.Struct, frozen=True):
     shortest_s: int = 900
     longest_s: int = 259_200
     theta: float = 0.5
-    """In thing-days a request. Before there is one of the site: an item with one new thing a day is looked at daily."""
+    """In thing-days a request. Before there is one of the job: an item with one new thing a day is looked at daily."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.a_day <= MOST_A_DAY:
@@ -78,16 +78,12 @@ class Budget(msgspec.Struct, frozen=True):
         )
 
     def demand(self, looks: Sequence[Look]) -> Demand:
-        """What the ledger keeps of an item, from which the site's threshold is found."""
+        """What an item takes part with when the threshold is found."""
         return Demand(rate_of(looks), cost_of(looks), self.worth, only_changes(looks))
 
-    def threshold(self, demands: Iterable[Demand]) -> Threshold:
-        """Of a site with these items."""
-        return threshold(demands, self.a_day, self.shortest_s, self.longest_s)
-
-    def under(self, site: Threshold) -> Self:
-        """The policy by which the items of that site are due."""
-        return replace(self, theta=site.theta, longest_s=ceil(site.longest_s))
+    def under(self, found: Threshold) -> Self:
+        """The policy by which the items are due that share this threshold."""
+        return replace(self, theta=found.theta, longest_s=ceil(found.longest_s))
 
     def __str__(self) -> str:
         worth = f" worth {self.worth:.9g}" if self.worth != 1 else ""
@@ -107,7 +103,7 @@ def interval(demand: Demand, theta: float, shortest_s: float, longest_s: float) 
 
 
 def threshold(demands: Iterable[Demand], a_day: float, shortest_s: float, longest_s: float) -> Threshold:
-    """By which the items of a site take `a_day` requests a day, found by bisection.
+    """By which these items take `a_day` requests a day, found by bisection.
 
     Where the budget does not reach for a look at each in `longest_s`, it is shared evenly, and that becomes longer.
     """

@@ -48,10 +48,10 @@ def coming_looks(items: Iterable[Watched], now: float, a_day: float = inf) -> It
         heapreplace(queue, (due.at, next(order), due.why, item))
 
 
-def next_slot(last: float, a_day: float, cost: float = 1.0) -> float:
+def next_slot(last: float, a_day: float) -> float:
     """When a site may be looked at again after a look at `last`, for `a_day` requests a day that are spread evenly.
 
     Looks that wait for it go in the order in which they were due. No minute then holds more than a_day / 1440 of them,
     and one: a backlog is no burst.
     """
-    return last + cost * DAY_S / a_day
+    return last + DAY_S / a_day

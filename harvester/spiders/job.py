@@ -25,7 +25,7 @@ from harvester.items import Found, Provenance, Record, Said
 from harvester.items.base import WEB
 from harvester.jobs.documents import JOBS, Item, Job, JobItem, RetryPolicy, read_job
 from harvester.jobs.feeder import Feeder
-from harvester.jobs.gone import Look
+from harvester.jobs.gone import Listing
 from harvester.jobs.ledger import Ledger
 from harvester.jobs.opening import OpensJobs, give_items, open_job_of
 from harvester.jobs.runs import End, Run
@@ -144,7 +144,7 @@ class JobSpider(HarvesterSpider, ABC):
         An errback that yields anything has dealt with the failure: the items are not tried again for it.
         """
 
-    def looks_of(self, item: Item) -> Iterable[Look]:
+    def listings_of(self, item: Item) -> Iterable[Listing]:
         """Which records an attempt looked through to their end: of these, those that it did not see are marked as gone.
 
         `item` is as the attempt leaves it. All its pages were read, and no record of them was rejected; an error that

@@ -14,7 +14,7 @@ from harvester.jobs.ledger import now
 from harvester.sandbox.posts import Post as Written
 from harvester.sandbox.posts import Repost as Reposted
 from harvester.spiders.bluesky.arguments import BlueskyArguments
-from harvester.spiders.bluesky.looks import looks_of
+from harvester.spiders.bluesky.listings import listings_of
 from tests.bluesky.conftest import Records
 from tests.crash.harvest import Harvest
 from tests.pipelines.records import KINDS
@@ -126,7 +126,7 @@ ALL = "graph,profiles,posts,threads,lists"
 def test_an_account_that_is_done_was_looked_through_but_for_what_since_and_until_cut(
     arguments: dict[str, str], kinds: set[Any]
 ) -> None:
-    looks = list(looks_of(account(State.DONE, "ok"), BlueskyArguments(**arguments)))
+    looks = list(listings_of(account(State.DONE, "ok"), BlueskyArguments(**arguments)))
     assert {look.kind for look in looks} == kinds
     if arguments.get("direction") == "both":
         assert [look.where for look in looks] == [
@@ -148,20 +148,20 @@ def test_an_account_that_is_done_was_looked_through_but_for_what_since_and_until
 def test_of_an_account_whose_lists_did_not_all_come_to_their_end_nothing_is_gone(
     state: State, outcome: str, reason: str
 ) -> None:
-    assert list(looks_of(account(state, outcome, reason), BlueskyArguments(collect=ALL))) == []
+    assert list(listings_of(account(state, outcome, reason), BlueskyArguments(collect=ALL))) == []
     cut_short = replace(account(State.DONE, "ok"), stage="cut_short")
-    assert list(looks_of(cut_short, BlueskyArguments(collect=ALL))) == []
+    assert list(listings_of(cut_short, BlueskyArguments(collect=ALL))) == []
 
 
 def test_an_account_and_a_thread_that_are_there_no_more_are_gone_themselves() -> None:
-    looks = looks_of(account(State.FAILED, "gone", "gone: AccountDeactivated"), BlueskyArguments())
+    looks = listings_of(account(State.FAILED, "gone", "gone: AccountDeactivated"), BlueskyArguments())
     assert [(look.kind, look.where) for look in looks] == [(Profile, {"_id": "did:plc:a"})]
     seed = account(State.FAILED, "not_found", "not_found: Profile not found", kind="seed")
-    assert [(look.kind, look.where) for look in looks_of(seed, BlueskyArguments())] == [
+    assert [(look.kind, look.where) for look in listings_of(seed, BlueskyArguments())] == [
         (Profile, {"handle": "did:plc:a"})
     ], "who it was is known by the handle that it had"
     thread = account(State.FAILED, "not_found", "not_found: Post not found", kind="thread")
-    assert [look.kind for look in looks_of(thread, BlueskyArguments())] == [Thread]
+    assert [look.kind for look in listings_of(thread, BlueskyArguments())] == [Thread]
 
 
 def account(state: State, outcome: str, reason: str = "", kind: str = "account") -> Item:

@@ -13,7 +13,7 @@ from harvester.recheck import Look
 from harvester.sandbox.posts import Post as Written
 from harvester.spiders.bluesky.again import NEWER_COLLECTED, OVERLAP, POSTS_COLLECTED, WHOLE_EVERY, since_of
 from harvester.spiders.bluesky.arguments import BlueskyArguments
-from harvester.spiders.bluesky.looks import looks_of
+from harvester.spiders.bluesky.listings import listings_of
 from tests.bluesky.conftest import Records
 from tests.bluesky.test_gone import account
 from tests.crash.harvest import Harvest
@@ -116,7 +116,7 @@ def test_of_a_look_that_read_what_is_newer_only_older_posts_are_not_said_to_be_g
     since = NOW - timedelta(hours=2) - OVERLAP
 
     def timed(item: Item, **arguments: Any) -> dict[type, Any]:
-        told = looks_of(item, BlueskyArguments(collect="posts", recheck="every 1h", **arguments))
+        told = listings_of(item, BlueskyArguments(collect="posts", recheck="every 1h", **arguments))
         return {look.kind: {name: value for name, value in look.where.items() if name != "_id"} for look in told}
 
     assert timed(read) == {Post: {"sort_at": {"$gte": since}}, Repost: {"created_at": {"$gte": since}}}

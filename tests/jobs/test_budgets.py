@@ -5,14 +5,14 @@ from math import ceil
 
 import pytest
 
-from harvester.jobs.budgets import MINUTES, Budget
+from harvester.jobs.budgets import MINUTES, DailyBudget
 
 MIDNIGHT = datetime(2026, 3, 1, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("looks", [1, 7, 96, 1000, 1439, 1440, 1441, 2000, 50_000])
 def test_a_day_has_as_many_slots_as_its_budget_and_no_minute_more_than_its_share_of_them(looks: int) -> None:
-    budget, seen = Budget("job", looks), set[str]()
+    budget, seen = DailyBudget("job", looks), set[str]()
     for minute in range(MINUTES):
         slots = set(budget.slots(MIDNIGHT + timedelta(minutes=minute, seconds=59)))
         assert slots == set(budget.slots(MIDNIGHT + timedelta(minutes=minute)))
@@ -25,7 +25,7 @@ def test_a_day_has_as_many_slots_as_its_budget_and_no_minute_more_than_its_share
 
 @pytest.mark.parametrize("looks", [1, 7, 96, 1000, 1439, 1440, 1441, 2000, 50_000])
 def test_the_next_slots_come_when_it_is_said(looks: int) -> None:
-    budget = Budget("job", looks)
+    budget = DailyBudget("job", looks)
     for minute in (0, 1, 59, 719, 1438, 1439):
         at = MIDNIGHT + timedelta(minutes=minute, seconds=17)
         then = budget.next_at(at)
@@ -35,6 +35,6 @@ def test_the_next_slots_come_when_it_is_said(looks: int) -> None:
 
 
 def test_no_two_budgets_share_a_slot() -> None:
-    budgets = [Budget("job a", 10), Budget("job b", 10), Budget("job a", 11), Budget("site a", 10)]
+    budgets = [DailyBudget("job a", 10), DailyBudget("job b", 10), DailyBudget("job a", 11), DailyBudget("site a", 10)]
     slots = [slot for budget in budgets for slot in budget.slots(MIDNIGHT)]
     assert len({*slots}) == len(slots) == len(budgets)

@@ -24,7 +24,7 @@ from harvester.jobs import feeder as feeder_module
 from harvester.jobs.control import Control
 from harvester.jobs.documents import Item, Job, JobItem, JobState, State, to_document
 from harvester.jobs.feeder import Feeder
-from harvester.jobs.gone import Look
+from harvester.jobs.gone import Listing
 from harvester.jobs.ledger import now
 from harvester.jobs.runs import Run
 from tests.jobs.conftest import Killed, Ledgers, OneLedger, nowhere, pages
@@ -39,7 +39,7 @@ class Spider:
     def __init__(
         self,
         ask: Callable[[Sequence[JobItem]], Iterable[Request]] | None = None,
-        looks: Callable[[Item], Iterable[Look]] = lambda _: (),
+        looks: Callable[[Item], Iterable[Listing]] = lambda _: (),
     ) -> None:
         self.name = "flat"
         self.ask = ask or self._ask
@@ -50,7 +50,7 @@ class Spider:
         self.given += items
         return self.ask(items)
 
-    def looks_of(self, item: Item) -> Iterable[Look]:
+    def listings_of(self, item: Item) -> Iterable[Listing]:
         return self.looks(item)
 
     def _ask(self, items: Sequence[JobItem]) -> Iterator[Request]:
@@ -141,10 +141,10 @@ async def test_items_are_fed_fetched_and_written_down_as_they_ended(ledgers: Led
     assert (status.items, status.ended) == (0, 0)
 
 
-def looking(item: Item) -> Iterator[Look]:
+def looking(item: Item) -> Iterator[Listing]:
     """Of an item that is done, its follows were looked through."""
     if item.state is State.DONE:
-        yield Look(Follow, {"did": item.key})
+        yield Listing(Follow, {"did": item.key})
 
 
 async def earlier_job(ledgers: Ledgers) -> None:

@@ -51,7 +51,7 @@ from harvester.items import Batch, Found
 from harvester.jobs.control import Control
 from harvester.jobs.documents import UNFINISHED, Item, JobItem, JobState, State, read_item
 from harvester.jobs.feeder import Feeder
-from harvester.jobs.gone import Look
+from harvester.jobs.gone import Listing
 from harvester.jobs.ledger import Ledger, now
 from tests.frontier.items import check_items
 from tests.jobs.conftest import Killed, nowhere
@@ -207,7 +207,7 @@ class ModelSpider:
         for item in items:
             yield Request(f"https://site.example/page/{item.key}")
 
-    def looks_of(self, item: Item) -> Iterable[Look]:
+    def listings_of(self, item: Item) -> Iterable[Listing]:
         return ()
 
 

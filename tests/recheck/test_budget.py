@@ -108,8 +108,8 @@ def test_an_item_that_wakes_is_looked_at_sooner_and_one_that_falls_silent_later(
 
 def test_a_site_s_threshold_is_what_its_items_are_due_by() -> None:
     policy, looks = Budget(100), history([3] + [1] * 20)
-    site = policy.threshold([policy.demand(looks)._replace(items=400)])
+    site = threshold([policy.demand(looks)._replace(items=400)], policy.a_day, policy.shortest_s, policy.longest_s)
     due = policy.under(site).due("a", looks, NOW).at - NOW
     assert due == site.longest_s == 4 * DAY
-    site = policy.threshold([policy.demand(looks)._replace(items=80)])
+    site = threshold([policy.demand(looks)._replace(items=80)], policy.a_day, policy.shortest_s, policy.longest_s)
     assert policy.under(site).due("a", looks, NOW).at - NOW == pytest.approx(0.8 * DAY, rel=1e-3)

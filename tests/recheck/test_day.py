@@ -66,7 +66,6 @@ def test_a_new_item_moves_no_other(number: int) -> None:
 
 def test_a_look_that_costs_less_leaves_the_next_slot_nearer() -> None:
     assert next_slot(NOW, 1440) == NOW + 60
-    assert next_slot(NOW, 1440, 0.1) == NOW + 6
 
 
 @given(st.lists(st.none() | st.integers(0, 3), max_size=80))

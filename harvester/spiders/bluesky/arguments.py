@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
 from harvester.config import load_config
-from harvester.exceptions import UsageError
 from harvester.recheck import read_policy
 from harvester.spiders.base import SpiderArguments, YesOrNo
 from harvester.spiders.seeds import Seeds
+from harvester.validation import read_by
 
 Part = Literal["graph", "profiles", "posts", "threads", "lists"]
 PARTS: tuple[Part, ...] = ("graph", "profiles", "posts", "threads", "lists")
@@ -88,7 +88,7 @@ class BlueskyArguments(SpiderArguments):
         True, description="whether accounts that declared not to want this are left out: yes or no"
     )
 
-    recheck: Annotated[str | None, BeforeValidator(_unless_none)] = Field(
+    recheck: Annotated[Annotated[str, read_by(read_policy)] | None, BeforeValidator(_unless_none)] = Field(
         None, description="when accounts are looked at again, like: every 6h; none: the harvest is finished some time"
     )
     looks_a_day: Annotated[int | None, BeforeValidator(_unless_none)] = Field(
@@ -110,16 +110,6 @@ class BlueskyArguments(SpiderArguments):
         if not value:
             raise ValueError("name at least one")
         return tuple(part for part in PARTS if part in value)
-
-    @field_validator("recheck")
-    @classmethod
-    def _policy(cls, value: str | None) -> str | None:
-        if value:
-            try:
-                read_policy(value)
-            except UsageError as error:
-                raise ValueError(str(error)) from None
-        return value
 
     @field_validator("service", "web")
     @classmethod

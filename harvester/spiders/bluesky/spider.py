@@ -13,7 +13,7 @@ from harvester.identities.bluesky import account_of
 from harvester.identities.credentials import SpiderAccount
 from harvester.items import Found, Provenance, Record, Said
 from harvester.jobs.documents import Item, JobItem
-from harvester.jobs.gone import Look
+from harvester.jobs.gone import Listing
 from harvester.middlewares.identities import account_origin
 from harvester.parsers.bluesky.scrub import PURGED
 from harvester.parsers.bluesky.staged import read_staged
@@ -23,7 +23,7 @@ from harvester.spiders.bluesky.accounts import Account
 from harvester.spiders.bluesky.arguments import BlueskyArguments
 from harvester.spiders.bluesky.asking import ACCOUNT, SEED, THREAD
 from harvester.spiders.bluesky.entries import parse_entry
-from harvester.spiders.bluesky.looks import looks_of
+from harvester.spiders.bluesky.listings import listings_of
 from harvester.spiders.bluesky.threads import Threads
 from harvester.spiders.bluesky.web import WebPages
 from harvester.spiders.seeds import BadSeed, parse_line
@@ -147,8 +147,8 @@ class BlueskySpider(WebPages, Threads):
                 return self.account_requests(asked_for, items)
         return [self.thread_request(asked_for, item) for item in items]
 
-    def looks_of(self, item: Item) -> Iterable[Look]:
-        return looks_of(item, self.arguments_of(item))
+    def listings_of(self, item: Item) -> Iterable[Listing]:
+        return listings_of(item, self.arguments_of(item))
 
     def list_requests(self, asked_for: BlueskyArguments, account: Account) -> Iterator[Request]:
         if asked_for.via == "browser":

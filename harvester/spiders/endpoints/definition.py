@@ -33,15 +33,6 @@ _is_variable = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
 _variables = re.compile(r"\$\{([^}]*)\}").findall
 
 
-def _path(value: str) -> str:
-    if value:
-        try:
-            check_path(value)
-        except UsageError as error:
-            raise ValueError(str(error)) from None
-    return value
-
-
 def _address(value: str) -> str:
     parts = urlsplit(value)
     if parts.scheme not in ("http", "https") or not parts.hostname or re.search(r"\s", value):
@@ -51,27 +42,11 @@ def _address(value: str) -> str:
     return value
 
 
-def _interval(value: str) -> str:
-    try:
-        read_duration(value)
-    except UsageError as error:
-        raise ValueError(str(error)) from None
-    return value
-
-
-def _collection(value: str) -> str:
-    try:
-        check_collection(value)
-    except UsageError as error:
-        raise ValueError(str(error)) from None
-    return value
-
-
 def _listed(value: object) -> object:
     return (value,) if isinstance(value, str) else value
 
 
-JsonPath = Annotated[str, AfterValidator(_path)]
+JsonPath = Annotated[str, validation.read_by(lambda path: path and check_path(path))]
 """A JMESPath, or a JSON Pointer."""
 
 
@@ -114,7 +89,7 @@ class Endpoint(_Table):
     """A table of the file. Its name is the endpoint's."""
 
     url: Annotated[str, AfterValidator(_address)]
-    interval: Annotated[str, AfterValidator(_interval)] = USUAL_INTERVAL
+    interval: Annotated[str, validation.read_by(read_duration)] = USUAL_INTERVAL
     """How often it is looked at."""
     method: Literal["GET", "POST"] = "GET"
     headers: dict[str, str] = Field(default_factory=dict)
@@ -129,7 +104,7 @@ class Endpoint(_Table):
     """Fields that tell one row from another. None: a row that is otherwise is another row."""
     json_schema: dict[str, Any] | None = Field(None, alias="schema")
     """What a row, or the document, must look like."""
-    collection: Annotated[str, AfterValidator(_collection)] = ""
+    collection: Annotated[str, validation.read_by(check_collection)] = ""
     """Collection of MongoDB. Empty: named after the endpoint."""
     pages: Paging | None = None
 

@@ -6,7 +6,7 @@ from typing import Any
 from harvester.items import Record
 from harvester.items.bluesky import AccountList, Follow, Like, ListItem, Post, Profile, Repost, Thread
 from harvester.jobs.documents import Item, State
-from harvester.jobs.gone import Look
+from harvester.jobs.gone import Listing
 from harvester.spiders.bluesky.accounts import was_absent
 from harvester.spiders.bluesky.again import NEWER_COLLECTED, read_since
 from harvester.spiders.bluesky.arguments import BlueskyArguments
@@ -30,23 +30,23 @@ TIMES: dict[type[Record], str] = {Post: "sort_at", Repost: "created_at"}
 """By which the feed is cut."""
 
 
-def looks_of(item: Item, asked_for: BlueskyArguments) -> Iterator[Look]:
+def listings_of(item: Item, asked_for: BlueskyArguments) -> Iterator[Listing]:
     """Of an account, if all its lists came to their end; an account or a thread that is there no more, itself."""
     if was_absent(item):
-        yield Look(Thread if item.kind == THREAD else Profile, {"handle" if item.kind == SEED else "_id": item.key})
+        yield Listing(Thread if item.kind == THREAD else Profile, {"handle" if item.kind == SEED else "_id": item.key})
     if item.kind != ACCOUNT or not _is_read(item) or item.stage == CUT_SHORT:
         return
     is_cut = asked_for.since or asked_for.until or item.stage == NEWER_COLLECTED
     since = read_since(item)
     for name in lists_wanted(asked_for):
         if name == "followers":
-            yield Look(Follow, {"subject_did": item.key})
+            yield Listing(Follow, {"subject_did": item.key})
         for kind in KINDS.get(name, ()):
             keys = _keys_from(f"at://{item.key}/" if kind.KEY == ("uri",) else f"{item.key} ")
             if not (is_cut and kind in TIMED):
-                yield Look(kind, keys)
+                yield Listing(kind, keys)
             elif since and name == "feed" and not asked_for.since:
-                yield Look(kind, keys | {TIMES[kind]: {"$gte": since}})
+                yield Listing(kind, keys | {TIMES[kind]: {"$gte": since}})
 
 
 def _is_read(item: Item) -> bool:
