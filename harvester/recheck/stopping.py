@@ -79,7 +79,7 @@ class Rule(NamedTuple):
     """Entries that are younger than the newest of the mark less this end no look: others may have come among them."""
 
 
-class Look(Struct, frozen=True, omit_defaults=True):
+class Reading(Struct, frozen=True, omit_defaults=True):
     """How far a look has come; it goes along with the request for its next page."""
 
     mark: Mark = Mark()
@@ -120,7 +120,7 @@ class Step(NamedTuple):
 
     fresh: list[int]
     """Places of its entries that are new since the last whole look, or have changed."""
-    look: Look
+    look: Reading
     next: Position = None
     """What the next page is asked for with, unless the look ends."""
     ending: Ending | None = None
@@ -128,7 +128,7 @@ class Step(NamedTuple):
     """What the list does that leads nowhere."""
 
 
-def step(look: Look, page: Page, asked_with: Position, rule: Rule) -> Step:
+def step(look: Reading, page: Page, asked_with: Position, rule: Rule) -> Step:
     """What follows from a page that was asked for with this."""
     keys = tuple([digest(entry.key) for entry in page.entries])
     versions = [digest(entry.version) if entry.version else "" for entry in page.entries]
@@ -168,16 +168,16 @@ def following(pages: Pages, asked_with: int, entries: int) -> int | None:
     return asked_with + (1 if pages == "page" else max(1, entries - 1))
 
 
-def mark_after(look: Look) -> Mark:
+def mark_after(look: Reading) -> Mark:
     """What a whole look leaves: what it saw, and below it what was known before."""
     below = {key: version for key, version in look.mark.seen.items() if key not in look.top.seen}
     newest = max(filter(None, (look.top.newest, look.mark.newest)), default=None)
     return Mark(dict(islice({**look.top.seen, **below}.items(), MARKED)), newest)
 
 
-def begun_anew(look: Look) -> Look:
+def begun_anew(look: Reading) -> Reading:
     """The same look from the first page, after a cursor was refused."""
-    return Look(mark=look.mark, anew=True, pages=look.pages)
+    return Reading(mark=look.mark, anew=True, pages=look.pages)
 
 
 def digest(text: str) -> str:
@@ -186,15 +186,15 @@ def digest(text: str) -> str:
     return urlsafe_b64encode(hashed)[:11].decode()
 
 
-def to_data(of: Look | Mark) -> dict[str, Any]:
+def to_data(of: Reading | Mark) -> dict[str, Any]:
     """As values that a request of the frontier and a document of MongoDB can hold."""
     data: dict[str, Any] = msgspec.to_builtins(of, builtin_types=(datetime,))
     return data
 
 
-def look_of(data: Mapping[str, Any]) -> Look:
+def look_of(data: Mapping[str, Any]) -> Reading:
     """From `to_data`."""
-    return msgspec.convert(data, Look)
+    return msgspec.convert(data, Reading)
 
 
 def mark_of(data: Mapping[str, Any]) -> Mark:
@@ -202,7 +202,7 @@ def mark_of(data: Mapping[str, Any]) -> Mark:
     return msgspec.convert(data, Mark)
 
 
-def _in_a_row(look: Look, entries: Sequence[Entry], keys: Sequence[str], versions: Sequence[str], rule: Rule) -> int:
+def _in_a_row(look: Reading, entries: Sequence[Entry], keys: Sequence[str], versions: Sequence[str], rule: Rule) -> int:
     number = look.in_a_row
     for entry, key, version in zip(entries, keys, versions, strict=True):
         if entry.pinned or key in look.before:
@@ -227,7 +227,7 @@ def _is_last(page: Page, asked_with: Position, rule: Rule, is_new: bool, repeats
     return not page.entries or repeats  # some servers show the last page for all numbers behind it
 
 
-def _lost_some(look: Look, page: Page, keys: Sequence[str], rule: Rule) -> bool:
+def _lost_some(look: Reading, page: Page, keys: Sequence[str], rule: Rule) -> bool:
     """Whether entries may have moved to the page before, after that was read, since others are gone."""
     if not look.before or look.back >= MOST_STUCK:
         return False

@@ -17,10 +17,10 @@ from harvester.outcomes import Outcome, verdict_of
 from harvester.recheck.stopping import (
     Ending,
     Entry,
-    Look,
     Mark,
     Page,
     Position,
+    Reading,
     Rule,
     begun_anew,
     following,
@@ -98,7 +98,7 @@ class PaginationSpider(JobSpider):
             of = ListItem(item.key, item.input)
             rule = self.rule_of(of)
             first = None if rule.pages == "cursor" else rule.first
-            look = Look(mark_of(item.left.get("mark", {})))
+            look = Reading(mark_of(item.left.get("mark", {})))
             request = self._ask(of, look, first, item.left.get("kept", {}))
             # A look that broke off has read this page: that it is as it was says nothing of what is behind it.
             was_whole = item.left.get("attempt") == item.attempt - 1
@@ -136,7 +136,7 @@ class PaginationSpider(JobSpider):
         elif isinstance(asked["at"], str) and verdict.outcome in _NO_PAGE and not look.anew:
             yield self._ask(ListItem(*asked["of"]), begun_anew(look), None, asked["kept"])
 
-    def _ask(self, of: ListItem, look: Look, at: Position, kept: Mapping[str, Any]) -> Request:
+    def _ask(self, of: ListItem, look: Reading, at: Position, kept: Mapping[str, Any]) -> Request:
         request = self.page_request(of, at).replace(
             callback=self.parse_list,
             errback=self.list_failed,

@@ -7,11 +7,11 @@ from typing import NamedTuple, Self
 from harvester.recheck.stopping import (
     Ending,
     Entry,
-    Look,
     Mark,
     Page,
     Pages,
     Position,
+    Reading,
     Rule,
     following,
     mark_after,
@@ -149,7 +149,7 @@ def read(
     """A look. `page_of`: what the site makes of its list; `between` is given the number of the page just read."""
     rule = (rule or Rule())._replace(pages=of.pages, first=FIRST.get(of.pages, 0))
     mark = mark or Mark()
-    look, asked_with, seen = Look(mark), None, set[str]()
+    look, asked_with, seen = Reading(mark), None, set[str]()
     position: Position = asked_with
     for number in range(1, MOST_PAGES):
         page = (page_of or of.page)(position)

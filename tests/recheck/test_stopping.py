@@ -14,11 +14,11 @@ from harvester.recheck.stopping import (
     MOST_STUCK,
     Ending,
     Entry,
-    Look,
     Mark,
     Page,
     Pages,
     Position,
+    Reading,
     Rule,
     begun_anew,
     look_of,
@@ -309,8 +309,8 @@ def test_a_list_of_which_everything_moves_all_the_time_ends_all_the_same() -> No
 
 
 def test_a_refused_cursor_begins_the_look_anew_with_the_old_mark() -> None:
-    look = step(Look(Mark({"a": ""})), Page([Entry("x")], "c"), None, Rule()).look
-    assert begun_anew(look) == Look(Mark({"a": ""}), anew=True, pages=1)
+    look = step(Reading(Mark({"a": ""})), Page([Entry("x")], "c"), None, Rule()).look
+    assert begun_anew(look) == Reading(Mark({"a": ""}), anew=True, pages=1)
 
 
 # What is carried along -------------------------------------------------------------------------------------
@@ -321,7 +321,7 @@ def test_a_mark_stays_small_and_travels_as_plain_values() -> None:
     looked = read(of)
     assert len(looked.mark.seen) == MARKED
     assert mark_of(to_data(looked.mark)) == looked.mark
-    look = step(Look(looked.mark), of.page(None), None, Rule(in_a_row=0)).look
+    look = step(Reading(looked.mark), of.page(None), None, Rule(in_a_row=0)).look
     assert look_of(to_data(look)) == look
 
 
@@ -332,4 +332,4 @@ def test_what_the_look_before_knew_stays_below_what_this_one_saw() -> None:
     second = read(of, first.mark)
     assert len(second.mark.seen) == 41
     assert [*second.mark.seen][5:] == [*first.mark.seen][4:]
-    assert mark_after(Look(first.mark)) == first.mark
+    assert mark_after(Reading(first.mark)) == first.mark
