@@ -9,7 +9,7 @@ answer is there, before any of them sees it. So they are in no queue, redirect, 
 import logging
 import re
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from itertools import count
 from typing import Any, Self
 from urllib.parse import urljoin
@@ -366,8 +366,9 @@ class ChainMiddleware:
 def _accounts_of(crawler: Crawler) -> dict[str, SpiderAccount]:
     """Those of the spider, by the names of their sites. Raises UsageError when a site's entry has such a name."""
     spider = crawler.spider
-    given = [getattr(spider, "account", None), *getattr(spider, "further_accounts", ())]
     # A spider that is not harvester's may call anything so.
+    further = getattr(spider, "further_accounts", ())
+    given = [getattr(spider, "account", None), *(further if isinstance(further, Sequence) else ())]
     accounts = {account.site.name: account for account in given if isinstance(account, SpiderAccount)}
     for name in accounts:
         if load_sites().named(name).identities.kind:

@@ -14,7 +14,7 @@ from scrapy.utils.test import get_crawler
 from harvester.config import load_config
 from harvester.frontier.attempts import attempts_of
 from harvester.meta import KNOWN_VERDICT, SESSION_CHAIN
-from harvester.middlewares.identities import IdentitiesMiddleware, stay_in_session
+from harvester.middlewares.identities import IdentitiesMiddleware, _accounts_of, stay_in_session
 from harvester.outcomes import Outcome, Verdict
 
 ENTRY = """
@@ -77,3 +77,10 @@ async def test_a_request_that_is_tried_again_in_a_lost_chain_does_not_end_the_se
     (identity,) = site.middleware._pool(site.middleware._site(other)).identities.values()
     assert identity.health.level(0.0) == 1.0
     assert site.crawler.stats.get_value("harvester/identities/expired/county") is None
+
+
+def test_what_a_spider_that_is_not_harvester_s_calls_accounts_gives_it_no_identity() -> None:
+    crawler = get_crawler()
+    for accounts in (3, "anything", object()):
+        crawler.spider = Spider("other", account="ann", further_accounts=accounts)
+        assert _accounts_of(crawler) == {}
