@@ -94,9 +94,10 @@ class Stand(NamedTuple):
     def failing(self) -> Callable[[str, int], Answer | None]:
         """For `portal.bad`: one answer in fifty is a failure of each kind, and all sessions end at random.
 
-        No page fails twice in a row, and none is missing twice: one that is not there twice is gone.
+        No page fails twice in a row, and none is absent or empty twice, also when an answer between is lost with a
+        killed worker: one that is not there twice is gone.
         """
-        random, due, failed, missing = Random(1), dict[int, Answer](), set[str](), set[str]()
+        random, due, failed, gone = Random(1), dict[int, Answer](), set[str](), set[str]()
         asked = 0
 
         def bad(path: str, number: int) -> Answer | None:
@@ -109,11 +110,12 @@ class Stand(NamedTuple):
             asked += 1
             if random.random() < 1 / ANSWERS:
                 self.portal.forget()
-            if failure is None or path in failed or (failure.status == NOT_FOUND and path in missing):
+            says_gone = failure is not None and (failure.status == NOT_FOUND or failure.body == b"")
+            if failure is None or path in failed or (says_gone and path in gone):
                 failed.discard(path)
                 return None
-            if failure.status == NOT_FOUND:
-                missing.add(path)
+            if says_gone:
+                gone.add(path)
             failed.add(path)
             return failure
 
