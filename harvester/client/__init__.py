@@ -1,0 +1,1 @@
+"""What talks to a controller on another machine: the same calls as `harvester.jobs.service` has here."""
