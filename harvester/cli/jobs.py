@@ -3,7 +3,6 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
-from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -18,9 +17,7 @@ from harvester.config import load_config
 from harvester.exceptions import JobConflict, UsageError
 
 if TYPE_CHECKING:  # imports inside commands keep shell completion quick
-    from harvester.jobs.export import Exported, Stored
     from harvester.jobs.service import JobService
-    from harvester.jobs.submission import Submission, Submitted
 
 T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)
@@ -63,30 +60,21 @@ def submit_command(
 ) -> None:
     """Make a job of the lines of a file. Lines that cannot be used are named and left out."""
     from harvester.cli import jobs_views as views
+    from harvester.jobs.inputs import Format, Input
     from harvester.jobs.submission import Submission
     from harvester.worker.interrupts import end_on_signals
 
     again = "the same command adds the rest" if idempotency_key else "with --idempotency-key it could go on"
     end_on_signals(f"Stopped: items that were added stay; {again}.")
     wanted = Submission(spider, pairs("-a", argument or []), kind, priority, max_items, name, idempotency_key)
-    submitted = with_service(lambda service: _submit(service, wanted, source, form, key))
+    given = Input(source, one_of("--format", form, Format), key)
+    submitted = with_service(lambda service: service.submit(wanted, given))
     if as_json:
         print_json(submitted)
     else:
         views.print_submitted(submitted)
     if submitted.job is None:
         raise UsageError("There is no line that can be used, so there is no job.")
-
-
-async def _submit(service: "JobService", wanted: "Submission", source: str, form: str, key: str) -> "Submitted":
-    from harvester.jobs.inputs import Format, Lines, opened
-    from harvester.jobs.submission import Submitter
-
-    known_form = one_of("--format", form, Format)
-    submitter = Submitter(service.config, service.ledger, wanted)
-    with opened(source) as file:
-        lines = await asyncio.to_thread(Lines, file, source, submitter.kind, known_form, key)
-        return await submitter.submit(lines)
 
 
 @jobs.command("list")
@@ -219,10 +207,9 @@ def export_command(
 
     The job may go on meanwhile.
     """
-    from harvester.jobs.export import Exporter
+    from harvester.jobs.export import Exported, FileExport, Stored
     from harvester.stores.tables import Format
 
-    config = load_config()
     chosen = one_of("--format", form, Format) or Format.JSONL
     if to and (form or zstd or out):
         raise UsageError("--format, --zstd and --out are of files, and --to writes none.")
@@ -230,15 +217,13 @@ def export_command(
     if to and not postgres:
         raise UsageError("--to: give an address, postgresql://USER@HOST/DATABASE; for files there is --out FOLDER.")
 
-    async def export(service: "JobService") -> "list[Exported] | list[Stored]":
-        known = await service.job(job)
-        exporter = Exporter(service.database, known.id, only or ())
-        if postgres:
-            return await exporter.to_postgres(postgres)
-        return await exporter.to_files(out or config.data_dir / "exports" / known.id, chosen, zstd=zstd)
-
-    with postgres or nullcontext():
-        written = with_service(export)
+    written: list[Exported] | list[Stored]
+    if postgres:
+        with postgres:
+            written = with_service(lambda service: service.export_to(job, postgres, only or ()))
+    else:
+        wanted = FileExport(out, chosen, zstd, only or ())
+        written = with_service(lambda service: service.export(job, wanted))
     if as_json:
         print_json(written)
     else:

@@ -1,7 +1,6 @@
 """The commands `harvester jobs add | remove | change`: what a job asks for, changed while workers run."""
 
-import asyncio
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -9,10 +8,6 @@ from harvester.cli.jobs import Job, Json, jobs, one_of, tell, with_service
 from harvester.cli.pairs import pairs
 from harvester.cli.printing import print_json
 from harvester.exceptions import UsageError
-
-if TYPE_CHECKING:  # imports inside commands keep shell completion quick
-    from harvester.jobs.service import JobService
-    from harvester.jobs.submission import Submitted
 
 __all__ = ["jobs"]
 
@@ -37,50 +32,18 @@ def add_command(
 ) -> None:
     """Add items to a job. One that was removed is there again."""
     from harvester.cli import jobs_views as views
+    from harvester.jobs.inputs import Format, Input
 
     if bool(keys) + bool(source) != 1:
         raise UsageError("add: give one of keys and --input FILE.")
-    added = with_service(lambda service: _add(service, job, keys or [], source, form, kind, key, often))
+    given = Input(source, one_of("--format", form, Format), key) if source else keys or []
+    added = with_service(lambda service: service.add(job, given, kind, often))
     if as_json:
         print_json(added)
     else:
         views.print_submitted(added)
     if added.job is None:
         raise UsageError("There is no line that can be used, so nothing was added.")
-
-
-async def _add(
-    service: "JobService",
-    job: str,
-    keys: list[str],
-    source: str,
-    form: str,
-    kind: str,
-    column: str,
-    often: float | None,
-) -> "Submitted":
-    from harvester.exceptions import InvalidRecordError
-    from harvester.items import Found
-    from harvester.jobs.changes import check_can_change
-    from harvester.jobs.inputs import BadLine, Format, Lines, opened
-    from harvester.jobs.submission import Submission, Submitter
-
-    known_form = one_of("--format", form, Format)
-    known = await service.job(job)
-    check_can_change(known, often)
-    submitter = Submitter(service.config, service.ledger, Submission(known.spider, {}, kind), known, often)
-
-    def found(number: int, name: str) -> Found | BadLine:
-        try:
-            return Found(submitter.kind, name)
-        except InvalidRecordError as error:
-            return BadLine(number, name, str(error))
-
-    if keys:
-        return await submitter.submit(found(number, name) for number, name in enumerate(keys, 1))
-    with opened(source) as file:
-        lines = await asyncio.to_thread(Lines, file, source, submitter.kind, known_form, column)
-        return await submitter.submit(lines)
 
 
 @jobs.command("remove")
@@ -90,12 +53,7 @@ def remove_command(
     as_json: Json = False,
 ) -> None:
     """Take items out of a job. Their records stay; what is being worked at comes to its end."""
-    from harvester.jobs import changes
-
-    async def remove(service: "JobService") -> int:
-        return await changes.remove(service.ledger, await service.job(job), items)
-
-    number = with_service(remove)
+    number = with_service(lambda service: service.remove(job, items))
     tell({"job": job, "removed": number}, f"{number:,} {'item is' if number == 1 else 'items are'} removed.", as_json)
 
 
@@ -111,14 +69,8 @@ def change_command(
     as_json: Json = False,
 ) -> None:
     """Change what items of a job ask for, or how often they are looked at."""
-    from harvester.jobs import changes
-
     inputs = pairs("--set", setting or [])
     if not inputs and often is None:
         raise UsageError("change: give --set NAME=VALUE, --often NUMBER, or both.")
-
-    async def change(service: "JobService") -> int:
-        return await changes.change(service.ledger, await service.job(job), items, inputs, often)
-
-    number = with_service(change)
+    number = with_service(lambda service: service.change(job, items, inputs, often))
     tell({"job": job, "changed": number}, f"{number:,} {'item is' if number == 1 else 'items are'} changed.", as_json)

@@ -22,6 +22,8 @@ ITEMS = "job_items"
 """Name of the collection of their items."""
 MOST_KEY_BYTES = 500
 """Of a key in an item's id. A longer one is replaced there by its hash."""
+SMALL = 20_000
+"""Items of a job that is counted whenever somebody looks."""
 MOST_PACES = 100
 """Counts of a job that are remembered: those of the last minutes."""
 MOST_ATTEMPTS_SHOWN = 10
@@ -237,6 +239,11 @@ class Job(Struct, frozen=True, kw_only=True):
         """Whether nothing is added to its counts any more."""
         finished = self.state is JobState.FINISHED
         return bool(finished and self.ended_at and self.counted_at and self.counted_at >= self.ended_at)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether to count its items takes so long that it is not done whenever somebody looks."""
+        return sum(row.items for row in self.counts) > SMALL
 
     @property
     def standing(self) -> bool:

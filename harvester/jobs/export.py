@@ -37,6 +37,18 @@ MANIFEST = "manifest"
 _REMEDY = "Make room and let it be written, or name another folder with --out."
 
 
+class FileExport(NamedTuple):
+    """Which files are wanted of a job."""
+
+    folder: Path | None = None
+    """None: one of the job's own in the data folder."""
+    form: Format = Format.JSONL
+    zstd: bool = False
+    """Whether CSV or JSON lines are compressed."""
+    only: Sequence[str] = ()
+    """Names of collections, and MANIFEST. None: all that have records, and the manifest."""
+
+
 class Exported(NamedTuple):
     """A file that was written."""
 

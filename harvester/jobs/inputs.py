@@ -80,6 +80,17 @@ _ENDINGS = {
 }
 
 
+class Input(NamedTuple):
+    """Where items are read from."""
+
+    path: str
+    """Of a file; `-`: standard input."""
+    form: Format | None = None
+    """None: as the file's name or its beginning tells."""
+    key: str = ""
+    """Column or field that holds the key of an item; empty: the usual one."""
+
+
 class BadLine(NamedTuple):
     """A line that cannot be used."""
 
@@ -149,6 +160,15 @@ def digest_of(path: str) -> str:
         while chunk := source.read(CHUNK_BYTES):
             digest.update(chunk)
     return digest.hexdigest()[:32]
+
+
+def keys_as_items(keys: Iterable[str], kind: str) -> Iterator[Found | BadLine]:
+    """Items that have only a key, numbered from 1 as lines are."""
+    for number, key in enumerate(keys, 1):
+        try:
+            yield Found(kind, key)
+        except InvalidRecordError as error:
+            yield BadLine(number, key, str(error))
 
 
 class Lines:

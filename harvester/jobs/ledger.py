@@ -518,6 +518,10 @@ class Ledger:
         await self.patiently(lambda: self.jobs.update_one({"_id": job}, update))
         return msgspec.convert(counts, tuple[Counted, ...])
 
+    async def count_again(self, job: Job) -> None:
+        """Counts its items; those of a large job only when that is due."""
+        await (self.count_when_due(job) if job.is_large else self.count(job.id))
+
     async def count_when_due(self, job: Job) -> None:
         """The same, unless another does, or did a short time ago."""
         if job.count_due_at and self.now() < job.count_due_at:

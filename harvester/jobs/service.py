@@ -8,10 +8,10 @@ import asyncio
 import re
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.errors import PyMongoError
@@ -20,18 +20,23 @@ from harvester.config import Config
 from harvester.exceptions import JobConflict, ServiceError, UnknownJob, UsageError
 from harvester.frontier import operations
 from harvester.frontier.messages import BreakerStatus
+from harvester.jobs import changes
 from harvester.jobs.changes import items_named
 from harvester.jobs.control import Control
 from harvester.jobs.documents import UNFINISHED, Counted, Document, Item, Job, JobState, State, read_item, read_job
+from harvester.jobs.export import Exported, Exporter, FileExport, Stored
+from harvester.jobs.inputs import Input, Lines, keys_as_items, opened
 from harvester.jobs.ledger import Deferred, Ledger, now
 from harvester.jobs.results import ItemResults, Results
+from harvester.jobs.submission import Submission, Submitted, Submitter
 from harvester.project import spider_loader
 from harvester.stores import mongodb
 
+if TYPE_CHECKING:
+    from harvester.stores.postgres import Postgres
+
 FRESH_S = 60.0
 """Counts of a large job that are older are made anew."""
-SMALL = 20_000
-"""Items of a job that is counted whenever somebody looks."""
 RATE_S = 300.0
 """The pace of a job is that of so long a while."""
 LEAST_S = 10.0
@@ -118,7 +123,7 @@ async def job_service(config: Config) -> AsyncIterator["JobService"]:
 
 
 class JobService:
-    """Everything that can be asked of jobs and done to them, but for submitting and exporting."""
+    """All that can be asked of jobs and done to them. harvester.client has the same calls, for another machine."""
 
     def __init__(self, config: Config, database: AsyncDatabase[Document], ledger: Ledger) -> None:
         self.config = config
@@ -148,8 +153,7 @@ class JobService:
         """How far it is, and why it is no farther."""
         known = await self.job(job)
         if not _is_fresh(known):
-            is_large = sum(row.items for row in known.counts) > SMALL
-            await (self.ledger.count_when_due(known) if is_large else self.ledger.count(job))
+            await self.ledger.count_again(known)
             known = await self.job(job)
         deferred, (left_alone, unknown) = await asyncio.gather(self._deferred(known), self._left_alone(known))
         states = by_state(known)
@@ -219,7 +223,53 @@ class JobService:
             if site in numbers
         ]
 
+    # Giving and taking ------------------------------------------------------------------------------------
+
+    async def submit(self, wanted: Submission, given: Input) -> Submitted:
+        """Makes a job of the lines of an input: see `Submitter`."""
+        return await self._submit(Submitter(self.config, self.ledger, wanted), given)
+
+    async def add(
+        self, job: str, given: Input | Sequence[str], kind: str = "", often: float | None = None
+    ) -> Submitted:
+        """Adds items to a job: those of an input, or those with these keys. One that was removed is there again.
+
+        `often`: how many times as often as the policy of a standing job says they are looked at.
+        """
+        known = await self.job(job)
+        changes.check_can_change(known, often)
+        submitter = Submitter(self.config, self.ledger, Submission(known.spider, {}, kind), known, often)
+        if isinstance(given, Input):
+            return await self._submit(submitter, given)
+        return await submitter.submit(keys_as_items(given, submitter.kind))
+
+    async def _submit(self, submitter: Submitter, given: Input) -> Submitted:
+        with opened(given.path) as file:
+            lines = await asyncio.to_thread(Lines, file, given.path, submitter.kind, given.form, given.key)
+            return await submitter.submit(lines)
+
+    async def export(self, job: str, wanted: FileExport) -> list[Exported]:
+        """Writes files of its records and its manifest. Raises StorageError when one cannot be written."""
+        known = await self.job(job)
+        folder = wanted.folder or self.config.data_dir / "exports" / known.id
+        return await Exporter(self.database, known.id, wanted.only).to_files(folder, wanted.form, zstd=wanted.zstd)
+
+    async def export_to(self, job: str, postgres: "Postgres", only: Sequence[str] = ()) -> list[Stored]:
+        """Writes the same into tables. Raises ServiceError and StorageError of PostgreSQL."""
+        known = await self.job(job)
+        return await Exporter(self.database, known.id, only).to_postgres(postgres)
+
     # Doing ------------------------------------------------------------------------------------------------
+
+    async def remove(self, job: str, items: Sequence[str]) -> int:
+        """Takes items out of a job, by id or key; how many. Their records stay."""
+        return await changes.remove(self.ledger, await self.job(job), items)
+
+    async def change(
+        self, job: str, items: Sequence[str], inputs: Mapping[str, str], often: float | None = None
+    ) -> int:
+        """Changes what items ask for, by id or key, or how often they are looked at; how many: see `changes.change`."""
+        return await changes.change(self.ledger, await self.job(job), items, inputs, often)
 
     async def pause(self, job: str, reason: str = "") -> None:
         """No more items are fed. Those that are active come to their end. One that is paused stays so."""
@@ -305,9 +355,8 @@ def _sums(counts: Iterable[Counted], name: Callable[[Counted], str]) -> dict[str
 
 
 def _is_fresh(job: Job) -> bool:
-    large = sum(row.items for row in job.counts) > SMALL
     due_at = job.count_due_at
-    return job.is_counted or bool(large and due_at and now() < due_at + timedelta(seconds=FRESH_S))
+    return job.is_counted or bool(job.is_large and due_at and now() < due_at + timedelta(seconds=FRESH_S))
 
 
 def _query(job: str, which: ItemFilter) -> Document:
