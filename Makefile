@@ -32,9 +32,9 @@ test: lint ## Run all checks and tests, but for appview, flows, publish, soak an
 collected:
 	@pytest --collect-only -qq >/dev/null || true
 
-# Two for each core, since much of what tests do is waiting.
+# Five for two cores, since much of what tests do is waiting.
 tests:
-	@pytest -n $$(expr 2 \* $$(getconf _NPROCESSORS_ONLN)) --dist worksteal
+	@pytest -n $$(expr 5 \* $$(getconf _NPROCESSORS_ONLN) / 2) --dist worksteal
 
 lint: $(SYNCED) ## Check style, format, and which room imports which
 	@$(RUN) ruff check .

@@ -1,6 +1,7 @@
 """The lock of a cookie jar that processes use in turns: it is taken for each request, so its file stays open."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from filelock import lock_descriptor, unlock_descriptor
@@ -30,6 +31,6 @@ class TurnLock:
         if not self._taken:
             unlock_descriptor(self._file)
 
-    def __del__(self) -> None:
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:  # at the end of Python there is no os
         if self._file >= 0:
-            os.close(self._file)
+            close(self._file)

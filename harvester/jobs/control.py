@@ -75,6 +75,9 @@ class Control:
                 which = {"_id": {"$in": list(items[first : first + CHUNK])}}
                 number += await self._move(ended | which, update) + await self._move(later | which, update)
         await self._ledger.note_added([job])  # after: it may have been finished, since there was nothing yet
+        now = await self._ledger.job(job)
+        if now and now.state is JobState.CANCELLED:
+            await self.skip_cancelled(job)
         return number
 
     async def set_priority(self, job: str, priority: int) -> bool:

@@ -48,7 +48,17 @@ from harvester.jobs.documents import (
     to_document,
 )
 from harvester.jobs.looks import Looks, Patiently
-from harvester.jobs.transitions import Changed, Event, Fed, LimitReached, Nearer, Removed, StageReached, transition
+from harvester.jobs.transitions import (
+    Cancelled,
+    Changed,
+    Event,
+    Fed,
+    LimitReached,
+    Nearer,
+    Removed,
+    StageReached,
+    transition,
+)
 
 CHUNK = 1000
 """Items that are read or written together."""
@@ -280,7 +290,15 @@ class Ledger:
         changed = await self.apply([(item.id, Nearer(item.depth)) for item in nearer])
         if changed:
             await self.note_added({item.job for item in nearer})
+        await self._skip_cancelled(new)
         return len(new)
+
+    async def _skip_cancelled(self, waiting: Sequence[Item]) -> None:
+        """Skips those that came to wait while their job was being cancelled: whoever cancelled it did not see them."""
+        query = {"_id": {"$in": list({item.job for item in waiting})}, "state": JobState.CANCELLED}
+        rows = await self.patiently(lambda: self.jobs.find(query, {"_id": 1}).to_list()) if waiting else []
+        cancelled = {row["_id"] for row in rows}
+        await self.apply([(item.id, Cancelled()) for item in waiting if item.job in cancelled])
 
     async def _insert(self, items: Sequence[Item]) -> list[Item]:
         """Those that others added just now."""
@@ -481,6 +499,7 @@ class Ledger:
                 await before_writing(changing)
             written, _ = await self._write([*writes.values()])
             changed += written
+            await self._skip_cancelled([item for item in changing if item.state is State.WAITING])
             if written == len(writes):
                 break
             left = [*writes]  # others changed some meanwhile; what was written is not changed again

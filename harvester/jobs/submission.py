@@ -20,7 +20,6 @@ import msgspec
 from harvester.config import Config
 from harvester.exceptions import HarvesterError, JobConflict, StorageError, UsageError
 from harvester.items import Found
-from harvester.jobs.control import Control
 from harvester.jobs.documents import Job, JobState, item_id
 from harvester.jobs.inputs import BadLine
 from harvester.jobs.ledger import Ledger
@@ -142,7 +141,6 @@ class Submitter:
         self._known += added.known
         now = await self._ledger.job(self._job.id)
         if now and now.state is JobState.CANCELLED:
-            await Control(self._ledger).skip_cancelled(now.id)
             raise JobConflict(f"{now.id} was cancelled, and takes no more items.")
 
     async def _open(self) -> Job:

@@ -86,6 +86,21 @@ async def ledgers(mongodb_uri: str, mongodb: Database[Document]) -> AsyncIterato
         yield ledgers
 
 
+def after_operations(ledger: OneLedger, operations: int, action: Callable[[], Awaitable[object]]) -> None:
+    """Has something done after so many operations of the ledger, and before the next."""
+    left = operations
+
+    async def step() -> None:
+        nonlocal left
+        if left:
+            left -= 1
+            ledger.meanwhile = step
+        else:
+            await action()
+
+    ledger.meanwhile = step
+
+
 def pages(*keys: str | int, **fields: Any) -> Iterator[Found]:
     """Items with these keys."""
     return (Found("page", str(key), **fields) for key in keys)

@@ -4,13 +4,15 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 from msgspec.structs import asdict, replace
+from pymongo.database import Database
 
+from harvester.items import Found
 from harvester.jobs import control as control_module
 from harvester.jobs.control import Control
-from harvester.jobs.documents import Item, JobState, State, item_id, to_document
-from harvester.jobs.ledger import now
-from harvester.jobs.transitions import Cancelled, Ended, Event, Retried, transition
-from tests.jobs.conftest import Killed, Ledgers, nowhere, pages
+from harvester.jobs.documents import Document, Item, Job, JobState, State, item_id, to_document
+from harvester.jobs.ledger import Ledger, now
+from harvester.jobs.transitions import Cancelled, Ended, Event, Lost, Retried, transition
+from tests.jobs.conftest import Killed, Ledgers, after_operations, nowhere, pages
 from tests.jobs.test_transitions import ITEMS
 
 Action = Callable[[Control, str], Awaitable[object]]
@@ -86,8 +88,51 @@ async def test_a_cancelled_job_takes_in_nothing_that_comes_late(ledgers: Ledgers
     control = Control(ledger)
     await control.cancel(job.id)
     await ledger.add(job.id, pages("late"), nowhere)
-    assert await control.skip_cancelled(job.id) == 1
     assert await ledgers.states() == {"late": State.SKIPPED}
+
+
+async def _found(ledger: Ledger, job: Job, active: Item) -> object:
+    return await ledger.add_found([(job.id, [active.id], Found("page", "found"))], nowhere)
+
+
+async def _again(ledger: Ledger, job: Job, active: Item) -> object:
+    return await ledger.apply([(active.id, Ended(1, "timeout"))])
+
+
+async def _lost(ledger: Ledger, job: Job, active: Item) -> object:
+    return await ledger.apply([(active.id, Lost(1))])
+
+
+async def _tried_again(ledger: Ledger, job: Job, active: Item) -> object:
+    await ledger.apply([(active.id, Ended(1, "invalid"))])
+    return await Control(ledger).retry(job.id)
+
+
+@pytest.mark.parametrize("happens", [_found, _again, _lost, _tried_again])
+async def test_nothing_waits_in_a_job_that_is_cancelled_between_any_two_operations(
+    ledgers: Ledgers, mongodb: Database[Document], happens: Callable[[Ledger, Job, Item], Awaitable[object]]
+) -> None:
+    operations, is_cancelled = 0, True
+    while is_cancelled:
+        mongodb["job_items"].delete_many({})
+        mongodb["jobs"].delete_many({})
+        job, other = await ledgers.job(), ledgers.another()
+        await other.add(job.id, pages("active"), nowhere)
+        (active,) = await other.claim(job, 1, "f")
+        ledger, is_cancelled = ledgers.another(), False
+
+        async def cancel_job(job: Job = job) -> None:
+            nonlocal is_cancelled
+            is_cancelled = await Control(ledgers.another()).cancel(job.id) is not None
+
+        after_operations(ledger, operations, cancel_job)
+        await happens(ledger, job, active)
+        if is_cancelled:
+            assert State.WAITING not in (await ledgers.states()).values(), (
+                f"cancelled after {operations + 1} operations"
+            )
+        operations += 1
+    assert operations > 3
 
 
 async def test_retry_takes_what_failed_or_what_ended_with_an_outcome_or_single_items(ledgers: Ledgers) -> None:
