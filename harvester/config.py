@@ -215,6 +215,10 @@ class Config(BaseSettings):
     max_drop_ratio: float = Field(0.4, ge=0, le=1)
     """How much less than the median of earlier runs a run may yield."""
 
+    # The controller (harvester up)
+    control_hosts: str = ""
+    """Names under which it may be asked beside those of this machine's loopback: `harvester.example.org`."""
+
     # Alerts
     alert_webhook_url: Webhook | None = None
     """Gets the alert as JSON by POST."""

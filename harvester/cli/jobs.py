@@ -91,7 +91,7 @@ def list_command(
     chosen = one_of("--state", state, JobState)
     found = with_service(lambda service: service.jobs(spider, [chosen] if chosen else [], limit))
     if as_json:
-        print_json([views.job_in_json(job) for job in found])
+        print_json(found)
     else:
         views.print_jobs(found)
 
@@ -103,7 +103,7 @@ def show_command(job: Job, as_json: Json = False) -> None:
 
     report = with_service(lambda service: service.report(job))
     if as_json:
-        print_json({**report._asdict(), "job": views.job_in_json(report.job)})
+        print_json(report)
     else:
         views.print_report(report)
 
@@ -248,7 +248,7 @@ def wait_command(
     end_on_signals("Stopped waiting; the job goes on as it was.")
     ended = with_service(lambda service: service.wait(job, timeout))
     if as_json:
-        print_json(views.job_in_json(ended))
+        print_json(ended)
     else:
         views.print_jobs([ended])
     if ended.state is JobState.CANCELLED:
@@ -269,7 +269,6 @@ def run_command(
     """Work at a job here until it is finished: as `scrapy crawl` with its spider and -a job=ID."""
     from scrapy.cmdline import execute
 
-    from harvester.cli import jobs_views as views
     from harvester.jobs.documents import JobState
     from harvester.worker.interrupts import end_on_signals
 
@@ -284,7 +283,7 @@ def run_command(
         execute(["scrapy", "crawl", known.spider, "-a", f"job={known.id}", *options])  # it ends with SystemExit
     finally:
         if as_json:
-            print_json(views.job_in_json(with_service(lambda service: service.wait(job, 0))))
+            print_json(with_service(lambda service: service.wait(job, 0)))
 
 
 def with_service(act: "Callable[[JobService], Awaitable[T]]") -> T:

@@ -3,9 +3,7 @@
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any
 
-import msgspec
 from rich.console import Console
 
 from harvester.cli.frontier_views import breaker_text
@@ -20,13 +18,6 @@ SEEN_AS_NOW = timedelta(seconds=10)
 """Of older counts it is said when they were made."""
 MOST_NAMED = 3
 """Records of an item in each collection, and files, that are named; the others are counted."""
-
-
-def job_in_json(job: Job) -> dict[str, Any]:
-    """Without what is kept for those who count."""
-    fields = msgspec.structs.asdict(job)
-    del fields["pace"], fields["count_due_at"]
-    return fields
 
 
 def print_submitted(submitted: Submitted) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,18 +11,23 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
+from harvester.wire import OnTheWire
+
 MOST_CHARACTERS = 120
 """Of a text of others: a bad line, a key, a reason."""
 
 
 def print_json(value: Any) -> None:
-    """Named tuples and structs become objects, times and paths become text."""
+    """Dataclasses, named tuples and structs become objects, times and paths become text."""
     print(json.dumps(_plain(value), indent=2, ensure_ascii=False))
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, msgspec.Struct):
-        value = msgspec.structs.asdict(value)
+        hidden = value.HIDDEN if isinstance(value, OnTheWire) else frozenset()
+        value = {name: part for name, part in msgspec.structs.asdict(value).items() if name not in hidden}
+    if is_dataclass(value) and not isinstance(value, type):
+        value = {each.name: getattr(value, each.name) for each in fields(value)}
     if hasattr(value, "_asdict"):
         value = value._asdict()
     if isinstance(value, dict):

@@ -1,5 +1,6 @@
 """The words between a worker and the frontier: operations, leases, and what people are told about requests."""
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from harvester.breaker.states import BreakerState, Change
@@ -286,7 +287,8 @@ class WorkerStatus(NamedTuple):
     """Since its last heartbeat."""
 
 
-class BreakerStatus(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class BreakerStatus:
     """A breaker that is not closed."""
 
     state: str

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 from bson.int64 import Int64
-from msgspec import Struct, field
+from msgspec import Struct
 from pymongo import ASCENDING, DESCENDING, IndexModel
 
 from harvester.recheck import Budget, Look, Policy, Threshold, read_policy
+from harvester.wire import OnTheWire
 
 Document = dict[str, Any]
 
@@ -53,7 +54,7 @@ UNFINISHED = (State.WAITING, State.ACTIVE)
 """States from which an item still goes on by itself."""
 
 
-class Said(Struct, frozen=True):
+class Said(Struct, OnTheWire, frozen=True):
     """What a callback said of an item in one attempt: it goes before what came of the attempt's requests."""
 
     attempt: int
@@ -65,7 +66,7 @@ class Said(Struct, frozen=True):
     """Of one that waits."""
 
 
-class LookedAt(Struct, frozen=True):
+class LookedAt(Struct, OnTheWire, frozen=True):
     """What a callback said that a look at an item of a standing job found, in one attempt."""
 
     attempt: int
@@ -76,7 +77,7 @@ class LookedAt(Struct, frozen=True):
     not_before: datetime | None = None
 
 
-class EndedAttempt(Struct, frozen=True):
+class EndedAttempt(Struct, OnTheWire, frozen=True):
     """A line in the history of an item."""
 
     attempt: int
@@ -89,10 +90,10 @@ class EndedAttempt(Struct, frozen=True):
     records: int = 0
 
 
-class Item(Struct, frozen=True, kw_only=True):
+class Item(Struct, OnTheWire, frozen=True, kw_only=True):
     """A job item as MongoDB holds it. What is not known yet is absent there. Times in UTC."""
 
-    id: str = field(name="_id")
+    id: str
     """See `item_id`."""
     job: str
     kind: str
@@ -170,7 +171,7 @@ class RetryPolicy(NamedTuple):
     """Whether nothing of it is to be fed any more."""
 
 
-class Counted(Struct, frozen=True):
+class Counted(Struct, OnTheWire, frozen=True):
     """So many items of a job have these in common."""
 
     kind: str
@@ -184,7 +185,7 @@ class Counted(Struct, frozen=True):
     """Of these items, such as wait for a time."""
 
 
-class Pace(Struct, frozen=True):
+class Pace(Struct, OnTheWire, frozen=True):
     """How far a job was when it was counted."""
 
     at: datetime
@@ -192,10 +193,12 @@ class Pace(Struct, frozen=True):
     """Items that were done, failed or skipped."""
 
 
-class Job(Struct, frozen=True, kw_only=True):
+class Job(Struct, OnTheWire, frozen=True, kw_only=True):
     """What somebody asked for. Times in UTC."""
 
-    id: str = field(name="_id")
+    HIDDEN = frozenset({"pace", "count_due_at"})
+
+    id: str
     """See `new_job_id`."""
     spider: str
     scope: str
@@ -300,13 +303,14 @@ _ABSENT: tuple[Any, ...] = (None, "", (), [], {})
 
 def read_job(document: Mapping[str, Any]) -> Job:
     """From MongoDB. The client must be one with tz_aware=True."""
-    return msgspec.convert({**document, "arguments": _plain(document.get("arguments", {}))}, Job)
+    arguments = _plain(document.get("arguments", {}))
+    return msgspec.convert({**document, "id": document["_id"], "arguments": arguments}, Job)
 
 
 def read_item(document: Mapping[str, Any]) -> Item:
     """From MongoDB. The client must be one with tz_aware=True."""
     plain = {name: _plain(document[name]) for name in ("input", "left") if name in document}
-    return msgspec.convert({**document, **plain}, Item)
+    return msgspec.convert({**document, "id": document["_id"], **plain}, Item)
 
 
 def _plain(value: Any) -> Any:
@@ -321,6 +325,7 @@ def _plain(value: Any) -> Any:
 def to_document(of: Job | Item) -> Document:
     """For MongoDB, without what is not known. Numbers are always there, so that they can be sorted and compared."""
     document: Document = msgspec.to_builtins(of, builtin_types=(datetime,))
+    document = {"_id": document.pop("id"), **document}
     return {name: value for name, value in document.items() if value not in _ABSENT}
 
 

@@ -15,6 +15,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import StrEnum
 from io import BufferedReader, FileIO
 from pathlib import Path
@@ -91,7 +92,8 @@ class Input(NamedTuple):
     """Column or field that holds the key of an item; empty: the usual one."""
 
 
-class BadLine(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class BadLine:
     """A line that cannot be used."""
 
     line: int
@@ -145,7 +147,7 @@ def items_of_file(
             if number <= MOST_NAMED:
                 bad.append(BadLine(line.line or 0, line.text if isinstance(line, BadLine) else line.key, reason))
     if bad:
-        shown = "".join(f"\n  Line {line}, {text[:SHOWN]!r}: {reason}." for line, text, reason in bad)
+        shown = "".join(f"\n  Line {line.line}, {line.text[:SHOWN]!r}: {line.reason}." for line in bad)
         more = f"\n  ... and {number - len(bad):,} more lines" if number > len(bad) else ""
         raise UsageError(
             f"-a {argument}=@{path}: these lines name no {kind}:{shown}{more}\n"

@@ -10,6 +10,7 @@ import secrets
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import islice
@@ -97,7 +98,8 @@ class Listed(NamedTuple):
     removed: int
 
 
-class Deferred(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Deferred:
     """Items of a job that wait for a time."""
 
     items: int

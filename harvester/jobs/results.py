@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.asynchronous.cursor import AsyncCursor
@@ -18,7 +19,8 @@ CHUNK = 1000
 _FIELDS = {OF_ITEM: 1, "media_paths": 1}
 
 
-class Results(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Results:
     """Of one item."""
 
     records: dict[str, list[str]]

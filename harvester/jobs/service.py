@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -49,7 +50,8 @@ MOST_RECORDS = 100
 """Records of an item in each collection that are listed."""
 
 
-class SiteLeftAlone(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SiteLeftAlone:
     """A site of a job whose breaker is not closed."""
 
     site: str
@@ -60,7 +62,8 @@ class SiteLeftAlone(NamedTuple):
     """Of the job, that are to be fetched from there and have not ended."""
 
 
-class JobReport(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class JobReport:
     """How far a job is."""
 
     job: Job
@@ -88,11 +91,19 @@ class JobReport(NamedTuple):
     """Why nobody knows; empty when it is known."""
 
 
-class ItemReport(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ItemReport:
     """What became of an item so far."""
 
     item: Item
     results: Results
+
+
+class JobPlace(NamedTuple):
+    """Where a page of jobs ends."""
+
+    created_at: datetime
+    id: str
 
 
 class ItemFilter(NamedTuple):
@@ -141,9 +152,14 @@ class JobService:
             raise UnknownJob(f"There is no job {job!r}; `harvester jobs list` shows those there are.")
         return found
 
-    async def jobs(self, spider: str = "", states: Iterable[JobState] = (), most: int = 100) -> list[Job]:
-        """The latest first, with the counts that were made last."""
+    async def jobs(
+        self, spider: str = "", states: Iterable[JobState] = (), most: int = 100, after: JobPlace | None = None
+    ) -> list[Job]:
+        """The latest first, with the counts that were made last; those behind `after`."""
         query: Document = {"spider": spider} if spider else {}
+        if after:
+            at = {"created_at": after.created_at}
+            query["$or"] = [{"created_at": {"$lt": after.created_at}}, at | {"_id": {"$lt": after.id}}]
         if wanted := list(states):
             query["state"] = {"$in": wanted}
         rows = await self.ledger.jobs.find(query, sort=[("created_at", -1), ("_id", -1)], limit=most).to_list()

@@ -9,6 +9,7 @@ import hashlib
 import os
 import secrets
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from io import BufferedWriter
 from itertools import islice
@@ -51,7 +52,8 @@ class Submission(NamedTuple):
     idempotency_key: str | None = None
 
 
-class Submitted(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Submitted:
     """What became of a submission."""
 
     job: str | None
@@ -223,7 +225,7 @@ class BadLines:
                 make_closed(self._path.parent)
                 self._file = self._path.open("ab")
                 self.path = self._path
-            self._file.write(msgspec.json.encode(line._asdict()) + b"\n")
+            self._file.write(msgspec.json.encode(asdict(line)) + b"\n")
         except OSError as error:
             raise self._failure(error) from None
 

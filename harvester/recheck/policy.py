@@ -5,13 +5,15 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
+from harvester.wire import OnTheWire
+
 DAY_S = 86_400.0
 
 HISTORY = 31
 """Looks of an item that policies read: thirty, and the one before, from which the oldest of them is measured."""
 
 
-class Look(msgspec.Struct, frozen=True):
+class Look(msgspec.Struct, OnTheWire, frozen=True):
     """One look at an item, as its history keeps it."""
 
     at: float

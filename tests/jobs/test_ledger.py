@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -282,7 +283,7 @@ async def test_items_wait_for_their_time_and_are_due_then(ledgers: Ledgers) -> N
     counted = await ledger.job(job.id)
     assert counted
     looking = JobService(Config(), ledgers.database, ledgers.another(operations=1))
-    assert await looking._deferred(counted) == deferred._replace(reason=""), "told from counts, however many there are"
+    assert await looking._deferred(counted) == replace(deferred, reason=""), "told from counts, however many there are"
     await ledger.items.update_one({"_id": a.id}, {"$set": {"due_at": now() - timedelta(seconds=1)}})
     assert await ledger.promote(job) == 1
     assert [item.key for item in await ledger.claim(job, 3, "f")] == ["a"]

@@ -1,0 +1,97 @@
+"""The controller: one app for the REST API and, where NiceGUI is mounted on it, for the page.
+
+What goes over HTTP is what the services return, one set of types for program, page, API and client: frozen dataclasses,
+and the documents of the ledger, which are Structs of msgspec that pydantic can write since they are `OnTheWire`. No
+named tuples: in JSON they would be arrays. A client reads an answer into the same types by `harvester.wire.reader`.
+
+A route is an APIRouter's, with `operation_id`, `dependencies=[READS | OPERATES | ADMINISTERS]`, the errors beyond the
+usual ones as `responses=documented(404, 409)`, and `here: Here` for what it asks.
+"""
+
+import secrets
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import APIRouter, FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic import TypeAdapter
+
+from harvester import __version__
+from harvester.config import Config
+from harvester.control import problems
+from harvester.control.audit import Audit
+from harvester.control.auth import API, Gate
+from harvester.control.context import Context
+from harvester.control.limits import MOST_JSON, Hosts
+from harvester.control.problems import USUAL, ProblemDetails
+from harvester.control.routes import health, jobs
+from harvester.control.tokens import Tokens
+from harvester.jobs.service import job_service
+from harvester.stores.private_files import is_closed, make_closed, open_closed
+
+PREFIX = f"{API}v1"
+ROUTERS: Sequence[APIRouter] = (jobs.router,)
+"""Of the API; each room has its own."""
+COOKIE_KEY = "cookie-key"
+"""File in the state folder. Without it pages ask for the token anew."""
+
+
+def create_app(config: Config, *, hosts: Sequence[str] = ()) -> FastAPI:
+    """An app that connects to MongoDB when it starts, and starts the private one where none is configured.
+
+    `hosts`: names under which it may be asked, beside those of loopback and HARVESTER_CONTROL_HOSTS.
+    """
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with job_service(config) as service:
+            audit = Audit(service.database)
+            await audit.make_indexes()
+            key = _cookie_key(config)
+            app.state.context = Context(config, service.database, service, Tokens(service.database), audit, key)
+            try:
+                yield
+            finally:
+                del app.state.context
+
+    app = FastAPI(
+        title="harvester",
+        version=__version__,
+        lifespan=lifespan,
+        openapi_url=f"{PREFIX}/openapi.json",
+        docs_url=None,  # its page would load scripts of others
+        redoc_url=None,
+        redirect_slashes=False,
+        max_body_size=MOST_JSON,
+    )
+    problems.handle(app)
+    app.include_router(health.router)
+    for router in ROUTERS:
+        app.include_router(router, prefix=PREFIX, responses=USUAL)
+    app.add_middleware(Gate, hosts=Hosts([*config.control_hosts.split(","), *hosts]))
+    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    return app
+
+
+def _openapi(app: FastAPI) -> dict[str, Any]:
+    """With the problem details, which FastAPI would describe as plain JSON."""
+    if app.openapi_schema is None:
+        document = get_openapi(title=app.title, version=app.version, description=__doc__, routes=app.routes)
+        described = TypeAdapter(ProblemDetails).json_schema(ref_template="#/components/schemas/{model}")
+        schemas = document.setdefault("components", {}).setdefault("schemas", {})
+        schemas.update(described.pop("$defs", {}) | {"ProblemDetails": described})
+        app.openapi_schema = document
+    return app.openapi_schema
+
+
+def _cookie_key(config: Config) -> bytes:
+    """Of this controller, kept for its next start."""
+    path = config.state_dir / COOKIE_KEY
+    make_closed(path.parent)
+    if not path.exists() or not is_closed(path) or path.stat().st_size < 32:
+        beside = path.with_name(f"{COOKIE_KEY}.{secrets.token_hex(4)}")
+        with open(open_closed(beside, 2), "wb") as file:
+            file.write(secrets.token_bytes(32))
+        beside.replace(path)
+    return path.read_bytes()

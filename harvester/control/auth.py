@@ -1,0 +1,236 @@
+"""Who asks, and whether they may: a bearer token, or the cookie of a page that stands for one.
+
+The gate is passed before anything of a body is read. Each route says by `may` which scope it needs.
+"""
+
+import base64
+import hashlib
+import hmac
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Annotated
+
+from bson import ObjectId
+from fastapi import Depends, Request, Security
+from fastapi.security import HTTPBearer
+from fastapi.security.http import HTTPAuthorizationCredentials
+from pymongo.errors import PyMongoError
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import HTTPConnection
+from starlette.types import ASGIApp, Message, Receive, Send
+from starlette.types import Scope as Connection
+
+from harvester.control import problems
+from harvester.control.context import Context, context_of
+from harvester.control.limits import Failures, Hosts, hostname_of, in_time
+from harvester.control.problems import Problem
+from harvester.control.tokens import Scope, Token
+
+API = "/api/"
+COOKIE = "harvester"
+"""Its name. It is to be set HttpOnly, SameSite=Strict, for the path /."""
+COOKIE_S = 30 * 86_400
+"""How long a cookie is good."""
+SAFE = ("GET", "HEAD", "OPTIONS")
+MOST_KNOWN = 1000
+"""Tokens that were good, which are heard though others guess from the same address."""
+_HEADERS = {"x-content-type-options": "nosniff", "x-frame-options": "DENY", "referrer-policy": "no-referrer"}
+
+_bearer = HTTPBearer(auto_error=False, description="A token that `harvester tokens add` has made.")
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks."""
+
+    token: Token
+    by_cookie: bool
+    address: str
+
+
+def cookie_of(context: Context, token: Token) -> str:
+    """The value of a cookie that stands for the token, as long as that is good and COOKIE_S is not over."""
+    said = f"{token.id}.{int(time.time()) + COOKIE_S}"
+    return f"{said}.{_signature(context.cookie_key, said)}"
+
+
+async def token_of_cookie(context: Context, value: str) -> Token | None:
+    """The token for which a cookie stands; None: it was not made here, or is over."""
+    said, _, signature = value.rpartition(".")
+    token, _, until = said.partition(".")
+    if not hmac.compare_digest(signature.encode(), _signature(context.cookie_key, said).encode()):
+        return None
+    return await context.tokens.known(token) if until.isdecimal() and int(until) > time.time() else None
+
+
+async def caller_of(connection: HTTPConnection) -> Caller | None:
+    """Who asks by header or cookie; None: nobody that is known. For pages, and whoever else is not behind the gate."""
+    context, address = context_of(connection), _address(connection.scope)
+    given = _given(connection.headers)
+    token = await context.tokens.holder(given) if given else None
+    if token:
+        return Caller(token, by_cookie=False, address=address)
+    cookie = connection.cookies.get(COOKIE)
+    token = await token_of_cookie(context, cookie) if cookie and not given else None
+    return Caller(token, by_cookie=True, address=address) if token else None
+
+
+def scope_of(request: Request) -> Scope | None:
+    """What whoever asks may do; None behind no gate."""
+    caller = getattr(request.state, "caller", None)
+    return caller.token.scope if isinstance(caller, Caller) else None
+
+
+def may(scope: Scope) -> Callable[..., Awaitable[Caller]]:
+    """What a route depends on: `Depends(may(Scope.OPERATE))`. An action (all but GET) leaves a line of the audit."""
+
+    async def check(
+        request: Request, _: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)] = None
+    ) -> Caller:
+        caller = getattr(request.state, "caller", None)
+        if not isinstance(caller, Caller):
+            raise _unauthorized("Give a token.")
+        if not caller.token.scope.allows(scope):
+            said = f"This needs a token with the scope {scope}; that of {caller.token.name!r} is {caller.token.scope}."
+            raise Problem(403, "forbidden", said)
+        if request.method not in SAFE:
+            action = getattr(request.scope.get("route"), "operation_id", None) or request.scope["route"].name
+            audit = context_of(request).audit
+            path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+            line = await audit.begin(caller.token.id, caller.token.name, action, path, caller.address)
+            request.state.audited = line
+        return caller
+
+    return check
+
+
+READS = Depends(may(Scope.READ))
+OPERATES = Depends(may(Scope.OPERATE))
+ADMINISTERS = Depends(may(Scope.ADMIN))
+
+
+class Gate:
+    """Middleware: what does not come to the right Host, from the right origin and with a token goes no farther."""
+
+    def __init__(self, app: ASGIApp, hosts: Hosts) -> None:
+        self._app = app
+        self._hosts = hosts
+        self._failures = Failures()
+        self._known: OrderedDict[bytes, None] = OrderedDict()
+
+    async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        try:
+            caller = await self._checked(HTTPConnection(scope))
+        except (Problem, PyMongoError) as error:
+            await self._refuse(error, scope, receive, send)
+            return
+        if scope["type"] == "websocket":
+            await self._app(scope, receive, send)
+            return
+        state = scope.setdefault("state", {})
+        state["caller"] = caller
+        audit: list[int] = []
+
+        async def send_on(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+                if scope["path"].startswith(API):
+                    headers.setdefault("cache-control", "private, no-cache")
+                audit.append(message["status"])
+            await send(message)
+
+        try:
+            await self._app(scope, in_time(receive), send_on)
+        finally:
+            if isinstance(line := state.get("audited"), ObjectId):
+                await context_of(HTTPConnection(scope)).audit.end(line, audit[0] if audit else 500)
+
+    async def _checked(self, connection: HTTPConnection) -> Caller | None:
+        """Who asks; None where that is asked for later. Raises Problem."""
+        headers = connection.headers
+        hosts = headers.getlist("host")
+        if len(hosts) != 1 or not self._hosts.take(hosts[0]):
+            said = "This controller is not asked under this name: HARVESTER_CONTROL_HOSTS names those it has."
+            raise Problem(421, "unknown_host", said)
+        scope = connection.scope
+        if scope["type"] == "websocket":
+            self._check_origin(headers)
+            return None
+        if not scope["path"].startswith(API):
+            if scope["method"] not in SAFE:
+                self._check_origin(headers)
+            return None
+        caller = await self._caller(connection)
+        if caller.by_cookie and scope["method"] not in SAFE:
+            self._check_origin(headers, needed=True)
+        return caller
+
+    async def _caller(self, connection: HTTPConnection) -> Caller:
+        address, headers = _address(connection.scope), connection.headers
+        given = _given(headers)
+        if not given and COOKIE not in connection.cookies:
+            raise _unauthorized("Give a token, as `Authorization: Bearer ...`.")
+        digest = hashlib.sha256((given or connection.cookies[COOKIE]).encode("utf-8", "replace")).digest()
+        if digest not in self._known and (wait_s := self._failures.wait_s(address)):
+            again = str(int(wait_s) + 1)
+            said = "Too many wrong tokens came from this address."
+            raise Problem(429, "too_many", said, headers={"Retry-After": again})
+        caller = await caller_of(connection)
+        if caller is None:
+            self._known.pop(digest, None)
+            self._failures.note(address)
+            raise _unauthorized("This token is none of this controller, was revoked, or its time is over.")
+        self._known[digest] = None
+        while len(self._known) > MOST_KNOWN:
+            self._known.popitem(last=False)
+        return caller
+
+    def _check_origin(self, headers: Headers, *, needed: bool = False) -> None:
+        """Refuses what a page of another site has made a browser send. Raises Problem."""
+        site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+        same = (site is None or site in ("same-origin", "none")) and (
+            origin is None or (self._hosts.take(origin) and hostname_of(origin) == hostname_of(headers["host"]))
+        )
+        if not same or (needed and site is None and origin is None):
+            raise Problem(403, "forbidden", "This comes from a page of another site.")
+
+    async def _refuse(self, error: Exception, scope: Connection, receive: Receive, send: Send) -> None:
+        problem = problems.problem_of(error)
+        assert problem
+        if scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": 1008, "reason": problem.word})
+            return
+        response = problems.answer(problem)
+        response.headers.update(_HEADERS | {"cache-control": "no-store", "connection": "close"})
+        await response(scope, receive, send)
+
+
+def _given(headers: Headers) -> str:
+    """The bearer token; empty: there is no such header. What is in several headers is none."""
+    values = headers.getlist("authorization")
+    if not values:
+        return ""
+    kind, _, token = values[0].partition(" ")
+    return token.strip() if len(values) == 1 and kind.lower() == "bearer" and token.strip() else "none"
+
+
+def _unauthorized(said: str) -> Problem:
+    return Problem(401, "unauthorized", said, headers={"WWW-Authenticate": 'Bearer realm="harvester"'})
+
+
+def _address(scope: Connection) -> str:
+    client = scope.get("client")
+    return str(client[0]) if client else ""
+
+
+def _signature(key: bytes, said: str) -> str:
+    digest = hmac.digest(key, said.encode("utf-8", "replace"), "sha256")
+    return base64.urlsafe_b64encode(digest).decode().rstrip("=")

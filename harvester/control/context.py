@@ -1,0 +1,38 @@
+"""What all routes and pages of a controller share."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import Depends
+from pymongo.asynchronous.database import AsyncDatabase
+from starlette.requests import HTTPConnection
+
+from harvester.config import Config
+from harvester.control.audit import Audit
+from harvester.control.problems import RETRY_S, Problem
+from harvester.control.tokens import Tokens
+from harvester.jobs.service import JobService
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """There from the app's start to its end."""
+
+    config: Config
+    database: AsyncDatabase[dict[str, Any]]
+    jobs: JobService
+    tokens: Tokens
+    audit: Audit
+    cookie_key: bytes
+    """By which cookies are signed."""
+
+
+def context_of(connection: HTTPConnection) -> Context:
+    """Raises Problem while the app starts or ends."""
+    context = getattr(connection.app.state, "context", None)
+    if not isinstance(context, Context):
+        raise Problem(503, "server_away", "The controller begins, or ends.", headers={"Retry-After": str(RETRY_S)})
+    return context
+
+
+Here = Annotated[Context, Depends(context_of)]

@@ -1,0 +1,38 @@
+"""Cursors of lists: where the next page begins. Opaque, and good for the same list with the same filters only."""
+
+import base64
+import binascii
+import hashlib
+from typing import Annotated
+
+import msgspec
+from fastapi import Query
+
+from harvester.control.problems import Problem
+
+MOST_ROWS = 500
+"""Of a page."""
+Limit = Annotated[int, Query(ge=1, le=MOST_ROWS, description="The most that are listed.")]
+After = Annotated[str, Query(max_length=2000, description="`next` of the page before this one; empty: the first.")]
+
+
+def cursor_of(place: object, *filters: object) -> str:
+    """For the row at this place: what JSON can hold."""
+    packed = msgspec.json.encode([_digest(filters), place])
+    return base64.urlsafe_b64encode(packed).decode().rstrip("=")
+
+
+def place_of(cursor: str, kind: type, *filters: object) -> object:
+    """The place that `cursor_of` was given. Raises Problem for what is no cursor of this list."""
+    try:
+        packed = base64.urlsafe_b64decode(f"{cursor}==".encode("ascii"))
+        digest, place = msgspec.json.decode(packed, type=tuple[str, kind])  # type: ignore[valid-type]
+    except (ValueError, binascii.Error, msgspec.MsgspecError):
+        raise Problem(400, "bad_request", "`after` is no cursor: give `next` of the page before.") from None
+    if digest != _digest(filters):
+        raise Problem(400, "bad_request", "`after` is of a list with other filters: begin that one anew.")
+    return place
+
+
+def _digest(filters: tuple[object, ...]) -> str:
+    return hashlib.sha256(repr(filters).encode("utf-8", "replace")).hexdigest()[:12]

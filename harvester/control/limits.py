@@ -1,0 +1,90 @@
+"""What the controller takes from a connection: its Host, a body that comes in time, few guesses."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Iterable, MutableMapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.exceptions import HTTPException
+from starlette.types import Message, Receive
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+STALL_S = 30.0
+"""How long a body may keep the controller waiting, and a second more for each so many bytes:"""
+LEAST_RATE = 1000
+MOST_FAILURES = 20
+"""Wrong tokens of one address in so many seconds, before it has to wait:"""
+FAILURES_S = 60.0
+MOST_ADDRESSES = 10_000
+"""That are remembered; then the oldest are forgotten."""
+MOST_JSON = 1 << 20
+"""Bytes of a body, where nothing else is said."""
+
+
+def hostname_of(header: str) -> str:
+    """The name in a Host header or an origin, without port; empty when it is none."""
+    address = header if "//" in header else f"//{header}"
+    if any(sign in header for sign in " @\\\t,?#%") or not header.isascii():
+        return ""
+    try:
+        parts = urlsplit(address)
+        _ = parts.port
+    except ValueError:
+        return ""
+    return "" if parts.path not in ("",) else (parts.hostname or "")
+
+
+class Hosts:
+    """Names under which the controller may be asked: else a page elsewhere could reach it by a name of its own."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._names = {*LOOPBACK, *(name.strip().lower().strip("[]") for name in names if name.strip())}
+
+    def take(self, host: str) -> bool:
+        """Whether a Host header names one of them."""
+        return hostname_of(host) in self._names
+
+
+class Failures:
+    """Wrong tokens by the address they came from. Of this process."""
+
+    def __init__(self) -> None:
+        self._times: dict[str, deque[float]] = {}
+
+    def note(self, address: str) -> None:
+        times = self._times.pop(address, deque(maxlen=MOST_FAILURES))
+        times.append(time.monotonic())
+        self._times[address] = times
+        while len(self._times) > MOST_ADDRESSES:
+            del self._times[next(iter(self._times))]
+
+    def wait_s(self, address: str) -> float:
+        """How long the address is to wait before it is listened to again; 0: not at all."""
+        times = self._times.get(address)
+        if not times or len(times) < MOST_FAILURES:
+            return 0.0
+        return max(0.0, times[0] + FAILURES_S - time.monotonic())
+
+
+def in_time(receive: Receive) -> Receive:
+    """The same, for a body that comes fast enough. Raises HTTPException (408) for one that does not."""
+    waited, taken, whole = 0.0, 0, False
+
+    async def receive_in_time() -> Message:
+        nonlocal waited, taken, whole
+        if whole:
+            return await receive()
+        began = time.monotonic()
+        try:
+            async with asyncio.timeout(max(0.0, STALL_S + taken / LEAST_RATE - waited)):
+                message: MutableMapping[str, Any] = await receive()
+        except TimeoutError:
+            raise HTTPException(408, "The body came too slowly.", {"Connection": "close"}) from None
+        waited += time.monotonic() - began
+        taken += len(message.get("body", b""))
+        whole = message["type"] != "http.request" or not message.get("more_body", False)
+        return message
+
+    return receive_in_time

@@ -1,0 +1,36 @@
+"""Whether the controller runs, and whether it can answer: for those who start processes. They need no token."""
+
+from typing import Literal
+
+import pymongo
+from fastapi import APIRouter
+from pydantic.dataclasses import dataclass
+
+from harvester.control.context import Here
+from harvester.control.problems import documented
+
+PING_S = 2.0
+"""How long MongoDB may take to answer."""
+
+router = APIRouter(tags=["health"])
+
+
+@dataclass(frozen=True)
+class Health:
+    """The controller is well."""
+
+    status: Literal["ok"]
+
+
+@router.get("/healthz", operation_id="health")
+async def health() -> Health:
+    """The process answers."""
+    return Health("ok")
+
+
+@router.get("/readyz", operation_id="readiness", responses=documented(503))
+async def readiness(here: Here) -> Health:
+    """It has begun, and MongoDB answers it."""
+    with pymongo.timeout(PING_S):
+        await here.database.command("ping")
+    return Health("ok")

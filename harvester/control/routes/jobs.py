@@ -1,0 +1,52 @@
+"""Jobs, as the service has them: what is asked for, how far it is."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+
+from harvester.control.auth import READS
+from harvester.control.context import Here
+from harvester.control.cursors import After, Limit, cursor_of, place_of
+from harvester.control.problems import documented
+from harvester.jobs.documents import Job, JobState
+from harvester.jobs.service import JobPlace, JobReport
+
+router = APIRouter(prefix="/jobs", tags=["jobs"])
+
+JobId = Annotated[str, Path(max_length=200, description="Id of the job.")]
+SpiderName = Annotated[str, Query(max_length=200, description="Only those of this spider.")]
+
+
+@dataclass(frozen=True, slots=True)
+class JobPage:
+    """Some jobs, the latest first."""
+
+    jobs: list[Job]
+    """With the counts that were made last."""
+    next: str | None
+    """Cursor of the page behind this one; None: there is none."""
+
+
+@router.get("", operation_id="list_jobs", dependencies=[READS])
+async def list_jobs(
+    here: Here,
+    spider: SpiderName = "",
+    state: Annotated[list[JobState], Query(description="Only those in one of these states.")] = [],  # noqa: B006
+    limit: Limit = 100,
+    after: After = "",
+) -> JobPage:
+    """The latest first."""
+    filters = spider, sorted(state)
+    place = place_of(after, tuple[datetime, str], *filters) if after else None
+    found = await here.jobs.jobs(spider, state, limit + 1, JobPlace(*place) if isinstance(place, tuple) else None)
+    shown = found[:limit]
+    last = shown[-1] if len(found) > limit else None
+    return JobPage(shown, cursor_of([last.created_at, last.id], *filters) if last else None)
+
+
+@router.get("/{job}", operation_id="show_job", dependencies=[READS], responses=documented(404))
+async def show_job(here: Here, job: JobId) -> JobReport:
+    """How far a job is, how fast it goes, and why it is no farther."""
+    return await here.jobs.report(job)

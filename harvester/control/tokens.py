@@ -1,0 +1,145 @@
+"""Tokens of the API. MongoDB has only their digests, so whoever reads the database cannot use one."""
+
+import hashlib
+import hmac
+import os
+import re
+import secrets
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from pymongo.asynchronous.database import AsyncDatabase
+
+from harvester.config import Config
+from harvester.exceptions import UsageError
+from harvester.jobs.ledger import now
+from harvester.stores.private_files import is_closed, make_closed, open_closed
+
+Document = dict[str, Any]
+
+TOKENS = "tokens"
+"""Name of the collection."""
+FILE = "token"
+"""Of the one that `harvester up` makes, in the state folder."""
+MOST_NAME = 100
+"""Characters."""
+_read = re.compile(r"harvester_([0-9a-f]{12})_([0-9a-f]{64})", re.ASCII).fullmatch
+_NOBODY = hashlib.sha256(b"nobody").hexdigest()
+"""Compared with where there is no token, so that it takes as long."""
+
+
+class Scope(StrEnum):
+    """What a token may do. Each may do what those before it may."""
+
+    READ = "read"
+    OPERATE = "operate"
+    """Submit, pause, resume, cancel, retry, hold."""
+    ADMIN = "admin"
+    """Change what runs by itself, and see what was done by whom."""
+
+    def allows(self, wanted: "Scope") -> bool:
+        order = list(Scope)
+        return order.index(self) >= order.index(wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token, without what is secret of it. Times in UTC."""
+
+    id: str
+    name: str
+    """Who has it, for people."""
+    scope: Scope
+    created_at: datetime
+    expires_at: datetime | None = None
+    """None: never."""
+
+
+class Tokens:
+    """Those of a database."""
+
+    def __init__(self, database: AsyncDatabase[Document]) -> None:
+        self._tokens = database[TOKENS]
+
+    async def add(self, name: str, scope: Scope, lasts: timedelta | None = None) -> tuple[Token, str]:
+        """A new token, and what its holder is given, which nobody can be told again. Raises UsageError."""
+        if not 0 < len(name) <= MOST_NAME or not name.isprintable():
+            raise UsageError(f"The name of a token has 1 to {MOST_NAME} characters, each of them printable.")
+        created = now()
+        token = Token(secrets.token_hex(6), name, scope, created, created + lasts if lasts else None)
+        text = f"harvester_{token.id}_{secrets.token_hex(32)}"
+        document = {
+            "_id": token.id,
+            "digest": _digest(text),
+            "name": name,
+            "scope": scope.value,
+            "created_at": created,
+            "expires_at": token.expires_at,
+        }
+        await self._tokens.insert_one(document)
+        return token, text
+
+    async def list(self) -> list[Token]:
+        """All that were not revoked, the oldest first."""
+        return [_token(row) for row in await self._tokens.find(sort=[("created_at", 1), ("_id", 1)]).to_list()]
+
+    async def revoke(self, which: str) -> Token:
+        """By id, or by a name that only one has. From the next request on it is none. Raises UsageError."""
+        found = await self._tokens.find({"$or": [{"_id": which}, {"name": which}]}).to_list()
+        if len(found) != 1:
+            why = "is the name of several: give an id" if found else "is neither the id nor the name of one"
+            raise UsageError(f"{which!r} {why}; `harvester tokens list` shows them.")
+        await self._tokens.delete_one({"_id": found[0]["_id"]})
+        return _token(found[0])
+
+    async def holder(self, text: str) -> Token | None:
+        """The token of which this is the text; None when it is none, or its time is over."""
+        parts = _read(text)
+        row = await self._tokens.find_one({"_id": parts[1]}) if parts else None
+        is_same = hmac.compare_digest(_digest(text), row["digest"] if row else _NOBODY)
+        return _current(row) if row and is_same else None
+
+    async def known(self, token: str) -> Token | None:
+        """The token with this id, unless it was revoked or its time is over."""
+        return _current(await self._tokens.find_one({"_id": token}))
+
+
+async def kept_token(config: Config, tokens: Tokens) -> tuple[str, bool]:
+    """The text of this machine's own token (scope admin), and whether it was made just now.
+
+    It is kept in a file that is closed to others. Raises UsageError when the file may be read by others.
+    """
+    path = config.state_dir / FILE
+    if path.exists():
+        if not is_closed(path):
+            raise UsageError(f"{path} can be read by others: remove it, and revoke its token (harvester tokens).")
+        text = path.read_text("ascii", errors="replace").strip()
+        if await tokens.holder(text):
+            return text, False
+    _, text = await tokens.add("harvester up", Scope.ADMIN)
+    _keep(path, text)
+    return text, True
+
+
+def _keep(path: Path, text: str) -> None:
+    make_closed(path.parent)
+    beside = path.with_name(f"{path.name}.{os.getpid()}")
+    with os.fdopen(open_closed(beside, os.O_WRONLY | os.O_TRUNC), "w") as file:
+        file.write(f"{text}\n")
+    beside.replace(path)
+
+
+def _current(row: Document | None) -> Token | None:
+    token = _token(row) if row else None
+    return None if token is None or (token.expires_at and token.expires_at <= now()) else token
+
+
+def _token(row: Document) -> Token:
+    return Token(row["_id"], row["name"], Scope(row["scope"]), row["created_at"], row["expires_at"])
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()

@@ -1,0 +1,57 @@
+"""How values go over HTTP: what the controller answers is what its services return, and what the client gives back.
+
+Results are frozen dataclasses, which pydantic writes for FastAPI. The documents of the ledger are Structs of msgspec,
+for speed: those that are `OnTheWire` tell pydantic of their fields. msgspec reads both out of an answer's bytes.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar, cast, get_type_hints
+
+import msgspec
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
+
+T = TypeVar("T")
+
+
+class OnTheWire:
+    """A Struct of msgspec that may be, or be part of, what the controller answers."""
+
+    __slots__ = ()
+
+    HIDDEN: ClassVar[frozenset[str]] = frozenset()
+    """Fields that are kept for the program alone. They must have defaults, which whoever reads an answer then gets."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        struct = cast(type[msgspec.Struct], cls)
+        hints = get_type_hints(cls)
+        shown = [name for name in struct.__struct_fields__ if name not in cls.HIDDEN]
+        fields = {name: core_schema.typed_dict_field(handler.generate_schema(hints[name])) for name in shown}
+        as_object = core_schema.typed_dict_schema(fields, cls=cls, ref=f"{cls.__module__}.{cls.__qualname__}")
+
+        def fields_of(value: Any) -> dict[str, Any]:
+            return {name: getattr(value, name) for name in shown}
+
+        return core_schema.no_info_plain_validator_function(
+            lambda value: msgspec.convert(value, cls),
+            serialization=core_schema.plain_serializer_function_ser_schema(fields_of, return_schema=as_object),
+        )
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        serialization = cast("dict[str, Any]", schema)["serialization"]
+        return handler(serialization["return_schema"])
+
+
+def reader(kind: type[T]) -> Callable[[bytes], T]:
+    """Reads such a value out of the JSON of an answer. Raises msgspec.DecodeError for one that is none."""
+    return msgspec.json.Decoder(kind, dec_hook=_path).decode
+
+
+def _path(kind: type, value: Any) -> Any:
+    if issubclass(kind, Path):
+        return kind(value)
+    raise NotImplementedError(f"no {kind.__name__} goes over HTTP")

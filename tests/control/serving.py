@@ -1,0 +1,43 @@
+"""A controller of the test's own, asked without a network, and tokens of each scope for it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+import httpx2
+from fastapi import FastAPI
+
+from harvester.config import Config
+from harvester.control.app import create_app
+from harvester.control.context import Context
+from harvester.control.tokens import Scope
+
+BASE = "http://127.0.0.1"
+
+
+class Controller(NamedTuple):
+    """It runs as long as its test."""
+
+    app: FastAPI
+    context: Context
+    tokens: dict[Scope, str]
+    http: httpx2.AsyncClient
+    """Without a token."""
+
+    def headers(self, scope: Scope = Scope.ADMIN) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.tokens[scope]}"}
+
+    async def get(self, path: str, scope: Scope = Scope.READ, **options: object) -> httpx2.Response:
+        """Below /api/v1, with a token of this scope."""
+        return await self.http.get(f"/api/v1{path}", headers=self.headers(scope), **options)  # type: ignore[arg-type]
+
+
+@asynccontextmanager
+async def controller(config: Config) -> AsyncIterator[Controller]:
+    app = create_app(config)
+    async with app.router.lifespan_context(app):
+        context: Context = app.state.context
+        tokens = {scope: (await context.tokens.add(f"a {scope}er", scope))[1] for scope in Scope}
+        transport = httpx2.ASGITransport(app)
+        async with httpx2.AsyncClient(transport=transport, base_url=BASE, timeout=60) as http:
+            yield Controller(app, context, tokens, http)
