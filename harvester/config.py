@@ -197,6 +197,9 @@ class Config(BaseSettings):
     publish_file: Path | None = None
     """TOML file of those who are told of new and changed records (publishing.md). None: nobody is."""
 
+    webhook_keys: SecretStr | None = None
+    """Of which the secrets of webhooks are made, 32 characters or more, the newest first. None: a file keeps one."""
+
     # Scrapyd, for harvester deploy
     scrapyd_user: str | None = None
     """User of the Scrapyd to which `harvester deploy` deploys."""

@@ -29,6 +29,10 @@ class UnknownJob(UsageError):
     """There is no such job, or no such item of it. Raised by harvester.jobs."""
 
 
+class UnknownWebhook(UsageError):
+    """There is no such webhook. Raised by harvester.control."""
+
+
 class JobConflict(UsageError):
     """A job is not in a state for what is wanted, or an idempotency key is another's. Raised by harvester.jobs."""
 

@@ -33,6 +33,7 @@ from harvester.cli.sandbox import sandbox_command
 from harvester.cli.schedule import schedule
 from harvester.cli.sites import sites
 from harvester.cli.tokens import tokens
+from harvester.cli.webhooks import webhooks
 from harvester.cli.worker import worker_command
 from harvester.config import read_config
 from harvester.exceptions import HarvesterError, UsageError
@@ -41,7 +42,7 @@ from harvester.masking import mask
 ORDER = (
     *("doctor", "spiders", "sites", "flow", "sandbox"),
     *("crawl", "jobs", "schedule", "endpoints", "feed", "worker", "frontier", "deploy"),
-    *("runs", "report", "export", "account", "db", "import", "publish"),
+    *("runs", "report", "export", "account", "db", "import", "publish", "webhooks"),
     *("alert", "tokens", "purge", "version"),
 )
 """In which commands are listed, as one comes to need them."""
@@ -84,6 +85,7 @@ app.add_typer(db, name="db", rich_help_panel=RESULTS)
 app.command("account", rich_help_panel=RESULTS)(account_command)
 app.command("import", context_settings=_AS_TYPED, add_help_option=False, rich_help_panel=RESULTS)(import_command)
 app.add_typer(publish, name="publish", rich_help_panel=RESULTS)
+app.add_typer(webhooks, name="webhooks", rich_help_panel=RESULTS)
 app.command("alert", rich_help_panel=CARE)(alert_command)
 app.add_typer(tokens, name="tokens", rich_help_panel=CARE)
 app.command("purge", rich_help_panel=CARE)(purge_command)

@@ -53,6 +53,8 @@ RESERVED = frozenset(
         "seeds",
         "thread_queue",
         "validators",
+        "webhook_deliveries",
+        "webhooks",
     ]
 )
 """Collections that are no record's."""

@@ -7,7 +7,7 @@ what `transitions` says of Cancelled and Retried.
 from collections.abc import Sequence
 from functools import partial
 
-from harvester.jobs.documents import Document, JobState, State
+from harvester.jobs.documents import STOPPED_AT, UNTOLD, Document, JobState, State
 from harvester.jobs.ledger import Ledger
 from harvester.jobs.transitions import CANCELLED
 
@@ -24,7 +24,9 @@ class Control:
 
     async def pause(self, job: str, reason: str = "") -> bool:
         """No more items of it are fed. Those that are active come to their end."""
-        return await self._change(job, [JobState.OPEN], {"$set": {"state": JobState.PAUSED, "pause_reason": reason}})
+        stopped = {STOPPED_AT: self._ledger.now(), UNTOLD: True}
+        update = {"$set": {"state": JobState.PAUSED, "pause_reason": reason, **stopped}}
+        return await self._change(job, [JobState.OPEN], update)
 
     async def resume(self, job: str) -> bool:
         """Ends a pause."""
@@ -33,7 +35,9 @@ class Control:
 
     async def cancel(self, job: str) -> int | None:
         """Skips what waits, for good: how many items. Active ones come to their end, and are not tried again."""
-        update = {"$set": {"state": JobState.CANCELLED, "ended_at": self._ledger.now()}, "$unset": {"pause_reason": ""}}
+        at = self._ledger.now()
+        ended = {"state": JobState.CANCELLED, "ended_at": at, STOPPED_AT: at, UNTOLD: True}
+        update = {"$set": ended, "$unset": {"pause_reason": ""}}
         if not await self._change(job, [JobState.OPEN, JobState.PAUSED], update):
             known = await self._ledger.job(job)
             if known is None or known.state is not JobState.CANCELLED:

@@ -27,6 +27,10 @@ SMALL = 20_000
 """Items of a job that is counted whenever somebody looks."""
 MOST_PACES = 100
 """Counts of a job that are remembered: those of the last minutes."""
+STOPPED_AT = "stopped_at"
+"""Field of a job: when it was paused or ended last."""
+UNTOLD = "untold"
+"""Field of a job that was paused or ended, until webhooks are told: it is written together with the state."""
 MOST_ATTEMPTS_SHOWN = 10
 """Attempts that an item's history keeps, the latest."""
 
@@ -337,6 +341,7 @@ JOB_INDEXES = (
         unique=True,
         partialFilterExpression={"idempotency_key": {"$exists": True}},
     ),
+    IndexModel([(UNTOLD, ASCENDING)], partialFilterExpression={UNTOLD: {"$exists": True}}),
 )
 
 ITEM_INDEXES = (

@@ -32,7 +32,9 @@ from harvester.jobs.documents import (
     JOB_INDEXES,
     JOBS,
     MOST_PACES,
+    STOPPED_AT,
     UNFINISHED,
+    UNTOLD,
     Counted,
     Document,
     Item,
@@ -173,7 +175,8 @@ class Ledger:
         if await self.is_left(job):
             return False
         same = {"_id": job, "state": JobState.OPEN, "fed": known.fed}
-        end = {"$set": {"state": JobState.FINISHED, "ended_at": self.now()}}
+        at = self.now()
+        end = {"$set": {"state": JobState.FINISHED, "ended_at": at, STOPPED_AT: at, UNTOLD: True}}
         result = await self.patiently(lambda: self.jobs.update_one(same, end))
         if not result.modified_count:
             ended = await self.job(job)  # by another, or by this call when its answer was lost

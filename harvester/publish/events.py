@@ -37,22 +37,23 @@ def event_of(kind: str, record: Mapping[str, Any], change: str, source: str) -> 
     version, at = mark["version"], mark.get("at") or provenance["fetched_at"]
     name = sha256("\0".join((kind, key, str(version), mark["content"])).encode("utf-8", "replace")).hexdigest()[:32]
     type_ = f"harvester.{kind}.{change}"
-    about = {"subject": key, "time": _written(at), "sequence": f"{version:010}"}
-    return Event(name, type_, f"{provenance['spider']}.{kind}.{change}", _body(name, source, type_, about, data))
+    about = {"subject": key, "time": written(at), "sequence": f"{version:010}"}
+    return Event(name, type_, f"{provenance['spider']}.{kind}.{change}", body_of(name, source, type_, about, data))
 
 
 def test_event(source: str) -> Event:
     """One about nothing, another each time."""
     name = uuid4().hex
-    body = _body(name, source, "harvester.test", {"time": _written(datetime.now(UTC))}, {})
+    body = body_of(name, source, "harvester.test", {"time": written(datetime.now(UTC))}, {})
     return Event(name, "harvester.test", "harvester.test", body)
 
 
-def _body(name: str, source: str, type_: str, about: Mapping[str, str], data: Mapping[str, Any]) -> bytes:
+def body_of(name: str, source: str, type_: str, about: Mapping[str, str], data: Mapping[str, Any]) -> bytes:
+    """The envelope of an event with this id, as JSON."""
     event = {"specversion": "1.0", "id": name, "source": source, "type": type_, **about}
     return _encode(event | {"datacontenttype": "application/json", "data": data})
 
 
-def _written(at: datetime) -> str:
+def written(at: datetime) -> str:
     """RFC 3339."""
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -147,14 +147,28 @@ class RedisSink(Sink):
             super().check(config)
 
 
+WEBHOOK_PORTS = (None, 443, 8443)
+"""Of receivers in the open."""
+
+
+def check_webhook(url: str, where: str, config: Config) -> None:
+    """Raises UsageError, which begins with `where`, when events must not be sent there; keeps its secrets from logs."""
+    parts = urlsplit(url)
+    mask.add(*filter(is_telling, re.split(r"[/?&=]", f"{parts.path}?{parts.query}")))
+    if parts.username is not None:
+        raise UsageError(f"{where}: its address holds a user's name, which is sent to nobody. Take it out.")
+    if refusal := refuse_private(url, config):
+        raise UsageError(f"{where}: its address is refused: {refusal}.")
+    if is_of_others(url, config) and (parts.scheme != "https" or parts.port not in WEBHOOK_PORTS):
+        known = "https, at port 443 or 8443"
+        raise UsageError(f"{where}: events go by {known}; HARVESTER_PRIVATE_HOSTS permits a host of your own.")
+
+
 class WebhookSink(Sink):
     """`kind = "webhook"`: an address that is posted each event, signed as Standard Webhooks has it."""
 
     SCHEMES = ("https", "http")
     EXAMPLE = "https://receiver.example/hook"
-    PORTS: ClassVar[tuple[int | None, ...]] = (None, 443, 8443)
-    """Of receivers in the open."""
-
     kind: Literal["webhook"]
     secrets_file: Path | None = None
     """Holds its secrets, the newest first; read before each try. Else HARVESTER_PUBLISH_<NAME>_SECRETS says them."""
@@ -164,16 +178,7 @@ class WebhookSink(Sink):
     """The most events that are posted at the same time."""
 
     def check(self, config: Config) -> None:
-        url, where = self.address(), f"The sink {self.name} of {SETTING}"
-        parts = urlsplit(url)
-        if parts.username is not None:
-            raise UsageError(f"{where}: its address holds a user's name, which is sent to nobody. Take it out.")
-        mask.add(*filter(is_telling, re.split(r"[/?&=]", f"{parts.path}?{parts.query}")))
-        if refusal := refuse_private(url, config):
-            raise UsageError(f"{where}: its address is refused: {refusal}.")
-        if is_of_others(url, config) and (parts.scheme != "https" or parts.port not in self.PORTS):
-            known = "https, at port 443 or 8443"
-            raise UsageError(f"{where}: events go by {known}; HARVESTER_PRIVATE_HOSTS permits a host of your own.")
+        check_webhook(self.address(), f"The sink {self.name} of {SETTING}", config)
         self.secrets()
 
     def secrets(self) -> list[bytes]:

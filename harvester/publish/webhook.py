@@ -39,7 +39,7 @@ class WebhookSender:
     def __init__(self, sink: WebhookSink, config: Config) -> None:
         self._sink = sink
         self._config = config
-        self._session: ClientSession | None = None
+        self._poster: Poster | None = None
         self.BATCH = sink.at_once
 
     async def send(self, events: Sequence[Event]) -> list[Failure | None]:
@@ -47,29 +47,40 @@ class WebhookSender:
             secrets, url = self._sink.secrets(), self._sink.address()
         except UsageError as error:  # the file of secrets is being changed
             return [Failure(str(error))] * len(events)
-        if self._session is None:
-            self._session = ClientSession(
-                connector=PermittedConnector(self._config, limit=self._sink.at_once),
-                cookie_jar=DummyCookieJar(),
-                timeout=ClientTimeout(total=self._sink.timeout_s),
-                headers={"User-Agent": self._config.user_agent, "Content-Type": MEDIA_TYPE},
-            )
-        return await asyncio.gather(*(self._post(self._session, url, secrets, event) for event in events))
+        poster = self._poster = self._poster or Poster(self._config, self._sink.at_once, self._sink.timeout_s)
+        return await asyncio.gather(*(poster.post(url, secrets, event) for event in events))
 
     async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        if self._poster is not None:
+            await self._poster.close()
+            self._poster = None
 
-    async def _post(self, session: ClientSession, url: str, secrets: Sequence[bytes], event: Event) -> Failure | None:
+
+class Poster:
+    """Posts events to receivers whose addresses may be anything: see PermittedConnector. To be made in a loop."""
+
+    def __init__(self, config: Config, at_once: int, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._session = ClientSession(
+            connector=PermittedConnector(config, limit=at_once),
+            cookie_jar=DummyCookieJar(),
+            timeout=ClientTimeout(total=timeout_s),
+            headers={"User-Agent": config.user_agent, "Content-Type": MEDIA_TYPE},
+        )
+
+    async def close(self) -> None:
+        await self._session.close()
+
+    async def post(self, url: str, secrets: Sequence[bytes], event: Event) -> Failure | None:
+        """None: the receiver has confirmed it."""
         headers = signed(event, secrets, int(time.time()))
         try:
-            async with session.post(url, data=event.body, headers=headers, allow_redirects=False) as response:
+            async with self._session.post(url, data=event.body, headers=headers, allow_redirects=False) as response:
                 failure = failure_of(response)
                 await response.content.read(MOST_ANSWER)
                 return failure
         except TimeoutError:
-            return Failure(f"it did not answer in {self._sink.timeout_s:g} s")
+            return Failure(f"it did not answer in {self._timeout_s:g} s")
         except (ClientError, OSError, IgnoreRequest) as error:
             return Failure(str(error) or type(error).__name__)
 

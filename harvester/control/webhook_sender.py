@@ -1,0 +1,210 @@
+"""Sends what webhooks are to be told until they confirm it. Any number of processes may do so at once.
+
+A delivery is taken by one of them for a minute: when it dies meanwhile, another sends the same. Each receiver is sent
+one event at a time, so that a slow one keeps nobody waiting.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+
+from pymongo import ReturnDocument
+from pymongo.errors import PyMongoError
+
+from harvester.alerts.channels import Alert, send
+from harvester.control.webhook_events import JobEvent, event_of
+from harvester.control.webhooks import (
+    NEVER,
+    TIMEOUT_S,
+    WEBHOOK_DELIVERIES,
+    WEBHOOKS,
+    Webhooks,
+    keys_of,
+    make_indexes,
+    secrets_of,
+    source_of,
+)
+from harvester.exceptions import HarvesterError, UsageError
+from harvester.formatting import duration
+from harvester.jobs.documents import STOPPED_AT, UNTOLD, Document
+from harvester.jobs.service import JobService
+from harvester.masking import mask
+from harvester.publish.delivering import AGAIN_S, FIRST_PAUSE_S, LONGEST_PAUSE_S, MOST_PAUSE_S
+from harvester.publish.sending import Failure
+from harvester.publish.sinks import check_webhook
+from harvester.publish.webhook import Poster
+from harvester.shutdown import stop
+from harvester.stores import mongodb
+
+logger = logging.getLogger(__name__)
+
+AT_ONCE = 8
+"""Receivers that are sent something at the same time."""
+TAKEN_S = 60.0
+"""How long a delivery is one process's: longer than a receiver may take to answer."""
+IDLE_S = 0.5
+"""Between two looks at what is to be done, when there was nothing."""
+AWAY_S = 5.0
+"""Until it is tried again when MongoDB cannot be reached."""
+GIVE_UP = timedelta(hours=75)
+"""How long a receiver may fail before nothing is sent to it any more until somebody resumes it; an event likewise."""
+BATCH = 100
+"""Jobs of which deliveries are made together."""
+
+
+@asynccontextmanager
+async def sending(jobs: JobService) -> AsyncIterator["WebhookSender"]:
+    """Sends while the body runs."""
+    sender = WebhookSender(jobs)
+    running = asyncio.create_task(sender.run())
+    try:
+        yield sender
+    finally:
+        await stop(running)
+
+
+class WebhookSender:
+    """One of several."""
+
+    def __init__(self, jobs: JobService) -> None:
+        self._jobs = jobs
+        self._config = jobs.config
+        self._webhooks = jobs.database[WEBHOOKS]
+        self._deliveries = jobs.database[WEBHOOK_DELIVERIES]
+        self._registry = Webhooks(jobs)
+        self._busy: dict[str, asyncio.Task[None]] = {}
+        """Webhook -> what is being sent to it."""
+        self._said = ""
+        """What kept it from its work the last time."""
+        self.delivered = 0
+        """Events that were confirmed to this process."""
+
+    async def run(self) -> None:
+        """Until it is cancelled. What is being sent then is sent again by the next."""
+        poster = Poster(self._config, AT_ONCE, TIMEOUT_S)
+        try:
+            while True:
+                try:
+                    await make_indexes(self._jobs.database)
+                    await self._work(poster)
+                except (PyMongoError, HarvesterError) as error:
+                    if self._said != mongodb.said(error):
+                        self._said = mongodb.said(error)
+                        logger.warning("No webhook is told anything until this is mended: %s", self._said)
+                await asyncio.sleep(AWAY_S)
+        finally:
+            await stop(*self._busy.values())
+            await poster.close()
+
+    async def _work(self, poster: Poster) -> None:
+        """Until it fails."""
+        while True:
+            did = await self.distribute()
+            did += await self._begin(poster)
+            for name, task in list(self._busy.items()):
+                if task.done():
+                    del self._busy[name]
+                    task.result()
+                    self._said = ""
+            if not did:
+                await asyncio.sleep(IDLE_S)
+
+    async def distribute(self) -> int:
+        """Makes deliveries of jobs that were paused or have ended; of how many jobs."""
+        jobs = self._jobs.ledger.jobs
+        rows = await jobs.find({UNTOLD: {"$exists": True}}, sort=[(UNTOLD, 1)], limit=BATCH).to_list()
+        for row in rows:
+            which: Document = {"job": {"$in": ["", row["_id"]]}, "spider": {"$in": ["", row["spider"]]}}
+            receivers = await self._webhooks.find(which).to_list()
+            wanted = [each for each in receivers if each["job"] or each["created_at"] <= row[STOPPED_AT]]
+            if wanted and (event := await event_of(self._jobs, row, source_of(self._config))):
+                for each in wanted:
+                    await self._registry.insert(each, event)
+            same = {"_id": row["_id"], STOPPED_AT: row[STOPPED_AT]}
+            await jobs.update_one(same, {"$unset": {UNTOLD: ""}})
+        return len(rows)
+
+    async def _begin(self, poster: Poster) -> int:
+        """Takes a delivery that is due, and sends it in a task of its own."""
+        if len(self._busy) >= AT_ONCE:
+            await asyncio.wait(self._busy.values(), return_when=asyncio.FIRST_COMPLETED)
+            return 1
+        now = datetime.now(UTC)
+        row = await self._deliveries.find_one_and_update(
+            {"due_at": {"$lte": now}, "webhook": {"$nin": list(self._busy)}},
+            {"$set": {"due_at": now + timedelta(seconds=TAKEN_S)}},
+            sort=[("due_at", 1)],
+            return_document=ReturnDocument.AFTER,
+        )
+        if row is None:
+            return 0
+        self._busy[row["webhook"]] = asyncio.create_task(self._deliver(poster, row))
+        return 1
+
+    async def _deliver(self, poster: Poster, row: Document) -> None:
+        webhook = await self._webhooks.find_one({"_id": row["webhook"]})
+        if webhook is None:  # it was removed while the delivery was made
+            await self._deliveries.delete_one({"_id": row["_id"]})
+            return
+        failure = await self._post(poster, webhook, row)
+        if failure is None:
+            forgotten = dict.fromkeys(("failing_since", "said"), "")
+            told: Document = {"$set": {"delivered_at": datetime.now(UTC)}, "$inc": {"delivered": 1}}
+            await self._webhooks.update_one({"_id": webhook["_id"]}, told | {"$unset": forgotten})
+            self.delivered += 1
+            await self._deliveries.delete_one({"_id": row["_id"]})
+        else:
+            await self._failed(webhook, row, failure)
+
+    async def _post(self, poster: Poster, webhook: Document, row: Document) -> Failure | None:
+        try:  # the settings may have changed since it was added
+            check_webhook(webhook["url"], f"The webhook {webhook['_id']}", self._config)
+        except UsageError as error:
+            return Failure(str(error))
+        event = JobEvent(row["event"], row["type"], row["job"], row["body"]).event
+        return await poster.post(webhook["url"], secrets_of(webhook["_id"], keys_of(self._config)), event)
+
+    async def _failed(self, webhook: Document, row: Document, failure: Failure) -> None:
+        """It is tried again over three days. The others of its receiver wait a little, unless it is the event's fault.
+
+        What is wrong with the receiver ends when it is well again, so it is asked every few minutes at least.
+        """
+        now, said = datetime.now(UTC), mask(failure.said)
+        tries, failing_since = row["tries"], webhook.get("failing_since") or now
+        usual_s = AGAIN_S[min(tries, len(AGAIN_S) - 1)] if failure.is_of_event else FIRST_PAUSE_S * 2 ** min(tries, 20)
+        pause_s = min(usual_s, MOST_PAUSE_S if not failure.is_of_event else LONGEST_PAUSE_S) * random.uniform(0.9, 1.1)
+        later = now + timedelta(seconds=min(max(pause_s, failure.pause_s or 0), LONGEST_PAUSE_S))
+        failed_at = row.get("failed_at") or now
+        change: Document = {"tries": tries + 1, "said": said, "failed_at": failed_at, "due_at": later}
+        if now - failed_at >= GIVE_UP:
+            change |= {"due_at": NEVER, "dead_at": now}
+        await self._deliveries.update_one({"_id": row["_id"]}, {"$set": change})
+        if failure.is_of_event:
+            return
+        is_over = failure.is_final or now - failing_since >= GIVE_UP
+        state: Document = {"failing_since": failing_since, "said": said}
+        if is_over:
+            later = NEVER
+            state["set_aside_at"] = now
+        await self._webhooks.update_one({"_id": webhook["_id"]}, {"$set": state})
+        others = {"webhook": webhook["_id"], "due_at": {"$lt": later}}
+        await self._deliveries.update_many(others, {"$set": {"due_at": later}})
+        if "failing_since" not in webhook:
+            logger.warning("The webhook %s takes no events: %s. They wait, and it is tried again", webhook["_id"], said)
+        if is_over:
+            await self._tell(webhook["_id"], failing_since, said)
+
+    async def _tell(self, webhook: str, since: datetime, said: str) -> None:
+        backlog = await self._deliveries.count_documents({"webhook": webhook})
+        took = duration((datetime.now(UTC) - since).total_seconds())
+        title = f"harvester: the webhook {webhook} is set aside, since it takes no events"
+        lines = [
+            f"For {took} nothing could be sent to it: {said}.",
+            f"{backlog:,} events wait. Nothing is sent any more until you type: harvester webhooks resume {webhook}",
+        ]
+        logger.error("%s. %s", title, " ".join(lines))
+        payload = {"event": "webhook", "webhook": webhook, "said": said, "backlog": backlog}
+        await asyncio.to_thread(send, self._config, Alert(title, lines, None, payload))
