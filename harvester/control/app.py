@@ -25,13 +25,14 @@ from harvester.control.auth import API, Gate
 from harvester.control.context import Context
 from harvester.control.limits import MOST_JSON, Hosts
 from harvester.control.problems import USUAL, ProblemDetails
-from harvester.control.routes import health, jobs
+from harvester.control.routes import health, jobs, webhooks
 from harvester.control.tokens import Tokens
+from harvester.control.webhook_sender import sending
 from harvester.jobs.service import job_service
 from harvester.stores.private_files import is_closed, make_closed, open_closed
 
 PREFIX = f"{API}v1"
-ROUTERS: Sequence[APIRouter] = (jobs.router,)
+ROUTERS: Sequence[APIRouter] = (jobs.router, webhooks.router)
 """Of the API; each room has its own."""
 COOKIE_KEY = "cookie-key"
 """File in the state folder. Without it pages ask for the token anew."""
@@ -51,7 +52,8 @@ def create_app(config: Config, *, hosts: Sequence[str] = ()) -> FastAPI:
             key = _cookie_key(config)
             app.state.context = Context(config, service.database, service, Tokens(service.database), audit, key)
             try:
-                yield
+                async with sending(service):
+                    yield
             finally:
                 del app.state.context
 

@@ -13,7 +13,15 @@ from fastapi.responses import JSONResponse
 from pymongo.errors import PyMongoError
 from starlette.exceptions import HTTPException
 
-from harvester.exceptions import HarvesterError, JobConflict, ServiceError, StorageError, UnknownJob, UsageError
+from harvester.exceptions import (
+    HarvesterError,
+    JobConflict,
+    ServiceError,
+    StorageError,
+    UnknownJob,
+    UnknownWebhook,
+    UsageError,
+)
 from harvester.masking import mask
 from harvester.stores import mongodb
 
@@ -70,6 +78,7 @@ class _Kind(NamedTuple):
 
 _KINDS: Mapping[type[HarvesterError], _Kind] = {
     UnknownJob: _Kind(404, "unknown"),
+    UnknownWebhook: _Kind(404, "unknown"),
     JobConflict: _Kind(409, "conflict"),
     UsageError: _Kind(422, "invalid"),
     StorageError: _Kind(507, "no_room"),

@@ -34,7 +34,7 @@ from harvester.jobs.service import JobService
 from harvester.masking import mask
 from harvester.publish.delivering import AGAIN_S, FIRST_PAUSE_S, LONGEST_PAUSE_S, MOST_PAUSE_S
 from harvester.publish.sending import Failure
-from harvester.publish.sinks import check_webhook
+from harvester.publish.sinks import check_webhook, secrets_in
 from harvester.publish.webhook import Poster
 from harvester.shutdown import stop
 from harvester.stores import mongodb
@@ -160,6 +160,7 @@ class WebhookSender:
             await self._failed(webhook, row, failure)
 
     async def _post(self, poster: Poster, webhook: Document, row: Document) -> Failure | None:
+        mask.add_passing(*secrets_in(webhook["url"]))
         try:  # the settings may have changed since it was added
             check_webhook(webhook["url"], f"The webhook {webhook['_id']}", self._config)
         except UsageError as error:

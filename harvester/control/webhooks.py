@@ -26,7 +26,7 @@ from harvester.jobs.documents import Document
 from harvester.jobs.service import JobService
 from harvester.masking import mask
 from harvester.publish.events import test_event
-from harvester.publish.sinks import SECRET_PREFIX, check_webhook
+from harvester.publish.sinks import SECRET_PREFIX, check_webhook, secrets_in
 from harvester.publish.webhook import Poster
 from harvester.stores.private_files import is_closed, make_closed, open_closed
 
@@ -186,7 +186,7 @@ class Webhooks:
         state = "set aside" if row.get("set_aside_at") else "failing" if row.get("failing_since") else "sending"
         return Webhook(
             id=row["_id"],
-            url=mask(row["url"]),
+            url=_without_secrets(row["url"]),
             job=row["job"],
             spider=row["spider"],
             created_at=row["created_at"],
@@ -231,6 +231,11 @@ def keys_of(config: Config) -> list[bytes]:
 def secrets_of(id: str, keys: Sequence[bytes]) -> list[bytes]:
     """By each of which the events of a webhook are signed."""
     return [hmac.digest(key, f"webhook {id}".encode(), sha256) for key in keys]
+
+
+def _without_secrets(url: str) -> str:
+    mask.add_passing(*secrets_in(url))
+    return mask(url)
 
 
 def _written(secret: bytes) -> str:

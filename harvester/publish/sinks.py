@@ -152,16 +152,21 @@ WEBHOOK_PORTS = (None, 443, 8443)
 
 
 def check_webhook(url: str, where: str, config: Config) -> None:
-    """Raises UsageError, which begins with `where`, when events must not be sent there; keeps its secrets from logs."""
-    parts = urlsplit(url)
-    mask.add(*filter(is_telling, re.split(r"[/?&=]", f"{parts.path}?{parts.query}")))
-    if parts.username is not None:
-        raise UsageError(f"{where}: its address holds a user's name, which is sent to nobody. Take it out.")
+    """Raises UsageError, which begins with `where`, when events must not be sent there."""
     if refusal := refuse_private(url, config):
         raise UsageError(f"{where}: its address is refused: {refusal}.")
+    parts = urlsplit(url)
+    if parts.username is not None:
+        raise UsageError(f"{where}: its address holds a user's name, which is sent to nobody. Take it out.")
     if is_of_others(url, config) and (parts.scheme != "https" or parts.port not in WEBHOOK_PORTS):
         known = "https, at port 443 or 8443"
         raise UsageError(f"{where}: events go by {known}; HARVESTER_PRIVATE_HOSTS permits a host of your own.")
+
+
+def secrets_in(url: str) -> list[str]:
+    """What may be secret in the path and the query of an address."""
+    parts = urlsplit(url)
+    return [*filter(is_telling, re.split(r"[/?&=]", f"{parts.path}?{parts.query}"))]
 
 
 class WebhookSink(Sink):
@@ -178,7 +183,9 @@ class WebhookSink(Sink):
     """The most events that are posted at the same time."""
 
     def check(self, config: Config) -> None:
-        check_webhook(self.address(), f"The sink {self.name} of {SETTING}", config)
+        url = self.address()
+        mask.add(*secrets_in(url))
+        check_webhook(url, f"The sink {self.name} of {SETTING}", config)
         self.secrets()
 
     def secrets(self) -> list[bytes]:

@@ -1,5 +1,6 @@
 """Webhooks are told of each job that is paused or ends, once, signed, and never by way of a private network."""
 
+import json
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
@@ -14,6 +15,7 @@ from pymongo.database import Database
 
 from harvester.config import Config
 from harvester.control import webhook_sender
+from harvester.control.tokens import Scope
 from harvester.control.webhook_sender import WebhookSender, sending
 from harvester.control.webhooks import Webhooks, keys_of, secrets_of
 from harvester.exceptions import StorageError, UnknownJob, UnknownWebhook, UsageError
@@ -21,6 +23,7 @@ from harvester.jobs.documents import Job
 from harvester.jobs.ledger import Ledger
 from harvester.jobs.service import JobService, job_service
 from harvester.jobs.transitions import Ended
+from tests.control.serving import Controller
 from tests.crawling import Site
 from tests.jobs.command import Answer, Jobs
 from tests.jobs.conftest import SCOPE, nowhere, pages
@@ -461,3 +464,39 @@ def test_webhooks_are_added_listed_and_removed_by_commands(
     assert (refused.code, "give one of --job and --spider" in refused.err) == (2, True)
     unknown = harvester("webhooks", "remove", name)
     assert (unknown.code, f"There is no webhook '{name}'" in unknown.err) == (2, True)
+
+
+# The API ---------------------------------------------------------------------------------------------------
+
+
+async def test_the_api_adds_lists_tests_and_removes_webhooks_and_the_controller_sends(
+    control: Controller, mongodb: Database[Document]
+) -> None:
+    job = await opened(control.context.jobs)
+    operate, read = control.headers(Scope.OPERATE), control.headers(Scope.READ)
+    async with Receiver() as receiver:
+        refused = await control.http.post("/api/v1/webhooks", json={"url": receiver.url}, headers=read)
+        assert refused.status_code == 403
+        added = await control.http.post("/api/v1/webhooks", json={"url": receiver.url, "job": job.id}, headers=operate)
+        assert added.status_code == 201
+        receiver.secret, name = added.json()["secret"], added.json()["webhook"]["id"]
+        tested = await control.http.post(f"/api/v1/webhooks/{name}/test", headers=operate)
+        assert tested.json() == {"confirmed": True, "said": ""}
+        await control.context.jobs.pause(job.id)
+        await wait(lambda: len(receiver.events) == 2 and not waiting(mongodb))
+        [listed] = (await control.get("/webhooks")).json()
+        assert (listed["id"], listed["state"], listed["delivered"]) == (name, "sending", 1)
+        resumed = await control.http.post(f"/api/v1/webhooks/{name}/resume", headers=operate)
+        assert resumed.json() == {"waiting": 0}
+        assert (await control.http.delete(f"/api/v1/webhooks/{name}", headers=operate)).status_code == 204
+        assert (await control.http.delete(f"/api/v1/webhooks/{name}", headers=operate)).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "url", ["file:///etc/passwd", "https://[", "https://ann@hooks.example.org/", "\ud800", "x" * 9000]
+)
+async def test_the_api_refuses_an_address_with_a_sentence(control: Controller, url: str) -> None:
+    body = json.dumps({"url": url})
+    headers = control.headers() | {"Content-Type": "application/json"}
+    answer = await control.http.post("/api/v1/webhooks", content=body, headers=headers)
+    assert (answer.status_code, answer.json()["type"]) == (422, "urn:harvester:problem:invalid")
