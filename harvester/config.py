@@ -317,8 +317,17 @@ def _given() -> tuple[set[str], set[str]]:
 def variable_of(setting: str) -> str:
     """The name of the variable by which a setting was given: it may have several. Else the one that it would have."""
     field = next((each for each in Config.model_fields if setting.upper() in (each.upper(), *_variables(each))), "")
-    variables = _variables(field) if field else [setting]
-    return next((name for given in _given() for name in variables if name in given), variables[0])
+    return given_by(field)[0] if field else setting
+
+
+def given_by(field: str) -> tuple[str, Literal["environment", ".env", ""]]:
+    """The variable by which a field of Config was given, else the first that it may have; and where that stands."""
+    variables = _variables(field)
+    environment, in_file = _given()
+    for name in variables:
+        if name in environment:
+            return name, "environment"
+    return next(((name, ".env") for name in variables if name in in_file), (variables[0], ""))
 
 
 def _named_in(env_file: Path) -> Iterator[str]:

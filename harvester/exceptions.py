@@ -33,6 +33,14 @@ class UnknownWebhook(UsageError):
     """There is no such webhook. Raised by harvester.control."""
 
 
+class UnknownRun(UsageError):
+    """There is no such run. Raised by harvester.monitors."""
+
+
+class UnknownRecord(UsageError):
+    """There is no such collection of records, record or file of one. Raised by harvester.control."""
+
+
 class JobConflict(UsageError):
     """A job is not in a state for what is wanted, or an idempotency key is another's. Raised by harvester.jobs."""
 

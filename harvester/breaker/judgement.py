@@ -60,7 +60,7 @@ class Breaker(msgspec.Struct, frozen=True):
     """How often in a row it was opened."""
     cause: str = ""
     said: str = ""
-    """Why the last failure failed."""
+    """Why the last failure failed, or why a person wants it so."""
     window: list[tuple[int, int, int, Any]] = []
     """Buckets of tries: number, tries, failures, tries by outcome."""
     refusals: int = 0
@@ -131,11 +131,17 @@ def judge(breaker: Breaker, now_ms: float) -> Decision | None:
     return _judge_content(breaker, now_ms) if rules.sample else None
 
 
-def by_hand(breaker: Breaker, state: str, who: str, now_ms: float) -> Decision | None:
-    """A person wants it open, closed or held. None: it is so already."""
+def by_hand(
+    breaker: Breaker, state: str, who: str, now_ms: float, why: str = "", for_ms: float | None = None
+) -> Decision | None:
+    """A person wants it open, closed or held; open or held for a time, if one is given. None: it is so already."""
+    because: dict[str, Any] = {"cause": "person", "said": why, "lost": [], "by": who}
     if state == "open":
-        return _open(breaker, now_ms, cause="person", said="", lost=[], by=who)
-    return None if breaker.state == state else Decision(state, cause="person", said="", lost=[], by=who)
+        opened = _open(breaker, now_ms, **because)
+        return opened if for_ms is None else msgspec.structs.replace(opened, wait=for_ms)
+    if breaker.state == state and (state == "closed" or (not for_ms and not breaker.due and why in ("", breaker.said))):
+        return None
+    return Decision(state, for_ms, **because)
 
 
 def drifted(samples: Sequence[Pages]) -> int:

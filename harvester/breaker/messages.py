@@ -26,7 +26,7 @@ def place(site: str, tier: str) -> str:
 def reason(change: Change) -> str:
     """A sentence: why."""
     if change.by:
-        return f"{change.by} wanted it so."
+        return f"{change.by} wanted it so{': ' + change.said.rstrip('.') if change.said else ''}."
     if change.after == "half_open":
         return "Its time is over; a few requests find out whether it answers."
     if change.after == "closed":

@@ -51,7 +51,7 @@ class Change(NamedTuple):
     lost: list[tuple[str, str]]
     """Kind of record and field, of fields that were lost."""
     said: str
-    """Why the last failure failed."""
+    """Why the last failure failed, or why the person wanted it."""
     left: int
     """Requests of the site that are parked then, or that workers hold."""
     alone_s: float

@@ -23,6 +23,8 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Site = Annotated[str, typer.Argument(help="Name of the site, as `status` shows it; of an unregistered one its host.")]
 Job = Annotated[str, typer.Option(help="Job whose requests are meant; none: those without a job.")]
 Tier = Annotated[str, typer.Option(help="A tier of proxies of the site: only its breaker is meant.")]
+Why = Annotated[str, typer.Option("--reason", help="Why, for others.")]
+For = Annotated[str, typer.Option("--for", metavar="DURATION", help="30m, 6h, 1d; then probes find out.")]
 Outcome = Annotated[str, typer.Option(help="Only what ended with this outcome.")]
 
 
@@ -159,29 +161,35 @@ def find_command(spider: Spider, url: str, job: Job = "", as_json: Json = False)
 
 
 @frontier.command("open")
-def open_command(spider: Spider, site: Site, tier: Tier = "") -> None:
+def open_command(spider: Spider, site: Site, tier: Tier = "", reason: Why = "", duration: For = "") -> None:
     """Leave a site alone for a while: its requests are parked, then probes find out whether it answers."""
-    _set_breaker(spider, site, tier, "open")
+    _set_breaker(spider, site, tier, "open", reason, duration)
 
 
 @frontier.command("close")
-def close_command(spider: Spider, site: Site, tier: Tier = "") -> None:
+def close_command(spider: Spider, site: Site, tier: Tier = "", reason: Why = "") -> None:
     """Ask a site again at once: what was parked is ready."""
-    _set_breaker(spider, site, tier, "closed")
+    _set_breaker(spider, site, tier, "closed", reason)
 
 
 @frontier.command("hold")
-def hold_command(spider: Spider, site: Site, tier: Tier = "") -> None:
-    """Leave a site alone until somebody closes its breaker, or opens it."""
-    _set_breaker(spider, site, tier, "held")
+def hold_command(spider: Spider, site: Site, tier: Tier = "", reason: Why = "", duration: For = "") -> None:
+    """Leave a site alone until somebody closes its breaker, or opens it; or for a time."""
+    _set_breaker(spider, site, tier, "held", reason, duration)
 
 
-def _set_breaker(spider: str, site: str, tier: str, state: str) -> None:
+def _set_breaker(spider: str, site: str, tier: str, state: str, why: str, duration: str = "") -> None:
     from harvester.breaker.messages import place
     from harvester.frontier import operations
+    from harvester.recheck.durations import read_duration
 
     _check(spider)
-    parked, change = asyncio.run(operations.set_breaker(load_config(), spider, site, state, _who(), tier))
+    try:
+        for_s = read_duration(duration) if duration else None
+    except UsageError as error:
+        raise UsageError(f"--for: {error}.") from None
+    config = load_config()
+    parked, change = asyncio.run(operations.set_breaker(config, spider, site, state, _who(), tier, why, for_s))
     said = f"The breaker of {place(site, tier)} {'is' if change else 'was'} {state}"
     print(f"{said}." if tier else f"{said}; {parked:,} of its requests are parked.")
 

@@ -92,7 +92,8 @@ def breaker_text(name: str, breaker: BreakerStatus) -> str:
     times = f", for the {breaker.times:,}. time in a row" if breaker.times > 1 else ""
     failed = f"{breaker.failed:,} of {breaker.tried:,} failed lately"
     tries = f"; {failed} ({parts(breaker.outcomes)})" if breaker.tried else ""
-    said = f"; the last one said: {breaker.said}" if breaker.said else ""
+    what = "why" if breaker.cause == "person" else "the last one said"
+    said = f"; {what}: {breaker.said}" if breaker.said else ""
     return f"breaker of {place(site, tier)}: {how}{times}\n    because of {breaker.cause}{tries}{said}"
 
 

@@ -1,8 +1,9 @@
 """The commands `harvester runs ...`: what was run, how it ended, and why."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -16,12 +17,12 @@ if TYPE_CHECKING:
     from pymongo.asynchronous.database import AsyncDatabase
 
 Document = dict[str, Any]
+T = TypeVar("T")
 
 runs = typer.Typer(help="Runs: what was run, how it ended, and why.", no_args_is_help=True)
 
 MOST_SENTENCES = 2000
 """Characters of what a monitor says."""
-STATES = ("running", "finished", "failed", "interrupted", "lost")
 Run = Annotated[str, typer.Argument(help="Id of the run, as `list` shows it; or the beginning of it. Else: the last.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -29,17 +30,21 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 @runs.command("list")
 def list_command(
     spider: Annotated[str, typer.Option(help="Only those of this spider.", autocompletion=spider_names)] = "",
-    state: Annotated[str, typer.Option(metavar="|".join(STATES), help="Only those that are so.")] = "",
+    state: Annotated[
+        str, typer.Option(metavar="running|finished|failed|interrupted|lost", help="Only those that are so.")
+    ] = "",
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="The most that are listed.")] = 20,
     as_json: Json = False,
 ) -> None:
     """List the runs, the last first."""
+    from harvester.monitors.history import STATES, find_runs
+
     if state and state not in STATES:
         raise UsageError(f"--state: {state!r} is none of {', '.join(STATES)}.")
     if not spider.isprintable():
         raise UsageError(f"--spider: there is no spider {spider!r}.")
     query = {name: value for name, value in (("spider", spider), ("state", state)) if value}
-    found = asyncio.run(_find(query, limit))
+    found = asyncio.run(_ask(lambda database: find_runs(database, query, limit)))
     if as_json:
         print_json(found)
         return
@@ -115,27 +120,19 @@ def log_command(run: Run = "") -> None:
 
 def _one(run: str) -> Document:
     """Raises UsageError when there is none, or when several begin so."""
-    if not run.isascii():
-        raise UsageError(f"There is no run {run!r}; `harvester runs list` shows them.")
-    found = asyncio.run(_find({"_id": {"$gte": run, "$lt": f"{run}~"}} if run else {}, 2 if run else 1))
-    exact = [each for each in found if each["_id"] == run]
-    if len(found) == 1 or exact:
-        return (exact or found)[0]
-    if found:
-        raise UsageError(f"Several runs begin with {run!r}; `harvester runs list` shows them.")
-    raise UsageError(f"There is no run {run!r}; `harvester runs list` shows them." if run else "There is no run yet.")
+    from harvester.monitors.history import run_named
+
+    return asyncio.run(_ask(lambda database: run_named(database, run)))
 
 
-async def _find(query: Document, most: int) -> list[Document]:
+async def _ask(ask: "Callable[[AsyncDatabase[Document]], Awaitable[T]]") -> T:
     from pymongo.errors import PyMongoError
 
-    from harvester.monitors.history import mark_lost
     from harvester.stores import mongodb
 
     database: AsyncDatabase[Document] = await asyncio.to_thread(mongodb.connect, load_config())
     try:
-        await mark_lost(database)
-        return await database.runs.find(query, sort=[("started_at", -1)], limit=most).to_list()
+        return await ask(database)
     except PyMongoError as error:
         raise mongodb.unavailable(error) from None
     finally:

@@ -14,7 +14,7 @@ from harvester.breaker.states import Change
 from harvester.config import DATABASE
 from harvester.frontier import scripts
 from harvester.frontier.keys import entry_id, prefix_of
-from harvester.frontier.messages import BreakerStatus, DeadLetter, Event, RequestStatus, Status, WorkerStatus
+from harvester.frontier.messages import BreakerStatus, DeadLetter, Depth, Event, RequestStatus, Status, WorkerStatus
 from harvester.frontier.workers import is_gone
 
 CHUNK = 1000
@@ -49,12 +49,8 @@ class FrontierAdmin:
         _, ready, parked = before = [counts.get(name, 0) for name in MOVING]
         found = {"ready": ready, "parked": parked, "waiting": waiting, "leased": leased, "dead": dead}
         here = sum(found.values())
-        parked_lines = await self._redis.smembers(self.prefix + "parked")
-        for place, keys in (("ready", await self._ready_lines()), ("parked", parked_lines)):
-            for chunk in _chunks(keys):
-                numbers, size = await self._run("lines", *chunk)
-                memory += size
-                lines += [(place, key.rpartition(b"\0")[2].decode(), n) for key, n in zip(chunk, numbers, strict=True)]
+        more, size = await self._lines()
+        lines, memory = lines + more, memory + size
         after = [int(number or 0) for number in await self._redis.hmget(self.prefix + "counts", MOVING)]
         sites = _by_site(lines)
         in_lines = [sum(site[place] for site in sites.values()) for place in ("ready", "parked")]
@@ -83,9 +79,37 @@ class FrontierAdmin:
             and (in_lines == [ready, parked] or after != before),
         )
 
+    async def depth(self) -> Depth:
+        """How many requests are where: one command, however many there are."""
+        counts = await self._redis.hgetall(self.prefix + "counts")
+        known = {name.decode(): int(number) for name, number in counts.items() if name != b"epoch"}
+        places = {name: known.get(name, 0) for name in Depth.__slots__ if name != "dead_by_outcome"}
+        return Depth(**places, dead_by_outcome=_by_outcome(known, "dead"))
+
+    async def who_works(self) -> dict[str, WorkerStatus]:
+        """Those that hold a request, or were heard of since the last that were silent were forgotten."""
+        found = msgspec.msgpack.decode(await self._run("workers"))
+        return {name: WorkerStatus(n, age / 1000, ms / 1000) for name, (n, age, ms) in dict(found).items()}
+
+    async def sites(self) -> dict[str, dict[str, int]]:
+        """Site to its counts: ready, parked. Sites without requests are not named."""
+        lines, _ = await self._lines()
+        return {site: {place: of[place] for place in ("ready", "parked")} for site, of in _by_site(lines).items()}
+
     async def breakers(self) -> dict[str, BreakerStatus]:
         """Those that are not closed; names as in Status."""
         return dict(sorted([pair async for pair in self._shut_breakers()]))
+
+    async def _lines(self) -> tuple[list[tuple[str, str, int]], int]:
+        """Place, name and requests of the lines of sites; and the bytes of the lines."""
+        lines, memory = list[tuple[str, str, int]](), 0
+        parked_lines = await self._redis.smembers(self.prefix + "parked")
+        for place, keys in (("ready", await self._ready_lines()), ("parked", parked_lines)):
+            for chunk in _chunks(keys):
+                numbers, size = await self._run("lines", *chunk)
+                memory += size
+                lines += [(place, key.rpartition(b"\0")[2].decode(), n) for key, n in zip(chunk, numbers, strict=True)]
+        return lines, memory
 
     async def _ready_lines(self) -> list[bytes]:
         jobs = await self._redis.zrange(self.prefix + "jobs", 0, -1)
@@ -111,23 +135,26 @@ class FrontierAdmin:
     async def dead(self, outcome: str | None = None, most: int = 100) -> list[DeadLetter]:
         """Dead letters, the latest first."""
         letters: list[DeadLetter] = []
-        async for name, at_ms, entry in self._graves():
-            if outcome in (None, entry.outcome):
-                letters.append(
-                    DeadLetter(
-                        id=name,
-                        url=entry.url,
-                        outcome=entry.outcome,
-                        reason=entry.reason,
-                        attempts=entry.attempts,
-                        deliveries=entry.deliveries,
-                        history=entry.events(),
-                        at=at_ms / 1000,
-                    )
-                )
+        async for letter in self.letters():
+            if outcome in (None, letter.outcome):
+                letters.append(letter)
             if len(letters) == most:
                 break
         return letters
+
+    async def letters(self) -> AsyncIterator[DeadLetter]:
+        """All dead letters, the latest first, read from Redis as they are taken."""
+        async for name, at_ms, entry in self._graves():
+            yield DeadLetter(
+                id=name,
+                url=entry.url,
+                outcome=entry.outcome,
+                reason=entry.reason,
+                attempts=entry.attempts,
+                deliveries=entry.deliveries,
+                history=entry.events(),
+                at=at_ms / 1000,
+            )
 
     async def replay(self, ids: Iterable[str] | None = None, outcome: str | None = None) -> int:
         """Makes dead letters ready again, with their attempts and deliveries back at 0; returns how many.
@@ -177,14 +204,25 @@ class FrontierAdmin:
         """What was lost is not waited for any more."""
         await self._run("begin_anew")
 
-    async def set_breaker(self, name: str, rules: Sequence[float], state: str, who: str) -> tuple[int, Change | None]:
-        """A person opens, closes or holds a breaker. How many requests are parked then, and what has changed."""
+    async def set_breaker(
+        self,
+        name: str,
+        rules: Sequence[float],
+        state: str,
+        who: str,
+        why: str = "",
+        for_s: float | None = None,
+    ) -> tuple[int, Change | None]:
+        """A person opens, closes or holds a breaker. How many requests are parked then, and what has changed.
+
+        `for_s`: seconds until an open or held one sends probes. None: as long as its site's entry says; held: for ever.
+        """
         breaker = Breaker(name, msgspec.convert(rules, Rules), version=-1)  # none is of that version: it is only read
         decision: Decision | None = Decision(state)
         changes: list[Change] = []
         while decision:
             now_ms, _, (breaker,), changes = await self._apply([(breaker, decision)])
-            decision = None if changes else by_hand(breaker, state, who, now_ms)
+            decision = None if changes else by_hand(breaker, state, who, now_ms, why, for_s and for_s * 1000)
         return breaker.parked, next(iter(changes), None)
 
     async def told(self, change: Change) -> None:

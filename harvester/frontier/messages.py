@@ -288,6 +288,23 @@ class WorkerStatus(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Depth:
+    """How many requests of a spider are where."""
+
+    queued: int
+    """Ever."""
+    ready: int
+    parked: int
+    waiting: int
+    leased: int
+    done: int
+    skipped: int
+    dead: int
+    lost: int
+    dead_by_outcome: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class BreakerStatus:
     """A breaker that is not closed."""
 
@@ -310,7 +327,7 @@ class BreakerStatus:
     probes: tuple[int, int]
     """How many are out or have answered, and how many did well."""
     said: str
-    """Why the last failure failed."""
+    """Why the last failure failed, or why a person wants it so."""
 
 
 class Status(NamedTuple):

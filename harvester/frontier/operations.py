@@ -19,7 +19,7 @@ from harvester.breaker.states import Change
 from harvester.config import Config
 from harvester.exceptions import UsageError
 from harvester.frontier import record
-from harvester.frontier.messages import BreakerStatus, DeadLetter, RequestStatus, Status
+from harvester.frontier.messages import BreakerStatus, DeadLetter, Depth, RequestStatus, Status, WorkerStatus
 from harvester.frontier.seen import fingerprint
 from harvester.frontier.start_list import DeadEntry, StartList
 from harvester.frontier.store import Frontier
@@ -53,6 +53,15 @@ class StartStatus(NamedTuple):
     dead: int
 
 
+class SitesOf(NamedTuple):
+    """The sites of a spider."""
+
+    counts: dict[str, dict[str, int]]
+    """Site to its requests: ready, parked."""
+    breakers: dict[str, BreakerStatus]
+    """Those that are not closed; names as in Status."""
+
+
 class Reading(NamedTuple):
     """A frontier now, and how fast it changes."""
 
@@ -75,6 +84,33 @@ async def status(config: Config, spider: str, seconds: float = 1.0, start_list: 
         entries = StartStatus(await start.length(), await start.taken(), await start.count_dead())
     counters = [(getattr(before, name), getattr(after, name)) for name in Rates._fields]
     return Reading(after, Rates(*((now - then) / seconds for then, now in counters)), entries)
+
+
+async def depths(config: Config, spiders: Iterable[str]) -> dict[str, Depth]:
+    """How many requests of each spider are where. Those of which nothing was ever queued are left out."""
+    async with _redis(config) as redis:
+        found = {spider: await Frontier(redis, spider, config.database).depth() for spider in spiders}
+    return {spider: depth for spider, depth in found.items() if depth.queued}
+
+
+async def workers(config: Config, spiders: Iterable[str]) -> dict[str, dict[str, WorkerStatus]]:
+    """Who works at the frontier of each spider."""
+    async with _redis(config) as redis:
+        return {spider: await Frontier(redis, spider, config.database).who_works() for spider in spiders}
+
+
+async def sites(config: Config, spiders: Iterable[str]) -> dict[str, SitesOf]:
+    """Of each spider its sites that have requests, and its breakers that are not closed."""
+    async with _redis(config) as redis:
+        frontiers = {spider: Frontier(redis, spider, config.database) for spider in spiders}
+        return {spider: SitesOf(await each.sites(), await each.breakers()) for spider, each in frontiers.items()}
+
+
+@asynccontextmanager
+async def letters(config: Config, spider: str) -> AsyncIterator[AsyncIterator[DeadLetter]]:
+    """All dead letters, the latest first: for who looks at some of very many."""
+    async with _frontier(config, spider) as frontier:
+        yield frontier.letters()
 
 
 async def dead(config: Config, spider: str, outcome: str | None = None, most: int = 100) -> list[DeadLetter]:
@@ -141,9 +177,16 @@ async def drop(config: Config, spider: str) -> int:
 
 
 async def set_breaker(
-    config: Config, spider: str, site: str, state: str, who: str, tier: str = ""
+    config: Config,
+    spider: str,
+    site: str,
+    state: str,
+    who: str,
+    tier: str = "",
+    why: str = "",
+    for_s: float | None = None,
 ) -> tuple[int, Change | None]:
-    """Opens, closes or holds the breaker of a site, or of one of its tiers of proxies.
+    """Opens, closes or holds the breaker of a site, or of one of its tiers of proxies; the first and last for a time.
 
     How many requests are parked then, and what has changed. Raises UsageError when the tier has no breaker there.
     """
@@ -153,7 +196,7 @@ async def set_breaker(
         raise UsageError(f"{site} has no breaker for the tier {tier!r}; its tiers are {', '.join(tiers)}.")
     async with _frontier(config, spider) as frontier:
         name = f"{site}\0{tier}" if tier else site
-        parked, change = await frontier.set_breaker(name, entry.breaker.rules(), state, who)
+        parked, change = await frontier.set_breaker(name, entry.breaker.rules(), state, who, why, for_s)
         if change:
             await write_down(config, spider, change)
             await frontier.told(change)

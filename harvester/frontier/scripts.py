@@ -8,13 +8,16 @@ from harvester.stores import lua
 
 _WITH_BREAKERS = ("exchange", "breaker_set", "breaker_probe")
 """Scripts that change the breakers of sites."""
+_OF_WORKERS = ("status", "workers")
+"""Scripts that tell who works at the frontier."""
 _OF_START_LIST = ("start_take", "start_leave")
 """Scripts that put entries of the start list back."""
 
 
 def load(name: str) -> lua.Script:
     """The script of that name, with what it shares with others in front."""
-    more = ("breaker",) if name in _WITH_BREAKERS else ("start_list",) if name in _OF_START_LIST else ()
+    shared = {"breaker": _WITH_BREAKERS, "at_work": _OF_WORKERS, "start_list": _OF_START_LIST}
+    more = [file for file, scripts in shared.items() if name in scripts]
     return lua.load("harvester.frontier", "common", "items", *more, name)
 
 

@@ -5,7 +5,7 @@ import logging
 import os
 import platform
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Thread
@@ -22,7 +22,7 @@ from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
 
 from harvester.config import Config, load_config
-from harvester.exceptions import HarvesterError, ServiceError, UsageError
+from harvester.exceptions import HarvesterError, ServiceError, UnknownRun, UsageError
 from harvester.masking import mask
 from harvester.monitors.arguments import printable_arguments
 from harvester.monitors.judgement import Judgement
@@ -40,6 +40,8 @@ DATABASE_SECONDS = 5
 """How long one exchange with MongoDB may take: a run must end without it."""
 CAUSE_SECONDS = 1.0
 """The same, when a server is the cause for which a run did not begin: it may be MongoDB."""
+STATES = ("running", "finished", "failed", "interrupted", "lost")
+"""Of a run."""
 COMPARED_RUNS = 10
 """How many earlier runs a run is compared with."""
 
@@ -206,6 +208,31 @@ async def earlier_runs(database: AsyncDatabase[dict[str, Any]], document: dict[s
         for query in (alike, passed)
     ]
     return Earlier(same_scope, same_spider)
+
+
+async def find_runs(
+    database: AsyncDatabase[dict[str, Any]], query: dict[str, Any], most: int, fields: Sequence[str] | None = None
+) -> list[dict[str, Any]]:
+    """Documents of runs, the last first; those whose process was killed are lost by then. Raises PyMongoError."""
+    await mark_lost(database)
+    return await database.runs.find(query, fields, sort=[("started_at", DESCENDING)], limit=most).to_list()
+
+
+async def run_named(database: AsyncDatabase[dict[str, Any]], run: str) -> dict[str, Any]:
+    """The run with this id, or whose id begins so; of an empty one the last.
+
+    Raises UsageError when several begin so, UnknownRun when there is none, PyMongoError.
+    """
+    if not run.isascii():
+        raise UnknownRun(f"There is no run {run!r}; `harvester runs list` shows them.")
+    beginning = {"_id": {"$gte": run, "$lt": f"{run}~"}} if run else {}
+    found = await find_runs(database, beginning, 2 if run else 1)
+    exact = [each for each in found if each["_id"] == run]
+    if len(found) == 1 or exact:
+        return (exact or found)[0]
+    if found:
+        raise UsageError(f"Several runs begin with {run!r}; `harvester runs list` shows them.")
+    raise UnknownRun(f"There is no run {run!r}; `harvester runs list` shows them." if run else "There is no run yet.")
 
 
 def write_down_unopened(settings: BaseSettings, spider: str, arguments: Mapping[str, str], error: Exception) -> None:

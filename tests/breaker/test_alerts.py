@@ -72,7 +72,8 @@ def test_an_opening_says_why_and_what_would_have_become_of_the_rest() -> None:
         ({"before": "half_open", "after": "open"}, "A probe failed, the last one because of: HTTP 403."),
         ({"before": "open", "after": "half_open"}, "Its time is over; a few requests find out whether it answers."),
         ({"after": "closed", "alone_s": 600.0}, "The probes went well, 10 min after it was first left alone."),
-        ({"after": "held", "by": "jane"}, "jane wanted it so."),
+        ({"after": "held", "by": "jane", "said": ""}, "jane wanted it so."),
+        ({"after": "held", "by": "jane", "said": "they asked us to"}, "jane wanted it so: they asked us to."),
     ],
 )
 def test_every_other_change_has_a_reason_and_no_extrapolation(changed: dict[str, Any], said: str) -> None:

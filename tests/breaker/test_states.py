@@ -165,6 +165,31 @@ async def test_one_request_is_probe_enough_when_there_are_no_others(frontier: Fr
     assert await worker.state() == "closed"
 
 
+async def test_a_hold_for_a_time_ends_with_probes_and_one_without_does_not_end(frontier: Frontier) -> None:
+    worker = await _bring(frontier, "closed")
+    await frontier.set_breaker("s", LONG.rules(), "held", "jane", "they asked us to", 0.1)
+    assert (await frontier.breakers())["s"].until is not None
+    assert (await frontier.breakers())["s"].said == "they asked us to"
+    await _time(worker)
+    assert await worker.state() == "half_open"
+    await _probes(worker, Outcome.OK, Outcome.OK)
+    assert await worker.state() == "closed"
+    await frontier.set_breaker("s", LONG.rules(), "held", "jane", for_s=0.1)
+    await frontier.set_breaker("s", LONG.rules(), "held", "jane")
+    assert (await frontier.breakers())["s"].until is None
+    await _time(worker)
+    assert await worker.state() == "held"
+
+
+async def test_the_same_wish_twice_is_one_change(frontier: Frontier) -> None:
+    worker = await _bring(frontier, "closed")
+    assert (await frontier.set_breaker("s", LONG.rules(), "closed", "jane", "all is well"))[1] is None
+    assert (await frontier.set_breaker("s", LONG.rules(), "held", "jane", "a reason"))[1]
+    assert (await frontier.set_breaker("s", LONG.rules(), "held", "jane", "a reason"))[1] is None
+    assert (await frontier.set_breaker("s", LONG.rules(), "held", "jane", "another"))[1]
+    assert await worker.state() == "held"
+
+
 # Late answers ---------------------------------------------------------------------------------------------
 
 

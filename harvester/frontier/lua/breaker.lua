@@ -5,12 +5,13 @@
 -- of state: of two workers that decide the same, one is heard (breaker_set.lua).
 --
 -- A breaker has one of four states. closed: its site is asked. open: its site is left alone until `due`, and its
--- requests are parked. half_open: a few of them, the probes, are let out. held: a person wants the site left alone.
+-- requests are parked. half_open: a few of them, the probes, are let out. held: a person wants the site left alone,
+-- until `due` if that person gave a time, else until somebody changes it.
 -- Its name is that of the site, or site \0 tier for a tier of proxies there; then nothing is parked, requests go past it,
 -- and workers ask for its probes (breaker_probe.lua). Each time that it is half open is a trial with a number; only its
 -- own probes decide it. All breakers are in the hash `breakers`; `shut` has those that are not closed, with the time at
--- which they may change, `alone` since when they are not (0: held), `probing` the half open ones of sites, `probed` those
--- of them that may give probes. `changes` has the version that each came with: a worker asks for what is newer than what
+-- which they may change, `alone` since when they are not (0: held without a time), `probing` the half open ones of sites,
+-- `probed` those of them that may give probes. `changes` has the version that each came with: a worker asks for what is newer than what
 -- it knows. All sites of a crawl may be left alone, so a script is about some of them, however many there are.
 -- Each change is kept in `alerts` until a worker has told people of it; `untold` says when one was last given to a worker.
 -- `risen` has the dead letters that openings bring back.
@@ -208,7 +209,7 @@ local function change(name, b, decision)
     else
         redis.call('ZADD', P .. 'shut', due or '+inf', name)
         if not tier then
-            redis.call('ZADD', P .. 'alone', to == 'held' and 0 or b.opened or now, name)
+            redis.call('ZADD', P .. 'alone', to == 'held' and not due and 0 or b.opened or now, name)
         end
     end
     if to == 'open' then
@@ -357,7 +358,7 @@ local function wake_breakers(patience)
             ask_again(name)
         else
             local wait = math.max(patience, b.rules[OPEN])
-            if b.state == 'open' then
+            if b.state ~= 'half_open' then
                 change(name, b, { to = 'half_open', wait = wait })
             else
                 b.granted, b.due = b.good + b.blank, now + wait -- those that answered count on

@@ -10,14 +10,9 @@ end
 
 local SAMPLES = 20 -- of many keys of a kind, that are weighed for all
 local memory = 0
-local workers, leased, held_lines = {}, 0, {}
-local beats = redis.call('ZRANGE', P .. 'workers', 0, -1, 'WITHSCORES')
-for i = 1, #beats, 2 do
-    local worker = beats[i]
-    local number = redis.call('ZCARD', P .. 'leases:' .. worker)
-    local oldest = redis.call('ZRANGE', P .. 'leases:' .. worker, 0, 0, 'WITHSCORES')
-    workers[worker] = { number, oldest[2] and math.max(0, now - oldest[2] / 1000) or 0, now - beats[i + 1] }
-    leased = leased + number
+local workers, leased, held_lines = workers_here(), 0, {}
+for worker, of_worker in pairs(workers) do
+    leased = leased + of_worker[1]
     for line, of_line in pairs(hash(P .. 'held:' .. worker)) do
         held_lines[#held_lines + 1] = { 'leased', line, of_line }
     end

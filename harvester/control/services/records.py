@@ -1,0 +1,238 @@
+"""Stored records: how many there are of each kind, the newest, those whose keys begin so, one whole, and its files."""
+
+import asyncio
+import os
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from pymongo.asynchronous.collection import AsyncCollection
+
+from harvester.exceptions import UnknownRecord, UsageError
+from harvester.items import RECORDS, Record
+from harvester.items.base import GONE_AT, OUTBOX
+from harvester.items.other import know_collections
+from harvester.jobs.service import JobService
+from harvester.stores.objects import stored_path
+from harvester.stores.tables import in_json
+from harvester.validation import did_you_mean
+
+Document = Mapping[str, Any]
+
+MOST = 100
+"""Records that one answer holds."""
+MOST_TEXT, MOST_WHOLE_TEXT = 500, 100_000
+"""Characters of a text, in a list of records and in a record that is shown whole."""
+MOST_PARTS, MOST_WHOLE_PARTS = 20, 1000
+"""Of a list or table in a record, likewise."""
+DEEPEST = 8
+"""Levels of a record that are shown."""
+MOST_KEY = 1000
+"""Characters of a key that is looked for."""
+CUT = "..."
+"""Stands where something is left out."""
+_MEDIA_TYPES = {
+    ".jpg": "image/jpeg",
+    ".png": "image/png",
+    ".gif": "image/gif",
+    ".webp": "image/webp",
+    ".pdf": "application/pdf",
+}
+"""What a file of a record is, by the end of its name: the program wrote it as that. All others are bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """Records of a kind."""
+
+    name: str
+    kind: str
+    plural: str
+    records: int
+    """About so many: as MongoDB estimates it."""
+    bytes: int
+    """That MongoDB keeps them in, with their indexes."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRecord:
+    """A record as MongoDB holds it."""
+
+    key: str
+    url: str
+    """The address that it was observed at."""
+    fetched_at: datetime | None
+    spider: str
+    item: str
+    """Id of its job item; empty when there are several, or none."""
+    gone_at: datetime | None
+    """Since when its site no longer shows it."""
+    fields: dict[str, Any]
+    """As in JSON; what is too long or too deep is cut, and ends with CUT."""
+    files: dict[str, str]
+    """Which of its files -> its place below the images location."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsPage:
+    """Some records of a collection."""
+
+    records: list[StoredRecord]
+    next: str
+    """What is asked `after` to have those that follow; empty: there are none, or these are in no order of keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file of a record that is open for reading. Whoever has it closes it."""
+
+    file: BinaryIO
+    size: int
+    media_type: str
+    name: str
+
+
+class Records:
+    """Of all kinds that the project has, or the database holds."""
+
+    def __init__(self, service: JobService) -> None:
+        self._config = service.config
+        self._database = service.database
+
+    async def collections(self) -> list[Collection]:
+        """Those that hold records, by name."""
+        there = set(await self._database.list_collection_names())
+        know_collections(there)
+        kinds = sorted(
+            (kind for kind in RECORDS.values() if kind.COLLECTION in there), key=lambda kind: kind.COLLECTION
+        )
+        found = await asyncio.gather(*(self._collection(kind) for kind in kinds))
+        return [each for each in found if each.records]
+
+    async def newest(self, collection: str, most: int = 20) -> RecordsPage:
+        """Those that were stored last, the last first. Raises UnknownRecord when there is no such collection."""
+        records = await self._named(collection)
+        rows = await records.find({}, {OUTBOX: 0}, sort=[("$natural", -1)], limit=min(most, MOST)).to_list()
+        return RecordsPage([_record(row) for row in rows], "")
+
+    async def search(self, collection: str, key: str = "", after: str = "", most: int = 20) -> RecordsPage:
+        """Those whose keys begin so, in the order of their keys. Raises UnknownRecord, UsageError."""
+        records = await self._named(collection)
+        if len(key) > MOST_KEY:
+            raise UsageError(f"key: give at most {MOST_KEY:,} characters.")
+        query: dict[str, Any] = {"_id": {"$regex": f"^{re.escape(key)}"} if key else {"$gt": ""}}
+        if after:
+            query = {"$and": [query, {"_id": {"$gt": _read_cursor(after)}}]}
+        most = min(most, MOST)
+        rows = await records.find(query, {OUTBOX: 0}, sort=[("_id", 1)], limit=most + 1).to_list()
+        following = _cursor(rows[most - 1]["_id"]) if len(rows) > most else ""
+        return RecordsPage([_record(row) for row in rows[:most]], following)
+
+    async def record(self, collection: str, key: str) -> StoredRecord:
+        """The one with this key, whole as far as that can be shown. Raises UnknownRecord."""
+        records = await self._named(collection)
+        row = await records.find_one({"_id": key}, {OUTBOX: 0})
+        if row is None:
+            raise UnknownRecord(f"{collection} have none with the key {key[:MOST_KEY]!r}.")
+        return _record(row, MOST_WHOLE_TEXT, MOST_WHOLE_PARTS)
+
+    async def file(self, collection: str, key: str, slot: str) -> StoredFile:
+        """One of a record's files. Raises UnknownRecord; UsageError when files are not kept in a folder."""
+        found = await self.record(collection, key)
+        if slot not in found.files:
+            raise UnknownRecord(f"{key!r} of {collection} has no file {slot!r}.")
+        location = self._config.images_location
+        if "://" in location:
+            raise UsageError(f"The files of records are in {location}, and not in a folder of this machine.")
+        return await asyncio.to_thread(open_file, Path(location), found.files[slot])
+
+    async def _collection(self, kind: type[Record]) -> Collection:
+        stats = await (await self._database[kind.COLLECTION].aggregate(_STATS)).to_list()
+        count, size = (sum(int(each.get(name, 0)) for each in stats) for name in ("count", "size"))
+        return Collection(kind.COLLECTION, kind.KIND, kind.PLURAL, count, size)
+
+    async def _named(self, name: str) -> AsyncCollection[dict[str, Any]]:
+        if not any(name == kind.COLLECTION for kind in RECORDS.values()):
+            know_collections(await self._database.list_collection_names())
+        known = sorted(kind.COLLECTION for kind in RECORDS.values())
+        if name not in known:
+            raise UnknownRecord(f"There are no records {name[:MOST_KEY]!r}{did_you_mean(name, known) or '.'}")
+        return self._database[name]
+
+
+_STATS: list[dict[str, Any]] = [
+    {"$collStats": {"storageStats": {}}},
+    {"$project": {"count": "$storageStats.count", "size": "$storageStats.totalSize"}},
+]
+"""What MongoDB knows without looking at a record; of a sharded collection one row a shard."""
+
+
+def open_file(folder: Path, path: str) -> StoredFile:
+    """A file below the folder, if a record may have that path, and no link leads out. Raises UnknownRecord."""
+    known, there_is_none = stored_path(path), UnknownRecord(f"There is no file {path[:MOST_KEY]!r}.")
+    if known is None:
+        raise there_is_none
+    try:
+        place = folder.resolve(strict=True)
+        found = (place / known).resolve(strict=True)
+    except (OSError, ValueError):
+        raise there_is_none from None
+    if not found.is_relative_to(place) or not found.is_file():
+        raise there_is_none
+    try:
+        file = found.open("rb")
+    except OSError:
+        raise there_is_none from None
+    size = os.fstat(file.fileno()).st_size
+    return StoredFile(file, size, _MEDIA_TYPES.get(found.suffix, "application/octet-stream"), found.name)
+
+
+def _record(row: Document, most_text: int = MOST_TEXT, most_parts: int = MOST_PARTS) -> StoredRecord:
+    provenance = row.get("provenance") or {}
+    fields = {name: value for name, value in row.items() if name not in ("_id", "provenance", "media_paths", GONE_AT)}
+    return StoredRecord(
+        key=str(row["_id"]),
+        url=provenance.get("url", ""),
+        fetched_at=provenance.get("fetched_at"),
+        spider=provenance.get("spider", ""),
+        item=provenance.get("item", ""),
+        gone_at=row.get(GONE_AT),
+        fields={name: _shown(value, most_text, most_parts, DEEPEST) for name, value in fields.items()},
+        files={slot: str(path) for slot, path in (row.get("media_paths") or {}).items()},
+    )
+
+
+def _shown(value: Any, most_text: int, most_parts: int, deepest: int) -> Any:
+    """As in JSON, and bounded."""
+    if isinstance(value, str):
+        return value if len(value) <= most_text else value[:most_text] + CUT
+    if isinstance(value, dict):
+        shown = {
+            str(name): _shown(part, most_text, most_parts, deepest - 1) if deepest else CUT
+            for name, part in list(value.items())[:most_parts]
+        }
+        return shown | ({CUT: CUT} if len(value) > most_parts else {})
+    if isinstance(value, list):
+        parts = [_shown(part, most_text, most_parts, deepest - 1) if deepest else CUT for part in value[:most_parts]]
+        return [*parts, CUT] if len(value) > most_parts else parts
+    if isinstance(value, bytes):
+        return f"{len(value):,} bytes"
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return value if value is None or type(value) in (bool, int, float) else in_json(value)
+
+
+def _cursor(key: str) -> str:
+    return urlsafe_b64encode(key.encode("utf-8", "surrogatepass")).decode()
+
+
+def _read_cursor(after: str) -> str:
+    """Raises UsageError."""
+    try:
+        return urlsafe_b64decode(after).decode("utf-8", "surrogatepass")
+    except ValueError:
+        raise UsageError(f"after: {after[:100]!r} is no cursor: take the `next` of an answer.") from None

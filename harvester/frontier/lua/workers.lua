@@ -1,0 +1,3 @@
+-- Who works at the frontier. Returns msgpack.
+
+return cmsgpack.pack(workers_here())
