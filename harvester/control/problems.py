@@ -19,6 +19,8 @@ from harvester.exceptions import (
     ServiceError,
     StorageError,
     UnknownJob,
+    UnknownRecord,
+    UnknownRun,
     UnknownWebhook,
     UsageError,
 )
@@ -79,6 +81,8 @@ class _Kind(NamedTuple):
 _KINDS: Mapping[type[HarvesterError], _Kind] = {
     UnknownJob: _Kind(404, "unknown"),
     UnknownWebhook: _Kind(404, "unknown"),
+    UnknownRun: _Kind(404, "unknown"),
+    UnknownRecord: _Kind(404, "unknown"),
     JobConflict: _Kind(409, "conflict"),
     UsageError: _Kind(422, "invalid"),
     StorageError: _Kind(507, "no_room"),

@@ -69,7 +69,7 @@ async def test_a_site_is_left_alone_for_a_time(service: JobService) -> None:
     sites = Sites(service)
     for state in ("held", "open"):
         began = datetime.now(UTC)
-        await sites.change("feeds", "x.test", SiteChange(state, 3600), WHO)  # type: ignore[arg-type]
+        await sites.change("feeds", "x.test", SiteChange(state, 3600), WHO)
         until = (await _site(sites)).until
         assert until
         assert 3500 < (until - began).total_seconds() < 4000
