@@ -221,6 +221,8 @@ class Config(BaseSettings):
     # The controller (harvester up)
     control_hosts: str = ""
     """Names under which it may be asked beside those of this machine's loopback: `harvester.example.org`."""
+    control_upload_mb: int = Field(512, ge=1)
+    """Megabytes of a file of items that is uploaded, decompressed."""
 
     # Alerts
     alert_webhook_url: Webhook | None = None

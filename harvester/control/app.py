@@ -8,6 +8,7 @@ A route is an APIRouter's, with `operation_id`, `dependencies=[READS | OPERATES 
 usual ones as `responses=documented(404, 409)`, and `here: Here` for what it asks.
 """
 
+import asyncio
 import secrets
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -22,17 +23,23 @@ from harvester.config import Config
 from harvester.control import problems
 from harvester.control.audit import Audit
 from harvester.control.auth import API, Gate
+from harvester.control.batches import Batches
 from harvester.control.context import Context
-from harvester.control.limits import MOST_JSON, Hosts
+from harvester.control.idempotency import Keys
+from harvester.control.limits import Hosts
 from harvester.control.problems import USUAL, ProblemDetails
-from harvester.control.routes import health, jobs, webhooks
+from harvester.control.routes import acting, exports, health, items, jobs, submitting, webhooks
 from harvester.control.tokens import Tokens
+from harvester.control.uploads import Uploads
 from harvester.control.webhook_sender import sending
-from harvester.jobs.service import job_service
+from harvester.jobs.service import JobService, job_service
 from harvester.stores.private_files import is_closed, make_closed, open_closed
 
 PREFIX = f"{API}v1"
-ROUTERS: Sequence[APIRouter] = (jobs.router, webhooks.router)
+ROUTERS: Sequence[APIRouter] = (
+    *(submitting.router, acting.router, items.router, exports.router, jobs.router),
+    webhooks.router,
+)
 """Of the API; each room has its own."""
 COOKIE_KEY = "cookie-key"
 """File in the state folder. Without it pages ask for the token anew."""
@@ -47,14 +54,15 @@ def create_app(config: Config, *, hosts: Sequence[str] = ()) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with job_service(config) as service:
-            audit = Audit(service.database)
-            await audit.make_indexes()
-            key = _cookie_key(config)
-            app.state.context = Context(config, service.database, service, Tokens(service.database), audit, key)
+            context = await _context(config, service)
+            app.state.context = context
+            work = asyncio.create_task(context.batches.run())
             try:
                 async with sending(service):
                     yield
             finally:
+                work.cancel()
+                await asyncio.gather(work, return_exceptions=True)
                 del app.state.context
 
     app = FastAPI(
@@ -65,7 +73,6 @@ def create_app(config: Config, *, hosts: Sequence[str] = ()) -> FastAPI:
         docs_url=None,  # its page would load scripts of others
         redoc_url=None,
         redirect_slashes=False,
-        max_body_size=MOST_JSON,
     )
     problems.handle(app)
     app.include_router(health.router)
@@ -74,6 +81,24 @@ def create_app(config: Config, *, hosts: Sequence[str] = ()) -> FastAPI:
     app.add_middleware(Gate, hosts=Hosts([*config.control_hosts.split(","), *hosts]))
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
+
+
+async def _context(config: Config, service: JobService) -> Context:
+    database = service.database
+    context = Context(
+        config=config,
+        database=database,
+        jobs=service,
+        tokens=Tokens(database),
+        audit=Audit(database),
+        keys=Keys(database),
+        batches=Batches(database, service),
+        uploads=Uploads(config.data_dir / "uploads", config.control_upload_mb << 20),
+        cookie_key=_cookie_key(config),
+    )
+    for each in (context.audit, context.keys, context.batches):
+        await each.make_indexes()
+    return context
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:

@@ -6,6 +6,7 @@ The gate is passed before anything of a body is read. Each route says by `may` w
 import base64
 import hashlib
 import hmac
+import logging
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
@@ -24,9 +25,11 @@ from starlette.types import Scope as Connection
 
 from harvester.control import problems
 from harvester.control.context import Context, context_of
-from harvester.control.limits import Failures, Hosts, hostname_of, in_time
+from harvester.control.limits import Failures, Hosts, bounded, hostname_of
 from harvester.control.problems import Problem
 from harvester.control.tokens import Scope, Token
+
+logger = logging.getLogger(__name__)
 
 API = "/api/"
 COOKIE = "harvester"
@@ -147,10 +150,17 @@ class Gate:
             await send(message)
 
         try:
-            await self._app(scope, in_time(receive), send_on)
+            received = bounded(receive, scope["path"]) if scope["path"].startswith(API) else receive
+            await self._app(scope, received, send_on)
         finally:
             if isinstance(line := state.get("audited"), ObjectId):
-                await context_of(HTTPConnection(scope)).audit.end(line, audit[0] if audit else 500)
+                await self._end(HTTPConnection(scope), line, audit[0] if audit else 500)
+
+    async def _end(self, connection: HTTPConnection, line: ObjectId, status: int) -> None:
+        try:
+            await context_of(connection).audit.end(line, status)
+        except PyMongoError as error:
+            logger.warning("How an action was answered (%s) could not be added to the audit: %s", status, error)
 
     async def _checked(self, connection: HTTPConnection) -> Caller | None:
         """Who asks; None where that is asked for later. Raises Problem."""

@@ -9,8 +9,11 @@ from starlette.requests import HTTPConnection
 
 from harvester.config import Config
 from harvester.control.audit import Audit
+from harvester.control.batches import Batches
+from harvester.control.idempotency import Keys
 from harvester.control.problems import RETRY_S, Problem
 from harvester.control.tokens import Tokens
+from harvester.control.uploads import Uploads
 from harvester.jobs.service import JobService
 
 
@@ -23,6 +26,9 @@ class Context:
     jobs: JobService
     tokens: Tokens
     audit: Audit
+    keys: Keys
+    batches: Batches
+    uploads: Uploads
     cookie_key: bytes
     """By which cookies are signed."""
 

@@ -1,6 +1,7 @@
 """What the controller takes from a connection: its Host, a body that comes in time, few guesses."""
 
 import asyncio
+import sys
 import time
 from collections import deque
 from collections.abc import Iterable, MutableMapping
@@ -20,7 +21,9 @@ FAILURES_S = 60.0
 MOST_ADDRESSES = 10_000
 """That are remembered; then the oldest are forgotten."""
 MOST_JSON = 1 << 20
-"""Bytes of a body, where nothing else is said."""
+"""Bytes of a body."""
+UPLOADS = "/upload"
+"""End of the paths whose bodies may be longer: `Uploads` bounds them."""
 
 
 def hostname_of(header: str) -> str:
@@ -68,8 +71,9 @@ class Failures:
         return max(0.0, times[0] + FAILURES_S - time.monotonic())
 
 
-def in_time(receive: Receive) -> Receive:
-    """The same, for a body that comes fast enough. Raises HTTPException (408) for one that does not."""
+def bounded(receive: Receive, path: str) -> Receive:
+    """The same, for a body that is not too long, and comes fast enough. Raises HTTPException (413, 408) for others."""
+    most = sys.maxsize if path.endswith(UPLOADS) else MOST_JSON
     waited, taken, whole = 0.0, 0, False
 
     async def receive_in_time() -> Message:
@@ -84,6 +88,8 @@ def in_time(receive: Receive) -> Receive:
             raise HTTPException(408, "The body came too slowly.", {"Connection": "close"}) from None
         waited += time.monotonic() - began
         taken += len(message.get("body", b""))
+        if taken > most:
+            raise HTTPException(413, f"A body is at most {most:,} bytes here.", {"Connection": "close"})
         whole = message["type"] != "http.request" or not message.get("more_body", False)
         return message
 

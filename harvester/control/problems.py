@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
+from bson.errors import BSONError
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
@@ -139,6 +140,8 @@ def problem_of(error: Exception) -> Problem | None:
     if isinstance(error, HTTPException):
         word = _WORDS.get(error.status_code, "refused")
         return Problem(error.status_code, word, str(error.detail), headers=error.headers or {})
+    if isinstance(error, BSONError):
+        return Problem(422, "invalid", f"MongoDB cannot keep this: {error}.")
     if isinstance(error, UnicodeEncodeError):
         return Problem(422, "invalid", "A text holds half a surrogate pair, which is no character.")
     if isinstance(error, HarvesterError):
@@ -151,7 +154,7 @@ def problem_of(error: Exception) -> Problem | None:
 
 def handle(app: FastAPI) -> None:
     """From now on every error of the app is a problem."""
-    for kind in (Problem, HTTPException, HarvesterError, PyMongoError, UnicodeEncodeError):
+    for kind in (Problem, HTTPException, HarvesterError, PyMongoError, BSONError, UnicodeEncodeError):
         app.add_exception_handler(kind, _expected)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(Exception, _unexpected)

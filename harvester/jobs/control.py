@@ -4,7 +4,7 @@ A chunk that was changed is not looked at again, so whoever was interrupted does
 what `transitions` says of Cancelled and Retried.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from harvester.jobs.documents import STOPPED_AT, UNTOLD, Document, JobState, State
@@ -13,6 +13,7 @@ from harvester.jobs.transitions import CANCELLED
 
 CHUNK = 10_000
 """Items that are changed together."""
+Moved = Callable[[int], Awaitable[None]]
 _ENDED = (State.DONE, State.FAILED, State.SKIPPED)
 
 
@@ -35,20 +36,23 @@ class Control:
 
     async def cancel(self, job: str) -> int | None:
         """Skips what waits, for good: how many items. Active ones come to their end, and are not tried again."""
+        return await self.skip_cancelled(job) if await self.begin_cancelling(job) else None
+
+    async def begin_cancelling(self, job: str) -> bool:
+        """Cancels the job but for its items, of which nothing is begun any more."""
         at = self._ledger.now()
         ended = {"state": JobState.CANCELLED, "ended_at": at, STOPPED_AT: at, UNTOLD: True}
         update = {"$set": ended, "$unset": {"pause_reason": ""}}
         if not await self._change(job, [JobState.OPEN, JobState.PAUSED], update):
             known = await self._ledger.job(job)
-            if known is None or known.state is not JobState.CANCELLED:
-                return None
-        return await self.skip_cancelled(job)
+            return known is not None and known.state is JobState.CANCELLED
+        return True
 
-    async def skip_cancelled(self, job: str) -> int:
-        """Skips what waits in a job that is cancelled; how many items."""
+    async def skip_cancelled(self, job: str, moved: Moved | None = None) -> int:
+        """Skips what waits in a job that is cancelled; how many items. `moved` is told how many more, each time."""
         skipped = {"state": State.SKIPPED, "outcome": CANCELLED, "reason": CANCELLED, "updated_at": self._ledger.now()}
         return await self._move(
-            {"job": job, "state": State.WAITING}, {"$set": skipped, "$unset": {"due_at": "", "why": ""}}
+            {"job": job, "state": State.WAITING}, {"$set": skipped, "$unset": {"due_at": "", "why": ""}}, moved
         )
 
     async def retry(self, job: str, items: Sequence[str] | None = None, outcome: str | None = None) -> int | None:
@@ -56,11 +60,20 @@ class Control:
 
         Those with these ids; or with that outcome, also such as are done or wait for a time; else all that failed.
         """
+        if items is None:
+            which: Document = {"outcome": outcome} if outcome else {"state": State.FAILED}
+            return await self.retry_those(job, [which])
+        chunks = [items[first : first + CHUNK] for first in range(0, len(items), CHUNK)]
+        return await self.retry_those(job, [{"_id": {"$in": list(chunk)}} for chunk in chunks])
+
+    async def retry_those(self, job: str, which: Sequence[Document], moved: Moved | None = None) -> int | None:
+        """The same for items that one of the queries finds, as far as they have ended or wait for a time.
+
+        `moved` is told how many more after each chunk.
+        """
         known = await self._ledger.job(job)
         if known is None or known.state is JobState.CANCELLED:
             return None
-        ended: Document = {"job": job, "state": {"$in": list(_ENDED)}}
-        later: Document = {"job": job, "state": State.WAITING, "due_at": {"$type": "date"}}
         waits = {"state": State.WAITING, "failures": 0, "updated_at": self._ledger.now()}
         forgets = {"$cond": [{"$gt": ["$failures", 0]}, "$$REMOVE", "$left"]}
         update: list[Document] = [
@@ -69,15 +82,10 @@ class Control:
             {"$unset": ["due_at", "why", "outcome", "reason"]},
         ]
         await self._ledger.note_added([job])  # before: nobody looks for items that wait in a job that is finished
-        if items is None:
-            which: Document = {"outcome": outcome} if outcome else {"state": State.FAILED}
-            number = await self._move(ended | which, update)
-            number += await self._move(later | which, update) if outcome else 0
-        else:
-            number = 0
-            for first in range(0, len(items), CHUNK):
-                which = {"_id": {"$in": list(items[first : first + CHUNK])}}
-                number += await self._move(ended | which, update) + await self._move(later | which, update)
+        number = 0
+        for each in which:
+            for query in retriable(job, each):
+                number += await self._move(query, update, moved)
         await self._ledger.note_added([job])  # after: it may have been finished, since there was nothing yet
         now = await self._ledger.job(job)
         if now and now.state is JobState.CANCELLED:
@@ -93,7 +101,7 @@ class Control:
         result = await self._ledger.patiently(lambda: self._ledger.jobs.update_one(query, update))
         return bool(result.matched_count)
 
-    async def _move(self, query: Document, update: Document | list[Document]) -> int:
+    async def _move(self, query: Document, update: Document | list[Document], moved_on: Moved | None = None) -> int:
         """`update` brings an item out of the query. How many were moved."""
         items = self._ledger.items
         moved = 0
@@ -104,3 +112,12 @@ class Control:
             chunk = {"$and": [query, {"_id": {"$in": [row["_id"] for row in rows]}}]}
             result = await self._ledger.patiently(partial(items.update_many, chunk, update))
             moved += result.modified_count
+            if moved_on:
+                await moved_on(result.modified_count)
+
+
+def retriable(job: str, which: Document) -> list[Document]:
+    """Queries for those of the items that may be tried again: they have ended, or wait for a time."""
+    ended: Document = {"job": job, "state": {"$in": list(_ENDED)}}
+    later: Document = {"job": job, "state": State.WAITING, "due_at": {"$type": "date"}}
+    return [{"$and": [ended, which]}, {"$and": [later, which]}]

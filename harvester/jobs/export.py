@@ -4,8 +4,10 @@ A file is written beside its place and moved there when it is whole and on the d
 moved. So there is never half a file, and the job may go on meanwhile. Tables: stores/postgres.py.
 """
 
+import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from datetime import datetime
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,6 +23,7 @@ from harvester.stores.private_files import make_closed
 from harvester.stores.tables import (
     CHUNK,
     FIELDS_SEEN,
+    TABLES,
     Column,
     Format,
     TableFile,
@@ -111,6 +114,28 @@ class Exporter:
             for file in files:
                 file.abandon()
         return [Exported(file.path, file.table.rows) for file in files]
+
+    async def stream(self, form: Format) -> AsyncIterator[bytes]:
+        """The same as bytes of one file: to be asked for one name. Raises UsageError before the first of them."""
+        if form is Format.PARQUET:
+            raise UsageError("Parquet has its index at the end, and cannot be sent before it is whole.")
+        async for part in self._parts(self._database):
+            buffer = BytesIO()
+            table = TABLES[form](buffer, part.columns)
+            async for rows in part.rows:
+                table.write(rows)
+                yield buffer.getvalue()
+                buffer.seek(0)
+                buffer.truncate()
+            table.close()
+            yield buffer.getvalue()
+
+    async def collections(self) -> list[str]:
+        """Names of those with records of the job."""
+        know_collections(await self._database.list_collection_names())
+        names = sorted({kind.COLLECTION for kind in RECORDS.values()})
+        found = await asyncio.gather(*(self._database[name].find_one(self._of_job, {"_id": 1}) for name in names))
+        return [name for name, row in zip(names, found, strict=True) if row]
 
     async def to_postgres(self, postgres: "Postgres") -> list[Stored]:
         """Raises UsageError, ServiceError and StorageError."""

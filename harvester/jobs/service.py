@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pymongo.asynchronous.database import AsyncDatabase
@@ -23,10 +23,10 @@ from harvester.frontier import operations
 from harvester.frontier.messages import BreakerStatus
 from harvester.jobs import changes
 from harvester.jobs.changes import items_named
-from harvester.jobs.control import Control
+from harvester.jobs.control import Control, Moved, retriable
 from harvester.jobs.documents import UNFINISHED, Counted, Document, Item, Job, JobState, State, read_item, read_job
 from harvester.jobs.export import Exported, Exporter, FileExport, Stored
-from harvester.jobs.inputs import Input, Lines, keys_as_items, opened
+from harvester.jobs.inputs import Input, Lines, Source, keys_as_items, opened
 from harvester.jobs.ledger import Deferred, Ledger, now
 from harvester.jobs.results import ItemResults, Results
 from harvester.jobs.submission import Submission, Submitted, Submitter
@@ -36,6 +36,7 @@ from harvester.stores import mongodb
 if TYPE_CHECKING:
     from harvester.stores.postgres import Postgres
 
+FOREVER = datetime.max.replace(tzinfo=UTC, microsecond=999_000)
 FRESH_S = 60.0
 """Counts of a large job that are older are made anew."""
 RATE_S = 300.0
@@ -106,14 +107,17 @@ class JobPlace(NamedTuple):
     id: str
 
 
-class ItemFilter(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ItemFilter:
     """Which items of a job are meant. What is empty is not asked for."""
 
     state: str = ""
+    """One, or several between commas; likewise the outcome."""
     outcome: str = ""
     site: str = ""
     text: str = ""
     """In its key or its reason; capitals and small letters are the same."""
+    kind: str = ""
 
 
 @asynccontextmanager
@@ -194,14 +198,44 @@ class JobService:
             left_alone_unknown=unknown,
         )
 
-    async def items(self, job: str, which: ItemFilter, most: int = 100) -> list[ItemReport]:
-        """In the order of their ids, with what came of them. Raises UsageError for a state or site that is none."""
+    async def items(
+        self, job: str, which: ItemFilter, most: int = 100, after: str = "", *, with_results: bool = True
+    ) -> list[ItemReport]:
+        """In the order of their ids, those behind `after`, with what came of them unless that is not wanted.
+
+        Raises UsageError for a state or site that is none.
+        """
         await self.job(job)
-        rows = await self.ledger.items.find(_query(job, which), sort=[("_id", 1)], limit=most).to_list()
+        query = _query(job, which)
+        if after:
+            query["_id"] |= {"$gt": after}
+        rows = await self.ledger.items.find(query, sort=[("_id", 1)], limit=most).to_list()
         if not rows and which.site:
             await self._check_site(job, which.site)
+        if not with_results:
+            return [ItemReport(read_item(row), Results({}, [])) for row in rows]
         results = await self._results.of([row["_id"] for row in rows], MOST_RECORDS)
         return [ItemReport(read_item(row), of_it) for row, of_it in zip(rows, results, strict=True)]
+
+    async def item(self, job: str, name: str) -> ItemReport:
+        """One, by its id or its key; of several with the key, the first kind's. Raises UnknownJob."""
+        await self.job(job)
+        item = (await items_named(self.ledger, job, [name]))[0]
+        (results,) = await self._results.of([item.id], MOST_RECORDS)
+        return ItemReport(item, results)
+
+    async def retriable(self, job: str, which: ItemFilter, items: Sequence[str] = (), until: datetime = FOREVER) -> int:
+        """How many items `retry_those` would have tried again. Raises JobConflict for a cancelled job."""
+        if (await self.job(job)).state is JobState.CANCELLED:
+            raise JobConflict(f"{job} is cancelled: its items are not tried again. Submit them anew.")
+        queries = retriable(job, await self._retried(job, which, items, until))
+        return sum([await self.ledger.items.count_documents(query) for query in queries])
+
+    async def _retried(self, job: str, which: ItemFilter, items: Sequence[str], until: datetime) -> Document:
+        query = _query(job, which) | {"updated_at": {"$lte": until}}
+        if items:
+            return query | {"_id": {"$in": [item.id for item in await items_named(self.ledger, job, items)]}}
+        return query if which.state or which.outcome else query | {"state": State.FAILED}
 
     async def _check_site(self, job: str, site: str) -> None:
         sites = sorted(filter(None, await self.ledger.items.distinct("site", {"job": job})))
@@ -241,6 +275,19 @@ class JobService:
 
     # Giving and taking ------------------------------------------------------------------------------------
 
+    async def submit_upload(self, wanted: Submission, upload: Source, given: Input) -> Submitted:
+        """The same, of a file that is open: the path of the input is what people are told."""
+        return await self._submit_lines(Submitter(self.config, self.ledger, wanted), upload, given)
+
+    async def add_upload(
+        self, job: str, upload: Source, given: Input, kind: str = "", often: float | None = None
+    ) -> Submitted:
+        """Adds items of a file that is open to a job: see `add`."""
+        known = await self.job(job)
+        changes.check_can_change(known, often)
+        submitter = Submitter(self.config, self.ledger, Submission(known.spider, {}, kind), known, often)
+        return await self._submit_lines(submitter, upload, given)
+
     async def submit(self, wanted: Submission, given: Input) -> Submitted:
         """Makes a job of the lines of an input: see `Submitter`."""
         return await self._submit(Submitter(self.config, self.ledger, wanted), given)
@@ -261,8 +308,11 @@ class JobService:
 
     async def _submit(self, submitter: Submitter, given: Input) -> Submitted:
         with opened(given.path) as file:
-            lines = await asyncio.to_thread(Lines, file, given.path, submitter.kind, given.form, given.key)
-            return await submitter.submit(lines)
+            return await self._submit_lines(submitter, file, given)
+
+    async def _submit_lines(self, submitter: Submitter, file: Source, given: Input) -> Submitted:
+        lines = await asyncio.to_thread(Lines, file, given.path, submitter.kind, given.form, given.key)
+        return await submitter.submit(lines)
 
     async def export(self, job: str, wanted: FileExport) -> list[Exported]:
         """Writes files of its records and its manifest. Raises StorageError when one cannot be written."""
@@ -317,6 +367,32 @@ class JobService:
             raise JobConflict(f"{job} is cancelled: its items are not tried again. Submit them anew.")
         await self.ledger.count(job)
         return number
+
+    async def retry_those(
+        self, job: str, which: ItemFilter, items: Sequence[str], until: datetime, moved: Moved | None = None
+    ) -> int:
+        """The same for items that a filter finds, or those named; how many. Without state and outcome: that failed.
+
+        None that has changed after `until`: so whoever goes on with it later tries no item again that is not meant.
+        `moved` is told how many more, each time some are.
+        """
+        number = await self._control.retry_those(job, [await self._retried(job, which, items, until)], moved)
+        if number is None:
+            raise JobConflict(f"{job} is cancelled: its items are not tried again. Submit them anew.")
+        await self.ledger.count(job)
+        return number
+
+    async def begin_cancelling(self, job: str) -> int:
+        """Cancels a job but for its items, of which nothing is begun any more; how many wait to be skipped."""
+        if not await self._control.begin_cancelling(job):
+            await self._expect(job, JobState.CANCELLED, "cancelled")
+        return await self.ledger.items.count_documents({"job": job, "state": State.WAITING})
+
+    async def skip_cancelled(self, job: str, moved: Moved | None = None) -> int:
+        """What is left to do then, and may be done again: skips what waits; how many items."""
+        skipped = await self._control.skip_cancelled(job, moved)
+        await self.ledger.count(job)
+        return skipped
 
     async def set_priority(self, job: str, priority: int) -> None:
         """Its items are fed before those of jobs with a smaller one."""
@@ -378,11 +454,15 @@ def _is_fresh(job: Job) -> bool:
 def _query(job: str, which: ItemFilter) -> Document:
     query: Document = {"job": job, "_id": {"$gte": f"{job}:", "$lt": f"{job};"}}
     if which.state:
-        if which.state not in list(State):
-            raise UsageError(f"--state: {which.state!r} is none of {', '.join(State)}.")
-        query["state"] = which.state
+        states = which.state.split(",")
+        for state in states:
+            if state not in list(State):
+                raise UsageError(f"--state: {state!r} is none of {', '.join(State)}.")
+        query["state"] = {"$in": states} if len(states) > 1 else which.state
     if which.outcome:
-        query["outcome"] = which.outcome
+        query["outcome"] = {"$in": which.outcome.split(",")} if "," in which.outcome else which.outcome
+    if which.kind:
+        query["kind"] = which.kind
     if which.site:
         query["site"] = which.site
     if which.text:

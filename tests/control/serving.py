@@ -1,6 +1,6 @@
 """A controller of the test's own, asked without a network, and tokens of each scope for it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
@@ -30,6 +30,18 @@ class Controller(NamedTuple):
     async def get(self, path: str, scope: Scope = Scope.READ, **options: object) -> httpx2.Response:
         """Below /api/v1, with a token of this scope."""
         return await self.http.get(f"/api/v1{path}", headers=self.headers(scope), **options)  # type: ignore[arg-type]
+
+    async def post(
+        self,
+        path: str,
+        key: str | None,
+        scope: Scope = Scope.OPERATE,
+        headers: Mapping[str, str] = {},
+        **options: object,
+    ) -> httpx2.Response:
+        """The same, with an Idempotency-Key."""
+        given = self.headers(scope) | dict(headers) | ({} if key is None else {"Idempotency-Key": key})
+        return await self.http.post(f"/api/v1{path}", headers=given, **options)  # type: ignore[arg-type]
 
 
 @asynccontextmanager

@@ -15,6 +15,9 @@ from harvester.jobs.service import JobPlace, JobReport
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
 
+MOST_WAIT_S = 60
+"""Of one request: what lies between may cut a longer one."""
+
 JobId = Annotated[str, Path(max_length=200, description="Id of the job.")]
 SpiderName = Annotated[str, Query(max_length=200, description="Only those of this spider.")]
 
@@ -50,3 +53,11 @@ async def list_jobs(
 async def show_job(here: Here, job: JobId) -> JobReport:
     """How far a job is, how fast it goes, and why it is no farther."""
     return await here.jobs.report(job)
+
+
+@router.get("/{job}/wait", operation_id="wait_for_job", dependencies=[READS], responses=documented(404))
+async def wait(
+    here: Here, job: JobId, timeout_s: Annotated[float, Query(ge=0, le=MOST_WAIT_S, description="Seconds.")] = 30
+) -> Job:
+    """The job when it is finished or cancelled, or else when the time is over. Ask again then."""
+    return await here.jobs.wait(job, timeout_s)

@@ -1,0 +1,135 @@
+"""Idempotency keys: whoever does not know whether a request came through sends it again, and it is done once.
+
+The first request with a key holds it while it is worked at; what it was answered is kept for a day, and answers the
+others. A controller that dies lets go of its keys: the next that sends the same does the rest, since all that is done
+under a key may be done again. The form is that of draft-ietf-httpapi-idempotency-key-header.
+"""
+
+import asyncio
+import hashlib
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+
+from fastapi import Header, Request, Response
+from pymongo import ASCENDING, IndexModel
+from pymongo.asynchronous.database import AsyncDatabase
+from pymongo.errors import DuplicateKeyError, PyMongoError
+
+from harvester.control.problems import Problem
+from harvester.jobs.ledger import now
+
+Document = dict[str, Any]
+
+KEYS = "idempotency_keys"
+"""Name of the collection."""
+KEPT_S = 86_400
+"""How long an answer is kept."""
+BEAT_S = 1.0
+"""How often whoever works at a request says so."""
+SILENT_S = 10.0
+"""After so long without a word it has died."""
+MOST_KEY = 200
+"""Characters."""
+
+Key = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        description="Any word of yours, another for each thing to be done: with the same one it is done once. Needed.",
+    ),
+]
+
+
+def fingerprint_of(request: Request, digest: str) -> str:
+    """By which two requests are told apart: what they ask for, and the digest of their bodies."""
+    said = f"{request.method} {request.url.path}?{request.url.query} {digest}"
+    return hashlib.sha256(said.encode("utf-8", "replace")).hexdigest()
+
+
+def checked(key: str | None) -> str:
+    """The key, which may stand in quotation marks. Raises Problem where there is none, or it cannot be one."""
+    if key is None:
+        raise Problem(400, "no_key", "Give a header Idempotency-Key: any word of yours, another for each request.")
+    if len(key) > 1 and key[0] == key[-1] == '"':
+        key = key[1:-1]
+    if not 0 < len(key) <= MOST_KEY or not key.isascii() or not key.isprintable():
+        raise Problem(400, "no_key", f"An Idempotency-Key has 1 to {MOST_KEY} characters of ASCII.")
+    return key
+
+
+class Keys:
+    """Those of a database."""
+
+    def __init__(self, database: AsyncDatabase[Document]) -> None:
+        self._keys = database[KEYS]
+
+    async def make_indexes(self) -> None:
+        await self._keys.create_indexes([IndexModel([("created_at", ASCENDING)], expireAfterSeconds=KEPT_S)])
+
+    async def once(self, key: str, fingerprint: str, act: Callable[[], Awaitable[Response]]) -> Response:
+        """The answer of `act`, or that of the request that came before with this key.
+
+        Raises Problem (422) when that was another request, and (409) while it is being worked at. What `act` raises
+        lets go of the key.
+        """
+        holder = secrets.token_hex(8)
+        if kept := await self._hold(key, fingerprint, holder):
+            return Response(kept["body"], kept["status"], {**kept["headers"], "Idempotent-Replayed": "true"})
+        mine = {"_id": key, "holder": holder}
+        try:
+            async with self._beating(mine):
+                answer = await act()
+        except BaseException:
+            with suppress(PyMongoError):
+                await self._keys.delete_one(mine | {"answer": None})
+            raise
+        headers = {name: answer.headers[name] for name in ("content-type", "location") if name in answer.headers}
+        kept = {"status": answer.status_code, "headers": headers, "body": bytes(answer.body)}
+        await self._keys.update_one(mine, {"$set": {"answer": kept}})
+        return answer
+
+    async def _hold(self, key: str, fingerprint: str, holder: str) -> Document | None:
+        """Takes the key; or the answer that is kept under it."""
+        at = now()
+        fields = {"fingerprint": fingerprint, "holder": holder, "beat_at": at, "created_at": at, "answer": None}
+        try:
+            await self._keys.insert_one({"_id": key, **fields})
+        except DuplicateKeyError:
+            pass
+        else:
+            return None
+        known = await self._keys.find_one({"_id": key})
+        if known and known["fingerprint"] != fingerprint:
+            said = f"The Idempotency-Key {key!r} was given with another request. Give another one."
+            raise Problem(422, "other_request", said)
+        if known and known["answer"]:
+            answer: Document = known["answer"]
+            return answer
+        if known and _is_silent(known["beat_at"]):
+            same = {"_id": key, "holder": known["holder"], "beat_at": known["beat_at"]}
+            taken = await self._keys.update_one(same, {"$set": {"holder": holder, "beat_at": at}})
+            if taken.modified_count:
+                return None
+        said = f"The request with the Idempotency-Key {key!r} is being worked at. Ask again for its answer."
+        raise Problem(409, "under_way", said, headers={"Retry-After": str(int(SILENT_S))})
+
+    @asynccontextmanager
+    async def _beating(self, mine: Document) -> AsyncIterator[None]:
+        async def beat() -> None:
+            while True:
+                await asyncio.sleep(BEAT_S)
+                with suppress(PyMongoError):
+                    await self._keys.update_one(mine, {"$set": {"beat_at": now()}})
+
+        task = asyncio.create_task(beat())
+        try:
+            yield
+        finally:
+            task.cancel()
+
+
+def _is_silent(beat_at: datetime) -> bool:
+    return now() - beat_at > timedelta(seconds=SILENT_S)

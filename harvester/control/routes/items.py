@@ -1,0 +1,63 @@
+"""Items of a job: found by filters, page by page, or one with its attempts."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import pymongo
+from fastapi import APIRouter, Query
+
+from harvester.control.auth import READS
+from harvester.control.context import Here
+from harvester.control.cursors import After, Limit, cursor_of, place_of
+from harvester.control.problems import documented
+from harvester.control.routes.jobs import JobId
+from harvester.jobs.documents import State
+from harvester.jobs.service import ItemFilter, ItemReport
+
+router = APIRouter(prefix="/jobs/{job}", tags=["jobs"])
+
+MOST_S = 20.0
+"""A search takes no longer: a text that few items hold is looked for in all of them."""
+
+Word = Annotated[str, Query(max_length=500)]
+
+
+@dataclass(frozen=True, slots=True)
+class ItemPage:
+    """Some items, in the order of their ids."""
+
+    items: list[ItemReport]
+    next: str | None
+    """Cursor of the page behind this one; None: there is none."""
+
+
+@router.get("/items", operation_id="list_items", dependencies=[READS], responses=documented(404))
+async def list_items(
+    here: Here,
+    job: JobId,
+    state: Annotated[list[State], Query(description="In one of these states.")] = [],  # noqa: B006
+    outcome: Annotated[
+        list[Annotated[str, Query(max_length=100)]], Query(description="Whose latest attempt had one of these.")
+    ] = [],  # noqa: B006
+    site: Word = "",
+    kind: Word = "",
+    text: Annotated[str, Query(max_length=500, description="In the key or the reason.")] = "",
+    results: Annotated[bool, Query(description="Whether to say where records and files lie.")] = False,
+    limit: Limit = 100,
+    after: After = "",
+) -> ItemPage:
+    """In the order of their ids, each with its attempts."""
+    which = ItemFilter(",".join(sorted(state)), ",".join(sorted(outcome)), site, text, kind)
+    place = place_of(after, str, job, which) if after else ""
+    with pymongo.timeout(MOST_S):
+        found = await here.jobs.items(job, which, limit + 1, str(place), with_results=results)
+    shown = found[:limit]
+    return ItemPage(shown, cursor_of(shown[-1].item.id, job, which) if len(found) > limit else None)
+
+
+@router.get("/item", operation_id="show_item", dependencies=[READS], responses=documented(404))
+async def show_item(
+    here: Here, job: JobId, name: Annotated[str, Query(min_length=1, max_length=4000, description="Its id or key.")]
+) -> ItemReport:
+    """One item, with its attempts, and where its records and files lie."""
+    return await here.jobs.item(job, name)

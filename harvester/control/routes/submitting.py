@@ -1,0 +1,256 @@
+"""What jobs are given: items in JSON, or in a file of any length that is streamed."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from io import BufferedReader, BytesIO
+from typing import Annotated, Any, cast
+from urllib.parse import quote
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from harvester.control.answers import answered
+from harvester.control.auth import OPERATES
+from harvester.control.context import Here
+from harvester.control.idempotency import Key, checked, fingerprint_of
+from harvester.control.problems import Fault, Problem, documented
+from harvester.control.routes.jobs import JobId
+from harvester.jobs.changes import LEAST_OFTEN, MOST_OFTEN
+from harvester.jobs.inputs import Format, Input
+from harvester.jobs.submission import Submission, Submitted
+
+router = APIRouter(prefix="/jobs", tags=["jobs"])
+
+MOST_NUMBER = 1_000_000_000
+"""Of a priority or a limit."""
+MOST_NAMES = 1000
+"""Items that are named in one request."""
+FORMATS: Mapping[str, Format | None] = {
+    "text/csv": Format.CSV,
+    "application/jsonl": Format.JSONL,
+    "application/x-ndjson": Format.JSONL,
+    "text/plain": Format.TEXT,
+    "application/octet-stream": None,
+}
+"""By media type. None: as its beginning tells."""
+_BINARY = {"schema": {"type": "string", "format": "binary"}}
+_UPLOAD = {"requestBody": {"required": True, "content": dict.fromkeys(FORMATS, _BINARY)}}
+
+Word = Annotated[str, StringConstraints(max_length=200)]
+Text = Annotated[str, StringConstraints(max_length=10_000)]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=4000)]
+Often = Annotated[float | None, Field(ge=LEAST_OFTEN, le=MOST_OFTEN)]
+
+
+class Strict(BaseModel):
+    """A body that is refused when it has a member that nobody reads."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+
+class JobBody(Strict):
+    """What is to be collected."""
+
+    spider: Word
+    """Its name."""
+    arguments: dict[Word, Text] = {}
+    """Of the spider, as they would be typed."""
+    items: list[Name | int | dict[str, Any]] = Field(min_length=1)
+    """Keys, or objects that hold one."""
+    kind: Word = ""
+    """Of the items; empty: the spider's first."""
+    key: Word = ""
+    """Which member of the objects is the key; empty: `key`."""
+    priority: int = Field(0, ge=-MOST_NUMBER, le=MOST_NUMBER)
+    """Jobs with a larger one go first."""
+    max_items: int | None = Field(None, ge=1, le=MOST_NUMBER)
+    """The most items of the kind that are worked at."""
+    name: Word = ""
+    """What the job is called, for people."""
+    idempotency_key: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
+    """Submitted with it once more, items come to the same job. None: the header's, which is of this request alone."""
+
+
+class ItemsBody(Strict):
+    """Items for a job."""
+
+    items: list[Name | int | dict[str, Any]] = Field(min_length=1)
+    """Keys, or objects that hold one."""
+    kind: Word = ""
+    key: Word = ""
+    often: Often = None
+    """How many times as often as the policy of a standing job says they are looked at."""
+
+
+class NamedBody(Strict):
+    """Items of a job, by id or key."""
+
+    items: list[Name] = Field(min_length=1, max_length=MOST_NAMES)
+
+
+class ChangeBody(NamedBody):
+    """What is changed of them."""
+
+    input: dict[Word, Text] = {}
+    """What is set in what they already have; an empty text takes a value away."""
+    often: Often = None
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """So many items."""
+
+    items: int
+
+
+@router.post(
+    "", operation_id="submit_job", status_code=201, dependencies=[OPERATES], responses=documented(404, 409, 413, 507)
+)
+async def submit(here: Here, request: Request, body: JobBody, idempotency_key: Key = None) -> Submitted:
+    """Make a job of the items in the body. Those that cannot be used are named and left out.
+
+    201: there is a job. 200: nothing could be used, and there is none.
+    """
+    key = checked(idempotency_key)
+    lines = _lines(body.items, body.key)
+    wanted = Submission(
+        spider=body.spider,
+        arguments=_arguments(body.arguments),
+        kind=body.kind,
+        priority=body.priority,
+        max_items=body.max_items,
+        name=body.name,
+        idempotency_key=body.idempotency_key or key,
+    )
+
+    async def act() -> Response:
+        return _submitted(await here.jobs.submit_upload(wanted, lines, Input("body", Format.JSONL, body.key)))
+
+    return await here.keys.once(key, fingerprint_of(request, digest_of(body)), act)  # type: ignore[return-value]
+
+
+@router.post(
+    "/upload",
+    operation_id="upload_job",
+    status_code=201,
+    dependencies=[OPERATES],
+    responses=documented(404, 408, 409, 413, 415, 507),
+    openapi_extra=_UPLOAD,
+)
+async def upload(
+    here: Here,
+    request: Request,
+    spider: Annotated[Word, Query(description="Name of the spider.")],
+    argument: Annotated[list[Text], Query(description="NAME=VALUE, of the spider.")] = [],  # noqa: B006
+    kind: Annotated[Word, Query(description="Of the items; empty: the spider's first.")] = "",
+    key: Annotated[Word, Query(description="Column or field that holds the key of an item.")] = "",
+    priority: Annotated[int, Query(ge=-MOST_NUMBER, le=MOST_NUMBER)] = 0,
+    max_items: Annotated[int | None, Query(ge=1, le=MOST_NUMBER)] = None,
+    name: Annotated[Word, Query(description="What the job is called, for people.")] = "",
+    job_key: Annotated[Word, Query(description="As `idempotency_key` of a JSON body.")] = "",
+    idempotency_key: Key = None,
+) -> Submitted:
+    """Make a job of a file: CSV with a header, JSON lines or lines of text, also with `Content-Encoding: gzip`."""
+    header = checked(idempotency_key)
+    wanted = Submission(
+        spider, _arguments(_pairs(argument)), kind, priority, max_items, name, idempotency_key=job_key or header
+    )
+    given = Input("body", _form(request), key)
+    async with here.uploads.take(request) as body:
+
+        async def act() -> Response:
+            return _submitted(await here.jobs.submit_upload(wanted, body.file, given))
+
+        return await here.keys.once(header, fingerprint_of(request, body.digest), act)  # type: ignore[return-value]
+
+
+@router.post("/{job}/items", operation_id="add_items", dependencies=[OPERATES], responses=documented(404, 409, 413))
+async def add(here: Here, job: JobId, body: ItemsBody) -> Submitted:
+    """Add items to a job. One that was removed is there again. Adding twice is adding once."""
+    given = Input("body", Format.JSONL, body.key)
+    return await here.jobs.add_upload(job, _lines(body.items, body.key), given, body.kind, body.often)
+
+
+@router.post(
+    "/{job}/items/upload",
+    operation_id="upload_items",
+    dependencies=[OPERATES],
+    responses=documented(404, 408, 409, 413, 415, 507),
+    openapi_extra=_UPLOAD,
+)
+async def add_upload(
+    here: Here,
+    request: Request,
+    job: JobId,
+    kind: Annotated[Word, Query()] = "",
+    key: Annotated[Word, Query()] = "",
+    often: Annotated[float | None, Query(ge=LEAST_OFTEN, le=MOST_OFTEN)] = None,
+) -> Submitted:
+    """Add the items of a file to a job."""
+    given = Input("body", _form(request), key)
+    async with here.uploads.take(request) as body:
+        return await here.jobs.add_upload(job, body.file, given, kind, often)
+
+
+@router.post("/{job}/items/remove", operation_id="remove_items", dependencies=[OPERATES], responses=documented(404))
+async def remove(here: Here, job: JobId, body: NamedBody) -> Changed:
+    """Take items out of a job. Their records stay; what is being worked at comes to its end."""
+    return Changed(await here.jobs.remove(job, body.items))
+
+
+@router.post(
+    "/{job}/items/change", operation_id="change_items", dependencies=[OPERATES], responses=documented(404, 409)
+)
+async def change(here: Here, job: JobId, body: ChangeBody) -> Changed:
+    """Change what items of a job ask for, or how often they are looked at."""
+    if not body.input and body.often is None:
+        raise Problem(422, "invalid", "Give input, often, or both.", errors=[Fault("/body", "nothing is changed")])
+    return Changed(await here.jobs.change(job, body.items, _arguments(body.input), body.often))
+
+
+def location_of(job: str) -> str:
+    """Path of a job."""
+    return f"/api/v1/jobs/{quote(job, safe='')}"
+
+
+def digest_of(body: BaseModel) -> str:
+    """By which two bodies are told apart."""
+    return hashlib.sha256(json.dumps(body.model_dump(mode="python"), default=str).encode()).hexdigest()
+
+
+def _submitted(submitted: Submitted) -> Response:
+    if submitted.job is None:
+        return answered(submitted)
+    return answered(submitted, 201, location_of(submitted.job))
+
+
+def _lines(items: list[Any], key: str) -> "BufferedReader[Any]":
+    """As JSON lines, which are read as those of a file are."""
+    objects = (each if isinstance(each, dict) else {key or "key": each} for each in items)
+    return BufferedReader(cast(Any, BytesIO("\n".join(map(json.dumps, objects)).encode())))
+
+
+def _form(request: Request) -> Format | None:
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type not in FORMATS:
+        raise Problem(415, "media_type", f"Give a Content-Type: one of {', '.join(FORMATS)}.")
+    return FORMATS[media_type]
+
+
+def _pairs(given: list[str]) -> dict[str, str]:
+    pairs = [each.partition("=") for each in given]
+    for name, sign, _ in pairs:
+        if not name or not sign:
+            raise Problem(422, "invalid", f"{name!r} is no NAME=VALUE.", errors=[Fault("/query/argument", "")])
+    return {name: value for name, _, value in pairs}
+
+
+def _arguments(given: Mapping[str, str]) -> dict[str, str]:
+    """Raises Problem for one that would have a file of this machine read: whoever asks is somewhere else."""
+    for name, value in given.items():
+        if value.lstrip().startswith("@"):
+            said = f"{name}: a file of the controller's machine is not read for whoever asks from elsewhere. Upload it."
+            raise Problem(422, "invalid", said, errors=[Fault(f"/arguments/{name}", "names a file")])
+    return dict(given)

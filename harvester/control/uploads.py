@@ -1,0 +1,131 @@
+"""Bodies of any length, in a file that nobody else can name and that ends with the process.
+
+So what is done with one begins when it is whole: a connection that breaks, or a controller that dies, leaves nothing.
+Compressed ones (gzip) are bounded by what comes out of them.
+"""
+
+import asyncio
+import hashlib
+import zlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from io import BufferedReader
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, Any, NamedTuple, cast
+
+from starlette.requests import ClientDisconnect, Request
+
+from harvester.control.problems import Problem
+from harvester.jobs.inputs import SAMPLE_BYTES
+from harvester.stores.private_files import make_closed
+
+PIECE_BYTES = 1 << 20
+"""That are decompressed together."""
+MOST_AT_ONCE = 4
+"""Uploads of a controller."""
+AGAIN_S = 5
+_GZIP = 31
+"""Of zlib: a header of gzip, and its largest window."""
+
+
+class Upload(NamedTuple):
+    """A body that has come whole."""
+
+    file: "BufferedReader[Any]"
+    """At its beginning."""
+    digest: str
+    """SHA-256 of what is in it, in hexadecimal."""
+
+
+class Uploads:
+    """Takes bodies into files in a folder."""
+
+    def __init__(self, folder: Path, most_bytes: int) -> None:
+        """`most_bytes`: of one, decompressed."""
+        self._folder = folder
+        self._most = most_bytes
+        self._running = 0
+
+    @asynccontextmanager
+    async def take(self, request: Request) -> AsyncIterator[Upload]:
+        """The body of a request. Raises Problem when it is too large, no gzip though it says so, or one too many."""
+        encoding = request.headers.get("content-encoding", "").strip().lower()
+        if encoding not in ("", "identity", "gzip", "x-gzip"):
+            raise Problem(415, "media_type", f"The Content-Encoding {encoding!r} is not read; gzip is.")
+        if self._running >= MOST_AT_ONCE:
+            said = f"{MOST_AT_ONCE} uploads are under way."
+            raise Problem(429, "too_many", said, headers={"Retry-After": str(AGAIN_S)})
+        self._running += 1
+        try:
+            make_closed(self._folder)
+            with TemporaryFile(dir=self._folder, buffering=0) as raw:
+                pieces = _Gunzip(self._most) if "gzip" in encoding else _Plain(self._most)
+                digest = hashlib.sha256()
+                left = self._most
+                async for chunk in request.stream():
+                    left -= len(chunk)
+                    if left < 0:  # gzip may go on without anything coming out of it
+                        raise _too_large()
+                    if chunk:
+                        await asyncio.to_thread(_write, pieces, chunk, raw, digest)
+                pieces.end()
+                raw.seek(0)
+                yield Upload(BufferedReader(cast(Any, raw), SAMPLE_BYTES), digest.hexdigest())
+        except ClientDisconnect:
+            raise Problem(400, "bad_request", "The body broke off.") from None
+        except OSError as error:
+            said = f"The body cannot be kept: {error.strerror or error}. Make room in the controller's data folder."
+            raise Problem(507, "no_room", said) from None
+        finally:
+            self._running -= 1
+
+
+class _Plain:
+    """What comes, as it is."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+
+    def write(self, chunk: bytes, file: IO[bytes], digest: Any) -> None:
+        self._left -= len(chunk)
+        if self._left < 0:
+            raise _too_large()
+        file.write(chunk)
+        digest.update(chunk)
+
+    def end(self) -> None:
+        """Raises Problem when something is missing."""
+
+
+class _Gunzip(_Plain):
+    """What comes, decompressed a piece at a time; gzip files in a row are one."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(most)
+        self._member = zlib.decompressobj(_GZIP)
+        self._begun = False
+
+    def write(self, chunk: bytes, file: IO[bytes], digest: Any) -> None:
+        while chunk:
+            if self._member.eof:
+                self._member = zlib.decompressobj(_GZIP)
+            self._begun = True
+            try:
+                piece = self._member.decompress(chunk, PIECE_BYTES)
+            except zlib.error:
+                raise Problem(400, "bad_request", "The body is no gzip, as its Content-Encoding says.") from None
+            super().write(piece, file, digest)
+            chunk = self._member.unused_data if self._member.eof else self._member.unconsumed_tail
+
+    def end(self) -> None:
+        if not self._begun or not self._member.eof:
+            raise Problem(400, "bad_request", "The body is gzip that breaks off.")
+
+
+def _too_large() -> Problem:
+    return Problem(413, "too_large", "The body is larger than HARVESTER_CONTROL_UPLOAD_MB allows.")
+
+
+def _write(pieces: _Plain, chunk: bytes, file: IO[bytes], digest: Any) -> None:
+    pieces.write(chunk, file, digest)

@@ -1,0 +1,200 @@
+"""Submitting over HTTP: what is given is in the job, once, whatever happens between."""
+
+import asyncio
+import gzip
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from harvester.control import idempotency, uploads
+from harvester.control.app import PREFIX
+from harvester.control.tokens import Scope
+from harvester.jobs.ledger import now
+from harvester.jobs.submission import Submitted
+from harvester.wire import reader
+from tests.control.serving import Controller
+
+Document = dict[str, Any]
+
+BODY = {"spider": "parcels", "arguments": {"county": "elm"}, "items": ["1", 2, {"key": "3", "owner": "Ann"}]}
+
+
+async def items_of(control: Controller, job: str) -> list[Document]:
+    return await control.context.database["job_items"].find({"job": job}, sort=[("_id", 1)]).to_list()
+
+
+async def test_items_in_json_are_in_the_job(control: Controller) -> None:
+    answer = await control.post("/jobs", "k1", json=BODY | {"priority": 7, "name": "Elm"})
+    assert answer.status_code == 201, answer.text
+    submitted = reader(Submitted)(answer.content)
+    assert (submitted.accepted, submitted.known, submitted.bad, submitted.begun) == (3, 0, 0, False)
+    assert answer.headers["location"] == f"{PREFIX}/jobs/{submitted.job}"
+    assert submitted.job
+    job = await control.context.jobs.job(submitted.job)
+    assert (job.priority, job.name, job.arguments, job.idempotency_key) == (7, "Elm", {"county": "elm"}, "k1")
+    items = await items_of(control, job.id)
+    assert [(item["key"], item["input"].get("owner")) for item in items] == [("1", None), ("2", None), ("3", "Ann")]
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+@pytest.mark.parametrize(
+    ("media_type", "body"),
+    [
+        ("text/csv", "parcel,owner\n1,Ann\n2,Bob\n"),
+        ("application/jsonl", '{"parcel": 1}\n{"parcel": "2"}\n'),
+        ("application/x-ndjson", '{"parcel": 1}\n{"parcel": "2"}\n'),
+        ("text/plain; charset=utf-8", "1\n2\n"),
+        ("application/octet-stream", "1\n2\n"),
+    ],
+)
+async def test_a_file_is_streamed_in_any_form(control: Controller, media_type: str, body: str, zipped: bool) -> None:
+    content = gzip.compress(body.encode()) if zipped else body.encode()
+    headers = {"Content-Type": media_type} | ({"Content-Encoding": "gzip"} if zipped else {})
+    query = {"spider": "parcels", "argument": "county=elm"} | ({"key": "parcel"} if "parcel" in body else {})
+    answer = await control.post("/jobs/upload", "k", content=content, headers=headers, params=query)
+    assert answer.status_code == 201, answer.text
+    assert [item["key"] for item in await items_of(control, answer.json()["job"])] == ["1", "2"]
+
+
+async def test_bad_lines_are_named_and_of_nothing_but_them_no_job_is_made(control: Controller) -> None:
+    answer = await control.post("/jobs", "k1", json=BODY | {"items": ["1", "none", {"owner": "Ann"}, 10**30]})
+    assert answer.status_code == 201, answer.text
+    assert [line["line"] for line in answer.json()["bad_lines"]] == [2, 3, 4]
+    none = await control.post("/jobs", "k2", json=BODY | {"items": ["none"]})
+    assert (none.status_code, none.json()["job"], none.json()["bad"]) == (200, None, 1)
+
+
+async def test_a_key_is_needed_and_answers_once(control: Controller) -> None:
+    without = await control.post("/jobs", None, json=BODY)
+    assert (without.status_code, without.json()["type"]) == (400, "urn:harvester:problem:no_key")
+    for bad in ("", '""', "\x7f", "x" * 201):
+        assert (await control.post("/jobs", bad, json=BODY)).status_code == 400
+    first = await control.post("/jobs", "k", json=BODY)
+    again = await control.post("/jobs", '"k"', json=BODY)
+    assert (again.status_code, again.content, again.headers["location"]) == (
+        first.status_code,
+        first.content,
+        first.headers["location"],
+    )
+    assert again.headers["idempotent-replayed"] == "true"
+    other = await control.post("/jobs", "k", json=BODY | {"items": ["4"]})
+    assert (other.status_code, other.json()["type"]) == (422, "urn:harvester:problem:other_request")
+    assert await control.context.database["jobs"].count_documents({}) == 1
+
+
+async def test_one_of_many_with_the_same_key_is_done_and_the_others_are_told_so(control: Controller) -> None:
+    answers = await asyncio.gather(*(control.post("/jobs", "k", json=BODY) for _ in range(10)))
+    codes = {answer.status_code for answer in answers}
+    assert codes <= {201, 409}
+    assert 201 in codes
+    assert len({answer.content for answer in answers if answer.status_code == 201}) == 1
+    refused = [answer for answer in answers if answer.status_code == 409]
+    assert all(answer.headers["retry-after"] for answer in refused)
+    assert await control.context.database["jobs"].count_documents({}) == 1
+
+
+async def test_a_key_whose_controller_died_is_taken_over(control: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
+    fingerprint = ""
+
+    async def look(key: str, given: str, *_: object) -> Any:
+        nonlocal fingerprint
+        fingerprint = given
+        raise RuntimeError("killed here")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(idempotency.Keys, "once", lambda self, *rest: look(*rest))
+        with pytest.raises(RuntimeError):
+            await control.post("/jobs", "k", json=BODY)
+    assert await control.context.keys._hold("k", fingerprint, "another, that dies") is None
+    assert (await control.post("/jobs", "k", json=BODY)).status_code == 409
+    long_ago = now() - timedelta(seconds=idempotency.SILENT_S + 1)
+    await control.context.database[idempotency.KEYS].update_one({"_id": "k"}, {"$set": {"beat_at": long_ago}})
+    assert (await control.post("/jobs", "k", json=BODY)).status_code == 201
+
+
+async def test_what_fails_lets_go_of_its_key(control: Controller) -> None:
+    wrong = await control.post("/jobs", "k", json=BODY | {"spider": "none"})
+    assert (wrong.status_code, "There is no spider 'none'" in wrong.text) == (422, True)
+    assert (await control.post("/jobs", "k", json=BODY)).status_code == 201
+
+
+async def test_items_are_added_changed_and_removed(control: Controller) -> None:
+    job = (await control.post("/jobs", "k", json=BODY)).json()["job"]
+    added = await control.post(f"/jobs/{job}/items", None, json={"items": ["7", "1"]})
+    assert (added.json()["accepted"], added.json()["known"]) == (1, 1)
+    text = {"Content-Type": "text/plain"}
+    more = await control.post(f"/jobs/{job}/items/upload", None, content=b"8\n9\n", headers=text)
+    assert more.json()["accepted"] == 2, more.text
+    changed = await control.post(f"/jobs/{job}/items/change", None, json={"items": ["7"], "input": {"owner": "Cy"}})
+    assert changed.json() == {"items": 1}, changed.text
+    assert (await control.post(f"/jobs/{job}/items/remove", None, json={"items": ["1", "8"]})).json() == {"items": 2}
+    items = {item["key"]: item for item in await items_of(control, job)}
+    assert items["7"]["input"]["owner"] == "Cy"
+    assert {key for key, item in items.items() if item["state"] == "skipped"} == {"1", "8"}
+    assert (await control.post(f"/jobs/{job}/items/change", None, json={"items": ["7"]})).status_code == 422
+    assert (await control.post(f"/jobs/{job}/items/remove", None, json={"items": ["none"]})).status_code == 404
+
+
+async def test_a_reader_changes_nothing(control: Controller) -> None:
+    job = (await control.post("/jobs", "k", json=BODY)).json()["job"]
+    for path in ("", "/upload", f"/{job}/items", f"/{job}/items/remove", f"/{job}/pause", f"/{job}/cancel"):
+        answer = await control.post(f"/jobs{path}", "k2", scope=Scope.READ, json=BODY)
+        assert answer.status_code == 403, path
+    assert len(await items_of(control, job)) == 3
+
+
+@pytest.mark.parametrize(
+    ("content", "status"),
+    [
+        (gzip.compress(b"\0" * 50_000_000), 413),
+        (gzip.compress(b"1\n" * 1000)[:-9], 400),
+        (b"no gzip at all", 400),
+        (b"", 400),
+        (gzip.compress(b"") * 60_000, 413),
+    ],
+    ids=["a bomb", "cut short", "none", "empty", "nothing comes out of much"],
+)
+async def test_what_is_no_gzip_or_a_bomb_is_refused(
+    control: Controller, monkeypatch: pytest.MonkeyPatch, content: bytes, status: int
+) -> None:
+    monkeypatch.setattr(control.context.uploads, "_most", 1 << 20)
+    headers = {"Content-Type": "text/plain", "Content-Encoding": "gzip"}
+    query = {"spider": "parcels", "argument": "county=elm"}
+    answer = await control.post("/jobs/upload", "k", content=content, headers=headers, params=query)
+    assert answer.status_code == status, answer.text
+    assert await control.context.database["jobs"].count_documents({}) == 0
+
+
+async def test_bodies_are_bounded_and_of_known_kinds(control: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
+    large = await control.post("/jobs", "k", json=BODY | {"items": ["x" * 3000] * 400})
+    assert (large.status_code, large.headers["content-type"]) == (413, "application/problem+json")
+    monkeypatch.setattr(control.context.uploads, "_most", 1000)
+    query = {"spider": "parcels", "argument": "county=elm"}
+    for headers, content, status in (
+        ({"Content-Type": "text/plain"}, b"1\n" * 501, 413),
+        ({"Content-Type": "application/pdf"}, b"1\n", 415),
+        ({}, b"1\n", 415),
+        ({"Content-Type": "text/plain", "Content-Encoding": "br"}, b"1\n", 415),
+        ({"Content-Type": "text/csv"}, b"\x1f\x8b", 422),
+        ({"Content-Type": "text/plain"}, "1\n".encode("utf-16"), 422),
+    ):
+        answer = await control.post("/jobs/upload", "k", content=content, headers=headers, params=query)
+        assert answer.status_code == status, (headers, answer.text)
+    monkeypatch.setattr(uploads, "MOST_AT_ONCE", 0)
+    text = {"Content-Type": "text/plain"}
+    busy = await control.post("/jobs/upload", "k", content=b"1\n", headers=text, params=query)
+    assert (busy.status_code, busy.headers["retry-after"]) == (429, "5")
+    assert not list((control.context.config.data_dir / "uploads").iterdir()), "no upload is left"
+
+
+async def test_files_of_the_controller_are_not_read_for_others(control: Controller) -> None:
+    for given in ("@/etc/passwd", " @data/x"):
+        answer = await control.post("/jobs", "k", json=BODY | {"arguments": {"county": given}})
+        assert answer.status_code == 422
+        query = {"spider": "parcels", "argument": f"county={given}"}
+        text = {"Content-Type": "text/plain"}
+        answer = await control.post("/jobs/upload", "k", content=b"1\n", headers=text, params=query)
+        assert answer.status_code == 422
+        assert "Upload it" in json.loads(answer.content)["detail"]
