@@ -8,6 +8,7 @@ from pathlib import PurePath
 _SIZE_UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
 _ends_in_consonant_and_y = re.compile(r"[^aeiou]y$").search
+_varying = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\S*\d\S*|[^\w\s]""")
 _userinfo = re.compile(r"(?<=://)[^/@\s]+@")
 
 
@@ -58,6 +59,11 @@ def size(amount: float) -> str:
 def spaced(name: str) -> str:
     """The name of a stage, kind or reason, as words."""
     return name.replace("_", " ")
+
+
+def pattern_of(text: str) -> str:
+    """The words that a reason has in common with those of others: without numbers, names in quotes and signs."""
+    return " ".join(_varying.sub(" ", text).lower().split())
 
 
 def without_userinfo(text: str) -> str:

@@ -1,8 +1,6 @@
 """The commands `harvester endpoints ...`: how each endpoint that is watched stands, and restarting it."""
 
-from datetime import datetime
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,8 +9,8 @@ from harvester.cli.printing import at, new_console, print_json, shown
 from harvester.exceptions import UsageError
 
 if TYPE_CHECKING:  # imports inside commands keep shell completion quick
-    from harvester.jobs.documents import Item
     from harvester.jobs.service import JobService
+    from harvester.jobs.watched import Standing, Watched
 
 endpoints = typer.Typer(help="Endpoints that are watched: how each stands, and restarting it.", no_args_is_help=True)
 
@@ -20,56 +18,17 @@ SPIDER = "endpoints"
 Names = Annotated[list[str] | None, typer.Argument(help="Names of endpoints, as `list` shows them.")]
 
 
-class Standing(StrEnum):
-    """Of an endpoint."""
-
-    WAITING = "WAITING"
-    """It was not looked at yet."""
-    RUNNING = "RUNNING"
-    SUCCESS = "SUCCESS"
-    FAILED = "FAILED"
-    """Its last look; the next one may do better."""
-    PERMANENTLY_FAILED = "PERMANENTLY_FAILED"
-    """It is left alone until it is restarted."""
-    REMOVED = "REMOVED"
-    """Its file does not name it any more, or its site forbids it."""
-
-
-class Watched(NamedTuple):
-    """An endpoint, as it stands."""
-
-    name: str
-    standing: Standing
-    failures: int
-    """In a row."""
-    last_at: datetime | None
-    next_at: datetime | None
-    reason: str
-    job: str
-
-
-def standing_of(item: "Item") -> Standing:
-    """In a word that people use."""
-    from harvester.jobs.documents import State
-
-    if item.state is State.ACTIVE:
-        return Standing.RUNNING
-    if item.state is State.FAILED:
-        return Standing.PERMANENTLY_FAILED
-    if item.state is State.SKIPPED:
-        return Standing.REMOVED
-    if item.failures:
-        return Standing.FAILED
-    return Standing.SUCCESS if item.looks else Standing.WAITING
-
-
 @endpoints.command("list")
 def list_command(
-    standing: Annotated[str, typer.Option(metavar="|".join(Standing), help="Only those that stand so.")] = "",
+    standing: Annotated[
+        str, typer.Option(metavar="STANDING", help="Only those that stand so: WAITING, RUNNING, SUCCESS, FAILED, ...")
+    ] = "",
     limit: Limit = 10_000,
     as_json: Json = False,
 ) -> None:
     """List the endpoints of all jobs, those that need somebody first."""
+    from harvester.jobs.watched import Standing
+
     chosen = one_of("--standing", standing, Standing)
     found = [each for each in with_service(_watched) if chosen in (None, each.standing)][:limit]
     if as_json:
@@ -99,36 +58,22 @@ def restart_command(
         raise UsageError("restart: give one of names and --all.")
 
     async def restart(service: "JobService") -> int:
-        known = await _watched(service)
-        if missing := sorted({*(names or ())} - {each.name for each in known}):
-            raise UsageError(
-                f"There is no endpoint {', '.join(map(repr, missing))}; `harvester endpoints list` has all."
-            )
-        failed = (Standing.FAILED, Standing.PERMANENTLY_FAILED)
-        wanted = [each for each in known if each.name in (names or ()) or (everything and each.standing in failed)]
-        number = 0
-        for job in sorted({each.job for each in wanted}):
-            number += await service.retry(job, [each.name for each in wanted if each.job == job])
-        return number
+        from harvester.jobs import watched
+
+        return await watched.restart(service, await watched.standing_jobs(service, SPIDER), names or ())
 
     number = with_service(restart)
     tell({"restarted": number}, f"{number:,} {'endpoint is' if number == 1 else 'endpoints are'} restarted.", as_json)
 
 
-async def _watched(service: "JobService") -> list[Watched]:
-    """Those of all jobs that go on."""
-    from harvester.jobs.documents import JobState, read_item
+async def _watched(service: "JobService") -> "list[Watched]":
+    """Those of all jobs that go on, those that need somebody first."""
+    from harvester.jobs.watched import Standing, find_watched, standing_jobs
 
-    found = []
-    for job in await service.jobs(SPIDER, [JobState.OPEN, JobState.PAUSED], MOST_NUMBER):
-        async for row in service.ledger.items.find({"job": job.id}):
-            item = read_item(row)
-            reason = item.reason if item.failures else ""
-            last = item.history[-1].at if item.history else None
-            found.append(Watched(item.key, standing_of(item), item.failures, last, item.due_at, reason, job.id))
+    found = await find_watched(service, await standing_jobs(service, SPIDER), MOST_NUMBER)
     order = [Standing.PERMANENTLY_FAILED, Standing.FAILED, Standing.RUNNING]
     return sorted(found, key=lambda each: _place(each, order))
 
 
-def _place(each: Watched, order: list[Standing]) -> tuple[Any, ...]:
+def _place(each: "Watched", order: "list[Standing]") -> tuple[Any, ...]:
     return (order.index(each.standing) if each.standing in order else len(order), each.name)

@@ -43,7 +43,7 @@ def status_command(as_json: Json = False) -> None:
 
     found = asyncio.run(ask())
     if as_json:
-        print_json({**found._asdict(), "sinks": [each._asdict() for each in found.sinks]})
+        print_json(found)
     else:
         _print(found)
     raise typer.Exit(NOT_SENT if any(each.state != "sending" or each.dead for each in found.sinks) else 0)
@@ -184,13 +184,10 @@ def secret_command() -> None:
 
 def _configured() -> "tuple[Config, Sinks]":
     """Raises UsageError when nothing is published, or the file names what there is not."""
-    from harvester.publish.sinks import SETTING, project_sinks
+    from harvester.publish.sinks import configured_sinks
 
     config = load_config()
-    sinks = project_sinks(config)
-    if sinks is None:
-        raise UsageError(f"{SETTING} is not set: nobody is told of records. docs/publishing.md says what stands in it.")
-    return config, sinks
+    return config, configured_sinks(config)
 
 
 @contextlib.asynccontextmanager

@@ -52,57 +52,57 @@ def add_command(
     as_json: Json = False,
 ) -> None:
     """Begin a job of a spider at certain times."""
-    from harvester.jobs.schedules import (
-        CatchUp,
-        Overlap,
-        Schedule,
-        read_cron,
-        read_every,
-        read_name,
-        read_zone,
-        times_after,
+    from harvester.jobs.schedules import CatchUp, Overlap
+    from harvester.jobs.scheduling import NewSchedule
+
+    wanted = NewSchedule(
+        name=name,
+        spider=spider,
+        arguments=pairs("-a", argument or []),
+        job=job,
+        cron=cron,
+        every=every,
+        zone=zone,
+        overlap=one_of("--overlap", overlap, Overlap) or Overlap.SKIP,
+        catch_up=one_of("--catch-up", catch_up, CatchUp) or CatchUp.ONCE,
+        priority=priority,
     )
-    from harvester.jobs.scheduling import check
+    added = _with_schedules(lambda service, schedules: schedules.make(wanted))
+    tell(_in_json(added), f"{name}: {_described(added, 'first')}", as_json)
 
-    if bool(spider) + bool(job) != 1:
-        raise UsageError("add: give one of the name of a spider and --job JOB.")
-    if bool(cron) + bool(every) != 1:
-        raise UsageError("add: give one of --cron and --every.")
-    if every and zone != "UTC":
-        raise UsageError("--zone: it is of a cron expression; --every goes by time that passes.")
-    arguments = pairs("-a", argument or [])
-    if job and arguments:
-        raise UsageError("-a: the job says its arguments.")
-    known_overlap = one_of("--overlap", overlap, Overlap) or Overlap.SKIP
-    known_catch_up = one_of("--catch-up", catch_up, CatchUp) or CatchUp.ONCE
 
-    async def add(service: "JobService", schedules: "Schedules") -> "Schedule":
-        now = service.ledger.now()
-        source = await service.job(job) if job else None
-        new = Schedule(
-            id=read_name(name),
-            spider=source.spider if source else spider,
-            arguments=arguments,
-            job=job,
-            cron=read_cron(cron) if cron else "",
-            every_s=read_every(every) if every else None,
-            zone=read_zone(zone),
-            overlap=known_overlap,
-            catch_up=known_catch_up,
-            priority=priority,
-            created_at=now,
-            next_at=now,
-        )
-        check(new, source)
-        new = replace(new, next_at=next(times_after(new, now)))
-        await schedules.add(new)
-        return new
+@schedule.command("change")
+def change_command(
+    name: Name,
+    argument: Annotated[
+        list[str] | None,
+        typer.Option("-a", metavar="NAME=VALUE", help="Argument of the spider; all that it is to have."),
+    ] = None,
+    cron: Annotated[str, typer.Option(metavar="'M H D M W'", help="Other times.")] = "",
+    every: Annotated[str, typer.Option(metavar="DURATION", help="In place of it: 30m, 6h, 1d.")] = "",
+    zone: Annotated[str, typer.Option(help="Time zone of the expression.")] = "",
+    overlap: Annotated[str, typer.Option(metavar="skip|queue|join", help="While the last job is not finished.")] = "",
+    catch_up: Annotated[str, typer.Option(metavar="none|once|all", help="When no worker ran.")] = "",
+    priority: Annotated[int | None, typer.Option(min=-MOST_NUMBER, max=MOST_NUMBER, help="Of its jobs.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Change when a schedule begins a job, or with what. What is not given stays as it is."""
+    from harvester.jobs.schedules import CatchUp, Overlap
+    from harvester.jobs.scheduling import ScheduleChange
 
-    from msgspec.structs import replace
-
-    added = _with_schedules(add)
-    said = f"{name}: {added.spider}, {added.when}, first at {added.next_at:%Y-%m-%d %H:%M:%S} UTC."
-    tell(_in_json(added), said, as_json)
+    wanted = ScheduleChange(
+        arguments=pairs("-a", argument) if argument else None,
+        cron=cron or None,
+        every=every or None,
+        zone=zone or None,
+        overlap=one_of("--overlap", overlap, Overlap),
+        catch_up=one_of("--catch-up", catch_up, CatchUp),
+        priority=priority,
+    )
+    if wanted == ScheduleChange():
+        raise UsageError("change: say what is to be another.")
+    changed = _with_schedules(lambda service, schedules: schedules.change(name, wanted))
+    tell(_in_json(changed), f"{name}: {_described(changed, 'next')}", as_json)
 
 
 @schedule.command("list")
@@ -171,6 +171,10 @@ def _with_schedules(act: "Callable[[JobService, Schedules], Awaitable[T]]") -> T
             return await act(service, Schedules(service.ledger))
 
     return asyncio.run(run())
+
+
+def _described(schedule: "Schedule", word: str) -> str:
+    return f"{schedule.spider}, {schedule.when}, {word} at {schedule.next_at:%Y-%m-%d %H:%M:%S} UTC."
 
 
 def _in_json(schedule: "Schedule") -> dict[str, object]:

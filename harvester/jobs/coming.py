@@ -1,10 +1,10 @@
 """What comes in the next hours: times of schedules, and looks at items of standing jobs; what, when, and why then."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice, takewhile
 from math import inf
-from typing import NamedTuple
 
 from harvester.jobs.documents import Job, JobState, read_job
 from harvester.jobs.ledger import Ledger
@@ -13,7 +13,8 @@ from harvester.jobs.transitions import recheck_of
 from harvester.recheck import Watched, coming_looks
 
 
-class Time(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Time:
     """Something that is to come."""
 
     at: datetime
@@ -23,7 +24,8 @@ class Time(NamedTuple):
     """Whether it might begin now: it waits for a worker, or for the budget of a job or a site."""
 
 
-class Coming(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Coming:
     """The next ones."""
 
     until: datetime

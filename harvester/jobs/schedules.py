@@ -13,12 +13,13 @@ from itertools import takewhile
 from zoneinfo import ZoneInfo, available_timezones
 
 from cronsim import CronSim, CronSimError
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from harvester.exceptions import UsageError
 from harvester.recheck.durations import duration_text, read_duration
 from harvester.validation import did_you_mean
+from harvester.wire import OnTheWire
 
 GRACE = timedelta(minutes=5)
 """How late a time may be begun that is not made up for."""
@@ -59,10 +60,10 @@ class CatchUp(StrEnum):
     """The last MOST_CAUGHT_UP are begun, the oldest first."""
 
 
-class Schedule(Struct, frozen=True, kw_only=True):
+class Schedule(Struct, OnTheWire, frozen=True, kw_only=True):
     """As MongoDB holds it. What is not known is absent there. Times in UTC."""
 
-    id: str = field(name="_id")
+    id: str
     """Its name."""
     spider: str
     arguments: dict[str, str] = {}

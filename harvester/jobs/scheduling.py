@@ -8,11 +8,13 @@ import hashlib
 import logging
 import random
 from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple, Protocol, cast
 
 import msgspec
+from msgspec.structs import replace
 from pymongo import ASCENDING
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import DuplicateKeyError
@@ -22,9 +24,20 @@ from harvester.items import Found
 from harvester.jobs.documents import Document, Job, JobState, read_item
 from harvester.jobs.ledger import Ledger
 from harvester.jobs.opening import OpensJobs, open_job_of
-from harvester.jobs.schedules import Overlap, Schedule, looked_at, times_after
+from harvester.jobs.schedules import (
+    CatchUp,
+    Overlap,
+    Schedule,
+    looked_at,
+    read_cron,
+    read_every,
+    read_name,
+    read_zone,
+    times_after,
+)
 from harvester.jobs.transitions import REMOVED
 from harvester.project import load_spider
+from harvester.recheck.durations import duration_text
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +59,38 @@ class BeginsJobs(OpensJobs, Protocol):
     def first_items(self, arguments: Any) -> Iterable[Found]: ...
 
 
+@dataclass(frozen=True, slots=True)
+class NewSchedule:
+    """What somebody wants to be begun, and when: of a spider, or of a job whose items each job is to have."""
+
+    name: str
+    spider: str = ""
+    arguments: dict[str, str] = field(default_factory=dict)
+    """As typed."""
+    job: str = ""
+    cron: str = ""
+    every: str = ""
+    """In place of it: a duration."""
+    zone: str = "UTC"
+    overlap: Overlap = Overlap.SKIP
+    catch_up: CatchUp = CatchUp.ONCE
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleChange:
+    """What is to be another of a schedule. None: it stays as it is."""
+
+    arguments: dict[str, str] | None = None
+    """All of them. Not of one that names a job."""
+    cron: str | None = None
+    every: str | None = None
+    zone: str | None = None
+    overlap: Overlap | None = None
+    catch_up: CatchUp | None = None
+    priority: int | None = None
+
+
 class Begun(NamedTuple):
     """A time of a schedule that was dealt with."""
 
@@ -64,9 +109,72 @@ class Schedules:
 
     # Of people --------------------------------------------------------------------------------------------
 
+    async def make(self, wanted: NewSchedule) -> Schedule:
+        """Adds it. Raises UsageError for what cannot be, UnknownJob, JobConflict when there is one of that name."""
+        if bool(wanted.spider) + bool(wanted.job) != 1:
+            raise UsageError("add: give one of the name of a spider and --job JOB.")
+        if wanted.job and wanted.arguments:
+            raise UsageError("-a: the job says its arguments.")
+        now = self._ledger.now()
+        source = await self._source(wanted.job)
+        new = Schedule(
+            id=read_name(wanted.name),
+            spider=source.spider if source else wanted.spider,
+            arguments=wanted.arguments,
+            job=wanted.job,
+            **_times(wanted.cron, wanted.every, wanted.zone),
+            overlap=wanted.overlap,
+            catch_up=wanted.catch_up,
+            priority=wanted.priority,
+            created_at=now,
+            next_at=now,
+        )
+        check(new, source)
+        new = replace(new, next_at=next(times_after(new, now)))
+        await self.add(new)
+        return new
+
+    async def change(self, name: str, wanted: ScheduleChange) -> Schedule:
+        """The schedule as it is then. With other times, those that passed until now are not made up for.
+
+        Raises UnknownJob; UsageError for what cannot be; JobConflict when another has changed it meanwhile.
+        """
+        before = await self.named(name)
+        if before.job and wanted.arguments:
+            raise UsageError("-a: the job says its arguments.")
+        kept = ("arguments", "overlap", "catch_up", "priority")
+        said = {each: value for each in kept if (value := getattr(wanted, each)) is not None}
+        if (wanted.cron, wanted.every, wanted.zone) != (None, None, None):
+            zone = ("UTC" if wanted.every else before.zone) if wanted.zone is None else wanted.zone
+            has_times = wanted.cron is not None or wanted.every is not None
+            cron = wanted.cron or "" if has_times else before.cron
+            every = wanted.every or "" if has_times or not before.every_s else duration_text(before.every_s)
+            said |= _times(cron, every, zone)
+        after = replace(before, **said)
+        if after == before:
+            return before
+        check(after, await self._source(before.job))
+        if (after.cron, after.every_s, after.zone) != (before.cron, before.every_s, before.zone):
+            said["next_at"] = next(times_after(after, self._ledger.now()))
+        same = {"_id": name, **{each: getattr(before, each) for each in said if each != "next_at"}}
+        update = {"$set": said}
+        result = await self._ledger.patiently(lambda: self._documents.update_one(same, update))
+        if not result.matched_count:
+            await self.named(name)
+            raise JobConflict(f"Somebody has changed the schedule {name!r} meanwhile: look at it again.")
+        return await self.named(name)
+
+    async def _source(self, job: str) -> Job | None:
+        """The job of that id; None for an empty one. Raises UnknownJob."""
+        found = await self._ledger.job(job) if job else None
+        if job and not found:
+            raise UnknownJob(f"There is no job {job!r}; `harvester jobs list` shows those there are.")
+        return found
+
     async def add(self, schedule: Schedule) -> None:
         """Raises JobConflict when there is one of that name."""
-        document = msgspec.to_builtins(schedule, builtin_types=(datetime,))
+        document: Document = msgspec.to_builtins(schedule, builtin_types=(datetime,))
+        document["_id"] = document.pop("id")
         try:
             await self._ledger.patiently(partial(self._documents.insert_one, document))
         except DuplicateKeyError:
@@ -232,8 +340,21 @@ def check(schedule: Schedule, source: Job | None) -> Any:
     return arguments
 
 
+def _times(cron: str, every: str, zone: str) -> dict[str, Any]:
+    """Fields of a schedule. Raises UsageError."""
+    if bool(cron) + bool(every) != 1:
+        raise UsageError("Give one of --cron and --every.")
+    if every and zone != "UTC":
+        raise UsageError("--zone: it is of a cron expression; --every goes by time that passes.")
+    return {
+        "cron": read_cron(cron) if cron else "",
+        "every_s": read_every(every) if every else None,
+        "zone": read_zone(zone),
+    }
+
+
 def _read(row: Document) -> Schedule:
-    return msgspec.convert(row, Schedule)
+    return msgspec.convert({**row, "id": row["_id"]}, Schedule)
 
 
 def _shown(at: datetime) -> str:

@@ -1,11 +1,13 @@
 """What a person asks of publishing: how it stands, to try a receiver again, to send again."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from pymongo.asynchronous.database import AsyncDatabase
 
+from harvester.exceptions import JobConflict
 from harvester.items.base import OUTBOX
 from harvester.publish.distribution import DELIVERIES, Delivery, insert
 from harvester.publish.lease import holder_of
@@ -18,7 +20,8 @@ BATCH = 1000
 """Records that are replayed together."""
 
 
-class SinkStatus(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SinkStatus:
     """How a sink stands."""
 
     name: str
@@ -40,7 +43,8 @@ class SinkStatus(NamedTuple):
     """Why it fails."""
 
 
-class Status(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Status:
     """How publishing stands."""
 
     sender: str
@@ -90,10 +94,16 @@ async def resume(database: AsyncDatabase[Document], sink: AnySink) -> int:
     return await database[DELIVERIES].count_documents({"sink": sink.name, "due_at": {"$ne": None}})
 
 
-async def replay_dead(database: AsyncDatabase[Document], sink: AnySink) -> int:
-    """Tries its dead letters again. Returns how many there were."""
+async def replay_dead(database: AsyncDatabase[Document], sink: AnySink, expect: int | None = None) -> int:
+    """Tries its dead letters again; how many. Raises JobConflict when there are more than expected."""
     again = {"$set": {"due_at": datetime.now(UTC), "tries": 0}, "$unset": {"dead_at": "", "said": ""}}
-    result = await database[DELIVERIES].update_many({"sink": sink.name, "due_at": None}, again)
+    dead: Document = {"sink": sink.name, "due_at": None}
+    if expect is not None:
+        rows = await database[DELIVERIES].find(dead, {"_id": 1}, limit=expect + 1).to_list()
+        if len(rows) > expect:
+            raise JobConflict(f"More than {expect:,} events for {sink.name} are dead by now: look again.")
+        dead["_id"] = {"$in": [row["_id"] for row in rows]}
+    result = await database[DELIVERIES].update_many(dead, again)
     return result.modified_count
 
 

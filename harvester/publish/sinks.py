@@ -298,6 +298,14 @@ def project_sinks(config: Config) -> Sinks | None:
     return sinks
 
 
+def configured_sinks(config: Config) -> Sinks:
+    """The same. Raises UsageError, too, when there are none."""
+    sinks = project_sinks(config)
+    if sinks is None:
+        raise UsageError(f"{SETTING} is not set: nobody is told of records. docs/publishing.md says what stands in it.")
+    return sinks
+
+
 def _sink_of(path: Path, name: str, table: Any) -> AnySink:
     if not isinstance(table, dict):
         raise UsageError(f"{path}: {name} stands outside of a sink's table. Put it below a line like [posts].")

@@ -1,7 +1,6 @@
 """What is not stored, and why: on disk, counted, and named once in the log. One for all who reject in a run."""
 
 import logging
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -15,6 +14,7 @@ from scrapy import signals
 from scrapy.crawler import Crawler
 
 from harvester.config import load_config
+from harvester.formatting import pattern_of
 from harvester.items import ITEM, Batch, Record, Reject
 from harvester.items.raw import members
 from harvester.items.receipts import part_of
@@ -26,7 +26,6 @@ _encode = msgspec.json.encode
 MOST_REASONS = 200
 """Reasons that are counted apart; some texts are different each time."""
 
-_varying = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\S*\d\S*|[^\w\s]""")
 _made: WeakKeyDictionary[Crawler, "Rejects"] = WeakKeyDictionary()
 
 
@@ -93,8 +92,8 @@ class Rejects(Segments):
 
 def slug(reject: Reject) -> str:
     """The reason as part of a stat's name: what varies from record to record left out."""
-    words = _varying.sub(" ", _writable(reject.reason).removeprefix(f"{reject.kind}: ")).lower().split()
-    return "_".join(words)[:60] or "unknown"
+    words = pattern_of(_writable(reject.reason).removeprefix(f"{reject.kind}: "))
+    return words.replace(" ", "_")[:60] or "unknown"
 
 
 def rejected_line(reject: Reject) -> bytes:

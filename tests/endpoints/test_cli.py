@@ -7,8 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from harvester.cli import main
-from harvester.cli.endpoints import Standing, standing_of
 from harvester.jobs.documents import Item, State
+from harvester.jobs.watched import Standing, standing_of
 from harvester.recheck import Look
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

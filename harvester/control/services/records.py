@@ -3,7 +3,6 @@
 import asyncio
 import os
 import re
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -82,8 +81,8 @@ class RecordsPage:
     """Some records of a collection."""
 
     records: list[StoredRecord]
-    next: str
-    """What is asked `after` to have those that follow; empty: there are none, or these are in no order of keys."""
+    next: str | None
+    """Key behind which others follow; None: there are none, or these are in no order of keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,20 +116,19 @@ class Records:
         """Those that were stored last, the last first. Raises UnknownRecord when there is no such collection."""
         records = await self._named(collection)
         rows = await records.find({}, {OUTBOX: 0}, sort=[("$natural", -1)], limit=min(most, MOST)).to_list()
-        return RecordsPage([_record(row) for row in rows], "")
+        return RecordsPage([_record(row) for row in rows], None)
 
     async def search(self, collection: str, key: str = "", after: str = "", most: int = 20) -> RecordsPage:
-        """Those whose keys begin so, in the order of their keys. Raises UnknownRecord, UsageError."""
+        """Those whose keys begin so, in the order of their keys, behind this one. Raises UnknownRecord, UsageError."""
         records = await self._named(collection)
         if len(key) > MOST_KEY:
             raise UsageError(f"key: give at most {MOST_KEY:,} characters.")
         query: dict[str, Any] = {"_id": {"$regex": f"^{re.escape(key)}"} if key else {"$gt": ""}}
         if after:
-            query = {"$and": [query, {"_id": {"$gt": _read_cursor(after)}}]}
+            query = {"$and": [query, {"_id": {"$gt": after}}]}
         most = min(most, MOST)
         rows = await records.find(query, {OUTBOX: 0}, sort=[("_id", 1)], limit=most + 1).to_list()
-        following = _cursor(rows[most - 1]["_id"]) if len(rows) > most else ""
-        return RecordsPage([_record(row) for row in rows[:most]], following)
+        return RecordsPage([_record(row) for row in rows[:most]], rows[most - 1]["_id"] if len(rows) > most else None)
 
     async def record(self, collection: str, key: str) -> StoredRecord:
         """The one with this key, whole as far as that can be shown. Raises UnknownRecord."""
@@ -224,15 +222,3 @@ def _shown(value: Any, most_text: int, most_parts: int, deepest: int) -> Any:
     if isinstance(value, datetime):
         return value.isoformat()
     return value if value is None or type(value) in (bool, int, float) else in_json(value)
-
-
-def _cursor(key: str) -> str:
-    return urlsafe_b64encode(key.encode("utf-8", "surrogatepass")).decode()
-
-
-def _read_cursor(after: str) -> str:
-    """Raises UsageError."""
-    try:
-        return urlsafe_b64decode(after).decode("utf-8", "surrogatepass")
-    except ValueError:
-        raise UsageError(f"after: {after[:100]!r} is no cursor: take the `next` of an answer.") from None

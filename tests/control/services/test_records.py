@@ -47,15 +47,12 @@ async def test_the_newest_are_those_that_were_stored_last(records: Records) -> N
 
 async def test_records_are_found_by_how_their_keys_begin_a_page_at_a_time(records: Records) -> None:
     first = await records.search("posts", "a", most=1)
-    assert ([each.key for each in first.records], bool(first.next)) == (["a1"], True)
-    second = await records.search("posts", "a", first.next, most=1)
-    assert ([each.key for each in second.records], second.next) == (["a2"], "")
+    assert ([each.key for each in first.records], first.next) == (["a1"], "a1")
+    second = await records.search("posts", "a", "a1", most=1)
+    assert ([each.key for each in second.records], second.next) == (["a2"], None)
     assert [each.key for each in (await records.search("posts", "b.")).records] == ["b.*"]
     assert (await records.search("posts", "b..")).records == []
     assert [each.key for each in (await records.search("posts")).records] == ["a1", "a2", "b.*", "c"]
-    for cursor in ("ä", "a", "/w=="):
-        with pytest.raises(UsageError, match="is no cursor"):
-            await records.search("posts", after=cursor)
     with pytest.raises(UsageError, match="at most 1,000 characters"):
         await records.search("posts", "x" * 1001)
 

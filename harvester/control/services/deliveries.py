@@ -1,0 +1,52 @@
+"""Publishing: how each receiver stands, how many events wait for it, and trying those again that it did not take."""
+
+import asyncio
+from dataclasses import dataclass
+
+from harvester.control.services.done import Done
+from harvester.formatting import counted
+from harvester.jobs.service import JobService
+from harvester.publish import admin
+from harvester.publish.admin import Status
+from harvester.publish.sinks import Sinks, configured_sinks, project_sinks
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryStatus:
+    """How publishing stands."""
+
+    configured: bool
+    """Whether anybody is told of records: HARVESTER_PUBLISH_FILE."""
+    status: Status
+
+
+class Deliveries:
+    """To the receivers of HARVESTER_PUBLISH_FILE."""
+
+    def __init__(self, service: JobService) -> None:
+        self._config = service.config
+        self._database = service.database
+
+    async def status(self) -> DeliveryStatus:
+        """Receivers that the file does not name any more are among them. Raises UsageError for a bad file."""
+        sinks = await asyncio.to_thread(project_sinks, self._config)
+        status = await admin.status(self._database, sinks or Sinks((), ""))
+        return DeliveryStatus(sinks is not None, status)
+
+    async def resume(self, sink: str) -> Done:
+        """Has a receiver tried again at once that fails, or was set aside. Raises UsageError for one there is not."""
+        one = (await self._sinks()).named(sink)
+        waiting = await admin.resume(self._database, one)
+        return Done(waiting, f"{sink} is tried again; {counted(waiting, 'event waits', 'events wait')} for it.")
+
+    async def replay_dead(self, sink: str, expect: int) -> Done:
+        """Tries events again that are not tried any more, if there are no more than expected.
+
+        Raises UsageError for a receiver there is not, JobConflict when there are more.
+        """
+        one = (await self._sinks()).named(sink)
+        number = await admin.replay_dead(self._database, one, expect)
+        return Done(number, f"{counted(number, 'event waits', 'events wait')} for {sink} again.")
+
+    async def _sinks(self) -> Sinks:
+        return await asyncio.to_thread(configured_sinks, self._config)

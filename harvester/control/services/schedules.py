@@ -1,0 +1,119 @@
+"""Schedules: which there are, what comes in the next hours, and adding, changing, pausing and removing them."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from harvester.control.services.done import Done
+from harvester.exceptions import JobConflict, UsageError
+from harvester.jobs import coming
+from harvester.jobs.coming import Coming
+from harvester.jobs.schedules import Schedule
+from harvester.jobs.scheduling import NewSchedule, ScheduleChange, Schedules
+from harvester.jobs.service import JobService
+from harvester.recheck.durations import duration_text
+
+MOST_TIMES = 1000
+"""To come, that one answer holds."""
+MOST_HOURS = 24 * 366.0
+MOST_SCHEDULES = 1000
+"""That can be added, so that all can be shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleStatus:
+    """A schedule, and when it begins a job in words."""
+
+    schedule: Schedule
+    when: str
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """A schedule that was removed."""
+
+    said: str
+    undo: NewSchedule
+    """What adds it again. Times that pass meanwhile are not made up for."""
+
+
+class ScheduleService:
+    """Those of the database. They are begun by workers."""
+
+    def __init__(self, service: JobService) -> None:
+        self._ledger = service.ledger
+        self._schedules = Schedules(service.ledger)
+
+    async def list(self) -> list[ScheduleStatus]:
+        """By name."""
+        return [_status(each) for each in await self._schedules.all()]
+
+    async def show(self, name: str) -> ScheduleStatus:
+        """Raises UnknownJob."""
+        return _status(await self._schedules.named(name))
+
+    async def coming(self, hours: float = 24, most: int = 100, name: str = "") -> Coming:
+        """What is begun or looked at in the next hours, and why then; of all, or of one schedule. Raises UnknownJob."""
+        if not 0 <= hours <= MOST_HOURS:
+            raise UsageError(f"hours: give 0 to {MOST_HOURS:,.0f}.")
+        chosen = [await self._schedules.named(name)] if name else await self._schedules.all()
+        until = self._ledger.now() + timedelta(hours=hours)
+        return await coming.until(self._ledger, chosen, until, min(most, MOST_TIMES), with_looks=not name)
+
+    async def add(self, wanted: NewSchedule) -> ScheduleStatus:
+        """Adding the same once more changes nothing. Raises UsageError, UnknownJob, JobConflict for a taken name."""
+        known = {each.id: each for each in await self._schedules.all()}
+        if len(known) >= MOST_SCHEDULES:
+            raise JobConflict(f"There are {MOST_SCHEDULES:,} schedules already: remove one that is not needed.")
+        try:
+            return _status(await self._schedules.make(wanted))
+        except JobConflict:
+            there = known.get(wanted.name) or await self._schedules.named(wanted.name)
+            if _wish_of(there) != replace(wanted, spider="" if wanted.job else wanted.spider):
+                raise
+            return _status(there)
+
+    async def change(self, name: str, wanted: ScheduleChange) -> ScheduleStatus:
+        """Raises UnknownJob, UsageError, JobConflict when another changes it at the same time."""
+        return _status(await self._schedules.change(name, wanted))
+
+    async def pause(self, name: str) -> Done:
+        """Nothing of it is begun. Raises UnknownJob."""
+        was_paused = (await self._schedules.named(name)).paused
+        await self._schedules.pause(name)
+        return Done(not was_paused, f"{name} {'was' if was_paused else 'is'} paused; resume it to undo that.")
+
+    async def resume(self, name: str) -> Done:
+        """Ends a pause. Raises UnknownJob."""
+        was_paused = (await self._schedules.named(name)).paused
+        next_at = await self._schedules.resume(name)
+        return Done(was_paused, f"{name} goes on, next at {_shown(next_at)}.")
+
+    async def remove(self, name: str) -> Removed:
+        """Its jobs stay. Raises UnknownJob, also for one that was removed before."""
+        schedule = await self._schedules.named(name)
+        await self._schedules.remove(name)
+        return Removed(f"{name} is removed; its jobs stay.", _wish_of(schedule))
+
+
+def _status(schedule: Schedule) -> ScheduleStatus:
+    return ScheduleStatus(schedule, schedule.when)
+
+
+def _wish_of(schedule: Schedule) -> NewSchedule:
+    """What makes such a schedule. A cron expression is as it was read."""
+    return NewSchedule(
+        name=schedule.id,
+        spider="" if schedule.job else schedule.spider,
+        arguments=schedule.arguments,
+        job=schedule.job,
+        cron=schedule.cron,
+        every=duration_text(schedule.every_s) if schedule.every_s else "",
+        zone=schedule.zone,
+        overlap=schedule.overlap,
+        catch_up=schedule.catch_up,
+        priority=schedule.priority,
+    )
+
+
+def _shown(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC"

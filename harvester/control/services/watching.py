@@ -1,0 +1,156 @@
+"""Feeds, endpoints and other items of standing jobs: how each stands; adding, changing, removing and restarting them.
+
+Workers see what was changed within a second. An attempt that is under way comes to its end first.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from harvester.control.services.done import Done
+from harvester.exceptions import InvalidRecordError, JobConflict, UnknownJob, UsageError
+from harvester.formatting import counted
+from harvester.items import Found
+from harvester.jobs.changes import check_can_change
+from harvester.jobs.documents import Job
+from harvester.jobs.service import JobService
+from harvester.jobs.submission import Submission, Submitted, Submitter
+from harvester.jobs.watched import Standing, Watched, find_watched, restart, standing_jobs
+
+MOST = 500
+"""Items that one answer holds."""
+MOST_CHANGED = 1000
+"""Items that one request names. Longer lists are submitted to a job."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedPage:
+    """In the order of their ids."""
+
+    items: list[Watched]
+    next: str | None
+    """Id behind which others follow. None: there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewItem:
+    """What is to be watched."""
+
+    key: str
+    """A feed's address, an endpoint's name."""
+    input: dict[str, Any] = field(default_factory=dict)
+    """What its spider needs besides; of an endpoint the fields of its table."""
+
+
+class Watching:
+    """Of all standing jobs that go on."""
+
+    def __init__(self, service: JobService) -> None:
+        self._service = service
+
+    async def list(
+        self,
+        spider: str = "",
+        job: str = "",
+        standings: Collection[Standing] = (),
+        text: str = "",
+        after: str = "",
+        most: int = 100,
+    ) -> WatchedPage:
+        """Those that stand so, with this in their names or reasons. Raises UnknownJob, JobConflict for another job."""
+        most = min(most, MOST)
+        jobs = await standing_jobs(self._service, spider, job)
+        found = await find_watched(self._service, jobs, most + 1, standings, text, after)
+        return WatchedPage(found[:most], found[most - 1].id if len(found) > most else None)
+
+    async def add(
+        self, spider: str, items: Sequence[NewItem], job: str = "", kind: str = "", often: float | None = None
+    ) -> Submitted:
+        """Adds items to a standing job: to the one of this id, or the only one of the spider. Known ones stay.
+
+        One that was removed is there again. What cannot be used is named and left out. Raises UnknownJob; JobConflict
+        when the spider has several standing jobs, or the job is cancelled; UsageError.
+        """
+        if not 0 < len(items) <= MOST_CHANGED:
+            raise UsageError(f"items: give 1 to {MOST_CHANGED:,}; longer lists are submitted to a job.")
+        for each in items:
+            check_input(each.input)
+        known = await self._one_job(spider, job)
+        check_can_change(known, often)
+        service = self._service
+        submitter = Submitter(service.config, service.ledger, Submission(known.spider, {}, kind), known, often)
+        found = [_found(submitter.kind, number, each) for number, each in enumerate(items, 1)]
+        return await submitter.submit(found)
+
+    async def change(
+        self, job: str, names: Sequence[str], inputs: Mapping[str, Any], often: float | None = None
+    ) -> Done:
+        """Sets fields of what items ask for (an empty text takes one away), or how often they are looked at.
+
+        Raises UnknownJob, JobConflict, UsageError.
+        """
+        _check_names(names)
+        check_input(inputs)
+        if not inputs and often is None:
+            raise UsageError("change: give `input`, `often`, or both.")
+        await standing_jobs(self._service, job=job)
+        number = await self._service.change(job, names, dict(inputs), often)
+        return Done(number, f"{counted(number, 'item')} of {job} changed.")
+
+    async def remove(self, job: str, names: Sequence[str]) -> Done:
+        """Takes items out of a standing job, by id or key. Their records stay. Raises UnknownJob, JobConflict."""
+        _check_names(names)
+        await standing_jobs(self._service, job=job)
+        number = await self._service.remove(job, names)
+        return Done(number, f"{counted(number, 'item')} of {job} removed; their records stay. Add them to undo that.")
+
+    async def restart(
+        self, spider: str = "", job: str = "", names: Sequence[str] = (), expect: int | None = None
+    ) -> Done:
+        """Has items looked at again, now: those named, or all that have failed, if there are no more than expected.
+
+        Of a spider, a job, or all. Raises UnknownJob; JobConflict when there are more; UsageError.
+        """
+        if names:
+            _check_names(names)
+        elif expect is None:
+            raise UsageError("restart: give names, or `expect`: how many have failed.")
+        jobs = await standing_jobs(self._service, spider, job)
+        number = await restart(self._service, jobs, names, expect)
+        return Done(number, f"{counted(number, 'item is', 'items are')} looked at again.")
+
+    async def _one_job(self, spider: str, job: str) -> Job:
+        jobs = await standing_jobs(self._service, spider, job)
+        if not jobs:
+            raise UnknownJob(f"{spider} has no standing job that goes on: submit one first.")
+        if len(jobs) > 1:
+            raise JobConflict(
+                f"{spider} has several standing jobs; say which: {', '.join(each.id for each in jobs[:10])}."
+            )
+        if jobs[0].spider != spider:
+            raise UsageError(f"{job} is of the spider {jobs[0].spider}, and not of {spider}.")
+        return jobs[0]
+
+
+def check_input(given: Mapping[str, Any]) -> None:
+    """Refuses names of environment variables: whoever reaches the controller could have secrets of workers sent away.
+
+    Raises UsageError.
+    """
+    headers = given.get("headers")
+    if isinstance(headers, Mapping) and any("${" in str(value) for value in headers.values()):
+        raise UsageError("headers: ${...} names a variable of the workers; that is given in a file of endpoints only.")
+
+
+def _found(kind: str, line: int, item: NewItem) -> Any:
+    from harvester.jobs.inputs import BadLine
+
+    try:
+        return Found(kind, item.key, item.input, line=line)
+    except InvalidRecordError as error:
+        return BadLine(line, item.key, str(error))
+
+
+def _check_names(names: Sequence[str]) -> None:
+    if not 0 < len(names) <= MOST_CHANGED:
+        raise UsageError(f"names: give 1 to {MOST_CHANGED:,} ids or keys of items.")

@@ -1,0 +1,151 @@
+"""Items of standing jobs, as people see them: how each feed or endpoint stands, in a word; and looking at it again."""
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from harvester.exceptions import JobConflict, UnknownJob
+from harvester.jobs.documents import Document, Item, Job, JobState, State, read_item
+from harvester.jobs.service import JobService
+
+MOST_JOBS = 1000
+"""Standing jobs that are looked through, the latest."""
+MOST_RESTARTED = 100_000
+"""Items that are looked at again together."""
+
+
+class Standing(StrEnum):
+    """Of an item of a standing job."""
+
+    WAITING = "WAITING"
+    """It was not looked at yet."""
+    RUNNING = "RUNNING"
+    SUCCESS = "SUCCESS"
+    FAILED = "FAILED"
+    """Its last look; the next one may do better."""
+    PERMANENTLY_FAILED = "PERMANENTLY_FAILED"
+    """It is left alone until it is restarted."""
+    REMOVED = "REMOVED"
+    """Its job's arguments do not name it any more, somebody took it out, or its site forbids it."""
+
+
+_NEVER: Document = {"state": State.WAITING, "failures": {"$in": [0, None]}, "looks.0": {"$exists": False}}
+_QUERIES: dict[Standing, Document] = {
+    Standing.WAITING: _NEVER,
+    Standing.RUNNING: {"state": State.ACTIVE},
+    Standing.SUCCESS: {**_NEVER, "looks.0": {"$exists": True}},
+    Standing.FAILED: {"state": {"$in": [State.WAITING, State.DONE]}, "failures": {"$gt": 0}},
+    Standing.PERMANENTLY_FAILED: {"state": State.FAILED},
+    Standing.REMOVED: {"state": State.SKIPPED},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """An item of a standing job, as it stands."""
+
+    id: str
+    name: str
+    """Its key: an endpoint's name, a feed's address."""
+    kind: str
+    spider: str
+    standing: Standing
+    failures: int
+    """In a row."""
+    last_at: datetime | None
+    next_at: datetime | None
+    reason: str
+    """Why it failed."""
+    often: float | None
+    """How many times as often it is looked at as its policy says."""
+    recheck: str
+    """By which policy it is looked at again."""
+    job: str
+
+
+def standing_of(item: Item) -> Standing:
+    """In a word that people use."""
+    if item.state is State.ACTIVE:
+        return Standing.RUNNING
+    if item.state is State.FAILED:
+        return Standing.PERMANENTLY_FAILED
+    if item.state is State.SKIPPED:
+        return Standing.REMOVED
+    if item.failures:
+        return Standing.FAILED
+    return Standing.SUCCESS if item.looks else Standing.WAITING
+
+
+async def standing_jobs(service: JobService, spider: str = "", job: str = "") -> list[Job]:
+    """Those that go on, of a spider or of all; or the one of this id. Raises UnknownJob, JobConflict for others."""
+    if not job:
+        open_jobs = await service.jobs(spider, [JobState.OPEN, JobState.PAUSED], MOST_JOBS)
+        return [each for each in open_jobs if each.standing]
+    known = await service.job(job)
+    if not known.standing:
+        raise JobConflict(f"{job} is no standing job, whose items are looked at again.")
+    return [known]
+
+
+async def find_watched(
+    service: JobService,
+    jobs: Sequence[Job],
+    most: int,
+    standings: Collection[Standing] = (),
+    text: str = "",
+    after: str = "",
+) -> list[Watched]:
+    """Items of these jobs that stand so, with this in their names or reasons, in the order of their ids behind one."""
+    by_id = {job.id: job for job in jobs}
+    query: Document = {"job": {"$in": list(by_id)}, "_id": {"$gt": after}}
+    if standings:
+        query["$or"] = [_QUERIES[each] for each in standings]
+    if text:
+        pattern = {"$regex": re.escape(text), "$options": "i"}
+        query["$and"] = [{"$or": [{"key": pattern}, {"reason": pattern}]}]
+    rows = await service.ledger.items.find(query, sort=[("_id", 1)], limit=most).to_list()
+    return [_watched(item, by_id[item.job]) for item in map(read_item, rows)]
+
+
+async def restart(service: JobService, jobs: Sequence[Job], names: Iterable[str], expect: int | None = None) -> int:
+    """Has items of these jobs looked at again, now, by id or key; without names, all that have failed. How many.
+
+    Raises UnknownJob that names those there are not; JobConflict when there are more than are expected.
+    """
+    wanted = list(dict.fromkeys(names))
+    query: Document = {"job": {"$in": [job.id for job in jobs]}}
+    if wanted:
+        query["$or"] = [{"_id": {"$in": wanted}}, {"key": {"$in": wanted}}]
+    else:
+        query["$or"] = [_QUERIES[Standing.FAILED], _QUERIES[Standing.PERMANENTLY_FAILED]]
+    most = MOST_RESTARTED if expect is None else min(expect, MOST_RESTARTED)
+    rows = await service.ledger.items.find(query, {"job": 1, "key": 1}, limit=most + 1).to_list()
+    known = {row["_id"] for row in rows} | {row["key"] for row in rows}
+    if len(rows) > most:
+        raise JobConflict(f"More than {most:,} items are meant by now: look again, and say how many.")
+    if missing := [name for name in wanted if name not in known]:
+        raise UnknownJob(f"Nothing that is watched is called {', '.join(map(repr, missing[:10]))}.")
+    number = 0
+    for job in jobs:
+        if ids := [row["_id"] for row in rows if row["job"] == job.id]:
+            number += await service.retry(job.id, ids)
+    return number
+
+
+def _watched(item: Item, job: Job) -> Watched:
+    return Watched(
+        id=item.id,
+        name=item.key,
+        kind=item.kind,
+        spider=job.spider,
+        standing=standing_of(item),
+        failures=item.failures,
+        last_at=item.history[-1].at if item.history else None,
+        next_at=item.due_at,
+        reason=item.reason if item.failures else "",
+        often=item.often,
+        recheck=item.recheck or job.recheck,
+        job=item.job,
+    )
