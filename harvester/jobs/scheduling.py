@@ -113,6 +113,8 @@ class Schedules:
         """Adds it. Raises UsageError for what cannot be, UnknownJob, JobConflict when there is one of that name."""
         if bool(wanted.spider) + bool(wanted.job) != 1:
             raise UsageError("add: give one of the name of a spider and --job JOB.")
+        if bool(wanted.cron) + bool(wanted.every) != 1:
+            raise UsageError("add: give one of --cron and --every.")
         if wanted.job and wanted.arguments:
             raise UsageError("-a: the job says its arguments.")
         now = self._ledger.now()
@@ -343,7 +345,7 @@ def check(schedule: Schedule, source: Job | None) -> Any:
 def _times(cron: str, every: str, zone: str) -> dict[str, Any]:
     """Fields of a schedule. Raises UsageError."""
     if bool(cron) + bool(every) != 1:
-        raise UsageError("Give one of --cron and --every.")
+        raise UsageError("change: give one of --cron and --every.")
     if every and zone != "UTC":
         raise UsageError("--zone: it is of a cron expression; --every goes by time that passes.")
     return {

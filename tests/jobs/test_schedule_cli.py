@@ -35,6 +35,21 @@ def test_a_schedule_is_added_listed_paused_and_removed(jobs: Jobs, mongodb: Data
     assert mongodb["jobs"].count_documents({"_id": job}) == 1
 
 
+def test_a_schedule_is_changed_and_the_rest_of_it_stays(jobs: Jobs) -> None:
+    jobs.harvester("schedule", "add", "daily", "parcels", "--cron", "@daily", "--priority", "3")
+    words = ("--every", "6h", "-a", "county=elm", "--overlap", "queue")
+    answer = jobs.harvester("schedule", "change", "daily", *words)
+    assert answer.out.startswith("daily: parcels, every 6h, next at "), answer.err
+    [changed] = jobs.harvester("schedule", "list", "--json").json
+    assert {name: changed[name] for name in ("arguments", "overlap", "priority", "cron", "zone")} == {
+        "arguments": {"county": "elm"},
+        "overlap": "queue",
+        "priority": 3,
+        "cron": "",
+        "zone": "UTC",
+    }
+
+
 def test_the_coming_day_has_the_times_of_schedules_and_the_looks_of_standing_jobs(jobs: Jobs) -> None:
     assert jobs.harvester("schedule", "show").out == "Nothing.\n"
     jobs.harvester("schedule", "add", "often", "parcels", "--cron", "*/15 * * * *")
@@ -91,6 +106,8 @@ def test_the_coming_day_has_the_times_of_schedules_and_the_looks_of_standing_job
             ("add", "known", "parcels", "--every", "1d"),
             "There is a schedule 'known': give another name, or remove that",
         ),
+        (("change", "nobody", "--every", "1d"), "There is no schedule 'nobody'"),
+        (("change", "known"), "change: say what is to be another."),
         (("show", "nobody"), "There is no schedule 'nobody'; `harvester schedule list` shows those there are."),
         (("show", "--hours", "-1"), "Invalid value for '--hours'"),
         (("pause", "nobody"), "There is no schedule 'nobody'; `harvester schedule list` shows those there are."),
