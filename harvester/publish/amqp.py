@@ -8,11 +8,13 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Sequence
+from typing import cast
 
 import aio_pika
-from aio_pika import DeliveryMode, ExchangeType, Message
-from aio_pika.abc import AbstractConnection, AbstractExchange
+from aio_pika import DeliveryMode, ExchangeType
+from aio_pika.abc import AbstractConnection
 from aio_pika.exceptions import AMQPError, DeliveryError, PublishError
+from aiormq import Channel, spec
 
 from harvester.publish.events import MEDIA_TYPE, Event
 from harvester.publish.sending import Failure
@@ -38,17 +40,17 @@ class AmqpSender:
     def __init__(self, sink: AmqpSink) -> None:
         self._sink = sink
         self._connection: AbstractConnection | None = None
-        self._exchange: AbstractExchange | None = None
+        self._channel: Channel | None = None
 
     async def send(self, events: Sequence[Event]) -> list[Failure | None]:
         try:
             async with asyncio.timeout(self._sink.timeout_s):
-                exchange = self._exchange or await self._open()
+                channel = self._channel or await self._open()
         except (TimeoutError, *_ERRORS) as error:
             await self.close()
             return [Failure(_said(error))] * len(events)
         window = asyncio.Semaphore(self.WINDOW)
-        publishing = [asyncio.create_task(self._publish(exchange, event, window)) for event in events]
+        publishing = [asyncio.create_task(self._publish(channel, event, window)) for event in events]
         ended = await asyncio.gather(*publishing, return_exceptions=True)
         results = []
         for each in ended:
@@ -60,35 +62,41 @@ class AmqpSender:
         return [failure for failure, _ in results]
 
     async def close(self) -> None:
-        connection, self._connection, self._exchange = self._connection, None, None
+        connection, self._connection, self._channel = self._connection, None, None
         if connection is not None:
             with contextlib.suppress(TimeoutError, *_ERRORS):
                 async with asyncio.timeout(self._sink.timeout_s):
                     await connection.close()
 
-    async def _open(self) -> AbstractExchange:
+    async def _open(self) -> Channel:
         self._connection = await aio_pika.connect(
             self._sink.address(), client_properties={"connection_name": "harvester"}
         )
         channel = await self._connection.channel(publisher_confirms=True, on_return_raises=True)
-        self._exchange = await channel.declare_exchange(self._sink.exchange, ExchangeType.TOPIC, durable=True)
-        return self._exchange
+        await channel.declare_exchange(self._sink.exchange, ExchangeType.TOPIC, durable=True)
+        self._channel = cast(Channel, await channel.get_underlay_channel())
+        return self._channel
 
-    async def _publish(
-        self, exchange: AbstractExchange, event: Event, window: asyncio.Semaphore
-    ) -> tuple[Failure | None, bool]:
+    async def _publish(self, channel: Channel, event: Event, window: asyncio.Semaphore) -> tuple[Failure | None, bool]:
         """Why it was not confirmed, and whether its connection is of no more use."""
-        message = Message(
-            event.body,
+        properties = spec.Basic.Properties(
             delivery_mode=DeliveryMode.PERSISTENT,
             content_type=MEDIA_TYPE,
             message_id=event.id,
-            type=event.type,
+            message_type=event.type,
             app_id="harvester",
         )
         try:
             async with window:
-                await exchange.publish(message, event.topic, mandatory=True, timeout=self._sink.timeout_s)
+                await channel.basic_publish(
+                    event.body,
+                    exchange=self._sink.exchange,
+                    routing_key=event.topic,
+                    properties=properties,
+                    mandatory=True,
+                    timeout=self._sink.timeout_s,
+                    wait=False,  # aio-pika's own publish has the others wait until each is in the socket
+                )
         except PublishError:  # it was returned: without `mandatory` it would be confirmed, and lost
             return Failure(f"no queue is bound to the exchange {self._sink.exchange} for {event.topic}"), False
         except DeliveryError:
