@@ -25,10 +25,12 @@ from harvester.control.audit import Audit
 from harvester.control.auth import API, Gate
 from harvester.control.batches import Batches
 from harvester.control.context import Context
+from harvester.control.etags import ETags
+from harvester.control.events import JobEvents
 from harvester.control.idempotency import Keys
 from harvester.control.limits import Hosts
 from harvester.control.problems import USUAL, ProblemDetails
-from harvester.control.routes import acting, exports, health, items, jobs, submitting, webhooks
+from harvester.control.routes import acting, audit, events, exports, health, items, jobs, spiders, submitting, webhooks
 from harvester.control.tokens import Tokens
 from harvester.control.uploads import Uploads
 from harvester.control.webhook_sender import sending
@@ -38,6 +40,7 @@ from harvester.stores.private_files import is_closed, make_closed, open_closed
 PREFIX = f"{API}v1"
 ROUTERS: Sequence[APIRouter] = (
     *(submitting.router, acting.router, items.router, exports.router, jobs.router),
+    *(events.router, spiders.router, audit.router),
     webhooks.router,
 )
 """Of the API; each room has its own."""
@@ -61,6 +64,7 @@ def create_app(config: Config, *, hosts: Sequence[str] = ()) -> FastAPI:
                 async with sending(service):
                     yield
             finally:
+                await context.events.close()
                 work.cancel()
                 await asyncio.gather(work, return_exceptions=True)
                 del app.state.context
@@ -78,6 +82,7 @@ def create_app(config: Config, *, hosts: Sequence[str] = ()) -> FastAPI:
     app.include_router(health.router)
     for router in ROUTERS:
         app.include_router(router, prefix=PREFIX, responses=USUAL)
+    app.add_middleware(ETags)
     app.add_middleware(Gate, hosts=Hosts([*config.control_hosts.split(","), *hosts]))
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
@@ -93,6 +98,7 @@ async def _context(config: Config, service: JobService) -> Context:
         audit=Audit(database),
         keys=Keys(database),
         batches=Batches(database, service),
+        events=JobEvents(service),
         uploads=Uploads(config.data_dir / "uploads", config.control_upload_mb << 20),
         cookie_key=_cookie_key(config),
     )

@@ -10,6 +10,7 @@ from starlette.requests import HTTPConnection
 from harvester.config import Config
 from harvester.control.audit import Audit
 from harvester.control.batches import Batches
+from harvester.control.events import JobEvents
 from harvester.control.idempotency import Keys
 from harvester.control.problems import RETRY_S, Problem
 from harvester.control.tokens import Tokens
@@ -28,6 +29,7 @@ class Context:
     audit: Audit
     keys: Keys
     batches: Batches
+    events: JobEvents
     uploads: Uploads
     cookie_key: bytes
     """By which cookies are signed."""

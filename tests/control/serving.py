@@ -1,10 +1,13 @@
 """A controller of the test's own, asked without a network, and tokens of each scope for it."""
 
+import asyncio
+import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 import httpx2
+import uvicorn
 from fastapi import FastAPI
 
 from harvester.config import Config
@@ -53,3 +56,17 @@ async def controller(config: Config) -> AsyncIterator[Controller]:
         transport = httpx2.ASGITransport(app)
         async with httpx2.AsyncClient(transport=transport, base_url=BASE, timeout=60) as http:
             yield Controller(app, context, tokens, http)
+
+
+@asynccontextmanager
+async def listening(app: FastAPI) -> AsyncIterator[str]:
+    """Its address on loopback, in this process, while it runs already."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        server = uvicorn.Server(uvicorn.Config(app, lifespan="off", log_level="warning", timeout_graceful_shutdown=1))
+        serving = asyncio.create_task(server.serve([bound]))
+        while not server.started:  # noqa: ASYNC110  it tells nobody
+            await asyncio.sleep(0.01)
+        yield f"http://127.0.0.1:{bound.getsockname()[1]}"
+        server.should_exit = True
+        await serving

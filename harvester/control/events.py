@@ -1,0 +1,162 @@
+"""What changes in jobs, for those who listen: one look a second for all of them together, while there are any.
+
+An event says how a job is, not what was done to it. So whoever missed some is told how all jobs are, and has missed
+nothing: after a restart of the controller, and when it was away for longer than events are remembered.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from pymongo.errors import PyMongoError
+
+from harvester.jobs.documents import Job, JobState
+from harvester.jobs.service import JobService, by_state, pace_of
+
+logger = logging.getLogger(__name__)
+
+LOOK_S = 1.0
+"""Between two looks."""
+MOST_JOBS = 500
+"""That are looked at: the latest of those that have not ended."""
+REMEMBERED = 1000
+"""Events."""
+UNENDED = (JobState.OPEN, JobState.PAUSED)
+
+
+@dataclass(frozen=True, slots=True)
+class JobChange:
+    """How a job is now. Times in UTC."""
+
+    id: str
+    spider: str
+    name: str
+    state: JobState
+    priority: int
+    items: int
+    states: dict[str, int]
+    """Items by state, as they were counted last."""
+    rate: float | None
+    """Items that ended a second, over the last minutes."""
+    counted_at: datetime | None
+    ended_at: datetime | None
+
+
+class Event(NamedTuple):
+    """One of those that are sent."""
+
+    id: str
+    """By which a listener goes on behind it."""
+    change: JobChange
+
+
+class JobEvents:
+    """Looks at the jobs while somebody listens."""
+
+    def __init__(self, jobs: JobService) -> None:
+        self._jobs = jobs
+        self._boot = secrets.token_hex(4)
+        """Another one after each start: events are numbered anew."""
+        self._number = 0
+        self._last: deque[tuple[int, JobChange]] = deque(maxlen=REMEMBERED)
+        self._known: dict[str, JobChange] = {}
+        self._changed = asyncio.Condition()
+        self._looked = asyncio.Event()
+        self._listeners = 0
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def listeners(self) -> int:
+        """How many listen now."""
+        return self._listeners
+
+    async def listen(self, job: str = "", after: str = "") -> AsyncIterator[Event]:
+        """How jobs are, or one, and then each change, without end. `after`: id of the last event that was seen."""
+        self._listeners += 1
+        if self._task is None or self._task.done():
+            self._looked.clear()
+            self._task = asyncio.create_task(self._look_on())
+        try:
+            await self._looked.wait()
+            seen = self._place(after)
+            while True:
+                if seen is None or (self._last and self._last[0][0] > seen + 1):
+                    seen, events = self._number, [(self._number, each) for each in self._known.values()]
+                else:
+                    events = [(number, each) for number, each in self._last if number > seen]
+                    seen = self._number
+                for number, change in events:
+                    if not job or change.id == job:
+                        yield Event(f"{self._boot}-{number}", change)
+                async with self._changed:
+                    await self._changed.wait_for(lambda: self._number > seen)  # noqa: B023
+        finally:
+            self._listeners -= 1
+            if not self._listeners and self._task:
+                self._task.cancel()
+
+    async def close(self) -> None:
+        """Looks no more."""
+        if self._task:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    def _place(self, after: str) -> int | None:
+        boot, _, number = after.partition("-")
+        if boot != self._boot or not number.isascii() or not number.isdecimal() or int(number) > self._number:
+            return None
+        return int(number)
+
+    async def _look_on(self) -> None:
+        while True:
+            try:
+                await self._look()
+                self._looked.set()
+            except PyMongoError as error:
+                logger.warning("Changes of jobs are looked for later: %s", error)
+            await asyncio.sleep(LOOK_S)
+
+    async def _look(self) -> None:
+        found = await self._jobs.jobs(states=UNENDED, most=MOST_JOBS)
+        for each in found:
+            if each.state is JobState.OPEN:
+                await self._jobs.ledger.count_when_due(each)
+        ended = [each.id for each in self._known.values() if each.state in UNENDED] if self._known else []
+        gone = [job for job in ended if job not in {each.id for each in found}]
+        for job in gone:
+            if known := await self._jobs.ledger.job(job):
+                found.append(known)
+        changes = [_change_of(each) for each in found]
+        new = [each for each in changes if self._known.get(each.id) != each]
+        kept = {each.id for each in changes}
+        async with self._changed:
+            for change in new:
+                self._number += 1
+                self._last.append((self._number, change))
+                self._known[change.id] = change
+            for job in self._known.keys() - kept:
+                del self._known[job]
+            self._changed.notify_all()
+
+
+def _change_of(job: Job) -> JobChange:
+    states = by_state(job)
+    return JobChange(
+        id=job.id,
+        spider=job.spider,
+        name=job.name,
+        state=job.state,
+        priority=job.priority,
+        items=sum(states.values()),
+        states=states,
+        rate=pace_of(job) if job.state is JobState.OPEN else None,
+        counted_at=job.counted_at,
+        ended_at=job.ended_at,
+    )
