@@ -39,8 +39,8 @@ from harvester.monitors.report import template
 from harvester.outcomes.rules import common_book
 from tests.root import ROOT
 
-NOT_LOADED = ("harvester.settings", "harvester.commands")
-"""Before a fork: they read the environment, or begin with the crawl, when they are imported."""
+NOT_LOADED = ("harvester.settings", "harvester.commands", "harvester.control.pages")
+"""Before a fork: they read the environment, begin with the crawl, or make an app when they are imported."""
 OTHERS = [
     *("aiohttp.web", "ftfy", "http_sf", "httpx2", "jinja2", "lxml.html", "platformdirs", "playwright.async_api"),
     *("pymongo.asynchronous.auth", "pymongo.synchronous.auth", "redis.asyncio", "rich.live", "spidermon.contrib"),

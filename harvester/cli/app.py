@@ -33,6 +33,7 @@ from harvester.cli.sandbox import sandbox_command
 from harvester.cli.schedule import schedule
 from harvester.cli.sites import sites
 from harvester.cli.tokens import tokens
+from harvester.cli.up import up_command
 from harvester.cli.webhooks import webhooks
 from harvester.cli.worker import worker_command
 from harvester.config import read_config
@@ -40,7 +41,7 @@ from harvester.exceptions import HarvesterError, UsageError
 from harvester.masking import mask
 
 ORDER = (
-    *("doctor", "spiders", "sites", "flow", "sandbox"),
+    *("up", "doctor", "spiders", "sites", "flow", "sandbox"),
     *("crawl", "jobs", "schedule", "endpoints", "feed", "worker", "frontier", "deploy"),
     *("runs", "report", "export", "account", "db", "import", "publish", "webhooks"),
     *("alert", "tokens", "purge", "version"),
@@ -67,6 +68,7 @@ spiders = typer.Typer(help="What can be harvested.", no_args_is_help=True)
 # Scrapy reads the words behind it.
 _AS_TYPED = {"allow_extra_args": True, "ignore_unknown_options": True}
 BEGIN, RUN, RESULTS, CARE = "To begin", "To run", "What came of it", "To look after it"
+app.command("up", rich_help_panel=BEGIN)(up_command)
 app.add_typer(spiders, name="spiders", rich_help_panel=BEGIN)
 app.add_typer(sites, name="sites", rich_help_panel=BEGIN)
 app.add_typer(flow, name="flow", rich_help_panel=BEGIN)

@@ -33,7 +33,9 @@ def main(folder: str, accounts: int) -> None:
                 ask(database, title, query)
     say(5, "Now the real thing")
     show("scrapy crawl bluesky -a seeds=bsky.app -a max_accounts=200", "harvester report")
-    console.print(f"\nThe picture of this harvest lies in {report}: open it in a browser.")
+    console.print(f"\nThe picture of this harvest lies in {report}: open it in a browser. Or look at it live:")
+    names = ("HARVESTER_DATABASE", "HARVESTER_STATE_DIR", "HARVESTER_DATA_DIR", "HARVESTER_IMAGES_STORE")
+    show(*(f"export {name}={variables[name]}" for name in names), "harvester up --no-workers")
 
 
 if __name__ == "__main__":

@@ -190,7 +190,7 @@ class ServerSupervisor:
         data = self.folder / "data"
         close_folder(data)
         command = [*self.server.command(self.binary, data), *self.server.options(self.access)]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, cwd=data, preexec_fn=_die_with_parent())
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, cwd=data, preexec_fn=die_with_parent())
         with contextlib.suppress(OSError), self.process.stdin as stdin:  # type: ignore[union-attr]
             stdin.write(self.server.stdin(self.access).encode())  # OSError: it has ended, which is noticed next
         listening = 0 if self.sockets else self.listener.getsockname()[1]
@@ -211,7 +211,7 @@ class ServerSupervisor:
             self.process.wait()
 
 
-def _die_with_parent() -> Callable[[], None] | None:
+def die_with_parent() -> Callable[[], None] | None:
     """On Linux, ends a child when this process is killed. Elsewhere the next supervisor stops the orphan."""
     if sys.platform != "linux":
         return None

@@ -1,0 +1,83 @@
+"""Middleware before all pages: nobody sees one who has not logged in, and what a browser may load is told to it.
+
+The policy is as strict as NiceGUI allows: Vue compiles its templates in the browser ('unsafe-eval'), and elements have
+inline styles. Scripts are this controller's own: of inline ones only those run that carry the answer's nonce.
+"""
+
+import re
+import secrets
+from urllib.parse import quote
+
+from fastapi.responses import PlainTextResponse, RedirectResponse
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from harvester.control.pages.room import Room
+
+OPEN = ("/_nicegui/", "/static/", "/favicon.ico")
+"""What everybody may load: code, styles and fonts of the package."""
+POLICY = (
+    "default-src 'none'; script-src 'self' 'nonce-{nonce}' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data:; font-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'; object-src 'none'"
+)
+_scripts = re.compile(rb"<script(?=[\s>])")
+
+
+class Guard:
+    """Outermost on NiceGUI's app."""
+
+    def __init__(self, app: ASGIApp, room: Room) -> None:
+        self._app = app
+        self._room = room
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if (
+            scope["type"] not in ("http", "websocket")
+            or scope["path"].startswith(OPEN)
+            or await self._room.caller(scope)
+        ):
+            await self._app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 4401, "reason": "log in"})
+        elif scope["path"].startswith("/_nicegui_ws/") or scope["method"] != "GET":
+            await PlainTextResponse("Log in first.", 401)(scope, receive, send)
+        else:
+            query = f"?{scope['query_string'].decode('ascii', 'replace')}" if scope["query_string"] else ""
+            then = quote(scope["path"] + query, safe="")
+            await RedirectResponse(f"/login?next={then}", 303)(scope, receive, send)
+
+
+class Policy:
+    """Adds the policy to pages, and its nonce to their scripts. NiceGUI writes the `<` of any text as `&lt;`."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        nonce = secrets.token_urlsafe(16)
+        start: Message | None = None
+        page = b""
+
+        async def send_on(message: Message) -> None:
+            nonlocal start, page
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                if headers.get("content-type", "").startswith("text/html"):
+                    headers["content-security-policy"] = POLICY.format(nonce=nonce)
+                    start = message
+                    return
+            if start is None:
+                await send(message)
+                return
+            page += message.get("body", b"")
+            if not message.get("more_body"):
+                page = _scripts.sub(b'<script nonce="%s"' % nonce.encode(), page)
+                MutableHeaders(scope=start)["content-length"] = str(len(page))
+                await send(start)
+                await send({"type": "http.response.body", "body": page})
+
+        await self._app(scope, receive, send_on)

@@ -1,0 +1,158 @@
+"""Puts the pages on the controller's app."""
+
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from fastapi import FastAPI
+from nicegui import core, ui
+from pymongo.errors import PyMongoError
+from starlette.middleware.gzip import GZipMiddleware
+
+from harvester.control.pages import (
+    dead_letters,
+    items,
+    job,
+    jobs,
+    overview,
+    records,
+    runs,
+    schedules,
+    settings,
+    sites,
+    submit,
+    workers,
+)
+from harvester.control.pages.frame import frame
+from harvester.control.pages.guard import Guard, Policy
+from harvester.control.pages.login import Links, add_login
+from harvester.control.pages.parts import Tag
+from harvester.control.pages.room import Room
+from harvester.exceptions import HarvesterError, UnknownJob
+from harvester.jobs.service import ItemFilter
+from harvester.masking import mask
+from harvester.stores import mongodb
+
+STATIC = Path(__file__).parent / "static"
+HEAD = '<link rel="stylesheet" href="/static/page.css"><script defer src="/static/page.js"></script>'
+RECONNECT_S = 20.0
+"""How long the elements of a page are kept whose browser lost its connection."""
+
+
+def mount(app: FastAPI) -> Links:
+    """Once in a process, since NiceGUI has one app. Gives the links by which browsers log in."""
+    room, links = Room(app), Links()
+    add_login(app, room, links)
+    records.add_files(core.app, room)
+    _add_views(room)
+    ui.add_head_html(HEAD, shared=True)
+    core.app.add_static_files("/static", STATIC)
+    ui.run_with(
+        app,
+        root=lambda: _nothing(room),
+        title="harvester",
+        language="en-US",
+        dark=None,
+        tailwind=False,
+        reconnect_timeout=RECONNECT_S,
+        message_history_length=200,
+        binding_refresh_interval=None,
+        show_welcome_message=False,
+        gzip_middleware_factory=None,  # it would come before the policy
+    )
+    core.app.add_middleware(Policy)
+    core.app.add_middleware(GZipMiddleware)
+    core.app.add_middleware(Guard, room=room)
+    lifespan = app.router.lifespan_context
+
+    @asynccontextmanager
+    async def with_broadcaster(app: FastAPI) -> AsyncIterator[object]:
+        async with lifespan(app) as state:
+            room.broadcaster.begin()
+            try:
+                yield state
+            finally:
+                await room.broadcaster.end()
+
+    app.router.lifespan_context = with_broadcaster  # type: ignore[assignment]
+    return links
+
+
+def _add_views(room: Room) -> None:
+    @ui.page("/")
+    async def show_overview() -> None:
+        await _shown(room, overview.view(room))
+
+    @ui.page("/jobs")
+    async def show_jobs(spider: str = "", state: str = "") -> None:
+        await _shown(room, jobs.view(room, spider, state))
+
+    @ui.page("/submit")
+    async def show_submit(spider: str = "") -> None:
+        await _shown(room, submit.view(room, spider))
+
+    @ui.page("/jobs/{name}")
+    async def show_job(
+        name: str, state: str = "", outcome: str = "", site: str = "", text: str = "", after: str = ""
+    ) -> None:
+        await _shown(room, job.view(room, name, ItemFilter(state, outcome, site, text), after))
+
+    @ui.page("/jobs/{name}/items")
+    async def show_item(name: str, item: str = "") -> None:
+        await _shown(room, items.view(room, name, item))
+
+    @ui.page("/sites")
+    async def show_sites() -> None:
+        await _shown(room, sites.view(room))
+
+    @ui.page("/schedules")
+    async def show_schedules() -> None:
+        await _shown(room, schedules.view(room))
+
+    @ui.page("/runs")
+    async def show_runs(spider: str = "", state: str = "") -> None:
+        await _shown(room, runs.view(room, spider, state))
+
+    @ui.page("/runs/{name}")
+    async def show_run(name: str) -> None:
+        await _shown(room, runs.view_one(room, name))
+
+    @ui.page("/workers")
+    async def show_workers() -> None:
+        await _shown(room, workers.view(room))
+
+    @ui.page("/records")
+    async def show_collections() -> None:
+        await _shown(room, records.view(room))
+
+    @ui.page("/records/{name}")
+    async def show_records(name: str, key: str = "", prefix: str = "", after: str = "") -> None:
+        await _shown(room, records.view_one(room, name, key) if key else records.view_some(room, name, prefix, after))
+
+    @ui.page("/dead-letters")
+    async def show_dead_letters(spider: str = "", outcome: str = "") -> None:
+        await _shown(room, dead_letters.view(room, spider, outcome))
+
+    @ui.page("/settings")
+    async def show_settings() -> None:
+        await _shown(room, settings.view(room))
+
+
+async def _shown(room: Room, view: Awaitable[None]) -> None:
+    """What goes wrong is said on the page, in plain words."""
+    try:
+        await view
+    except HarvesterError as error:
+        _say(room, "There is no such thing" if isinstance(error, UnknownJob) else "This cannot be shown", str(error))
+    except PyMongoError as error:
+        _say(room, "This cannot be shown", str(mongodb.unavailable(error)))
+
+
+def _nothing(room: Room) -> None:
+    _say(room, "There is no such page", "The line above has all there are.")
+
+
+def _say(room: Room, title: str, said: str) -> None:
+    ui.context.client.content.clear()
+    with ui.context.client.content, frame(room, title, ""):
+        Tag("p", mask(said), role="alert")

@@ -1,0 +1,107 @@
+"""The first view: what runs, how fast, what fails and why, what waits and until when, and what comes next."""
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import timedelta
+
+from harvester.control.pages.frame import frame
+from harvester.control.pages.jobs import COLUMNS, EMPTY, job_row
+from harvester.control.pages.parts import Cell, Row, Rows, Tag, Tiles, address, at
+from harvester.control.pages.room import Room
+from harvester.formatting import number
+from harvester.jobs.coming import Time, until
+from harvester.jobs.documents import Job, JobState, State
+from harvester.jobs.ledger import now
+from harvester.jobs.scheduling import Schedules
+from harvester.jobs.service import by_state, pace_of
+
+MOST_JOBS = 10
+MOST = 8
+"""Lines of the other tables."""
+SOON = timedelta(days=1)
+NOTHING_COMES = """Nothing is scheduled. To have something harvested each night, type:
+
+harvester schedule add nightly bluesky --cron "30 2 * * *" -a seeds=@accounts.txt"""
+_FINE = {"ok", "unchanged", ""}
+"""Outcomes of which nobody needs to hear."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What the view shows."""
+
+    jobs: list[Job]
+    coming: list[Time]
+
+
+async def view(room: Room) -> None:
+    with frame(room, "Overview", "Overview"):
+        tiles = Tiles(("open jobs", "items wait", "are worked at", "ended a minute", "failed"))
+        with Tag("section", classes="card", aria_label="Jobs"):
+            jobs = Rows("Jobs that are not ended, and the latest of the others", COLUMNS, EMPTY)
+            with Tag("div", classes="line").style("margin: 12px 0 0"):
+                Tag("a", "Submit a job", "act main", href="/submit")
+                Tag("a", "All jobs", "act", href="/jobs")
+        with Tag("div", classes="two"):
+            with Tag("section", classes="card", aria_label="Failures"):
+                failures = Rows("What fails in open jobs", ("outcome", "+items", "job"), "Nothing fails.")
+            with Tag("section", classes="card", aria_label="Coming"):
+                next_ = Rows("What is due in the next 24 hours", ("time", "what", "why"), NOTHING_COMES)
+
+        def show(seen: _Seen) -> None:
+            tiles.show(_numbers(seen.jobs))
+            jobs.show([job_row(job) for job in seen.jobs[:MOST_JOBS]])
+            failures.show(_failures(seen.jobs))
+            next_.show(
+                [
+                    Row(f"{each.what} {each.at}", ["now" if each.is_due else at(each.at), each.what, each.why])
+                    for each in seen.coming
+                ]
+            )
+
+        await room.broadcaster.watch("overview", lambda: _read(room), show)
+
+
+async def _read(room: Room) -> _Seen:
+    service = room.here.jobs
+    unfinished = await service.jobs(states=[JobState.OPEN, JobState.PAUSED])
+    others = await service.jobs(states=[JobState.FINISHED, JobState.CANCELLED], most=MOST_JOBS)
+    schedules = await Schedules(service.ledger).all()
+    coming = await until(service.ledger, schedules, now() + SOON, MOST, with_looks=True)
+    return _Seen([*unfinished, *others], coming.times)
+
+
+def _numbers(jobs: list[Job]) -> dict[str, int | str]:
+    opened = [job for job in jobs if job.state is JobState.OPEN]
+    states: Counter[str] = Counter()
+    for job in jobs:
+        if job.state in (JobState.OPEN, JobState.PAUSED):
+            states.update(by_state(job))
+    paces = [pace for job in opened if (pace := pace_of(job)) is not None]
+    return {
+        "open jobs": len(opened),
+        "items wait": states[State.WAITING],
+        "are worked at": states[State.ACTIVE],
+        "ended a minute": number(sum(paces) * 60) if paces else "-",
+        "failed": states[State.FAILED],
+    }
+
+
+def _failures(jobs: list[Job]) -> list[Row]:
+    found: Counter[tuple[str, str]] = Counter()
+    for job in jobs:
+        if job.state in (JobState.OPEN, JobState.PAUSED):
+            for row in job.counts:
+                if row.outcome not in _FINE and row.state is not State.DONE:
+                    found[row.outcome, job.id] += row.items
+    return [
+        Row(
+            f"{outcome} {job}",
+            [
+                Cell(outcome.replace("_", " "), address("jobs", job, outcome=outcome)),
+                items,
+                Cell(job, address("jobs", job)),
+            ],
+        )
+        for (outcome, job), items in found.most_common(MOST)
+    ]

@@ -1,0 +1,278 @@
+"""What views are made of: tags, tables, bars, facts, and questions before something is done.
+
+Every text goes to the browser as text: none of these takes HTML.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from nicegui import ui
+from nicegui.element import Element
+from nicegui.elements.mixins.text_element import TextElement
+
+from harvester.masking import mask
+
+MOST_TEXT = 300
+"""Characters of a text in a table."""
+
+TONES: Mapping[str, str] = {
+    **dict.fromkeys(("done", "finished", "ok", "passed", "closed", "up", "working"), "good"),
+    **dict.fromkeys(("failed", "cancelled", "down", "error", "died", "held", "open_breaker"), "bad"),
+    **dict.fromkeys(("paused", "half_open", "silent"), "warn"),
+    **dict.fromkeys(("active", "running"), "busy"),
+    **dict.fromkeys(("waiting", "idle"), "idle"),
+    "skipped": "skip-tone",
+}
+"""State, as MongoDB or Redis names it -> class of page.css. Others have no colour of their own."""
+
+GREY, BLUE = "#7d8998", "#3b82c4"
+"""Of charts: seen on a light ground and on a dark one."""
+LINES = {"lineStyle": {"color": GREY, "opacity": 0.25}}
+
+
+class Tag(TextElement):
+    """An element of HTML, with text in it."""
+
+    def __init__(self, tag: str, text: str = "", classes: str = "", **attributes: str | bool) -> None:
+        """A `_` in an attribute's name stands for `-`; one at its end is left out, as in `for_`."""
+        super().__init__(tag=tag, text=text)
+        for name, value in attributes.items():
+            self._props[name.rstrip("_").replace("_", "-")] = value
+        if classes:
+            self.classes(classes)
+
+    def set(self, name: str, value: str | bool) -> None:
+        """Changes an attribute."""
+        if self._props.get(name) != value:
+            self._props[name] = value
+            self.update()
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What stands in a table."""
+
+    text: str
+    href: str = ""
+    tone: str = ""
+    """A class of page.css."""
+    picture: str = ""
+    """Address of a picture of this controller."""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """A button of a row."""
+
+    name: str
+    label: str
+    key: str = ""
+    """On the keyboard."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Of a table."""
+
+    key: str
+    cells: Sequence[Cell | str | int]
+    actions: Sequence[Action] = ()
+    name: str = ""
+    """For who hears the page; empty: the key."""
+
+
+class Rows(Element, component="static/rows.js"):
+    """A table."""
+
+    def __init__(
+        self, caption: str, columns: Sequence[str], empty: str, act: Callable[[str, str], Awaitable[None]] | None = None
+    ) -> None:
+        """A `+` before a column's name: it holds numbers. `empty`: what is said of nothing, with what to type.
+
+        `act` gets a row's key and an action's name.
+        """
+        super().__init__()
+        self._props["caption"] = caption
+        self._props["columns"] = [{"label": name.lstrip("+"), "number": name.startswith("+")} for name in columns]
+        self._props["empty"] = empty
+        self._props["rows"] = []
+        if act:
+            self.on("act", lambda event: act(str(event.args["row"]), str(event.args["action"])))
+
+    def show(self, rows: Sequence[Row], caption: str = "") -> None:
+        """Sends them if they are others than those that are shown. `caption`: another one."""
+        new = [_row(row) for row in rows]
+        if new != self._props["rows"] or (caption and caption != self._props["caption"]):
+            self._props["rows"] = new
+            self._props["caption"] = caption or self._props["caption"]
+            self.update()
+
+
+class Bar(Element, component="static/bar.js"):
+    """How many are in which state."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._props["parts"] = []
+
+    def show(self, parts: Sequence[tuple[str, int, str]]) -> None:
+        """Of each: state, number, address of the page that shows them or nothing."""
+        new = [
+            {"name": name, "items": items, "tone": TONES.get(name, "idle"), "href": href} for name, items, href in parts
+        ]
+        if new != self._props["parts"]:
+            self._props["parts"] = new
+            self.update()
+
+
+class Facts(Element):
+    """Names and what belongs to them."""
+
+    def __init__(self) -> None:
+        super().__init__("dl")
+        self.classes("facts")
+        self._shown: list[tuple[str, str | Cell]] = []
+
+    def show(self, facts: Sequence[tuple[str, str | Cell]]) -> None:
+        """Those without a text are left out."""
+        new = [(name, value) for name, value in facts if (value.text if isinstance(value, Cell) else value)]
+        if new == self._shown:
+            return
+        self._shown = new
+        self.clear()
+        with self:
+            for name, value in new:
+                Tag("dt", name)
+                cell = value if isinstance(value, Cell) else Cell(value)
+                with Tag("dd"):
+                    if cell.href:
+                        Tag("a", mask(cell.text), href=cell.href)
+                    else:
+                        Tag("span", mask(cell.text), cell.tone)
+
+
+class Tiles(Element):
+    """Large numbers."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__("div")
+        self.classes("tiles")
+        self._numbers: dict[str, Tag] = {}
+        with self:
+            for name in names:
+                with Tag("div", classes="tile"):
+                    self._numbers[name] = Tag("b", "-")
+                    Tag("span", name)
+
+    def show(self, numbers: Mapping[str, int | str]) -> None:
+        for name, number in numbers.items():
+            self._numbers[name].text = f"{number:,}" if isinstance(number, int) else number
+
+
+def _row(row: Row) -> dict[str, Any]:
+    cells = [
+        each if isinstance(each, Cell) else Cell(f"{each:,}" if isinstance(each, int) else each) for each in row.cells
+    ]
+    return {
+        "key": row.key,
+        "name": row.name or row.key,
+        "cells": [
+            {"text": short(cell.text), "href": cell.href, "tone": cell.tone, "picture": cell.picture} for cell in cells
+        ],
+        "actions": [{"name": each.name, "label": each.label, "key": each.key} for each in row.actions],
+    }
+
+
+def button(
+    label: str, act: Callable[[], Awaitable[None]] | Callable[[], None], classes: str = "", **attributes: str
+) -> Tag:
+    """Does something when it is pressed."""
+    made = Tag("button", label, f"act {classes}".strip(), type="button", **attributes)
+    made.on("click", lambda _: act())
+    return made
+
+
+async def confirmed(question: str, said: str, yes: str) -> bool:
+    """Asks before something is done. `said`: what it will do; `yes`: the word on the button that does it."""
+    with _dialog(question) as dialog, Tag("div", classes="box"):
+        Tag("h2", question)
+        Tag("p", mask(said))
+        with Tag("div", classes="line"):
+            button("Leave it", lambda: dialog.submit(False))
+            button(yes, lambda: dialog.submit(True), "main", autofocus="autofocus")
+    answer = await dialog
+    dialog.delete()
+    return bool(answer)
+
+
+async def asked(question: str, said: str, label: str, yes: str, value: str = "") -> str | None:
+    """Asks for a line of text. None: it is not to be done."""
+    with _dialog(question) as dialog, Tag("div", classes="box"):
+        Tag("h2", question)
+        Tag("p", mask(said))
+        line = ui.input(label, value=value).props("outlined dense autofocus maxlength=500").classes("w-full")
+        line.on("keydown.enter", lambda: dialog.submit(str(line.value or "")))
+        with Tag("div", classes="line").style("margin-top: 14px"):
+            button("Leave it", lambda: dialog.submit(None))
+            button(yes, lambda: dialog.submit(str(line.value or "")), "main")
+    answer = await dialog
+    dialog.delete()
+    return None if answer is None else str(answer)
+
+
+def _dialog(name: str) -> ui.dialog:
+    """`name`: for who hears the page."""
+    dialog = ui.dialog()
+    dialog._props["aria-label"] = name
+    return dialog
+
+
+def done(said: str, undo: Callable[[], Awaitable[None]] | None = None) -> None:
+    """Says what was done, with a button that takes it back where that is possible."""
+    layout = ui.context.client.layout
+    with layout:
+        line = Tag("div", classes="undo", role="status")
+    with line:
+        Tag("span", mask(said))
+
+        async def take_back() -> None:
+            line.delete()
+            if undo:
+                await undo()
+
+        if undo:
+            button_ = Tag("button", "Undo", type="button")
+            button_.on("click", lambda _: take_back())
+        close = Tag("button", "Close", type="button")
+        close.on("click", lambda _: line.delete())
+    for before in [each for each in layout.descendants() if "undo" in each.classes and each is not line]:
+        before.delete()
+
+
+def state_cell(state: str, said: str = "") -> Cell:
+    """In the colour of the state."""
+    return Cell(said or state.replace("_", " "), tone=TONES.get(state, ""))
+
+
+def short(text: str) -> str:
+    """In one line, masked, and not longer than MOST_TEXT."""
+    line = " ".join(mask(text).split())
+    return line if len(line) <= MOST_TEXT else f"{line[: MOST_TEXT - 1]}…"
+
+
+def address(*parts: str, **query: str) -> str:
+    """Of a page: parts are quoted, empty values are left out."""
+    asked = {name: value for name, value in query.items() if value}
+    return "/" + "/".join(quote(part, safe="") for part in parts) + (f"?{urlencode(asked)}" if asked else "")
+
+
+def at(time: datetime | None) -> str:
+    """A time for people; today's without the day."""
+    if time is None:
+        return ""
+    utc = time.astimezone(UTC)
+    is_today = utc.date() == datetime.now(UTC).date()
+    return f"{utc:%H:%M:%S} UTC" if is_today else f"{utc:%Y-%m-%d %H:%M} UTC"

@@ -1,0 +1,31 @@
+"""The settings that are in force in this process. Secrets are masked."""
+
+from nicegui import ui
+
+from harvester.control.pages.frame import frame
+from harvester.control.pages.parts import Cell, Row, Rows, Tag
+from harvester.control.pages.room import Room
+from harvester.control.services.settings import Setting, Settings
+
+
+async def view(room: Room) -> None:
+    settings = Settings(room.here.jobs).all()
+    said = "Of this process, as it was started: workers on other machines may have others. Secrets are masked."
+    with frame(room, "Settings", "Settings", said):
+        with Tag("div", classes="line end"):
+            search = ui.input("Name or value").props("outlined dense data-search clearable")
+        with Tag("section", classes="card", aria_label="Settings"):
+            rows = Rows("Settings in force", ("setting", "value", "from", "default"), "No setting is like this.")
+
+        def show() -> None:
+            wanted = str(search.value or "").lower()
+            rows.show([_row(each) for each in settings if wanted in f"{each.name} {each.value}".lower()])
+
+        search.on_value_change(show)
+        show()
+
+
+def _row(setting: Setting) -> Row:
+    is_default = setting.source == "default"
+    value = Cell(setting.value or "(none)", tone="faint" if is_default else "busy")
+    return Row(setting.name, [setting.name, value, "" if is_default else setting.source, setting.default or "(none)"])

@@ -1,0 +1,190 @@
+"""Submits a job: a spider, its arguments as its JSON Schema describes them, and items that are pasted or uploaded."""
+
+import asyncio
+import os
+import secrets
+import tempfile
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from nicegui import events, ui
+
+from harvester.control.pages.frame import frame
+from harvester.control.pages.parts import Row, Rows, Tag, address, button
+from harvester.control.pages.room import Room, complain
+from harvester.formatting import counted
+from harvester.jobs.inputs import Input
+from harvester.jobs.submission import Submission, Submitted
+from harvester.project import spider_loader
+
+MOST_FILE_BYTES = 500_000_000
+"""Of a file that is uploaded through a page. Larger ones go by `harvester jobs submit`."""
+_IN_PLACE_OF_ITEMS = {"seeds", "job"}
+"""Arguments that say where items come from: here they are given themselves."""
+
+
+@cache
+def spiders() -> Mapping[str, tuple[str, tuple[str, ...], dict[str, Any]]]:
+    """Name -> what it is for, its kinds of items, JSON Schema of its arguments; of those that take items."""
+    loader = spider_loader()
+    found = {}
+    for name in sorted(loader.list()):
+        spider: Any = loader.load(name)
+        if kinds := getattr(spider, "ITEM_KINDS", ()):
+            about = (spider.__doc__ or "").strip().partition("\n")[0]
+            found[name] = about, tuple(kinds), spider.Arguments.model_json_schema()
+    return found
+
+
+async def view(room: Room, spider: str = "") -> None:
+    """`spider`: the one that is chosen."""
+    known = await asyncio.to_thread(spiders)
+    with frame(room, "Submit a job", "Jobs", "A job is a spider, its arguments, and the items it deals with."):
+        if not known:
+            Tag("p", "No spider of this project takes items. Type: harvester spiders list", "empty")
+            return
+        _Form(room, known, spider if spider in known else "bluesky" if "bluesky" in known else next(iter(known)))
+
+
+class _Form:
+    def __init__(
+        self, room: Room, known: Mapping[str, tuple[str, tuple[str, ...], dict[str, Any]]], spider: str
+    ) -> None:
+        self._room = room
+        self._known = known
+        self._key = secrets.token_hex(16)
+        """A second press of the button is the same job."""
+        self._upload: Path | None = None
+        self._fields: dict[str, Any] = {}
+        with Tag("section", classes="card", aria_label="Spider and items"):
+            with Tag("div", classes="line end"):
+                self._spider = ui.select(sorted(known), label="Spider", value=spider, on_change=self._show_spider)
+                self._spider.props("outlined dense options-dense")
+                self._kind = ui.select([""], label="Kind of the items").props("outlined dense options-dense")
+                self._name = ui.input("Name, for people").props("outlined dense maxlength=200")
+                self._priority = ui.number("Priority", value=0, format="%d").props("outlined dense")
+                self._most = ui.number("At most so many items", min=1, format="%d").props("outlined dense clearable")
+            self._about = Tag("p", "", "said")
+            self._pasted = ui.textarea("Items: one a line, or CSV with a header, or JSON lines")
+            self._pasted.props("outlined data-items").classes("w-full").style("width: 100%")
+            ui.upload(
+                label="or a file: .txt, .csv, .jsonl, also .gz",
+                max_file_size=MOST_FILE_BYTES,
+                auto_upload=True,
+                on_upload=self._keep,
+                on_rejected=lambda: complain(
+                    f"The file is larger than {MOST_FILE_BYTES // 1_000_000} MB: use harvester jobs submit."
+                ),
+            ).props("flat bordered").style("margin-top: 10px; width: 100%; max-width: 420px")
+        with Tag("section", classes="card", aria_label="Arguments"):
+            Tag("h2", "Arguments")
+            self._arguments = Tag("div", classes="two")
+        with Tag("div", classes="line"):
+            self._button = button("Submit", self.submit, "main")
+        self._answer = Tag("section", role="status", aria_label="Answer")
+        self._show_spider()
+        ui.context.client.on_delete(self._forget)
+
+    def _show_spider(self) -> None:
+        about, kinds, schema = self._known[str(self._spider.value)]
+        self._about.text = about
+        self._kind.set_options(list(kinds), value=kinds[0])
+        self._kind.visible = len(kinds) > 1
+        self._arguments.clear()
+        self._fields = {}
+        with self._arguments:
+            for name, field in schema.get("properties", {}).items():
+                if name not in _IN_PLACE_OF_ITEMS:
+                    self._fields[name] = _field(name, field, name in schema.get("required", ()))
+
+    async def _keep(self, event: events.UploadEventArguments) -> None:
+        """In a file of its own, which is removed with the page."""
+        self._forget()
+        suffix = "".join(Path(event.file.name).suffixes[-2:])[:20]
+        suffix = suffix if suffix.replace(".", "").isalnum() else ""
+        descriptor, path = tempfile.mkstemp(suffix=suffix, prefix="harvester-upload-")
+        os.close(descriptor)
+        self._upload = Path(path)
+        await event.file.save(self._upload)
+        ui.notify(f"{event.file.name} is here: {event.file.size():,} bytes.", position="bottom")
+
+    def _forget(self) -> None:
+        if self._upload:
+            self._upload.unlink(missing_ok=True)
+        self._upload = None
+
+    async def submit(self) -> None:
+        pasted = str(self._pasted.value or "").strip()
+        if bool(pasted) == bool(self._upload):
+            complain(
+                "Give items: paste them or upload a file; not both." if pasted else "Paste items, or upload a file."
+            )
+            return
+        arguments = {name: text for name, field in self._fields.items() if (text := str(field.value or "").strip())}
+        wanted = Submission(
+            spider=str(self._spider.value),
+            arguments=arguments,
+            kind=str(self._kind.value or ""),
+            priority=int(self._priority.value or 0),
+            max_items=int(self._most.value) if self._most.value else None,
+            name=str(self._name.value or "").strip(),
+            idempotency_key=self._key,
+        )
+        self._button.set("disabled", True)
+        self._button.text = "Items are being read ..."
+        try:
+            submitted = await self._room.act("submit_job", "/submit", lambda: self._submit(wanted, pasted))
+        finally:
+            self._button.set("disabled", False)
+            self._button.text = "Submit"
+        if submitted:
+            self._say(submitted)
+
+    async def _submit(self, wanted: Submission, pasted: str) -> Submitted:
+        if self._upload:
+            return await self._room.here.jobs.submit(wanted, Input(str(self._upload)))
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix="harvester-pasted-", suffix="") as file:
+            file.write(f"{pasted}\n")
+            file.flush()
+            return await self._room.here.jobs.submit(wanted, Input(file.name))
+
+    def _say(self, submitted: Submitted) -> None:
+        self._answer.clear()
+        with self._answer, Tag("div", classes="card"):
+            if submitted.job is None:
+                Tag("h2", "There is no line that can be used, so there is no job.")
+            else:
+                self._key = secrets.token_hex(16)
+                known = f", {submitted.known:,} known before" if submitted.known else ""
+                bad = f", {counted(submitted.bad, 'line')} left out" if submitted.bad else ""
+                Tag("h2", f"{counted(submitted.accepted, 'item')} accepted{known}{bad}.")
+                with Tag("p"):
+                    Tag("a", f"To the job {submitted.job}", href=address("jobs", submitted.job))
+            if submitted.bad_lines:
+                bad_lines = Rows("Lines that cannot be used", ("+line", "text", "reason"), "")
+                bad_lines.show(
+                    [Row(str(n), [each.line, each.text, each.reason]) for n, each in enumerate(submitted.bad_lines)]
+                )
+            if submitted.bad_file:
+                Tag("p", f"All of these lines, with the reasons: {submitted.bad_file}", "faint")
+        if submitted.job and not submitted.bad:
+            ui.navigate.to(address("jobs", submitted.job))
+
+
+def _field(name: str, schema: Mapping[str, Any], required: bool) -> Any:
+    """For one argument; what is left empty has its default."""
+    default, about = schema.get("default"), str(schema.get("description", ""))
+    said = "yes" if default is True else "no" if default is False else default
+    said = ",".join(map(str, default)) if isinstance(default, list) else said
+    words = " (needed)" if required else f" (else: {said})" if said not in (None, "") else ""
+    options = schema.get("enum") or (["yes", "no"] if schema.get("type") == "boolean" else None)
+    if options:
+        made: Any = ui.select(["", *options], label=f"{name}{words}", value="")
+        made.props("outlined dense options-dense")
+    else:
+        made = ui.input(f"{name}{words}").props("outlined dense")
+    made.props(add="bottom-slots").classes("w-full")
+    made._props["hint"] = about
+    return made

@@ -1,0 +1,220 @@
+"""`harvester up`: servers, workers, the API and the page, from one process, until a signal."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+from filelock import FileLock, Timeout
+
+from harvester.config import TOLD, Config
+from harvester.control.app import create_app
+from harvester.control.tokens import FILE, kept_token
+from harvester.exceptions import StorageError, UsageError
+from harvester.formatting import counted, duration
+from harvester.stores.private_files import make_closed
+from harvester.stores.servers.supervisor import die_with_parent
+from harvester.worker.endings import STOPPED, Next, backoff_s, describe, next_step
+from harvester.worker.supervisor import check_services
+
+HOST, PORT = "127.0.0.1", 8000
+LOCK, ADDRESS, LOG = "up.lock", "up.address", "worker.log"
+"""Files in the state folder. The log is begun anew with each start."""
+CLOSE_S = 3
+"""How long connections may take that are open when it ends."""
+LOOK_S = 0.05
+FIRST_REST_S, MOST_REST_S = 1.0, 60.0
+"""Before workers are started again that ended by themselves."""
+LAST_LINES = 3
+"""Of what those workers said."""
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What somebody typed."""
+
+    host: str = HOST
+    port: int = PORT
+    """0: any that is free."""
+    workers: int = 1
+    """0: none."""
+
+
+async def up(config: Config, wanted: Wanted, say: Say) -> int:
+    """The exit code. Raises UsageError for a folder or port in use, StorageError, ServiceError."""
+    with _only_one(config) as address, _listening(wanted) as listening:
+        await asyncio.to_thread(check_services, config)
+        url = _url(wanted.host, listening.getsockname()[1])
+        app = create_app(config, hosts=[wanted.host])
+        from harvester.control.pages.mount import mount  # what was typed wrong is told before this second passes
+
+        links = mount(app)
+        server = _Server(uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=CLOSE_S))
+        serving = asyncio.create_task(server.serve([listening]))
+        try:
+            while not server.started and not serving.done():  # noqa: ASYNC110  uvicorn has no event for it
+                await asyncio.sleep(LOOK_S)
+            if serving.done():
+                await serving
+            address.write_text(url, "ascii")
+            token, is_new = await kept_token(config, app.state.context.tokens)
+            _greet(config, wanted, url, f"{url}/login?link={links.add(token)}", token if is_new else "", say)
+            return await _until_told(config, wanted, serving, say)
+        finally:
+            address.unlink(missing_ok=True)
+            server.should_exit = True
+            await serving
+
+
+async def _until_told(config: Config, wanted: Wanted, serving: asyncio.Task[None], say: Say) -> int:
+    """Workers and page go on until a signal comes; the workers' exit code."""
+    workers, told = Workers(config, wanted.workers, say), asyncio.Event()
+
+    def stop() -> None:
+        if wanted.workers:
+            at_once = "end at once" if told.is_set() else "finish what is in flight; Ctrl-C again ends them at once"
+            say(f"The workers {at_once}.")
+        told.set()
+        workers.drain()
+
+    loop = asyncio.get_running_loop()
+    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    for number in numbers:
+        loop.add_signal_handler(number, stop)
+    keeping, stopping = asyncio.create_task(workers.keep()), asyncio.create_task(told.wait())
+    try:
+        await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
+        workers.drain()
+        return await keeping
+    finally:
+        stopping.cancel()
+        for number in numbers:
+            loop.remove_signal_handler(number)
+
+
+class Workers:
+    """`harvester worker` beside the page, in a session of its own: Ctrl-C reaches this process alone."""
+
+    def __init__(self, config: Config, processes: int, say: Say) -> None:
+        self._config = config
+        self._processes = processes
+        self._say = say
+        self._process: asyncio.subprocess.Process | None = None
+        self._draining = asyncio.Event()
+        self.log = config.state_dir / LOG
+
+    async def keep(self) -> int:
+        """Starts them, and again when they end by themselves, until they are drained; the last exit code."""
+        code, times = 0, 0
+        while self._processes and not self._draining.is_set():
+            code = await self._live()
+            if self._draining.is_set():
+                break
+            times += 1
+            said = f"The workers ended ({describe(code)}): {self._last_words()}"
+            if next_step(code, drained=False) is Next.STOP:
+                self._say(f"{said}\nNone are started any more; the page stays.")
+                await self._draining.wait()
+                break
+            rest_s = backoff_s(times, FIRST_REST_S, MOST_REST_S)
+            self._say(f"{said}\nThey are started again in {duration(rest_s)}.")
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(rest_s):
+                    await self._draining.wait()
+        return code if code >= 0 else STOPPED
+
+    async def _live(self) -> int:
+        command = [sys.executable, "-c", "from harvester.cli import main; main()"]
+        with self.log.open("wb") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                *command,
+                *("worker", "--processes", str(self._processes)),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "HARVESTER_IDLE_SECONDS": "-1", TOLD: "1"},
+                start_new_session=True,
+                preexec_fn=die_with_parent(),
+            )
+        code = await self._process.wait()
+        self._process = None
+        return code
+
+    def drain(self) -> None:
+        """Has them finish what is in flight; a second time: end at once."""
+        self._draining.set()
+        if self._process:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.terminate()
+
+    def _last_words(self) -> str:
+        lines = self.log.read_text("utf-8", "replace").splitlines()[-LAST_LINES:]
+        return "\n  ".join(["", *lines, f"All they said is in {self.log}."])
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to `up`."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@contextmanager
+def _only_one(config: Config) -> Iterator[Path]:
+    """One in a folder: the file in which its address stands while it runs."""
+    folder = config.state_dir
+    address = folder / ADDRESS
+    lock = FileLock(folder / LOCK, timeout=0)
+    try:
+        make_closed(folder)
+        lock.acquire()
+    except Timeout:
+        where = address.read_text("ascii", "replace") if address.exists() else "it is being started"
+        raise UsageError(f"harvester up runs in {folder.absolute()} already: {where}.") from None
+    except OSError as error:
+        remedy = "Go to another folder, or set HARVESTER_STATE_DIR and HARVESTER_DATA_DIR to folders you may write to."
+        raise StorageError(f"{error.filename or folder} cannot be written: {error.strerror}. {remedy}") from None
+    try:
+        yield address
+    finally:
+        lock.release()
+
+
+@contextmanager
+def _listening(wanted: Wanted) -> Iterator[socket.socket]:
+    """Raises UsageError when the port or the address cannot be had."""
+    try:
+        found = socket.getaddrinfo(wanted.host, wanted.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        made = socket.create_server(found[0][4][:2], family=found[0][0])
+    except OSError as error:
+        why = error.strerror or str(error)
+        remedy = "Give another one with --port, or 0 for any that is free."
+        raise UsageError(f"{wanted.host}:{wanted.port} cannot be used: {why}. {remedy}") from None
+    with made:
+        yield made
+
+
+def _url(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _greet(config: Config, wanted: Wanted, url: str, link: str, token: str, say: Say) -> None:
+    say(f"The control room: {url}")
+    say(f"To log one browser in, once, within ten minutes: {link}")
+    path = config.state_dir / FILE
+    if token:
+        say(f"The token of this folder, which is shown this once and kept in {path}:\n  {token}")
+    else:
+        say(f"The token of this folder is kept in {path}.")
+    workers = f"{counted(wanted.workers, 'worker')} for all open jobs, whose log is {config.state_dir / LOG}"
+    say(f"{workers if wanted.workers else 'No workers'}. Ctrl-C ends it all in good order.")

@@ -1,0 +1,348 @@
+"""The live page in a real browser: what it shows, what it does, and what it does not let through.
+
+One controller and one Chromium serve all these tests.
+"""
+
+import asyncio
+import os
+import shutil
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, Page, expect
+from pymongo import MongoClient
+
+from harvester.control.tokens import Scope, Tokens
+from harvester.jobs.documents import JobState, State
+from harvester.jobs.service import JobService, by_state
+from tests.control.browsing import ControlRoom, Seen, chromium, logged_in, seed, service_of
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+expect.set_options(timeout=60_000)
+VIEWS = ("/", "/jobs", "/submit", "/sites", "/schedules", "/runs", "/workers", "/records", "/dead-letters", "/settings")
+MARKUP = "<img src=x onerror=window.hurt=1>"
+
+
+@pytest.fixture(scope="module")
+def room(tmp_path_factory: pytest.TempPathFactory, mongodb_uri: str, redis_url: str) -> Iterator[ControlRoom]:
+    folder = tmp_path_factory.mktemp("up")
+    database = f"test-{uuid4().hex[:12]}"
+    variables = {
+        "HARVESTER_MONGODB_URI": mongodb_uri,
+        "HARVESTER_REDIS_URL": f"{redis_url.removesuffix('0')}{1 + uuid4().int % 15}",
+        "HARVESTER_DATABASE": database,
+        "SCRAPY_SETTINGS_MODULE": "tests.jobs.cli_settings",
+    }
+    with ControlRoom(folder, variables) as running:
+        yield running
+    with MongoClient[dict[str, Any]](mongodb_uri) as client:
+        client.drop_database(database)
+    shutil.rmtree(folder)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    async with chromium() as running:
+        yield running
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def service(room: ControlRoom) -> AsyncIterator[JobService]:
+    async with service_of(room) as running:
+        yield running
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def seen(room: ControlRoom, browser: Browser) -> AsyncIterator[Seen]:
+    async with logged_in(browser, room.url, room.token) as person:
+        yield person
+
+
+@pytest.fixture(autouse=True)
+def _spiders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process has the same."""
+    monkeypatch.setenv("SCRAPY_SETTINGS_MODULE", "tests.jobs.cli_settings")
+
+
+# Who may see anything -------------------------------------------------------------------------------------
+
+
+async def test_a_browser_that_did_not_log_in_sees_no_page_and_opens_no_socket(
+    room: ControlRoom, browser: Browser
+) -> None:
+    context = await browser.new_context()
+    page = await context.new_page()
+    await page.goto(f"{room.url}/jobs?state=open")
+    assert page.url == f"{room.url}/login?next=%2Fjobs%3Fstate%3Dopen"
+    answer = await context.request.get(f"{room.url}/_nicegui_ws/socket.io/?EIO=4&transport=polling")
+    assert answer.status == 401
+    await page.get_by_label("Token").fill("harvester_guessed")
+    await page.get_by_role("button", name="Log in").click()
+    await expect(page.get_by_role("alert")).to_contain_text("This is no token")
+    await page.get_by_label("Token").fill(room.token)
+    await page.get_by_role("button", name="Log in").click()
+    await page.wait_for_url(f"{room.url}/jobs?state=open")
+    await context.close()
+
+
+async def test_the_link_that_is_printed_logs_one_browser_in_and_no_other(room: ControlRoom, browser: Browser) -> None:
+    first, second = await browser.new_context(), await browser.new_context()
+    page = await first.new_page()
+    await page.goto(room.link)
+    await page.wait_for_url(f"{room.url}/")
+    [cookie] = await first.cookies()
+    assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
+    late = await second.new_page()
+    await late.goto(room.link)
+    await expect(late.get_by_role("alert")).to_contain_text("used already")
+    assert not await second.cookies()
+    await first.close()
+    await second.close()
+
+
+@pytest.mark.parametrize("away", ["https://evil.example/", "//evil.example", "/\\evil.example"])
+async def test_a_login_leads_to_no_other_host(room: ControlRoom, browser: Browser, away: str) -> None:
+    context = await browser.new_context()
+    page = await context.new_page()
+    await page.goto(f"{room.url}/login?next={away}")
+    await page.get_by_label("Token").fill(room.token)
+    await page.get_by_role("button", name="Log in").click()
+    await page.wait_for_url(f"{room.url}/")
+    await context.close()
+
+
+async def test_a_token_that_may_only_read_changes_nothing(
+    room: ControlRoom, browser: Browser, service: JobService
+) -> None:
+    job = await seed(service, room.folder, ["1", "2"])
+    _, token = await Tokens(service.database).add("a reader", Scope.READ)
+    async with logged_in(browser, room.url, token) as reader:
+        page = await reader.go(f"/jobs/{job.id}")
+        await page.get_by_role("button", name="Pause", exact=True).click()
+        await page.get_by_role("dialog").get_by_role("button", name="Pause").click()
+        await expect(page.get_by_text("This needs a token with the scope operate")).to_be_visible()
+    assert (await service.job(job.id)).state is JobState.OPEN
+
+
+# What comes from where ------------------------------------------------------------------------------------
+
+
+async def test_no_page_asks_another_host_or_breaks_its_own_policy(room: ControlRoom, seen: Seen) -> None:
+    for path in VIEWS:
+        answer = await seen.page.goto(f"{room.url}{path}")
+        assert answer
+        assert answer.status == 200, path
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "script-src 'self' 'nonce-" in policy
+        await seen.page.wait_for_function("window.did_handshake")
+        assert await seen.page.get_by_role("heading", level=1).count() == 1
+    assert {urlsplit(url).netloc for url in seen.asked if not url.startswith("data:")} == {urlsplit(room.url).netloc}
+    assert seen.faults == []
+
+
+async def test_text_that_was_harvested_is_never_html(room: ControlRoom, seen: Seen, service: JobService) -> None:
+    job = await seed(service, room.folder, ["7"], {"blocked": ["7"]}, name=MARKUP)
+    hurting = {"key": MARKUP, "reason": f"</script><script>window.hurt=1</script>{MARKUP}", "stage": "${window.hurt=1}"}
+    hurting["site"] = "{{ window.hurt = 1 }}"
+    await service.ledger.items.update_one({"job": job.id}, {"$set": hurting})
+    item = await service.ledger.items.find_one({"job": job.id})
+    assert item
+    for path in ("/", "/jobs", f"/jobs/{job.id}", f"/jobs/{job.id}/items?item={item['_id']}", f"/jobs/{MARKUP}"):
+        page = await seen.go(path)
+        await expect(page.get_by_text(MARKUP).first).to_be_visible()
+        assert await page.evaluate("window.hurt") is None, path
+
+
+async def test_every_field_and_button_has_a_name(seen: Seen, service: JobService, room: ControlRoom) -> None:
+    job = await seed(service, room.folder, ["11"], {"blocked": ["11"]})
+    for path in (*VIEWS, f"/jobs/{job.id}"):
+        page = await seen.go(path)
+        assert await page.evaluate(NAMELESS) == [], path
+        assert await page.get_by_role("navigation", name="Views").count() == 1, path
+        assert await page.get_by_role("main").count() == 1
+
+
+NAMELESS = """() => [...document.querySelectorAll("input, textarea, button, a[href], select, img")]
+    .filter((each) => each.checkVisibility() && each.type !== "file" && !each.closest("[aria-hidden=true]"))
+    .filter((each) => {
+        const labels = each.labels ? [...each.labels].map((label) => label.textContent.trim()).join("") : "";
+        return !(each.ariaLabel || each.alt || each.title || labels || each.textContent.trim());
+    })
+    .map((each) => each.outerHTML.slice(0, 200))"""
+
+
+# Journeys -------------------------------------------------------------------------------------------------
+
+
+async def test_somebody_finds_a_failed_item_and_reads_its_history(
+    room: ControlRoom, seen: Seen, service: JobService
+) -> None:
+    job = await seed(service, room.folder, [str(n) for n in range(100, 160)], {"blocked": ["123"], "timeout": ["124"]})
+    page = await seen.go("/jobs")
+    await page.get_by_role("link", name=job.id, exact=True).click()
+    await page.wait_for_function("window.did_handshake")
+    await page.get_by_role("link", name="blocked").first.click()
+    await page.wait_for_url(f"{room.url}/jobs/{job.id}?outcome=blocked")
+    items = page.get_by_role("region", name="Items").get_by_role("table")
+    await expect(items.get_by_role("row")).to_have_count(2)
+    await items.get_by_role("link", name="123").click()
+    attempts = page.get_by_role("region", name="Attempts").get_by_role("table")
+    await expect(attempts.get_by_role("row").nth(1)).to_contain_text("it said blocked")
+
+
+async def test_a_filter_stands_in_the_address_and_a_link_to_it_shows_the_same(
+    room: ControlRoom, seen: Seen, service: JobService, browser: Browser
+) -> None:
+    keys = [str(n) for n in range(1000, 1120)]
+    job = await seed(service, room.folder, keys, {"blocked": ["1003"]})
+    page = await seen.go(f"/jobs/{job.id}")
+    await page.get_by_label("In key or reason").fill("100")
+    await page.get_by_label("In key or reason").press("Enter")
+    items = page.get_by_role("region", name="Items").get_by_role("table")
+    await expect(items.get_by_role("row")).to_have_count(12)
+    assert page.url == f"{room.url}/jobs/{job.id}?text=100"
+    async with logged_in(browser, room.url, room.token) as other:
+        there = await other.go(urlsplit(page.url).path + "?" + urlsplit(page.url).query)
+        rows = there.get_by_role("region", name="Items").get_by_role("table").get_by_role("row")
+        await expect(rows).to_have_count(12)
+
+
+async def test_a_group_is_retried_and_never_more_than_the_number_that_was_shown(
+    room: ControlRoom, seen: Seen, service: JobService
+) -> None:
+    keys = [str(n) for n in range(200, 230)]
+    job = await seed(service, room.folder, keys, {"blocked": keys[:5], "timeout": keys[5:9]})
+    page = await seen.go(f"/jobs/{job.id}")
+    await page.get_by_role("button", name="Retry 5 items with blocked").click()
+    dialog = page.get_by_role("dialog")
+    await expect(dialog).to_contain_text("5 items with the outcome blocked: waiting again")
+    more = {"$set": {"state": State.FAILED, "outcome": "blocked", "updated_at": service.ledger.now()}}
+    await service.ledger.items.update_many({"job": job.id, "key": {"$in": keys[9:20]}}, more)
+    await dialog.get_by_role("button", name="Retry 5").click()
+    begun = page.get_by_role("region", name="Outcomes").get_by_role("table").nth(1)
+    await expect(begun.get_by_role("row").nth(1)).to_contain_text("done")
+    await service.ledger.count(job.id)
+    assert by_state(await service.job(job.id)) == {State.FAILED: 4 + 11, State.WAITING: 10 + 5}
+
+
+async def test_a_job_is_paused_and_two_browsers_see_it_and_the_undo(
+    room: ControlRoom, seen: Seen, service: JobService, browser: Browser
+) -> None:
+    job = await seed(service, room.folder, ["31", "32"])
+    async with logged_in(browser, room.url, room.token) as other:
+        page, there = await seen.go(f"/jobs/{job.id}"), await other.go(f"/jobs/{job.id}")
+        await page.get_by_role("button", name="Pause", exact=True).click()
+        await page.get_by_label("Why, for others (may stay empty)").fill("the site asked us to")
+        await page.get_by_role("dialog").get_by_role("button", name="Pause").click()
+        for each in (page, there):
+            await expect(each.get_by_text("the site asked us to")).to_be_visible()
+            await expect(each.get_by_role("button", name="Resume")).to_be_visible()
+        assert (await service.job(job.id)).state is JobState.PAUSED
+        await page.get_by_role("button", name="Undo").click()
+        for each in (page, there):
+            await expect(each.get_by_role("button", name="Pause", exact=True)).to_be_visible()
+        assert (await service.job(job.id)).state is JobState.OPEN
+    lines = [line.action async for line in _audit(service)]
+    assert lines[-2:] == ["pause_job", "resume_job"]
+
+
+async def _audit(service: JobService) -> AsyncIterator[Any]:
+    from harvester.control.audit import Audit
+
+    for line in reversed(await Audit(service.database).latest(2)):
+        yield line
+
+
+async def test_counts_move_on_a_page_that_nobody_touches(room: ControlRoom, seen: Seen, service: JobService) -> None:
+    job = await seed(service, room.folder, [str(n) for n in range(40, 50)])
+    page = await seen.go(f"/jobs/{job.id}")
+    states = page.get_by_role("region", name="States")
+    await expect(states.get_by_role("img")).to_have_attribute(
+        "aria-label", "waiting 10, active 0, done 0, failed 0, skipped 0"
+    )
+    done = {"$set": {"state": State.DONE, "outcome": "ok"}}
+    await service.ledger.items.update_many({"job": job.id, "key": {"$in": ["40", "41", "42"]}}, done)
+    await expect(states.get_by_role("img")).to_have_attribute(
+        "aria-label", "waiting 7, active 0, done 3, failed 0, skipped 0"
+    )
+
+
+async def test_the_keyboard_is_enough(room: ControlRoom, seen: Seen, service: JobService) -> None:
+    await seed(service, room.folder, ["51"], {"blocked": ["51"]})
+    page = await seen.go("/jobs")
+    await page.keyboard.press("j")
+    await page.keyboard.press("j")
+    await page.keyboard.press("k")
+    first = page.get_by_role("row").nth(1)
+    await expect(first).to_be_focused()
+    await page.keyboard.press("/")
+    await expect(page.get_by_label("Spider")).to_be_focused()
+    await page.keyboard.press("Escape")
+    await page.keyboard.press("?")
+    await expect(page.get_by_role("dialog")).to_contain_text("the next row")
+    await page.keyboard.press("Escape")
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+    await page.keyboard.press("j")
+    await page.keyboard.press("Enter")
+    await page.wait_for_url("**/jobs/parcels-*")
+    await page.wait_for_function("window.did_handshake")
+    await page.keyboard.press("r")
+    await expect(page.get_by_role("dialog")).to_contain_text("Retry 1 item?")
+
+
+async def test_items_are_pasted_and_lines_that_cannot_be_used_are_named(seen: Seen, service: JobService) -> None:
+    page = await seen.go("/submit?spider=parcels")
+    await page.get_by_role("button", name="Submit", exact=True).click()
+    await expect(page.get_by_text("Paste items, or upload a file.")).to_be_visible()
+    await page.get_by_label("Items: one a line").fill("61\n62\nnone\n")
+    await page.get_by_label("Name, for people").fill("from the page")
+    await page.get_by_role("button", name="Submit", exact=True).click()
+    answer = page.get_by_role("status", name="Answer")
+    await expect(answer).to_contain_text("2 items accepted, 1 line left out.")
+    await expect(answer).to_contain_text("'none' is no number of a parcel")
+    [job] = [each for each in await service.jobs() if each.name == "from the page"]
+    assert by_state(job) == {State.WAITING: 2}
+
+
+async def test_a_file_is_uploaded(seen: Seen, service: JobService, tmp_path: Path) -> None:
+    path = tmp_path / "parcels.csv"
+    path.write_text("key,note\n71,a\n72,b\n73,c\n")
+    page = await seen.go("/submit?spider=parcels")
+    await page.locator("input[type=file]").set_input_files(path)
+    await expect(page.get_by_text("parcels.csv is here")).to_be_visible()
+    await page.get_by_role("button", name="Submit", exact=True).click()
+    await page.wait_for_url("**/jobs/parcels-*")
+    assert by_state((await service.jobs(most=1))[0]) == {State.WAITING: 3}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_what_a_narrow_screen_shows_needs_no_scrolling_sideways(
+    room: ControlRoom, browser: Browser, scheme: Any
+) -> None:
+    size = {"width": 380, "height": 700}
+    async with logged_in(browser, room.url, room.token, viewport=size, color_scheme=scheme) as person:
+        for path in ("/", "/jobs", "/submit"):
+            page = await person.go(path)
+            assert await page.evaluate("document.documentElement.scrollWidth") <= 380, path
+        ground = await page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert ground == ("rgb(18, 23, 30)" if scheme == "dark" else "rgb(246, 247, 249)")
+
+
+async def test_a_page_says_that_it_is_old_when_the_controller_is_gone(
+    room: ControlRoom, browser: Browser, service: JobService, tmp_path: Path
+) -> None:
+    tmp_path.joinpath("other").mkdir()
+    with ControlRoom(tmp_path / "other", {**room.variables}) as other:
+        async with logged_in(browser, other.url, other.token) as person:
+            page: Page = await person.go("/jobs")
+            await expect(page.locator("#lost")).to_be_hidden()
+            os.kill(other.pid, 9)
+            await expect(page.locator("#lost")).to_contain_text("what you see is of then")
+    await asyncio.sleep(0)

@@ -1,0 +1,130 @@
+"""`harvester up` is the control room and all it needs, once in a folder, and ends in good order."""
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import psutil
+import pytest
+from playwright.async_api import expect
+from pymongo import MongoClient
+
+from tests.control.browsing import END_S, HARVESTER, ControlRoom, chromium, logged_in
+from tests.sandbox.process import Sandbox
+
+expect.set_options(timeout=180_000)
+
+
+@pytest.fixture
+def variables(mongodb_uri: str, own_redis: str) -> Iterator[dict[str, str]]:
+    """Of servers that are there already, and a database of the test's own."""
+    database = f"test-{uuid4().hex[:12]}"
+    names = {"MONGODB_URI": mongodb_uri, "REDIS_URL": own_redis, "DATABASE": database}
+    yield {f"HARVESTER_{name}": value for name, value in names.items()}
+    with MongoClient[dict[str, Any]](mongodb_uri) as client:
+        client.drop_database(database)
+
+
+def run(folder: Path, variables: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
+    command = [HARVESTER, "up", *words]
+    return subprocess.run(
+        command, cwd=folder, env={**os.environ, **variables}, capture_output=True, text=True, timeout=END_S
+    )
+
+
+def test_in_an_empty_folder_the_control_room_begins_with_servers_of_its_own(tmp_path: Path) -> None:
+    with ControlRoom(tmp_path, {}) as room:
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+", room.url)
+        token = tmp_path / ".harvester" / "token"
+        assert (token.stat().st_mode & 0o777, room.token in "\n".join(room.said)) == (0o600, True)
+        assert {path.name for path in (tmp_path / ".harvester").iterdir()} >= {"mongodb", "valkey"}
+        second = run(tmp_path, {}, "--port", "0")
+        assert (second.returncode, second.stdout) == (2, "")
+        assert f"already: {room.url}" in second.stderr
+        assert room.end(signal.SIGINT) == 0
+    with ControlRoom(tmp_path, {}) as again:
+        assert room.token not in "\n".join(again.said)
+        assert room.token == again.token
+
+
+def test_a_port_that_is_in_use_is_named(tmp_path: Path, variables: dict[str, str]) -> None:
+    with ControlRoom(tmp_path, variables) as room:
+        folder = tmp_path / "other"
+        folder.mkdir()
+        port = room.url.rpartition(":")[2]
+        other = run(folder, variables, "--port", port)
+    assert (other.returncode, other.stdout) == (2, "")
+    assert other.stderr == (
+        f"127.0.0.1:{port} cannot be used: Address already in use (while attempting to bind on address"
+        f" ('127.0.0.1', {port})). Give another one with --port, or 0 for any that is free.\n"
+    )
+
+
+def test_without_its_extra_it_says_what_to_install(tmp_path: Path) -> None:
+    blocked = "import importlib.util as u, sys\nfound = u.find_spec\n"
+    blocked += "u.find_spec = lambda name, *more: None if name == 'nicegui' else found(name, *more)\n"
+    (tmp_path / "sitecustomize.py").write_text(blocked)
+    said = run(tmp_path, {"PYTHONPATH": str(tmp_path)}, "--port", "0")
+    assert (said.returncode, said.stdout) == (2, "")
+    assert "harvester[control]" in said.stderr
+    assert "nicegui is missing" in said.stderr
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, variables: dict[str, str]) -> None:
+    (tmp_path / "file").write_text("")
+    said = run(tmp_path, variables | {"HARVESTER_STATE_DIR": str(tmp_path / "file" / "state")}, "--port", "0")
+    assert said.returncode == 4
+    assert said.stderr.startswith(f"{tmp_path}/file")
+    assert "HARVESTER_STATE_DIR" in said.stderr
+    assert "Traceback" not in said.stderr
+
+
+@pytest.mark.long
+async def test_a_job_submitted_on_the_page_harvests_the_sandbox_though_a_worker_is_killed(
+    tmp_path: Path, variables: dict[str, str]
+) -> None:
+    with Sandbox(accounts=20, posts=2) as site:
+        variables |= {
+            "HARVESTER_BLUESKY_SERVICE": site.url,
+            "HARVESTER_PLC_URL": site.url,
+            "HARVESTER_REQUESTS_PER_SECOND": "40",
+            "HARVESTER_LEASE_SECONDS": "10",
+        }
+        with ControlRoom(tmp_path, variables, "--workers", "2") as room:
+            async with chromium() as browser, logged_in(browser, room.url, room.token) as person:
+                page = await person.go("/submit?spider=bluesky")
+                await page.get_by_label("Items: one a line").fill(site.handle(0))
+                await page.get_by_label("depth").fill("2")
+                await page.get_by_role("button", name="Submit", exact=True).click()
+                await page.wait_for_url("**/jobs/bluesky-*", timeout=60_000)
+                bar = page.get_by_role("region", name="States").get_by_role("img")
+                await expect(bar).to_have_attribute("aria-label", re.compile("done [1-9]"))
+                crawls = [each for each in psutil.Process(room.pid).children(recursive=True) if _is_crawl(each)]
+                crawls[0].kill()
+                await expect(page.get_by_text("finished")).to_be_visible()
+                await expect(bar).to_have_attribute(
+                    "aria-label", re.compile("^waiting 0, active 0, done [1-9][0-9]+, failed 0")
+                )
+                assert person.faults == []
+            wanted = site.truth_of(hops=2, directions=("follows",))
+            assert _profiles(variables) >= {site.did(number) for number in wanted.kept}
+            assert room.end(signal.SIGTERM) == 130
+    assert not psutil.pid_exists(crawls[0].pid)
+
+
+def _is_crawl(process: psutil.Process) -> bool:
+    try:
+        return "crawl" in process.cmdline()
+    except psutil.Error:
+        return False
+
+
+def _profiles(variables: dict[str, str]) -> set[str]:
+    """DIDs."""
+    with MongoClient[dict[str, Any]](variables["HARVESTER_MONGODB_URI"]) as client:
+        return set(client[variables["HARVESTER_DATABASE"]]["profiles"].distinct("did"))
