@@ -30,7 +30,26 @@ from harvester.control.events import JobEvents
 from harvester.control.idempotency import Keys
 from harvester.control.limits import Hosts
 from harvester.control.problems import USUAL, ProblemDetails
-from harvester.control.routes import acting, audit, events, exports, health, items, jobs, spiders, submitting, webhooks
+from harvester.control.routes import (
+    acting,
+    audit,
+    dead_letters,
+    deliveries,
+    events,
+    exports,
+    health,
+    items,
+    jobs,
+    records,
+    runs,
+    schedules,
+    settings,
+    sites,
+    spiders,
+    submitting,
+    watched,
+    webhooks,
+)
 from harvester.control.tokens import Tokens
 from harvester.control.uploads import Uploads
 from harvester.control.webhook_sender import sending
@@ -42,6 +61,8 @@ ROUTERS: Sequence[APIRouter] = (
     *(submitting.router, acting.router, items.router, exports.router, jobs.router),
     *(events.router, spiders.router, audit.router),
     webhooks.router,
+    *(sites.router, runs.router, records.router, schedules.router, watched.router),
+    *(dead_letters.router, deliveries.router, settings.router),
 )
 """Of the API; each room has its own."""
 COOKIE_KEY = "cookie-key"

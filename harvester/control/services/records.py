@@ -123,6 +123,8 @@ class Records:
         records = await self._named(collection)
         if len(key) > MOST_KEY:
             raise UsageError(f"key: give at most {MOST_KEY:,} characters.")
+        if "\0" in key:  # MongoDB refuses it in an expression, and it is in no key
+            return RecordsPage([], None)
         query: dict[str, Any] = {"_id": {"$regex": f"^{re.escape(key)}"} if key else {"$gt": ""}}
         if after:
             query = {"$and": [query, {"_id": {"$gt": after}}]}

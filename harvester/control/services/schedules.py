@@ -1,5 +1,6 @@
 """Schedules: which there are, what comes in the next hours, and adding, changing, pausing and removing them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -7,7 +8,7 @@ from harvester.control.services.done import Done
 from harvester.exceptions import JobConflict, UsageError
 from harvester.jobs import coming
 from harvester.jobs.coming import Coming
-from harvester.jobs.schedules import Schedule
+from harvester.jobs.schedules import Schedule, read_cron, read_every
 from harvester.jobs.scheduling import NewSchedule, ScheduleChange, Schedules
 from harvester.jobs.service import JobService
 from harvester.recheck.durations import duration_text
@@ -61,6 +62,7 @@ class ScheduleService:
 
     async def add(self, wanted: NewSchedule) -> ScheduleStatus:
         """Adding the same once more changes nothing. Raises UsageError, UnknownJob, JobConflict for a taken name."""
+        _check_files(wanted.arguments)
         known = {each.id: each for each in await self._schedules.all()}
         if len(known) >= MOST_SCHEDULES:
             raise JobConflict(f"There are {MOST_SCHEDULES:,} schedules already: remove one that is not needed.")
@@ -68,31 +70,38 @@ class ScheduleService:
             return _status(await self._schedules.make(wanted))
         except JobConflict:
             there = known.get(wanted.name) or await self._schedules.named(wanted.name)
-            if _wish_of(there) != replace(wanted, spider="" if wanted.job else wanted.spider):
+            if _wish_of(there) != _as_read(wanted):
                 raise
             return _status(there)
 
     async def change(self, name: str, wanted: ScheduleChange) -> ScheduleStatus:
         """Raises UnknownJob, UsageError, JobConflict when another changes it at the same time."""
+        _check_files(wanted.arguments or {})
         return _status(await self._schedules.change(name, wanted))
 
     async def pause(self, name: str) -> Done:
         """Nothing of it is begun. Raises UnknownJob."""
         was_paused = (await self._schedules.named(name)).paused
         await self._schedules.pause(name)
-        return Done(not was_paused, f"{name} {'was' if was_paused else 'is'} paused; resume it to undo that.")
+        return Done(int(not was_paused), f"{name} {'was' if was_paused else 'is'} paused; resume it to undo that.")
 
     async def resume(self, name: str) -> Done:
         """Ends a pause. Raises UnknownJob."""
         was_paused = (await self._schedules.named(name)).paused
         next_at = await self._schedules.resume(name)
-        return Done(was_paused, f"{name} goes on, next at {_shown(next_at)}.")
+        return Done(int(was_paused), f"{name} goes on, next at {_shown(next_at)}.")
 
     async def remove(self, name: str) -> Removed:
         """Its jobs stay. Raises UnknownJob, also for one that was removed before."""
         schedule = await self._schedules.named(name)
         await self._schedules.remove(name)
         return Removed(f"{name} is removed; its jobs stay.", _wish_of(schedule))
+
+
+def _check_files(arguments: Mapping[str, str]) -> None:
+    """Raises UsageError for an argument that would have a file of this machine read for whoever asks from elsewhere."""
+    if named := [name for name, value in arguments.items() if value.lstrip().startswith("@")]:
+        raise UsageError(f"{named[0]}: a schedule that reads a file is added by `harvester schedule add` only.")
 
 
 def _status(schedule: Schedule) -> ScheduleStatus:
@@ -113,6 +122,12 @@ def _wish_of(schedule: Schedule) -> NewSchedule:
         catch_up=schedule.catch_up,
         priority=schedule.priority,
     )
+
+
+def _as_read(wanted: NewSchedule) -> NewSchedule:
+    """With its times as a schedule keeps them."""
+    cron = read_cron(wanted.cron) if wanted.cron else ""
+    return replace(wanted, cron=cron, every=duration_text(read_every(wanted.every)) if wanted.every else "")
 
 
 def _shown(at: datetime) -> str:

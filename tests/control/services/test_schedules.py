@@ -32,6 +32,8 @@ async def test_a_schedule_that_is_added_twice_is_one(schedules: ScheduleService)
     again = await schedules.add(replace(NIGHTLY, cron="30 2 * * *"))
     assert again.schedule == added.schedule
     assert await schedules.list() == [added]
+    often = NewSchedule("often", "bluesky", {"seeds": "alice.test"}, every="60m")
+    assert await schedules.add(often) == await schedules.add(replace(often, every="1h"))
     with pytest.raises(JobConflict, match="There is a schedule 'nightly'"):
         await schedules.add(replace(NIGHTLY, priority=1))
 
@@ -60,6 +62,7 @@ BAD = [
     ScheduleChange(every="6h", zone="Europe/Berlin"),
     ScheduleChange(zone="Mars/Base"),
     ScheduleChange(arguments={"odd": "x"}),
+    ScheduleChange(arguments={"seeds": " @/etc/passwd"}),
 ]
 
 
