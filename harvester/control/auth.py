@@ -25,7 +25,7 @@ from starlette.types import Scope as Connection
 
 from harvester.control import problems
 from harvester.control.context import Context, context_of
-from harvester.control.limits import Failures, Hosts, bounded, hostname_of
+from harvester.control.limits import MOST_HEADERS, Failures, Hosts, bounded, hostname_of
 from harvester.control.problems import Problem
 from harvester.control.tokens import Scope, Token
 
@@ -170,6 +170,8 @@ class Gate:
             said = "This controller is not asked under this name: HARVESTER_CONTROL_HOSTS names those it has."
             raise Problem(421, "unknown_host", said)
         scope = connection.scope
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > MOST_HEADERS:
+            raise Problem(431, "too_large", f"The headers of a request are at most {MOST_HEADERS:,} bytes.")
         if scope["type"] == "websocket":
             self._check_origin(headers)
             return None

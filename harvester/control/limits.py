@@ -22,6 +22,8 @@ MOST_ADDRESSES = 10_000
 """That are remembered; then the oldest are forgotten."""
 MOST_JSON = 1 << 20
 """Bytes of a body."""
+MOST_HEADERS = 64 * 1024
+"""Bytes of all headers of a request."""
 UPLOADS = "/upload"
 """End of the paths whose bodies may be longer: `Uploads` bounds them."""
 

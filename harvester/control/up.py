@@ -58,7 +58,9 @@ async def up(config: Config, wanted: Wanted, say: Say) -> int:
         from harvester.control.pages.mount import mount  # what was typed wrong is told before this second passes
 
         links = mount(app)
-        server = _Server(uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=CLOSE_S))
+        server = _Server(
+            uvicorn.Config(app, http="h11", log_config=None, access_log=False, timeout_graceful_shutdown=CLOSE_S)
+        )
         serving = asyncio.create_task(server.serve([listening]))
         try:
             while not server.started and not serving.done():  # noqa: ASYNC110  uvicorn has no event for it

@@ -465,6 +465,8 @@ def _query(job: str, which: ItemFilter) -> Document:
         query["kind"] = which.kind
     if which.site:
         query["site"] = which.site
+    if "\0" in which.text:
+        raise UsageError("--text: no key and no reason holds a NUL.")
     if which.text:
         pattern = {"$regex": re.escape(which.text), "$options": "i"}
         query["$or"] = [{"key": pattern}, {"reason": pattern}]

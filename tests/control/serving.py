@@ -63,7 +63,9 @@ async def listening(app: FastAPI) -> AsyncIterator[str]:
     """Its address on loopback, in this process, while it runs already."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
-        server = uvicorn.Server(uvicorn.Config(app, lifespan="off", log_level="warning", timeout_graceful_shutdown=1))
+        server = uvicorn.Server(
+            uvicorn.Config(app, lifespan="off", http="h11", log_level="warning", timeout_graceful_shutdown=1)
+        )
         serving = asyncio.create_task(server.serve([bound]))
         while not server.started:  # noqa: ASYNC110  it tells nobody
             await asyncio.sleep(0.01)

@@ -35,6 +35,7 @@ FORMATS: Mapping[str, Format | None] = {
     "application/octet-stream": None,
 }
 """By media type. None: as its beginning tells."""
+_NO_JOB: dict[int | str, dict[str, Any]] = {200: {"description": "Nothing could be used.", "model": Submitted}}
 _BINARY = {"schema": {"type": "string", "format": "binary"}}
 _UPLOAD = {"requestBody": {"required": True, "content": dict.fromkeys(FORMATS, _BINARY)}}
 
@@ -106,7 +107,11 @@ class Changed:
 
 
 @router.post(
-    "", operation_id="submit_job", status_code=201, dependencies=[OPERATES], responses=documented(404, 409, 413, 507)
+    "",
+    operation_id="submit_job",
+    status_code=201,
+    dependencies=[OPERATES],
+    responses=documented(404, 409, 413, 507) | _NO_JOB,
 )
 async def submit(here: Here, request: Request, body: JobBody, idempotency_key: Key = None) -> Submitted:
     """Make a job of the items in the body. Those that cannot be used are named and left out.
@@ -136,7 +141,7 @@ async def submit(here: Here, request: Request, body: JobBody, idempotency_key: K
     operation_id="upload_job",
     status_code=201,
     dependencies=[OPERATES],
-    responses=documented(404, 408, 409, 413, 415, 507),
+    responses=documented(404, 408, 409, 413, 415, 507) | _NO_JOB,
     openapi_extra=_UPLOAD,
 )
 async def upload(
