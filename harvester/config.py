@@ -16,6 +16,7 @@ from dotenv.parser import parse_stream
 from pydantic import AfterValidator, AliasChoices, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from harvester import logs
 from harvester.exceptions import UsageError
 from harvester.masking import is_telling, mask, mask_log
 from harvester.validation import said_of
@@ -98,6 +99,14 @@ class Config(BaseSettings):
     deferred_seconds: float = Field(60.0, ge=-1)
     """How long job items may wait for their next attempt before a run ends that has no other work. -1: for ever."""
 
+    # Watching
+    log_format: Literal["text", "json"] = "text"
+    """How log lines are written: `text` for people, `json` as one object a line."""
+    metrics_port: int | None = Field(None, ge=1, le=65_000)
+    """Port on which a process that crawls tells Prometheus of itself; of several the next ports. None: it does not."""
+    metrics_host: str = Field("127.0.0.1", min_length=1)
+    """The address of this machine on which it listens. Nobody is asked for a password there."""
+
     # Places
     state_dir: Path = Path(".harvester")
     """Private servers, login sessions, locks."""
@@ -107,6 +116,9 @@ class Config(BaseSettings):
     """Folder of TOML files with entries of sites, beside those that come with harvester."""
     images_store: str = ""
     """Where pictures, PDFs and files of flows are kept: a folder or s3://bucket/prefix. Empty: in the data folder."""
+
+    retention: str = "bad_lines=90d exports=90d flows=180d logs=30d rejects=180d reports=180d"
+    """How long, and up to which size, files are kept: `KIND=AGE,SIZE`, see [Room on the disk](#room-on-the-disk)."""
 
     # Manners
     contact: str = Field("", pattern=r"^(?:[^\x00-\x1f\x7f]{3,})?$")
@@ -268,6 +280,8 @@ def load_config() -> Config:
     """The configuration of this process. Raises UsageError that names each bad variable; warns of those not read."""
     config = read_config()
     _hide_secrets(config)
+    if config.log_format == "json":
+        logs.write_json()
     if TOLD not in os.environ:
         for said in misspelt(config):
             logger.warning("%s", said)

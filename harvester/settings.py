@@ -116,6 +116,7 @@ EXTENSIONS = {
     "harvester.monitors.history.RunHistory": 550,  # after it: writes the verdict down
     "harvester.dashboard.live.LiveView": 600,
     "harvester.worker.reporter.WorkerReporter": 650,  # only in processes of `harvester worker`
+    "harvester.worker.metrics.WorkerMetrics": 675,  # only where HARVESTER_METRICS_PORT is set
     "scrapy.extensions.corestats.CoreStats": 0,
     "scrapy.extensions.logstats.LogStats": None,  # default 0; LiveView says more
     "scrapy.extensions.feedexport.FeedExporter": None,  # default 0; RecordFeeds knows what is in a batch

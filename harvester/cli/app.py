@@ -1,5 +1,6 @@
 """The command `harvester`. Each command prints for people, and ends with the exit code of what went wrong."""
 
+import logging
 import os
 import sys
 from typing import Annotated, Any
@@ -11,7 +12,7 @@ from rich.text import Text
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from harvester import __version__
+from harvester import __version__, logs
 from harvester.cli.account import account_command
 from harvester.cli.alert import alert_command
 from harvester.cli.completing import spider_names
@@ -23,6 +24,7 @@ from harvester.cli.export import export_command
 from harvester.cli.feed import feed_command
 from harvester.cli.flow import flow
 from harvester.cli.frontier import frontier
+from harvester.cli.gc import gc_command
 from harvester.cli.jobs_items import jobs
 from harvester.cli.new_spider import new_command
 from harvester.cli.publish import publish
@@ -91,6 +93,7 @@ app.add_typer(webhooks, name="webhooks", rich_help_panel=RESULTS)
 app.command("alert", rich_help_panel=CARE)(alert_command)
 app.add_typer(tokens, name="tokens", rich_help_panel=CARE)
 app.command("purge", rich_help_panel=CARE)(purge_command)
+app.command("gc", rich_help_panel=CARE)(gc_command)
 
 STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
@@ -178,7 +181,7 @@ def main() -> None:
     try:
         command()
     except HarvesterError as error:
-        print(mask(str(error)), file=sys.stderr)
+        logs.say(mask(str(error)), logging.ERROR)
         sys.exit(error.exit_code)
     finally:
         _let_go_of_a_closed_terminal()

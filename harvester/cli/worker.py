@@ -28,6 +28,12 @@ def worker_command(
     drain_seconds: Annotated[
         float, typer.Option(min=0, help="How long a worker has to finish what is in flight before it is killed.")
     ] = 30,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=65_000, help="Port of the first one's /metrics, for Prometheus; the next has the next."
+        ),
+    ] = None,
 ) -> None:
     """Run a spider in several processes, or work at all open jobs.
 
@@ -35,12 +41,14 @@ def worker_command(
     """
     import asyncio
     import contextlib
+    import os
     import sys
 
     from harvester.worker.interrupts import end_on_signals
 
     end_on_signals()
-    from harvester.formatting import typed_command  # imports inside commands keep shell completion quick
+    from harvester import logs  # imports inside commands keep shell completion quick
+    from harvester.formatting import typed_command
     from harvester.masking import mask
     from harvester.project import load_spider
     from harvester.spiders.arguments import check_arguments
@@ -60,6 +68,8 @@ def worker_command(
     for option, given in (("-a", arguments), ("-s", settings)):
         command += [word for name, value in given.items() for word in (option, f"{name}={value}")]
     plan = Plan(command, processes, max_memory_mb * 1_000_000 if max_memory_mb else None, drain_seconds)
+    if metrics_port:
+        os.environ["HARVESTER_METRICS_PORT"] = str(metrics_port)  # for the processes, which read it themselves
     config = load_config()
     check_services(config)  # before the supervisor handles signals: until then one ends all of it at once
     with display() as shown:
@@ -69,8 +79,8 @@ def worker_command(
             supervisor = JobsSupervisor(config, plan, spiders_with_jobs(settings), shown.show_line)
         code = asyncio.run(supervisor.run(shown))
     with contextlib.suppress(OSError):  # the terminal was closed
-        print(shown.summary(), file=sys.stderr)
+        logs.say(shown.summary())
         if code in (STOPPED, LEFT):
             again = mask(typed_command(sys.orig_argv, sys.argv[0]))
-            print(f"To continue, run the same command again:\n  {again}", file=sys.stderr)
+            logs.say(f"To continue, run the same command again:\n  {again}")
     raise typer.Exit(code)

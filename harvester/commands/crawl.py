@@ -13,6 +13,7 @@ from scrapy.exceptions import UsageError as ScrapyUsageError
 from scrapy.utils.misc import load_object
 from scrapy.utils.spider import iter_spider_classes
 
+from harvester import logs
 from harvester.config import load_config, names
 from harvester.exceptions import INTERRUPTED, HarvesterError, UsageError
 from harvester.frontier.scheduler import Scheduler
@@ -85,7 +86,7 @@ class Command(ScrapyCrawl):
         assert self.settings
         write_down_unopened(self.settings, spider, arguments, error)
         said = str(error) if isinstance(error, HarvesterError) else f"The crawl could not begin: {fault_of(error)}"
-        print(mask(said), file=sys.stderr)
+        logs.say(mask(said), logging.ERROR)
         return error.exit_code if isinstance(error, HarvesterError) else 1
 
     def _spider(self, name: str) -> type[Spider]:

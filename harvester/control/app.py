@@ -50,6 +50,7 @@ from harvester.control.routes import (
     watched,
     webhooks,
 )
+from harvester.control.routes.metrics import router as metrics_router
 from harvester.control.tokens import Tokens
 from harvester.control.uploads import Uploads
 from harvester.control.webhook_sender import sending
@@ -101,6 +102,7 @@ def create_app(config: Config, *, hosts: Sequence[str] = ()) -> FastAPI:
     )
     problems.handle(app)
     app.include_router(health.router)
+    app.include_router(metrics_router, responses=USUAL)
     for router in ROUTERS:
         app.include_router(router, prefix=PREFIX, responses=USUAL)
     app.add_middleware(ETags)

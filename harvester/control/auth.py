@@ -32,6 +32,8 @@ from harvester.control.tokens import Scope, Token
 logger = logging.getLogger(__name__)
 
 API = "/api/"
+METRICS = "/metrics"
+"""Where Prometheus asks, with a token too."""
 COOKIE = "harvester"
 """Its name. It is to be set HttpOnly, SameSite=Strict, for the path /."""
 COOKIE_S = 30 * 86_400
@@ -175,7 +177,7 @@ class Gate:
         if scope["type"] == "websocket":
             self._check_origin(headers)
             return None
-        if not scope["path"].startswith(API):
+        if not scope["path"].startswith((API, METRICS)):
             if scope["method"] not in SAFE:
                 self._check_origin(headers)
             return None

@@ -5,6 +5,7 @@ import logging
 import os
 import sys
 import time
+from io import StringIO
 from typing import Self
 
 import psutil
@@ -14,6 +15,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.asyncio import create_looping_call
 
+from harvester import logs
 from harvester.config import load_config
 from harvester.dashboard.panel import line, panel
 from harvester.dashboard.progress import Pace, Progress, Speedometer
@@ -32,6 +34,9 @@ LOOK_SECONDS = 1.0
 LINE_SECONDS = 30.0
 """Between two lines in the log when there is no panel."""
 
+LINE_WIDTH = 120
+"""Characters to which the summary is folded in a line of JSON."""
+
 
 class SteadyConsole(Console):
     """Goes on when nobody reads any more: Rich would exit, before the run is written down."""
@@ -47,7 +52,8 @@ class LiveView:
     def __init__(self, crawler: Crawler) -> None:
         self.crawler = crawler
         self.console = SteadyConsole(stderr=True, highlight=False)
-        self.screen = Screen(self.console) if wants_panel(sys.stderr, os.environ) else None
+        watched = wants_panel(sys.stderr, os.environ) and not logs.is_json()
+        self.screen = Screen(self.console) if watched else None
         if self.screen:  # the summary says in words what Scrapy would list
             logging.getLogger("scrapy.statscollectors").setLevel(logging.WARNING)
         self.process = psutil.Process()
@@ -116,4 +122,10 @@ class LiveView:
             self.screen.close()
         stats = {"elapsed_time_seconds": time.monotonic() - self.started, **self.crawler.stats.get_stats()}
         places = Places.of(load_config(), self.crawler.spidercls.name)
-        show(summarise(stats, places, typed_command(sys.orig_argv, sys.argv[0])), self.console)
+        summary = summarise(stats, places, typed_command(sys.orig_argv, sys.argv[0]))
+        if logs.is_json():
+            written = StringIO()
+            show(summary, Console(file=written, width=LINE_WIDTH))
+            logs.say(written.getvalue())
+        else:
+            show(summary, self.console)

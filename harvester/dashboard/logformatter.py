@@ -11,6 +11,7 @@ from scrapy.http import Response
 from scrapy.logformatter import LogFormatter, LogFormatterResult
 from twisted.python.failure import Failure
 
+from harvester import logs
 from harvester.exceptions import HarvesterError
 from harvester.formatting import counted, without_userinfo
 from harvester.items import Batch, Record
@@ -40,6 +41,7 @@ class QuietLogFormatter(LogFormatter):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
+        logs.tell(lambda: _context(crawler))
         if crawler.settings["LOG_LEVEL"] != "DEBUG":
             logging.getLogger("scrapy.core.scraper").addFilter(_without_traceback)
             for name in (*_REPETITIVE, crawler.spidercls.name):
@@ -75,6 +77,16 @@ class QuietLogFormatter(LogFormatter):
         self, failure: Failure, request: Request, spider: Spider, errmsg: str | None = None
     ) -> LogFormatterResult:
         return _line(logging.ERROR, "Could not fetch %(what)s: %(why)s", what=_address(request), why=_error(failure))
+
+
+def _context(crawler: Crawler) -> dict[str, object]:
+    stats = crawler.stats.get_stats() if crawler.stats else {}
+    return {
+        "spider": crawler.spidercls.name,
+        "job": stats.get("harvester/job"),
+        "run": stats.get("harvester/run"),
+        "worker": crawler.settings.getint("HARVESTER_WORKER"),
+    }
 
 
 def _line(level: int, message: str, **args: str) -> LogFormatterResult:

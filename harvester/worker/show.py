@@ -13,6 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from harvester import logs
 from harvester.dashboard.progress import ItemCounts
 from harvester.dashboard.screen import wants_panel
 from harvester.formatting import counted, duration, number, plural, size, spaced
@@ -120,7 +121,7 @@ class LiveTable(Shown):
 @contextmanager
 def display(stream: TextIO = sys.stderr) -> Iterator[Lines | LiveTable]:
     """Sets up logging, and what suits the stream."""
-    if not wants_panel(stream, os.environ):
+    if logs.is_json() or not wants_panel(stream, os.environ):
         logging.basicConfig(level=logging.INFO, format=LOG_FORMAT, datefmt=DATE_FORMAT, stream=stream)
         yield Lines()
         return

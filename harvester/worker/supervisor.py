@@ -14,9 +14,14 @@ from harvester.formatting import counted, duration, size
 from harvester.stores import mongodb, redis, servers
 from harvester.worker.endings import FAULT, STOPPED, USAGE, Next, backoff_s, describe, next_step, worst
 from harvester.worker.process import WorkerProcess, memory_of
+from harvester.worker.retention import daily
 
 logger = logging.getLogger("harvester.worker")
 
+TIDY_AFTER_SECONDS = 60.0
+"""Until it is looked for the first time whether old files are to be removed: most commands have ended by then."""
+TIDY_SECONDS = 3_600.0
+"""Between two looks whether a day has passed since."""
 LOOK_SECONDS = 1.0
 """Between two looks at the workers."""
 FIRST_BACKOFF_SECONDS = 1.0
@@ -70,11 +75,13 @@ class WorkerSupervisor:
     async def run(self, look: Look) -> int:
         """The exit code, when all workers have ended. `look` is called about once a second."""
         with _on_signals(self._asked_to_stop):
-            watch = asyncio.create_task(self._watch(look))
+            beside = [asyncio.create_task(self._watch(look)), asyncio.create_task(self._tidy())]
             try:
                 await self._work()
             finally:
-                watch.cancel()
+                self._stopping.set()  # what is being tidied up comes to its end too
+                for task in beside:
+                    task.cancel()
                 for worker in self.workers:
                     worker.kill()
         look(self.workers)
@@ -160,6 +167,13 @@ class WorkerSupervisor:
             await asyncio.sleep(LOOK_SECONDS)
             self._weigh()
             look(self.workers)
+
+    async def _tidy(self) -> None:
+        """Removes old files once a day, if no other supervisor does."""
+        await asyncio.sleep(TIDY_AFTER_SECONDS)
+        while True:
+            await asyncio.to_thread(daily, self.config, lambda: not self._stopping.is_set())
+            await asyncio.sleep(TIDY_SECONDS)
 
     def _weigh(self) -> None:
         """Drains those that are too large. They are started again."""

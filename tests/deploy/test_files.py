@@ -47,7 +47,7 @@ def test_docker_compose_accepts_the_file(variables: dict[str, str]) -> None:
     assert answer.returncode == 0, answer.stderr
     assert answer.stderr == ""
     config = yaml.safe_load(answer.stdout)
-    assert sorted(config["services"]) == SERVICES
+    assert sorted(config["services"]) == [name for name in SERVICES if "profiles" not in COMPOSE["services"][name]]
     assert config["services"]["worker"]["deploy"]["replicas"] == int(variables.get("WORKERS", "2"))
     assert config["services"]["worker"]["image"] == f"harvester:{__version__}{variables.get('VARIANT', '')}"
 
@@ -55,7 +55,7 @@ def test_docker_compose_accepts_the_file(variables: dict[str, str]) -> None:
 @pytest.mark.parametrize("name", SERVICES)
 def test_every_service_is_pinned_bounded_watched_and_restarted(name: str) -> None:
     service = COMPOSE["services"][name]
-    assert re.search(r":\d+\.\d+\.\d+", service["image"])
+    assert re.search(r":v?\d+\.\d+\.\d+", service["image"])
     if "build" in service:
         assert f":{__version__}" in service["image"]
         assert re.search(rf"^FROM \w+ AS {service['build']['target']}$", DOCKERFILE, re.MULTILINE)
@@ -68,8 +68,8 @@ def test_every_service_is_pinned_bounded_watched_and_restarted(name: str) -> Non
 
 def test_ports_are_on_loopback_and_none_is_of_a_database() -> None:
     ports = {name: service["ports"] for name, service in COMPOSE["services"].items() if "ports" in service}
-    assert list(ports) == ["scrapyd"]
-    assert [port for port in ports["scrapyd"] if not port.startswith("127.0.0.1:")] == []
+    assert sorted(ports) == ["controller", "grafana", "scrapyd"]
+    assert [port for each in ports.values() for port in each if not port.startswith("127.0.0.1:")] == []
 
 
 def test_no_secret_stands_in_the_file() -> None:
@@ -94,8 +94,11 @@ def test_the_secrets_are_made_with_passwords_of_their_own_and_kept_when_made_aga
         made.append({path.name: path.read_text() for path in (tmp_path / "secrets").iterdir()})
     assert made[0] == made[1]
     assert set(made[0]) == {Path(secret["file"]).name for secret in COMPOSE["secrets"].values()}
-    passwords = [made[0][name] for name in ("mongodb_password", "valkey_password", "scrapyd_password")]
-    assert len(set(passwords)) == 3
+    first = ["mongodb_password", "valkey_password"]
+    others = [name for name in made[0] if name.endswith("_password") and name not in first]
+    passwords = [made[0][name] for name in first + others]
+    assert len(set(passwords)) == 5
+    assert made[0]["metrics_token"] == "", "a token can be made by the controller only"
     assert all(re.fullmatch("[0-9a-f]{48}", password) for password in passwords)
     assert passwords[0] in made[0]["mongodb_uri"]
     assert passwords[1] in made[0]["redis_url"]

@@ -1,0 +1,353 @@
+"""What is kept on disk, and for how long: removes what is too old or too much, and never what a job still needs.
+
+HARVESTER_RETENTION names the kinds of files with bounds, as `logs=30d,500MB rejects=180d`; what it does not name is
+kept for ever. `sweep` is `harvester gc`; `daily` is the same, done by whoever supervises workers.
+
+Needed is what was written since the oldest unfinished job of the spider began (of a standing job: since the oldest
+attempt that is under way) or since a run of it that goes on, what is still being written, and each file that a record
+names. Files are removed one by one: a kill in between leaves fewer of them, and nothing else.
+"""
+
+import logging
+import os
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from filelock import FileLock, Timeout
+from pymongo.database import Database
+from pymongo.errors import PyMongoError
+
+from harvester.config import Config
+from harvester.exceptions import HarvesterError, UsageError
+from harvester.items import RECORDS
+from harvester.items.other import know_collections
+from harvester.jobs.documents import ITEMS, JOBS, JobState, State
+from harvester.monitors.history import LOST_AFTER_SECONDS
+from harvester.project import spider_loader
+from harvester.recheck.durations import read_duration
+from harvester.stores import mongodb
+from harvester.stores.staging import SUFFIX
+from harvester.validation import did_you_mean
+
+logger = logging.getLogger(__name__)
+
+Document = dict[str, Any]
+
+SETTING = "HARVESTER_RETENTION"
+MARK = ".gc"
+"""File in the data folder whose time is that of the last sweep that was not asked for. Its lock is held meanwhile."""
+DAY_S = 86_400.0
+FRESH_S = 3_600.0
+"""What was written within so long is not removed: somebody may be writing it."""
+_UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_size = re.compile(r"(\d+)\s*(KB|MB|GB|TB)", re.IGNORECASE).fullmatch
+_is_run = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}").fullmatch
+
+
+class Bound(NamedTuple):
+    """Of a kind of files."""
+
+    age_s: float | None = None
+    """None: of any age."""
+    size_bytes: int | None = None
+    """Of all together, above which the oldest go. None: of any size."""
+
+
+class Kept(NamedTuple):
+    """Files that are removed together, or not at all."""
+
+    paths: tuple[Path, ...]
+    size_bytes: int
+    at: float
+    """When the latest of them was written, in Unix time."""
+    spider: str = ""
+    job: str = ""
+
+
+@dataclass
+class Swept:
+    """What became of a kind of files."""
+
+    kind: str
+    files: int = 0
+    size_bytes: int = 0
+    removed: int = 0
+    removed_bytes: int = 0
+    needed: int = 0
+    """Those beyond their bound that somebody needs."""
+    faults: list[str] = field(default_factory=list)
+    """Why files could not be removed."""
+
+
+@dataclass
+class Needs:
+    """From when on files are needed, in Unix time, and which are, whenever they were written."""
+
+    by_spider: dict[str, float]
+    by_job: dict[str, float]
+    runs: set[str]
+    """Ids of those that go on."""
+    logs: set[Path]
+    """Of these."""
+
+    def has(self, kept: Kept) -> bool:
+        since = min(self.by_spider.get(kept.spider, float("inf")), self.by_job.get(kept.job, float("inf")))
+        return kept.at >= since or any(path.stem in self.runs or path in self.logs for path in kept.paths)
+
+
+def read_bounds(text: str) -> dict[str, Bound]:
+    """Raises UsageError for what is no bound. An empty text bounds nothing."""
+    bounds = {}
+    for word in text.split():
+        kind, _, said = word.partition("=")
+        if kind not in KINDS:
+            raise UsageError(f"{SETTING}: {kind!r} is no kind of files{did_you_mean(kind, KINDS)} {_KNOWN}")
+        age_s, size_bytes = None, None
+        for part in filter(None, said.split(",")):
+            if found := _size(part):
+                size_bytes = int(found[1]) * _UNITS[found[2].upper()]
+            else:
+                try:
+                    age_s = float(read_duration(part))
+                except UsageError as error:
+                    raise UsageError(f"{SETTING}: {kind}: {error}; or a size as 500MB.") from None
+        if age_s is None and size_bytes is None:
+            raise UsageError(f"{SETTING}: {kind} has no bound: write {kind}=30d, {kind}=2GB or {kind}=30d,2GB.")
+        bounds[kind] = Bound(age_s, size_bytes)
+    return bounds
+
+
+def sweep(
+    config: Config,
+    bounds: dict[str, Bound],
+    *,
+    dry_run: bool = False,
+    goes_on: Callable[[], bool] = lambda: True,
+) -> list[Swept]:
+    """Removes what is beyond the bounds and not needed; of each kind that they name, what became of it.
+
+    `dry_run`: nothing is removed, and the answer is the same. Raises ServiceError when MongoDB cannot be had, and then
+    nothing was removed.
+    """
+    spider_loader()  # with the spiders it imports the records of the project
+    database = mongodb.connect_sync(config)
+    try:
+        with database.client:
+            needs = _needs(database)
+            swept = []
+            for kind, bound in bounds.items():
+                beyond, result = _beyond(kind, bound, KINDS[kind](config), needs)
+                if kind == "flows":
+                    beyond = _unnamed(database, beyond, result)
+                for kept in beyond:
+                    if not goes_on():
+                        break
+                    _remove(kept, result, _root(config, kind), dry_run=dry_run)
+                swept.append(result)
+    except PyMongoError as error:
+        raise mongodb.unavailable(error) from None
+    return swept
+
+
+def daily(config: Config, goes_on: Callable[[], bool] = lambda: True) -> list[Swept]:
+    """The same with the bounds of the settings, once a day among all processes that share the data folder.
+
+    What goes wrong is logged: it must not end who calls it. Empty when nothing was to be done.
+    """
+    mark = config.data_dir / MARK
+    try:
+        if not (bounds := read_bounds(config.retention)) or not config.data_dir.is_dir():
+            return []
+        with FileLock(mark.with_name(f"{MARK}.lock"), timeout=0):
+            if mark.exists() and time.time() - mark.stat().st_mtime < DAY_S:
+                return []
+            swept = sweep(config, bounds, goes_on=goes_on)
+            mark.touch()
+    except Timeout:
+        return []
+    except (HarvesterError, OSError) as error:
+        logger.warning("Old files are not removed: %s", error)
+        return []
+    for each in swept:
+        if each.removed:
+            logger.info("Removed %d of %d files of the kind %s (%s)", each.removed, each.files, each.kind, SETTING)
+        for fault in each.faults[:1]:
+            logger.warning("Old files are not removed: %s", fault)
+    return swept
+
+
+# What is needed -------------------------------------------------------------------------------------------
+
+
+def _needs(database: Database[Document]) -> Needs:
+    by_spider: dict[str, float] = {}
+    by_job: dict[str, float] = {}
+    unfinished = {"state": {"$in": [JobState.OPEN, JobState.PAUSED]}}
+    for job in database[JOBS].find(unfinished, {"spider": 1, "created_at": 1, "recheck": 1}):
+        since = job["created_at"].timestamp()
+        if job.get("recheck"):  # it never finishes: only what is under way needs anything
+            active = {"job": job["_id"], "state": State.ACTIVE}
+            first = database[ITEMS].find_one(active, {"fed_at": 1}, sort=[("fed_at", 1)])
+            since = first["fed_at"].timestamp() if first and first.get("fed_at") else float("inf")
+        by_job[job["_id"]] = since
+        by_spider[job["spider"]] = min(since, by_spider.get(job["spider"], since))
+    silent_since = datetime.now(UTC) - timedelta(seconds=LOST_AFTER_SECONDS)
+    running = {"state": "running", "heartbeat_at": {"$gte": silent_since}}
+    runs, logs = set(), set()
+    for run in database["runs"].find(running, {"spider": 1, "started_at": 1, "log": 1}):
+        since = run["started_at"].timestamp()
+        by_spider[run["spider"]] = min(since, by_spider.get(run["spider"], since))
+        runs.add(run["_id"])
+        logs.update([Path(run["log"])] if run.get("log") else [])
+    return Needs(by_spider, by_job, runs, logs)
+
+
+def _unnamed(database: Database[Document], beyond: Iterable[Kept], result: Swept) -> list[Kept]:
+    """Those of which no record names a file."""
+    of_path = {os.fspath(path): kept for kept in beyond for path in kept.paths}
+    if not of_path:
+        return []
+    named: set[Kept] = set()
+    know_collections(database.list_collection_names())
+    for kind in list(RECORDS.values()):
+        for record in database[kind.COLLECTION].find({"files": {"$type": "object"}}, {"files": 1}):
+            for file in record["files"].values():
+                if isinstance(file, dict) and (kept := of_path.get(str(file.get("path")))):
+                    named.add(kept)
+    result.needed += len({path for kept in named for path in kept.paths})
+    return [kept for kept in dict.fromkeys(of_path.values()) if kept not in named]
+
+
+# What there is --------------------------------------------------------------------------------------------
+
+
+def _segments(config: Config, folder: str) -> Iterator[Kept]:
+    """Finished ones: an unfinished one has another ending."""
+    root = config.data_dir / folder
+    for path in root.glob(f"*/*/*/*{SUFFIX}"):
+        yield from _kept([path], spider=path.relative_to(root).parts[0])
+
+
+def _logs(config: Config) -> Iterator[Kept]:
+    for root in (config.data_dir / "logs", config.state_dir / "logs"):
+        for path in root.rglob("*.log*"):
+            yield from _kept([path])
+    for path in config.state_dir.glob("*/server.log.1"):
+        yield from _kept([path])
+
+
+def _reports(config: Config) -> Iterator[Kept]:
+    for path in (config.data_dir / "reports").rglob("*.html"):
+        yield from _kept([path], job="" if _is_run(path.stem) else path.stem)
+
+
+def _folders(root: Path, pattern: str) -> Iterator[Kept]:
+    """Each folder with all that is in it. Its first part below the root is the id of a job."""
+    for folder in root.glob(pattern):
+        if folder.is_dir() and not folder.is_symlink():
+            yield from _kept(folder.rglob("*"), job=folder.relative_to(root).parts[0])
+
+
+def _bad_lines(config: Config) -> Iterator[Kept]:
+    for path in (config.data_dir / "jobs").glob("*.bad-lines.jsonl"):
+        yield from _kept([path], spider=path.name.rsplit("-", 3)[0])
+
+
+def _flows(config: Config) -> Iterator[Kept]:
+    if "://" not in config.images_store:  # a bucket has rules of its own for what is old
+        yield from _folders(_root(config, "flows"), "*/*")
+
+
+KINDS: dict[str, Callable[[Config], Iterator[Kept]]] = {
+    "bad_lines": _bad_lines,
+    "exports": lambda config: _folders(config.data_dir / "exports", "*"),
+    "flows": _flows,
+    "logs": _logs,
+    "rejects": lambda config: _segments(config, "rejects"),
+    "reports": _reports,
+    "staging": lambda config: _segments(config, "staging"),
+}
+_KNOWN = f"There are {', '.join(KINDS)}."
+
+
+def _root(config: Config, kind: str) -> Path:
+    """The folder that stays, whatever becomes of those in it."""
+    if kind == "flows":
+        return Path(config.images_store or config.data_dir) / "flows"
+    return config.data_dir / {"bad_lines": "jobs"}.get(kind, kind)
+
+
+def _kept(paths: Iterable[Path], *, spider: str = "", job: str = "") -> Iterator[Kept]:
+    """Nothing, when it has gone meanwhile or holds no file."""
+    files, size_bytes, at = [], 0, 0.0
+    for path in paths:
+        try:
+            about = path.lstat()
+        except OSError:
+            continue
+        if not path.is_dir() or path.is_symlink():
+            files.append(path)
+            size_bytes, at = size_bytes + about.st_size, max(at, about.st_mtime)
+    if files:
+        yield Kept(tuple(files), size_bytes, at, spider, job)
+
+
+def _beyond(kind: str, bound: Bound, found: Iterable[Kept], needs: Needs) -> tuple[list[Kept], Swept]:
+    """Those to be removed, the oldest first."""
+    everything = sorted(found, key=lambda kept: kept.at)
+    result = Swept(kind, sum(len(kept.paths) for kept in everything), sum(kept.size_bytes for kept in everything))
+    now = time.time()
+    oldest = float("-inf") if bound.age_s is None else now - bound.age_s
+    size_bytes, beyond = result.size_bytes, []
+    for kept in everything:
+        is_too_much = bound.size_bytes is not None and size_bytes > bound.size_bytes
+        if (kept.at >= oldest and not is_too_much) or now - kept.at < FRESH_S:
+            continue
+        if needs.has(kept):
+            result.needed += len(kept.paths)
+            continue
+        size_bytes -= kept.size_bytes
+        beyond.append(kept)
+    return beyond, result
+
+
+def _remove(kept: Kept, result: Swept, root: Path, *, dry_run: bool) -> None:
+    for path in kept.paths:
+        try:
+            size_bytes = path.lstat().st_size
+            if not dry_run:
+                path.unlink()
+        except FileNotFoundError:  # another was quicker
+            continue
+        except OSError as error:
+            result.faults.append(f"{path}: {error.strerror or error}")
+            continue
+        result.removed += 1
+        result.removed_bytes += size_bytes
+    if not dry_run:
+        _remove_empty_folders({path.parent for path in kept.paths}, root)
+
+
+def _remove_empty_folders(folders: Iterable[Path], root: Path) -> None:
+    """And those above that become empty, below the root."""
+    waiting = sorted(folders, key=lambda folder: len(folder.parts), reverse=True)
+    while waiting:
+        folder = waiting.pop(0)
+        if root not in folder.parents:
+            continue
+        try:
+            folder.rmdir()
+        except OSError:  # something is in it, or comes into it just now
+            continue
+        waiting.append(folder.parent)
+
+
+def total(swept: Sequence[Swept]) -> Swept:
+    """Of all kinds together."""
+    names = ("files", "size_bytes", "removed", "removed_bytes", "needed")
+    return Swept("all", *(sum(getattr(each, name) for each in swept) for name in names))

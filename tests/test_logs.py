@@ -1,0 +1,71 @@
+"""Log lines as JSON: each line an object, with its traceback inside and no secret in it."""
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from harvester.config import Config
+from harvester.logs import JsonFormatter
+from harvester.masking import MaskedLogRecord, mask
+from tests.root import ROOT
+
+SECRET = "s3cret-of-ann-8271"
+
+
+def run(config: Config, redis_url: str, *words: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    assert config.mongodb_uri
+    variables = {
+        "HARVESTER_LOG_FORMAT": "json",
+        "HARVESTER_MONGODB_URI": config.mongodb_uri.get_secret_value(),
+        "HARVESTER_REDIS_URL": redis_url,
+        "HARVESTER_DATABASE": config.database,
+        "HARVESTER_STATE_DIR": str(folder),
+        "HARVESTER_DATA_DIR": str(folder / "data"),
+        "SCRAPY_SETTINGS_MODULE": "harvester.settings",
+        "PYTHONPATH": str(ROOT),
+    }
+    command = [sys.executable, "-m", *words]
+    return subprocess.run(
+        command, cwd=folder, env={**os.environ, **variables}, capture_output=True, text=True, timeout=240
+    )
+
+
+def test_a_line_holds_its_traceback_and_masks_what_is_secret() -> None:
+    mask.add(SECRET)
+    error = ValueError(f"a site said {SECRET}\nand more")
+    fault = (ValueError, error, None)
+    record = MaskedLogRecord("a", logging.ERROR, "a.py", 1, "Told %s", (SECRET,), fault)
+    line = JsonFormatter().format(record)
+    told = json.loads(line)
+    assert "\n" not in line
+    assert SECRET not in line
+    assert told["message"] == "Told ***"
+    assert told["level"] == "ERROR"
+    assert told["exception"] == "ValueError: a site said ***\nand more"
+    assert told["time"].endswith("+00:00")
+
+
+def test_what_is_said_of_a_command_that_cannot_begin_is_a_line_too(
+    config: Config, tmp_path: Path, own_redis: str
+) -> None:
+    ended = run(config, own_redis, "scrapy", "crawl", "bluesky", "-a", "depth=deep", folder=tmp_path)
+    assert ended.returncode == 2
+    assert "depth" in json.loads(ended.stderr.splitlines()[-1])["message"]
+
+
+def test_all_that_a_crawl_says_is_objects_which_name_spider_and_run(
+    config: Config, tmp_path: Path, own_redis: str
+) -> None:
+    (tmp_path / "small.py").write_text(
+        "import scrapy\nclass Small(scrapy.Spider):\n    name = 'small'\n"
+        "    async def start(self):\n        self.logger.warning('two\\nlines')\n        yield {'a': 1}\n"
+    )
+    ended = run(config, own_redis, "scrapy", "crawl", "small.py", folder=tmp_path)
+    lines = [json.loads(line) for line in ended.stderr.splitlines()]
+    (two,) = [line for line in lines if line["message"] == "two\nlines"]
+    assert (two["spider"], two["level"], two["logger"]) == ("small", "WARNING", "small")
+    assert two["run"] in lines[-1]["run"]
+    assert "Where it lies" in lines[-1]["message"], "the summary is the last line"
