@@ -236,6 +236,14 @@ class Config(BaseSettings):
     control_upload_mb: int = Field(512, ge=1)
     """Megabytes of a file of items that is uploaded, decompressed."""
 
+    # A controller on another machine, for harvester jobs
+    url: str = Field("", pattern=r"^(?:https?://[^/\s]+.*)?$")
+    """Where it is: `https://harvester.example.org`. `harvester jobs` asks it, in place of this machine's servers."""
+    token: SecretStr | None = None
+    """The token by which it is asked."""
+    token_file: Path | None = None
+    """A file that holds it, in place of that. None: on the controller's own machine the one that it made for itself."""
+
     # Alerts
     alert_webhook_url: Webhook | None = None
     """Gets the alert as JSON by POST."""

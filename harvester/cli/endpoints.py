@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harvester.cli.jobs import MOST_NUMBER, Json, Limit, one_of, tell, with_service
+from harvester.cli.jobs import MOST_NUMBER, Json, Limit, one_of, tell, with_own_service
 from harvester.cli.printing import at, new_console, print_json, shown
 from harvester.exceptions import UsageError
 
@@ -30,7 +30,7 @@ def list_command(
     from harvester.jobs.watched import Standing
 
     chosen = one_of("--standing", standing, Standing)
-    found = [each for each in with_service(_watched) if chosen in (None, each.standing)][:limit]
+    found = [each for each in with_own_service(_watched) if chosen in (None, each.standing)][:limit]
     if as_json:
         print_json(found)
         return
@@ -62,7 +62,7 @@ def restart_command(
 
         return await watched.restart(service, await watched.standing_jobs(service, SPIDER), names or ())
 
-    number = with_service(restart)
+    number = with_own_service(restart)
     tell({"restarted": number}, f"{number:,} {'endpoint is' if number == 1 else 'endpoints are'} restarted.", as_json)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from harvester.cli import remote
 from harvester.cli.completing import spider_names
 from harvester.cli.export import Schema, opened_postgres, say_rejected
 from harvester.cli.pairs import pairs
@@ -17,12 +18,16 @@ from harvester.config import load_config
 from harvester.exceptions import JobConflict, UsageError
 
 if TYPE_CHECKING:  # imports inside commands keep shell completion quick
+    from harvester.client.jobs import RemoteJobs
     from harvester.jobs.service import JobService
 
 T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)
 
-jobs = typer.Typer(help="Jobs: what is to be collected, item by item, and what became of it.", no_args_is_help=True)
+jobs = remote.RemoteTyper(
+    help="Jobs: what is to be collected, item by item, and what became of it.",
+    no_args_is_help=True,
+)
 
 UNMET, LEFT, STOPPED = 6, 7, 130
 """Exit codes of `wait`: items failed, the time is over, the job was cancelled."""
@@ -122,8 +127,10 @@ def items_command(
 ) -> None:
     """List items with their attempts, and where their records and files lie."""
     from harvester.cli import jobs_views as views
+    from harvester.jobs.documents import State
     from harvester.jobs.service import ItemFilter
 
+    one_of("--state", state, State)
     found = with_service(lambda service: service.items(job, ItemFilter(state, outcome, site, text), limit))
     if as_json:
         print_json(found)
@@ -272,9 +279,14 @@ def run_command(
     from harvester.jobs.documents import JobState
     from harvester.worker.interrupts import end_on_signals
 
+    if remote.chosen():
+        raise UsageError(
+            "run works at a job here, with servers of this machine, and takes no --url (HARVESTER_URL): workers of the"
+            " controller work at its jobs, and `harvester jobs wait` waits for them."
+        )
     end_on_signals()
     settings = pairs("-s", setting or [])
-    known = with_service(lambda service: service.job(job))
+    known = with_own_service(lambda service: service.job(job))
     if known.state is JobState.CANCELLED:
         raise JobConflict(f"{job} is cancelled: there is nothing to be done.")
     os.environ.setdefault("SCRAPY_SETTINGS_MODULE", "harvester.settings")
@@ -283,10 +295,25 @@ def run_command(
         execute(["scrapy", "crawl", known.spider, "-a", f"job={known.id}", *options])  # it ends with SystemExit
     finally:
         if as_json:
-            print_json(with_service(lambda service: service.wait(job, 0)))
+            print_json(with_own_service(lambda service: service.wait(job, 0)))
 
 
-def with_service(act: "Callable[[JobService], Awaitable[T]]") -> T:
+def with_service(act: "Callable[[JobService | RemoteJobs], Awaitable[T]]") -> T:
+    """What it comes to, with the service of this machine, or of the controller that is named."""
+    access = remote.chosen()
+    if access is None:
+        return with_own_service(act)
+    from harvester.client.jobs import remote_jobs
+
+    async def run() -> T:
+        async with remote_jobs(access, load_config()) as service:
+            return await act(service)
+
+    return asyncio.run(run())
+
+
+def with_own_service(act: "Callable[[JobService], Awaitable[T]]") -> T:
+    """What it comes to, with the service of this machine."""
     from harvester.jobs.service import job_service
 
     async def run() -> T:

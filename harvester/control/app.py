@@ -41,6 +41,7 @@ from harvester.control.routes import (
     items,
     jobs,
     records,
+    rows,
     runs,
     schedules,
     settings,
@@ -61,7 +62,7 @@ PREFIX = f"{API}v1"
 ROUTERS: Sequence[APIRouter] = (
     *(submitting.router, acting.router, items.router, exports.router, jobs.router),
     *(events.router, spiders.router, audit.router),
-    webhooks.router,
+    *(rows.router, webhooks.router),
     *(sites.router, runs.router, records.router, schedules.router, watched.router),
     *(dead_letters.router, deliveries.router, settings.router),
 )

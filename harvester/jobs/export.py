@@ -9,8 +9,9 @@ from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from datetime import datetime
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from pymongo.asynchronous.cursor import AsyncCursor
 from pymongo.asynchronous.database import AsyncDatabase
 
 from harvester.exceptions import StorageError, UsageError
@@ -79,15 +80,66 @@ class _Part(NamedTuple):
     """Also when there are no rows."""
 
 
+class Rows(Protocol):
+    """Where the rows of a job are read."""
+
+    async def collections(self) -> list[str]:
+        """Names of those that may have records of it."""
+        ...
+
+    async def fields_seen(self, collection: str) -> list[Document]:
+        """What `columns_seen` needs of its records there."""
+        ...
+
+    def records(self, collection: str) -> AsyncIterable[Document]: ...
+
+    def manifest(self) -> AsyncIterable[Document]:
+        """A row for each item, in the order of their ids."""
+        ...
+
+
+class StoredRows:
+    """Those in MongoDB."""
+
+    def __init__(self, database: AsyncDatabase[Document], job: str) -> None:
+        self._database = database
+        self._job = job
+        self._of_job = {"provenance.crawl": job}
+
+    async def collections(self) -> list[str]:
+        names = await self._database.list_collection_names()
+        know_collections(names)
+        known = {kind.COLLECTION for kind in RECORDS.values()}
+        return sorted(known.intersection(names))
+
+    async def with_records(self) -> list[str]:
+        """Those of these that have some."""
+        names = await self.collections()
+        found = await asyncio.gather(*(self._database[name].find_one(self._of_job, {"_id": 1}) for name in names))
+        return [name for name, row in zip(names, found, strict=True) if row]
+
+    async def fields_seen(self, collection: str) -> list[Document]:
+        stages = [{"$match": self._of_job}, *FIELDS_SEEN]
+        return await (await self._database[collection].aggregate(stages, allowDiskUse=True)).to_list()
+
+    def records(self, collection: str) -> AsyncCursor[Document]:
+        return self._database[collection].find(self._of_job, {OUTBOX: 0}, batch_size=CHUNK)
+
+    async def manifest(self) -> AsyncIterator[Document]:
+        query = {"job": self._job, "_id": {"$gte": f"{self._job}:", "$lt": f"{self._job};"}}
+        items = self._database[ITEMS].find(query, sort=[("_id", 1)], batch_size=CHUNK)
+        async for item, results in ItemResults(self._database).of_all(self._job, items):
+            row = {name: item.get(name) for name in _OF_ITEM}
+            yield row | {"records": results.records, "files": results.files}
+
+
 class Exporter:
     """Exports one job."""
 
-    def __init__(self, database: AsyncDatabase[Document], job: str, only: Sequence[str] = ()) -> None:
+    def __init__(self, rows: Rows, only: Sequence[str] = ()) -> None:
         """The collections (and MANIFEST) named in `only`, or the manifest and every collection with records."""
-        self._database = database
-        self._job = job
+        self._rows = rows
         self._only = only
-        self._of_job = {"provenance.crawl": job}
 
     async def to_files(self, folder: Path, form: Format, *, zstd: bool) -> list[Exported]:
         """Raises UsageError for a name that is none, StorageError when a file cannot be written."""
@@ -97,7 +149,7 @@ class Exporter:
             check_pyarrow()
         files: list[TableFile] = []
         try:
-            async for part in self._parts(self._database):
+            async for part in self._parts():
                 make_closed(folder)
                 file = TableFile(folder / f"{part.name}.{form}{'.zst' if zstd else ''}", part.columns, form, zstd)
                 files.append(file)
@@ -119,7 +171,7 @@ class Exporter:
         """The same as bytes of one file: to be asked for one name. Raises UsageError before the first of them."""
         if form is Format.PARQUET:
             raise UsageError("Parquet has its index at the end, and cannot be sent before it is whole.")
-        async for part in self._parts(self._database):
+        async for part in self._parts():
             buffer = BytesIO()
             table = TABLES[form](buffer, part.columns)
             async for rows in part.rows:
@@ -130,19 +182,12 @@ class Exporter:
             table.close()
             yield buffer.getvalue()
 
-    async def collections(self) -> list[str]:
-        """Names of those with records of the job."""
-        know_collections(await self._database.list_collection_names())
-        names = sorted({kind.COLLECTION for kind in RECORDS.values()})
-        found = await asyncio.gather(*(self._database[name].find_one(self._of_job, {"_id": 1}) for name in names))
-        return [name for name, row in zip(names, found, strict=True) if row]
-
     async def to_postgres(self, postgres: "Postgres") -> list[Stored]:
-        """Raises UsageError, ServiceError and StorageError."""
-        from harvester.stores.postgres import CODEC, PostgresTable, Version, version_of
+        """Of rows that were read as its CODEC has it. Raises UsageError, ServiceError and StorageError."""
+        from harvester.stores.postgres import PostgresTable, Version, version_of
 
         stored = []
-        async for part in self._parts(self._database.with_options(CODEC)):
+        async for part in self._parts():
             table: PostgresTable | None = None
             version = version_of(part.kind, part.columns) if part.kind else Version("updated_at")
             vary = bool(part.kind and part.kind.FIELDS_VARY)
@@ -156,34 +201,23 @@ class Exporter:
                 stored.append(Stored(f"{postgres.schema}.{name}", table.rows))
         return stored
 
-    async def _parts(self, database: AsyncDatabase[Document]) -> AsyncIterator[_Part]:
-        know_collections(await database.list_collection_names())
+    async def _parts(self) -> AsyncIterator[_Part]:
+        there = await self._rows.collections()
         kinds = {kind.COLLECTION: kind for kind in RECORDS.values()}
         if unknown := set(self._only) - {MANIFEST, *kinds}:
             known = ", ".join([MANIFEST, *kinds])
             raise UsageError(f"--only: there is no {', '.join(sorted(map(repr, unknown)))}; there are: {known}.")
         for name, kind in kinds.items():
-            if not self._only or name in self._only:
+            if name in self._only or (not self._only and name in there):
                 columns = await self._columns(kind)
-                records = database[name].find(self._of_job, {OUTBOX: 0}, batch_size=CHUNK)
-                yield _Part(name, kind, columns, _in_chunks(records), name in self._only)
+                yield _Part(name, kind, columns, _in_chunks(self._rows.records(name)), name in self._only)
         if not self._only or MANIFEST in self._only:
-            yield _Part(MANIFEST, None, MANIFEST_COLUMNS, _in_chunks(self._items()), True)
+            yield _Part(MANIFEST, None, MANIFEST_COLUMNS, _in_chunks(self._rows.manifest()), True)
 
     async def _columns(self, kind: type[Record]) -> list[Column]:
         if not kind.FIELDS_VARY:
             return columns_of(kind)
-        stages = [{"$match": self._of_job}, *FIELDS_SEEN]
-        seen = await self._database[kind.COLLECTION].aggregate(stages, allowDiskUse=True)
-        return columns_seen(kind, await seen.to_list())
-
-    async def _items(self) -> AsyncIterator[Document]:
-        """The manifest: a row for each item, in the order of their ids."""
-        query = {"job": self._job, "_id": {"$gte": f"{self._job}:", "$lt": f"{self._job};"}}
-        items = self._database[ITEMS].find(query, sort=[("_id", 1)], batch_size=CHUNK)
-        async for item, results in ItemResults(self._database).of_all(self._job, items):
-            row = {name: item.get(name) for name in _OF_ITEM}
-            yield row | {"records": results.records, "files": results.files}
+        return columns_seen(kind, await self._rows.fields_seen(kind.COLLECTION))
 
 
 async def _in_chunks(rows: AsyncIterable[Document]) -> AsyncIterator[list[Document]]:

@@ -39,6 +39,8 @@ MOST_NAMED = 5
 """Bad lines of a file that are shown."""
 SHOWN = 80
 """Characters of each."""
+MOST_PACKED = 10_000
+"""Items that are sent together."""
 CHUNK_BYTES = 1 << 20
 """Of a file that are read together."""
 
@@ -47,6 +49,8 @@ _EDGES = " \t\r\n\ufeff\u200b"
 """Around keys; byte order marks stay inside files that were concatenated."""
 _control = re.compile(r"[\x00-\x1f\x7f]").search
 _decode_object = msgspec.json.Decoder(dict[str, Any]).decode
+_decode_packed = msgspec.json.Decoder(tuple[int | None, str, dict[str, Any]]).decode
+_encode = msgspec.json.Encoder().encode
 
 _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF32_LE, "UTF-32LE"),  # before UTF-16, whose mark it begins with
@@ -173,6 +177,31 @@ def keys_as_items(keys: Iterable[str], kind: str) -> Iterator[Found | BadLine]:
             yield BadLine(number, key, str(error))
 
 
+PACKED = "application/vnd.harvester.items+jsonl"
+"""Media type of what `packed` makes."""
+
+
+def packed(item: Found) -> bytes:
+    """An item that was read here, to be sent elsewhere: a line of JSON."""
+    return _encode((item.line, item.key, item.input)) + b"\n"
+
+
+def unpacked(file: Source, kind: str) -> Iterator[Found | BadLine]:
+    """What `packed` has made. Raises UsageError when there are more than are taken together."""
+    for number, raw in enumerate(file, 1):
+        if number > MOST_PACKED:
+            raise UsageError(f"More than {MOST_PACKED:,} items were sent together.")
+        try:
+            line, key, given = _decode_packed(raw)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            yield BadLine(number, "", f"it is no item as harvester sends it: {error}")
+            continue
+        try:
+            yield Found(kind, key, given, depth=0, line=line)
+        except InvalidRecordError as error:
+            yield BadLine(line or number, key, str(error))
+
+
 class Lines:
     """The items and bad lines of an input, in their order. To be iterated once.
 
@@ -198,7 +227,7 @@ class Lines:
         self.empty = 0
         """Of these, lines without anything in them."""
         self._source = source
-        self._size = _size_of(source)
+        self._size = size_of(source)
         self._path = path
         self._name = named(path)
         self._kind = kind
@@ -444,7 +473,7 @@ class _Records:
             yield line.text
 
 
-def _size_of(source: Source) -> int:
+def size_of(source: Source) -> int:
     """Bytes of a file; 0 of what has no size, as a pipe."""
     try:
         found = os.fstat(source.fileno())

@@ -25,8 +25,8 @@ from harvester.jobs import changes
 from harvester.jobs.changes import items_named
 from harvester.jobs.control import Control, Moved, retriable
 from harvester.jobs.documents import UNFINISHED, Counted, Document, Item, Job, JobState, State, read_item, read_job
-from harvester.jobs.export import Exported, Exporter, FileExport, Stored
-from harvester.jobs.inputs import Input, Lines, Source, keys_as_items, opened
+from harvester.jobs.export import Exported, Exporter, FileExport, Stored, StoredRows
+from harvester.jobs.inputs import Input, Lines, Source, keys_as_items, opened, unpacked
 from harvester.jobs.ledger import Deferred, Ledger, now
 from harvester.jobs.results import ItemResults, Results
 from harvester.jobs.submission import Submission, Submitted, Submitter
@@ -283,10 +283,18 @@ class JobService:
         self, job: str, upload: Source, given: Input, kind: str = "", often: float | None = None
     ) -> Submitted:
         """Adds items of a file that is open to a job: see `add`."""
-        known = await self.job(job)
-        changes.check_can_change(known, often)
-        submitter = Submitter(self.config, self.ledger, Submission(known.spider, {}, kind), known, often)
+        submitter = await self._adder(job, kind, often)
         return await self._submit_lines(submitter, upload, given)
+
+    async def submit_packed(self, wanted: Submission, part: Source) -> Submitted:
+        """The same, of items that somebody elsewhere has read, a part of a larger input."""
+        submitter = Submitter(self.config, self.ledger, wanted, is_part=True)
+        return await submitter.submit(unpacked(part, submitter.kind))
+
+    async def add_packed(self, job: str, part: Source, kind: str = "", often: float | None = None) -> Submitted:
+        """Adds such items to a job: see `add`."""
+        submitter = await self._adder(job, kind, often, is_part=True)
+        return await submitter.submit(unpacked(part, submitter.kind))
 
     async def submit(self, wanted: Submission, given: Input) -> Submitted:
         """Makes a job of the lines of an input: see `Submitter`."""
@@ -299,12 +307,16 @@ class JobService:
 
         `often`: how many times as often as the policy of a standing job says they are looked at.
         """
-        known = await self.job(job)
-        changes.check_can_change(known, often)
-        submitter = Submitter(self.config, self.ledger, Submission(known.spider, {}, kind), known, often)
+        submitter = await self._adder(job, kind, often)
         if isinstance(given, Input):
             return await self._submit(submitter, given)
         return await submitter.submit(keys_as_items(given, submitter.kind))
+
+    async def _adder(self, job: str, kind: str, often: float | None, *, is_part: bool = False) -> Submitter:
+        known = await self.job(job)
+        changes.check_can_change(known, often)
+        wanted = Submission(known.spider, {}, kind)
+        return Submitter(self.config, self.ledger, wanted, known, often, is_part=is_part)
 
     async def _submit(self, submitter: Submitter, given: Input) -> Submitted:
         with opened(given.path) as file:
@@ -318,12 +330,15 @@ class JobService:
         """Writes files of its records and its manifest. Raises StorageError when one cannot be written."""
         known = await self.job(job)
         folder = wanted.folder or self.config.data_dir / "exports" / known.id
-        return await Exporter(self.database, known.id, wanted.only).to_files(folder, wanted.form, zstd=wanted.zstd)
+        exporter = Exporter(StoredRows(self.database, known.id), wanted.only)
+        return await exporter.to_files(folder, wanted.form, zstd=wanted.zstd)
 
     async def export_to(self, job: str, postgres: "Postgres", only: Sequence[str] = ()) -> list[Stored]:
         """Writes the same into tables. Raises ServiceError and StorageError of PostgreSQL."""
+        from harvester.stores.postgres import CODEC
+
         known = await self.job(job)
-        return await Exporter(self.database, known.id, only).to_postgres(postgres)
+        return await Exporter(StoredRows(self.database.with_options(CODEC), known.id), only).to_postgres(postgres)
 
     # Doing ------------------------------------------------------------------------------------------------
 
@@ -402,8 +417,7 @@ class JobService:
     async def wait(self, job: str, timeout_s: float | None = None) -> Job:
         """The job when it is finished or cancelled, or when the time is over. Raises UsageError if that never comes."""
         known = await self.job(job)
-        if known.standing and timeout_s is None:
-            raise UsageError(f"{job} never finishes, since it is a standing job: give a time to wait for.")
+        check_waitable(known, timeout_s)
         until = None if timeout_s is None else time.monotonic() + timeout_s
         while known.state in (JobState.OPEN, JobState.PAUSED):
             left = LOOK_S if until is None else min(LOOK_S, until - time.monotonic())
@@ -420,6 +434,12 @@ class JobService:
         known = await self.job(job)
         if known.state is not state:
             raise JobConflict(f"{job} is {known.state}, and cannot be {done}.")
+
+
+def check_waitable(job: Job, timeout_s: float | None) -> None:
+    """Raises UsageError for a job whose end never comes, unless there is a time to wait for."""
+    if job.standing and timeout_s is None:
+        raise UsageError(f"{job.id} never finishes, since it is a standing job: give a time to wait for.")
 
 
 def pace_of(job: Job) -> float | None:

@@ -85,9 +85,20 @@ class Submitter:
     """One submission. What can be known to be wrong before the first item is refused by the constructor: UsageError."""
 
     def __init__(
-        self, config: Config, ledger: Ledger, wanted: Submission, into: Job | None = None, often: float | None = None
+        self,
+        config: Config,
+        ledger: Ledger,
+        wanted: Submission,
+        into: Job | None = None,
+        often: float | None = None,
+        *,
+        is_part: bool = False,
     ) -> None:
-        """`into`: the job that gets the items, in place of one of their own. `often`: how often they are looked at."""
+        """`into`: the job that gets the items, in place of one of their own. `often`: how often they are looked at.
+
+        `is_part`: more are sent to the same job by whoever sends these. They are told of all bad lines, which no file
+        keeps here, and count by themselves what came before an error.
+        """
         self._ledger = ledger
         self._into = into
         self._often = often
@@ -102,12 +113,11 @@ class Submitter:
         kinds = self._spider.ITEM_KINDS
         if wanted.kind and wanted.kind not in kinds:
             raise UsageError(f"{wanted.spider} takes no items of the kind {wanted.kind!r}, but {', '.join(kinds)}.")
-        key = wanted.idempotency_key
-        if key is not None and not 0 < len(key) <= MOST_KEY:
-            raise UsageError(f"--idempotency-key: give 1 to {MOST_KEY} characters.")
+        check_key(wanted.idempotency_key)
         self.kind = wanted.kind or kinds[0]
         """Of its items."""
-        self._bad = BadLines(config, wanted.spider)
+        self._is_part = is_part
+        self._bad = BadLines(None if is_part else bad_file(config, wanted.spider))
         self._job: Job | None = None
         self._begun = False
         self._accepted = self._known = 0
@@ -186,23 +196,41 @@ class Submitter:
                 self._bad.add(BadLine(each.line or 0, each.key, str(error)))
 
     def _with_progress(self, error: HarvesterError) -> HarvesterError:
-        if not self._job or not self._accepted + self._known:
+        if not self._job or self._is_part:
             return error
-        done = f"Before that, {self._accepted + self._known:,} items came to {self._job.id}"
-        goes_on = "; the same command adds the others" if self._wanted.idempotency_key else ""
-        return type(error)(f"{error} {done}{goes_on}.")
+        return with_progress(error, self._job.id, self._accepted + self._known, bool(self._wanted.idempotency_key))
+
+
+def check_key(key: str | None) -> None:
+    """Raises UsageError unless it can be an idempotency key."""
+    if key is not None and not 0 < len(key) <= MOST_KEY:
+        raise UsageError(f"--idempotency-key: give 1 to {MOST_KEY} characters.")
+
+
+def with_progress(error: HarvesterError, job: str, items: int, goes_on: bool) -> HarvesterError:
+    """The same error, which says what came to the job before, and whether the same command goes on."""
+    if not items:
+        return error
+    others = "; the same command adds the others" if goes_on else ""
+    return type(error)(f"{error} Before that, {items:,} items came to {job}{others}.")
+
+
+def bad_file(config: Config, spider: str) -> Path:
+    """Where the bad lines of a submission are kept that begins now."""
+    name = f"{spider}-{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}.bad-lines.jsonl"
+    return config.data_dir / "jobs" / name
 
 
 class BadLines:
-    """Counts bad lines, keeps the first, and writes all into a file in the data folder, which `with` closes."""
+    """Counts bad lines, keeps the first, and writes all into a file, which `with` closes."""
 
-    def __init__(self, config: Config, spider: str) -> None:
+    def __init__(self, path: Path | None) -> None:
+        """None: no file is written, and all are kept here."""
         self.number = 0
         self.first: list[BadLine] = []
         self.path: Path | None = None
-        """None while there is no bad line."""
-        name = f"{spider}-{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}.bad-lines.jsonl"
-        self._path = config.data_dir / "jobs" / name
+        """None while there is no bad line, or no file."""
+        self._path = path
         self._file: BufferedWriter | None = None
 
     def __enter__(self) -> Self:
@@ -218,8 +246,10 @@ class BadLines:
     def add(self, line: BadLine) -> None:
         """Raises StorageError."""
         self.number += 1
-        if len(self.first) < MOST_SHOWN:
+        if self._path is None or len(self.first) < MOST_SHOWN:
             self.first.append(line)
+        if self._path is None:
+            return
         try:
             if self._file is None:
                 make_closed(self._path.parent)

@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from pydantic import SecretStr
 from pymongo import AsyncMongoClient
 from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.database import Database
 
+from harvester.config import Config, load_config
 from harvester.items import Found
 from harvester.jobs.documents import Item, Job, State, read_item
 from harvester.jobs.ledger import Ledger
+from tests.control.listening import Controllers
 from tests.jobs.command import Jobs
 from tests.root import ROOT
 
@@ -111,8 +114,53 @@ def nowhere(_: Found) -> str:
     return ""
 
 
+@pytest.fixture(scope="session")
+def controllers() -> Iterator[Controllers]:
+    """A server for controllers."""
+    with Controllers().running() as running:
+        yield running
+
+
 @pytest.fixture
-def jobs(
+def remote_jobs(
+    controllers: Controllers,
+    local_jobs: Jobs,
+    redis_url: str,
+    mongodb_uri: str,
+    mongodb: Database[Document],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Jobs]:
+    """Runs `harvester jobs` against a controller: it cannot reach the servers by itself."""
+    config = Config(
+        mongodb_uri=SecretStr(mongodb_uri),
+        redis_url=SecretStr(redis_url),
+        database=mongodb.name,
+        state_dir=tmp_path / "controller" / "state",
+        data_dir=tmp_path / "controller" / "data",
+    )
+    with controllers.controller(config) as controller:
+        variables = {
+            "HARVESTER_MONGODB_URI": "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=1",
+            "HARVESTER_DATABASE": "none",
+            "HARVESTER_URL": controller.url,
+            "HARVESTER_TOKEN": controller.token,
+        }
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        local_jobs.variables.update(variables)
+        load_config.cache_clear()
+        yield local_jobs
+
+
+@pytest.fixture
+def jobs(local_jobs: Jobs) -> Jobs:
+    """Runs `harvester jobs`."""
+    return local_jobs
+
+
+@pytest.fixture
+def local_jobs(
     redis_url: str,
     mongodb_uri: str,
     mongodb: Database[Document],
@@ -120,7 +168,7 @@ def jobs(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Jobs:
-    """Runs `harvester jobs`."""
+    """Runs `harvester jobs` with servers of this machine."""
     variables = {
         "HARVESTER_REDIS_URL": redis_url,
         "HARVESTER_MONGODB_URI": mongodb_uri,

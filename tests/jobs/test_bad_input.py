@@ -31,6 +31,13 @@ def refused(answer: Answer, said: str, code: int = 2) -> None:
     assert answer.out == ""
 
 
+@pytest.fixture(params=["local", "remote"])
+def jobs(request: pytest.FixtureRequest) -> Jobs:
+    """All is the same when a controller is asked."""
+    jobs: Jobs = request.getfixturevalue(f"{request.param}_jobs")
+    return jobs
+
+
 @pytest.fixture
 def nothing(mongodb: Database[Document]) -> Iterator[None]:
     """Checks afterwards that no job was made."""
@@ -92,6 +99,7 @@ def test_a_cancelled_job_takes_no_more_items(jobs: Jobs, mongodb: Database[Docum
     assert mongodb["job_items"].count_documents({}) == 1
 
 
+@pytest.mark.parametrize("jobs", ["local"], indirect=True)
 def test_when_bad_lines_cannot_be_written_what_came_before_stays(jobs: Jobs, mongodb: Database[Document]) -> None:
     (jobs.folder / "data").write_text("a file is in the way")
     lines = "".join(f"{number}\n" for number in range(2000)) + "bad\n" + "5000\n"
@@ -214,6 +222,11 @@ class Place(NamedTuple):
     mongodb: Database[Document]
     free_port: int
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether a controller is asked."""
+        return "HARVESTER_URL" in self.jobs.variables
+
     def keys(self) -> list[str]:
         """Of all items there are."""
         return sorted(item["key"] for item in self.mongodb["job_items"].find())
@@ -265,7 +278,7 @@ def _rows(place: Place) -> None:
         6: "it has 1 fields, and the header has 2",
         7: "its key is empty",
         8: "it holds a NUL byte",
-        9: "parcel",
+        9: "item" if place.is_remote else "parcel",  # which kind it is knows the controller
         10: "'9\"x\"' is no number of a parcel",
         11: "'ten' is no number of a parcel",
     }
@@ -358,6 +371,8 @@ def _job(place: Place) -> None:
     words: list[tuple[str, ...]] = [
         (word, "none") for word in ("show", "items", "pause", "resume", "export", "wait", "run")
     ]
+    if place.is_remote:
+        words.remove(("run", "none"))  # that is refused for any job
     for each in [*words, ("cancel", "none", "--yes"), ("retry", "none", "--failed"), ("priority", "none", "3")]:
         said = "There is no job 'none'; `harvester jobs list` shows those there are."
         place.accepts_nothing(place.jobs(*each), said)
@@ -534,7 +549,20 @@ def _away(place: Place) -> None:
         place.accepts_nothing(Answer(*place.jobs.run(*words)), "MongoDB cannot be reached: ", 3)
 
 
-@pytest.mark.parametrize("name", KINDS)
+OF_THIS_MACHINE = {
+    "a disk that is full",
+    "a job that is cancelled while it is submitted",
+    "a MongoDB that is away",
+    "a million empty lines",
+}
+"""Kinds for which a controller makes no difference, or says it with other words."""
+
+
+@pytest.mark.parametrize(
+    ("jobs", "name"),
+    [(jobs, name) for jobs in ("local", "remote") for name in KINDS if jobs == "local" or name not in OF_THIS_MACHINE],
+    indirect=["jobs"],
+)
 def test_bad_input_is_named_ends_with_its_code_and_loses_nothing(
     name: str, jobs: Jobs, mongodb: Database[Document], free_port: int
 ) -> None:

@@ -10,11 +10,12 @@ from typing import Any, TypeVar
 
 import pytest
 import typer
+from pydantic import SecretStr
 from pymongo import AsyncMongoClient
 from pymongo.database import Database
 
 from harvester.cli.jobs import jobs as commands
-from harvester.config import load_config
+from harvester.config import Config, load_config
 from harvester.frontier.operations import set_breaker
 from harvester.jobs.ledger import Ledger
 from harvester.jobs.transitions import Ended
@@ -62,6 +63,13 @@ class Work:
 
     def finish(self, job: str) -> bool:
         return self(lambda ledger: ledger.finish(job))
+
+
+@pytest.fixture(params=["local", "remote"])
+def jobs(request: pytest.FixtureRequest) -> Jobs:
+    """All is the same when a controller is asked."""
+    jobs: Jobs = request.getfixturevalue(f"{request.param}_jobs")
+    return jobs
 
 
 @pytest.fixture
@@ -208,21 +216,25 @@ def test_a_pause_is_shown_with_its_reason(jobs: Jobs) -> None:
     assert "paused" not in jobs("show", job).out
 
 
-def test_sites_that_are_left_alone_are_shown_with_the_items_that_wait_for_them(jobs: Jobs) -> None:
+def test_sites_that_are_left_alone_are_shown_with_the_items_that_wait_for_them(
+    jobs: Jobs, redis_url: str, mongodb_uri: str, mongodb: Database[Document]
+) -> None:
+    config = Config(redis_url=SecretStr(redis_url), mongodb_uri=SecretStr(mongodb_uri), database=mongodb.name)
     job = jobs.submitted(
         '{"key": "1", "url": "https://oak.test/1"}\n{"key": "2", "url": "https://elm.test/2"}\n', name="input.jsonl"
     )
     for site in ("oak.test", "fir.test"):
-        asyncio.run(set_breaker(load_config(), "parcels", site, "held", "ann"))
+        asyncio.run(set_breaker(config, "parcels", site, "held", "ann"))
     (alone,) = jobs("show", job, "--json").json["left_alone"]
     assert (alone["site"], alone["items"], alone["breaker"]["state"]) == ("oak.test", 1, "held")
     said = jobs("show", job).out
     assert re.search(r"breaker of oak.test: held since .* until a person closes it", said)
     assert "items of this job that are left there: 1" in said
     for site in ("oak.test", "fir.test"):
-        asyncio.run(set_breaker(load_config(), "parcels", site, "closed", "ann"))
+        asyncio.run(set_breaker(config, "parcels", site, "closed", "ann"))
 
 
+@pytest.mark.parametrize("jobs", ["local"], indirect=True)
 def test_a_job_is_shown_though_redis_is_away(jobs: Jobs, monkeypatch: pytest.MonkeyPatch, free_port: int) -> None:
     job = jobs.submitted("1\n")
     monkeypatch.setenv("HARVESTER_REDIS_URL", f"redis://127.0.0.1:{free_port}")
@@ -377,6 +389,7 @@ def test_every_command_can_print_json() -> None:
 # Without servers -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("jobs", ["local"], indirect=True)
 def test_no_server_is_needed(jobs: Jobs) -> None:
     state = jobs.folder / "state"
     variables = {name: value for name, value in jobs.variables.items() if not name.endswith(("_URL", "_URI"))}

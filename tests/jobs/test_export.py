@@ -26,6 +26,13 @@ AT = datetime(2026, 1, 31, 12, 30, 15, 250_000, UTC)
 HOUR = timedelta(hours=1)
 
 
+@pytest.fixture(params=["local", "remote"])
+def jobs(request: pytest.FixtureRequest) -> Jobs:
+    """All is the same when a controller is asked."""
+    jobs: Jobs = request.getfixturevalue(f"{request.param}_jobs")
+    return jobs
+
+
 @pytest.fixture
 def job(jobs: Jobs, mongodb: Database[Document]) -> str:
     """Two items: the first has two posts with a picture each and a profile; of another job there is a post, too."""

@@ -11,7 +11,7 @@ from harvester.control.auth import READS
 from harvester.control.context import Here
 from harvester.control.problems import Problem, documented
 from harvester.control.routes.jobs import JobId
-from harvester.jobs.export import MANIFEST, Exporter
+from harvester.jobs.export import MANIFEST, Exporter, StoredRows
 from harvester.stores.tables import Format
 
 router = APIRouter(prefix="/jobs/{job}", tags=["jobs"])
@@ -38,7 +38,7 @@ class Collections:
 async def collections(here: Here, job: JobId) -> Collections:
     """The collections that have records of the job: what can be exported."""
     await here.jobs.job(job)
-    return Collections(await Exporter(here.database, job).collections())
+    return Collections(await StoredRows(here.database, job).with_records())
 
 
 @router.get(
@@ -65,14 +65,14 @@ async def export(
 ) -> StreamingResponse:
     """The records of the job in one collection. The job may go on meanwhile."""
     await here.jobs.job(job)
-    if collection not in await Exporter(here.database, job).collections():
+    if collection not in await StoredRows(here.database, job).with_records():
         raise Problem(404, "unknown", f"{job} has no records in a collection {collection!r}.")
     return await _streamed(here, job, collection, Format(form))
 
 
 async def _streamed(here: Here, job: str, name: str, form: Format) -> StreamingResponse:
     await here.jobs.job(job)
-    chunks = Exporter(here.database, job, [name]).stream(form)
+    chunks = Exporter(StoredRows(here.database, job), [name]).stream(form)
     first = await anext(chunks)  # what is wrong before the first row is said by the status
 
     async def lines() -> AsyncIterator[bytes]:

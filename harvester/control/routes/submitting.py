@@ -18,7 +18,7 @@ from harvester.control.idempotency import Key, checked, fingerprint_of
 from harvester.control.problems import Fault, Problem, documented
 from harvester.control.routes.jobs import JobId
 from harvester.jobs.changes import LEAST_OFTEN, MOST_OFTEN
-from harvester.jobs.inputs import Format, Input
+from harvester.jobs.inputs import PACKED, Format, Input
 from harvester.jobs.submission import Submission, Submitted
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
@@ -33,8 +33,9 @@ FORMATS: Mapping[str, Format | None] = {
     "application/x-ndjson": Format.JSONL,
     "text/plain": Format.TEXT,
     "application/octet-stream": None,
+    PACKED: None,
 }
-"""By media type. None: as its beginning tells."""
+"""By media type. None: as its beginning tells. PACKED: items that a client has read, of a larger input."""
 _NO_JOB: dict[int | str, dict[str, Any]] = {200: {"description": "Nothing could be used.", "model": Submitted}}
 _BINARY = {"schema": {"type": "string", "format": "binary"}}
 _UPLOAD = {"requestBody": {"required": True, "content": dict.fromkeys(FORMATS, _BINARY)}}
@@ -166,6 +167,8 @@ async def upload(
     async with here.uploads.take(request) as body:
 
         async def act() -> Response:
+            if _media_type(request) == PACKED:
+                return _submitted(await here.jobs.submit_packed(wanted, body.file))
             return _submitted(await here.jobs.submit_upload(wanted, body.file, given))
 
         return await here.keys.once(header, fingerprint_of(request, body.digest), act)  # type: ignore[return-value]
@@ -196,6 +199,8 @@ async def add_upload(
     """Add the items of a file to a job."""
     given = Input("body", _form(request), key)
     async with here.uploads.take(request) as body:
+        if _media_type(request) == PACKED:
+            return await here.jobs.add_packed(job, body.file, kind, often)
         return await here.jobs.add_upload(job, body.file, given, kind, often)
 
 
@@ -238,10 +243,14 @@ def _lines(items: list[Any], key: str) -> "BufferedReader[Any]":
 
 
 def _form(request: Request) -> Format | None:
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    media_type = _media_type(request)
     if media_type not in FORMATS:
         raise Problem(415, "media_type", f"Give a Content-Type: one of {', '.join(FORMATS)}.")
     return FORMATS[media_type]
+
+
+def _media_type(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def _pairs(given: list[str]) -> dict[str, str]:

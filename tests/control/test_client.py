@@ -1,0 +1,301 @@
+"""The client sends its token to the controller alone, asks again what it may, and says what is wrong in a sentence."""
+
+import asyncio
+import json
+import logging
+import os
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from pydantic import SecretStr
+
+from harvester.client import connection
+from harvester.client.access import Access, access_of
+from harvester.client.connection import Connection
+from harvester.client.jobs import remote_jobs
+from harvester.config import Config
+from harvester.exceptions import HarvesterError, JobConflict, ServiceError, StorageError, UnknownJob, UsageError
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+TOKEN = "harvester_000000000000_" + "5a" * 32
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(connection, "MOST_PAUSE_S", 0.02)
+
+
+@asynccontextmanager
+async def serving(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncIterator[Access]:
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", handler)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
+    try:
+        yield Access(f"http{'s' if tls else ''}://127.0.0.1:{runner.addresses[0][1]}", TOKEN)
+    finally:
+        await runner.cleanup()
+
+
+async def asked(handler: Handler, times: int = 1) -> Any:
+    """What the last of so many requests comes to."""
+    async with serving(handler) as access:
+        asking = Connection(access, Config())
+        try:
+            for _ in range(times):
+                answer = await asking.ask("GET", "jobs/x", dict[str, int])
+        finally:
+            await asking.close()
+    return answer
+
+
+def problem(status: int, word: str, detail: str, **headers: str) -> web.Response:
+    body = json.dumps({"type": f"urn:harvester:problem:{word}", "status": status, "detail": detail})
+    return web.Response(status=status, text=body, content_type="application/problem+json", headers=headers)
+
+
+@pytest.mark.parametrize(
+    ("status", "word", "kind", "said"),
+    [
+        (404, "unknown", UnknownJob, "There is no job 'x'."),
+        (409, "conflict", JobConflict, "There is no job 'x'."),
+        (422, "invalid", UsageError, "There is no job 'x'."),
+        (507, "no_room", StorageError, "There is no job 'x'."),
+        (503, "server_away", ServiceError, "There is no job 'x'."),
+        (401, "unauthorized", UsageError, "refuses the token: There is no job 'x'."),
+        (403, "forbidden", UsageError, "does not let this token do that: There is no job 'x'."),
+        (500, "fault", ServiceError, "answers HTTP 500: There is no job 'x'."),
+    ],
+)
+async def test_what_the_controller_raised_is_raised_here(
+    status: int, word: str, kind: type[HarvesterError], said: str
+) -> None:
+    async def handler(_: web.Request) -> web.Response:
+        return problem(status, word, "There is no job 'x'.")
+
+    with pytest.raises(kind, match=said) as raised:
+        await asked(handler)
+    assert type(raised.value) is kind
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "said"),
+    [
+        (404, "<html>", "it answers HTTP 404."),
+        (200, "<html>", "its answer cannot be read: "),
+        (200, '{"a": "b"}', "its answer cannot be read: "),
+        (500, "", "it answers HTTP 500."),
+    ],
+)
+async def test_what_is_no_controller_is_named(status: int, body: str, said: str) -> None:
+    async def handler(_: web.Request) -> web.Response:
+        return web.Response(status=status, text=body)
+
+    with pytest.raises(ServiceError, match=f"is no controller of harvester, or one of another version: {said}"):
+        await asked(handler)
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_a_redirect_is_not_followed_with_the_token(status: int) -> None:
+    seen: list[str] = []
+
+    async def elsewhere(request: web.Request) -> web.Response:
+        seen.append(request.path)
+        return web.Response()
+
+    async with serving(elsewhere) as other:
+
+        async def handler(_: web.Request) -> web.Response:
+            return web.Response(status=status, headers={"Location": f"{other.url}/stolen"})
+
+        with pytest.raises(ServiceError, match="it redirects, and the token goes nowhere else"):
+            await asked(handler)
+    assert seen == []
+
+
+async def test_a_controller_that_has_answered_is_waited_for_and_one_that_never_did_is_not() -> None:
+    answers = [200, 503, 502, 200]
+    seen: list[str] = []
+
+    async def handler(request: web.Request) -> web.Response:
+        seen.append(request.headers["Authorization"])
+        status = answers.pop(0)
+        return web.json_response({"a": 1}) if status == 200 else web.Response(status=status)
+
+    assert await asked(handler, times=2) == {"a": 1}
+    assert seen == [f"Bearer {TOKEN}"] * 4
+    answers[:] = [503]
+    with pytest.raises(ServiceError):
+        await asked(handler)
+    assert answers == []
+
+
+async def test_what_passes_by_itself_is_waited_for() -> None:
+    """Another request with the key that is being worked at, and too many at once."""
+    answers = [problem(409, "under_way", "Wait."), problem(429, "too_many", "Wait."), web.json_response({"a": 1})]
+
+    async def handler(_: web.Request) -> web.Response:
+        return answers.pop(0)
+
+    assert await asked(handler) == {"a": 1}
+
+
+async def test_a_controller_that_stays_away_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "PATIENCE_S", 0.1)
+
+    async def handler(_: web.Request) -> web.Response:
+        return web.json_response({"a": 1})
+
+    async with serving(handler) as access:
+        asking = Connection(access, Config())
+        assert await asking.ask("GET", "jobs/x", dict[str, int]) == {"a": 1}
+    with pytest.raises(ServiceError, match=f"The controller at {access.url} cannot be reached: "):
+        await asking.ask("GET", "jobs/x", dict[str, int])
+    await asking.close()
+
+
+async def test_a_certificate_that_nobody_vouches_for_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The token is not sent. With SSL_CERT_FILE it is trusted."""
+    names = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+    key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "certificate.pem")
+    command = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:P-256",
+        "-nodes",
+        "-days",
+        "1",
+    ]
+    process = await asyncio.create_subprocess_exec(
+        *command, *names, "-keyout", key, "-out", certificate, stderr=asyncio.subprocess.DEVNULL
+    )
+    assert await process.wait() == 0
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(certificate, key)
+    seen: list[str] = []
+
+    async def handler(request: web.Request) -> web.Response:
+        seen.append(request.headers["Authorization"])
+        return web.json_response({"a": 1})
+
+    async with serving(handler, tls) as access:
+        asking = Connection(access, Config())
+        with pytest.raises(ServiceError, match="SSL_CERT_FILE names the certificates that are trusted"):
+            await asking.ask("GET", "jobs/x", dict[str, int])
+        await asking.close()
+        assert seen == []
+        monkeypatch.setenv("SSL_CERT_FILE", certificate)
+        asking = Connection(access, Config())
+        assert await asking.ask("GET", "jobs/x", dict[str, int]) == {"a": 1}
+        await asking.close()
+
+
+async def test_no_log_and_no_repr_shows_the_token(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    access = access_of(Config(token=SecretStr(TOKEN)), "http://127.0.0.1:1")
+    assert access is not None
+    assert TOKEN not in repr(access)
+
+    async def handler(_: web.Request) -> web.Response:
+        return problem(500, "fault", "It is broken.")
+
+    with pytest.raises(ServiceError):
+        await asked(handler)
+    assert TOKEN not in caplog.text
+
+
+@pytest.mark.parametrize("job", ["..", ".", ""])
+async def test_an_id_that_would_lead_elsewhere_is_no_job(job: str) -> None:
+    async with remote_jobs(Access("http://127.0.0.1:1", TOKEN), Config()) as jobs:
+        with pytest.raises(UnknownJob):
+            await jobs.report(job)
+        with pytest.raises(UnknownJob):
+            await jobs.pause(job)
+
+
+async def test_an_id_is_one_part_of_a_path() -> None:
+    paths: list[str] = []
+
+    async def handler(request: web.Request) -> web.Response:
+        paths.append(request.raw_path)
+        return problem(404, "unknown", "There is no such job.")
+
+    async with serving(handler) as access, remote_jobs(access, Config()) as jobs:
+        for job in ("../../healthz", "a/b?c#d", "a%2fb"):
+            with pytest.raises(UnknownJob):
+                await jobs.report(job)
+    assert paths == ["/api/v1/jobs/..%2F..%2Fhealthz", "/api/v1/jobs/a%2Fb%3Fc%23d", "/api/v1/jobs/a%252fb"]
+
+
+# Where it is, and by which token ---------------------------------------------------------------------------
+
+
+def closed(path: Path, text: str) -> Path:
+    path.write_text(text)
+    path.chmod(0o600)
+    return path
+
+
+def test_what_is_given_goes_before_the_settings(tmp_path: Path) -> None:
+    config = Config(url="https://a.example/harvester/", token=SecretStr(TOKEN), state_dir=tmp_path)
+    assert access_of(config) == ("https://a.example/harvester", TOKEN)
+    file = closed(tmp_path / "file", f"{TOKEN[:-1]}0\n")
+    assert access_of(config, "https://b.example", file) == ("https://b.example", f"{TOKEN[:-1]}0")
+    assert access_of(Config(token=SecretStr(TOKEN))) is None
+
+
+def test_the_token_of_this_machine_is_for_its_own_controller_alone(tmp_path: Path) -> None:
+    closed(tmp_path / "token", TOKEN)
+    config = Config(state_dir=tmp_path)
+    assert access_of(config, "http://127.0.0.1:8000") == ("http://127.0.0.1:8000", TOKEN)
+    with pytest.raises(UsageError, match="The controller wants a token: set HARVESTER_TOKEN, or give --token-file"):
+        access_of(config, "https://harvester.example.org")
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("ftp://a.example", "cannot be used: only http and https are asked"),
+        ("https://", "cannot be used: the address names no host"),
+        ("https://a b.example", "cannot be used: the address holds white space"),
+        ("https://ann:word@a.example", "holds more than a place"),
+        ("https://a.example/?token=x", "holds more than a place"),
+        ("http://a.example", "http://a.example would show the token to whoever is on the way: use https://"),
+        ("http://93.184.216.34:8000", "would show the token to whoever is on the way"),
+    ],
+)
+def test_an_address_that_cannot_be_used_or_would_show_the_token_is_refused(url: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        access_of(Config(token=SecretStr(TOKEN)), url)
+
+
+def test_a_host_of_ones_own_may_be_asked_in_the_open() -> None:
+    config = Config(token=SecretStr(TOKEN), private_hosts="controller.example")
+    assert access_of(config, "http://controller.example:8000") == ("http://controller.example:8000", TOKEN)
+    assert access_of(config, "http://controller:8000") == ("http://controller:8000", TOKEN), "a name within a network"
+
+
+def test_a_file_of_a_token_is_its_owner_s_alone_and_holds_one(tmp_path: Path) -> None:
+    config, url = Config(), "https://a.example"
+    file = closed(tmp_path / "token", TOKEN)
+    os.chmod(file, 0o644)
+    with pytest.raises(UsageError, match="can be read by others, and holds a token: chmod 600 it"):
+        access_of(config, url, file)
+    with pytest.raises(UsageError, match="cannot be read: No such file or directory"):
+        access_of(config, url, tmp_path / "none")
+    for text in ("", "two words", "a\nb", "ä" * 40):
+        with pytest.raises(UsageError):
+            access_of(config, url, closed(tmp_path / "other", text))

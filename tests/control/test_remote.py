@@ -1,0 +1,153 @@
+"""`harvester jobs --url`: what only a controller elsewhere brings. The rest is tested in tests/jobs, for both ways."""
+
+import asyncio
+import os
+import re
+import runpy
+import socket
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pymongo import AsyncMongoClient
+from pymongo.database import Database
+
+from harvester.control.tokens import Scope, Tokens
+from tests.crawling import until
+from tests.forking import Forked, fork
+from tests.jobs.command import HARVESTER, Jobs, measured
+from tests.jobs.conftest import controllers, local_jobs, remote_jobs
+from tests.root import ROOT
+
+__all__ = ["controllers", "local_jobs", "remote_jobs"]
+
+Document = dict[str, Any]
+
+
+def numbers(most: int) -> bytes:
+    return b"".join(b"%d\n" % number for number in range(most))
+
+
+async def token_for(mongodb_uri: str, database: str, scope: Scope) -> str:
+    async with AsyncMongoClient[Document](mongodb_uri, tz_aware=True) as client:
+        return (await Tokens(client[database]).add("Ann", scope))[1]
+
+
+# Refusals --------------------------------------------------------------------------------------------------
+
+
+def test_run_is_refused_with_a_sentence(remote_jobs: Jobs) -> None:
+    answer = remote_jobs("run", "some-job")
+    assert (answer.code, answer.out) == (2, "")
+    assert "run works at a job here, with servers of this machine, and takes no --url" in answer.err
+    assert "`harvester jobs wait` waits for them." in answer.err
+
+
+def test_a_token_that_is_none_or_reaches_not_far_enough_is_refused(
+    remote_jobs: Jobs, mongodb_uri: str, mongodb: Database[Document], tmp_path: Path
+) -> None:
+    file = tmp_path / "token"
+    for token, said in (
+        ("harvester_000000000000_" + "0" * 64, "refuses the token: This token is none of this controller"),
+        (asyncio.run(token_for(mongodb_uri, mongodb.name, Scope.READ)), "does not let this token do that: "),
+    ):
+        file.write_text(token)
+        file.chmod(0o600)
+        path = str(remote_jobs.write("1\n", "x.txt"))
+        answer = remote_jobs("submit", "parcels", "--input", path, "--token-file", str(file))
+        assert (answer.code, said in answer.err) == (2, True), answer.err
+        assert token not in answer.err
+    assert remote_jobs("list", "--token-file", str(file)).out == "None.\n", "the scope read is enough to look"
+    assert mongodb["job_items"].count_documents({}) == 0
+
+
+def test_a_controller_that_is_away_ends_the_command_with_its_code(remote_jobs: Jobs, free_port: int) -> None:
+    for words in (("list",), ("show", "x"), ("export", "x"), ("pause", "x"), ("wait", "x")):
+        answer = remote_jobs(*words, "--url", f"http://127.0.0.1:{free_port}")
+        said = f"The controller at http://127.0.0.1:{free_port} cannot be reached: "
+        assert (answer.code, answer.out, said in answer.err) == (3, "", True), answer.err
+
+
+def test_a_file_of_the_controller_s_machine_is_not_read_for_an_argument(remote_jobs: Jobs) -> None:
+    answer = remote_jobs.submit("1\n", "-a", "county=@/etc/passwd")
+    assert (answer.code, "is not read for whoever asks from elsewhere" in answer.err) == (2, True)
+
+
+# The page of the documentation -----------------------------------------------------------------------------
+
+
+def test_the_example_in_python_does_what_it_says(
+    remote_jobs: Jobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (ROOT / "docs" / "remote.md").read_text("utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    script = tmp_path / "example.py"
+    script.write_text(code)
+    remote_jobs.write("key,owner\n001,Ann\n002,Bob\n", "parcels.csv")
+    file = tmp_path / "token"
+    file.write_text(remote_jobs.variables["HARVESTER_TOKEN"])
+    file.chmod(0o600)
+    monkeypatch.chdir(remote_jobs.folder)
+    harvest: Callable[[str, Path], Awaitable[int]] = runpy.run_path(str(script))["harvest"]
+    assert asyncio.run(harvest(remote_jobs.variables["HARVESTER_URL"], file)) == 2  # type: ignore[arg-type]
+
+
+# Killed, and large -----------------------------------------------------------------------------------------
+
+
+async def test_a_controller_that_is_killed_while_items_are_submitted_is_waited_for_and_no_item_comes_twice(
+    local_jobs: Jobs, mongodb_uri: str, mongodb: Database[Document], free_port: int
+) -> None:
+    total, kills = 30_000, (2_000, 12_000)
+    path = local_jobs.write(numbers(total), "x.txt")
+    environment = {**os.environ, **local_jobs.variables}
+    here = environment | {"HARVESTER_MONGODB_URI": "mongodb://127.0.0.1:1", "HARVESTER_DATABASE": "none"}
+    here["HARVESTER_URL"] = f"http://127.0.0.1:{free_port}"
+    here["HARVESTER_TOKEN"] = await token_for(mongodb_uri, mongodb.name, Scope.OPERATE)
+
+    async def begun() -> Forked:
+        controller = await fork("tests.control.alone", str(free_port), cwd=ROOT, env=environment)
+        await until(lambda: is_listening(free_port))
+        return controller
+
+    controller = await begun()
+    words = ["jobs", "submit", "parcels", "--input", str(path), "--idempotency-key", "monday"]
+    command = await fork(HARVESTER, *words, cwd=local_jobs.folder, env=here)
+    try:
+        for most in kills:
+            await until(lambda most=most: mongodb["job_items"].estimated_document_count() >= most)  # type: ignore[misc]
+            controller.kill()
+            await controller.wait()
+            assert command.returncode is None
+            controller = await begun()
+        out, err = await command.end(240)
+        assert (command.returncode, err) == (0, "")
+        (job,) = mongodb["jobs"].find()
+        assert re.fullmatch(rf"{job['_id']}: [\d,]+ items accepted(, [\d,]+ known before)?\.\n", out)
+        accepted, known = ([int(each.replace(",", "")) for each in re.findall(r" ([\d,]+) ", out)] + [0])[:2]
+        assert accepted + known == total
+        assert mongodb["job_items"].count_documents({}) == total
+        assert len(mongodb["job_items"].distinct("key")) == total
+        assert sorted(item["line"] for item in mongodb["job_items"].find({}, {"line": 1})) == [*range(1, total + 1)]
+    finally:
+        command.kill()
+        controller.kill()
+        await asyncio.gather(command.wait(), controller.wait())
+
+
+def is_listening(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.mark.soak
+def test_a_million_items_are_submitted_with_flat_memory(remote_jobs: Jobs, mongodb: Database[Document]) -> None:
+    peaks = []
+    for number in (1000, 1_000_000):
+        path = remote_jobs.write(numbers(number), "x.txt")
+        ran, peak = measured(remote_jobs, "submit", "parcels", "--input", str(path))
+        assert ran.returncode == 0, ran.stderr
+        peaks.append(peak)
+    assert mongodb["job_items"].estimated_document_count() == 1_001_000
+    assert peaks[1] - peaks[0] < 40, f"{peaks} MB"
