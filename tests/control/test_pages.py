@@ -7,6 +7,7 @@ import asyncio
 import os
 import shutil
 from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,11 +17,19 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
 from pymongo import MongoClient
+from redis.asyncio import Redis
 
+from harvester.control.services.schedules import ScheduleService
+from harvester.control.services.sites import SiteChange, Sites
 from harvester.control.tokens import Scope, Tokens
+from harvester.frontier.store import Frontier
 from harvester.jobs.documents import JobState, State
+from harvester.jobs.ledger import now
+from harvester.jobs.schedules import Schedule
+from harvester.jobs.scheduling import Schedules
 from harvester.jobs.service import JobService, by_state
 from tests.control.browsing import ControlRoom, Seen, chromium, logged_in, seed, service_of
+from tests.control.services.test_dead_letters import bury
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -128,6 +137,17 @@ async def test_a_token_that_may_only_read_changes_nothing(
         await page.get_by_role("dialog").get_by_role("button", name="Pause").click()
         await expect(page.get_by_text("This needs a token with the scope operate")).to_be_visible()
     assert (await service.job(job.id)).state is JobState.OPEN
+
+
+async def test_what_there_is_not_is_said_with_the_status_404(room: ControlRoom, seen: Seen) -> None:
+    for path in ("/nothing", "/jobs/nothing", "/runs/nothing", "/records/nothing"):
+        answer = await seen.page.goto(f"{room.url}{path}")
+        assert answer
+        assert answer.status == 404, path
+        await expect(seen.page.get_by_role("heading", level=1)).to_contain_text("There is no such")
+    answer = await seen.page.goto(f"{room.url}/api/v1/nothing")
+    assert answer
+    assert (answer.status, answer.headers["content-type"]) == (404, "application/problem+json")
 
 
 # What comes from where ------------------------------------------------------------------------------------
@@ -315,7 +335,9 @@ async def test_a_file_is_uploaded(seen: Seen, service: JobService, tmp_path: Pat
     path = tmp_path / "parcels.csv"
     path.write_text("key,note\n71,a\n72,b\n73,c\n")
     page = await seen.go("/submit?spider=parcels")
-    await page.locator("input[type=file]").set_input_files(path)
+    async with page.expect_file_chooser() as chosen:
+        await page.get_by_role("button", name="Upload a file instead").click()
+    await (await chosen.value).set_files(path)
     await expect(page.get_by_text("parcels.csv is here")).to_be_visible()
     await page.get_by_role("button", name="Submit", exact=True).click()
     await page.wait_for_url("**/jobs/parcels-*")
@@ -346,3 +368,56 @@ async def test_a_page_says_that_it_is_old_when_the_controller_is_gone(
             os.kill(other.pid, 9)
             await expect(page.locator("#lost")).to_contain_text("what you see is of then")
     await asyncio.sleep(0)
+
+
+# Sites, schedules, dead letters ---------------------------------------------------------------------------
+
+
+async def test_a_site_is_asked_again_and_that_is_undone(room: ControlRoom, seen: Seen, service: JobService) -> None:
+    sites = Sites(service)
+    await sites.change("parcels", "oak.example", SiteChange("held", reason="they mend their server"), "somebody")
+    page = await seen.go("/sites")
+    row = page.get_by_role("row").filter(has_text="oak.example")
+    await expect(row).to_contain_text("they mend their server")
+    await row.get_by_role("button", name="Close").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Close").click()
+    await expect(page.get_by_text("The breaker of oak.example is closed")).to_be_visible()
+    assert await breakers(sites) in ({}, {"oak.example": "closed"})
+    await page.get_by_role("button", name="Undo").click()
+    await expect(page.get_by_text("The breaker of oak.example is held")).to_be_visible()
+    assert await breakers(sites) == {"oak.example": "held"}
+
+
+async def breakers(sites: Sites) -> dict[str, str]:
+    return {site.site: site.state for site in (await sites.list("parcels")).sites}
+
+
+async def test_a_schedule_is_paused_and_that_is_undone(seen: Seen, service: JobService) -> None:
+    schedules, begun = ScheduleService(service), now()
+    later = begun + timedelta(hours=1)
+    hourly = Schedule(id="hourly", spider="parcels", every_s=3600, created_at=begun, next_at=later)
+    await Schedules(service.ledger).add(hourly)
+    page = await seen.go("/schedules")
+    await expect(page.get_by_role("region", name="The coming day")).to_contain_text("schedule hourly: parcels")
+    await page.get_by_role("button", name="Pause hourly").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Pause").click()
+    await expect(page.get_by_role("button", name="Resume hourly")).to_be_visible()
+    assert (await schedules.show("hourly")).schedule.paused
+    await page.get_by_role("button", name="Undo").click()
+    await expect(page.get_by_role("button", name="Pause hourly")).to_be_visible()
+    assert not (await schedules.show("hourly")).schedule.paused
+    await schedules.remove("hourly")
+
+
+async def test_dead_letters_are_requeued_by_reason_if_they_are_no_more_than_was_shown(
+    room: ControlRoom, seen: Seen, service: JobService
+) -> None:
+    async with Redis.from_url(room.variables["HARVESTER_REDIS_URL"]) as redis:
+        frontier = Frontier(redis, "parcels", service.config.database)
+        await bury(frontier, "timeout", "no answer in 30 s", "no answer in 31 s")
+        page = await seen.go("/dead-letters?spider=parcels")
+        await expect(page.get_by_role("region", name="Letters").get_by_role("row")).to_have_count(3)
+        await page.get_by_role("button", name="Requeue 2 dead letters with timeout").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Requeue 2").click()
+        await expect(page.get_by_text("2 dead letters of parcels requeued.")).to_be_visible()
+        assert (await frontier.status()).dead == 0

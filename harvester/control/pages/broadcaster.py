@@ -9,6 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from time import monotonic
 from typing import Any, TypeVar
 
 from nicegui import Client, ui
@@ -38,6 +39,9 @@ class _Watcher:
 class _Topic:
     read: Callable[[], Awaitable[Any]]
     value: Any
+    every_s: float
+    due_at: float
+    """On the monotonic clock."""
     watchers: list[_Watcher] = field(default_factory=list)
 
 
@@ -52,14 +56,17 @@ class Broadcaster:
         self._trouble = ""
         self._task: asyncio.Task[None] | None = None
 
-    async def watch(self, key: Hashable, read: Callable[[], Awaitable[T]], show: Callable[[T], None]) -> None:
+    async def watch(
+        self, key: Hashable, read: Callable[[], Awaitable[T]], show: Callable[[T], None], every_s: float = EVERY_S
+    ) -> None:
         """Shows what is read now, on the page that is being built, and then whatever is different from it.
 
-        Pages with the same key share the readings. What the first reading raises is raised.
+        Pages with the same key share the readings, of which there is one in `every_s`. What the first reading raises is
+        raised.
         """
         client = ui.context.client
         value = await read()
-        topic = self._topics.setdefault(key, _Topic(read, value))
+        topic = self._topics.setdefault(key, _Topic(read, value, every_s, monotonic() + every_s))
         show(value)
         if topic.value != value:
             self._tell(topic, value)
@@ -101,12 +108,17 @@ class Broadcaster:
     async def _run(self) -> None:
         while True:
             await asyncio.sleep(EVERY_S)
-            seen = [topic for topic in self._topics.values() if any(map(self._sees, topic.watchers))]
+            at = monotonic() + EVERY_S / 2
+            seen = [
+                topic for topic in self._topics.values() if topic.due_at <= at and any(map(self._sees, topic.watchers))
+            ]
             troubles = await asyncio.gather(*map(self._read, seen))
-            self._say(next(filter(None, troubles), ""))
+            if seen:
+                self._say(next(filter(None, troubles), ""))
 
     async def _read(self, topic: _Topic) -> str:
         """What went wrong; empty: nothing."""
+        topic.due_at = monotonic() + topic.every_s
         try:
             async with asyncio.timeout(READ_S):
                 value = await topic.read()

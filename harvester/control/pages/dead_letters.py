@@ -1,92 +1,86 @@
 """Requests that were given up, by reason, and having them tried again: no more of them than was shown."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from functools import partial
 
 from harvester.control.pages.frame import frame
 from harvester.control.pages.parts import Action, Cell, Row, Rows, Tag, address, at, confirmed, done
 from harvester.control.pages.room import Room
-from harvester.control.services.queues import Queue, Queues
+from harvester.control.services.dead_letters import DeadLetters, Group, Groups, Letter, Requeue
 from harvester.formatting import counted
-from harvester.frontier import operations
-from harvester.frontier.messages import DeadLetter
 
 MOST = 50
 """Letters that are shown."""
+EVERY_S = 5.0
+"""Between two readings: many letters are looked at."""
+GROUPS = ("outcome", "reason", "spider", "+letters", "first", "last")
+LETTERS = ("given up", "address", "outcome", "reason", "+attempts", "+workers lost")
 EMPTY = """Nothing was given up. Requests that fail for good are kept here, with the reason, until they are requeued:
 
 harvester frontier dead bluesky"""
 REQUEUE = Action("requeue", "Requeue", "r")
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    queues: list[Queue]
-    letters: list[DeadLetter]
-
-
-async def view(room: Room, spider: str, outcome: str) -> None:
-    """`spider`, `outcome`: whose letters are listed."""
+async def view(room: Room, spider: str, outcome: str, pattern: str) -> None:
+    """`spider`, `outcome`, `pattern`: whose letters are listed; none without a spider."""
     said = "Requests that were given up. Items of jobs are retried on the page of their job."
+    letters = DeadLetters(room.here.jobs)
     with frame(room, "Dead letters", "Dead letters", said):
-        numbers: dict[str, int] = {}
+        shown: dict[str, Group] = {}
 
-        async def requeue_group(row: str, action: str) -> None:
-            of_spider, of_outcome = row.split("\0")
-            await _requeue(room, of_spider, of_outcome, numbers[row])
+        async def requeue_group(row: str, _: str) -> None:
+            group = shown[row]
+            wanted = Requeue(outcome=group.outcome, pattern=group.pattern, expect=group.letters)
+            await _requeue(room, group.spider, group.letters, wanted)
 
-        async def requeue_one(row: str, action: str) -> None:
-            await _requeue(room, spider, outcome, 1, [row])
+        async def requeue_one(row: str, _: str) -> None:
+            await _requeue(room, spider, 1, Requeue(ids=[row]))
 
-        with Tag("section", classes="card", aria_label="By outcome"):
-            groups = Rows("By spider and outcome", ("outcome", "spider", "+letters"), EMPTY, requeue_group)
+        with Tag("section", classes="card", aria_label="Groups"):
+            groups = Rows("By outcome and reason, the most first", GROUPS, EMPTY, requeue_group)
+
+        def show(seen: Groups) -> None:
+            shown.clear()
+            shown.update({_key(group): group for group in seen.groups})
+            left_out = sum(seen.by_outcome.values()) - seen.looked_at
+            caption = f"Of the latest {seen.looked_at:,}; {left_out:,} are older" if left_out > 0 else ""
+            groups.show([_group(group) for group in seen.groups], caption)
+
+        await room.broadcaster.watch(("dead groups", spider), partial(letters.groups, spider), show, EVERY_S)
         if spider:
             with Tag("section", classes="card", aria_label="Letters"):
-                columns = ("given up", "address", "outcome", "reason", "+attempts", "+workers lost")
-                letters = Rows(f"Of {spider}, the latest first", columns, "None is like this.", requeue_one)
-
-        def show(seen: _Seen) -> None:
-            numbers.clear()
-            for queue in seen.queues:
-                for name, number in queue.depth.dead_by_outcome.items():
-                    numbers[f"{queue.spider}\0{name}"] = number
-            groups.show([_group(key, number) for key, number in sorted(numbers.items(), key=lambda pair: -pair[1])])
-            if spider:
-                letters.show([_letter(each) for each in seen.letters])
-
-        async def read() -> _Seen:
-            queues = await Queues(room.here.jobs).depths()
-            config = room.here.config
-            found = await operations.dead(config, spider, outcome or None, MOST) if spider else []
-            return _Seen([queue for queue in queues if queue.depth.dead], found)
-
-        await room.broadcaster.watch(("dead letters", spider, outcome), read, show)
+                rows = Rows(f"Of {spider}, the latest first", LETTERS, "None is like this.", requeue_one)
+            await room.broadcaster.watch(
+                ("dead letters", spider, outcome, pattern),
+                partial(letters.letters, spider, outcome, pattern or None, MOST),
+                lambda found: rows.show([_letter(each) for each in found]),
+                EVERY_S,
+            )
 
 
-async def _requeue(room: Room, spider: str, outcome: str, number: int, ids: Sequence[str] = ()) -> None:
+async def _requeue(room: Room, spider: str, number: int, wanted: Requeue) -> None:
     what = "It is" if number == 1 else f"These {number:,} are"
     said = f"{what} ready again, with all attempts, and fetched as soon as a worker comes to it. This cannot be undone."
     if not await confirmed(f"Requeue {counted(number, 'dead letter')}?", said, f"Requeue {number:,}"):
         return
-    config = room.here.config
-
-    async def requeue() -> int:
-        wanted = ids or [letter.id for letter in await operations.dead(config, spider, outcome or None, number)]
-        return await operations.replay(config, spider, wanted) if wanted else 0
-
-    requeued = await room.act("requeue_dead_letters", address("dead-letters", spider=spider, outcome=outcome), requeue)
-    if requeued is not None:
-        done(f"{counted(requeued, 'dead letter')} of {spider} requeued.")
+    target = address("dead-letters", spider=spider, outcome=wanted.outcome)
+    requeued = await room.act(
+        "requeue_dead_letters", target, lambda: DeadLetters(room.here.jobs).requeue(spider, wanted)
+    )
+    if requeued:
+        done(requeued.said)
 
 
-def _group(key: str, number: int) -> Row:
-    spider, outcome = key.split("\0")
-    cell = Cell(outcome.replace("_", " ") or "(none)", address("dead-letters", spider=spider, outcome=outcome))
-    return Row(key, [cell, spider, number], [REQUEUE], f"{counted(number, 'dead letter')} of {spider} with {outcome}")
+def _group(group: Group) -> Row:
+    href = address("dead-letters", spider=group.spider, outcome=group.outcome, pattern=group.pattern)
+    cells: list[Cell | str | int] = [Cell(group.outcome.replace("_", " ") or "(none)", href), group.pattern]
+    cells += [group.spider, group.letters, at(group.first_at), at(group.last_at)]
+    return Row(_key(group), cells, [REQUEUE], f"{counted(group.letters, 'dead letter')} with {group.outcome}")
 
 
-def _letter(letter: DeadLetter) -> Row:
-    when = at(datetime.fromtimestamp(letter.at, UTC))
-    cells: list[Cell | str | int] = [when, letter.url, letter.outcome.replace("_", " "), letter.reason]
+def _letter(letter: Letter) -> Row:
+    cells: list[Cell | str | int] = [at(letter.at), letter.url, letter.outcome.replace("_", " "), letter.reason]
     return Row(letter.id, [*cells, letter.attempts, letter.deliveries], [REQUEUE], letter.url)
+
+
+def _key(group: Group) -> str:
+    return "\0".join((group.spider, group.outcome, group.pattern))

@@ -12,7 +12,9 @@ from fastapi.responses import PlainTextResponse, RedirectResponse
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from harvester.control.auth import API
 from harvester.control.pages.room import Room
+from harvester.control.problems import Problem, answer
 
 OPEN = ("/_nicegui/", "/static/", "/favicon.ico")
 """What everybody may load: code, styles and fonts of the package."""
@@ -32,11 +34,12 @@ class Guard:
         self._room = room
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if (
-            scope["type"] not in ("http", "websocket")
-            or scope["path"].startswith(OPEN)
-            or await self._room.caller(scope)
-        ):
+        path = scope.get("path", "")
+        if scope["type"] not in ("http", "websocket") or path.startswith(OPEN):
+            await self._app(scope, receive, send)
+        elif path.startswith(API):  # all that the API has was looked for before
+            await answer(Problem(404, "unknown", f"The API has no {path}."))(scope, receive, send)
+        elif await self._room.caller(scope):
             await self._app(scope, receive, send)
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 4401, "reason": "log in"})

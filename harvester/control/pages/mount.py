@@ -28,13 +28,16 @@ from harvester.control.pages.guard import Guard, Policy
 from harvester.control.pages.login import Links, add_login
 from harvester.control.pages.parts import Tag
 from harvester.control.pages.room import Room
-from harvester.exceptions import HarvesterError, UnknownJob
+from harvester.exceptions import HarvesterError, UnknownJob, UnknownRecord, UnknownRun
 from harvester.jobs.service import ItemFilter
 from harvester.masking import mask
 from harvester.stores import mongodb
 
 STATIC = Path(__file__).parent / "static"
 HEAD = '<link rel="stylesheet" href="/static/page.css"><script defer src="/static/page.js"></script>'
+ANSWER_S = 30.0
+"""A page that takes longer to be read is given up."""
+UNKNOWN = (UnknownJob, UnknownRecord, UnknownRun)
 RECONNECT_S = 20.0
 """How long the elements of a page are kept whose browser lost its connection."""
 
@@ -79,61 +82,61 @@ def mount(app: FastAPI) -> Links:
 
 
 def _add_views(room: Room) -> None:
-    @ui.page("/")
+    @ui.page("/", response_timeout=ANSWER_S)
     async def show_overview() -> None:
         await _shown(room, overview.view(room))
 
-    @ui.page("/jobs")
+    @ui.page("/jobs", response_timeout=ANSWER_S)
     async def show_jobs(spider: str = "", state: str = "") -> None:
         await _shown(room, jobs.view(room, spider, state))
 
-    @ui.page("/submit")
+    @ui.page("/submit", response_timeout=ANSWER_S)
     async def show_submit(spider: str = "") -> None:
         await _shown(room, submit.view(room, spider))
 
-    @ui.page("/jobs/{name}")
+    @ui.page("/jobs/{name}", response_timeout=ANSWER_S)
     async def show_job(
         name: str, state: str = "", outcome: str = "", site: str = "", text: str = "", after: str = ""
     ) -> None:
         await _shown(room, job.view(room, name, ItemFilter(state, outcome, site, text), after))
 
-    @ui.page("/jobs/{name}/items")
+    @ui.page("/jobs/{name}/items", response_timeout=ANSWER_S)
     async def show_item(name: str, item: str = "") -> None:
         await _shown(room, items.view(room, name, item))
 
-    @ui.page("/sites")
+    @ui.page("/sites", response_timeout=ANSWER_S)
     async def show_sites() -> None:
         await _shown(room, sites.view(room))
 
-    @ui.page("/schedules")
+    @ui.page("/schedules", response_timeout=ANSWER_S)
     async def show_schedules() -> None:
         await _shown(room, schedules.view(room))
 
-    @ui.page("/runs")
+    @ui.page("/runs", response_timeout=ANSWER_S)
     async def show_runs(spider: str = "", state: str = "") -> None:
         await _shown(room, runs.view(room, spider, state))
 
-    @ui.page("/runs/{name}")
+    @ui.page("/runs/{name}", response_timeout=ANSWER_S)
     async def show_run(name: str) -> None:
         await _shown(room, runs.view_one(room, name))
 
-    @ui.page("/workers")
+    @ui.page("/workers", response_timeout=ANSWER_S)
     async def show_workers() -> None:
         await _shown(room, workers.view(room))
 
-    @ui.page("/records")
+    @ui.page("/records", response_timeout=ANSWER_S)
     async def show_collections() -> None:
         await _shown(room, records.view(room))
 
-    @ui.page("/records/{name}")
+    @ui.page("/records/{name}", response_timeout=ANSWER_S)
     async def show_records(name: str, key: str = "", prefix: str = "", after: str = "") -> None:
         await _shown(room, records.view_one(room, name, key) if key else records.view_some(room, name, prefix, after))
 
-    @ui.page("/dead-letters")
-    async def show_dead_letters(spider: str = "", outcome: str = "") -> None:
-        await _shown(room, dead_letters.view(room, spider, outcome))
+    @ui.page("/dead-letters", response_timeout=ANSWER_S)
+    async def show_dead_letters(spider: str = "", outcome: str = "", pattern: str = "") -> None:
+        await _shown(room, dead_letters.view(room, spider, outcome, pattern))
 
-    @ui.page("/settings")
+    @ui.page("/settings", response_timeout=ANSWER_S)
     async def show_settings() -> None:
         await _shown(room, settings.view(room))
 
@@ -143,12 +146,15 @@ async def _shown(room: Room, view: Awaitable[None]) -> None:
     try:
         await view
     except HarvesterError as error:
-        _say(room, "There is no such thing" if isinstance(error, UnknownJob) else "This cannot be shown", str(error))
+        ui.context.client.status_code = 404 if isinstance(error, UNKNOWN) else 409
+        _say(room, "There is no such thing" if isinstance(error, UNKNOWN) else "This cannot be shown", str(error))
     except PyMongoError as error:
+        ui.context.client.status_code = 503
         _say(room, "This cannot be shown", str(mongodb.unavailable(error)))
 
 
 def _nothing(room: Room) -> None:
+    ui.context.client.status_code = 404
     _say(room, "There is no such page", "The line above has all there are.")
 
 

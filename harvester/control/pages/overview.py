@@ -8,6 +8,8 @@ from harvester.control.pages.frame import frame
 from harvester.control.pages.jobs import COLUMNS, EMPTY, job_row
 from harvester.control.pages.parts import Cell, Row, Rows, Tag, Tiles, address, at
 from harvester.control.pages.room import Room
+from harvester.control.services.sites import Sites
+from harvester.exceptions import ServiceError
 from harvester.formatting import number
 from harvester.jobs.coming import Time, until
 from harvester.jobs.documents import Job, JobState, State
@@ -18,6 +20,8 @@ from harvester.jobs.service import by_state, pace_of
 MOST_JOBS = 10
 MOST = 8
 """Lines of the other tables."""
+SITES_S = 3.0
+"""Between two looks at the sites."""
 SOON = timedelta(days=1)
 NOTHING_COMES = """Nothing is scheduled. To have something harvested each night, type:
 
@@ -47,6 +51,8 @@ async def view(room: Room) -> None:
                 failures = Rows("What fails in open jobs", ("outcome", "+items", "job"), "Nothing fails.")
             with Tag("section", classes="card", aria_label="Coming"):
                 next_ = Rows("What is due in the next 24 hours", ("time", "what", "why"), NOTHING_COMES)
+        with Tag("section", classes="card", aria_label="Sites that are left alone"):
+            alone = Rows("Sites that are left alone", ("site", "spider", "+requests wait", "until", "why"), "None.")
 
         def show(seen: _Seen) -> None:
             tiles.show(_numbers(seen.jobs))
@@ -60,6 +66,22 @@ async def view(room: Room) -> None:
             )
 
         await room.broadcaster.watch("overview", lambda: _read(room), show)
+        await room.broadcaster.watch("left alone", lambda: _left_alone(room), alone.show, SITES_S)
+
+
+async def _left_alone(room: Room) -> list[Row]:
+    """Or why it is not known: the other parts of the view do without Redis."""
+    try:
+        page = await Sites(room.here.jobs).list(left_alone=True, most=MOST)
+    except ServiceError as error:
+        return [Row("unknown", [f"It is not known: {error}", "", "", "", ""])]
+    rows = []
+    for site in page.sites:
+        place = f"{site.site} ({site.tier})" if site.tier else site.site
+        until_when = at(site.until) or ("somebody closes it" if site.state == "held" else "")
+        cells: list[Cell | str | int] = [Cell(place, address("sites")), site.spider, site.parked, until_when]
+        rows.append(Row(f"{site.spider} {place}", [*cells, ": ".join(filter(None, (site.cause, site.said)))]))
+    return rows
 
 
 async def _read(room: Room) -> _Seen:

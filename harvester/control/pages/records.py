@@ -15,6 +15,7 @@ from harvester.control.services.records import Collection, Records, StoredRecord
 from harvester.exceptions import HarvesterError
 from harvester.formatting import size
 
+EVERY_S = 5.0
 MOST = 20
 """Records that are shown at a time."""
 MOST_FIELDS = 5
@@ -43,7 +44,7 @@ async def view(room: Room) -> None:
                 ]
             )
 
-        await room.broadcaster.watch("collections", lambda: Records(room.here.jobs).collections(), show)
+        await room.broadcaster.watch("collections", lambda: Records(room.here.jobs).collections(), show, EVERY_S)
 
 
 async def view_some(room: Room, collection: str, prefix: str, after: str) -> None:

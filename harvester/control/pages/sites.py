@@ -9,6 +9,7 @@ from harvester.control.services.sites import SiteChange, Sites, SitesPage, SiteS
 
 MOST = 100
 """Sites that are shown."""
+EVERY_S = 2.0
 COLUMNS = ("site", "spider", "breaker", "+ready", "+parked", "since", "until", "why")
 EMPTY = "No site has been asked yet: sites appear here when workers fetch from them."
 SAID = {
@@ -34,7 +35,7 @@ async def view(room: Room) -> None:
             more = f"The first {MOST}: there are more" if page.more else ""
             rows.show([_row(each) for each in page.sites], more)
 
-        await room.broadcaster.watch("sites", lambda: Sites(room.here.jobs).list(most=MOST), show)
+        await room.broadcaster.watch("sites", lambda: Sites(room.here.jobs).list(most=MOST), show, EVERY_S)
 
 
 async def _change(room: Room, site: SiteStatus, state: str) -> None:

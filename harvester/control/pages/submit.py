@@ -69,15 +69,13 @@ class _Form:
             self._about = Tag("p", "", "said")
             self._pasted = ui.textarea("Items: one a line, or CSV with a header, or JSON lines")
             self._pasted.props("outlined data-items").classes("w-full").style("width: 100%")
-            ui.upload(
-                label="or a file: .txt, .csv, .jsonl, also .gz",
-                max_file_size=MOST_FILE_BYTES,
-                auto_upload=True,
-                on_upload=self._keep,
-                on_rejected=lambda: complain(
-                    f"The file is larger than {MOST_FILE_BYTES // 1_000_000} MB: use harvester jobs submit."
-                ),
-            ).props("flat bordered").style("margin-top: 10px; width: 100%; max-width: 420px")
+            chosen = ui.upload(
+                max_file_size=MOST_FILE_BYTES, auto_upload=True, on_upload=self._keep, on_rejected=_too_large
+            )
+            chosen.style("display: none")  # its own button has no name for who hears the page
+            with Tag("div", classes="line").style("margin: 10px 0 0"):
+                button("Upload a file instead", lambda: chosen.run_method("pickFiles"))
+                self._file = Tag("span", "text, CSV or JSON lines, also .gz", "faint")
         with Tag("section", classes="card", aria_label="Arguments"):
             Tag("h2", "Arguments")
             self._arguments = Tag("div", classes="two")
@@ -108,7 +106,7 @@ class _Form:
         os.close(descriptor)
         self._upload = Path(path)
         await event.file.save(self._upload)
-        ui.notify(f"{event.file.name} is here: {event.file.size():,} bytes.", position="bottom")
+        self._file.text = f"{event.file.name} is here: {event.file.size():,} bytes."
 
     def _forget(self) -> None:
         if self._upload:
@@ -171,6 +169,10 @@ class _Form:
                 Tag("p", f"All of these lines, with the reasons: {submitted.bad_file}", "faint")
         if submitted.job and not submitted.bad:
             ui.navigate.to(address("jobs", submitted.job))
+
+
+def _too_large() -> None:
+    complain(f"The file is larger than {MOST_FILE_BYTES // 1_000_000} MB: use harvester jobs submit.")
 
 
 def _field(name: str, schema: Mapping[str, Any], required: bool) -> Any:

@@ -17,6 +17,7 @@ NO_WORKERS = """Nobody works. Workers start with `harvester up`, or by themselve
 
 harvester worker --processes 2"""
 MOST = 100
+EVERY_S, SERVERS_S = 2.0, 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +45,8 @@ async def view(room: Room) -> None:
             servers.show([_server(each) for each in seen.servers])
             folders.show([_folder(each) for each in seen.folders])
 
-        await room.broadcaster.watch("servers", partial(_servers, room), show_servers)
-        await room.broadcaster.watch("workers", partial(_read, room), show)
+        await room.broadcaster.watch("servers", partial(_servers, room), show_servers, SERVERS_S)
+        await room.broadcaster.watch("workers", partial(_read, room), show, EVERY_S)
 
 
 async def _read(room: Room) -> _Seen:
