@@ -276,24 +276,25 @@ class JobService:
     # Giving and taking ------------------------------------------------------------------------------------
 
     async def submit_upload(self, wanted: Submission, upload: Source, given: Input) -> Submitted:
-        """The same, of a file that is open: the path of the input is what people are told."""
-        return await self._submit_lines(Submitter(self.config, self.ledger, wanted), upload, given)
+        """The same, of a file that came from elsewhere and is open: the path of the input is what people are told."""
+        submitter = Submitter(self.config, self.ledger, wanted._replace(foreign=True))
+        return await self._submit_lines(submitter, upload, given)
 
     async def add_upload(
         self, job: str, upload: Source, given: Input, kind: str = "", often: float | None = None
     ) -> Submitted:
-        """Adds items of a file that is open to a job: see `add`."""
-        submitter = await self._adder(job, kind, often)
+        """Adds items of a file that came from elsewhere, and is open, to a job: see `add`."""
+        submitter = await self._adder(job, kind, often, foreign=True)
         return await self._submit_lines(submitter, upload, given)
 
     async def submit_packed(self, wanted: Submission, part: Source) -> Submitted:
         """The same, of items that somebody elsewhere has read, a part of a larger input."""
-        submitter = Submitter(self.config, self.ledger, wanted, is_part=True)
+        submitter = Submitter(self.config, self.ledger, wanted._replace(foreign=True), is_part=True)
         return await submitter.submit(unpacked(part, submitter.kind))
 
     async def add_packed(self, job: str, part: Source, kind: str = "", often: float | None = None) -> Submitted:
         """Adds such items to a job: see `add`."""
-        submitter = await self._adder(job, kind, often, is_part=True)
+        submitter = await self._adder(job, kind, often, foreign=True, is_part=True)
         return await submitter.submit(unpacked(part, submitter.kind))
 
     async def submit(self, wanted: Submission, given: Input) -> Submitted:
@@ -312,10 +313,12 @@ class JobService:
             return await self._submit(submitter, given)
         return await submitter.submit(keys_as_items(given, submitter.kind))
 
-    async def _adder(self, job: str, kind: str, often: float | None, *, is_part: bool = False) -> Submitter:
+    async def _adder(
+        self, job: str, kind: str, often: float | None, *, foreign: bool = False, is_part: bool = False
+    ) -> Submitter:
         known = await self.job(job)
         changes.check_can_change(known, often)
-        wanted = Submission(known.spider, {}, kind)
+        wanted = Submission(known.spider, {}, kind, foreign=foreign)
         return Submitter(self.config, self.ledger, wanted, known, often, is_part=is_part)
 
     async def _submit(self, submitter: Submitter, given: Input) -> Submitted:

@@ -8,7 +8,7 @@ import asyncio
 import hashlib
 import os
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from io import BufferedWriter
@@ -50,6 +50,8 @@ class Submission(NamedTuple):
     """The most items of the kind that are ever fed."""
     name: str = ""
     idempotency_key: str | None = None
+    foreign: bool = False
+    """Whether somebody gave it who may be on another machine: it may name no file and no variable of this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,8 @@ class Submitter:
         self._spider = cast(TakesItems, spider)
         if "job" in wanted.arguments:
             raise UsageError("-a job: a submission makes a job of its own; give --idempotency-key to add to one.")
+        if wanted.foreign:
+            refuse_files(wanted.arguments)
         self._arguments = None if into else self._spider.parse_arguments(dict(wanted.arguments))
         kinds = self._spider.ITEM_KINDS
         if wanted.kind and wanted.kind not in kinds:
@@ -191,6 +195,8 @@ class Submitter:
                 self._bad.add(each)
                 continue
             try:
+                if self._wanted.foreign:
+                    refuse_variables(each.input)
                 yield self._spider.check_item(each)
             except UsageError as error:
                 self._bad.add(BadLine(each.line or 0, each.key, str(error)))
@@ -219,6 +225,22 @@ def bad_file(config: Config, spider: str) -> Path:
     """Where the bad lines of a submission are kept that begins now."""
     name = f"{spider}-{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}.bad-lines.jsonl"
     return config.data_dir / "jobs" / name
+
+
+def refuse_files(arguments: Mapping[str, str]) -> None:
+    """Raises UsageError for an argument that would have a file of this machine read for whoever asks from elsewhere."""
+    for name, value in arguments.items():
+        if value.lstrip().startswith("@"):
+            raise UsageError(f"{name}: a file of the controller's machine is not read for whoever asks from elsewhere.")
+
+
+def refuse_variables(given: Mapping[str, Any]) -> None:
+    """Raises UsageError for headers that name variables of the workers: a secret in one could be sent anywhere."""
+    headers = given.get("headers")
+    if isinstance(headers, Mapping) and any("${" in str(value) for value in headers.values()):
+        raise UsageError(
+            "headers: ${...} names a variable of the workers, and is taken from a file on their machine only"
+        )
 
 
 class BadLines:

@@ -198,3 +198,16 @@ async def test_files_of_the_controller_are_not_read_for_others(control: Controll
         answer = await control.post("/jobs/upload", "k", content=b"1\n", headers=text, params=query)
         assert answer.status_code == 422
         assert "Upload it" in json.loads(answer.content)["detail"]
+
+
+async def test_what_comes_from_elsewhere_names_no_variable_of_the_workers(
+    control: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCRAPY_SETTINGS_MODULE", "harvester.settings")
+    item = {"key": "x", "url": "https://evil.test", "headers": {"X": "${HARVESTER_SMTP_PASSWORD}"}}
+    body = {"spider": "endpoints", "arguments": {"endpoints": "https://api.test/a"}, "items": [item]}
+    answer = await control.post("/jobs", "a key", json=body)
+    assert (answer.status_code, answer.json()["job"], answer.json()["bad"]) == (200, None, 1), answer.text
+    assert "names a variable of the workers" in answer.json()["bad_lines"][0]["reason"]
+    body["arguments"] = {"endpoints": "@/etc/passwd"}
+    assert (await control.post("/jobs", "another key", json=body)).status_code == 422

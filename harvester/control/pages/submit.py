@@ -129,6 +129,7 @@ class _Form:
             max_items=int(self._most.value) if self._most.value else None,
             name=str(self._name.value or "").strip(),
             idempotency_key=self._key,
+            foreign=True,
         )
         self._button.set("disabled", True)
         self._button.text = "Items are being read ..."

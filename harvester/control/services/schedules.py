@@ -1,6 +1,5 @@
 """Schedules: which there are, what comes in the next hours, and adding, changing, pausing and removing them."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -11,6 +10,7 @@ from harvester.jobs.coming import Coming
 from harvester.jobs.schedules import Schedule, read_cron, read_every
 from harvester.jobs.scheduling import NewSchedule, ScheduleChange, Schedules
 from harvester.jobs.service import JobService
+from harvester.jobs.submission import refuse_files
 from harvester.recheck.durations import duration_text
 
 MOST_TIMES = 1000
@@ -62,7 +62,7 @@ class ScheduleService:
 
     async def add(self, wanted: NewSchedule) -> ScheduleStatus:
         """Adding the same once more changes nothing. Raises UsageError, UnknownJob, JobConflict for a taken name."""
-        _check_files(wanted.arguments)
+        refuse_files(wanted.arguments)
         known = {each.id: each for each in await self._schedules.all()}
         if len(known) >= MOST_SCHEDULES:
             raise JobConflict(f"There are {MOST_SCHEDULES:,} schedules already: remove one that is not needed.")
@@ -76,7 +76,7 @@ class ScheduleService:
 
     async def change(self, name: str, wanted: ScheduleChange) -> ScheduleStatus:
         """Raises UnknownJob, UsageError, JobConflict when another changes it at the same time."""
-        _check_files(wanted.arguments or {})
+        refuse_files(wanted.arguments or {})
         return _status(await self._schedules.change(name, wanted))
 
     async def pause(self, name: str) -> Done:
@@ -96,12 +96,6 @@ class ScheduleService:
         schedule = await self._schedules.named(name)
         await self._schedules.remove(name)
         return Removed(f"{name} is removed; its jobs stay.", _wish_of(schedule))
-
-
-def _check_files(arguments: Mapping[str, str]) -> None:
-    """Raises UsageError for an argument that would have a file of this machine read for whoever asks from elsewhere."""
-    if named := [name for name, value in arguments.items() if value.lstrip().startswith("@")]:
-        raise UsageError(f"{named[0]}: a schedule that reads a file is added by `harvester schedule add` only.")
 
 
 def _status(schedule: Schedule) -> ScheduleStatus:

@@ -14,7 +14,7 @@ from harvester.items import Found
 from harvester.jobs.changes import check_can_change
 from harvester.jobs.documents import Job
 from harvester.jobs.service import JobService
-from harvester.jobs.submission import Submission, Submitted, Submitter
+from harvester.jobs.submission import Submission, Submitted, Submitter, refuse_variables
 from harvester.jobs.watched import Standing, Watched, find_watched, restart, standing_jobs
 
 MOST = 500
@@ -73,12 +73,12 @@ class Watching:
         """
         if not 0 < len(items) <= MOST_CHANGED:
             raise UsageError(f"items: give 1 to {MOST_CHANGED:,}; longer lists are submitted to a job.")
-        for each in items:
-            check_input(each.input)
         known = await self._one_job(spider, job)
         check_can_change(known, often)
         service = self._service
-        submitter = Submitter(service.config, service.ledger, Submission(known.spider, {}, kind), known, often)
+        submitter = Submitter(
+            service.config, service.ledger, Submission(known.spider, {}, kind, foreign=True), known, often
+        )
         found = [_found(submitter.kind, number, each) for number, each in enumerate(items, 1)]
         return await submitter.submit(found)
 
@@ -90,7 +90,7 @@ class Watching:
         Raises UnknownJob, JobConflict, UsageError.
         """
         _check_names(names)
-        check_input(inputs)
+        refuse_variables(inputs)
         if not inputs and often is None:
             raise UsageError("change: give `input`, `often`, or both.")
         await standing_jobs(self._service, job=job)
@@ -130,16 +130,6 @@ class Watching:
         if jobs[0].spider != spider:
             raise UsageError(f"{job} is of the spider {jobs[0].spider}, and not of {spider}.")
         return jobs[0]
-
-
-def check_input(given: Mapping[str, Any]) -> None:
-    """Refuses names of environment variables: whoever reaches the controller could have secrets of workers sent away.
-
-    Raises UsageError.
-    """
-    headers = given.get("headers")
-    if isinstance(headers, Mapping) and any("${" in str(value) for value in headers.values()):
-        raise UsageError("headers: ${...} names a variable of the workers; that is given in a file of endpoints only.")
 
 
 def _found(kind: str, line: int, item: NewItem) -> Any:

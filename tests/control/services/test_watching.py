@@ -89,8 +89,9 @@ async def test_an_endpoint_is_added_with_its_table_and_changed(
 async def test_no_secret_of_the_workers_can_be_sent_anywhere(service: JobService) -> None:
     job = await standing_job(service, "endpoints", "https://api.test/a")
     headers = {"headers": {"X": "${HARVESTER_SMTP_PASSWORD}"}}
-    with pytest.raises(UsageError, match="names a variable of the workers"):
-        await Watching(service).add("endpoints", [NewItem("x", {"url": "https://evil.test", **headers})])
+    added = await Watching(service).add("endpoints", [NewItem("x", {"url": "https://evil.test", **headers})])
+    assert (added.accepted, added.bad) == (0, 1)
+    assert "names a variable of the workers" in added.bad_lines[0].reason
     with pytest.raises(UsageError, match="names a variable of the workers"):
         await Watching(service).change(job.id, ["https://api.test/a"], headers)
 
