@@ -55,6 +55,7 @@ seen: $(SYNCED) ## Measure ten million seen fingerprints
 
 capacity: $(SYNCED) ## Measure what docs/capacity.md computes with
 	@$(RUN) python -m tests.bench.capacity
+	@$(RUN) python -m tests.bench.ledger
 
 appview: $(SYNCED) ## Harvest the real AppView from npm (needs Node and PostgreSQL)
 	@$(RUN) pytest -m appview -s

@@ -107,6 +107,11 @@ class Config(BaseSettings):
     metrics_host: str = Field("127.0.0.1", min_length=1)
     """The address of this machine on which it listens. Nobody is asked for a password there."""
 
+    traces_url: str = Field("", pattern=r"^(?:https?://[^/\s]+\S*)?$")
+    """Where the way of requests is told as OpenTelemetry traces (OTLP over HTTP), as http://127.0.0.1:4318/v1/traces."""
+    traces_share: float = Field(0.01, ge=0, le=1)
+    """The share of requests whose way is told."""
+
     # Places
     state_dir: Path = Path(".harvester")
     """Private servers, login sessions, locks."""

@@ -69,6 +69,7 @@ SPIDER_MIDDLEWARES_BASE = {
 SPIDER_MIDDLEWARES = {
     "harvester.middlewares.lease.LeaseMiddleware": 10,  # nearest the engine: what passes it has passed all others
     "harvester.middlewares.identities.ChainMiddleware": 900,
+    "harvester.middlewares.tracing.TracingMiddleware": 940,  # only where HARVESTER_TRACES_URL is set
     "harvester.middlewares.batch.BatchMiddleware": 950,  # nearest the spider: the others see one item a page
 }
 DOWNLOADER_MIDDLEWARES = {

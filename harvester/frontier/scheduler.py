@@ -8,6 +8,7 @@ it with the worker.
 import logging
 import secrets
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 from time import monotonic
@@ -245,6 +246,36 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             request.errback = WatchedErrback(lease, request.errback, self._prepare_follow_up)
             return request
         return None
+
+    def watch(
+        self,
+        began: Callable[[Request, InFlight], None],
+        ended: Callable[[str, Operation], Callable[[], None] | None],
+    ) -> None:
+        """For one who follows leases: `began` gets each, `ended` the id of each and how it ends.
+
+        What `ended` returns is called when the end is safe, if it is `ok`. Until somebody watches nothing of it costs
+        anything: methods are put in the place of others.
+        """
+        next_request, finish = self.next_request, self._client.finish
+
+        def next_watched() -> Request | None:
+            request = next_request()
+            if request is not None and (lease := self.lease_of(request)):
+                began(request, lease)
+            return request
+
+        def finish_watched(operation: Operation, lease: str, afterwards: Callable[[], None] | None = None) -> None:
+            calls = [call for call in (afterwards, ended(lease, operation)) if call]
+
+            def confirmed() -> None:
+                for call in calls:
+                    call()
+
+            finish(operation, lease, confirmed if calls else None)
+
+        self.next_request = next_watched  # type: ignore[method-assign]
+        self._client.finish = finish_watched  # type: ignore[method-assign]
 
     def has_pending_requests(self) -> bool:
         if not self._client.is_done():
