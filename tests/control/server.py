@@ -7,10 +7,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from urllib.request import urlopen
 
-import httpx2
 import uvicorn
 from pymongo import monitoring
 
@@ -20,8 +20,8 @@ from harvester.control.app import create_app
 from tests.ports import free_port
 from tests.root import ROOT
 
-DIE_AT = "TESTS_DIE_AT"
-"""A variable, `update job_items 3`: at the start of the third such command to MongoDB the process kills itself."""
+DIE_AT = Path("die-at")
+"""A file, `update job_items 3`: at the start of the third such command to MongoDB the process kills itself."""
 SILENT_S = 2.0
 """After which one that died is taken over."""
 
@@ -35,20 +35,25 @@ class Server:
         self._variables = variables
         self.url = f"http://127.0.0.1:{self._port}"
 
-    def start(self, die_at: str = "") -> None:
+    def die_at(self, moment: str) -> None:
+        """Has it kill itself, soon."""
+        beside = self._folder / "soon"
+        beside.write_text(moment)
+        beside.replace(self._folder / DIE_AT)
+
+    def start(self) -> None:
         """Begins, or begins anew."""
-        environment = {**os.environ, **self._variables, "PYTHONPATH": str(ROOT), DIE_AT: die_at}
+        (self._folder / DIE_AT).unlink(missing_ok=True)
+        environment = {**os.environ, **self._variables, "PYTHONPATH": str(ROOT)}
         log = self._folder / "server.log"
         with log.open("ab") as file:
             command = [sys.executable, "-m", "tests.control.server", self._port]
             self.process = subprocess.Popen(command, cwd=self._folder, env=environment, stdout=file, stderr=file)
         while True:
             assert self.process.poll() is None, log.read_text()
-            try:
-                if httpx2.get(f"{self.url}/readyz").status_code == 200:
-                    return
-            except httpx2.HTTPError:
-                time.sleep(0.05)
+            with suppress(OSError), urlopen(f"{self.url}/readyz", timeout=10):
+                return
+            time.sleep(0.2)
 
     def kill(self) -> None:
         self.process.kill()
@@ -66,16 +71,21 @@ def serving(variables: Mapping[str, str], folder: Path) -> Iterator[Server]:
 
 
 class Killer(monitoring.CommandListener):
-    """Kills this process at a command that is named as by DIE_AT."""
+    """Kills this process at the command that DIE_AT says."""
 
-    def __init__(self, die_at: str) -> None:
-        self._command, self._collection, left = die_at.split()
-        self._left = int(left)
+    def __init__(self) -> None:
+        self._seen = 0
 
     def started(self, event: monitoring.CommandStartedEvent) -> None:
-        if (event.command_name, event.command.get(event.command_name)) == (self._command, self._collection):
-            self._left -= 1
-            if self._left == 0:
+        if not DIE_AT.exists():
+            return
+        command, collection, number = DIE_AT.read_text().split()
+        if event.command_name == command and collection in (
+            event.command.get(command),
+            event.command.get("collection"),  # of getMore
+        ):
+            self._seen += 1
+            if self._seen == int(number):
                 os.kill(os.getpid(), signal.SIGKILL)
 
     def succeeded(self, event: monitoring.CommandSucceededEvent) -> None:
@@ -87,8 +97,7 @@ class Killer(monitoring.CommandListener):
 
 def main() -> None:
     batches.SILENT_S = idempotency.SILENT_S = SILENT_S
-    if die_at := os.environ[DIE_AT]:
-        monitoring.register(Killer(die_at))
+    monitoring.register(Killer())
     config = uvicorn.Config(create_app(load_config()), "127.0.0.1", int(sys.argv[1]), http="h11", log_level="warning")
     asyncio.run(uvicorn.Server(config).serve())
 
