@@ -46,7 +46,7 @@ ORDER = (
     *("up", "doctor", "spiders", "sites", "flow", "sandbox"),
     *("crawl", "jobs", "schedule", "endpoints", "feed", "worker", "frontier", "deploy"),
     *("runs", "report", "export", "account", "db", "import", "publish", "webhooks"),
-    *("alert", "tokens", "purge", "version"),
+    *("alert", "tokens", "gc", "purge", "version"),
 )
 """In which commands are listed, as one comes to need them."""
 

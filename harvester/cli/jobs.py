@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import sys
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
 from pathlib import Path
@@ -61,10 +62,14 @@ def submit_command(
         str | None, typer.Option(help="Any word of yours: submitted with it once more, it is the same job.")
     ] = None,
     name: Annotated[str, typer.Option(help="What the job is called, for people.")] = "",
+    webhook: Annotated[
+        str, typer.Option(metavar="URL", help="Address that is told when the job is paused, finished or cancelled.")
+    ] = "",
     as_json: Json = False,
 ) -> None:
     """Make a job of the lines of a file. Lines that cannot be used are named and left out."""
     from harvester.cli import jobs_views as views
+    from harvester.download.addresses import unusable
     from harvester.jobs.inputs import Format, Input
     from harvester.jobs.submission import Submission
     from harvester.worker.interrupts import end_on_signals
@@ -73,6 +78,8 @@ def submit_command(
     end_on_signals(f"Stopped: items that were added stay; {again}.")
     wanted = Submission(spider, pairs("-a", argument or []), kind, priority, max_items, name, idempotency_key)
     given = Input(source, one_of("--format", form, Format), key)
+    if webhook and (fault := unusable(webhook)):
+        raise UsageError(f"--webhook: {fault}.")
     submitted = with_service(lambda service: service.submit(wanted, given))
     if as_json:
         print_json(submitted)
@@ -80,6 +87,27 @@ def submit_command(
         views.print_submitted(submitted)
     if submitted.job is None:
         raise UsageError("There is no line that can be used, so there is no job.")
+    if webhook:
+        _add_webhook(submitted.job, webhook)
+
+
+def _add_webhook(job: str, url: str) -> None:
+    """Says on standard error by which secret the receiver knows who sends: what is asked for is the job."""
+    from harvester.client.jobs import RemoteJobs
+
+    async def add(service: "JobService | RemoteJobs") -> tuple[str, str]:
+        if isinstance(service, RemoteJobs):
+            return await service.add_webhook(url, job)
+        from harvester.control.webhooks import Webhooks
+
+        added = await Webhooks(service).add(url, job)
+        return added.webhook.id, added.secret
+
+    try:
+        name, secret = with_service(add)
+    except UsageError as error:
+        raise UsageError(f"{error} The job {job} is there, and nobody is told of it.") from None
+    print(f"{name} is told of {job}. Its secret: {secret}", file=sys.stderr)
 
 
 @jobs.command("list")

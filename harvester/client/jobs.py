@@ -77,6 +77,17 @@ class _Batch:
 
 
 @dataclass(frozen=True, slots=True)
+class _Webhook:
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class _AddedWebhook:
+    webhook: _Webhook
+    secret: str
+
+
+@dataclass(frozen=True, slots=True)
 class _Changed:
     items: int
 
@@ -238,6 +249,11 @@ class RemoteJobs:
     async def set_priority(self, job: str, priority: int) -> None:
         """Its items are fed before those of jobs with a smaller one."""
         await self._connection.ask("PUT", _path(job, "priority"), Job, body={"priority": priority})
+
+    async def add_webhook(self, url: str, job: str) -> tuple[str, str]:
+        """Has the controller tell an address of a job that is paused or ends: the webhook's id, and its secret."""
+        added = await self._connection.ask("POST", "webhooks", _AddedWebhook, body={"url": url, "job": job})
+        return added.webhook.id, added.secret
 
     async def wait(self, job: str, timeout_s: float | None = None) -> Job:
         """The job when it is finished or cancelled, or when the time is over. Raises UsageError if that never comes."""

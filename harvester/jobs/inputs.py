@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from io import BufferedReader, FileIO
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -49,7 +49,8 @@ _EDGES = " \t\r\n\ufeff\u200b"
 """Around keys; byte order marks stay inside files that were concatenated."""
 _control = re.compile(r"[\x00-\x1f\x7f]").search
 _decode_object = msgspec.json.Decoder(dict[str, Any]).decode
-_decode_packed = msgspec.json.Decoder(tuple[int | None, str, dict[str, Any]]).decode
+_LineNumber = Annotated[int, msgspec.Meta(ge=1, le=1 << 62)]
+_decode_packed = msgspec.json.Decoder(tuple[_LineNumber | None, str, dict[str, Any]]).decode
 _encode = msgspec.json.Encoder().encode
 
 _BYTE_ORDER_MARKS = (

@@ -14,6 +14,8 @@ from pymongo import AsyncMongoClient
 from pymongo.database import Database
 
 from harvester.control.tokens import Scope, Tokens
+from harvester.jobs.inputs import PACKED
+from tests.control.serving import Controller
 from tests.crawling import until
 from tests.forking import Forked, fork
 from tests.jobs.command import HARVESTER, Jobs, measured
@@ -72,6 +74,23 @@ def test_a_controller_that_is_away_ends_the_command_with_its_code(remote_jobs: J
 def test_a_file_of_the_controller_s_machine_is_not_read_for_an_argument(remote_jobs: Jobs) -> None:
     answer = remote_jobs.submit("1\n", "-a", "county=@/etc/passwd")
     assert (answer.code, "is not read for whoever asks from elsewhere" in answer.err) == (2, True)
+
+
+NO_ITEMS = [b"", b"{}", b'[1, "a"]', b'[0, "a", {}]', b'[-1, "a", {}]', b'[%d, "a", {}]' % 10**30, b"[]", b"\xff"]
+
+
+async def test_what_is_no_item_as_the_client_sends_it_is_a_bad_line(
+    control: Controller, mongodb: Database[Document]
+) -> None:
+    """Whoever has a token may send anything."""
+    headers = control.headers(Scope.OPERATE) | {"Content-Type": PACKED, "Idempotency-Key": "a"}
+    body = b"\n".join([*NO_ITEMS, b'[2, "7", {}]', b""])
+    answer = await control.http.post("/api/v1/jobs/upload?spider=parcels", content=body, headers=headers)
+    assert answer.status_code == 201
+    assert (answer.json()["accepted"], answer.json()["bad"]) == (1, len(NO_ITEMS))
+    reasons = [each["reason"].partition(":")[0] for each in answer.json()["bad_lines"]]
+    assert reasons == ["it is no item as harvester sends it"] * len(NO_ITEMS)
+    assert [item["line"] for item in mongodb["job_items"].find()] == [2]
 
 
 # The page of the documentation -----------------------------------------------------------------------------

@@ -140,6 +140,26 @@ def test_a_limit_is_of_the_kind_that_is_submitted(jobs: Jobs, mongodb: Database[
     assert job["limits"] == {"parcel": 1, "owner": 100}, "the spider's own are there, too"
 
 
+def test_whoever_is_named_with_a_job_is_told_of_it(
+    jobs: Jobs, mongodb: Database[Document], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARVESTER_STATE_DIR", str(jobs.folder / "state"))
+    load_config.cache_clear()
+    answer = jobs.submit("1\n", "--webhook", "http://127.0.0.1:9/hook", "--json")
+    (webhook,) = mongodb["webhooks"].find()
+    assert (webhook["job"], webhook["url"]) == (answer.json["job"], "http://127.0.0.1:9/hook")
+    assert f"{webhook['_id']} is told of {answer.json['job']}. Its secret: whsec_" in answer.err
+    refused = jobs.submit("1\n", "--webhook", "http://ann@127.0.0.1:9/hook")
+    assert (refused.code, "holds a user's name" in refused.err, "and nobody is told of it" in refused.err) == (
+        2,
+        True,
+        True,
+    )
+    none = jobs.submit("1\n", "--webhook", "ftp://127.0.0.1/")
+    assert (none.code, "--webhook: only http and https are asked" in none.err) == (2, True)
+    assert mongodb["jobs"].count_documents({}) == 2
+
+
 def test_each_submission_is_a_job_of_its_own(jobs: Jobs) -> None:
     assert jobs.submitted("1\n") != jobs.submitted("1\n")
 
