@@ -273,6 +273,24 @@ async def test_a_job_is_paused_and_two_browsers_see_it_and_the_undo(
     assert lines[-2:] == ["pause_job", "resume_job"]
 
 
+async def test_a_job_is_cancelled_after_a_question_that_says_how_many_items_it_skips(
+    room: ControlRoom, seen: Seen, service: JobService
+) -> None:
+    job = await seed(service, room.folder, ["81", "82", "83"], {"blocked": ["81"]})
+    page = await seen.go(f"/jobs/{job.id}")
+    await page.get_by_role("button", name="Cancel", exact=True).click()
+    dialog = page.get_by_role("dialog")
+    await expect(dialog).to_contain_text("2 items not ended yet will be skipped, for good")
+    await dialog.get_by_role("button", name="Leave it").click()
+    await expect(dialog).to_have_count(0)
+    assert (await service.job(job.id)).state is JobState.OPEN
+    await page.get_by_role("button", name="Cancel", exact=True).click()
+    await dialog.get_by_role("button", name="Cancel the job").click()
+    bar = page.get_by_role("region", name="States").get_by_role("img")
+    await expect(bar).to_have_attribute("aria-label", "waiting 0, active 0, done 0, failed 1, skipped 2")
+    assert (await service.job(job.id)).state is JobState.CANCELLED
+
+
 async def _audit(service: JobService) -> AsyncIterator[Any]:
     from harvester.control.audit import Audit
 

@@ -156,9 +156,14 @@ class _Head:
         left = sum(self.report.states.get(state, 0) for state in UNFINISHED) if self.report else 0
         said = f"{counted(left, 'item')} not ended yet will be skipped, for good. What was stored stays."
         if await confirmed(f"Cancel {self._job.id}?", said, "Cancel the job"):
-            skipped = await self._room.act("cancel_job", self._path, lambda: self._room.here.jobs.cancel(self._job.id))
-            if skipped is not None:
-                done(f"{self._job.id} is cancelled; {_items(skipped)} skipped.")
+            who = await self._room.who()
+
+            async def begin() -> Batch:
+                await self._room.here.jobs.begin_cancelling(self._job.id)
+                return await self._room.here.batches.begin(Batched.CANCEL, self._job.id, left, who, now())
+
+            if await self._room.act("cancel_job", self._path, begin):
+                done(f"{self._job.id} is cancelled; what waits is being skipped.")
 
     async def set_priority(self) -> None:
         before = self._job.priority
@@ -230,7 +235,8 @@ def _outcome(job: str, outcome: str, items: int) -> Row:
 
 def _batch_row(batch: Batch) -> Row:
     state = Cell(f"{batch.state}: {batch.said}" if batch.said else str(batch.state), tone="bad" if batch.said else "")
-    of_items = batch.filter.outcome.replace("_", " ") or batch.filter.state or "failed"
+    of_items = batch.filter.outcome.replace("_", " ") or batch.filter.state
+    of_items = of_items or ("waiting" if batch.action is Batched.CANCEL else "failed")
     cells: list[Cell | str | int] = [str(batch.action), of_items, batch.matched, batch.done, state]
     return Row(batch.id, [*cells, at(batch.asked_at), batch.by])
 
