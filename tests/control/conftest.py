@@ -6,9 +6,9 @@ import pytest
 
 from harvester.config import Config
 from tests.control.serving import Controller, controller
-from tests.jobs.conftest import jobs
+from tests.jobs.conftest import jobs, local_jobs
 
-__all__ = ["jobs"]
+__all__ = ["jobs", "local_jobs"]
 
 
 @pytest.fixture
