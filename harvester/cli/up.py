@@ -1,10 +1,12 @@
 """The command `harvester up`: the control room and all it needs."""
 
+import logging
 from importlib.util import find_spec
 from typing import Annotated
 
 import typer
 
+from harvester import logs
 from harvester.config import load_config
 from harvester.exceptions import UsageError
 
@@ -33,5 +35,14 @@ def up_command(
     from harvester.control.up import Wanted, up  # imports inside commands keep shell completion quick
 
     config = load_config()
+    if logs.is_json():
+        logging.basicConfig(level=logging.INFO)
     wanted = Wanted(host, port, 0 if no_workers else workers)
-    raise typer.Exit(asyncio.run(up(config, wanted, lambda said: print(said, flush=True))))
+    raise typer.Exit(asyncio.run(up(config, wanted, _say)))
+
+
+def _say(said: str) -> None:
+    if logs.is_json():
+        logs.say(said)
+    else:
+        print(said, flush=True)
