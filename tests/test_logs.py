@@ -69,3 +69,28 @@ def test_all_that_a_crawl_says_is_objects_which_name_spider_and_run(
     assert (two["spider"], two["level"], two["logger"]) == ("small", "WARNING", "small")
     assert two["run"] in lines[-1]["run"]
     assert "Where it lies" in lines[-1]["message"], "the summary is the last line"
+
+
+def test_a_control_room_whose_lines_are_collected_tells_its_token_to_nobody(
+    config: Config, tmp_path: Path, own_redis: str
+) -> None:
+    assert config.mongodb_uri
+    variables = {
+        "HARVESTER_LOG_FORMAT": "json",
+        "HARVESTER_MONGODB_URI": config.mongodb_uri.get_secret_value(),
+        "HARVESTER_REDIS_URL": own_redis,
+        "HARVESTER_DATABASE": config.database,
+        "PYTHONPATH": str(ROOT),
+    }
+    command = [sys.executable, "-c", "from harvester.cli import main; main()", "up", "--no-workers", "--port", "0"]
+    options = {"cwd": tmp_path, "env": {**os.environ, **variables}, "text": True}
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **options) as up:  # type: ignore[call-overload]
+        said = []
+        for line in up.stderr:
+            said.append(json.loads(line)["message"])
+            if "Ctrl-C ends it" in line:
+                up.terminate()
+    token = (tmp_path / ".harvester" / "token").read_text().strip()
+    assert len(token) > 40
+    assert [line for line in said if line.startswith("The control room: http://127.0.0.1:")]
+    assert not [line for line in said if token in line or "login" in line]

@@ -14,6 +14,7 @@ from pathlib import Path
 import uvicorn
 from filelock import FileLock, Timeout
 
+from harvester import logs
 from harvester.config import TOLD, Config
 from harvester.control.app import create_app
 from harvester.control.tokens import FILE, kept_token
@@ -212,9 +213,10 @@ def _url(host: str, port: int) -> str:
 
 def _greet(config: Config, wanted: Wanted, url: str, link: str, token: str, say: Say) -> None:
     say(f"The control room: {url}")
-    say(f"To log one browser in, once, within ten minutes: {link}")
+    if not logs.is_json():  # whoever collects logs is to get no secret
+        say(f"To log one browser in, once, within ten minutes: {link}")
     path = config.state_dir / FILE
-    if token:
+    if token and not logs.is_json():
         say(f"The token of this folder, which is shown this once and kept in {path}:\n  {token}")
     else:
         say(f"The token of this folder is kept in {path}.")
