@@ -30,13 +30,15 @@ async def show_deliveries(here: Here) -> DeliveryStatus:
     return await Deliveries(here.jobs).status()
 
 
-@router.post("/{sink}/resume", operation_id="resume_deliveries", dependencies=[OPERATES])
+@router.post("/{sink}/resume", operation_id="resume_deliveries", dependencies=[OPERATES], responses=documented(404))
 async def resume_deliveries(here: Here, sink: Sink) -> Done:
     """Try a receiver again at once that fails, or was set aside."""
     return await Deliveries(here.jobs).resume(sink)
 
 
-@router.post("/{sink}/replay", operation_id="replay_deliveries", dependencies=[OPERATES], responses=documented(409))
+@router.post(
+    "/{sink}/replay", operation_id="replay_deliveries", dependencies=[OPERATES], responses=documented(404, 409)
+)
 async def replay_deliveries(here: Here, sink: Sink, body: ReplayBody) -> Done:
     """Send events again that are not tried any more; never more than expected."""
     return await Deliveries(here.jobs).replay_dead(sink, body.expect)
