@@ -61,12 +61,17 @@ class Broadcaster:
     ) -> None:
         """Shows what is read now, on the page that is being built, and then whatever is different from it.
 
-        Pages with the same key share the readings, of which there is one in `every_s`. What the first reading raises is
-        raised.
+        Pages with the same key share the readings, of which there is one in `every_s`. What a reading for this page
+        raises is raised.
         """
         client = ui.context.client
-        value = await read()
-        topic = self._topics.setdefault(key, _Topic(read, value, every_s, monotonic() + every_s))
+        topic = self._topics.get(key)
+        if topic and monotonic() <= topic.due_at:  # it was read for another page just now
+            value = topic.value
+        else:
+            value = await read()
+            topic = self._topics.setdefault(key, _Topic(read, value, every_s, monotonic() + every_s))
+            topic.due_at = monotonic() + every_s
         show(value)
         if topic.value != value:
             self._tell(topic, value)
