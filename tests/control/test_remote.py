@@ -161,11 +161,12 @@ def is_listening(port: int) -> bool:
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(3600)
 def test_a_million_items_are_submitted_with_flat_memory(remote_jobs: Jobs, mongodb: Database[Document]) -> None:
     peaks = []
     for number in (1000, 1_000_000):
         path = remote_jobs.write(numbers(number), "x.txt")
-        ran, peak = measured(remote_jobs, "submit", "parcels", "--input", str(path))
+        ran, peak = measured(remote_jobs, "submit", "parcels", "--input", str(path), within_s=3000)
         assert ran.returncode == 0, ran.stderr
         peaks.append(peak)
     assert mongodb["job_items"].estimated_document_count() == 1_001_000

@@ -82,11 +82,11 @@ class Jobs:
         return ran
 
 
-def measured(jobs: Jobs, *words: str) -> tuple[Ran, float]:
+def measured(jobs: Jobs, *words: str, within_s: float = 240) -> tuple[Ran, float]:
     """What the command did, and its peak memory in MB."""
     told = jobs.folder / "peak"
     environment = {**os.environ, **jobs.variables}
-    ran = run("tests.jobs.measured", str(told), "jobs", *words, cwd=ROOT, env=environment)
+    ran = run("tests.jobs.measured", str(told), "jobs", *words, cwd=ROOT, env=environment, within_s=within_s)
     return ran, int(told.read_text()) / 1000
 
 
