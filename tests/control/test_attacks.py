@@ -1,6 +1,7 @@
 """What somebody may try who wants more of a controller than a token gives, or wants it to fall."""
 
 import asyncio
+import contextlib
 import gzip
 import json
 import logging
@@ -265,7 +266,9 @@ async def said(port: int, data: bytes, *, more: bytes = b"") -> bytes:
     except ConnectionError:
         return b""
     finally:
-        write.close()
+        write.transport.abort()  # what was not sent would keep it open
+        with contextlib.suppress(ConnectionError):
+            await write.wait_closed()
 
 
 def head(control: Controller, first: bytes, *lines: bytes) -> bytes:

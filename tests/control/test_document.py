@@ -32,7 +32,7 @@ from tests.ports import free_port
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 ENDLESS = "listen"
 """Id of the operation whose answer has no end."""
-EXAMPLES = 6
+EXAMPLES = 3
 """Of each operation; in the soak test as EXAMPLES says."""
 
 

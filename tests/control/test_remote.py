@@ -115,6 +115,7 @@ def test_the_example_in_python_does_what_it_says(
 # Killed, and large -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.soak
 async def test_a_controller_that_is_killed_while_items_are_submitted_is_waited_for_and_no_item_comes_twice(
     local_jobs: Jobs, mongodb_uri: str, mongodb: Database[Document], free_port: int
 ) -> None:

@@ -20,6 +20,7 @@ from tests.root import ROOT
 PACKAGE = ROOT / "harvester"
 MAY_ASK_FOR_ITS_FILE = {
     "cli/beginning.py",  # writes a test that asks for its own
+    "control/pages/mount.py",  # the page, which no egg serves
     "worker/egg.py",  # finds the checkout; refuses to when there is none
     "stores/servers/kinds.py",  # that of another package
 }

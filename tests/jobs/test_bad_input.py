@@ -31,7 +31,7 @@ def refused(answer: Answer, said: str, code: int = 2) -> None:
     assert answer.out == ""
 
 
-@pytest.fixture(params=["local", "remote"])
+@pytest.fixture(params=["local", pytest.param("remote", marks=pytest.mark.soak)])
 def jobs(request: pytest.FixtureRequest) -> Jobs:
     """All is the same when a controller is asked."""
     jobs: Jobs = request.getfixturevalue(f"{request.param}_jobs")
@@ -560,7 +560,8 @@ OF_THIS_MACHINE = {
 
 @pytest.mark.parametrize(
     ("jobs", "name"),
-    [(jobs, name) for jobs in ("local", "remote") for name in KINDS if jobs == "local" or name not in OF_THIS_MACHINE],
+    [("local", name) for name in KINDS]
+    + [pytest.param("remote", name, marks=pytest.mark.soak) for name in KINDS if name not in OF_THIS_MACHINE],
     indirect=["jobs"],
 )
 def test_bad_input_is_named_ends_with_its_code_and_loses_nothing(

@@ -65,7 +65,7 @@ class Work:
         return self(lambda ledger: ledger.finish(job))
 
 
-@pytest.fixture(params=["local", "remote"])
+@pytest.fixture(params=["local", pytest.param("remote", marks=pytest.mark.soak)])
 def jobs(request: pytest.FixtureRequest) -> Jobs:
     """All is the same when a controller is asked."""
     jobs: Jobs = request.getfixturevalue(f"{request.param}_jobs")

@@ -26,7 +26,7 @@ AT = datetime(2026, 1, 31, 12, 30, 15, 250_000, UTC)
 HOUR = timedelta(hours=1)
 
 
-@pytest.fixture(params=["local", "remote"])
+@pytest.fixture(params=["local", pytest.param("remote", marks=pytest.mark.soak)])
 def jobs(request: pytest.FixtureRequest) -> Jobs:
     """All is the same when a controller is asked."""
     jobs: Jobs = request.getfixturevalue(f"{request.param}_jobs")
