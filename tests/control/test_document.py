@@ -139,6 +139,7 @@ def check(served: Served, scope: Scope | None, examples: int) -> None:
         ask()
 
 
+@pytest.mark.soak
 def test_each_operation_answers_as_the_document_says(served: Served) -> None:
     check(served, Scope.ADMIN, EXAMPLES)
 
@@ -149,6 +150,7 @@ def test_nothing_is_answered_without_a_token(served: Served) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("scope", [None, *Scope])
+@pytest.mark.soak
 def test_each_operation_answers_as_the_document_says_to_each_scope(served: Served, scope: Scope | None) -> None:
     check(served, scope, int(os.environ.get("EXAMPLES", "200")))
 
