@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import uvicorn
@@ -70,16 +71,20 @@ async def up(config: Config, wanted: Wanted, say: Say) -> int:
                 await serving
             address.write_text(url, "ascii")
             token, is_new = await kept_token(config, app.state.context.tokens)
-            _greet(config, wanted, url, f"{url}/login?link={links.add(token)}", token if is_new else "", say)
-            return await _until_told(config, wanted, serving, say)
+            greet = partial(
+                _greet, config, wanted, url, f"{url}/login?link={links.add(token)}", token if is_new else "", say
+            )
+            return await _until_told(config, wanted, serving, say, greet)
         finally:
             address.unlink(missing_ok=True)
             server.should_exit = True
             await serving
 
 
-async def _until_told(config: Config, wanted: Wanted, serving: asyncio.Task[None], say: Say) -> int:
-    """Workers and page go on until a signal comes; the workers' exit code."""
+async def _until_told(
+    config: Config, wanted: Wanted, serving: asyncio.Task[None], say: Say, greet: Callable[[], None]
+) -> int:
+    """Workers and page go on until a signal comes, which is heard before anybody is greeted; the workers' exit code."""
     workers, told = Workers(config, wanted.workers, say), asyncio.Event()
 
     def stop() -> None:
@@ -93,6 +98,7 @@ async def _until_told(config: Config, wanted: Wanted, serving: asyncio.Task[None
     numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
     for number in numbers:
         loop.add_signal_handler(number, stop)
+    greet()
     keeping, stopping = asyncio.create_task(workers.keep()), asyncio.create_task(told.wait())
     try:
         await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
