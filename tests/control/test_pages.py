@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Page, WebSocketRoute, expect
 from pymongo import MongoClient
 from redis.asyncio import Redis
 
@@ -310,6 +310,25 @@ async def test_counts_move_on_a_page_that_nobody_touches(room: ControlRoom, seen
     await expect(states.get_by_role("img")).to_have_attribute(
         "aria-label", "waiting 7, active 0, done 3, failed 0, skipped 0"
     )
+
+
+async def test_a_page_whose_socket_comes_late_shows_what_changed_meanwhile(
+    room: ControlRoom, seen: Seen, service: JobService, browser: Browser
+) -> None:
+    may_connect = asyncio.Event()
+
+    async def later(socket: WebSocketRoute) -> None:
+        await may_connect.wait()
+        socket.connect_to_server()
+
+    async with logged_in(browser, room.url, room.token) as other:
+        await other.page.route_web_socket("**/_nicegui_ws/**", later)
+        await other.page.goto(f"{room.url}/jobs")
+        page = await seen.go("/jobs")
+        job = await seed(service, room.folder, ["61", "62"])
+        for each in (page, other.page):
+            await expect(each.get_by_role("link", name=job.id)).to_be_visible()
+            may_connect.set()
 
 
 async def test_the_keyboard_is_enough(room: ControlRoom, seen: Seen, service: JobService) -> None:

@@ -33,6 +33,7 @@ READ_S = 10.0
 class _Watcher:
     client: Client
     show: Callable[[Any], None]
+    shown: Any
 
 
 @dataclass(slots=True)
@@ -53,7 +54,7 @@ class Broadcaster:
         self._hidden: set[str] = set()
         """Clients whose tab nobody sees."""
         self._troubles: dict[str, Callable[[str], None]] = {}
-        self._trouble = ""
+        self._trouble = self._said = ""
         self._task: asyncio.Task[None] | None = None
 
     async def watch(
@@ -72,16 +73,17 @@ class Broadcaster:
             value = await read()
             topic = self._topics.setdefault(key, _Topic(read, value, every_s, monotonic() + every_s))
             topic.due_at = monotonic() + every_s
-        show(value)
         if topic.value != value:
-            self._tell(topic, value)
-        watcher = _Watcher(client, show)
+            topic.value = value
+        show(topic.value)
+        watcher = _Watcher(client, show, topic.value)
         topic.watchers.append(watcher)
         client.on_delete(lambda: self._forget(key, watcher))
 
     def tell_trouble(self, show: Callable[[str], None]) -> None:
         """Has the page that is being built say that what it shows is old, and why; with an empty text: no more."""
         client = ui.context.client
+        show(self._said)
         self._troubles[client.id] = show
         client.on_delete(lambda: self._leave(client.id))
 
@@ -91,10 +93,7 @@ class Broadcaster:
             self._hidden.add(client.id)
         elif client.id in self._hidden:
             self._hidden.discard(client.id)
-            for topic in self._topics.values():
-                for watcher in topic.watchers:
-                    if watcher.client is client:
-                        _show(watcher, topic.value)
+            self._tell_all()
 
     def begin(self) -> None:
         self._task = asyncio.create_task(self._run())
@@ -118,6 +117,7 @@ class Broadcaster:
                 topic for topic in self._topics.values() if topic.due_at <= at and any(map(self._sees, topic.watchers))
             ]
             troubles = await asyncio.gather(*map(self._read, seen))
+            self._tell_all()
             if seen:
                 self._say(next(filter(None, troubles), ""))
 
@@ -137,22 +137,28 @@ class Broadcaster:
             logger.exception("A page cannot be kept up to date")
             return "There is a fault in this program; its log has the traceback."
         if value != topic.value:
-            self._tell(topic, value)
+            topic.value = value
         return ""
 
-    def _tell(self, topic: _Topic, value: Any) -> None:
-        topic.value = value
-        for watcher in topic.watchers:
-            if self._sees(watcher):
-                _show(watcher, value)
+    def _tell_all(self) -> None:
+        """Has each page show what it does not show yet: its socket may have come after a change."""
+        for topic in self._topics.values():
+            for watcher in topic.watchers:
+                if watcher.shown is not topic.value and self._sees(watcher):
+                    watcher.shown = topic.value
+                    try:
+                        with watcher.client:
+                            watcher.show(topic.value)
+                    except Exception:  # one page's fault does not end the others'
+                        logger.exception("A page cannot show what was read")
 
     def _say(self, trouble: str) -> None:
         if trouble == self._trouble:
             return
         self._trouble = trouble
-        said = f"What you see is of {datetime.now(UTC):%H:%M:%S} UTC. {trouble}" if trouble else ""
+        self._said = f"What you see is of {datetime.now(UTC):%H:%M:%S} UTC. {trouble}" if trouble else ""
         for show in self._troubles.values():
-            show(said)
+            show(self._said)
 
     def _sees(self, watcher: _Watcher) -> bool:
         return watcher.client.has_socket_connection and watcher.client.id not in self._hidden
@@ -166,8 +172,3 @@ class Broadcaster:
     def _leave(self, client: str) -> None:
         self._troubles.pop(client, None)
         self._hidden.discard(client)
-
-
-def _show(watcher: _Watcher, value: Any) -> None:
-    with watcher.client:
-        watcher.show(value)
