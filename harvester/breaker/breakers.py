@@ -62,31 +62,33 @@ class Breakers:
         tier: str = "",
         tier_probe: int = 0,
         *,
-        tells_layout: bool = True,
+        is_new: bool = True,
+        is_step: bool = False,
     ) -> None:
         """One try of a request, sent by that tier if the site has any; whose probe it was: the trials' numbers.
 
-        `tells_layout`: whether it says anything new of the site's pages that one could be read, or could not.
+        `is_new`: whether it is the first of its request, in the first attempt of its item. `is_step`: whether its page
+        only leads on to others.
 
         A refusal that a dearer tier may mend says nothing yet of the site, and one that none may mend nothing of the
         tier: no request goes by another tier because of it.
         """
         if tier and len(site.proxy.tiers) > 1 and (policy.escalate or not policy.breaker):
-            self._of(site, tier).add_try(verdict, policy, tier_probe)
+            self._of(site, tier).add_try(verdict, policy, tier_probe, is_new=is_new)
             if policy.breaker and tier != site.proxy.tiers[-1]:
                 self._hurry()
                 return
         counts, is_misread = self._of(site), verdict.outcome is Outcome.LAYOUT_CHANGED
-        counts.add_try(verdict, policy, probe)
+        counts.add_try(verdict, policy, probe, is_new=is_new)
         if is_misread:
-            counts.add_misread(verdict, probe, is_new=tells_layout)
-        elif verdict.outcome is Outcome.OK and tells_layout:
+            counts.add_misread(verdict, probe, is_new=is_new)
+        elif verdict.outcome is Outcome.OK and not is_step:
             counts.add_read()
         if policy.breaker or is_misread:
             self._rows[site.name] += 1
             self._untold.add(site.name)
             self._hurry()
-        elif not policy.error and tells_layout:
+        elif not policy.error and not is_step:
             self._rows.pop(site.name, None)
 
     def add_page(self, site: Site, outcome: str, probe: int) -> None:

@@ -38,16 +38,17 @@ class SiteCounts:
         self._proved: dict[str, tuple[int, Counter[str]]] = {}
         """The same of probes."""
 
-    def add_try(self, verdict: Verdict, policy: Policy, probe: int) -> None:
+    def add_try(self, verdict: Verdict, policy: Policy, probe: int, *, is_new: bool = True) -> None:
         """One try. Good is what the policy neither holds against the site nor counts as an error.
 
-        `probe`: the trial whose probe it was; 0: it was none.
+        `probe`: the trial whose probe it was; 0: it was none. `is_new`: it is the first of its request: a few requests
+        that fail again and again, with nothing else to be asked meanwhile, make no row of failures.
         """
         outcome, is_probe = verdict.outcome, self._is_probe(probe)
         self._outcomes[outcome] += 1
         if policy.breaker:
             self._bad[outcome] += 1
-            self._failures += 1
+            self._failures += is_new
             self._refusals += outcome in REFUSALS
             self._say(verdict)
             self._probes[1] += is_probe

@@ -70,8 +70,8 @@ class BreakerMiddleware:
             site = load_sites().of(request.url)
             policy = policy_of(site, verdict.outcome)
             probes, tier = (request.meta.get(PROBE, 0), request.meta.pop(TIER_PROBE, 0)), request.meta.get(TIER, "")
-            tells = not (request.meta.get(STEP) if verdict.outcome is Outcome.OK else _was_tried(request))
-            self.breakers.add_try(site, verdict, policy, probes[0], tier, probes[1], tells_layout=tells)
+            kind = {"is_new": not _was_tried(request), "is_step": bool(request.meta.get(STEP))}
+            self.breakers.add_try(site, verdict, policy, probes[0], tier, probes[1], **kind)
 
     def _on_item(self, item: Any, response: Response | None) -> None:
         request = response.request if response is not None else None

@@ -21,7 +21,7 @@ class SiteBreaker(Part):
     refusals_in_a_row: int = Field(20, ge=1)
     """So many blocked or challenged tries, with none in between that went well, open it at once."""
     failures_in_a_row: int = Field(50, ge=1)
-    """So many failures of any kind do, too."""
+    """So many requests do, too, whose first tries failed in whatever way."""
     most_misread: int = Field(10, ge=1)
     """So many more pages that are not as they should be (layout_changed), each at its first try, than are read."""
     open_seconds: float = Field(60.0, gt=0)

@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from tests.bad_input.command import Answer, Place, begun
 from tests.crash.harvest import Harvest, documents, fates, stored
 from tests.crash.nothing_lost import untruths
@@ -19,6 +21,7 @@ def harvest_of(place: Place, site: Sandbox) -> Harvest:
     )
 
 
+@pytest.mark.soak
 def test_a_service_that_begins_to_refuse_is_left_alone_and_the_next_run_completes_the_harvest(
     place: Place, site: Sandbox
 ) -> None:

@@ -152,7 +152,7 @@ def test_a_list_is_done_only_when_its_answers_lead_from_its_top_to_its_end(
     assert leads_to_end(told) is whole
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_a_list_that_was_cut_short_is_not_done_and_is_read_by_the_next_run(
     make: Make, small: Sandbox, mongodb: Records, by_api: Ended
 ) -> None:

@@ -10,8 +10,7 @@ from harvester.breaker.judgement import Breaker
 from harvester.frontier.messages import Dead, Leased
 from harvester.frontier.store import Frontier
 from harvester.items import Provenance
-from harvester.outcomes import OK, Outcome, Verdict
-from harvester.sites import policy_of
+from harvester.outcomes import Outcome
 from tests.breaker.spiders import Parcel
 from tests.breaker.worker import QUICK, Worker
 from tests.frontier.pushes import push
@@ -75,9 +74,8 @@ async def test_more_pages_of_another_layout_than_are_read_open_it_until_probes_a
     worker.see(Outcome.LAYOUT_CHANGED, 9)
     await worker.exchange()
     assert await worker.state() == "closed"
-    verdict, policy = Verdict(Outcome.LAYOUT_CHANGED, "again"), policy_of(worker.site, Outcome.LAYOUT_CHANGED)
-    worker.breakers.add_try(worker.site, verdict, policy, tells_layout=False)
-    worker.breakers.add_try(worker.site, OK, policy_of(worker.site, Outcome.OK), tells_layout=False)
+    worker.see(Outcome.LAYOUT_CHANGED, is_new=False)
+    worker.see(Outcome.OK, is_step=True)
     await worker.exchange()
     assert await worker.state() == "closed", "a retry and a step say nothing new"
     worker.see(Outcome.LAYOUT_CHANGED)

@@ -323,6 +323,20 @@ async def test_a_row_is_that_of_all_workers_and_ends_with_a_good_answer(frontier
     assert one.changes == [], "a change is given to one worker"
 
 
+async def test_a_few_requests_that_are_tried_again_and_again_are_no_row_of_failures(frontier: Frontier) -> None:
+    """Else twenty dead endpoints would have a thousand live ones left alone, which are not due meanwhile."""
+    worker = Worker(frontier, "worker-1")
+    worker.see(Outcome.OK, 60)
+    worker.see(Outcome.SERVER_ERROR, 9)
+    worker.see(Outcome.SERVER_ERROR, 40, is_new=False)
+    await worker.exchange()
+    assert await worker.state() == "closed"
+    worker.see(Outcome.SERVER_ERROR)
+    await worker.exchange()
+    assert await worker.state() == "open"
+    assert [change.cause for change in worker.changes] == ["failures"]
+
+
 async def test_reports_that_are_sent_twice_count_once(frontier: Frontier) -> None:
     worker = Worker(frontier, "worker-1")
     worker.see(Outcome.BLOCKED, 3)

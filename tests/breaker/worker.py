@@ -34,10 +34,18 @@ class Worker:
         """That of the last probe it held."""
         self.changes: list[Change] = []
 
-    def see(self, outcome: Outcome, times: int = 1, probe: bool = False, tier: str = "", tier_probe: int = 0) -> None:
+    def see(
+        self,
+        outcome: Outcome,
+        times: int = 1,
+        probe: bool = False,
+        tier: str = "",
+        tier_probe: int = 0,
+        **kind: bool,
+    ) -> None:
         for _ in range(times):
             verdict, policy = Verdict(outcome, f"it was {outcome}"), policy_of(self.site, outcome)
-            self.breakers.add_try(self.site, verdict, policy, self.trial if probe else 0, tier, tier_probe)
+            self.breakers.add_try(self.site, verdict, policy, self.trial if probe else 0, tier, tier_probe, **kind)
 
     async def exchange(self, operations: Sequence[Operation] = (), wanted: int = 0) -> Exchange:
         reports = self.breakers.take()

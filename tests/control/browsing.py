@@ -118,18 +118,24 @@ async def chromium() -> AsyncIterator[Browser]:
 
 
 @asynccontextmanager
-async def logged_in(browser: Browser, url: str, token: str, **options: Any) -> AsyncIterator[Seen]:
-    """In a context of its own: another person."""
+async def person(browser: Browser, url: str, **options: Any) -> AsyncIterator[Seen]:
+    """In a context of its own."""
     context: BrowserContext = await browser.new_context(**options)
     try:
-        page = await context.new_page()
-        await page.goto(f"{url}/login")
-        await page.get_by_label("Token").fill(token)
-        await page.get_by_role("button", name="Log in").click()
-        await page.wait_for_url(f"{url}/")
-        yield Seen(page, url)
+        yield Seen(await context.new_page(), url)
     finally:
         await context.close()
+
+
+@asynccontextmanager
+async def logged_in(browser: Browser, url: str, token: str, **options: Any) -> AsyncIterator[Seen]:
+    """A person who has typed a token."""
+    async with person(browser, url, **options) as seen:
+        await seen.page.goto(f"{url}/login")
+        await seen.page.get_by_label("Token").fill(token)
+        await seen.page.get_by_role("button", name="Log in").click()
+        await seen.page.wait_for_url(f"{url}/")
+        yield seen
 
 
 @asynccontextmanager

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page, WebSocketRoute, expect
+from playwright.async_api import Browser, Page, StorageState, WebSocketRoute, expect
 from pymongo import MongoClient
 from redis.asyncio import Redis
 
@@ -28,7 +28,7 @@ from harvester.jobs.ledger import now
 from harvester.jobs.schedules import Schedule
 from harvester.jobs.scheduling import Schedules
 from harvester.jobs.service import JobService, by_state
-from tests.control.browsing import ControlRoom, Seen, chromium, logged_in, seed, service_of
+from tests.control.browsing import ControlRoom, Seen, chromium, logged_in, person, seed, service_of
 from tests.control.services.test_dead_letters import bury
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -67,10 +67,17 @@ async def service(room: ControlRoom) -> AsyncIterator[JobService]:
         yield running
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def login(room: ControlRoom, browser: Browser) -> StorageState:
+    """What a browser keeps of a login."""
+    async with logged_in(browser, room.url, room.token) as seen:
+        return await seen.page.context.storage_state()
+
+
 @pytest_asyncio.fixture(loop_scope="module")
-async def seen(room: ControlRoom, browser: Browser) -> AsyncIterator[Seen]:
-    async with logged_in(browser, room.url, room.token) as person:
-        yield person
+async def seen(room: ControlRoom, browser: Browser, login: StorageState) -> AsyncIterator[Seen]:
+    async with person(browser, room.url, storage_state=login) as logged_in_before:
+        yield logged_in_before
 
 
 @pytest.fixture(autouse=True)
@@ -218,7 +225,7 @@ async def test_somebody_finds_a_failed_item_and_reads_its_history(
 
 
 async def test_a_filter_stands_in_the_address_and_a_link_to_it_shows_the_same(
-    room: ControlRoom, seen: Seen, service: JobService, browser: Browser
+    room: ControlRoom, seen: Seen, service: JobService, browser: Browser, login: StorageState
 ) -> None:
     keys = [str(n) for n in range(1000, 1120)]
     job = await seed(service, room.folder, keys, {"blocked": ["1003"]})
@@ -228,7 +235,7 @@ async def test_a_filter_stands_in_the_address_and_a_link_to_it_shows_the_same(
     items = page.get_by_role("region", name="Items").get_by_role("table")
     await expect(items.get_by_role("row")).to_have_count(12)
     assert page.url == f"{room.url}/jobs/{job.id}?text=100"
-    async with logged_in(browser, room.url, room.token) as other:
+    async with person(browser, room.url, storage_state=login) as other:
         there = await other.go(urlsplit(page.url).path + "?" + urlsplit(page.url).query)
         rows = there.get_by_role("region", name="Items").get_by_role("table").get_by_role("row")
         await expect(rows).to_have_count(12)
@@ -253,10 +260,10 @@ async def test_a_group_is_retried_and_never_more_than_the_number_that_was_shown(
 
 
 async def test_a_job_is_paused_and_two_browsers_see_it_and_the_undo(
-    room: ControlRoom, seen: Seen, service: JobService, browser: Browser
+    room: ControlRoom, seen: Seen, service: JobService, browser: Browser, login: StorageState
 ) -> None:
     job = await seed(service, room.folder, ["31", "32"])
-    async with logged_in(browser, room.url, room.token) as other:
+    async with person(browser, room.url, storage_state=login) as other:
         page, there = await seen.go(f"/jobs/{job.id}"), await other.go(f"/jobs/{job.id}")
         await page.get_by_role("button", name="Pause", exact=True).click()
         await page.get_by_label("Why, for others (may stay empty)").fill("the site asked us to")
@@ -313,7 +320,7 @@ async def test_counts_move_on_a_page_that_nobody_touches(room: ControlRoom, seen
 
 
 async def test_a_page_whose_socket_comes_late_shows_what_changed_meanwhile(
-    room: ControlRoom, seen: Seen, service: JobService, browser: Browser
+    room: ControlRoom, seen: Seen, service: JobService, browser: Browser, login: StorageState
 ) -> None:
     may_connect = asyncio.Event()
 
@@ -321,7 +328,7 @@ async def test_a_page_whose_socket_comes_late_shows_what_changed_meanwhile(
         await may_connect.wait()
         socket.connect_to_server()
 
-    async with logged_in(browser, room.url, room.token) as other:
+    async with person(browser, room.url, storage_state=login) as other:
         await other.page.route_web_socket("**/_nicegui_ws/**", later)
         await other.page.goto(f"{room.url}/jobs")
         page = await seen.go("/jobs")
@@ -383,12 +390,12 @@ async def test_a_file_is_uploaded(seen: Seen, service: JobService, tmp_path: Pat
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_what_a_narrow_screen_shows_needs_no_scrolling_sideways(
-    room: ControlRoom, browser: Browser, scheme: Any
+    room: ControlRoom, browser: Browser, login: StorageState, scheme: Any
 ) -> None:
     size = {"width": 380, "height": 700}
-    async with logged_in(browser, room.url, room.token, viewport=size, color_scheme=scheme) as person:
+    async with person(browser, room.url, storage_state=login, viewport=size, color_scheme=scheme) as narrow:
         for path in ("/", "/jobs", "/submit"):
-            page = await person.go(path)
+            page = await narrow.go(path)
             assert await page.evaluate("document.documentElement.scrollWidth") <= 380, path
         ground = await page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert ground == ("rgb(18, 23, 30)" if scheme == "dark" else "rgb(246, 247, 249)")
@@ -399,8 +406,8 @@ async def test_a_page_says_that_it_is_old_when_the_controller_is_gone(
 ) -> None:
     tmp_path.joinpath("other").mkdir()
     with ControlRoom(tmp_path / "other", {**room.variables}) as other:
-        async with logged_in(browser, other.url, other.token) as person:
-            page: Page = await person.go("/jobs")
+        async with logged_in(browser, other.url, other.token) as there:
+            page: Page = await there.go("/jobs")
             await expect(page.locator("#lost")).to_be_hidden()
             os.kill(other.pid, 9)
             await expect(page.locator("#lost")).to_contain_text("what you see is of then")

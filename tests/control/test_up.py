@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,11 +54,9 @@ def test_in_an_empty_folder_the_control_room_begins_with_servers_of_its_own(tmp_
 
 
 def test_a_port_that_is_in_use_is_named(tmp_path: Path, variables: dict[str, str]) -> None:
-    with ControlRoom(tmp_path, variables) as room:
-        folder = tmp_path / "other"
-        folder.mkdir()
-        port = room.url.rpartition(":")[2]
-        other = run(folder, variables, "--port", port)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        other = run(tmp_path, variables, "--port", str(port))
     assert (other.returncode, other.stdout) == (2, "")
     assert other.stderr == (
         f"127.0.0.1:{port} cannot be used: Address already in use (while attempting to bind on address"

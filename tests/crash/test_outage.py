@@ -118,6 +118,7 @@ def test_ctrl_c_during_an_outage_ends_the_run_and_the_next_one_completes_it(calm
     assert disturbed.lacks() == []
 
 
+@pytest.mark.soak
 def test_ctrl_c_while_requests_wait_their_turn_fails_none_of_them(calm: Calm, tmp_path: Path) -> None:
     disturbed = Disturbed(calm, tmp_path, HARVESTER_REQUESTS_PER_SECOND="150")
     assert disturbed.harvest.end(signal.SIGINT, seconds=60) == 130, disturbed.harvest.said

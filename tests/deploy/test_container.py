@@ -49,6 +49,7 @@ def test_scrapyd_does_not_start_without_a_login(variables: dict[str, str]) -> No
     assert "SCRAPYD_PASSWORD" in answer.stderr
 
 
+@pytest.mark.soak
 def test_jobs_end_cleanly_when_the_container_is_stopped(
     tmp_path: Path, free_port: int, variables: dict[str, str], site: Sandbox, records: Records, scrapyd: Scrapyd
 ) -> None:

@@ -36,10 +36,16 @@ def test_the_deployed_version_lists_its_spiders(scrapyd: Scrapyd, first_deploy: 
 @pytest.mark.parametrize(
     ("file", "text", "said"),
     [
-        ("spiders/broken.py", "import a_package_that_is_not_there\n", "a_package_that_is_not_there"),
-        ("settings.py", "raise RuntimeError('these settings are broken')\n", "these settings are broken"),
+        pytest.param(
+            *("spiders/broken.py", "import a_package_that_is_not_there\n", "a_package_that_is_not_there"),
+            id="missing package",
+        ),
+        pytest.param(
+            *("settings.py", "raise RuntimeError('these settings are broken')\n", "these settings are broken"),
+            id="broken settings",
+            marks=pytest.mark.soak,
+        ),
     ],
-    ids=["missing package", "broken settings"],
 )
 def test_a_version_that_does_not_run_is_removed_and_scrapyds_words_are_shown(
     scrapyd: Scrapyd, copy_of_checkout: Callable[[], Path], file: str, text: str, said: str

@@ -4,6 +4,8 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 from tests.deploy.conftest import Records
 from tests.deploy.jobs import run_of, schedule_slow, wishes
 from tests.deploy.scrapyd import Scrapyd
@@ -68,6 +70,7 @@ def test_a_job_that_never_began_is_written_down_too(scrapyd: Scrapyd, records: R
     assert run["arguments"] == {"depth": "deep", "colour": "red"}
 
 
+@pytest.mark.soak
 def test_a_killed_job_is_lost(scrapyd: Scrapyd, site: Sandbox, records: Records) -> None:
     job = schedule_slow(scrapyd, site, depth=3)
     [process] = scrapyd.get("listjobs", project="harvester")["running"]

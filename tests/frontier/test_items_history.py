@@ -31,7 +31,7 @@ from harvester.sites.breaker import SiteBreaker
 from tests.frontier.items import FAR, check_items, feed, histories, item
 from tests.frontier.pushes import push
 
-HISTORIES, STEPS = 4, 250
+HISTORIES, STEPS = 2, 250
 MOST_DELIVERIES = 2
 JOBS = ("one", "two")
 WORKERS = ("w0", "w1", "w2")

@@ -49,7 +49,10 @@ def assert_no_secret(county: County, *texts: str) -> None:
             assert secret not in text
 
 
-@pytest.mark.parametrize(("entry", "path"), [(FORM, "page"), (TOKEN, "api")], ids=["redirect", "401"])
+@pytest.mark.parametrize(
+    ("entry", "path"),
+    [pytest.param(FORM, "page", id="redirect"), pytest.param(TOKEN, "api", id="401", marks=pytest.mark.soak)],
+)
 async def test_thousand_requests_that_meet_an_expired_login_cause_one_login(
     county: County, folder: Path, entry: str, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

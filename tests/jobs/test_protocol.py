@@ -62,7 +62,7 @@ Document = dict[str, Any]
 
 PAGES = 12
 """The tree of pages: below n are 2n and 2n + 1."""
-EXAMPLES = int(os.environ.get("HISTORIES", "15"))
+EXAMPLES = int(os.environ.get("HISTORIES", "8"))
 STEPS = 40
 MOST_ROUNDS = 60
 """After which a job that nobody disturbs any more must be finished."""

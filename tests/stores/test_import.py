@@ -46,7 +46,7 @@ def kept(mongodb: Database[Document], *but: str) -> dict[str, list[Document]]:
     return found
 
 
-@pytest.mark.parametrize("history", ["appview", "records"])
+@pytest.mark.parametrize("history", [pytest.param("appview", marks=pytest.mark.soak), "records"])
 def test_what_was_stored_comes_back_from_what_was_staged(
     history: str, harvest: Harvest, mongodb: Database[Document], tmp_path: Path
 ) -> None:
