@@ -67,7 +67,8 @@ publish: $(SYNCED) ## Publish into a RabbitMQ and a webhook that are killed, and
 	@test -x /usr/lib/rabbitmq/bin/rabbitmq-server || { apt-get update -qq; apt-get install -qq --no-install-recommends rabbitmq-server; }
 	@$(RUN) pytest -m publish -s tests/publish
 
-soak: $(SYNCED) ## Run the tests that take many minutes
+soak: $(SYNCED) ## Run the tests that take many minutes (wants root)
+	@test -x /usr/sbin/nginx || { apt-get update -qq; apt-get install -qq --no-install-recommends nginx-light; } || true
 	@$(RUN) pytest -m soak -s
 	@$(RUN) pytest -m hypothesis --hypothesis-profile "at random"
 

@@ -50,7 +50,7 @@ MOST_PASSED_OVER = 1000
 FEED_S = 60.0
 """Within which the frontier must have heard of items that were claimed; later it refuses them."""
 LOOK_S = 0.5
-"""How often a feeder that has nothing to do looks for work."""
+"""How often a feeder looks for work that has nothing to do, or has a standing job, whose looks have their times."""
 JOBS_S = 1.0
 """How often it looks which jobs there are."""
 AT_WORK_S = 2.0
@@ -170,10 +170,12 @@ class Feeder:
 
     async def wait(self) -> None:
         """Until something is to be done, or may be."""
+        is_at_work = self._frontier.is_at(self._only)
+        has_times = any(job.standing for job in self.jobs.values())
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(AT_WORK_S if self._frontier.is_at(self._only) else LOOK_S):
+            async with asyncio.timeout(AT_WORK_S if is_at_work and not has_times else LOOK_S):
                 await self._wake.wait()
-                if self._frontier.is_at(self._only):
+                if is_at_work:
                     await asyncio.sleep(GATHER_S)
 
     async def step(self) -> int:
