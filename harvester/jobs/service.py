@@ -5,6 +5,7 @@ other things that cannot be used, ServiceError when MongoDB cannot be had.
 """
 
 import asyncio
+import logging
 import re
 import time
 from collections import Counter
@@ -31,12 +32,15 @@ from harvester.jobs.ledger import Deferred, Ledger, now
 from harvester.jobs.results import ItemResults, Results
 from harvester.jobs.submission import Submission, Submitted, Submitter
 from harvester.project import spider_loader
+from harvester.shutdown import stop
 from harvester.stores import mongodb
 
 if TYPE_CHECKING:
     from harvester.stores.postgres import Postgres
 
 FOREVER = datetime.max.replace(tzinfo=UTC, microsecond=999_000)
+logger = logging.getLogger(__name__)
+
 FRESH_S = 60.0
 """Counts of a large job that are older are made anew."""
 RATE_S = 300.0
@@ -128,7 +132,11 @@ async def job_service(config: Config) -> AsyncIterator["JobService"]:
     try:
         ledger = Ledger(database, _at_once)
         await ledger.make_indexes()
-        yield JobService(config, database, ledger)
+        service = JobService(config, database, ledger)
+        try:
+            yield service
+        finally:
+            await service.close()
     except UnicodeEncodeError as error:
         raise UsageError(f"{error.object!r} holds bytes that are no UTF-8.") from None
     except PyMongoError as error:
@@ -146,6 +154,13 @@ class JobService:
         self.ledger = ledger
         self._control = Control(ledger)
         self._results = ItemResults(database)
+        self._counting: dict[str, asyncio.Task[None]] = {}
+        """By job."""
+
+    async def close(self) -> None:
+        """Ends what is counted meanwhile."""
+        for task in [*self._counting.values()]:
+            await stop(task)
 
     # Looking ----------------------------------------------------------------------------------------------
 
@@ -169,12 +184,19 @@ class JobService:
         rows = await self.ledger.jobs.find(query, sort=[("created_at", -1), ("_id", -1)], limit=most).to_list()
         return [read_job(row) for row in rows]
 
-    async def report(self, job: str) -> JobReport:
-        """How far it is, and why it is no farther."""
+    async def report(self, job: str, *, wait: bool = True) -> JobReport:
+        """How far it is, and why it is no farther.
+
+        `wait`: until its items are counted, if that was long ago. If not, those of a large job are counted meanwhile,
+        and what was counted before is told.
+        """
         known = await self.job(job)
         if not _is_fresh(known):
-            await self.ledger.count_again(known)
-            known = await self.job(job)
+            if wait or not known.is_large:
+                await self.ledger.count_again(known)
+                known = await self.job(job)
+            elif job not in self._counting:
+                self._counting[job] = asyncio.create_task(self._count(known))
         deferred, (left_alone, unknown) = await asyncio.gather(self._deferred(known), self._left_alone(known))
         states = by_state(known)
         rate = pace_of(known) if known.state is JobState.OPEN else None
@@ -197,6 +219,14 @@ class JobService:
             left_alone=left_alone,
             left_alone_unknown=unknown,
         )
+
+    async def _count(self, job: Job) -> None:
+        try:
+            await self.ledger.count_when_due(job)
+        except PyMongoError as error:
+            logger.warning("The items of %s are counted later: %s", job.id, error)
+        finally:
+            del self._counting[job.id]
 
     async def items(
         self, job: str, which: ItemFilter, most: int = 100, after: str = "", *, with_results: bool = True

@@ -9,6 +9,7 @@ from harvester.control import batches
 from harvester.control.app import PREFIX
 from harvester.control.batches import Action, Batch, Batches, BatchState
 from harvester.control.tokens import Scope
+from harvester.jobs import documents
 from harvester.jobs.documents import Job, JobState, State
 from harvester.jobs.ledger import now
 from harvester.jobs.service import ItemFilter, ItemReport
@@ -198,3 +199,18 @@ async def test_each_action_leaves_a_line_that_says_who_and_how_it_ended(control:
         ("pause_job", f"{PREFIX}/jobs/none/pause", 404, "a operateer"),
         ("pause_job", f"{PREFIX}/jobs/{job.id}/pause", 200, "a operateer"),
     ]
+
+
+async def test_nobody_waits_at_a_page_until_a_large_job_is_counted(
+    control: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(documents, "SMALL", 2)
+    job, jobs = await job_of(control, *"12345"), control.context.jobs
+    await jobs.ledger.count(job.id)
+    await end(control, job, _1="gone")
+    await jobs.ledger.jobs.update_one({"_id": job.id}, {"$set": {"count_due_at": now() - timedelta(days=1)}})
+    seen = await jobs.report(job.id, wait=False)
+    assert seen.states == {State.WAITING: 5}, "what was counted before"
+    while (seen := await jobs.report(job.id, wait=False)).states == {State.WAITING: 5}:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    assert seen.states == {State.ACTIVE: 4, State.FAILED: 1}

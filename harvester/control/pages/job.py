@@ -45,9 +45,9 @@ MOST_NUMBER = 1_000_000_000
 
 async def view(room: Room, job: str, which: ItemFilter, after: str) -> None:
     """`which`, `after`: of the items that are listed. Raises UnknownJob."""
-    report = await room.here.jobs.report(job)
-    with frame(room, report.job.name or job, "Jobs", _said(report.job)):
-        head = _Head(room, report.job)
+    known = await room.here.jobs.job(job)
+    with frame(room, known.name or job, "Jobs", _said(known)):
+        head = _Head(room, known)
         with Tag("div", classes="two"):
             with Tag("section", classes="card", aria_label="Rate"):
                 Tag("h2", "Items that ended a minute")
@@ -75,7 +75,7 @@ async def view(room: Room, job: str, which: ItemFilter, after: str) -> None:
             batches.visible = bool(begun)
 
         async def read() -> tuple[JobReport, list[Batch]]:
-            return await room.here.jobs.report(job), await room.here.batches.of(job, MOST_BATCHES)
+            return await room.here.jobs.report(job, wait=False), await room.here.batches.of(job, MOST_BATCHES)
 
         await room.broadcaster.watch(("job", job), read, show)
 
