@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from pymongo.database import Database
@@ -48,10 +49,13 @@ class Crawls(Runs):
     def enter(self, platform: str, base_url: str, *lines: str, before: str = "") -> None:
         """Writes an entry, with these lines of its table `property`, and others before that.
 
-        No breaker opens unless they say so: it would be chance which of few bad parcels come in a row.
+        No breaker opens unless they say so: it would be chance which of few bad parcels come in a row. An entry
+        without hosts is of a jurisdiction beside others on its server, whose breaker is that of the server.
         """
         if f"[{SITE}.breaker]" not in before:
             before += f"\n{NO_BREAKER}"
+        if "hosts" not in before:
+            before += f'\n[without-breaker]\nhosts = ["{urlsplit(base_url).netloc}"]\nbreaker.enabled = false\n'
         records = f'name = "Made-up County"\nfips = "26001"\nplatform = "{platform}"\nbase_url = "{base_url}"\n'
         self.sites.write_text(f"{before}\n[{SITE}.property]\n{records}" + "\n".join(lines))
 

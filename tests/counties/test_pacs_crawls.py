@@ -124,10 +124,11 @@ async def test_counties_of_one_host_are_not_taken_for_each_other(crawls: Crawls)
     }
     async with PacsPortal(here, other) as portal:
         portal.page_size = 2
-        crawls.enter("pacs", portal.entry_url, f"parameters = {{ cid = {CID} }}")
         vendor = f'[vendor]\nhosts = ["{portal.name}"]\nplatform = "pacs"\n[vendor.politeness]\ndelay_s = 0.001\n'
-        second = crawls.sites.read_text().replace(SITE, OTHER).replace(f"= {CID}", f"= {CID + 1}")
-        crawls.sites.write_text(f"{vendor}{crawls.sites.read_text()}\n{second}")
+        crawls.enter("pacs", portal.entry_url, f"parameters = {{ cid = {CID} }}", before=vendor)
+        first = crawls.sites.read_text()
+        second = first.removeprefix(vendor).replace(SITE, OTHER).replace(f"= {CID}", f"= {CID + 1}")
+        crawls.sites.write_text(f"{first}\n{second}")
         assert await crawls.run("pacs", site=SITE, owner="o'brien") == FINISHED, crawls.said
         assert sum(f"{RESULTS}?rtype=address&page=2" in arrival.path for arrival in portal.arrivals) == 1
         assert await crawls.run("pacs", site=OTHER, parcels=",".join(property_ids(other))) == FINISHED, crawls.said
