@@ -1,5 +1,6 @@
 """Fixtures that all rooms share: real servers, a database for each test, an environment without surprises."""
 
+import gc
 import os
 import shutil
 import signal
@@ -55,6 +56,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         dealt += first + others[:number]
         del others[:number]
     items[:] = dealt + others
+
+
+def pytest_collection_finish() -> None:
+    """Has Python look through the thousands of tests no more whenever it collects garbage."""
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

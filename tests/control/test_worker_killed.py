@@ -175,7 +175,7 @@ async def test_what_is_done_while_a_worker_is_killed_holds_and_no_item_is_lost(
     action, runs, mongodb = ACTIONS[name], work.runs, work.mongodb
     if action.before:
         (await action.before(work)).raise_for_status()
-    acting = asyncio.create_task(action.do(work))  # type: ignore[arg-type]
+    acting = asyncio.ensure_future(action.do(work))
     struck, other = runs.processes
     await runs.kill(struck)
     (await acting).raise_for_status()
