@@ -336,6 +336,7 @@ def to_document(of: Job | Item) -> Document:
 JOB_INDEXES = (
     IndexModel([("spider", ASCENDING), ("scope", ASCENDING), ("number", DESCENDING)], unique=True),
     IndexModel([("spider", ASCENDING), ("state", ASCENDING)]),
+    IndexModel([("created_at", DESCENDING), ("_id", DESCENDING)]),
     IndexModel(
         [("idempotency_key", ASCENDING)],
         unique=True,

@@ -77,7 +77,7 @@ class Format(StrEnum):
     TEXT = "text"
 
 
-_ENDINGS = {
+ENDINGS = {
     ".csv": Format.CSV,
     ".tsv": Format.CSV,
     ".jsonl": Format.JSONL,
@@ -241,7 +241,7 @@ class Lines:
         except OSError as error:
             raise _unreadable(path, error) from None
         self._refuse_other_files(sample)
-        self.form = form or _ENDINGS.get(Path(path).suffix.lower()) or _guessed(sample)
+        self.form = form or ENDINGS.get(Path(path).suffix.lower()) or _guessed(sample)
         if key and self.form is Format.TEXT:
             raise UsageError(f"{self._named_by}: plain text has no columns; each line is a key.")
 

@@ -537,9 +537,13 @@ class Ledger:
         again_s = max(COUNT_S, COUNT_SHARE * (time.monotonic() - began))
         update = {
             "$set": {"counts": counts, "counted_at": at, "count_due_at": self.now() + timedelta(seconds=again_s)},
-            "$push": {"pace": {"$each": [pace], "$slice": -MOST_PACES}},
         }
         await self.patiently(lambda: self.jobs.update_one({"_id": job}, update))
+        recent = {
+            "pace.at": {"$not": {"$gt": at - timedelta(seconds=COUNT_S)}}
+        }  # who looks often keeps no more of them
+        push = {"$push": {"pace": {"$each": [pace], "$slice": -MOST_PACES}}}
+        await self.patiently(lambda: self.jobs.update_one({"_id": job, **recent}, push))
         return msgspec.convert(counts, tuple[Counted, ...])
 
     async def count_again(self, job: Job) -> None:

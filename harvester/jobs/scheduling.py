@@ -198,12 +198,15 @@ class Schedules:
         """Nothing of it is begun. Raises UnknownJob."""
         await self._change(name, {"$set": {"paused": True}})
 
-    async def resume(self, name: str) -> datetime:
-        """Ends a pause: when its next time is. Times that passed meanwhile are not made up for. Raises UnknownJob."""
+    async def resume(self, name: str, at: datetime | None = None) -> datetime:
+        """Ends a pause: when its next time is. Times that passed meanwhile are not made up for. Raises UnknownJob.
+
+        `at`: its next time, for who takes a pause back.
+        """
         schedule = await self.named(name)
         if not schedule.paused:
             return schedule.next_at
-        next_at = next(times_after(schedule, self._ledger.now()))
+        next_at = at or next(times_after(schedule, self._ledger.now()))
         await self._change(name, {"$set": {"paused": False, "next_at": next_at}})
         return next_at
 

@@ -43,6 +43,8 @@ logger = logging.getLogger(__name__)
 
 FRESH_S = 60.0
 """Counts of a large job that are older are made anew."""
+ALONE_SHARE = 10
+"""So many times as long as it took to look which sites of a job are left alone, that is not looked up again."""
 RATE_S = 300.0
 """The pace of a job is that of so long a while."""
 LEAST_S = 10.0
@@ -156,6 +158,8 @@ class JobService:
         self._results = ItemResults(database)
         self._counting: dict[str, asyncio.Task[None]] = {}
         """By job."""
+        self._alone: dict[str, tuple[float, list[SiteLeftAlone]]] = {}
+        """Job -> its sites that are left alone, and until when on the monotonic clock that is not looked up again."""
 
     async def close(self) -> None:
         """Ends what is counted meanwhile."""
@@ -285,10 +289,18 @@ class JobService:
         """Its sites whose breakers are not closed, or why nobody knows."""
         if job.state not in (JobState.OPEN, JobState.PAUSED):
             return [], ""
+        known = self._alone.get(job.id)
+        if known and time.monotonic() < known[0]:
+            return known[1], ""
+        began = time.monotonic()
         try:
-            return await self._shut_sites(job), ""
+            found = await self._shut_sites(job)
         except ServiceError as error:
             return [], str(error)
+        ended = time.monotonic()
+        self._alone = {name: of_it for name, of_it in self._alone.items() if ended < of_it[0]}
+        self._alone[job.id] = ended + ALONE_SHARE * (ended - began), found
+        return found, ""
 
     async def _shut_sites(self, job: Job) -> list[SiteLeftAlone]:
         breakers = await operations.breakers(self.config, job.spider)
@@ -413,7 +425,7 @@ class JobService:
         number = await self._control.retry(job, ids, outcome or None)
         if number is None:
             raise JobConflict(f"{job} is cancelled: its items are not tried again. Submit them anew.")
-        await self.ledger.count(job)
+        await (self.ledger.count_again(await self.job(job)) if items else self.ledger.count(job))
         return number
 
     async def retry_those(

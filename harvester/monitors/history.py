@@ -54,6 +54,7 @@ INDEXES = [
     IndexModel([("spider", ASCENDING), ("scope", ASCENDING), ("started_at", DESCENDING)]),
     IndexModel([("spider", ASCENDING), ("verdict", ASCENDING), ("started_at", DESCENDING)]),
     IndexModel([("state", ASCENDING), ("heartbeat_at", ASCENDING)]),
+    IndexModel([("started_at", DESCENDING)]),
     IndexModel([("job", ASCENDING)]),
 ]
 

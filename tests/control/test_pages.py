@@ -4,6 +4,7 @@ One controller and one Chromium serve all these tests.
 """
 
 import asyncio
+import gzip
 import os
 import shutil
 from collections.abc import AsyncIterator, Iterator
@@ -276,8 +277,12 @@ async def test_a_job_is_paused_and_two_browsers_see_it_and_the_undo(
         for each in (page, there):
             await expect(each.get_by_role("button", name="Pause", exact=True)).to_be_visible()
         assert (await service.job(job.id)).state is JobState.OPEN
+        await page.get_by_role("button", name="Undo").click()
+        for each in (page, there):
+            await expect(each.get_by_text("the site asked us to")).to_be_visible()
+        assert (await service.job(job.id)).pause_reason == "the site asked us to"
     lines = [line.action async for line in _audit(service)]
-    assert lines[-2:] == ["pause_job", "resume_job"]
+    assert lines[-2:] == ["resume_job", "pause_job"]
 
 
 async def test_a_job_is_cancelled_after_a_question_that_says_how_many_items_it_skips(
@@ -287,7 +292,7 @@ async def test_a_job_is_cancelled_after_a_question_that_says_how_many_items_it_s
     page = await seen.go(f"/jobs/{job.id}")
     await page.get_by_role("button", name="Cancel", exact=True).click()
     dialog = page.get_by_role("dialog")
-    await expect(dialog).to_contain_text("2 items not ended yet will be skipped, for good")
+    await expect(dialog).to_contain_text("2 items not begun yet will be skipped, for good")
     await dialog.get_by_role("button", name="Leave it").click()
     await expect(dialog).to_have_count(0)
     assert (await service.job(job.id)).state is JobState.OPEN
@@ -338,6 +343,33 @@ async def test_a_page_whose_socket_comes_late_shows_what_changed_meanwhile(
             may_connect.set()
 
 
+async def test_a_page_whose_token_is_revoked_asks_for_another(
+    room: ControlRoom, browser: Browser, service: JobService
+) -> None:
+    tokens = Tokens(service.database)
+    token, text = await tokens.add("somebody for an hour", Scope.READ)
+    async with logged_in(browser, room.url, text) as reader:
+        page = await reader.go("/jobs")
+        await tokens.revoke(token.id)
+        await page.wait_for_url(f"{room.url}/login?next=%2Fjobs")
+
+
+async def test_trouble_is_told_on_the_pages_it_is_about_and_says_since_when(
+    room: ControlRoom, seen: Seen, service: JobService, browser: Browser, login: StorageState
+) -> None:
+    job = await seed(service, room.folder, ["63"])
+    async with person(browser, room.url, storage_state=login) as other:
+        page, jobs = await seen.go(f"/jobs/{job.id}"), await other.go("/jobs")
+        await service.ledger.jobs.delete_one({"_id": job.id})
+        old = page.get_by_role("alert").filter(has_text="What you see is of")
+        await expect(old).to_contain_text(f"There is no job '{job.id}'")
+        said = await old.text_content()
+        later = await seed(service, room.folder, ["64"])
+        await expect(jobs.get_by_role("link", name=later.id)).to_be_visible()
+        assert await jobs.get_by_text("What you see is of").count() == 0
+        assert await old.text_content() == said
+
+
 async def test_the_keyboard_is_enough(room: ControlRoom, seen: Seen, service: JobService) -> None:
     await seed(service, room.folder, ["51"], {"blocked": ["51"]})
     page = await seen.go("/jobs")
@@ -375,14 +407,27 @@ async def test_items_are_pasted_and_lines_that_cannot_be_used_are_named(seen: Se
     assert by_state(job) == {State.WAITING: 2}
 
 
-async def test_a_file_is_uploaded(seen: Seen, service: JobService, tmp_path: Path) -> None:
-    path = tmp_path / "parcels.csv"
-    path.write_text("key,note\n71,a\n72,b\n73,c\n")
+async def test_what_is_pasted_may_be_a_table(seen: Seen, service: JobService) -> None:
+    page = await seen.go("/submit?spider=parcels")
+    await page.get_by_label("What is pasted is").click()
+    await page.get_by_role("option", name="CSV with a header").click()
+    await page.get_by_label("Items: one a line").fill("key,note\n68,a\n69,b\n")
+    await page.get_by_role("button", name="Submit", exact=True).click()
+    await page.wait_for_url("**/jobs/parcels-*")
+    [job] = await service.jobs(most=1)
+    items = await service.ledger.items.find({"job": job.id}).sort("key").to_list()
+    assert [(item["key"], item["input"]) for item in items] == [("68", {"note": "a"}), ("69", {"note": "b"})]
+
+
+@pytest.mark.parametrize("name", ["parcels.csv", "parcels.2024-01.csv.gz"])
+async def test_a_file_is_uploaded(seen: Seen, service: JobService, tmp_path: Path, name: str) -> None:
+    path, lines = tmp_path / name, b"key,note\n71,a\n72,b\n73,c\n"
+    path.write_bytes(gzip.compress(lines) if name.endswith(".gz") else lines)
     page = await seen.go("/submit?spider=parcels")
     async with page.expect_file_chooser() as chosen:
         await page.get_by_role("button", name="Upload a file instead").click()
     await (await chosen.value).set_files(path)
-    await expect(page.get_by_text("parcels.csv is here")).to_be_visible()
+    await expect(page.get_by_text(f"{name} is here")).to_be_visible()
     await page.get_by_role("button", name="Submit", exact=True).click()
     await page.wait_for_url("**/jobs/parcels-*")
     assert by_state((await service.jobs(most=1))[0]) == {State.WAITING: 3}

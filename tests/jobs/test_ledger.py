@@ -445,7 +445,11 @@ async def test_of_all_that_work_at_a_job_one_counts_and_no_one_else_for_a_while(
     await other.count_when_due(counted)
     assert await ledger.job(job.id) == counted
     long_ago = counted.count_due_at - timedelta(days=1)
-    await ledger.jobs.update_one({"_id": job.id}, {"$set": {"count_due_at": long_ago}})
+    await ledger.count(job.id)
+    looked_at_often = await ledger.job(job.id)
+    assert looked_at_often is not None
+    assert looked_at_often.pace == counted.pace, "who looks often keeps no more of them"
+    await ledger.jobs.update_one({"_id": job.id}, {"$set": {"count_due_at": long_ago, "pace.0.at": long_ago}})
     overdue = await ledger.job(job.id)
     assert overdue is not None
     await other.count_when_due(overdue)

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -36,25 +37,39 @@ class _Watcher:
     shown: Any
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class _Topic:
     read: Callable[[], Awaitable[Any]]
     value: Any
     every_s: float
     due_at: float
     """On the monotonic clock."""
+    read_at: datetime
+    """When it was read last."""
+    trouble: str = ""
+    """Why it could not be read since; empty: it could."""
+    reading: asyncio.Task[None] | None = None
     watchers: list[_Watcher] = field(default_factory=list)
 
 
+@dataclass(eq=False, slots=True)
+class _Page:
+    """That can say that what it shows is old."""
+
+    client: Client
+    say: Callable[[str], None]
+    said: str = ""
+
+
 class Broadcaster:
-    """Of one process."""
+    """Of one process. Each thing is read by a task of its own: one that is slow keeps no other from its pages."""
 
     def __init__(self) -> None:
         self._topics: dict[Hashable, _Topic] = {}
         self._hidden: set[str] = set()
         """Clients whose tab nobody sees."""
-        self._troubles: dict[str, Callable[[str], None]] = {}
-        self._trouble = self._said = ""
+        self._pages: dict[str, _Page] = {}
+        """By client."""
         self._task: asyncio.Task[None] | None = None
 
     async def watch(
@@ -67,24 +82,21 @@ class Broadcaster:
         """
         client = ui.context.client
         topic = self._topics.get(key)
-        if topic and monotonic() <= topic.due_at:  # it was read for another page just now
-            value = topic.value
-        else:
+        if not topic or topic.trouble or monotonic() > topic.due_at:  # else it was read for another page just now
             value = await read()
-            topic = self._topics.setdefault(key, _Topic(read, value, every_s, monotonic() + every_s))
+            at = datetime.now(UTC)
+            topic = self._topics.setdefault(key, _Topic(read, value, every_s, 0.0, at))
+            _take(topic, value, at)
             topic.due_at = monotonic() + every_s
-        if topic.value != value:
-            topic.value = value
         show(topic.value)
         watcher = _Watcher(client, show, topic.value)
         topic.watchers.append(watcher)
         client.on_delete(lambda: self._forget(key, watcher))
 
-    def tell_trouble(self, show: Callable[[str], None]) -> None:
+    def tell_trouble(self, say: Callable[[str], None]) -> None:
         """Has the page that is being built say that what it shows is old, and why; with an empty text: no more."""
         client = ui.context.client
-        show(self._said)
-        self._troubles[client.id] = show
+        self._pages[client.id] = _Page(client, say)
         client.on_delete(lambda: self._leave(client.id))
 
     def see(self, client: Client, *, hidden: bool) -> None:
@@ -93,82 +105,107 @@ class Broadcaster:
             self._hidden.add(client.id)
         elif client.id in self._hidden:
             self._hidden.discard(client.id)
-            self._tell_all()
+            self._tell()
+
+    def dismiss(self, client: Client) -> None:
+        """Tells a page nothing any more."""
+        for key, topic in [*self._topics.items()]:
+            for watcher in [each for each in topic.watchers if each.client is client]:
+                self._forget(key, watcher)
+        self._leave(client.id)
 
     def begin(self) -> None:
         self._task = asyncio.create_task(self._run())
 
     async def end(self) -> None:
-        if self._task:
-            self._task.cancel()
+        tasks = [self._task, *(topic.reading for topic in self._topics.values())]
+        for task in filter(None, tasks):
+            task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+                await task
 
     @property
     def watched(self) -> int:
         """How many things are shown on all pages together."""
         return sum(len(topic.watchers) for topic in self._topics.values())
 
+    @property
+    def clients(self) -> list[Client]:
+        """Those whose pages are open."""
+        return [page.client for page in self._pages.values() if page.client.has_socket_connection]
+
     async def _run(self) -> None:
         while True:
             await asyncio.sleep(EVERY_S)
             at = monotonic() + EVERY_S / 2
-            seen = [
-                topic for topic in self._topics.values() if topic.due_at <= at and any(map(self._sees, topic.watchers))
-            ]
-            troubles = await asyncio.gather(*map(self._read, seen))
-            self._tell_all()
-            if seen:
-                self._say(next(filter(None, troubles), ""))
+            for topic in self._topics.values():
+                is_read = topic.reading is not None and not topic.reading.done()
+                if topic.due_at <= at and not is_read and any(map(self._sees, topic.watchers)):
+                    topic.due_at = monotonic() + topic.every_s
+                    topic.reading = asyncio.create_task(self._read(topic))
+            self._tell()  # whose socket came after a change
 
-    async def _read(self, topic: _Topic) -> str:
-        """What went wrong; empty: nothing."""
-        topic.due_at = monotonic() + topic.every_s
+    async def _read(self, topic: _Topic) -> None:
         try:
             async with asyncio.timeout(READ_S):
                 value = await topic.read()
         except TimeoutError:
-            return f"It could not be read within {READ_S:.0f} seconds."
+            topic.trouble = f"It could not be read within {READ_S:.0f} seconds."
         except PyMongoError as error:
-            return str(mongodb.unavailable(error))
+            topic.trouble = str(mongodb.unavailable(error))
         except (HarvesterError, RedisError, OSError) as error:
-            return str(error)
+            topic.trouble = str(error)
         except Exception:  # one page's fault does not end the others'
             logger.exception("A page cannot be kept up to date")
-            return "There is a fault in this program; its log has the traceback."
-        if value != topic.value:
-            topic.value = value
-        return ""
+            topic.trouble = "There is a fault in this program; its log has the traceback."
+        else:
+            _take(topic, value, datetime.now(UTC))
+        self._tell()
 
-    def _tell_all(self) -> None:
-        """Has each page show what it does not show yet: its socket may have come after a change."""
+    def _tell(self) -> None:
+        """Has each page that is seen show what it does not show yet, or say since when that is old."""
+        old: dict[str, _Topic] = {}
         for topic in self._topics.values():
-            for watcher in topic.watchers:
-                if watcher.shown is not topic.value and self._sees(watcher):
+            for watcher in filter(self._sees, topic.watchers):
+                if topic.trouble:
+                    old.setdefault(watcher.client.id, topic)
+                if watcher.shown is not topic.value:
                     watcher.shown = topic.value
-                    try:
-                        with watcher.client:
-                            watcher.show(topic.value)
-                    except Exception:  # one page's fault does not end the others'
-                        logger.exception("A page cannot show what was read")
-
-    def _say(self, trouble: str) -> None:
-        if trouble == self._trouble:
-            return
-        self._trouble = trouble
-        self._said = f"What you see is of {datetime.now(UTC):%H:%M:%S} UTC. {trouble}" if trouble else ""
-        for show in self._troubles.values():
-            show(self._said)
+                    _call(watcher.client, partial(watcher.show, topic.value))
+        for page in self._pages.values():
+            about = old.get(page.client.id)
+            said = f"What you see is of {about.read_at:%H:%M:%S} UTC. {about.trouble}" if about else ""
+            if said != page.said and page.client.id not in self._hidden:
+                page.said = said
+                _call(page.client, partial(page.say, said))
 
     def _sees(self, watcher: _Watcher) -> bool:
         return watcher.client.has_socket_connection and watcher.client.id not in self._hidden
 
     def _forget(self, key: Hashable, watcher: _Watcher) -> None:
-        if topic := self._topics.get(key):
+        topic = self._topics.get(key)
+        if topic and watcher in topic.watchers:
             topic.watchers.remove(watcher)
             if not topic.watchers:
                 del self._topics[key]
+                if topic.reading:
+                    topic.reading.cancel()
 
     def _leave(self, client: str) -> None:
-        self._troubles.pop(client, None)
+        self._pages.pop(client, None)
         self._hidden.discard(client)
+
+
+def _take(topic: _Topic, value: Any, at: datetime) -> None:
+    """What was read, which pages are told only if it is another than before."""
+    topic.trouble, topic.read_at = "", at
+    if topic.value != value:
+        topic.value = value
+
+
+def _call(client: Client, show: Callable[[], None]) -> None:
+    try:
+        with client:
+            show()
+    except Exception:  # one page's fault does not end the others'
+        logger.exception("A page cannot show what was read")

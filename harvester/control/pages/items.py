@@ -19,8 +19,7 @@ from harvester.control.pages.parts import (
     done,
     state_cell,
 )
-from harvester.control.pages.room import Room, complain
-from harvester.exceptions import HarvesterError
+from harvester.control.pages.room import Room
 from harvester.jobs.documents import Item, State
 from harvester.jobs.service import ItemFilter, ItemReport
 
@@ -61,6 +60,7 @@ class _Table:
         for field in (self._outcome, self._site, self._text):
             field.on("keydown.enter", self.filter)
         self._last = ""
+        self._asked = 0
 
     @property
     def which(self) -> ItemFilter:
@@ -80,10 +80,12 @@ class _Table:
 
     async def read(self) -> None:
         which = self.which
-        try:
-            found = await self._room.here.jobs.items(self._job, which, MOST + 1, self._after, with_results=False)
-        except HarvesterError as error:
-            complain(str(error))
+        self._asked += 1
+        asked = self._asked
+        found = await self._room.look_up(
+            lambda: self._room.here.jobs.items(self._job, which, MOST + 1, self._after, with_results=False)
+        )
+        if found is None or asked != self._asked:  # another filter was set meanwhile
             return
         shown = [each.item for each in found[:MOST]]
         self._last = shown[-1].id if shown else ""
@@ -171,7 +173,7 @@ async def view(room: Room, job: str, item: str) -> None:
             files.show([Row(path, [path]) for path in report.results.files])
             given.text = json.dumps(now.input, indent=2, ensure_ascii=False, default=str) if now.input else "(none)"
 
-        await room.broadcaster.watch(("item", item), lambda: room.here.jobs.item(job, item), show)
+        await room.broadcaster.watch(("item", job, item), lambda: room.here.jobs.item(job, item), show)
 
 
 def _facts(item: Item) -> list[tuple[str, str | Cell]]:

@@ -31,9 +31,8 @@ from harvester.control.pages.parts import (
     done,
 )
 from harvester.control.pages.room import Room, complain
-from harvester.exceptions import HarvesterError
 from harvester.formatting import counted, duration, number
-from harvester.jobs.documents import UNFINISHED, Job, JobState, State
+from harvester.jobs.documents import Job, JobState, State
 from harvester.jobs.ledger import now
 from harvester.jobs.service import ItemFilter, JobReport
 
@@ -104,7 +103,8 @@ class _Head:
         self._job = job
         self._pause.visible = job.state is JobState.OPEN
         self._resume.visible = job.state is JobState.PAUSED
-        self._cancel.visible = job.state in (JobState.OPEN, JobState.PAUSED)
+        is_left = job.state is JobState.CANCELLED and report.states.get(State.WAITING, 0) > 0  # by one that was killed
+        self._cancel.visible = job.state in (JobState.OPEN, JobState.PAUSED) or is_left
         failed = report.states.get(State.FAILED, 0)
         self._retry.visible = bool(failed) and job.state is not JobState.CANCELLED
         self._retry.text = f"Retry {counted(failed, 'failed item')}"
@@ -144,23 +144,28 @@ class _Head:
             done(f"{self._job.id} is paused.", self.resume)
 
     async def resume(self) -> None:
-        if await self._do("resume_job", lambda: self._room.here.jobs.resume(self._job.id)):
-            done(f"{self._job.id} goes on.", self._pause_again)
-
-    async def _pause_again(self) -> None:
         reason = self._job.pause_reason
+        if await self._do("resume_job", lambda: self._room.here.jobs.resume(self._job.id)):
+            done(f"{self._job.id} goes on.", partial(self._pause_again, reason))
+
+    async def _pause_again(self, reason: str) -> None:
         if await self._do("pause_job", lambda: self._room.here.jobs.pause(self._job.id, reason)):
             done(f"{self._job.id} is paused.")
 
     async def cancel(self) -> None:
-        left = sum(self.report.states.get(state, 0) for state in UNFINISHED) if self.report else 0
-        said = f"{counted(left, 'item')} not ended yet will be skipped, for good. What was stored stays."
+        states = self.report.states if self.report else {}
+        waiting, active = states.get(State.WAITING, 0), states.get(State.ACTIVE, 0)
+        said = (
+            f"{counted(waiting, 'item')} not begun yet will be skipped, for good. {_items(active)} being worked at, "
+            "and will come to their end. What was stored stays."
+        )
         if await confirmed(f"Cancel {self._job.id}?", said, "Cancel the job"):
             who = await self._room.who()
 
             async def begin() -> Batch:
-                await self._room.here.jobs.begin_cancelling(self._job.id)
-                return await self._room.here.batches.begin(Batched.CANCEL, self._job.id, left, who, now())
+                asked_at = now()
+                left = await self._room.here.jobs.begin_cancelling(self._job.id)
+                return await self._room.here.batches.begin(Batched.CANCEL, self._job.id, left, who, asked_at)
 
             if await self._room.act("cancel_job", self._path, begin):
                 done(f"{self._job.id} is cancelled; what waits is being skipped.")
@@ -210,14 +215,15 @@ async def retry(room: Room, job: str, outcome: str) -> None:
     What changes after that is left out, so that no more are retried than the number that was said.
     """
     asked_at, which = now(), ItemFilter(outcome=outcome)
-    try:
-        number = await room.here.jobs.retriable(job, which, until=asked_at)
-    except HarvesterError as error:
-        complain(str(error))
+    number = await room.look_up(lambda: room.here.jobs.retriable(job, which, until=asked_at))
+    if number is None:
         return
     what = f"with the outcome {outcome}" if outcome else "that failed"
+    if not number:
+        complain(f"There is no item {what} that could be tried again now.")
+        return
     said = f"{counted(number, 'item')} {what}: waiting again, now, with all attempts. It is done in the background."
-    if not number or not await confirmed(f"Retry {counted(number, 'item')}?", said, f"Retry {number:,}"):
+    if not await confirmed(f"Retry {counted(number, 'item')}?", said, f"Retry {number:,}"):
         return
     who = await room.who()
 

@@ -36,14 +36,14 @@ async def view(room: Room, spider: str = "", state: str = "") -> None:
             empty = "No job is like this. Take the filters away to see all." if spider or states else EMPTY
             rows = Rows("The latest first", COLUMNS, empty)
 
-        async def read() -> list[Job]:
-            return await room.here.jobs.jobs(spider, states, MOST)
+        async def read() -> list[Row]:
+            return [job_row(job) for job in await room.here.jobs.jobs(spider, states, MOST)]
 
-        await room.broadcaster.watch(("jobs", spider, state), read, lambda jobs: rows.show(list(map(job_row, jobs))))
+        await room.broadcaster.watch(("jobs", spider, state), read, rows.show)
 
 
 def job_row(job: Job) -> Row:
-    """With the counts that were made last."""
+    """With the counts that were made last; how fast it is tells of the moment."""
     counts = by_state(job)
     pace = pace_of(job) if job.state is JobState.OPEN else None
     waits = counts.get(State.WAITING, 0) + counts.get(State.ACTIVE, 0)

@@ -1,5 +1,6 @@
 """Puts the pages on the controller's app."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -31,6 +32,7 @@ from harvester.control.pages.room import Room
 from harvester.exceptions import HarvesterError, UnknownJob, UnknownRecord, UnknownRun
 from harvester.jobs.service import ItemFilter
 from harvester.masking import mask
+from harvester.shutdown import stop
 from harvester.stores import mongodb
 
 STATIC = Path(__file__).parent / "static"
@@ -72,9 +74,11 @@ def mount(app: FastAPI) -> Links:
     async def with_broadcaster(app: FastAPI) -> AsyncIterator[object]:
         async with lifespan(app) as state:
             room.broadcaster.begin()
+            watching = asyncio.create_task(room.watch_tokens())
             try:
                 yield state
             finally:
+                await stop(watching)
                 await room.broadcaster.end()
 
     app.router.lifespan_context = with_broadcaster  # type: ignore[assignment]

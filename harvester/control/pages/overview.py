@@ -18,6 +18,8 @@ from harvester.jobs.scheduling import Schedules
 from harvester.jobs.service import by_state, pace_of
 
 MOST_JOBS = 10
+MOST_COUNTED = 1000
+"""Unfinished jobs of which the numbers are sums."""
 MOST = 8
 """Lines of the other tables."""
 SITES_S = 3.0
@@ -32,17 +34,19 @@ _FINE = {"ok", "unchanged", ""}
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What the view shows."""
+    """What the view shows, of the moment in which it was read."""
 
-    jobs: list[Job]
-    coming: list[Time]
+    numbers: dict[str, int | str]
+    jobs: list[Row]
+    failures: list[Row]
+    coming: list[Row]
 
 
 async def view(room: Room) -> None:
     with frame(room, "Overview", "Overview"):
         tiles = Tiles(("open jobs", "items wait", "are worked at", "ended a minute", "failed"))
         with Tag("section", classes="card", aria_label="Jobs"):
-            jobs = Rows("Jobs that are not ended, and the latest of the others", COLUMNS, EMPTY)
+            jobs = Rows("The latest jobs that are not ended, and behind them others", COLUMNS, EMPTY)
             with Tag("div", classes="line").style("margin: 12px 0 0"):
                 Tag("a", "Submit a job", "act main", href="/submit")
                 Tag("a", "All jobs", "act", href="/jobs")
@@ -55,15 +59,10 @@ async def view(room: Room) -> None:
             alone = Rows("Sites that are left alone", ("site", "spider", "+requests wait", "until", "why"), "None.")
 
         def show(seen: _Seen) -> None:
-            tiles.show(_numbers(seen.jobs))
-            jobs.show([job_row(job) for job in seen.jobs[:MOST_JOBS]])
-            failures.show(_failures(seen.jobs))
-            next_.show(
-                [
-                    Row(f"{each.what} {each.at}", ["now" if each.is_due else at(each.at), each.what, each.why])
-                    for each in seen.coming
-                ]
-            )
+            tiles.show(seen.numbers)
+            jobs.show(seen.jobs)
+            failures.show(seen.failures)
+            next_.show(seen.coming)
 
         await room.broadcaster.watch("overview", lambda: _read(room), show)
         await room.broadcaster.watch("left alone", lambda: _left_alone(room), alone.show, SITES_S)
@@ -86,11 +85,18 @@ async def _left_alone(room: Room) -> list[Row]:
 
 async def _read(room: Room) -> _Seen:
     service = room.here.jobs
-    unfinished = await service.jobs(states=[JobState.OPEN, JobState.PAUSED])
+    unfinished = await service.jobs(states=[JobState.OPEN, JobState.PAUSED], most=MOST_COUNTED)
     others = await service.jobs(states=[JobState.FINISHED, JobState.CANCELLED], most=MOST_JOBS)
     schedules = await Schedules(service.ledger).all()
     coming = await until(service.ledger, schedules, now() + SOON, MOST, with_looks=True)
-    return _Seen([*unfinished, *others], coming.times)
+    jobs = [*unfinished, *others]
+    return _Seen(
+        _numbers(jobs), [job_row(job) for job in jobs[:MOST_JOBS]], _failures(jobs), [*map(_when, coming.times)]
+    )
+
+
+def _when(time: Time) -> Row:
+    return Row(f"{time.what} {time.at}", ["now" if time.is_due else at(time.at), time.what, time.why])
 
 
 def _numbers(jobs: list[Job]) -> dict[str, int | str]:

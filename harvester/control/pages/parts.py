@@ -95,7 +95,7 @@ class Rows(Element, component="static/rows.js"):
         `act` gets a row's key and an action's name.
         """
         super().__init__()
-        self._props["caption"] = caption
+        self._props["caption"] = self._caption = caption
         self._props["columns"] = [{"label": name.lstrip("+"), "number": name.startswith("+")} for name in columns]
         self._props["empty"] = empty
         self._props["rows"] = []
@@ -103,11 +103,11 @@ class Rows(Element, component="static/rows.js"):
             self.on("act", lambda event: act(str(event.args["row"]), str(event.args["action"])))
 
     def show(self, rows: Sequence[Row], caption: str = "") -> None:
-        """Sends them if they are others than those that are shown. `caption`: another one."""
+        """Sends them if they are others than those that are shown. `caption`: another one, for these."""
         new = [_row(row) for row in rows]
-        if new != self._props["rows"] or (caption and caption != self._props["caption"]):
+        if new != self._props["rows"] or (caption or self._caption) != self._props["caption"]:
             self._props["rows"] = new
-            self._props["caption"] = caption or self._props["caption"]
+            self._props["caption"] = caption or self._caption
             self.update()
 
 

@@ -1,12 +1,14 @@
 """What all views share: the controller's context, the broadcaster, and the one way to do something."""
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from bson import ObjectId
 from fastapi import FastAPI
-from nicegui import ui
+from nicegui import Client, ui
 from pymongo.errors import PyMongoError
 from starlette.requests import HTTPConnection
 from starlette.types import Scope as Connection
@@ -22,6 +24,9 @@ from harvester.stores import mongodb
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+TOKENS_S = 10.0
+"""How often it is looked whether those whose pages are open are known still."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +45,38 @@ class Room:
         """Who opened a page; None: nobody that is known."""
         return await caller_of(HTTPConnection({**connection, "app": self.app}))
 
+    async def watch_tokens(self) -> None:
+        """Has the pages of those who are known no more loaded anew, which leads to the login. Ends never."""
+        while True:
+            await asyncio.sleep(TOKENS_S)
+            for client in self.broadcaster.clients:
+                if await self._is_nobody(client):
+                    self.broadcaster.dismiss(client)
+                    with client:
+                        ui.navigate.reload()
+
+    async def _is_nobody(self, client: Client) -> bool:
+        try:
+            return await self.caller(client.request.scope) is None
+        except PyMongoError:
+            return False  # it is asked again
+
     async def who(self) -> str:
         """The name of the token of whoever looks at this page."""
-        caller = await self.caller(ui.context.client.request.scope)
+        caller = await self.look_up(lambda: self.caller(ui.context.client.request.scope))
         return caller.token.name if caller else ""
+
+    async def look_up(self, ask: Callable[[], Awaitable[T | None]]) -> T | None:
+        """What somebody at a page asks for. None: it is not known, and the page says why."""
+        try:
+            if await self.caller(ui.context.client.request.scope):
+                return await ask()
+            complain("Your token is no longer good: log in again.")
+        except HarvesterError as error:
+            complain(str(error))
+        except PyMongoError as error:
+            complain(str(mongodb.unavailable(error)))
+        return None
 
     async def act(
         self, action: str, target: str, do: Callable[[], Awaitable[T]], needs: Scope = Scope.OPERATE
@@ -52,15 +85,10 @@ class Room:
 
         None: it was not done, and the page says why.
         """
-        caller = await self.caller(ui.context.client.request.scope)
-        if caller is None:
-            complain("Your token is no longer good: log in again.")
+        begun = await self.look_up(lambda: self._begin(action, target, needs))
+        if begun is None:
             return None
-        if not caller.token.scope.allows(needs):
-            complain(f"This needs a token with the scope {needs}; yours has the scope {caller.token.scope}.")
-            return None
-        line = await self.here.audit.begin(caller.token.id, caller.token.name, action, target, caller.address)
-        status = 500
+        done, status = None, 500
         try:
             done = await do()
             status = 200
@@ -69,11 +97,25 @@ class Room:
             complain(str(error))
         except PyMongoError as error:
             complain(str(mongodb.unavailable(error)))
-        else:
-            return done
+        except Exception:  # NiceGUI would tell nobody but the log
+            logger.exception("What somebody did at a page failed")
+            complain("There is a fault in this program; its log has the traceback.")
         finally:
-            await self.here.audit.end(line, status)
-        return None
+            try:
+                await self.here.audit.end(begun, status)
+            except PyMongoError as error:
+                logger.warning("The audit does not have the end of %s: %s", action, mongodb.unavailable(error))
+        return done
+
+    async def _begin(self, action: str, target: str, needs: Scope) -> ObjectId | None:
+        """The line of the audit; None: it is not allowed, and the page says so."""
+        caller = await self.caller(ui.context.client.request.scope)
+        if caller is None:
+            return None
+        if not caller.token.scope.allows(needs):
+            complain(f"This needs a token with the scope {needs}; yours has the scope {caller.token.scope}.")
+            return None
+        return await self.here.audit.begin(caller.token.id, caller.token.name, action, target, caller.address)
 
 
 def complain(said: str) -> None:

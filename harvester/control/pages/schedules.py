@@ -1,12 +1,11 @@
 """Schedules, and what comes in the next day: their times, and looks at the items of standing jobs."""
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from harvester.control.pages.frame import frame
 from harvester.control.pages.parts import Action, Cell, Row, Rows, Tag, address, at, confirmed, done, state_cell
 from harvester.control.pages.room import Room
-from harvester.control.tokens import Scope
 from harvester.jobs.coming import Time, until
 from harvester.jobs.ledger import now
 from harvester.jobs.schedules import Schedule
@@ -65,17 +64,22 @@ async def _resume(room: Room, name: str) -> None:
     await _set(room, name, paused=False)
 
 
-async def _set(room: Room, name: str, *, paused: bool) -> None:
-    async def change() -> bool:
+async def _set(room: Room, name: str, *, paused: bool, next_at: datetime | None = None) -> None:
+    """`next_at`: its next time when it is resumed; None: as it comes."""
+
+    async def change() -> Schedule:
         schedules = Schedules(room.here.jobs.ledger)
-        await (schedules.pause(name) if paused else schedules.resume(name))
-        return True
+        before = await schedules.named(name)
+        await (schedules.pause(name) if paused else schedules.resume(name, next_at))
+        return before
 
     async def undo() -> None:
-        await _set(room, name, paused=not paused)
+        assert before
+        await _set(room, name, paused=not paused, next_at=before.next_at if paused else None)
 
     action = "pause_schedule" if paused else "resume_schedule"
-    if await room.act(action, f"/schedules/{name}", change, Scope.ADMIN):
+    before = await room.act(action, f"/schedules/{name}", change)
+    if before:
         done(f"The schedule {name} is paused." if paused else f"The schedule {name} goes on.", undo)
 
 

@@ -6,12 +6,17 @@ from harvester.control.pages.frame import frame
 from harvester.control.pages.parts import Cell, Row, Rows, Tag
 from harvester.control.pages.room import Room
 from harvester.control.services.settings import Setting, Settings
+from harvester.control.tokens import Scope
 
 
 async def view(room: Room) -> None:
     settings = Settings(room.here.jobs).all()
     said = "Of this process, as it was started: workers on other machines may have others. Secrets are masked."
+    caller = await room.caller(ui.context.client.request.scope)
     with frame(room, "Settings", "Settings", said):
+        if caller is None or not caller.token.scope.allows(Scope.ADMIN):
+            Tag("p", f"To see them needs a token with the scope {Scope.ADMIN}.", "empty")
+            return
         with Tag("div", classes="line end"):
             search = ui.input("Name or value").props("outlined dense data-search clearable")
         with Tag("section", classes="card", aria_label="Settings"):

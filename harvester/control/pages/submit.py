@@ -1,9 +1,11 @@
 """Submits a job: a spider, its arguments as its JSON Schema describes them, and items that are pasted or uploaded."""
 
 import asyncio
+import gzip
 import os
 import secrets
 import tempfile
+import zlib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -15,12 +17,16 @@ from harvester.control.pages.frame import frame
 from harvester.control.pages.parts import Row, Rows, Tag, address, button
 from harvester.control.pages.room import Room, complain
 from harvester.formatting import counted
-from harvester.jobs.inputs import Input
+from harvester.jobs.inputs import ENDINGS, Format, Input
 from harvester.jobs.submission import Submission, Submitted
 from harvester.project import spider_loader
 
 MOST_FILE_BYTES = 500_000_000
 """Of a file that is uploaded through a page. Larger ones go by `harvester jobs submit`."""
+PIECE_BYTES = 1 << 20
+"""That are decompressed together."""
+MOST_NUMBER = 1_000_000_000
+"""Of a priority, and of items."""
 _IN_PLACE_OF_ITEMS = {"seeds", "job"}
 """Arguments that say where items come from: here they are given themselves."""
 
@@ -69,6 +75,8 @@ class _Form:
             self._about = Tag("p", "", "said")
             self._pasted = ui.textarea("Items: one a line, or CSV with a header, or JSON lines")
             self._pasted.props("outlined data-items").classes("w-full").style("width: 100%")
+            forms = {"": "text, or JSON lines", Format.CSV: "CSV with a header"}
+            self._form = ui.select(forms, label="What is pasted is", value="").props("outlined dense options-dense")
             chosen = ui.upload(
                 max_file_size=MOST_FILE_BYTES, auto_upload=True, on_upload=self._keep, on_rejected=_too_large
             )
@@ -100,12 +108,17 @@ class _Form:
     async def _keep(self, event: events.UploadEventArguments) -> None:
         """In a file of its own, which is removed with the page."""
         self._forget()
-        suffix = "".join(Path(event.file.name).suffixes[-2:])[:20]
-        suffix = suffix if suffix.replace(".", "").isalnum() else ""
-        descriptor, path = tempfile.mkstemp(suffix=suffix, prefix="harvester-upload-")
+        name, is_gzip = event.file.name.removesuffix(".gz"), event.file.name.endswith(".gz")
+        ending = next((each for each in ENDINGS if name.lower().endswith(each)), "")
+        descriptor, path = tempfile.mkstemp(suffix=ending, prefix="harvester-upload-")
         os.close(descriptor)
         self._upload = Path(path)
         await event.file.save(self._upload)
+        if is_gzip and not await asyncio.to_thread(_decompress, self._upload):
+            self._forget()
+            self._file.text = ""
+            complain(f"{event.file.name} is no gzip, or holds more than {MOST_FILE_BYTES // 1_000_000} MB.")
+            return
         self._file.text = f"{event.file.name} is here: {event.file.size():,} bytes."
 
     def _forget(self) -> None:
@@ -131,6 +144,9 @@ class _Form:
             idempotency_key=self._key,
             foreign=True,
         )
+        if abs(wanted.priority) > MOST_NUMBER or (wanted.max_items or 0) > MOST_NUMBER:
+            complain(f"A priority, and a number of items, is at most {MOST_NUMBER:,}.")
+            return
         self._button.set("disabled", True)
         self._button.text = "Items are being read ..."
         try:
@@ -147,7 +163,7 @@ class _Form:
         with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix="harvester-pasted-", suffix="") as file:
             file.write(f"{pasted}\n")
             file.flush()
-            return await self._room.here.jobs.submit(wanted, Input(file.name))
+            return await self._room.here.jobs.submit(wanted, Input(file.name, self._form.value or None))
 
     def _say(self, submitted: Submitted) -> None:
         self._answer.clear()
@@ -170,6 +186,25 @@ class _Form:
                 Tag("p", f"All of these lines, with the reasons: {submitted.bad_file}", "faint")
         if submitted.job and not submitted.bad:
             ui.navigate.to(address("jobs", submitted.job))
+
+
+def _decompress(path: Path) -> bool:
+    """In place. False: it cannot be, or would be larger than a file may be."""
+    whole = path.with_name(f"{path.name}.whole")
+    left = MOST_FILE_BYTES
+    try:
+        with gzip.open(path) as packed, whole.open("wb") as file:
+            while piece := packed.read(min(PIECE_BYTES, left + 1)):
+                left -= len(piece)
+                if left < 0:
+                    return False
+                file.write(piece)
+        whole.replace(path)
+    except (EOFError, gzip.BadGzipFile, zlib.error):
+        return False
+    finally:
+        whole.unlink(missing_ok=True)
+    return True
 
 
 def _too_large() -> None:
