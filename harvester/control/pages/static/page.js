@@ -51,9 +51,15 @@
     banner.hidden = !lost;
     const said = lost ? `The connection was lost at ${lost.toLocaleTimeString()}: what you see is of then.` : "";
     if (banner.textContent !== said) banner.textContent = said;
+    if (window.did_handshake && window.socket.connected && window.socket.id !== toldBy) tellSeen();
   }, 500);
 
-  document.addEventListener("visibilitychange", () => {
-    if (window.did_handshake) emitEvent("page_seen", { hidden: document.hidden });
-  });
+  // Said again by each new socket: what was said by one that was lost may not have come.
+  let toldBy = null;
+  function tellSeen() {
+    if (!window.did_handshake) return;
+    toldBy = window.socket.id;
+    emitEvent("page_seen", { hidden: document.hidden });
+  }
+  document.addEventListener("visibilitychange", tellSeen);
 })();
