@@ -416,7 +416,10 @@ async def test_what_is_pasted_may_be_a_table(seen: Seen, service: JobService) ->
     await page.wait_for_url("**/jobs/parcels-*")
     [job] = await service.jobs(most=1)
     items = await service.ledger.items.find({"job": job.id}).sort("key").to_list()
-    assert [(item["key"], item["input"]) for item in items] == [("68", {"note": "a"}), ("69", {"note": "b"})]
+    assert [(item["key"], item["input"]) for item in items] == [
+        ("68", {"key": "68", "note": "a"}),
+        ("69", {"key": "69", "note": "b"}),
+    ]
 
 
 @pytest.mark.parametrize("name", ["parcels.csv", "parcels.2024-01.csv.gz"])
