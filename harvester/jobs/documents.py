@@ -345,6 +345,8 @@ JOB_INDEXES = (
     IndexModel([(UNTOLD, ASCENDING)], partialFilterExpression={UNTOLD: {"$exists": True}}),
 )
 
+BY_OUTCOME = "by_outcome"
+"""Name of the index in which items of one outcome and one state are in the order of their ids."""
 ITEM_INDEXES = (
     IndexModel(
         [
@@ -358,7 +360,7 @@ ITEM_INDEXES = (
         ]
     ),
     IndexModel([("job", ASCENDING), ("kind", ASCENDING), ("key", ASCENDING)]),
-    IndexModel([("job", ASCENDING), ("outcome", ASCENDING)]),
+    IndexModel([("job", ASCENDING), ("outcome", ASCENDING), ("state", ASCENDING), ("_id", ASCENDING)], name=BY_OUTCOME),
     IndexModel([("slots", ASCENDING)], unique=True, partialFilterExpression={"slots": {"$exists": True}}),
     IndexModel(
         [("job", ASCENDING), ("kind", ASCENDING), ("number", ASCENDING)],

@@ -25,7 +25,18 @@ from harvester.frontier.messages import BreakerStatus
 from harvester.jobs import changes
 from harvester.jobs.changes import items_named
 from harvester.jobs.control import Control, Moved, retriable
-from harvester.jobs.documents import UNFINISHED, Counted, Document, Item, Job, JobState, State, read_item, read_job
+from harvester.jobs.documents import (
+    BY_OUTCOME,
+    UNFINISHED,
+    Counted,
+    Document,
+    Item,
+    Job,
+    JobState,
+    State,
+    read_item,
+    read_job,
+)
 from harvester.jobs.export import Exported, Exporter, FileExport, Stored, StoredRows
 from harvester.jobs.inputs import Input, Lines, Source, keys_as_items, opened, unpacked
 from harvester.jobs.ledger import Deferred, Ledger, now
@@ -243,7 +254,13 @@ class JobService:
         query = _query(job, which)
         if after:
             query["_id"] |= {"$gt": after}
-        rows = await self.ledger.items.find(query, sort=[("_id", 1)], limit=most).to_list()
+        hint = None
+        if which.state or which.outcome:  # the index has them in order only when all states and outcomes are named
+            query.setdefault("state", {"$in": list(State)})
+            if "outcome" not in query:
+                query["outcome"] = {"$in": await self.ledger.items.distinct("outcome", {"job": job})}
+            hint = BY_OUTCOME
+        rows = await self.ledger.items.find(query, sort=[("_id", 1)], limit=most, hint=hint).to_list()
         if not rows and which.site:
             await self._check_site(job, which.site)
         if not with_results:
