@@ -103,8 +103,7 @@ class _Head:
         self._job = job
         self._pause.visible = job.state is JobState.OPEN
         self._resume.visible = job.state is JobState.PAUSED
-        is_left = job.state is JobState.CANCELLED and report.states.get(State.WAITING, 0) > 0  # by one that was killed
-        self._cancel.visible = job.state in (JobState.OPEN, JobState.PAUSED) or is_left
+        self._cancel.visible = job.state in (JobState.OPEN, JobState.PAUSED)
         failed = report.states.get(State.FAILED, 0)
         self._retry.visible = bool(failed) and job.state is not JobState.CANCELLED
         self._retry.text = f"Retry {counted(failed, 'failed item')}"
