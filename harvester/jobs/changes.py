@@ -10,6 +10,7 @@ from harvester.exceptions import InvalidRecordError, JobConflict, UnknownJob, Us
 from harvester.items import Found
 from harvester.jobs.documents import Item, Job, JobState, read_item
 from harvester.jobs.ledger import Ledger
+from harvester.jobs.submission import refuse_variables
 from harvester.jobs.transitions import Changed, Removed
 from harvester.project import load_spider
 
@@ -42,18 +43,27 @@ async def remove(ledger: Ledger, job: Job, names: Sequence[str]) -> int:
 
 
 async def change(
-    ledger: Ledger, job: Job, names: Sequence[str], inputs: Mapping[str, str], often: float | None = None
+    ledger: Ledger,
+    job: Job,
+    names: Sequence[str],
+    inputs: Mapping[str, Any],
+    often: float | None = None,
+    *,
+    foreign: bool = False,
 ) -> int:
     """Changes items by id or key: how many. One that was removed is there again.
 
-    `inputs` are set in what the item already has; an empty text takes a value away. Raises UnknownJob, JobConflict for
-    a cancelled job, and UsageError for what cannot be an item's input, or the pace of a job that does not stand.
+    `inputs` are set in what the item already has; an empty text takes a value away. `foreign`: as in a Submission.
+    Raises UnknownJob, JobConflict for a cancelled job, and UsageError for what cannot be an item's input, or the pace
+    of a job that does not stand.
     """
     check_can_change(job, often)
     spider = cast(ChecksItems, load_spider(job.spider))
     events = []
     for item in await items_named(ledger, job.id, names):
         changed = {name: value for name, value in {**item.input, **inputs}.items() if value != "" or name not in inputs}
+        if foreign and inputs:  # with another address, headers that it has already would go there
+            refuse_variables(changed)
         found = _checked(spider, item, changed) if inputs else None
         events.append((item.id, Changed(found.input, often, found.recheck) if found else Changed(None, often)))
     number = await ledger.apply(events)

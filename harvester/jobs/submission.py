@@ -112,7 +112,7 @@ class Submitter:
         if "job" in wanted.arguments:
             raise UsageError("-a job: a submission makes a job of its own; give --idempotency-key to add to one.")
         if wanted.foreign:
-            refuse_files(wanted.arguments)
+            refuse_files(wanted.spider, wanted.arguments)
         self._arguments = None if into else self._spider.parse_arguments(dict(wanted.arguments))
         kinds = self._spider.ITEM_KINDS
         if wanted.kind and wanted.kind not in kinds:
@@ -227,19 +227,24 @@ def bad_file(config: Config, spider: str) -> Path:
     return config.data_dir / "jobs" / name
 
 
-def refuse_files(arguments: Mapping[str, str]) -> None:
+def refuse_files(spider: str, arguments: Mapping[str, str]) -> None:
     """Raises UsageError for an argument that would have a file of this machine read for whoever asks from elsewhere."""
+    declared: Any = getattr(load_spider(spider), "Arguments", None)
     for name, value in arguments.items():
-        if value.lstrip().startswith("@"):
+        if declared and declared.names_file(name, value):
             raise UsageError(f"{name}: a file of the controller's machine is not read for whoever asks from elsewhere.")
 
 
 def refuse_variables(given: Mapping[str, Any]) -> None:
-    """Raises UsageError for headers that name variables of the workers: a secret in one could be sent anywhere."""
+    """Raises UsageError for headers that name variables of the workers: a secret in one could be sent anywhere.
+
+    `given`: all that an item asks for.
+    """
     headers = given.get("headers")
     if isinstance(headers, Mapping) and any("${" in str(value) for value in headers.values()):
         raise UsageError(
-            "headers: ${...} names a variable of the workers, and is taken from a file on their machine only"
+            "headers: ${...} names a variable of the workers, and what has such headers is given and changed only by"
+            " whoever is at their machine"
         )
 
 

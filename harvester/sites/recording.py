@@ -453,11 +453,12 @@ def read_files(path: Path) -> tuple[str, str]:
 def read_text(path: Path) -> str:
     """Raises UsageError."""
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)  # what is no file may have no end
     except OSError as error:
         raise UsageError(f"The file {path} cannot be read: {error.strerror or error}.") from None
     if len(content) > MOST_BYTES:
-        raise UsageError(f"The file {path} has {len(content):,} bytes; at most {MOST_BYTES:,} are read.")
+        raise UsageError(f"The file {path} has too many bytes; at most {MOST_BYTES:,} are read.")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:

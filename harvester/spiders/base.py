@@ -54,6 +54,11 @@ class SpiderArguments(BaseModel):
         """What a job keeps of them, to be read again on any machine."""
         return self.model_dump(mode="json")
 
+    @classmethod
+    def names_file(cls, name: str, value: str) -> bool:
+        """Whether a value of an argument, as typed, has a file of this machine read, or its standard input."""
+        return value.lstrip().startswith("@") or value.strip() == "-"
+
 
 class HarvesterSpider(Spider):
     """A spider whose arguments are the pydantic model `Arguments`; a bad one is refused before anything is fetched."""

@@ -123,10 +123,10 @@ class FlowArguments(SpiderArguments):
 
         recording, collected = given.get("recording"), given.get("collected")
         try:
-            if isinstance(recording, str) and recording and not recording.lstrip().startswith("{"):
+            if isinstance(recording, str) and recording and not _is_inline(recording):
                 recording, beside = read_files(_file_of(recording))
                 given = {"collected": beside, **given, "recording": recording}
-            if isinstance(collected, str) and collected.endswith(".toml"):
+            if isinstance(collected, str) and _is_path(collected):
                 given = {**given, "collected": read_text(Path(collected).expanduser())}
         except UsageError as error:
             raise ValueError(str(error)) from None
@@ -160,6 +160,13 @@ class FlowArguments(SpiderArguments):
             self._digest = digest_of(self._path)
         return {**self.kept(), "inputs": self._digest, "column": self.column}
 
+    @classmethod
+    def names_file(cls, name: str, value: str) -> bool:
+        """Also without an @. What a site's entry names was put there by whoever runs this machine."""
+        if name == "recording" and not _is_inline(value):
+            return not _file_of_site(value)
+        return super().names_file(name, value) or (name == "collected" and _is_path(value))
+
     def kept(self) -> dict[str, Any]:
         """Not the rows: they are items of the job."""
         return {"recording": self.recording, "collected": self.collected}
@@ -169,10 +176,24 @@ class FlowArguments(SpiderArguments):
         return os.path.expanduser(self.inputs[1:])
 
 
+def _is_inline(recording: str) -> bool:
+    """Whether it is the text of a recording, and no file's or site's name."""
+    return recording.lstrip().startswith("{")
+
+
+def _is_path(collected: str) -> bool:
+    """Whether it is the name of the other file, and not its text."""
+    return collected.endswith(".toml")
+
+
 def _file_of(recording: str) -> Path:
     """The file of that name, or the one that the entry of a site of that name names."""
-    folder, named = load_config().sites_dir, load_sites().named(recording).recording
-    return folder / named if folder and named else Path(recording).expanduser()
+    return _file_of_site(recording) or Path(recording).expanduser()
+
+
+def _file_of_site(name: str) -> Path | None:
+    folder, named = load_config().sites_dir, load_sites().named(name).recording
+    return folder / named if folder and named else None
 
 
 def missing(found: Found, columns: Sequence[str]) -> str:

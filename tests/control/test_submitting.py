@@ -13,6 +13,8 @@ from harvester.control.app import PREFIX
 from harvester.control.tokens import Scope
 from harvester.jobs.ledger import now
 from harvester.jobs.submission import Submitted
+from harvester.sites import recording
+from harvester.spiders import seeds
 from harvester.wire import reader
 from tests.control.serving import Controller
 
@@ -198,6 +200,52 @@ async def test_files_of_the_controller_are_not_read_for_others(control: Controll
         answer = await control.post("/jobs/upload", "k", content=b"1\n", headers=text, params=query)
         assert answer.status_code == 422
         assert "Upload it" in json.loads(answer.content)["detail"]
+
+
+@pytest.mark.parametrize(
+    ("spider", "arguments"),
+    [
+        ("bluesky", {"seeds": "-"}),
+        ("bluesky", {"seeds": " @/etc/passwd"}),
+        ("hashtags", {"tags": "cats, @/etc/passwd"}),
+        ("flow", {"recording": "/dev/zero"}),
+        ("flow", {"recording": "@/dev/zero"}),
+        ("flow", {"recording": '{"title": "x", "steps": []}', "collected": "/etc/x.toml"}),
+        ("flow", {"recording": '{"title": "x", "steps": []}', "inputs": "@/etc/passwd"}),
+    ],
+)
+async def test_no_spider_reads_a_file_of_the_controller_for_others(
+    control: Controller, monkeypatch: pytest.MonkeyPatch, spider: str, arguments: dict[str, str]
+) -> None:
+    monkeypatch.setenv("SCRAPY_SETTINGS_MODULE", "harvester.settings")
+
+    def read(*_: object) -> None:
+        raise AssertionError("it is read")
+
+    monkeypatch.setattr(seeds, "_standard_input", read)
+    monkeypatch.setattr(recording, "read_text", read)
+    body = {"spider": spider, "arguments": arguments}
+    submitted = await control.post("/jobs", "a key", json=body | {"items": ["a.test"]})
+    scheduled = await control.post("/schedules", None, json=body | {"name": "nightly", "every": "1d"})
+    for answer in (submitted, scheduled):
+        assert (answer.status_code, "a file of the controller's machine is not read" in answer.text) == (422, True)
+
+
+async def test_over_http_a_secret_goes_nowhere_else_when_its_item_is_changed(
+    control: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCRAPY_SETTINGS_MODULE", "harvester.settings")
+    query, text = {"spider": "endpoints", "argument": "endpoints=https://api.test/a"}, {"Content-Type": "text/plain"}
+    submitted = await control.post("/jobs/upload", "k", content=b"https://api.test/a\n", headers=text, params=query)
+    assert submitted.status_code == 201, submitted.text
+    job = submitted.json()["job"]
+    headers = {"input.headers": {"X-Key": "${WEATHER_KEY}"}}
+    await control.context.database["job_items"].update_one({"job": job}, {"$set": headers})
+    change = {"items": ["https://api.test/a"], "input": {"url": "https://evil.test/"}}
+    answer = await control.post(f"/jobs/{job}/items/change", None, json=change)
+    assert (answer.status_code, "names a variable of the workers" in answer.text) == (422, True)
+    [item] = await items_of(control, job)
+    assert item["input"]["url"] == "https://api.test/a"
 
 
 async def test_what_comes_from_elsewhere_names_no_variable_of_the_workers(

@@ -1,6 +1,7 @@
 """Recordings: what is understood, what is refused with its reason, and how a row is filled in."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -248,6 +249,11 @@ async def test_rows_that_lack_a_column_of_the_recording_are_refused_with_their_l
     nothing = FlowSpider(HERE, FlowSpider.parse_arguments({"recording": "flow.json"}))
     with pytest.raises(UsageError, match="There is no row to do the recording for"):
         await nothing.before()
+
+
+def test_what_has_no_end_is_no_recording() -> None:
+    with pytest.raises(UsageError, match="at most 262,144 are read"):
+        read_files(Path("/dev/zero"))
 
 
 def test_files_that_cannot_be_recordings_are_not_read(tmp_path: Any) -> None:

@@ -62,7 +62,8 @@ class ScheduleService:
 
     async def add(self, wanted: NewSchedule) -> ScheduleStatus:
         """Adding the same once more changes nothing. Raises UsageError, UnknownJob, JobConflict for a taken name."""
-        refuse_files(wanted.arguments)
+        if wanted.arguments and wanted.spider:
+            refuse_files(wanted.spider, wanted.arguments)
         known = {each.id: each for each in await self._schedules.all()}
         if len(known) >= MOST_SCHEDULES:
             raise JobConflict(f"There are {MOST_SCHEDULES:,} schedules already: remove one that is not needed.")
@@ -76,7 +77,8 @@ class ScheduleService:
 
     async def change(self, name: str, wanted: ScheduleChange) -> ScheduleStatus:
         """Raises UnknownJob, UsageError, JobConflict when another changes it at the same time."""
-        refuse_files(wanted.arguments or {})
+        if wanted.arguments:
+            refuse_files((await self._schedules.named(name)).spider, wanted.arguments)
         return _status(await self._schedules.change(name, wanted))
 
     async def pause(self, name: str) -> Done:

@@ -11,10 +11,11 @@ from harvester.control.services.done import Done
 from harvester.exceptions import InvalidRecordError, JobConflict, UnknownJob, UsageError
 from harvester.formatting import counted
 from harvester.items import Found
+from harvester.jobs import changes
 from harvester.jobs.changes import check_can_change
 from harvester.jobs.documents import Job
 from harvester.jobs.service import JobService
-from harvester.jobs.submission import Submission, Submitted, Submitter, refuse_variables
+from harvester.jobs.submission import Submission, Submitted, Submitter
 from harvester.jobs.watched import Standing, Watched, find_watched, restart, standing_jobs
 
 MOST = 500
@@ -87,14 +88,15 @@ class Watching:
     ) -> Done:
         """Sets fields of what items ask for (an empty text takes one away), or how often they are looked at.
 
-        Raises UnknownJob, JobConflict, UsageError.
+        Of items whose headers name variables of the workers, only how often. Raises UnknownJob, JobConflict and
+        UsageError.
         """
         _check_names(names)
-        refuse_variables(inputs)
         if not inputs and often is None:
             raise UsageError("change: give `input`, `often`, or both.")
         await standing_jobs(self._service, job=job)
-        number = await self._service.change(job, names, dict(inputs), often)
+        known = await self._service.job(job)
+        number = await changes.change(self._service.ledger, known, names, inputs, often, foreign=True)
         return Done(number, f"{counted(number, 'item')} of {job} changed.")
 
     async def remove(self, job: str, names: Sequence[str]) -> Done:

@@ -119,6 +119,11 @@ class HashtagsArguments(SpiderArguments):
             self._digest = ",".join(map(digest_of, self._files))
         return self.kept() | {"tags": [*map(normal_tag, self._inline), self._digest]}
 
+    @classmethod
+    def names_file(cls, name: str, value: str) -> bool:
+        """Also behind other tags."""
+        return any(super(HashtagsArguments, cls).names_file(name, part) for part in value.split(","))
+
     def kept(self) -> dict[str, Any]:
         """Not the tags: they are items of the job, and may come from a file that other machines do not have."""
         return self.model_dump(mode="json", exclude={"tags"})

@@ -1,5 +1,6 @@
 """Feeds and endpoints of standing jobs: how each stands; added, changed, removed and restarted while workers run."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -94,6 +95,23 @@ async def test_no_secret_of_the_workers_can_be_sent_anywhere(service: JobService
     assert "names a variable of the workers" in added.bad_lines[0].reason
     with pytest.raises(UsageError, match="names a variable of the workers"):
         await Watching(service).change(job.id, ["https://api.test/a"], headers)
+
+
+async def test_a_secret_goes_nowhere_else_when_its_endpoint_is_changed(
+    service: JobService, mongodb: Database[Document], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WEATHER_KEY", "a secret")
+    file = tmp_path / "endpoints.toml"
+    file.write_text('[weather]\nurl = "https://api.test/w"\nheaders = {X-Key = "${WEATHER_KEY}"}\n')
+    job, watching = await standing_job(service, "endpoints", f"@{file}"), Watching(service)
+    before = mongodb["job_items"].find_one({"key": "weather"})
+    for wanted in ({"url": "https://evil.test/"}, {"method": "POST", "body": {}}, {"pages": {"by": "link"}}):
+        with pytest.raises(UsageError, match="names a variable of the workers"):
+            await watching.change(job.id, ["weather"], wanted)
+    assert mongodb["job_items"].find_one({"key": "weather"}) == before
+    assert (await watching.change(job.id, ["weather"], {}, often=2)).number == 1
+    assert await service.change(job.id, ["weather"], {"url": "https://moved.test/"}) == 1, "at the machine itself"
+    assert (await watching.change(job.id, ["weather"], {"url": "https://other.test/", "headers": ""})).number == 1
 
 
 async def test_a_restart_takes_no_more_than_was_said(service: JobService, mongodb: Database[Document]) -> None:
