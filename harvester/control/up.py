@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -20,22 +21,26 @@ from harvester.config import TOLD, Config
 from harvester.control.app import create_app
 from harvester.control.tokens import FILE, kept_token
 from harvester.exceptions import StorageError, UsageError
-from harvester.formatting import counted, duration
+from harvester.formatting import counted, duration, size
+from harvester.shutdown import stop
 from harvester.stores.private_files import make_closed
 from harvester.stores.servers.supervisor import die_with_parent
-from harvester.worker.endings import STOPPED, Next, backoff_s, describe, next_step
+from harvester.worker.endings import FAULT, STOPPED, Next, backoff_s, describe, next_step
 from harvester.worker.supervisor import check_services
 
 HOST, PORT = "127.0.0.1", 8000
 LOCK, ADDRESS, LOG = "up.lock", "up.address", "worker.log"
-"""Files in the state folder. The log is begun anew with each start."""
+"""Files in the state folder. The log is begun anew with each start of the workers."""
+MOST_LOG_BYTES = 50_000_000
+"""Of the log; then it is begun anew too, and what was in it is kept once."""
+LOG_LOOK_S = 60.0
 CLOSE_S = 3
 """How long connections may take that are open when it ends."""
 LOOK_S = 0.05
 FIRST_REST_S, MOST_REST_S = 1.0, 60.0
 """Before workers are started again that ended by themselves."""
-LAST_LINES = 3
-"""Of what those workers said."""
+LAST_LINES, LAST_BYTES = 3, 64 * 1024
+"""Of what those workers said: lines that are shown, among so many bytes."""
 
 Say = Callable[[str], None]
 
@@ -101,8 +106,10 @@ async def _until_told(
     greet()
     keeping, stopping = asyncio.create_task(workers.keep()), asyncio.create_task(told.wait())
     try:
-        await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
-        workers.drain()
+        ends = [serving, stopping, *([keeping] if wanted.workers else [])]  # a fault in the last ends all
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        if not told.is_set():
+            workers.drain()
         return await keeping
     finally:
         stopping.cancel()
@@ -125,11 +132,15 @@ class Workers:
         """Starts them, and again when they end by themselves, until they are drained; the last exit code."""
         code, times = 0, 0
         while self._processes and not self._draining.is_set():
-            code = await self._live()
+            try:
+                code = await self._live()
+            except OSError as error:
+                code, said = FAULT, f"The workers cannot be started: {error}."
+            else:
+                said = f"The workers ended ({describe(code)}): {self._last_words()}"
             if self._draining.is_set():
                 break
             times += 1
-            said = f"The workers ended ({describe(code)}): {self._last_words()}"
             if next_step(code, drained=False) is Next.STOP:
                 self._say(f"{said}\nNone are started any more; the page stays.")
                 await self._draining.wait()
@@ -143,8 +154,9 @@ class Workers:
 
     async def _live(self) -> int:
         command = [sys.executable, "-c", "from harvester.cli import main; main()"]
-        with self.log.open("wb") as log:
-            self._process = await asyncio.create_subprocess_exec(
+        self.log.write_bytes(b"")
+        with self.log.open("ab") as log:  # so that the workers go on at its beginning when it is begun anew
+            process = self._process = await asyncio.create_subprocess_exec(
                 *command,
                 *("worker", "--processes", str(self._processes)),
                 stdin=asyncio.subprocess.DEVNULL,
@@ -154,9 +166,24 @@ class Workers:
                 start_new_session=True,
                 preexec_fn=die_with_parent(),
             )
-        code = await self._process.wait()
-        self._process = None
-        return code
+        if self._draining.is_set():  # while they were started
+            self.drain()
+        bounding = asyncio.create_task(self._bound_log())
+        try:
+            return await process.wait()
+        finally:
+            self._process = None
+            await stop(bounding)
+
+    async def _bound_log(self) -> None:
+        while True:
+            await asyncio.sleep(LOG_LOOK_S)
+            try:
+                if self.log.stat().st_size > MOST_LOG_BYTES:
+                    await asyncio.to_thread(shutil.copyfile, self.log, self.log.with_name(f"{LOG}.1"))
+                    os.truncate(self.log, 0)
+            except OSError as error:
+                self._say(f"{self.log} grows beyond {size(MOST_LOG_BYTES)}, and cannot be begun anew: {error}.")
 
     def drain(self) -> None:
         """Has them finish what is in flight; a second time: end at once."""
@@ -166,7 +193,10 @@ class Workers:
                 self._process.terminate()
 
     def _last_words(self) -> str:
-        lines = self.log.read_text("utf-8", "replace").splitlines()[-LAST_LINES:]
+        lines: list[str] = []
+        with contextlib.suppress(OSError), self.log.open("rb") as log:
+            log.seek(max(0, self.log.stat().st_size - LAST_BYTES))
+            lines = log.read().decode("utf-8", "replace").splitlines()[-LAST_LINES:]
         return "\n  ".join(["", *lines, f"All they said is in {self.log}."])
 
 

@@ -1,11 +1,14 @@
 """`harvester up` is the control room and all it needs, once in a folder, and ends in good order."""
 
+import asyncio
 import os
 import re
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -15,6 +18,9 @@ import pytest
 from playwright.async_api import expect
 from pymongo import MongoClient
 
+from harvester.config import Config
+from harvester.control import up
+from harvester.worker.endings import STOPPED
 from tests.control.browsing import END_S, HARVESTER, ControlRoom, chromium, logged_in
 from tests.sandbox.process import Sandbox
 
@@ -81,6 +87,81 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, variables: dic
     assert said.stderr.startswith(f"{tmp_path}/file")
     assert "HARVESTER_STATE_DIR" in said.stderr
     assert "Traceback" not in said.stderr
+
+
+async def test_one_signal_is_passed_on_to_the_workers_once(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    drained: list[str] = []
+    monkeypatch.setattr(up.Workers, "drain", lambda _: drained.append("once"))
+    serving = asyncio.create_task(asyncio.Event().wait())
+    told = partial(os.kill, os.getpid(), signal.SIGTERM)
+    assert await up._until_told(config, up.Wanted(workers=0), serving, drained.append, told) == 0  # type: ignore[arg-type]
+    serving.cancel()
+    assert drained == ["once"]
+
+
+@pytest.fixture
+def program(tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], up.Workers]:
+    """Workers that are a program of the shell."""
+
+    def made(text: str) -> up.Workers:
+        path = tmp_path / "program"
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+        monkeypatch.setattr(sys, "executable", str(path))
+        config.state_dir.mkdir(exist_ok=True)
+        return up.Workers(config, 1, print)
+
+    return made
+
+
+async def test_workers_that_are_being_started_when_it_ends_are_ended(program: Callable[[str], up.Workers]) -> None:
+    workers = program("exec sleep 1000")
+    keeping = asyncio.create_task(workers.keep())
+    while not workers.log.exists():  # noqa: ASYNC110  the process is begun in the same turn
+        await asyncio.sleep(0)
+    workers.drain()
+    assert await asyncio.wait_for(keeping, 60) == STOPPED
+
+
+async def test_the_log_of_workers_is_bounded_while_they_run(
+    program: Callable[[str], up.Workers], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(up, "MOST_LOG_BYTES", 1000)
+    monkeypatch.setattr(up, "LOG_LOOK_S", 0.01)
+    workers = program("while :; do echo a line of the log; sleep 0.01; done")
+    keeping = asyncio.create_task(workers.keep())
+    before = workers.log.with_name("worker.log.1")
+    async with asyncio.timeout(60):
+        while not before.exists() or workers.log.stat().st_size == 0:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    assert workers.log.read_bytes().startswith(b"a line of the log\n")
+    workers.drain()
+    await keeping
+
+
+async def test_of_a_log_of_any_length_its_end_is_shown(program: Callable[[str], up.Workers]) -> None:
+    workers = program("")
+    workers.log.write_bytes(b"x" * 1_000_000 + b"\nthe end\n")
+    words = workers._last_words()
+    assert "the end" in words
+    assert len(words) < 100_000
+
+
+async def test_workers_that_cannot_be_started_are_tried_again_and_that_is_said(
+    config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(up, "FIRST_REST_S", 0.01)
+    (config.state_dir / up.LOG).mkdir(parents=True)
+    said: list[str] = []
+
+    def say(words: str) -> None:
+        said.append(words)
+        if len(said) == 2:
+            workers.drain()
+
+    workers = up.Workers(config, 1, say)
+    assert await asyncio.wait_for(workers.keep(), 60) == 1
+    assert {"The workers cannot be started" in words for words in said} == {True}
 
 
 @pytest.mark.long
