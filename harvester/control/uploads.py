@@ -91,7 +91,9 @@ class _Plain:
         self._left -= len(chunk)
         if self._left < 0:
             raise _too_large()
-        file.write(chunk)
+        view = memoryview(chunk)
+        while view:  # where there is no more room for all of it, a part is written first
+            view = view[file.write(view) :]
         digest.update(chunk)
 
     def end(self) -> None:
