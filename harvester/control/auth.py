@@ -25,7 +25,7 @@ from starlette.types import Scope as Connection
 
 from harvester.control import problems
 from harvester.control.context import Context, context_of
-from harvester.control.limits import MOST_HEADERS, Failures, Hosts, bounded, hostname_of
+from harvester.control.limits import MOST_HEADERS, Failures, Hosts, bounded, hostname_of, most_bytes
 from harvester.control.problems import Problem
 from harvester.control.tokens import Scope, Token
 
@@ -152,7 +152,9 @@ class Gate:
             await send(message)
 
         try:
-            received = bounded(receive, scope["path"]) if scope["path"].startswith(API) else receive
+            received = receive
+            if scope["path"].startswith(API):
+                received = bounded(receive, most_bytes(scope["method"], scope["path"]))
             await self._app(scope, received, send_on)
         finally:
             if isinstance(line := state.get("audited"), ObjectId):

@@ -1,6 +1,7 @@
 """What the controller takes from a connection: its Host, a body that comes in time, few guesses."""
 
 import asyncio
+import re
 import sys
 import time
 from collections import deque
@@ -24,8 +25,8 @@ MOST_JSON = 1 << 20
 """Bytes of a body."""
 MOST_HEADERS = 64 * 1024
 """Bytes of all headers of a request."""
-UPLOADS = "/upload"
-"""End of the paths whose bodies may be longer: `Uploads` bounds them."""
+_is_upload = re.compile(r"/api/v1/jobs/(upload|[^/]+/items/upload)").fullmatch
+"""Of the paths whose bodies may be longer, by POST: `Uploads` bounds them."""
 
 
 def hostname_of(header: str) -> str:
@@ -73,9 +74,13 @@ class Failures:
         return max(0.0, times[0] + FAILURES_S - time.monotonic())
 
 
-def bounded(receive: Receive, path: str) -> Receive:
+def most_bytes(method: str, path: str) -> int:
+    """Of a body for the API."""
+    return sys.maxsize if method == "POST" and _is_upload(path) else MOST_JSON
+
+
+def bounded(receive: Receive, most: int) -> Receive:
     """The same, for a body that is not too long, and comes fast enough. Raises HTTPException (413, 408) for others."""
-    most = sys.maxsize if path.endswith(UPLOADS) else MOST_JSON
     waited, taken, whole = 0.0, 0, False
 
     async def receive_in_time() -> Message:

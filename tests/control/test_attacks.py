@@ -320,6 +320,18 @@ async def test_a_length_that_is_a_lie_takes_no_memory(control: Controller, port:
     assert answer.startswith(b"HTTP/1.1 413 "), answer[:200]
 
 
+async def test_no_body_is_long_because_something_is_called_upload(control: Controller) -> None:
+    body, headers = b" " * (limits.MOST_JSON + 1), control.headers() | JSON
+    answer = await control.http.patch(f"{PREFIX}/schedules/upload", content=body, headers=headers)
+    assert answer.status_code == 413
+    job = await job_of(control, "1")
+    lines = b"1\n" * limits.MOST_JSON
+    taken = await control.post(
+        f"/jobs/{job.id}/items/upload", None, content=lines, headers={"Content-Type": "text/csv"}
+    )
+    assert taken.status_code != 413
+
+
 async def test_gzip_in_gzip_is_taken_apart_once(control: Controller, mongodb: Database[Document]) -> None:
     bomb = gzip.compress(gzip.compress(b"1\n" * 1_000_000))
     headers = {"Content-Type": "text/plain", "Content-Encoding": "gzip"}
