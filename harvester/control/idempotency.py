@@ -19,6 +19,7 @@ from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.errors import DuplicateKeyError, PyMongoError
 
 from harvester.control.problems import Problem
+from harvester.exceptions import HarvesterError
 from harvester.jobs.ledger import now
 
 Document = dict[str, Any]
@@ -27,6 +28,7 @@ KEYS = "idempotency_keys"
 """Name of the collection."""
 KEPT_S = 86_400
 """How long an answer is kept."""
+KEPT = timedelta(seconds=KEPT_S)
 BEAT_S = 1.0
 """How often whoever works at a request says so."""
 SILENT_S = 10.0
@@ -69,30 +71,37 @@ class Keys:
     async def make_indexes(self) -> None:
         await self._keys.create_indexes([IndexModel([("created_at", ASCENDING)], expireAfterSeconds=KEPT_S)])
 
-    async def once(self, key: str, fingerprint: str, act: Callable[[], Awaitable[Response]]) -> Response:
+    async def once(self, key: str, fingerprint: str, act: Callable[[str], Awaitable[Response]]) -> Response:
         """The answer of `act`, or that of the request that came before with this key.
 
-        Raises Problem (422) when that was another request, and (409) while it is being worked at. What `act` raises
-        lets go of the key.
+        `act` is given a word for what it does: the same one whoever goes on with this request, and another when the key
+        is used again after its time. Raises Problem (422) when that was another request, and (409) while it is being
+        worked at. When `act` refuses, the key is forgotten; what else it raises lets go of it for the same request.
         """
         holder = secrets.token_hex(8)
-        if kept := await self._hold(key, fingerprint, holder):
+        held = await self._hold(key, fingerprint, holder)
+        if kept := held["answer"]:
             return Response(kept["body"], kept["status"], {**kept["headers"], "Idempotent-Replayed": "true"})
         mine = {"_id": key, "holder": holder}
+        word = f"{key} {fingerprint} {held['created_at'].timestamp()}"
         try:
             async with self._beating(mine):
-                answer = await act()
-        except BaseException:
+                answer = await act(hashlib.sha256(word.encode()).hexdigest()[:16])
+        except (Problem, HarvesterError):
             with suppress(PyMongoError):
                 await self._keys.delete_one(mine | {"answer": None})
+            raise
+        except BaseException:  # it may be done
+            with suppress(PyMongoError):
+                await self._keys.update_one(mine | {"answer": None}, {"$set": {"beat_at": held["created_at"] - KEPT}})
             raise
         headers = {name: answer.headers[name] for name in ("content-type", "location") if name in answer.headers}
         kept = {"status": answer.status_code, "headers": headers, "body": bytes(answer.body)}
         await self._keys.update_one(mine, {"$set": {"answer": kept}})
         return answer
 
-    async def _hold(self, key: str, fingerprint: str, holder: str) -> Document | None:
-        """Takes the key; or the answer that is kept under it."""
+    async def _hold(self, key: str, fingerprint: str, holder: str) -> Document:
+        """Takes the key: what is kept under it, with an answer when there was one before."""
         at = now()
         fields = {"fingerprint": fingerprint, "holder": holder, "beat_at": at, "created_at": at, "answer": None}
         try:
@@ -100,19 +109,18 @@ class Keys:
         except DuplicateKeyError:
             pass
         else:
-            return None
+            return fields
         known = await self._keys.find_one({"_id": key})
         if known and known["fingerprint"] != fingerprint:
             said = f"The Idempotency-Key {key!r} was given with another request. Give another one."
             raise Problem(422, "other_request", said)
         if known and known["answer"]:
-            answer: Document = known["answer"]
-            return answer
+            return known
         if known and _is_silent(known["beat_at"]):
             same = {"_id": key, "holder": known["holder"], "beat_at": known["beat_at"]}
             taken = await self._keys.update_one(same, {"$set": {"holder": holder, "beat_at": at}})
             if taken.modified_count:
-                return None
+                return known
         said = f"The request with the Idempotency-Key {key!r} is being worked at. Ask again for its answer."
         raise Problem(409, "under_way", said, headers={"Retry-After": str(int(SILENT_S))})
 

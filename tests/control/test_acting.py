@@ -2,12 +2,14 @@
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from harvester.control import batches
 from harvester.control.app import PREFIX
 from harvester.control.batches import Action, Batch, Batches, BatchState
+from harvester.control.idempotency import KEYS
 from harvester.control.tokens import Scope
 from harvester.jobs import documents
 from harvester.jobs.documents import Job, JobState, State
@@ -111,6 +113,37 @@ async def test_the_same_retry_sent_twice_is_one(control: Controller) -> None:
     again = await control.post(f"/jobs/{job.id}/retry", "k", json={"filter": {"outcome": ["invalid"]}})
     assert again.content == first.content
     assert (await states(control, job))["1"] != "waiting", "it was not tried a second time"
+
+
+async def test_a_key_that_is_used_again_after_its_time_is_another_retry(control: Controller) -> None:
+    job, other = await job_of(control, "1"), await job_of(control, "1", "2")
+    answers = []
+    for each in (job, other, job):
+        await end(control, each, _1="invalid")
+        answers.append(await control.post(f"/jobs/{each.id}/retry", "nightly", json={}))
+        assert (await ended(control, answers[-1].headers["location"])).done == 1
+        assert (await states(control, each))["1"] == State.WAITING
+        await control.context.database[KEYS].delete_one({"_id": "nightly"})  # as MongoDB does after a day
+    assert len({answer.headers["location"] for answer in answers}) == 3
+
+
+async def test_a_retry_that_breaks_off_is_the_same_when_it_is_sent_again(
+    control: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = await job_of(control, "1")
+    await end(control, job, _1="invalid")
+    begin = Batches.begin
+
+    async def break_off(*given: Any, **more: Any) -> Batch:
+        await begin(*given, **more)
+        raise RuntimeError("it is killed here")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Batches, "begin", break_off)
+        with pytest.raises(RuntimeError):
+            await control.post(f"/jobs/{job.id}/retry", "k", json={})
+    assert (await control.post(f"/jobs/{job.id}/retry", "k", json={})).status_code == 202
+    assert len((await control.get(f"/jobs/{job.id}/batches")).json()) == 1
 
 
 async def test_a_batch_of_a_controller_that_died_is_ended_by_another_and_does_no_more(

@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import json
+import resource
 from datetime import timedelta
 from typing import Any
 
@@ -109,7 +110,7 @@ async def test_a_key_whose_controller_died_is_taken_over(control: Controller, mo
         patched.setattr(idempotency.Keys, "once", lambda self, *rest: look(*rest))
         with pytest.raises(RuntimeError):
             await control.post("/jobs", "k", json=BODY)
-    assert await control.context.keys._hold("k", fingerprint, "another, that dies") is None
+    assert (await control.context.keys._hold("k", fingerprint, "another, that dies"))["answer"] is None
     assert (await control.post("/jobs", "k", json=BODY)).status_code == 409
     long_ago = now() - timedelta(seconds=idempotency.SILENT_S + 1)
     await control.context.database[idempotency.KEYS].update_one({"_id": "k"}, {"$set": {"beat_at": long_ago}})
@@ -189,6 +190,19 @@ async def test_bodies_are_bounded_and_of_known_kinds(control: Controller, monkey
     busy = await control.post("/jobs/upload", "k", content=b"1\n", headers=text, params=query)
     assert (busy.status_code, busy.headers["retry-after"]) == (429, "5")
     assert not list((control.context.config.data_dir / "uploads").iterdir()), "no upload is left"
+
+
+async def test_an_upload_for_which_there_is_no_room_is_refused_and_not_cut(control: Controller) -> None:
+    query, text = {"spider": "parcels", "argument": "county=elm"}, {"Content-Type": "text/plain"}
+    body = b"".join(b"%d\n" % number for number in range(1_000_000, 1_500_000))
+    before, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(body) - 100, most))  # of what is beyond, a part can be written
+    try:
+        answer = await control.post("/jobs/upload", "k", content=body, headers=text, params=query)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (before, most))
+    assert (answer.status_code, answer.json()["type"]) == (507, "urn:harvester:problem:no_room")
+    assert await control.context.database["jobs"].count_documents({}) == 0
 
 
 async def test_files_of_the_controller_are_not_read_for_others(control: Controller) -> None:

@@ -121,12 +121,11 @@ async def retry(
         return answered(Matched(await here.jobs.retriable(job, which, body.items, asked_at)))  # type: ignore[return-value]
     key = checked(idempotency_key)
 
-    async def act() -> Response:
+    async def act(word: str) -> Response:
         matched = await here.jobs.retriable(job, which, body.items, asked_at)
         if body.expect is not None and matched > body.expect:
             said = f"There are {matched:,} such items now, and not {body.expect:,}. Look again, then ask again."
             raise Problem(409, "more_than_expected", said)
-        word = hashlib.sha256(key.encode()).hexdigest()[:16]
         name = caller.token.name
         return _accepted(  # type: ignore[return-value]
             await here.batches.begin(

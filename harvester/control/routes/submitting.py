@@ -132,7 +132,7 @@ async def submit(here: Here, request: Request, body: JobBody, idempotency_key: K
         idempotency_key=body.idempotency_key or key,
     )
 
-    async def act() -> Response:
+    async def act(_: str) -> Response:
         return _submitted(await here.jobs.submit_upload(wanted, lines, Input("body", Format.JSONL, body.key)))
 
     return await here.keys.once(key, fingerprint_of(request, digest_of(body)), act)  # type: ignore[return-value]
@@ -167,7 +167,7 @@ async def upload(
     given = Input("body", _form(request), key)
     async with here.uploads.take(request) as body:
 
-        async def act() -> Response:
+        async def act(_: str) -> Response:
             if _media_type(request) == PACKED:
                 return _submitted(await here.jobs.submit_packed(wanted, body.file))
             return _submitted(await here.jobs.submit_upload(wanted, body.file, given))
