@@ -9,13 +9,12 @@ names. Files are removed one by one: a kill in between leaves fewer of them, and
 """
 
 import logging
-import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
 from filelock import FileLock, Timeout
@@ -208,8 +207,8 @@ def _needs(database: Database[Document]) -> Needs:
 
 
 def _unnamed(database: Database[Document], beyond: Iterable[Kept], result: Swept) -> list[Kept]:
-    """Those of which no record names a file."""
-    of_path = {os.fspath(path): kept for kept in beyond for path in kept.paths}
+    """Those of which no record names a file. In records their folder may be written otherwise than it is now."""
+    of_path = {_below_all(path): kept for kept in beyond for path in kept.paths}
     if not of_path:
         return []
     named: set[Kept] = set()
@@ -217,10 +216,15 @@ def _unnamed(database: Database[Document], beyond: Iterable[Kept], result: Swept
     for kind in list(RECORDS.values()):
         for record in database[kind.COLLECTION].find({"files": {"$type": "object"}}, {"files": 1}):
             for file in record["files"].values():
-                if isinstance(file, dict) and (kept := of_path.get(str(file.get("path")))):
+                if isinstance(file, dict) and (kept := of_path.get(_below_all(str(file.get("path"))))):
                     named.add(kept)
     result.needed += len({path for kept in named for path in kept.paths})
     return [kept for kept in dict.fromkeys(of_path.values()) if kept not in named]
+
+
+def _below_all(path: str | Path) -> tuple[str, ...]:
+    """Job, row and name of a file of a flow."""
+    return PurePath(path).parts[-3:]
 
 
 # What there is --------------------------------------------------------------------------------------------

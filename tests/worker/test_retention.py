@@ -159,6 +159,18 @@ def test_files_of_flows_that_a_record_names_stay(config: Config, mongodb: Databa
     assert (result.removed, result.needed) == (1, 2)
 
 
+@pytest.mark.parametrize("spelled", ["data/flows", "./somewhere/else/flows", "s3://bucket/flows"])
+def test_files_that_a_record_names_stay_however_their_folder_was_written_then(
+    config: Config, mongodb: Database[Document], spelled: str
+) -> None:
+    named = write(config.data_dir / "flows" / "flow-1" / "row-1" / "a.pdf")
+    other = write(config.data_dir / "flows" / "flow-1" / "row-2" / "a.pdf")
+    files = {"a.pdf": {"path": f"{spelled}/flow-1/row-1/a.pdf", "bytes": 10}}
+    mongodb["flow"].insert_one({"_id": "1", "files": files, "provenance": {"spider": "flow"}})
+    swept(config, "flows")
+    assert (named.exists(), other.exists()) == (True, False)
+
+
 def test_nothing_goes_while_mongodb_cannot_say_what_is_needed(config: Config, free_port: int) -> None:
     files = of_each_kind(config)
     uri = SecretStr(f"mongodb://127.0.0.1:{free_port}/?serverSelectionTimeoutMS=100")
