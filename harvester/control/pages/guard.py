@@ -12,12 +12,17 @@ from fastapi.responses import PlainTextResponse, RedirectResponse
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from harvester.control.auth import API
+from harvester.control.auth import API, SAFE
+from harvester.control.limits import bounded
 from harvester.control.pages.room import Room
+from harvester.control.pages.submit import MOST_FILE_BYTES
 from harvester.control.problems import Problem, answer
+from harvester.control.tokens import Scope as Rights
 
 OPEN = ("/_nicegui/", "/static/", "/favicon.ico")
 """What everybody may load: code, styles and fonts of the package."""
+MOST_UPLOAD = MOST_FILE_BYTES + (1 << 20)
+"""Bytes of what a page sends: a file, and what stands around it in a form."""
 POLICY = (
     "default-src 'none'; script-src 'self' 'nonce-{nonce}' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data:; font-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; "
@@ -35,8 +40,11 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope.get("path", "")
-        if scope["type"] not in ("http", "websocket") or path.startswith(OPEN):
+        is_open = path.startswith(OPEN)
+        if scope["type"] not in ("http", "websocket") or (is_open and scope.get("method", "GET") in SAFE):
             await self._app(scope, receive, send)
+        elif is_open:
+            await self._take_upload(scope, receive, send)
         elif path.startswith(API):  # all that the API has was looked for before
             await answer(Problem(404, "unknown", f"The API has no {path}."))(scope, receive, send)
         elif await self._room.caller(scope):
@@ -49,6 +57,16 @@ class Guard:
             query = f"?{scope['query_string'].decode('ascii', 'replace')}" if scope["query_string"] else ""
             then = quote(scope["path"] + query, safe="")
             await RedirectResponse(f"/login?next={then}", 303)(scope, receive, send)
+
+    async def _take_upload(self, scope: Scope, receive: Receive, send: Send) -> None:
+        caller = await self._room.caller(scope)
+        if caller is None:
+            await PlainTextResponse("Log in first.", 401)(scope, receive, send)
+        elif not caller.token.scope.allows(Rights.OPERATE):
+            said = f"This needs a token with the scope {Rights.OPERATE}; yours has the scope {caller.token.scope}."
+            await PlainTextResponse(said, 403)(scope, receive, send)
+        else:
+            await self._app(scope, bounded(receive, MOST_UPLOAD), send)
 
 
 class Policy:
