@@ -53,6 +53,8 @@ GIVE_UP = timedelta(hours=75)
 """How long a receiver may fail before nothing is sent to it any more until somebody resumes it; an event likewise."""
 BATCH = 100
 """Jobs of which deliveries are made together."""
+_WELL = {"failing_since": "", "said": ""}
+"""What is forgotten of a receiver that answers as one that is well."""
 
 
 @asynccontextmanager
@@ -94,6 +96,10 @@ class WebhookSender:
                     if self._said != mongodb.said(error):
                         self._said = mongodb.said(error)
                         logger.warning("No webhook is told anything until this is mended: %s", self._said)
+                except Exception as error:
+                    if self._said != repr(error):
+                        self._said = repr(error)
+                        logger.exception("No webhook is told anything because of a fault of this program")
                 await asyncio.sleep(AWAY_S)
         finally:
             await stop(*self._busy.values())
@@ -151,9 +157,8 @@ class WebhookSender:
             return
         failure = await self._post(poster, webhook, row)
         if failure is None:
-            forgotten = dict.fromkeys(("failing_since", "said"), "")
             told: Document = {"$set": {"delivered_at": datetime.now(UTC)}, "$inc": {"delivered": 1}}
-            await self._webhooks.update_one({"_id": webhook["_id"]}, told | {"$unset": forgotten})
+            await self._webhooks.update_one({"_id": webhook["_id"]}, told | {"$unset": _WELL})
             self.delivered += 1
             await self._deliveries.delete_one({"_id": row["_id"]})
         else:
@@ -183,7 +188,8 @@ class WebhookSender:
         if now - failed_at >= GIVE_UP:
             change |= {"due_at": NEVER, "dead_at": now}
         await self._deliveries.update_one({"_id": row["_id"]}, {"$set": change})
-        if failure.is_of_event:
+        if failure.is_of_event:  # the receiver itself is well
+            await self._webhooks.update_one({"_id": webhook["_id"]}, {"$unset": _WELL})
             return
         is_over = failure.is_final or now - failing_since >= GIVE_UP
         state: Document = {"failing_since": failing_since, "said": said}

@@ -151,8 +151,12 @@ class Webhooks:
         return (await self._deliveries.update_many({"webhook": id}, again)).matched_count
 
     async def test(self, id: str) -> str:
-        """Sends an event that says it is a test, once: why the receiver did not confirm it, or empty."""
+        """Sends an event that says it is a test, once: why the receiver did not confirm it, or empty.
+
+        Raises UsageError for an address that is refused by now.
+        """
         row = await self._known(id)
+        check_webhook(row["url"], f"The webhook {id}", self._config)
         poster = Poster(self._config, 1, TIMEOUT_S)
         try:
             failure = await poster.post(row["url"], secrets_of(id, keys_of(self._config)), test_event(self._source))
@@ -178,7 +182,6 @@ class Webhooks:
         row = await self._webhooks.find_one({"_id": id})
         if row is None:
             raise UnknownWebhook(f"There is no webhook {id!r}; `harvester webhooks list` shows those there are.")
-        check_webhook(row["url"], f"The webhook {id}", self._config)
         return row
 
     async def _shown(self, row: Document) -> Webhook:
@@ -256,6 +259,11 @@ def _kept_key(path: Path) -> str:
             new.unlink()
         if not is_closed(path):
             raise StorageError(f"{path} signs webhooks, and others can read it: chmod 600 it, and change its key.")
-        return path.read_text().strip()
+        return path.read_text("utf-8").strip()
+    except UnicodeDecodeError:
+        raise StorageError(
+            f"{path} is no text, as the key of webhooks is: put that back; or remove the file, and receivers get new"
+            " secrets."
+        ) from None
     except OSError as error:
         raise StorageError(f"The key of webhooks, {path}, cannot be kept: {error.strerror or error}.") from None

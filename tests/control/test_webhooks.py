@@ -263,6 +263,45 @@ async def test_an_event_that_is_refused_is_dead_after_three_days_and_holds_up_no
         await wait(lambda: not waiting(mongodb))
 
 
+async def test_a_receiver_that_answered_meanwhile_has_not_failed_all_the_time(
+    jobs: JobService, mongodb: Database[Document]
+) -> None:
+    async with Receiver() as receiver, sending(jobs):
+        receiver.secret = (await Webhooks(jobs).add(receiver.url)).secret
+        long_ago = {"failing_since": datetime.now(UTC) - timedelta(hours=76), "said": "it answered HTTP 503"}
+        mongodb["webhooks"].update_one({}, {"$set": long_ago})
+        receiver.answer = lambda event: web.Response(status=400)
+        await jobs.pause((await opened(jobs)).id)
+        await wait(lambda: mongodb["webhook_deliveries"].count_documents({"tries": 1}) == 1)
+        await wait(lambda: mongodb["webhooks"].count_documents({"failing_since": {"$exists": False}}) == 1)
+        [known] = await Webhooks(jobs).all()
+        assert (known.state, known.said) == ("sending", "")
+
+
+async def test_one_whose_address_is_refused_by_now_is_removed_and_resumed(jobs: JobService, config: Config) -> None:
+    closed = JobService(config.model_copy(update={"allow_private_hosts": False}), jobs.database, jobs.ledger)
+    added, webhooks = await Webhooks(jobs).add("http://127.0.0.1:9/hook"), Webhooks(closed)
+    assert await webhooks.secret(added.webhook.id) == added.secret
+    assert await webhooks.resume(added.webhook.id) == 0
+    with pytest.raises(UsageError, match="its address is refused"):
+        await webhooks.test(added.webhook.id)
+    await webhooks.remove(added.webhook.id)
+    assert await webhooks.all() == []
+
+
+async def test_a_fault_of_the_program_ends_no_sender(
+    jobs: JobService, mongodb: Database[Document], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(webhook_sender, "AWAY_S", 0.05)
+    mongodb["jobs"].insert_one({"_id": "odd", "untold": True})
+    async with Receiver() as receiver, sending(jobs):
+        receiver.secret = (await Webhooks(jobs).add(receiver.url)).secret
+        await wait(lambda: "because of a fault of this program" in caplog.text)
+        mongodb["jobs"].delete_one({"_id": "odd"})
+        await jobs.pause((await opened(jobs)).id)
+        await wait(lambda: len(receiver.events) == 1)
+
+
 async def test_one_that_is_removed_is_told_nothing_more(jobs: JobService, mongodb: Database[Document]) -> None:
     job = await opened(jobs)
     async with Receiver() as receiver:
@@ -414,6 +453,13 @@ def test_the_kept_key_is_for_its_owner_only_and_stays(config: Config) -> None:
     assert keys_of(config) == keys
     path.chmod(0o644)
     with pytest.raises(StorageError, match="others can read it"):
+        keys_of(config)
+
+
+def test_a_key_that_is_no_text_is_named(config: Config) -> None:
+    keys_of(config)
+    (config.state_dir / "webhooks.key").write_bytes(bytes(range(256)))
+    with pytest.raises(StorageError, match="is no text"):
         keys_of(config)
 
 

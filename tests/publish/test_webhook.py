@@ -1,6 +1,7 @@
 """A webhook gets each event signed until it says that it has it; one that fails is left alone, and told of."""
 
 import asyncio
+import re
 import socket
 from collections import Counter
 from collections.abc import Callable
@@ -207,6 +208,21 @@ async def test_what_a_receiver_answers_says_what_follows(
 
 async def test_a_receiver_may_answer_with_any_number_of_bytes() -> None:
     assert await send(lambda event: web.Response(body=bytes(1_000_000))) is None
+
+
+async def test_a_receiver_has_an_event_when_its_status_says_so_though_its_answer_breaks_off() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = re.search(rb"content-length: (\d+)", head, re.IGNORECASE)
+        assert length
+        await reader.readexactly(int(length[1]))
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nOK")
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1") as server:
+        port = server.sockets[0].getsockname()[1]
+        assert await post_to(f"http://127.0.0.1:{port}/", Config(allow_private_hosts=True)) is None
 
 
 async def test_a_receiver_that_does_not_answer_or_is_not_there_has_not_got_it() -> None:
