@@ -9,7 +9,6 @@ import logging
 import secrets
 from collections import deque
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -18,6 +17,7 @@ from pymongo.errors import PyMongoError
 
 from harvester.jobs.documents import Job, JobState
 from harvester.jobs.service import JobService, by_state, pace_of
+from harvester.shutdown import stop
 
 logger = logging.getLogger(__name__)
 
@@ -98,15 +98,13 @@ class JobEvents:
                     await self._changed.wait_for(lambda: self._number > seen)  # noqa: B023
         finally:
             self._listeners -= 1
-            if not self._listeners and self._task:
-                self._task.cancel()
+            if not self._listeners:
+                await self.close()
 
     async def close(self) -> None:
         """Looks no more."""
-        if self._task:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+        task, self._task = self._task, None  # who listens from now on begins another
+        await stop(task)
 
     def _place(self, after: str) -> int | None:
         boot, _, number = after.partition("-")

@@ -1,5 +1,6 @@
 """Events: whoever listens is told of every change, also of those between two connections."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -63,6 +64,19 @@ async def test_who_listens_is_told_how_jobs_are_and_then_of_each_change(control:
         async with heard(control, url, **{"Last-Event-ID": id_of_another}) as events:
             assert json.loads((await anext(events))["data"])["id"] == job.id
     await control.context.jobs.ledger.claim(job, 2, "worker")
+
+
+async def test_who_listens_when_the_last_one_goes_is_told_of_changes_too(control: Controller) -> None:
+    job = await job_of(control, "1")
+    first, second = control.context.events.listen(), control.context.events.listen()
+    await anext(first)
+    await first.aclose()  # type: ignore[attr-defined]
+    await anext(second)
+    await control.context.jobs.pause(job.id)
+    async with asyncio.timeout(60):
+        while (await anext(second)).change.state != "paused":
+            pass
+    await second.aclose()  # type: ignore[attr-defined]
 
 
 async def test_a_quiet_stream_says_that_it_lives(
