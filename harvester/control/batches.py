@@ -21,6 +21,7 @@ from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.errors import DuplicateKeyError, PyMongoError
 
 from harvester.exceptions import HarvesterError, UnknownJob
+from harvester.jobs.documents import JobState, State
 from harvester.jobs.ledger import now
 from harvester.jobs.service import ItemFilter, JobService
 
@@ -65,7 +66,7 @@ class Batch:
     done: int
     """Of these, so far. The others have changed by themselves meanwhile, when it is done."""
     by: str
-    """Name of the token of whoever asked for it."""
+    """Name of the token of whoever asked for it. Empty: a controller, for one that died."""
     asked_at: datetime
     filter: ItemFilter
     """Of which items it is."""
@@ -141,17 +142,33 @@ class Batches:
 
     async def run(self) -> None:
         """Goes on with those whose controller died, until it is cancelled."""
+        looked = False
         try:
             while True:
                 try:
+                    if not looked:
+                        await self._begin_missing()
+                        looked = True
                     await self._take_over()
                 except PyMongoError as error:
                     logger.warning("Batches of controllers that died are looked for later: %s", error)
+                except Exception:  # of one batch; the others go on
+                    logger.exception("A batch cannot be taken over")
                 await asyncio.sleep(BEAT_S)
         finally:
             for task in self._tasks.values():
                 task.cancel()
             await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def _begin_missing(self) -> None:
+        """For jobs whose controller died when it had cancelled them, before there was a batch."""
+        jobs = self._jobs.ledger.jobs.find({"state": JobState.CANCELLED}, {"_id": 1})
+        async for job in jobs:
+            waits = {"job": job["_id"], "state": State.WAITING}
+            running = {"job": job["_id"], "action": Action.CANCEL.value, "state": BatchState.RUNNING.value}
+            if await self._jobs.ledger.items.find_one(waits) and not await self._batches.find_one(running):
+                matched = await self._jobs.ledger.items.count_documents(waits)
+                await self.begin(Action.CANCEL, job["_id"], matched, "", now())
 
     async def _take_over(self) -> None:
         silent = {"state": BatchState.RUNNING.value, "beat_at": {"$lt": now() - timedelta(seconds=SILENT_S)}}

@@ -166,6 +166,36 @@ async def test_a_batch_of_a_controller_that_died_is_ended_by_another_and_does_no
     assert {key for key, state in (await states(control, job)).items() if state == "waiting"} == {"1", "2"}
 
 
+async def test_a_batch_that_cannot_be_read_keeps_no_other_from_its_end(control: Controller) -> None:
+    job, rows = await job_of(control, "1"), control.context.database[batches.BATCHES]
+    await end(control, job, _1="invalid")
+    long_ago = now() - timedelta(seconds=batches.SILENT_S + 1)
+    await rows.insert_one({"_id": "odd", "state": "running", "beat_at": long_ago})
+    async with asyncio.timeout(60):
+        while (await rows.find_one({"_id": "odd"}) or {})["beat_at"] == long_ago:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+        dead = Batches(control.context.database, control.context.jobs)
+        dead._work = lambda batch, **_: None  # type: ignore[method-assign]
+        batch = await dead.begin(Action.RETRY, job.id, 1, "Ann", now())
+        await rows.update_one({"_id": batch.id}, {"$set": {"beat_at": long_ago}})
+        assert (await ended(control, f"/batches/{batch.id}")).done == 1
+
+
+async def test_what_waits_in_a_job_is_skipped_though_the_controller_dies_when_it_has_cancelled_it(
+    control: Controller,
+) -> None:
+    job, whole = await job_of(control, "1", "2"), await job_of(control, "1")
+    assert await control.context.jobs.begin_cancelling(job.id) == 2
+    next_one = asyncio.create_task(Batches(control.context.database, control.context.jobs).run())
+    async with asyncio.timeout(60):
+        while set((await states(control, job)).values()) != {"skipped"}:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    next_one.cancel()
+    assert await states(control, whole) == {"1": "waiting"}
+    [batch] = (await control.get(f"/jobs/{job.id}/batches")).json()
+    assert (batch["action"], batch["matched"], batch["by"]) == ("cancel", 2, "")
+
+
 async def test_items_are_found_by_filters_page_by_page_and_one_with_its_attempts(control: Controller) -> None:
     job = await job_of(control, *"1234567")
     await end(control, job, _1="invalid", _2="invalid", _3="gone", _4="ok")
