@@ -33,6 +33,10 @@ class UnknownWebhook(UsageError):
     """There is no such webhook. Raised by harvester.control."""
 
 
+class UnknownSink(UsageError):
+    """There is no such receiver of events. Raised by harvester.publish."""
+
+
 class UnknownRun(UsageError):
     """There is no such run. Raised by harvester.monitors."""
 

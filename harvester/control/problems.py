@@ -22,6 +22,7 @@ from harvester.exceptions import (
     UnknownJob,
     UnknownRecord,
     UnknownRun,
+    UnknownSink,
     UnknownWebhook,
     UsageError,
 )
@@ -82,6 +83,7 @@ class _Kind(NamedTuple):
 _KINDS: Mapping[type[HarvesterError], _Kind] = {
     UnknownJob: _Kind(404, "unknown"),
     UnknownWebhook: _Kind(404, "unknown"),
+    UnknownSink: _Kind(404, "unknown"),
     UnknownRun: _Kind(404, "unknown"),
     UnknownRecord: _Kind(404, "unknown"),
     JobConflict: _Kind(409, "conflict"),

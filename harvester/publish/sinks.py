@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from harvester.config import Config
 from harvester.download.addresses import is_of_others, refuse_private
-from harvester.exceptions import UsageError
+from harvester.exceptions import UnknownSink, UsageError
 from harvester.items import RECORDS
 from harvester.items.other import item_kind
 from harvester.masking import is_telling, mask
@@ -255,10 +255,10 @@ class Sinks:
         return tuple(sink for sink in self.by_name.values() if sink.wants(kind, spider))
 
     def named(self, name: str) -> AnySink:
-        """Raises UsageError when there is none of that name."""
+        """Raises UnknownSink when there is none of that name."""
         if name not in self.by_name:
             meant = did_you_mean(name, self.by_name) or f"; there are: {', '.join(self.by_name)}."
-            raise UsageError(f"There is no sink {name!r} in {SETTING}{meant}")
+            raise UnknownSink(f"There is no sink {name!r} in {SETTING}{meant}")
         return self.by_name[name]
 
     def check_names(self, spiders: Sequence[str]) -> None:

@@ -34,7 +34,7 @@ class Deliveries:
         return DeliveryStatus(sinks is not None, status)
 
     async def resume(self, sink: str) -> Done:
-        """Has a receiver tried again at once that fails, or was set aside. Raises UsageError for one there is not."""
+        """Has a receiver tried again at once that fails, or was set aside. Raises UnknownSink for one there is not."""
         one = (await self._sinks()).named(sink)
         waiting = await admin.resume(self._database, one)
         return Done(waiting, f"{sink} is tried again; {counted(waiting, 'event waits', 'events wait')} for it.")
@@ -42,7 +42,7 @@ class Deliveries:
     async def replay_dead(self, sink: str, expect: int) -> Done:
         """Tries events again that are not tried any more, if there are no more than expected.
 
-        Raises UsageError for a receiver there is not, JobConflict when there are more.
+        Raises UnknownSink for a receiver there is not, JobConflict when there are more.
         """
         one = (await self._sinks()).named(sink)
         number = await admin.replay_dead(self._database, one, expect)

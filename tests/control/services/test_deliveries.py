@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from pymongo.database import Database
 
+from harvester.control.problems import problem_of
 from harvester.control.services.deliveries import Deliveries
-from harvester.exceptions import JobConflict, UsageError
+from harvester.exceptions import JobConflict, UnknownSink, UsageError
 from harvester.jobs.service import JobService
 
 Document = dict[str, Any]
@@ -65,5 +66,8 @@ async def test_where_nothing_is_published_that_is_said(service: JobService) -> N
 
 async def test_a_receiver_that_there_is_not_is_named(deliveries: Deliveries) -> None:
     for act in (deliveries.resume("odd"), deliveries.replay_dead("odd", 1)):
-        with pytest.raises(UsageError, match="There is no sink 'odd'"):
+        with pytest.raises(UnknownSink, match="There is no sink 'odd'") as unknown:
             await act
+        problem = problem_of(unknown.value)
+        assert problem
+        assert problem.status == 404
