@@ -75,6 +75,8 @@ class NewSchedule:
     overlap: Overlap = Overlap.SKIP
     catch_up: CatchUp = CatchUp.ONCE
     priority: int = 0
+    paused: bool = False
+    """Whether nothing of it is begun until it is resumed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +130,7 @@ class Schedules:
             overlap=wanted.overlap,
             catch_up=wanted.catch_up,
             priority=wanted.priority,
+            paused=wanted.paused,
             created_at=now,
             next_at=now,
         )

@@ -40,6 +40,8 @@ class ScheduleBody(Strict):
     catch_up: CatchUp = CatchUp.ONCE
     """What is made up for when no worker ran."""
     priority: int = Field(0, ge=-MOST_NUMBER, le=MOST_NUMBER)
+    paused: bool = False
+    """Whether nothing of it is begun until it is resumed."""
 
 
 class ScheduleChangeBody(Strict):

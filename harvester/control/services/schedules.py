@@ -33,8 +33,9 @@ class Removed:
     """A schedule that was removed."""
 
     said: str
-    undo: NewSchedule
-    """What adds it again. Times that pass meanwhile are not made up for."""
+    undo: NewSchedule | None
+    """What adds it again. Times that pass meanwhile are not made up for. None: its arguments name a file, and only
+    somebody at the machine can add it."""
 
 
 class ScheduleService:
@@ -71,7 +72,7 @@ class ScheduleService:
             return _status(await self._schedules.make(wanted))
         except JobConflict:
             there = known.get(wanted.name) or await self._schedules.named(wanted.name)
-            if _wish_of(there) != _as_read(wanted):
+            if _wish_of(there) != replace(_as_read(wanted), paused=there.paused):
                 raise
             return _status(there)
 
@@ -97,7 +98,7 @@ class ScheduleService:
         """Its jobs stay. Raises UnknownJob, also for one that was removed before."""
         schedule = await self._schedules.named(name)
         await self._schedules.remove(name)
-        return Removed(f"{name} is removed; its jobs stay.", _wish_of(schedule))
+        return Removed(f"{name} is removed; its jobs stay.", _undo_of(schedule))
 
 
 def _status(schedule: Schedule) -> ScheduleStatus:
@@ -117,7 +118,16 @@ def _wish_of(schedule: Schedule) -> NewSchedule:
         overlap=schedule.overlap,
         catch_up=schedule.catch_up,
         priority=schedule.priority,
+        paused=schedule.paused,
     )
+
+
+def _undo_of(schedule: Schedule) -> NewSchedule | None:
+    try:
+        refuse_files(schedule.spider, schedule.arguments)
+    except UsageError:
+        return None
+    return _wish_of(schedule)
 
 
 def _as_read(wanted: NewSchedule) -> NewSchedule:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -105,9 +106,27 @@ async def test_a_pause_is_undone_by_resume_and_a_removal_by_what_it_says(schedul
     for act in (schedules.remove, schedules.pause, schedules.resume, schedules.show):
         with pytest.raises(UnknownJob, match="There is no schedule 'nightly'"):
             await act("nightly")
+    assert removed.undo
     after = (await schedules.add(removed.undo)).schedule
     assert (after.cron, after.zone, after.arguments) == (before.cron, before.zone, before.arguments)
     assert after.next_at - before.next_at < timedelta(days=2)
+
+
+async def test_what_was_paused_when_it_was_removed_is_paused_when_that_is_undone(schedules: ScheduleService) -> None:
+    await schedules.add(NIGHTLY)
+    await schedules.pause("nightly")
+    assert (await schedules.add(NIGHTLY)).schedule.paused, "adding the same again changes nothing"
+    removed = await schedules.remove("nightly")
+    assert removed.undo
+    assert (await schedules.add(removed.undo)).schedule.paused
+
+
+async def test_a_removal_that_only_somebody_at_the_machine_can_undo_says_so(
+    service: JobService, schedules: ScheduleService, tmp_path: Path
+) -> None:
+    (tmp_path / "accounts.txt").write_text("alice.test\n")
+    await Schedules(service.ledger).make(replace(NIGHTLY, arguments={"seeds": f"@{tmp_path}/accounts.txt"}))
+    assert (await schedules.remove("nightly")).undo is None
 
 
 async def test_the_coming_day_says_what_is_begun_when(schedules: ScheduleService) -> None:
