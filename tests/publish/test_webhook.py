@@ -216,7 +216,7 @@ async def test_a_receiver_has_an_event_when_its_status_says_so_though_its_answer
         length = re.search(rb"content-length: (\d+)", head, re.IGNORECASE)
         assert length
         await reader.readexactly(int(length[1]))
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nOK")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
         await writer.drain()
         writer.close()
 
