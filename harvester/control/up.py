@@ -92,7 +92,7 @@ async def _until_told(
     """Workers and page go on until a signal comes, which is heard before anybody is greeted; the workers' exit code."""
     workers, told = Workers(config, wanted.workers, say), asyncio.Event()
 
-    def stop() -> None:
+    def tell() -> None:
         if wanted.workers:
             at_once = "end at once" if told.is_set() else "finish what is in flight; Ctrl-C again ends them at once"
             say(f"The workers {at_once}.")
@@ -102,7 +102,7 @@ async def _until_told(
     loop = asyncio.get_running_loop()
     numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
     for number in numbers:
-        loop.add_signal_handler(number, stop)
+        loop.add_signal_handler(number, tell)
     greet()
     keeping, stopping = asyncio.create_task(workers.keep()), asyncio.create_task(told.wait())
     try:

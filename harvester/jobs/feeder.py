@@ -170,12 +170,11 @@ class Feeder:
 
     async def wait(self) -> None:
         """Until something is to be done, or may be."""
-        is_at_work = self._frontier.is_at(self._only)
         has_times = any(job.standing for job in self.jobs.values())
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(AT_WORK_S if is_at_work and not has_times else LOOK_S):
+            async with asyncio.timeout(AT_WORK_S if self._frontier.is_at(self._only) and not has_times else LOOK_S):
                 await self._wake.wait()
-                if is_at_work:
+                if self._frontier.is_at(self._only):
                     await asyncio.sleep(GATHER_S)
 
     async def step(self) -> int:

@@ -409,10 +409,16 @@ class JobService:
         return await changes.remove(self.ledger, await self.job(job), items)
 
     async def change(
-        self, job: str, items: Sequence[str], inputs: Mapping[str, str], often: float | None = None
+        self,
+        job: str,
+        items: Sequence[str],
+        inputs: Mapping[str, Any],
+        often: float | None = None,
+        *,
+        foreign: bool = False,
     ) -> int:
         """Changes what items ask for, by id or key, or how often they are looked at; how many: see `changes.change`."""
-        return await changes.change(self.ledger, await self.job(job), items, inputs, often)
+        return await changes.change(self.ledger, await self.job(job), items, inputs, often, foreign=foreign)
 
     async def pause(self, job: str, reason: str = "") -> None:
         """No more items are fed. Those that are active come to their end. One that is paused stays so."""

@@ -39,7 +39,7 @@ from harvester.jobs.service import ItemFilter, JobReport
 MOST_BATCHES = 5
 """That are shown, the latest."""
 MOST_NUMBER = 1_000_000_000
-"""Of a priority."""
+"""Of a priority, and of items that are worked at."""
 
 
 async def view(room: Room, job: str, which: ItemFilter, after: str) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from nicegui import events, ui
 
 from harvester.control.pages.frame import frame
+from harvester.control.pages.job import MOST_NUMBER
 from harvester.control.pages.parts import Row, Rows, Tag, address, button
 from harvester.control.pages.room import Room, complain
 from harvester.formatting import counted
@@ -25,8 +26,6 @@ MOST_FILE_BYTES = 500_000_000
 """Of a file that is uploaded through a page. Larger ones go by `harvester jobs submit`."""
 PIECE_BYTES = 1 << 20
 """That are decompressed together."""
-MOST_NUMBER = 1_000_000_000
-"""Of a priority, and of items."""
 _IN_PLACE_OF_ITEMS = {"seeds", "job"}
 """Arguments that say where items come from: here they are given themselves."""
 
@@ -189,11 +188,11 @@ class _Form:
 
 
 def _decompress(path: Path) -> bool:
-    """In place. False: it cannot be, or would be larger than a file may be."""
-    whole = path.with_name(f"{path.name}.whole")
-    left = MOST_FILE_BYTES
+    """In place, closed to others. False: it cannot be, or would be larger than a file may be."""
+    descriptor, beside = tempfile.mkstemp(prefix=f"{path.name}-", dir=path.parent)
+    whole, left = Path(beside), MOST_FILE_BYTES
     try:
-        with gzip.open(path) as packed, whole.open("wb") as file:
+        with os.fdopen(descriptor, "wb") as file, gzip.open(path) as packed:
             while piece := packed.read(min(PIECE_BYTES, left + 1)):
                 left -= len(piece)
                 if left < 0:

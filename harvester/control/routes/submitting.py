@@ -17,7 +17,6 @@ from harvester.control.context import Here
 from harvester.control.idempotency import Key, checked, fingerprint_of
 from harvester.control.problems import Fault, Problem, documented
 from harvester.control.routes.jobs import JobId
-from harvester.jobs import changes
 from harvester.jobs.changes import LEAST_OFTEN, MOST_OFTEN
 from harvester.jobs.inputs import PACKED, Format, Input
 from harvester.jobs.submission import Submission, Submitted
@@ -218,8 +217,7 @@ async def change(here: Here, job: JobId, body: ChangeBody) -> Changed:
     """Change what items of a job ask for, or how often they are looked at."""
     if not body.input and body.often is None:
         raise Problem(422, "invalid", "Give input, often, or both.", errors=[Fault("/body", "nothing is changed")])
-    known, inputs = await here.jobs.job(job), _arguments(body.input)
-    return Changed(await changes.change(here.jobs.ledger, known, body.items, inputs, body.often, foreign=True))
+    return Changed(await here.jobs.change(job, body.items, _arguments(body.input), body.often, foreign=True))
 
 
 def location_of(job: str) -> str:

@@ -11,7 +11,6 @@ from harvester.control.services.done import Done
 from harvester.exceptions import InvalidRecordError, JobConflict, UnknownJob, UsageError
 from harvester.formatting import counted
 from harvester.items import Found
-from harvester.jobs import changes
 from harvester.jobs.changes import check_can_change
 from harvester.jobs.documents import Job
 from harvester.jobs.service import JobService
@@ -95,8 +94,7 @@ class Watching:
         if not inputs and often is None:
             raise UsageError("change: give `input`, `often`, or both.")
         await standing_jobs(self._service, job=job)
-        known = await self._service.job(job)
-        number = await changes.change(self._service.ledger, known, names, inputs, often, foreign=True)
+        number = await self._service.change(job, names, inputs, often, foreign=True)
         return Done(number, f"{counted(number, 'item')} of {job} changed.")
 
     async def remove(self, job: str, names: Sequence[str]) -> Done:
