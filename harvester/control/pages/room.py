@@ -50,16 +50,18 @@ class Room:
         while True:
             await asyncio.sleep(TOKENS_S)
             for client in self.broadcaster.clients:
-                if await self._is_nobody(client):
-                    self.broadcaster.dismiss(client)
-                    with client:
-                        ui.navigate.reload()
+                try:
+                    await self._reload_if_nobody(client)
+                except PyMongoError:
+                    pass  # it is asked again
+                except Exception:  # one page's fault does not end the looks at others
+                    logger.exception("It could not be looked whether somebody is known still")
 
-    async def _is_nobody(self, client: Client) -> bool:
-        try:
-            return await self.caller(client.request.scope) is None
-        except PyMongoError:
-            return False  # it is asked again
+    async def _reload_if_nobody(self, client: Client) -> None:
+        if await self.caller(client.request.scope) is None:
+            self.broadcaster.dismiss(client)
+            with client:
+                ui.navigate.reload()
 
     async def who(self) -> str:
         """The name of the token of whoever looks at this page."""
