@@ -10,7 +10,7 @@ from tests.jobs.conftest import Ledgers, nowhere, pages
 
 
 async def main(uri: str, database: str, number: str) -> None:
-    async with AsyncMongoClient[dict[str, Any]](uri, tz_aware=True) as client:
+    async with AsyncMongoClient[dict[str, Any]](uri, tz_aware=True, appname=database) as client:
         ledgers = Ledgers(client[database])
         job = await ledgers.job()
         print("adding", flush=True)

@@ -15,7 +15,7 @@ from tests.jobs.conftest import Ledgers
 
 
 async def main(uri: str, database: str) -> None:
-    async with AsyncMongoClient[dict[str, Any]](uri, tz_aware=True) as client:
+    async with AsyncMongoClient[dict[str, Any]](uri, tz_aware=True, appname=database) as client:
         ledgers = Ledgers(client[database])
         job, ledger = await ledgers.job(), ledgers.another()
         for number in count():

@@ -20,6 +20,7 @@ from harvester.jobs.documents import Item, JobState, Said, State, item_id
 from harvester.jobs.ledger import Added, now
 from harvester.jobs.service import JobService
 from harvester.jobs.transitions import Ended, Lost, StageReached
+from tests.crawling import until
 from tests.forking import Forked, fork
 from tests.jobs.conftest import Killed, Ledgers, OneLedger, after_operations, nowhere, pages
 from tests.root import ROOT
@@ -387,6 +388,7 @@ async def test_a_killed_process_that_adds_goes_on_where_it_was(
             await asyncio.sleep(0.01)
         process.kill()
         await process.wait()
+        await disconnected(mongodb)
     there = mongodb["job_items"].count_documents({})
     process = await begin("adding", tmp_path, mongodb_uri, mongodb.name, str(number))
     out, log = await process.end(240)
@@ -406,6 +408,7 @@ async def test_killed_processes_that_claim_leave_every_item_in_one_state(
         for process in processes:
             process.kill()
             await process.wait()
+    await disconnected(mongodb)
     states = Counter((await ledgers.states()).values())
     assert states[State.ACTIVE]
     assert states[State.DONE]
@@ -473,3 +476,9 @@ async def begin(module: str, folder: Path, *arguments: str) -> Forked:
     process = await fork(f"tests.jobs.{module}", *arguments, cwd=folder, env=environment)
     await process.stdout.readline()
     return process
+
+
+async def disconnected(mongodb: Database[Document]) -> None:
+    """Waits until MongoDB has done what killed processes asked for last: it goes on with that for a while."""
+    theirs = [{"$currentOp": {"allUsers": True, "idleConnections": True}}, {"$match": {"appName": mongodb.name}}]
+    await until(lambda: not list(mongodb.client.admin.aggregate(theirs)))
