@@ -480,5 +480,8 @@ async def begin(module: str, folder: Path, *arguments: str) -> Forked:
 
 async def disconnected(mongodb: Database[Document]) -> None:
     """Waits until MongoDB has done what killed processes asked for last: it goes on with that for a while."""
-    theirs = [{"$currentOp": {"allUsers": True, "idleConnections": True}}, {"$match": {"appName": mongodb.name}}]
+    theirs: list[Document] = [
+        {"$currentOp": {"allUsers": True, "idleConnections": True}},
+        {"$match": {"appName": mongodb.name}},
+    ]
     await until(lambda: not list(mongodb.client.admin.aggregate(theirs)))
