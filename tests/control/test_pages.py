@@ -480,6 +480,37 @@ async def test_a_site_is_asked_again_and_that_is_undone(room: ControlRoom, seen:
     assert await breakers(sites) == {"oak.example": "held"}
 
 
+async def test_a_site_is_left_alone_until_a_time_and_that_is_undone(seen: Seen, service: JobService) -> None:
+    sites = Sites(service)
+    await sites.change("parcels", "elm.example", SiteChange("held", reason="as yesterday"), "somebody")
+    page = await seen.go("/sites")
+    row = page.get_by_role("row").filter(has_text="elm.example")
+    await row.get_by_role("button", name="Open").click()
+    dialog = page.get_by_role("dialog")
+    for wrong, said in (("soon", "'soon' is no duration"), ("2020-01-31 07:00", "is not within the coming year")):
+        await dialog.get_by_label("Until when").fill(wrong)
+        await dialog.get_by_label("Why, for others").fill("their night")
+        await dialog.get_by_role("button", name="Open").click()
+        await expect(dialog.get_by_role("alert")).to_contain_text(said)
+        await expect(dialog.get_by_label("Until when")).to_have_value(wrong)
+        await expect(dialog.get_by_label("Why, for others")).to_have_value("their night")
+    assert (await breakers(sites))["elm.example"] == "held"
+    then = now().replace(microsecond=0) + timedelta(hours=30)
+    await dialog.get_by_label("Until when").fill(f"{then:%Y-%m-%d %H:%M:%S}")
+    await dialog.get_by_label("Until when").press("Enter")
+    await expect(page.get_by_text("The breaker of elm.example is open")).to_be_visible()
+    await expect(row).to_contain_text("their night")
+    [site] = [each for each in (await sites.list("parcels")).sites if each.site == "elm.example"]
+    assert site.state == "open"
+    assert site.until
+    assert abs(site.until - then) < timedelta(seconds=5)
+    await page.get_by_role("button", name="Undo").click()
+    await expect(row).to_contain_text("as yesterday")
+    assert (await breakers(sites))["elm.example"] == "held"
+    assert [line.action async for line in _audit(service)] == ["breaker_open", "breaker_held"]
+    await sites.change("parcels", "elm.example", SiteChange("closed"), "somebody")
+
+
 async def breakers(sites: Sites) -> dict[str, str]:
     return {site.site: site.state for site in (await sites.list("parcels")).sites}
 

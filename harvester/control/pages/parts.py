@@ -6,7 +6,7 @@ Every text goes to the browser as text: none of these takes HTML.
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 from nicegui import ui
@@ -14,6 +14,8 @@ from nicegui.element import Element
 from nicegui.elements.mixins.text_element import TextElement
 
 from harvester.masking import mask
+
+T = TypeVar("T")
 
 MOST_TEXT = 300
 """Characters of a text in a table."""
@@ -82,6 +84,36 @@ class Row:
     actions: Sequence[Action] = ()
     name: str = ""
     """For who hears the page; empty: the key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """Of a form: it is typed into, or chosen from options."""
+
+    name: str
+    label: str
+    value: str = ""
+    hint: str = ""
+    options: Sequence[str] = ()
+
+
+class Form:
+    """Fields, and a sentence below them that says what is wrong. What was typed stays."""
+
+    def __init__(self, fields: Sequence[Field], enter: Callable[[], Awaitable[None]]) -> None:
+        """`enter`: what the Enter key does in a field."""
+        self._fields = {field.name: entry(field) for field in fields}
+        for field in fields:
+            if not field.options:  # there it opens them
+                self._fields[field.name].on("keydown.enter", enter)
+        self._wrong = Tag("p", "", "bad", role="alert")
+
+    def __getitem__(self, name: str) -> str:
+        """What stands in a field."""
+        return str(self._fields[name].value or "").strip()
+
+    def complain(self, said: str) -> None:
+        self._wrong.text = mask(said)
 
 
 class Rows(Element, component="static/rows.js"):
@@ -221,6 +253,50 @@ async def asked(question: str, said: str, label: str, yes: str, value: str = "")
     answer = await dialog
     dialog.delete()
     return None if answer is None else str(answer)
+
+
+async def filled(
+    question: str, said: str, fields: Sequence[Field], yes: str, do: Callable[[Form], Awaitable[T | None]]
+) -> T | None:
+    """Asks for several things until `do` has done something with them: what it gives. None: it is not to be done.
+
+    `do` gives None when something is wrong, of which it has told the form.
+    """
+    is_busy = False
+
+    async def submit() -> None:
+        nonlocal is_busy
+        if not is_busy:  # else it is a second press
+            is_busy = True
+            form.complain("")
+            try:
+                done = await do(form)
+            finally:
+                is_busy = False
+            if done is not None:
+                dialog.submit(done)
+
+    with _dialog(question) as dialog, Tag("div", classes="box"):
+        Tag("h2", question)
+        Tag("p", mask(said))
+        form = Form(fields, submit)
+        with Tag("div", classes="line"):
+            button("Leave it", lambda: dialog.submit(None))
+            button(yes, submit, "main")
+    answer: T | None = await dialog
+    dialog.delete()
+    return answer
+
+
+def entry(field: Field) -> Any:
+    """An element into which a field is typed."""
+    if field.options:
+        made: Any = ui.select([*field.options], label=field.label, value=field.value).props("options-dense")
+    else:
+        made = ui.input(field.label, value=field.value).props("maxlength=500")
+    made.props(add="outlined dense bottom-slots").classes("w-full")
+    made._props["hint"] = field.hint
+    return made
 
 
 def _dialog(name: str) -> ui.dialog:

@@ -24,9 +24,16 @@ from harvester.stores import mongodb
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+Say = Callable[[str], None]
+"""Tells somebody at a page what went wrong."""
 
 TOKENS_S = 10.0
 """How often it is looked whether those whose pages are open are known still."""
+
+
+def complain(said: str) -> None:
+    """Says on the page what went wrong, in plain words."""
+    ui.notify(mask(said), type="negative", position="bottom", multi_line=True, timeout=10_000, close_button="Close")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,26 +75,31 @@ class Room:
         caller = await self.look_up(lambda: self.caller(ui.context.client.request.scope))
         return caller.token.name if caller else ""
 
-    async def look_up(self, ask: Callable[[], Awaitable[T | None]]) -> T | None:
-        """What somebody at a page asks for. None: it is not known, and the page says why."""
+    async def look_up(self, ask: Callable[[], Awaitable[T | None]], say: Say = complain) -> T | None:
+        """What somebody at a page asks for. None: it is not known, and the page says why, or `say` does."""
         try:
             if await self.caller(ui.context.client.request.scope):
                 return await ask()
-            complain("Your token is no longer good: log in again.")
+            say("Your token is no longer good: log in again.")
         except HarvesterError as error:
-            complain(str(error))
+            say(str(error))
         except PyMongoError as error:
-            complain(str(mongodb.unavailable(error)))
+            say(str(mongodb.unavailable(error)))
         return None
 
     async def act(
-        self, action: str, target: str, do: Callable[[], Awaitable[T]], needs: Scope = Scope.OPERATE
+        self,
+        action: str,
+        target: str,
+        do: Callable[[], Awaitable[T]],
+        needs: Scope = Scope.OPERATE,
+        say: Say = complain,
     ) -> T | None:
         """Does what somebody wants on a page, if their token allows it, and writes it into the audit.
 
-        None: it was not done, and the page says why.
+        None: it was not done, and the page says why, or `say` does.
         """
-        begun = await self.look_up(lambda: self._begin(action, target, needs))
+        begun = await self.look_up(lambda: self._begin(action, target, needs, say), say)
         if begun is None:
             return None
         done, status = None, 500
@@ -96,12 +108,12 @@ class Room:
             status = 200
         except HarvesterError as error:
             status = 409
-            complain(str(error))
+            say(str(error))
         except PyMongoError as error:
-            complain(str(mongodb.unavailable(error)))
+            say(str(mongodb.unavailable(error)))
         except Exception:  # NiceGUI would tell nobody but the log
             logger.exception("What somebody did at a page failed")
-            complain("There is a fault in this program; its log has the traceback.")
+            say("There is a fault in this program; its log has the traceback.")
         finally:
             try:
                 await self.here.audit.end(begun, status)
@@ -109,17 +121,12 @@ class Room:
                 logger.warning("The audit does not have the end of %s: %s", action, mongodb.unavailable(error))
         return done
 
-    async def _begin(self, action: str, target: str, needs: Scope) -> ObjectId | None:
+    async def _begin(self, action: str, target: str, needs: Scope, say: Say) -> ObjectId | None:
         """The line of the audit; None: it is not allowed, and the page says so."""
         caller = await self.caller(ui.context.client.request.scope)
         if caller is None:
             return None
         if not caller.token.scope.allows(needs):
-            complain(f"This needs a token with the scope {needs}; yours has the scope {caller.token.scope}.")
+            say(f"This needs a token with the scope {needs}; yours has the scope {caller.token.scope}.")
             return None
         return await self.here.audit.begin(caller.token.id, caller.token.name, action, target, caller.address)
-
-
-def complain(said: str) -> None:
-    """Says on the page what went wrong, in plain words."""
-    ui.notify(mask(said), type="negative", position="bottom", multi_line=True, timeout=10_000, close_button="Close")

@@ -1,22 +1,32 @@
 """Sites as the frontiers know them: which are left alone, why and until when; hold, open and close their breakers."""
 
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from functools import partial
+from typing import cast
 
 from harvester.control.pages.frame import frame
-from harvester.control.pages.parts import Action, Cell, Row, Rows, Tag, asked, at, done, state_cell
-from harvester.control.pages.room import Room
-from harvester.control.services.sites import SiteChange, Sites, SitesPage, SiteStatus
+from harvester.control.pages.parts import Action, Cell, Field, Form, Row, Rows, Tag, at, done, filled, state_cell
+from harvester.control.pages.room import Room, Say, complain
+from harvester.control.services.sites import LONGEST_S, SiteChange, SiteChanged, Sites, SitesPage, SiteStatus, Wanted
+from harvester.exceptions import UsageError
+from harvester.jobs.ledger import now
+from harvester.recheck.durations import read_duration
 
 MOST = 100
 """Sites that are shown."""
 EVERY_S = 2.0
 COLUMNS = ("site", "spider", "breaker", "+ready", "+parked", "since", "until", "why")
 EMPTY = "No site has been asked yet: sites appear here when workers fetch from them."
-SAID = {
+SAID: Mapping[str, str] = {
+    "open": "Nothing is asked of it until then; after that a few probes find out whether it answers. "
+    "Its requests are parked, and none is lost.",
     "held": "Nothing is asked of it until somebody closes the breaker. Its requests are parked, and none is lost.",
     "closed": "It is asked again, now.",
 }
-HOLD, CLOSE = Action("held", "Hold"), Action("closed", "Close")
+ACTIONS = Action("open", "Open"), Action("held", "Hold"), Action("closed", "Close")
+UNTIL = Field("until", "Until when", hint="from now, as 2h or 1d; or a time of UTC, as 2026-01-31 07:00")
+WHY = Field("why", "Why, for others (may stay empty)")
 
 
 async def view(room: Room) -> None:
@@ -24,7 +34,7 @@ async def view(room: Room) -> None:
         seen: dict[str, SiteStatus] = {}
 
         async def act(row: str, action: str) -> None:
-            await _change(room, seen[row], action)
+            await _change(room, seen[row], next(each for each in ACTIONS if each.name == action))
 
         with Tag("section", classes="card", aria_label="Sites"):
             rows = Rows("Those that are left alone first", COLUMNS, EMPTY, act)
@@ -38,25 +48,51 @@ async def view(room: Room) -> None:
         await room.broadcaster.watch("sites", lambda: Sites(room.here.jobs).list(most=MOST), show, EVERY_S)
 
 
-async def _change(room: Room, site: SiteStatus, state: str) -> None:
-    verb = "Hold" if state == "held" else "Close"
-    waiting = f"{site.parked:,} requests are parked now, and {site.ready:,} are ready."
-    reason = await asked(
-        f"{verb} the breaker of {_place(site)}?", f"{SAID[state]} {waiting}", "Why, for others (may stay empty)", verb
-    )
-    if reason is not None:
-        await _do(room, site, SiteChange("held" if state == "held" else "closed", reason=reason, tier=site.tier))
+async def _change(room: Room, site: SiteStatus, action: Action) -> None:
+    async def do(form: Form) -> SiteChanged | None:
+        try:
+            seconds = seconds_until(form["until"], now()) if action.name == "open" else None
+        except UsageError as error:
+            form.complain(str(error))
+            return None
+        wanted = SiteChange(cast(Wanted, action.name), seconds, form["why"], site.tier)
+        return await _do(room, site, wanted, form.complain)
+
+    question = f"{action.label} the breaker of {_place(site)}?"
+    said = f"{SAID[action.name]} {site.parked:,} requests are parked now, and {site.ready:,} are ready."
+    fields = [UNTIL, WHY] if action.name == "open" else [WHY]
+    _tell(room, site, await filled(question, said, fields, action.label, do))
 
 
-async def _do(room: Room, site: SiteStatus, wanted: SiteChange) -> None:
+async def _do(room: Room, site: SiteStatus, wanted: SiteChange, say: Say = complain) -> SiteChanged | None:
     who = await room.who()
-    changed = await room.act(
+    return await room.act(
         f"breaker_{wanted.state}",
         f"/sites/{site.spider}/{_place(site)}",
         lambda: Sites(room.here.jobs).change(site.spider, site.site, wanted, who),
+        say=say,
     )
+
+
+def _tell(room: Room, site: SiteStatus, changed: SiteChanged | None) -> None:
     if changed:
-        done(changed.said, partial(_do, room, site, changed.undo) if changed.undo else None)
+        done(changed.said, partial(_undo, room, site, changed.undo) if changed.undo else None)
+
+
+async def _undo(room: Room, site: SiteStatus, wanted: SiteChange) -> None:
+    _tell(room, site, await _do(room, site, wanted))
+
+
+def seconds_until(text: str, now: datetime) -> float:
+    """From now until a time of UTC, or as long as a duration says. Raises UsageError."""
+    try:
+        then = datetime.fromisoformat(text)
+    except ValueError:
+        return read_duration(text)
+    seconds = ((then if then.tzinfo else then.replace(tzinfo=UTC)) - now).total_seconds()
+    if not 1 <= seconds <= LONGEST_S:
+        raise UsageError(f"{text} is not within the coming year: give a time to come.")
+    return seconds
 
 
 def _row(site: SiteStatus) -> Row:
@@ -66,7 +102,7 @@ def _row(site: SiteStatus) -> Row:
     forever = "somebody closes it" if site.state == "held" else ""
     cells: list[Cell | str | int] = [_place(site), site.spider, tone, site.ready, site.parked]
     cells += [at(site.since), at(site.until) or forever, why]
-    actions = [CLOSE] if site.state == "held" else [HOLD] if site.state == "closed" else [HOLD, CLOSE]
+    actions = [each for each in ACTIONS if each.name == "open" or each.name != site.state]
     return Row(_key(site), cells, actions, _place(site))
 
 
