@@ -149,7 +149,8 @@ def _ask(spider: "type[PlatformSpider]", site: str, parcel: str) -> "tuple[list[
 async def _fate(job: str) -> str:
     """What became of the parcel. Nobody goes on with it."""
     from harvester.jobs.documents import JobState
-    from harvester.jobs.service import ItemFilter, job_service
+    from harvester.jobs.listing import ItemFilter
+    from harvester.jobs.service import job_service
 
     async with job_service(load_config()) as service:
         (report,) = await service.items(job, ItemFilter())

@@ -156,7 +156,7 @@ def items_command(
     """List items with their attempts, and where their records and files lie."""
     from harvester.cli import jobs_views as views
     from harvester.jobs.documents import State
-    from harvester.jobs.service import ItemFilter
+    from harvester.jobs.listing import ItemFilter
 
     one_of("--state", state, State)
     found = with_service(lambda service: service.items(job, ItemFilter(state, outcome, site, text), limit))

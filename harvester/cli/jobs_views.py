@@ -11,7 +11,8 @@ from harvester.cli.printing import at, new_console, new_grid, new_table, parts, 
 from harvester.formatting import counted, duration, number
 from harvester.jobs.documents import Item, Job, State
 from harvester.jobs.ledger import now
-from harvester.jobs.service import ItemReport, JobReport, by_state
+from harvester.jobs.listing import ItemReport
+from harvester.jobs.service import JobReport, by_state
 from harvester.jobs.submission import Submitted
 
 SEEN_AS_NOW = timedelta(seconds=10)

@@ -24,7 +24,8 @@ from harvester.exceptions import UnknownJob, UsageError
 from harvester.jobs.documents import Job, JobState
 from harvester.jobs.export import Exported, Exporter, FileExport, Stored
 from harvester.jobs.inputs import Input, Lines, keys_as_items, opened, size_of
-from harvester.jobs.service import ItemFilter, ItemReport, JobReport, check_waitable
+from harvester.jobs.listing import ItemFilter, ItemReport
+from harvester.jobs.service import JobReport, check_waitable
 from harvester.jobs.submission import Submission, Submitted, check_key
 
 if TYPE_CHECKING:

@@ -23,7 +23,8 @@ from pymongo.errors import DuplicateKeyError, PyMongoError
 from harvester.exceptions import HarvesterError, UnknownJob
 from harvester.jobs.documents import JobState, State
 from harvester.jobs.ledger import now
-from harvester.jobs.service import ItemFilter, JobService
+from harvester.jobs.listing import ItemFilter
+from harvester.jobs.service import JobService
 
 logger = logging.getLogger(__name__)
 

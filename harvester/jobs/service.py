@@ -6,7 +6,6 @@ other things that cannot be used, ServiceError when MongoDB cannot be had.
 
 import asyncio
 import logging
-import re
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
@@ -26,7 +25,6 @@ from harvester.jobs import changes
 from harvester.jobs.changes import items_named
 from harvester.jobs.control import Control, Moved, retriable
 from harvester.jobs.documents import (
-    BY_OUTCOME,
     UNFINISHED,
     Counted,
     Document,
@@ -34,13 +32,13 @@ from harvester.jobs.documents import (
     Job,
     JobState,
     State,
-    read_item,
     read_job,
 )
 from harvester.jobs.export import Exported, Exporter, FileExport, Stored, StoredRows
 from harvester.jobs.inputs import Input, Lines, Source, keys_as_items, opened, unpacked
 from harvester.jobs.ledger import Deferred, Ledger, now
-from harvester.jobs.results import ItemResults, Results
+from harvester.jobs.listing import MOST_RECORDS, ItemFilter, ItemList, ItemPage, ItemReport
+from harvester.jobs.results import ItemResults
 from harvester.jobs.submission import Submission, Submitted, Submitter
 from harvester.project import spider_loader
 from harvester.shutdown import stop
@@ -64,8 +62,6 @@ MOST_COMING = 5
 """Items of a standing job of which it is said when they are looked at next."""
 LOOK_S = 1.0
 """Between two looks at a job whose end is waited for."""
-MOST_RECORDS = 100
-"""Records of an item in each collection that are listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,32 +105,11 @@ class JobReport:
     """Why nobody knows; empty when it is known."""
 
 
-@dataclass(frozen=True, slots=True)
-class ItemReport:
-    """What became of an item so far."""
-
-    item: Item
-    results: Results
-
-
 class JobPlace(NamedTuple):
     """Where a page of jobs ends."""
 
     created_at: datetime
     id: str
-
-
-@dataclass(frozen=True, slots=True)
-class ItemFilter:
-    """Which items of a job are meant. What is empty is not asked for."""
-
-    state: str = ""
-    """One, or several between commas; likewise the outcome."""
-    outcome: str = ""
-    site: str = ""
-    text: str = ""
-    """In its key or its reason; capitals and small letters are the same."""
-    kind: str = ""
 
 
 @asynccontextmanager
@@ -167,6 +142,7 @@ class JobService:
         self.ledger = ledger
         self._control = Control(ledger)
         self._results = ItemResults(database)
+        self._list = ItemList(ledger, self._results)
         self._counting: dict[str, asyncio.Task[None]] = {}
         """By job."""
         self._alone: dict[str, tuple[float, list[SiteLeftAlone]]] = {}
@@ -243,30 +219,30 @@ class JobService:
         finally:
             del self._counting[job.id]
 
-    async def items(
-        self, job: str, which: ItemFilter, most: int = 100, after: str = "", *, with_results: bool = True
-    ) -> list[ItemReport]:
-        """In the order of their ids, those behind `after`, with what came of them unless that is not wanted.
+    async def items(self, job: str, which: ItemFilter, most: int = 100) -> list[ItemReport]:
+        """In the order of their ids, with what came of them. Raises UsageError for a state or site that is none."""
+        found: list[ItemReport] = []
+        after: str | None = ""
+        while after is not None and len(found) < most:
+            page = await self.items_page(job, which, most - len(found), after)
+            found += page.items
+            after = page.end or None
+        if not found and which.site:
+            await self._check_site(job, which.site)
+        return found
 
-        Raises UsageError for a state or site that is none.
+    async def items_page(
+        self, job: str, which: ItemFilter, most: int, after: str = "", *, with_results: bool = True
+    ) -> ItemPage:
+        """Those behind the item `after`: a part of them where many must be looked at. Raises UsageError likewise.
+
+        That a site is none is said only of a job that one page sees as a whole.
         """
         await self.job(job)
-        query = _query(job, which)
-        if after:
-            query["_id"] |= {"$gt": after}
-        hint = None
-        if which.state or which.outcome:  # the index has them in order only when all states and outcomes are named
-            query.setdefault("state", {"$in": list(State)})
-            if "outcome" not in query:
-                query["outcome"] = {"$in": await self.ledger.items.distinct("outcome", {"job": job})}
-            hint = BY_OUTCOME
-        rows = await self.ledger.items.find(query, sort=[("_id", 1)], limit=most, hint=hint).to_list()
-        if not rows and which.site:
+        page = await self._list.page(job, which, most, after, with_results=with_results)
+        if which.site and not after and not page.items and not page.end:
             await self._check_site(job, which.site)
-        if not with_results:
-            return [ItemReport(read_item(row), Results({}, [])) for row in rows]
-        results = await self._results.of([row["_id"] for row in rows], MOST_RECORDS)
-        return [ItemReport(read_item(row), of_it) for row, of_it in zip(rows, results, strict=True)]
+        return page
 
     async def item(self, job: str, name: str) -> ItemReport:
         """One, by its id or its key; of several with the key, the first kind's. Raises UnknownJob."""
@@ -283,13 +259,13 @@ class JobService:
         return sum([await self.ledger.items.count_documents(query) for query in queries])
 
     async def _retried(self, job: str, which: ItemFilter, items: Sequence[str], until: datetime) -> Document:
-        query = _query(job, which) | {"updated_at": {"$lte": until}}
+        query = which.of(job) | {"updated_at": {"$lte": until}}
         if items:
             return query | {"_id": {"$in": [item.id for item in await items_named(self.ledger, job, items)]}}
         return query if which.state or which.outcome else query | {"state": State.FAILED}
 
     async def _check_site(self, job: str, site: str) -> None:
-        sites = sorted(filter(None, await self.ledger.items.distinct("site", {"job": job})))
+        sites = await self._list.sites(job)
         if site not in sites:
             known = f"its sites are {', '.join(sites[:20])}" if sites else "none of its items names a site"
             raise UsageError(f"--site: {job} has no items of the site {site!r}; {known}.")
@@ -537,28 +513,6 @@ def _sums(counts: Iterable[Counted], name: Callable[[Counted], str]) -> dict[str
 def _is_fresh(job: Job) -> bool:
     due_at = job.count_due_at
     return job.is_counted or bool(job.is_large and due_at and now() < due_at + timedelta(seconds=FRESH_S))
-
-
-def _query(job: str, which: ItemFilter) -> Document:
-    query: Document = {"job": job, "_id": {"$gte": f"{job}:", "$lt": f"{job};"}}
-    if which.state:
-        states = which.state.split(",")
-        for state in states:
-            if state not in list(State):
-                raise UsageError(f"--state: {state!r} is none of {', '.join(State)}.")
-        query["state"] = {"$in": states} if len(states) > 1 else which.state
-    if which.outcome:
-        query["outcome"] = {"$in": which.outcome.split(",")} if "," in which.outcome else which.outcome
-    if which.kind:
-        query["kind"] = which.kind
-    if which.site:
-        query["site"] = which.site
-    if "\0" in which.text:
-        raise UsageError("--text: no key and no reason holds a NUL.")
-    if which.text:
-        pattern = {"$regex": re.escape(which.text), "$options": "i"}
-        query["$or"] = [{"key": pattern}, {"reason": pattern}]
-    return query
 
 
 async def _at_once(operation: Callable[[], Awaitable[Any]]) -> Any:

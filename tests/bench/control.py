@@ -101,6 +101,9 @@ def look(bench: Bench, http: httpx2.Client, job: str) -> None:
         "items by state": f"{items}?state=waiting",
         "items by outcome": f"{items}?outcome=not_found",
         "items by a text that many hold": f"{items}?text=did:plc",
+        "items by a text that none holds": f"{items}?text=nobody",
+        "failed items by a text that none holds": f"{items}?state=failed&text=nobody",
+        "items by a site that none is of": f"{items}?site=none.example",
         "items by their key": f"{items[:-1]}?name=did:plc:none",
     }
     for target, paths in (("page_ms", pages), ("filter_ms", filters)):

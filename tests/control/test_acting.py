@@ -11,10 +11,10 @@ from harvester.control.app import PREFIX
 from harvester.control.batches import Action, Batch, Batches, BatchState
 from harvester.control.idempotency import KEYS
 from harvester.control.tokens import Scope
-from harvester.jobs import documents
+from harvester.jobs import documents, listing
 from harvester.jobs.documents import Job, JobState, State
 from harvester.jobs.ledger import now
-from harvester.jobs.service import ItemFilter, ItemReport
+from harvester.jobs.listing import ItemFilter, ItemReport
 from harvester.jobs.transitions import Ended
 from harvester.wire import reader
 from tests.control.serving import Controller
@@ -226,6 +226,19 @@ async def test_items_are_found_by_filters_page_by_page_and_one_with_its_attempts
     assert (await control.get(f"/jobs/{job.id}/item", params={"name": "none"})).status_code == 404
     assert (await control.get(f"/jobs/{job.id}/items", params={"site": "other.example"})).status_code == 422
     assert (await control.get(f"/jobs/{job.id}/items", params={"state": "lost"})).status_code == 422
+
+
+async def test_a_page_of_items_that_are_looked_for_may_be_empty_and_yet_not_the_last(
+    control: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "MOST_SEARCHED", 3)
+    job = await job_of(control, *"abcdefgz")
+    pages, after = [], ""
+    while after is not None:
+        answer = await control.get(f"/jobs/{job.id}/items", params={"text": "z", "after": after})
+        pages.append([each["item"]["key"] for each in answer.json()["items"]])
+        after = answer.json()["next"]
+    assert pages == [[], [], ["z"]]
 
 
 async def test_the_manifest_has_a_row_for_each_item(control: Controller) -> None:

@@ -26,6 +26,7 @@ from harvester.control.tokens import Scope, Tokens
 from harvester.frontier.store import Frontier
 from harvester.jobs.documents import JobState, State
 from harvester.jobs.ledger import now
+from harvester.jobs.listing import MOST_SEARCHED
 from harvester.jobs.schedules import Schedule
 from harvester.jobs.scheduling import Schedules
 from harvester.jobs.service import JobService, by_state
@@ -240,6 +241,27 @@ async def test_a_filter_stands_in_the_address_and_a_link_to_it_shows_the_same(
         there = await other.go(urlsplit(page.url).path + "?" + urlsplit(page.url).query)
         rows = there.get_by_role("region", name="Items").get_by_role("table").get_by_role("row")
         await expect(rows).to_have_count(12)
+
+
+async def test_what_few_items_of_a_large_job_hold_is_found_wherever_it_is(
+    room: ControlRoom, seen: Seen, service: JobService
+) -> None:
+    job = await seed(service, room.folder, [str(n) for n in range(MOST_SEARCHED + 500)])
+    items = service.ledger.items
+    for order in (1, -1):
+        item = await items.find_one({"job": job.id}, sort=[("_id", order)])
+        assert item
+        await items.update_one({"_id": item["_id"]}, {"$set": {"reason": "a rare reason"}})
+    page = await seen.go(f"/jobs/{job.id}?text=rare+reason")
+    rows = page.get_by_role("region", name="Items").get_by_role("row")
+    await expect(rows).to_have_count(3)
+    await page.get_by_label("In key or reason").fill("no such reason")
+    await page.get_by_role("button", name="Show").click()
+    await expect(page.get_by_role("region", name="Items")).to_contain_text("No item is like this")
+    await page.get_by_label("In key or reason").fill("A RARE")
+    await page.get_by_role("button", name="Show").click()
+    await expect(rows).to_have_count(3)
+    await expect(page.get_by_role("region", name="Items")).not_to_contain_text("so far")
 
 
 async def test_a_group_is_retried_and_never_more_than_the_number_that_was_shown(

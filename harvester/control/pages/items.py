@@ -21,7 +21,7 @@ from harvester.control.pages.parts import (
 )
 from harvester.control.pages.room import Room
 from harvester.jobs.documents import Item, State
-from harvester.jobs.service import ItemFilter, ItemReport
+from harvester.jobs.listing import MOST_SEARCHED, ItemFilter, ItemReport
 
 MOST = 50
 """Items that are shown at a time."""
@@ -41,7 +41,7 @@ class _Table:
         self._room = room
         self._job = job
         self._after = after
-        with Tag("section", classes="card", aria_label="Items"):
+        with Tag("section", classes="card", aria_label="Items") as self._card:
             with Tag("div", classes="line end"):
                 states: dict[str, str] = {"": "all states", **{str(state): str(state) for state in State}}
                 first = which.state if which.state in states else ""
@@ -59,8 +59,12 @@ class _Table:
         self._state.on_value_change(self.filter)
         for field in (self._outcome, self._site, self._text):
             field.on("keydown.enter", self.filter)
-        self._last = ""
         self._asked = 0
+        """How often; what is found for an earlier filter is not shown."""
+        self._found: list[Item] = []
+        self._end = ""
+        """Behind which the next look begins."""
+        self._looks = 0
 
     @property
     def which(self) -> ItemFilter:
@@ -75,27 +79,37 @@ class _Table:
         await self.filter()
 
     async def next(self) -> None:
-        self._after = self._last
+        self._after = self._end
         await self.read()
 
     async def read(self) -> None:
-        which = self.which
         self._asked += 1
-        asked = self._asked
-        found = await self._room.look_up(
-            lambda: self._room.here.jobs.items(self._job, which, MOST + 1, self._after, with_results=False)
-        )
-        if found is None or asked != self._asked:  # another filter was set meanwhile
-            return
-        shown = [each.item for each in found[:MOST]]
-        self._last = shown[-1].id if shown else ""
-        self._next.visible = len(found) > MOST
-        self._back.visible = bool(self._after)
-        self._rows.show([_row(item) for item in shown])
+        self._found, self._end, self._looks = [], self._after, 0
+        which = self.which
+        await self._look(which, self._asked)
         query = {"state": which.state, "outcome": which.outcome, "site": which.site, "text": which.text}
         path = address("jobs", self._job, **query, after=self._after)
         if ui.context.client.has_socket_connection:
             ui.navigate.history.replace(path)
+
+    async def _look(self, which: ItemFilter, asked: int) -> None:
+        """Shows what one look finds, and goes on to look when that is too little and there are more items."""
+        most, after = MOST - len(self._found), self._end
+        jobs = self._room.here.jobs
+        page = await self._room.look_up(lambda: jobs.items_page(self._job, which, most, after, with_results=False))
+        if page is None or asked != self._asked:  # another filter was set meanwhile
+            return
+        self._found += [each.item for each in page.items]
+        self._end = page.end
+        self._looks += 1
+        goes_on = len(page.items) < most and bool(page.end)
+        self._next.visible = bool(page.end) and not goes_on
+        self._back.visible = bool(self._after)
+        so_far = f"Items: {self._looks * MOST_SEARCHED:,} were looked at so far" if goes_on else ""
+        self._rows.show([_row(item) for item in self._found], so_far)
+        if goes_on:
+            with self._card:
+                ui.timer(0, lambda: self._look(which, asked), once=True)
 
     async def act(self, item: str, action: str) -> None:
         await retry(self._room, self._job, item)

@@ -34,7 +34,8 @@ from harvester.control.pages.room import Room, complain
 from harvester.formatting import counted, duration, number
 from harvester.jobs.documents import Job, JobState, State
 from harvester.jobs.ledger import now
-from harvester.jobs.service import ItemFilter, JobReport
+from harvester.jobs.listing import ItemFilter
+from harvester.jobs.service import JobReport
 
 MOST_BATCHES = 5
 """That are shown, the latest."""

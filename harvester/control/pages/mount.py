@@ -30,7 +30,7 @@ from harvester.control.pages.login import Links, add_login
 from harvester.control.pages.parts import Tag
 from harvester.control.pages.room import Room
 from harvester.exceptions import HarvesterError, UnknownJob, UnknownRecord, UnknownRun
-from harvester.jobs.service import ItemFilter
+from harvester.jobs.listing import ItemFilter
 from harvester.masking import mask
 from harvester.shutdown import stop
 from harvester.stores import mongodb

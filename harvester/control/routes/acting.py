@@ -20,7 +20,7 @@ from harvester.control.routes.submitting import MOST_NAMES, MOST_NUMBER, Name, S
 from harvester.control.tokens import Scope
 from harvester.jobs.documents import Job, State
 from harvester.jobs.ledger import now
-from harvester.jobs.service import ItemFilter
+from harvester.jobs.listing import ItemFilter
 
 router = APIRouter(tags=["jobs"])
 

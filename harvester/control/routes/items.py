@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-import pymongo
 from fastapi import APIRouter, Query
 
 from harvester.control.auth import READS
@@ -12,12 +11,9 @@ from harvester.control.cursors import After, Limit, cursor_of, place_of
 from harvester.control.problems import documented
 from harvester.control.routes.jobs import JobId
 from harvester.jobs.documents import State
-from harvester.jobs.service import ItemFilter, ItemReport
+from harvester.jobs.listing import ItemFilter, ItemReport
 
 router = APIRouter(prefix="/jobs/{job}", tags=["jobs"])
-
-MOST_S = 20.0
-"""A search takes no longer: a text that few items hold is looked for in all of them."""
 
 Word = Annotated[str, Query(max_length=500)]
 
@@ -46,13 +42,15 @@ async def list_items(
     limit: Limit = 100,
     after: After = "",
 ) -> ItemPage:
-    """In the order of their ids, each with its attempts."""
+    """In the order of their ids, each with its attempts.
+
+    A page may hold fewer than the limit, or none, though `next` is there: it ends when many items were looked at for a
+    site, kind or text.
+    """
     which = ItemFilter(",".join(sorted(state)), ",".join(sorted(outcome)), site, text, kind)
     place = place_of(after, str, job, which) if after else ""
-    with pymongo.timeout(MOST_S):
-        found = await here.jobs.items(job, which, limit + 1, str(place), with_results=results)
-    shown = found[:limit]
-    return ItemPage(shown, cursor_of(shown[-1].item.id, job, which) if len(found) > limit else None)
+    page = await here.jobs.items_page(job, which, limit, str(place), with_results=results)
+    return ItemPage(page.items, cursor_of(page.end, job, which) if page.end else None)
 
 
 @router.get("/item", operation_id="show_item", dependencies=[READS], responses=documented(404))

@@ -1,0 +1,111 @@
+"""Lists the items of a job that a filter finds, a page after another, each found fast in a job of millions too."""
+
+import re
+from dataclasses import dataclass
+
+from harvester.exceptions import UsageError
+from harvester.jobs.documents import BY_OUTCOME, Document, Item, State, read_item
+from harvester.jobs.ledger import Ledger
+from harvester.jobs.results import ItemResults, Results
+
+MOST_SEARCHED = 20_000
+"""Items that are looked at for one page: site, kind and text have no index."""
+MOST_RECORDS = 100
+"""Records of an item in each collection that are listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ItemFilter:
+    """Which items of a job are meant. What is empty is not asked for."""
+
+    state: str = ""
+    """One, or several between commas; likewise the outcome."""
+    outcome: str = ""
+    site: str = ""
+    text: str = ""
+    """In its key or its reason; capitals and small letters are the same."""
+    kind: str = ""
+
+    def of(self, job: str) -> Document:
+        """As a query. Raises UsageError for what no item can have."""
+        query: Document = {"job": job, "_id": {"$gte": f"{job}:", "$lt": f"{job};"}}
+        if self.state:
+            states = self.state.split(",")
+            for state in states:
+                if state not in list(State):
+                    raise UsageError(f"--state: {state!r} is none of {', '.join(State)}.")
+            query["state"] = {"$in": states} if len(states) > 1 else self.state
+        if self.outcome:
+            query["outcome"] = {"$in": self.outcome.split(",")} if "," in self.outcome else self.outcome
+        if self.kind:
+            query["kind"] = self.kind
+        if self.site:
+            query["site"] = self.site
+        if "\0" in self.text:
+            raise UsageError("--text: no key and no reason holds a NUL.")
+        if self.text:
+            pattern = {"$regex": re.escape(self.text), "$options": "i"}
+            query["$or"] = [{"key": pattern}, {"reason": pattern}]
+        return query
+
+
+@dataclass(frozen=True, slots=True)
+class ItemReport:
+    """What became of an item so far."""
+
+    item: Item
+    results: Results
+
+
+@dataclass(frozen=True, slots=True)
+class ItemPage:
+    """Some items, in the order of their ids."""
+
+    items: list[ItemReport]
+    end: str
+    """Id of the last item that was looked at, behind which the next page begins; empty: there is none."""
+
+
+class ItemList:
+    """Items of jobs."""
+
+    def __init__(self, ledger: Ledger, results: ItemResults) -> None:
+        self._ledger = ledger
+        self._results = results
+
+    async def page(self, job: str, which: ItemFilter, most: int, after: str, *, with_results: bool) -> ItemPage:
+        """Those behind `after`: at most so many, and fewer, or none, when many must be looked at to find them.
+
+        Raises UsageError for a state that is none.
+        """
+        query, hint = which.of(job), "_id_"
+        if after:
+            query["_id"] |= {"$gt": after}
+        if which.state or which.outcome:  # the index has them in order only when all states and outcomes are named
+            query.setdefault("state", {"$in": list(State)})
+            if "outcome" not in query:
+                query["outcome"] = {"$in": await self._ledger.items.distinct("outcome", {"job": job})}
+            hint = BY_OUTCOME
+        end = await self._end(query, hint) if which.site or which.text or which.kind else ""
+        if end:
+            query["_id"] |= {"$lte": end}
+        rows = await self._ledger.items.find(query, sort=[("_id", 1)], limit=most + 1, hint=hint).to_list()
+        if len(rows) > most:
+            end = rows[most - 1]["_id"]
+        items = [read_item(row) for row in rows[:most]]
+        if not with_results:
+            return ItemPage([ItemReport(item, Results({}, [])) for item in items], end)
+        results = await self._results.of([item.id for item in items], MOST_RECORDS)
+        return ItemPage([ItemReport(item, of_it) for item, of_it in zip(items, results, strict=True)], end)
+
+    async def _end(self, query: Document, index: str) -> str:
+        """The last item to look at, found in the index alone; empty when so many are not left."""
+        indexed = {name: query[name] for name in ("_id", *(("job", "state", "outcome") if index == BY_OUTCOME else ()))}
+        rows = self._ledger.items.find(
+            indexed, {"_id": 1}, sort=[("_id", 1)], skip=MOST_SEARCHED - 1, limit=1, hint=index
+        )
+        return "".join([row["_id"] async for row in rows])
+
+    async def sites(self, job: str) -> list[str]:
+        """Those that its items name."""
+        return sorted(filter(None, await self._ledger.items.distinct("site", {"job": job})))

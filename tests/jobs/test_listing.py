@@ -1,0 +1,99 @@
+"""Pages of the items that a filter finds: all of them, once each, and no page looks at more than a bounded number."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+from pymongo.database import Database
+
+from harvester.config import Config
+from harvester.exceptions import UsageError
+from harvester.items import Found
+from harvester.jobs import listing
+from harvester.jobs.documents import Document
+from harvester.jobs.listing import ItemFilter
+from harvester.jobs.service import JobService
+from harvester.jobs.transitions import Ended
+from tests.jobs.conftest import Ledgers
+
+SEARCHED = 20
+ITEMS = 150
+FILTERS: list[tuple[ItemFilter, Mapping[str, Any]]] = [
+    (ItemFilter(), {}),
+    (ItemFilter(text="7"), {"key": {"$regex": "7"}}),
+    (ItemFilter(text="nobody has this"), {"key": "none"}),
+    (ItemFilter(text="149"), {"key": "page 149"}),
+    (ItemFilter(site="rare.example"), {"site": "rare.example"}),
+    (ItemFilter(kind="list"), {"kind": "list"}),
+    (ItemFilter(state="waiting", text="page"), {"state": "waiting", "kind": "page"}),
+    (ItemFilter(outcome="gone,ok", site="rare.example"), {"outcome": {"$in": ["gone", "ok"]}, "site": "rare.example"}),
+    (ItemFilter(state="done,failed", outcome="gone"), {"state": "done", "outcome": "gone"}),
+    (ItemFilter(state="done", kind="list", text="1"), {"state": "done", "kind": "list", "key": {"$regex": "1"}}),
+]
+
+
+def found() -> Iterator[Found]:
+    for number in range(ITEMS):
+        kind = "list" if number % 11 == 0 else "page"
+        yield Found(kind, f"{kind} {number}")
+
+
+def site_of(item: Found) -> str:
+    return "rare.example" if item.key.endswith("33") else "common.example"
+
+
+@pytest.fixture
+async def service(ledgers: Ledgers, monkeypatch: pytest.MonkeyPatch) -> JobService:
+    monkeypatch.setattr(listing, "MOST_SEARCHED", SEARCHED)
+    ledger = ledgers.another()
+    return JobService(Config(), ledgers.database, ledger)
+
+
+@pytest.fixture
+async def job(service: JobService, ledgers: Ledgers) -> str:
+    job = await ledgers.job()
+    await service.ledger.add(job.id, found(), site_of)
+    claimed = await service.ledger.claim(job, 60, "here")
+    ended = [(item.id, Ended(1, "gone" if number % 3 else "ok")) for number, item in enumerate(claimed)]
+    await service.ledger.apply(ended)
+    return job.id
+
+
+@pytest.mark.parametrize("most", [1, 7, 1000])
+@pytest.mark.parametrize(("which", "as_query"), FILTERS, ids=str)
+async def test_pages_have_each_item_once_that_a_filter_finds(
+    service: JobService, job: str, mongodb: Database[Document], which: ItemFilter, as_query: Document, most: int
+) -> None:
+    there = [row["_id"] for row in mongodb["job_items"].find({"job": job, **as_query}, sort=[("_id", 1)])]
+    listed: list[str] = []
+    after: str | None = ""
+    while after is not None:
+        page = await service.items_page(job, which, most, after, with_results=False)
+        assert len(page.items) <= most
+        assert page.end > after or not page.end
+        listed += [each.item.id for each in page.items]
+        after = page.end or None
+    assert listed == there
+    assert [each.item.id for each in await service.items(job, which, most)] == there[:most]
+
+
+@pytest.mark.parametrize("which", [which for which, _ in FILTERS if which.site or which.text or which.kind], ids=str)
+async def test_no_page_looks_at_more_items_than_it_may(
+    service: JobService, job: str, mongodb: Database[Document], which: ItemFilter
+) -> None:
+    behind = (await service.items_page(job, ItemFilter(), 100)).end
+    mongodb.command("profile", 2)
+    for after in ("", behind):
+        await service.items_page(job, which, 100, after, with_results=False)
+    mongodb.command("profile", 0)
+    asked = list(mongodb["system.profile"].find({"op": "query", "ns": f"{mongodb.name}.job_items"}))
+    assert len(asked) == 4, "where to end, and the items, of two pages"
+    assert max(each["docsExamined"] for each in asked) <= SEARCHED
+    assert max(each["keysExamined"] for each in asked) <= 3 * SEARCHED, (
+        "it skips from one state and outcome to the next"
+    )
+
+
+async def test_a_site_that_no_item_names_is_said(service: JobService, job: str) -> None:
+    with pytest.raises(UsageError, match=r"its sites are common\.example, rare\.example"):
+        await service.items(job, ItemFilter(site="none.example"))
