@@ -28,7 +28,7 @@ from harvester.jobs.documents import JobState, State
 from harvester.jobs.ledger import now
 from harvester.jobs.listing import MOST_SEARCHED
 from harvester.jobs.schedules import Schedule
-from harvester.jobs.scheduling import Schedules
+from harvester.jobs.scheduling import NewSchedule, Schedules
 from harvester.jobs.service import JobService, by_state
 from tests.control.browsing import ControlRoom, Seen, chromium, logged_in, person, seed, service_of
 from tests.control.services.test_dead_letters import bury
@@ -460,11 +460,12 @@ async def test_a_file_is_uploaded(seen: Seen, service: JobService, tmp_path: Pat
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_what_a_narrow_screen_shows_needs_no_scrolling_sideways(
-    room: ControlRoom, browser: Browser, login: StorageState, scheme: Any
+    room: ControlRoom, browser: Browser, login: StorageState, service: JobService, scheme: Any
 ) -> None:
+    await ScheduleService(service).add(NewSchedule("with-buttons-beside-it", "parcels", cron="@daily", paused=True))
     size = {"width": 380, "height": 700}
     async with person(browser, room.url, storage_state=login, viewport=size, color_scheme=scheme) as narrow:
-        for path in ("/", "/jobs", "/submit"):
+        for path in ("/", "/jobs", "/schedules", "/submit"):
             page = await narrow.go(path)
             assert await page.evaluate("document.documentElement.scrollWidth") <= 380, path
         ground = await page.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -552,6 +553,89 @@ async def test_a_schedule_is_paused_and_that_is_undone(seen: Seen, service: JobS
     await expect(page.get_by_role("button", name="Pause hourly")).to_be_visible()
     assert not (await schedules.show("hourly")).schedule.paused
     await schedules.remove("hourly")
+
+
+async def test_a_schedule_is_added_and_what_was_typed_stays_until_it_can_be(seen: Seen, service: JobService) -> None:
+    schedules = ScheduleService(service)
+    page = await seen.go("/schedules")
+    await page.get_by_text("Add a schedule").click()
+    await choose(page, "Spider", "parcels")
+    await choose(page, "county", "elm")
+    await page.get_by_label("Name of the schedule").fill("weekly")
+    add = page.get_by_role("button", name="Add", exact=True)
+    await add.click()
+    said = page.get_by_role("alert").filter(has_text="Give one of the two")
+    await expect(said).to_be_visible()
+    await page.get_by_label("Cron", exact=True).fill("every monday")
+    await page.get_by_label("Time zone").fill("Europe/Berlin")
+    await add.click()
+    await expect(page.get_by_role("alert").filter(has_text="'every monday' is no cron expression")).to_be_visible()
+    await expect(page.get_by_label("Name of the schedule")).to_have_value("weekly")
+    await expect(page.get_by_label("Time zone")).to_have_value("Europe/Berlin")
+    await page.get_by_label("Cron", exact=True).fill("0 3 * * 1")
+    await page.get_by_label("Cron", exact=True).press("Enter")
+    row = page.get_by_role("region", name="Schedules").get_by_role("row").filter(has_text="weekly")
+    await expect(row).to_contain_text("cron 0 3 * * 1 (Europe/Berlin)")
+    added = (await schedules.show("weekly")).schedule
+    assert (added.spider, added.arguments, added.zone) == ("parcels", {"county": "elm"}, "Europe/Berlin")
+    await page.get_by_role("button", name="Undo").click()
+    await expect(row).to_have_count(0)
+    assert "weekly" not in [each.schedule.id for each in await schedules.list()]
+    assert [line.action async for line in _audit(service)] == ["add_schedule", "remove_schedule"]
+
+
+async def choose(page: Page, label: str, option: str) -> None:
+    await page.get_by_label(label).click()
+    await page.get_by_role("option", name=option, exact=True).click()
+
+
+async def test_the_times_of_a_schedule_are_changed_and_that_is_undone(seen: Seen, service: JobService) -> None:
+    schedules = ScheduleService(service)
+    await schedules.add(NewSchedule("daily", "parcels", cron="@daily", zone="Asia/Tokyo"))
+    page = await seen.go("/schedules")
+    row = page.get_by_role("region", name="Schedules").get_by_role("row").filter(has_text="daily")
+    await page.get_by_role("button", name="Change daily").click()
+    dialog = page.get_by_role("dialog")
+    await expect(dialog.get_by_label("Cron", exact=True)).to_have_value("0 0 * * *")
+    await dialog.get_by_label("Cron", exact=True).fill("")
+    await dialog.get_by_label("Every").fill("6x")
+    await dialog.get_by_role("button", name="Change").click()
+    await expect(dialog.get_by_role("alert")).to_contain_text("every: '6x' is no duration")
+    await dialog.get_by_label("Every").fill("6h")
+    await dialog.get_by_role("button", name="Change").click()
+    await expect(row).to_contain_text("every 6h")
+    assert (await schedules.show("daily")).when == "every 6h"
+    await page.get_by_role("button", name="Undo").click()
+    await expect(row).to_contain_text("cron 0 0 * * * (Asia/Tokyo)")
+    await schedules.remove("daily")
+
+
+async def test_a_schedule_is_removed_after_a_question_and_its_undo_adds_it_again(
+    room: ControlRoom, seen: Seen, service: JobService, browser: Browser
+) -> None:
+    schedules = ScheduleService(service)
+    wanted = NewSchedule("monthly", "parcels", {"county": "elm"}, cron="@monthly", paused=True)
+    await schedules.add(wanted)
+    _, token = await Tokens(service.database).add("a reader", Scope.READ)
+    async with logged_in(browser, room.url, token) as reader:
+        await remove(await reader.go("/schedules"))
+        await expect(reader.page.get_by_text("This needs a token with the scope operate")).to_be_visible()
+    page = await seen.go("/schedules")
+    row = page.get_by_role("row").filter(has_text="monthly")
+    await remove(page)
+    await expect(row).to_have_count(0)
+    assert "monthly" not in [each.schedule.id for each in await schedules.list()]
+    await page.get_by_role("button", name="Undo").click()
+    await expect(row).to_be_visible()
+    again = (await schedules.show("monthly")).schedule
+    assert (again.arguments, again.cron, again.paused) == ({"county": "elm"}, "0 0 1 * *", True)
+    await schedules.remove("monthly")
+
+
+async def remove(page: Page) -> None:
+    await page.get_by_role("button", name="Remove monthly").click()
+    await expect(page.get_by_role("dialog")).to_contain_text("Its jobs stay.")
+    await page.get_by_role("dialog").get_by_role("button", name="Remove").click()
 
 
 async def test_dead_letters_are_requeued_by_reason_if_they_are_no_more_than_was_shown(

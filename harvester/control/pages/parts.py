@@ -3,6 +3,7 @@
 Every text goes to the browser as text: none of these takes HTML.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,6 +20,10 @@ T = TypeVar("T")
 
 MOST_TEXT = 300
 """Characters of a text in a table."""
+MOST_TYPED = 10_000
+"""Characters of a field."""
+_option = re.compile(r"(?<!\S)--([a-z])").sub
+"""Of a command, which is a field on a page."""
 
 TONES: Mapping[str, str] = {
     **dict.fromkeys(("done", "finished", "ok", "passed", "closed", "up", "working"), "good"),
@@ -102,7 +107,8 @@ class Form:
 
     def __init__(self, fields: Sequence[Field], enter: Callable[[], Awaitable[None]]) -> None:
         """`enter`: what the Enter key does in a field."""
-        self._fields = {field.name: entry(field) for field in fields}
+        with Tag("div", classes="two"):
+            self._fields = {field.name: entry(field) for field in fields}
         for field in fields:
             if not field.options:  # there it opens them
                 self._fields[field.name].on("keydown.enter", enter)
@@ -113,7 +119,7 @@ class Form:
         return str(self._fields[name].value or "").strip()
 
     def complain(self, said: str) -> None:
-        self._wrong.text = mask(said)
+        self._wrong.text = _option(r"\1", mask(said))
 
 
 class Rows(Element, component="static/rows.js"):
@@ -293,7 +299,7 @@ def entry(field: Field) -> Any:
     if field.options:
         made: Any = ui.select([*field.options], label=field.label, value=field.value).props("options-dense")
     else:
-        made = ui.input(field.label, value=field.value).props("maxlength=500")
+        made = ui.input(field.label, value=field.value).props(f"maxlength={MOST_TYPED}")
     made.props(add="outlined dense bottom-slots").classes("w-full")
     made._props["hint"] = field.hint
     return made

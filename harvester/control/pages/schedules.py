@@ -1,15 +1,41 @@
-"""Schedules, and what comes in the next day: their times, and looks at the items of standing jobs."""
+"""Schedules, and what comes in the next day: their times, and looks at the items of standing jobs.
 
+A schedule is added, paused, resumed, removed, and begins jobs at other times.
+"""
+
+import asyncio
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
 
+from nicegui import ui
+
+from harvester.control.pages.arguments import Arguments, Known, first, spiders
 from harvester.control.pages.frame import frame
-from harvester.control.pages.parts import Action, Cell, Row, Rows, Tag, address, at, confirmed, done, state_cell
-from harvester.control.pages.room import Room
+from harvester.control.pages.parts import (
+    Action,
+    Cell,
+    Field,
+    Form,
+    Row,
+    Rows,
+    Tag,
+    address,
+    at,
+    button,
+    confirmed,
+    done,
+    filled,
+    state_cell,
+)
+from harvester.control.pages.room import Room, Say, complain
+from harvester.control.services.schedules import ScheduleService, ScheduleStatus, undo_of
 from harvester.jobs.coming import Time, until
 from harvester.jobs.ledger import now
 from harvester.jobs.schedules import Schedule
-from harvester.jobs.scheduling import Schedules
+from harvester.jobs.scheduling import NewSchedule, ScheduleChange, Schedules
+from harvester.recheck.durations import duration_text
 
 MOST = 50
 """Times that are shown."""
@@ -18,6 +44,10 @@ COLUMNS = ("schedule", "spider", "when", "next time", "last job", "said last")
 EMPTY = """There is no schedule. To have something harvested each night, type:
 
 harvester schedule add nightly bluesky --cron "30 2 * * *" -a seeds=@accounts.txt"""
+PAUSE, RESUME = Action("pause", "Pause"), Action("resume", "Resume")
+CHANGE, REMOVE = Action("change", "Change"), Action("remove", "Remove")
+CRON_HINT = "minute, hour, day, month, weekday, as 30 2 * * *; or @daily"
+EVERY_HINT = "in place of it: 30m, 6h, 1d"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +59,23 @@ class _Seen:
 
 async def view(room: Room) -> None:
     with frame(room, "Schedules", "Schedules"):
+        by_name: dict[str, Schedule] = {}
 
         async def act(name: str, action: str) -> None:
-            await _pause(room, name) if action == "pause" else await _resume(room, name)
+            await ACTS[action](room, by_name[name])
 
         with Tag("section", classes="card", aria_label="Schedules"):
             schedules = Rows("Schedules", COLUMNS, EMPTY, act)
+        if known := await asyncio.to_thread(spiders):
+            with Tag("details", classes="card"):
+                Tag("summary", "Add a schedule")
+                _New(room, known)
         with Tag("section", classes="card", aria_label="The coming day"):
             coming = Rows("The coming day", ("time", "what", "why"), "Nothing comes within 24 hours.")
 
         def show(seen: _Seen) -> None:
+            by_name.clear()
+            by_name.update({each.id: each for each in seen.schedules})
             schedules.show([_row(each) for each in seen.schedules])
             more = f"The coming day: the first {MOST}" if seen.more else "The coming day"
             rows = [Row(f"{each.at} {each.what}", [_when(each), each.what, each.why]) for each in seen.coming]
@@ -54,14 +91,106 @@ async def _read(room: Room) -> _Seen:
     return _Seen(schedules, coming.times, coming.more)
 
 
-async def _pause(room: Room, name: str) -> None:
+class _New:
+    """A spider, its arguments, and when a job of it begins."""
+
+    def __init__(self, room: Room, known: Known) -> None:
+        self._room = room
+        self._known = known
+        with Tag("div", classes="line end"):
+            self._spider = ui.select(sorted(known), label="Spider", value=first(known), on_change=self._show_spider)
+            self._spider.props("outlined dense options-dense")
+        self._about = Tag("p", "", "said")
+        self._arguments = Arguments()
+        Tag("h2", "When its jobs begin").style("margin-top: 14px")
+        self._form = Form([Field("name", "Name of the schedule", hint="as nightly"), *_times("", "", "UTC")], self.add)
+        with Tag("div", classes="line"):
+            button("Add", self.add, "main")
+        self._show_spider()
+
+    def _show_spider(self) -> None:
+        about, _, schema = self._known[str(self._spider.value)]
+        self._about.text = about
+        self._arguments.show(schema)
+
+    async def add(self) -> None:
+        form = self._form
+        form.complain("")
+        times = _read_times(form)
+        if times is None:
+            return
+        wanted = NewSchedule(form["name"], str(self._spider.value), self._arguments.given, **times)
+        asked_at = now()
+        added = await _add(self._room, wanted, form.complain)
+        if added:
+            schedule = added.schedule
+            is_new = schedule.created_at >= asked_at  # else it was there, and is not to be removed by an undo
+            said = f"{schedule.id}: {added.when}, next at {at(schedule.next_at)}."
+            done(said, partial(_take_away, self._room, schedule) if is_new else None)
+
+
+async def _add(room: Room, wanted: NewSchedule, say: Say = complain) -> ScheduleStatus | None:
+    target = address("schedules", wanted.name)
+    return await room.act("add_schedule", target, lambda: ScheduleService(room.here.jobs).add(wanted), say=say)
+
+
+async def _add_again(room: Room, wanted: NewSchedule) -> None:
+    if await _add(room, wanted):
+        done(f"{wanted.name} is there again.")
+
+
+async def _change(room: Room, schedule: Schedule) -> None:
+    async def do(form: Form) -> ScheduleStatus | None:
+        times = _read_times(form)
+        return await _change_to(room, schedule, ScheduleChange(**times), form.complain) if times else None
+
+    before = ScheduleChange(cron=schedule.cron, every=_every(schedule), zone=schedule.zone)
+    said = f"Now: {schedule.when}. Times that have passed are not made up for."
+    fields = _times(schedule.cron, _every(schedule), schedule.zone)
+    changed = await filled(f"When is {schedule.id} to begin jobs?", said, fields, "Change", do)
+    if changed:
+
+        async def undo() -> None:
+            back = await _change_to(room, schedule, before)
+            if back:
+                done(f"{schedule.id}: {back.when} again.")
+
+        done(f"{schedule.id}: {changed.when}, next at {at(changed.schedule.next_at)}.", undo)
+
+
+async def _change_to(
+    room: Room, schedule: Schedule, wanted: ScheduleChange, say: Say = complain
+) -> ScheduleStatus | None:
+    service, target = ScheduleService(room.here.jobs), address("schedules", schedule.id)
+    return await room.act("change_schedule", target, lambda: service.change(schedule.id, wanted), say=say)
+
+
+async def _remove(room: Room, schedule: Schedule) -> None:
+    undone = "" if undo_of(schedule) else " This cannot be undone from here: its arguments name a file."
+    said = f"Nothing of it is begun any more. Its jobs stay.{undone}"
+    if await confirmed(f"Remove {schedule.id}?", said, "Remove"):
+        await _take_away(room, schedule)
+
+
+async def _take_away(room: Room, schedule: Schedule) -> None:
+    service, target = ScheduleService(room.here.jobs), address("schedules", schedule.id)
+    removed = await room.act("remove_schedule", target, lambda: service.remove(schedule.id))
+    if removed:
+        done(removed.said, partial(_add_again, room, removed.undo) if removed.undo else None)
+
+
+async def _pause(room: Room, schedule: Schedule) -> None:
     said = "Nothing of it is begun until it is resumed. Times that pass meanwhile are not made up for."
-    if await confirmed(f"Pause {name}?", said, "Pause"):
-        await _set(room, name, paused=True)
+    if await confirmed(f"Pause {schedule.id}?", said, "Pause"):
+        await _set(room, schedule.id, paused=True)
 
 
-async def _resume(room: Room, name: str) -> None:
-    await _set(room, name, paused=False)
+async def _resume(room: Room, schedule: Schedule) -> None:
+    await _set(room, schedule.id, paused=False)
+
+
+ACTS = {"pause": _pause, "resume": _resume, "change": _change, "remove": _remove}
+"""Of a row: name of the action -> what does it."""
 
 
 async def _set(room: Room, name: str, *, paused: bool, next_at: datetime | None = None) -> None:
@@ -87,8 +216,29 @@ def _row(schedule: Schedule) -> Row:
     waits = f", {len(schedule.queue):,} waiting" if schedule.queue else ""
     next_at = state_cell("paused") if schedule.paused else Cell(f"{at(schedule.next_at)}{waits}")
     job = Cell(schedule.last_job, address("jobs", schedule.last_job) if schedule.last_job else "")
-    action = Action("resume", "Resume") if schedule.paused else Action("pause", "Pause")
-    return Row(schedule.id, [schedule.id, schedule.spider, schedule.when, next_at, job, schedule.said], [action])
+    actions = [RESUME if schedule.paused else PAUSE, CHANGE, REMOVE]
+    return Row(schedule.id, [schedule.id, schedule.spider, schedule.when, next_at, job, schedule.said], actions)
+
+
+def _times(cron: str, every: str, zone: str) -> list[Field]:
+    return [
+        Field("cron", "Cron", cron, CRON_HINT),
+        Field("every", "Every", every, EVERY_HINT),
+        Field("zone", "Time zone of the cron expression", zone, "as Europe/Berlin"),
+    ]
+
+
+def _read_times(form: Form) -> dict[str, Any] | None:
+    """As a schedule is told them. None: they are not clear, and the form says so."""
+    cron, every = form["cron"], form["every"]
+    if bool(cron) == bool(every):
+        form.complain("Give one of the two: a cron expression, or every how long.")
+        return None
+    return {"cron": cron, "every": every, "zone": form["zone"] or "UTC" if cron else "UTC"}
+
+
+def _every(schedule: Schedule) -> str:
+    return duration_text(schedule.every_s) if schedule.every_s else ""
 
 
 def _when(time: Time) -> str:

@@ -85,6 +85,8 @@ async def _undo(room: Room, site: SiteStatus, wanted: SiteChange) -> None:
 
 def seconds_until(text: str, now: datetime) -> float:
     """From now until a time of UTC, or as long as a duration says. Raises UsageError."""
+    if not text:
+        raise UsageError("Say until when.")
     try:
         then = datetime.fromisoformat(text)
     except ValueError:

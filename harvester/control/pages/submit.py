@@ -6,13 +6,11 @@ import os
 import secrets
 import tempfile
 import zlib
-from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 from nicegui import events, ui
 
+from harvester.control.pages.arguments import Arguments, Known, first, spiders
 from harvester.control.pages.frame import frame
 from harvester.control.pages.job import MOST_NUMBER
 from harvester.control.pages.parts import Row, Rows, Tag, address, button
@@ -20,27 +18,13 @@ from harvester.control.pages.room import Room, complain
 from harvester.formatting import counted
 from harvester.jobs.inputs import ENDINGS, Format, Input
 from harvester.jobs.submission import Submission, Submitted
-from harvester.project import spider_loader
 
 MOST_FILE_BYTES = 500_000_000
 """Of a file that is uploaded through a page. Larger ones go by `harvester jobs submit`."""
 PIECE_BYTES = 1 << 20
 """That are decompressed together."""
-_IN_PLACE_OF_ITEMS = {"seeds", "job"}
-"""Arguments that say where items come from: here they are given themselves."""
-
-
-@cache
-def spiders() -> Mapping[str, tuple[str, tuple[str, ...], dict[str, Any]]]:
-    """Name -> what it is for, its kinds of items, JSON Schema of its arguments; of those that take items."""
-    loader = spider_loader()
-    found = {}
-    for name in sorted(loader.list()):
-        spider: Any = loader.load(name)
-        if kinds := getattr(spider, "ITEM_KINDS", ()):
-            about = (spider.__doc__ or "").strip().partition("\n")[0]
-            found[name] = about, tuple(kinds), spider.Arguments.model_json_schema()
-    return found
+SEEDS = "seeds"
+"""An argument that says which items there are: here they are given themselves."""
 
 
 async def view(room: Room, spider: str = "") -> None:
@@ -50,19 +34,16 @@ async def view(room: Room, spider: str = "") -> None:
         if not known:
             Tag("p", "No spider of this project takes items. Type: harvester spiders list", "empty")
             return
-        _Form(room, known, spider if spider in known else "bluesky" if "bluesky" in known else next(iter(known)))
+        _Form(room, known, first(known, spider))
 
 
 class _Form:
-    def __init__(
-        self, room: Room, known: Mapping[str, tuple[str, tuple[str, ...], dict[str, Any]]], spider: str
-    ) -> None:
+    def __init__(self, room: Room, known: Known, spider: str) -> None:
         self._room = room
         self._known = known
         self._key = secrets.token_hex(16)
         """A second press of the button is the same job."""
         self._upload: Path | None = None
-        self._fields: dict[str, Any] = {}
         with Tag("section", classes="card", aria_label="Spider and items"):
             with Tag("div", classes="line end"):
                 self._spider = ui.select(sorted(known), label="Spider", value=spider, on_change=self._show_spider)
@@ -85,7 +66,7 @@ class _Form:
                 self._file = Tag("span", "text, CSV or JSON lines, also .gz", "faint")
         with Tag("section", classes="card", aria_label="Arguments"):
             Tag("h2", "Arguments")
-            self._arguments = Tag("div", classes="two")
+            self._arguments = Arguments(SEEDS)
         with Tag("div", classes="line"):
             self._button = button("Submit", self.submit, "main")
         self._answer = Tag("section", role="status", aria_label="Answer")
@@ -97,12 +78,7 @@ class _Form:
         self._about.text = about
         self._kind.set_options(list(kinds), value=kinds[0])
         self._kind.visible = len(kinds) > 1
-        self._arguments.clear()
-        self._fields = {}
-        with self._arguments:
-            for name, field in schema.get("properties", {}).items():
-                if name not in _IN_PLACE_OF_ITEMS:
-                    self._fields[name] = _field(name, field, name in schema.get("required", ()))
+        self._arguments.show(schema)
 
     async def _keep(self, event: events.UploadEventArguments) -> None:
         """In a file of its own, which is removed with the page."""
@@ -132,10 +108,9 @@ class _Form:
                 "Give items: paste them or upload a file; not both." if pasted else "Paste items, or upload a file."
             )
             return
-        arguments = {name: text for name, field in self._fields.items() if (text := str(field.value or "").strip())}
         wanted = Submission(
             spider=str(self._spider.value),
-            arguments=arguments,
+            arguments=self._arguments.given,
             kind=str(self._kind.value or ""),
             priority=int(self._priority.value or 0),
             max_items=int(self._most.value) if self._most.value else None,
@@ -208,20 +183,3 @@ def _decompress(path: Path) -> bool:
 
 def _too_large() -> None:
     complain(f"The file is larger than {MOST_FILE_BYTES // 1_000_000} MB: use harvester jobs submit.")
-
-
-def _field(name: str, schema: Mapping[str, Any], required: bool) -> Any:
-    """For one argument; what is left empty has its default."""
-    default, about = schema.get("default"), str(schema.get("description", ""))
-    said = "yes" if default is True else "no" if default is False else default
-    said = ",".join(map(str, default)) if isinstance(default, list) else said
-    words = " (needed)" if required else f" (else: {said})" if said not in (None, "") else ""
-    options = schema.get("enum") or (["yes", "no"] if schema.get("type") == "boolean" else None)
-    if options:
-        made: Any = ui.select(["", *options], label=f"{name}{words}", value="")
-        made.props("outlined dense options-dense")
-    else:
-        made = ui.input(f"{name}{words}").props("outlined dense")
-    made.props(add="bottom-slots").classes("w-full")
-    made._props["hint"] = about
-    return made

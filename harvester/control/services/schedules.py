@@ -98,7 +98,7 @@ class ScheduleService:
         """Its jobs stay. Raises UnknownJob, also for one that was removed before."""
         schedule = await self._schedules.named(name)
         await self._schedules.remove(name)
-        return Removed(f"{name} is removed; its jobs stay.", _undo_of(schedule))
+        return Removed(f"{name} is removed; its jobs stay.", undo_of(schedule))
 
 
 def _status(schedule: Schedule) -> ScheduleStatus:
@@ -122,7 +122,8 @@ def _wish_of(schedule: Schedule) -> NewSchedule:
     )
 
 
-def _undo_of(schedule: Schedule) -> NewSchedule | None:
+def undo_of(schedule: Schedule) -> NewSchedule | None:
+    """What adds it again, when it is removed. None: its arguments name a file."""
     try:
         refuse_files(schedule.spider, schedule.arguments)
     except UsageError:
