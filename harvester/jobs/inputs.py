@@ -48,7 +48,7 @@ _DELIMITERS = ",;\t"
 _EDGES = " \t\r\n\ufeff\u200b"
 """Around keys; byte order marks stay inside files that were concatenated."""
 _control = re.compile(r"[\x00-\x1f\x7f]").search
-_decode_object = msgspec.json.Decoder(dict[str, Any]).decode
+_decode_given = msgspec.json.Decoder(dict[str, Any] | str | int).decode
 _LineNumber = Annotated[int, msgspec.Meta(ge=1, le=1 << 62)]
 _decode_packed = msgspec.json.Decoder(tuple[_LineNumber | None, str, dict[str, Any]]).decode
 _encode = msgspec.json.Encoder().encode
@@ -261,9 +261,11 @@ class Lines:
         if line.problem:
             return line.bad(line.problem)
         try:
-            given = _decode_object(line.text)
+            given = _decode_given(line.text)
         except (msgspec.DecodeError, RecursionError) as error:
-            return line.bad(f"it is no JSON object: {error}")
+            return line.bad(f"it is no JSON object and no key: {error}")
+        if not isinstance(given, dict):
+            return self._item(line, str(given), {})
         name = self._key or next((name for name in self._usual if name in given), self._usual[0])
         key = given.get(name)
         if isinstance(key, int) and not isinstance(key, bool):

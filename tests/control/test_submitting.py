@@ -38,7 +38,8 @@ async def test_items_in_json_are_in_the_job(control: Controller) -> None:
     job = await control.context.jobs.job(submitted.job)
     assert (job.priority, job.name, job.arguments, job.idempotency_key) == (7, "Elm", {"county": "elm"}, "k1")
     items = await items_of(control, job.id)
-    assert [(item["key"], item["input"].get("owner")) for item in items] == [("1", None), ("2", None), ("3", "Ann")]
+    owners = [(item["key"], item.get("input", {}).get("owner")) for item in items]
+    assert owners == [("1", None), ("2", None), ("3", "Ann")]
 
 
 @pytest.mark.parametrize("zipped", [False, True])
@@ -62,7 +63,7 @@ async def test_a_file_is_streamed_in_any_form(control: Controller, media_type: s
 
 
 async def test_bad_lines_are_named_and_of_nothing_but_them_no_job_is_made(control: Controller) -> None:
-    answer = await control.post("/jobs", "k1", json=BODY | {"items": ["1", "none", {"owner": "Ann"}, 10**30]})
+    answer = await control.post("/jobs", "k1", json=BODY | {"items": ["1", "none", {"owner": "Ann"}, {"key": 10**30}]})
     assert answer.status_code == 201, answer.text
     assert [line["line"] for line in answer.json()["bad_lines"]] == [2, 3, 4]
     none = await control.post("/jobs", "k2", json=BODY | {"items": ["none"]})
@@ -273,3 +274,17 @@ async def test_what_comes_from_elsewhere_names_no_variable_of_the_workers(
     assert "names a variable of the workers" in answer.json()["bad_lines"][0]["reason"]
     body["arguments"] = {"endpoints": "@/etc/passwd"}
     assert (await control.post("/jobs", "another key", json=body)).status_code == 422
+
+
+async def test_endpoints_are_submitted_by_their_address_or_with_their_name(
+    control: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCRAPY_SETTINGS_MODULE", "harvester.settings")
+    body = {"spider": "endpoints", "arguments": {"endpoints": "https://api.test/a"}, "key": "name"}
+    given = ["https://api.test/b", {"name": "prices", "url": "https://api.test/c", "rows": "data", "key": "id"}]
+    answer = await control.post("/jobs", "a key", json=body | {"items": given})
+    assert (answer.status_code, answer.json()["accepted"]) == (201, 2), answer.text
+    found = {item["key"]: item["input"] for item in await items_of(control, answer.json()["job"])}
+    assert found["https://api.test/b"]["url"] == "https://api.test/b"
+    assert {"url": "https://api.test/c", "key": ["id"]}.items() <= found["prices"].items()
+    assert "name" not in found["prices"]

@@ -189,9 +189,9 @@ def test_a_record_that_cannot_be_used_is_told_with_its_number(row: bytes, why: s
 @pytest.mark.parametrize(
     ("row", "why"),
     [
-        (b"{", "it is no JSON object: Input data was truncated"),
-        (b"[1]", "it is no JSON object: Expected `object`, got `array`"),
-        (b"plain", "it is no JSON object: JSON is malformed: invalid character (byte 0)"),
+        (b"{", "it is no JSON object and no key: Input data was truncated"),
+        (b"[1]", "it is no JSON object and no key: Expected `int | str | object`, got `array`"),
+        (b"plain", "it is no JSON object and no key: JSON is malformed: invalid character (byte 0)"),
         (b'{"a":1}', "it has no 'key'; --key names the field that is the key"),
         (b'{"key":null}', "its 'key' is neither text nor a whole number"),
         (b'{"key":true}', "its 'key' is neither text nor a whole number"),
@@ -211,6 +211,11 @@ def test_an_object_that_cannot_be_used_is_told_with_its_number(row: bytes, why: 
     data = b'{"key":"0"}\n' + row + b'\n{"key":"9"}\n'
     assert reason(data, "x.jsonl").startswith(why)
     assert keys(data, "x.jsonl") == ["0", "#2", "9"]
+
+
+def test_a_line_of_json_may_be_a_key_alone() -> None:
+    assert read(b'{"key":"a"}\n"b"\n7\n', "x.jsonl")[1:] == [item(2, "b", {}), item(3, "7", {})]
+    assert keys(b'{"key":"a"}\n""\n1.5\ntrue\nnull\n', "x.jsonl") == ["a", "#2", "#3", "#4", "#5"]
 
 
 def test_nesting_that_no_parser_follows_is_a_bad_line() -> None:

@@ -120,7 +120,7 @@ async def submit(here: Here, request: Request, body: JobBody, idempotency_key: K
     201: there is a job. 200: nothing could be used, and there is none.
     """
     key = checked(idempotency_key)
-    lines = _lines(body.items, body.key)
+    lines = _lines(body.items)
     wanted = Submission(
         spider=body.spider,
         arguments=_arguments(body.arguments),
@@ -178,7 +178,7 @@ async def upload(
 async def add(here: Here, job: JobId, body: ItemsBody) -> Submitted:
     """Add items to a job. One that was removed is there again. Adding twice is adding once."""
     given = Input("body", Format.JSONL, body.key)
-    return await here.jobs.add_upload(job, _lines(body.items, body.key), given, body.kind, body.often)
+    return await here.jobs.add_upload(job, _lines(body.items), given, body.kind, body.often)
 
 
 @router.post(
@@ -236,10 +236,9 @@ def _submitted(submitted: Submitted) -> Response:
     return answered(submitted, 201, location_of(submitted.job))
 
 
-def _lines(items: list[Any], key: str) -> "BufferedReader[Any]":
+def _lines(items: list[Any]) -> "BufferedReader[Any]":
     """As JSON lines, which are read as those of a file are."""
-    objects = (each if isinstance(each, dict) else {key or "key": each} for each in items)
-    return BufferedReader(cast(Any, BytesIO("\n".join(map(json.dumps, objects)).encode())))
+    return BufferedReader(cast(Any, BytesIO("\n".join(map(json.dumps, items)).encode())))
 
 
 def _form(request: Request) -> Format | None:

@@ -93,8 +93,9 @@ class EndpointsSpider(PaginationSpider):
 
     @classmethod
     def check_item(cls, found: Found) -> Found:
-        """Of one that is added to a job, or changed there."""
-        endpoint = declared(found.key, found.input).found(found.key)
+        """Of one that is added to a job, or changed there. What is given may hold the endpoint's name, too."""
+        given = {name: value for name, value in found.input.items() if (name, value) != ("name", found.key)}
+        endpoint = declared(found.key, given).found(found.key)
         return replace(found, input=endpoint.input, recheck=endpoint.recheck)
 
     @classmethod
