@@ -393,12 +393,13 @@ async def test_trouble_is_told_on_the_pages_it_is_about_and_says_since_when(
 
 
 async def test_the_keyboard_is_enough(room: ControlRoom, seen: Seen, service: JobService) -> None:
-    await seed(service, room.folder, ["51"], {"blocked": ["51"]})
+    job = await seed(service, room.folder, ["51"], {"blocked": ["51"]})
     page = await seen.go("/jobs")
+    first = page.get_by_role("row").nth(1)
+    await expect(first).to_contain_text(job.id)  # a list that was read before it came is shown for a moment
     await page.keyboard.press("j")
     await page.keyboard.press("j")
     await page.keyboard.press("k")
-    first = page.get_by_role("row").nth(1)
     await expect(first).to_be_focused()
     await page.keyboard.press("/")
     await expect(page.get_by_label("Spider")).to_be_focused()
@@ -409,7 +410,7 @@ async def test_the_keyboard_is_enough(room: ControlRoom, seen: Seen, service: Jo
     await expect(page.get_by_role("dialog")).to_have_count(0)
     await page.keyboard.press("j")
     await page.keyboard.press("Enter")
-    await page.wait_for_url("**/jobs/parcels-*")
+    await page.wait_for_url(f"**/jobs/{job.id}")
     await page.wait_for_function("window.did_handshake")
     await page.keyboard.press("r")
     await expect(page.get_by_role("dialog")).to_contain_text("Retry 1 item?")
