@@ -40,6 +40,7 @@ _QUERIES: dict[Standing, Document] = {
     Standing.PERMANENTLY_FAILED: {"state": State.FAILED},
     Standing.REMOVED: {"state": State.SKIPPED},
 }
+_ANY_FAILED: Document = {"$or": [_QUERIES[Standing.FAILED], _QUERIES[Standing.PERMANENTLY_FAILED]]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +112,11 @@ async def find_watched(
     return [_watched(item, by_id[item.job]) for item in map(read_item, rows)]
 
 
+async def count_failed(service: JobService, jobs: Sequence[Job]) -> int:
+    """How many items of these jobs `restart` has looked at again without names."""
+    return await service.ledger.items.count_documents({"job": {"$in": [job.id for job in jobs]}, **_ANY_FAILED})
+
+
 async def restart(service: JobService, jobs: Sequence[Job], names: Iterable[str], expect: int | None = None) -> int:
     """Has items of these jobs looked at again, now, by id or key; without names, all that have failed. How many.
 
@@ -121,7 +127,7 @@ async def restart(service: JobService, jobs: Sequence[Job], names: Iterable[str]
     if wanted:
         query["$or"] = [{"_id": {"$in": wanted}}, {"key": {"$in": wanted}}]
     else:
-        query["$or"] = [_QUERIES[Standing.FAILED], _QUERIES[Standing.PERMANENTLY_FAILED]]
+        query |= _ANY_FAILED
     most = MOST_RESTARTED if expect is None else min(expect, MOST_RESTARTED)
     rows = await service.ledger.items.find(query, {"job": 1, "key": 1}, limit=most + 1).to_list()
     known = {row["_id"] for row in rows} | {row["key"] for row in rows}

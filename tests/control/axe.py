@@ -10,7 +10,10 @@ from typing import Any
 from tests.control.browsing import ControlRoom, chromium, logged_in
 
 AXE = "axe-core@4.11.0"
-VIEWS = ("/", "/jobs", "/submit", "/sites", "/schedules", "/runs", "/workers", "/records", "/dead-letters", "/settings")
+VIEWS = (
+    *("/", "/jobs", "/submit", "/sites", "/watched", "/schedules"),
+    *("/runs", "/workers", "/records", "/dead-letters", "/settings"),
+)
 GRAVE = ("serious", "critical")
 
 

@@ -22,21 +22,28 @@ from redis.asyncio import Redis
 
 from harvester.control.services.schedules import ScheduleService
 from harvester.control.services.sites import SiteChange, Sites
+from harvester.control.services.watching import Watching
 from harvester.control.tokens import Scope, Tokens
 from harvester.frontier.store import Frontier
-from harvester.jobs.documents import JobState, State
+from harvester.jobs.documents import Job, JobState, State
 from harvester.jobs.ledger import now
 from harvester.jobs.listing import MOST_SEARCHED
+from harvester.jobs.opening import give_items, open_job_of
 from harvester.jobs.schedules import Schedule
 from harvester.jobs.scheduling import NewSchedule, Schedules
 from harvester.jobs.service import JobService, by_state
+from harvester.jobs.watched import Standing
+from harvester.project import load_spider
 from tests.control.browsing import ControlRoom, Seen, chromium, logged_in, person, seed, service_of
 from tests.control.services.test_dead_letters import bury
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 expect.set_options(timeout=60_000)
-VIEWS = ("/", "/jobs", "/submit", "/sites", "/schedules", "/runs", "/workers", "/records", "/dead-letters", "/settings")
+VIEWS = (
+    *("/", "/jobs", "/submit", "/sites", "/watched", "/schedules"),
+    *("/runs", "/workers", "/records", "/dead-letters", "/settings"),
+)
 MARKUP = "<img src=x onerror=window.hurt=1>"
 
 
@@ -637,6 +644,113 @@ async def remove(page: Page) -> None:
     await page.get_by_role("button", name="Remove monthly").click()
     await expect(page.get_by_role("dialog")).to_contain_text("Its jobs stay.")
     await page.get_by_role("dialog").get_by_role("button", name="Remove").click()
+
+
+async def standing_job(service: JobService, *keys: str) -> Job:
+    """Of `notices`, with these pages, in a job of its own."""
+    spider: Any = load_spider("notices")
+    arguments = spider.parse_arguments({"pages": ",".join(keys)})
+    job, _ = await open_job_of(service.ledger, spider, arguments, uuid4().hex)
+    await give_items(service.ledger, spider, job, spider.first_items(arguments))
+    return job
+
+
+async def fail(service: JobService, job: Job, *keys: str, **fields: Any) -> None:
+    failed = {"state": State.FAILED, "failures": 10, "reason": "HTTP 500", **fields}
+    await service.ledger.items.update_many({"job": job.id, "key": {"$in": list(keys)}}, {"$set": failed})
+
+
+async def standings(service: JobService, job: Job) -> dict[str, Standing]:
+    return {each.name: each.standing for each in (await Watching(service).list(job=job.id)).items}
+
+
+async def test_feeds_are_found_by_how_they_stand(
+    room: ControlRoom, seen: Seen, service: JobService, browser: Browser, login: StorageState
+) -> None:
+    job = await standing_job(service, "https://a.found/", "https://b.found/", "https://c.other/")
+    await fail(service, job, "https://b.found/", "https://c.other/")
+    page = await seen.go("/watched")
+    await choose(page, "How it stands", "permanently failed")
+    await page.get_by_label("In name or reason").fill(".found")
+    await page.get_by_label("In name or reason").press("Enter")
+    await page.wait_for_url(f"{room.url}/watched?standing=PERMANENTLY_FAILED&text=.found")
+    async with person(browser, room.url, storage_state=login) as other:
+        for there in (page, await other.go("/watched?standing=PERMANENTLY_FAILED&text=.found")):
+            rows = there.get_by_role("region", name="Feeds and endpoints").get_by_role("row")
+            await expect(rows).to_have_count(2)
+            await expect(rows.nth(1)).to_contain_text("https://b.found/")
+            await expect(rows.nth(1)).to_contain_text("HTTP 500")
+    await service.cancel(job.id)
+
+
+async def test_a_feed_is_added_looked_at_more_often_and_removed_and_each_is_undone(
+    seen: Seen, service: JobService
+) -> None:
+    job = await standing_job(service, "https://a.change/")
+    page = await seen.go("/watched?text=.change")
+    await page.get_by_text("Watch something more").click()
+    await choose(page, "Standing job", job.id)
+    await page.get_by_label("Address of a feed").fill("https://b.change/")
+    await page.get_by_label("Input").fill("url = https")
+    await page.get_by_role("button", name="Add", exact=True).click()
+    await expect(page.get_by_role("alert").filter(has_text="The input cannot be read")).to_be_visible()
+    await expect(page.get_by_label("Address of a feed")).to_have_value("https://b.change/")
+    await page.get_by_label("Input").fill('url = "https://b.change/"\ndepth = 2')
+    await page.get_by_role("button", name="Add", exact=True).click()
+    row = page.get_by_role("row").filter(has_text="https://b.change/")
+    await expect(row).to_contain_text("waiting")
+    item = await service.ledger.items.find_one({"job": job.id, "key": "https://b.change/"})
+    assert item
+    assert item["input"] == {"url": "https://b.change/", "depth": 2}
+    await page.get_by_role("button", name="Undo").click()
+    await expect(row).to_contain_text("removed")
+    await page.get_by_role("button", name="Undo").click()
+    await expect(row).to_contain_text("waiting")
+
+    await row.get_by_role("button", name="How often").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("How many times").fill("often")
+    await dialog.get_by_role("button", name="Change").click()
+    await expect(dialog.get_by_role("alert")).to_contain_text("'often' is no number from 0.01 to 100.")
+    await dialog.get_by_label("How many times").fill("0.5")
+    await dialog.get_by_role("button", name="Change").click()
+    await expect(row).to_contain_text("every 1h, 0.5 times as often")
+    await page.get_by_role("button", name="Undo").click()
+    await expect(row.get_by_text("every 1h", exact=True)).to_be_visible()
+
+    await row.get_by_role("button", name="Remove").click()
+    await dialog.get_by_role("button", name="Remove").click()
+    await expect(row).to_contain_text("removed")
+    await page.get_by_role("button", name="Undo").click()
+    await expect(row).to_contain_text("waiting")
+    assert await standings(service, job) == dict.fromkeys(("https://a.change/", "https://b.change/"), Standing.WAITING)
+    assert [line.action async for line in _audit(service)] == ["remove_watched", "add_watched"]
+    await service.cancel(job.id)
+
+
+async def test_all_feeds_that_failed_are_restarted_and_never_more_than_the_number_that_was_shown(
+    seen: Seen, service: JobService
+) -> None:
+    keys = [f"https://{name}.restart/" for name in "abcd"]
+    job = await standing_job(service, *keys)
+    await fail(service, job, *keys[:2])
+    page = await seen.go("/watched?spider=notices&text=.restart")
+    await page.get_by_role("button", name="Restart all of notices that failed").click()
+    dialog = page.get_by_role("dialog")
+    await expect(dialog).to_contain_text("Restart 2 items?")
+    await fail(service, job, keys[2])
+    await dialog.get_by_role("button", name="Restart 2").click()
+    await expect(page.get_by_text("More than 2 items are meant by now")).to_be_visible()
+    assert [*(await standings(service, job)).values()].count(Standing.PERMANENTLY_FAILED) == 3
+    await page.get_by_role("button", name=f"Restart {keys[2]}").click()
+    await dialog.get_by_role("button", name="Restart").click()
+    await expect(page.get_by_role("row").filter(has_text=keys[2])).to_contain_text("waiting")
+    assert [*(await standings(service, job)).values()].count(Standing.PERMANENTLY_FAILED) == 2
+    await page.get_by_role("button", name="Restart all of notices that failed").click()
+    await dialog.get_by_role("button", name="Restart 2").click()
+    await expect(page.get_by_text("2 items are looked at again.")).to_be_visible()
+    assert await standings(service, job) == dict.fromkeys(keys, Standing.WAITING)
+    await service.cancel(job.id)
 
 
 async def test_dead_letters_are_requeued_by_reason_if_they_are_no_more_than_was_shown(

@@ -107,6 +107,12 @@ class Broadcaster:
             self._hidden.discard(client.id)
             self._tell()
 
+    def hurry(self, client: Client) -> None:
+        """Has what a page shows read within a second, since somebody there has changed something or tried to."""
+        for topic in self._topics.values():
+            if any(watcher.client is client for watcher in topic.watchers):
+                topic.due_at = 0.0
+
     def dismiss(self, client: Client) -> None:
         """Tells a page nothing any more."""
         for key, topic in [*self._topics.items()]:

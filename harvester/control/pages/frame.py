@@ -12,6 +12,7 @@ VIEWS = (
     ("/", "Overview"),
     ("/jobs", "Jobs"),
     ("/sites", "Sites"),
+    ("/watched", "Feeds"),
     ("/schedules", "Schedules"),
     ("/runs", "Runs"),
     ("/workers", "Workers"),

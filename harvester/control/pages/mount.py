@@ -22,6 +22,7 @@ from harvester.control.pages import (
     settings,
     sites,
     submit,
+    watched,
     workers,
 )
 from harvester.control.pages.frame import frame
@@ -111,6 +112,10 @@ def _add_views(room: Room) -> None:
     @ui.page("/sites", response_timeout=ANSWER_S)
     async def show_sites() -> None:
         await _shown(room, sites.view(room))
+
+    @ui.page("/watched", response_timeout=ANSWER_S)
+    async def show_watched(spider: str = "", standing: str = "", text: str = "", after: str = "") -> None:
+        await _shown(room, watched.view(room, spider, standing, text, after))
 
     @ui.page("/schedules", response_timeout=ANSWER_S)
     async def show_schedules() -> None:

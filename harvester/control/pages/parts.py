@@ -14,6 +14,7 @@ from nicegui import ui
 from nicegui.element import Element
 from nicegui.elements.mixins.text_element import TextElement
 
+from harvester.exceptions import UsageError
 from harvester.masking import mask
 
 T = TypeVar("T")
@@ -100,23 +101,40 @@ class Field:
     value: str = ""
     hint: str = ""
     options: Sequence[str] = ()
+    lines: bool = False
+    """Whether it takes several."""
 
 
 class Form:
     """Fields, and a sentence below them that says what is wrong. What was typed stays."""
 
-    def __init__(self, fields: Sequence[Field], enter: Callable[[], Awaitable[None]]) -> None:
-        """`enter`: what the Enter key does in a field."""
+    def __init__(self, fields: Sequence[Field], do: Callable[["Form"], Awaitable[None]]) -> None:
+        """`do`: what is done with what was typed; when it raises UsageError, that is said."""
+        self._do = do
+        self._is_busy = False
         with Tag("div", classes="two"):
             self._fields = {field.name: entry(field) for field in fields}
         for field in fields:
-            if not field.options:  # there it opens them
-                self._fields[field.name].on("keydown.enter", enter)
+            if not field.options and not field.lines:  # there Enter does something else
+                self._fields[field.name].on("keydown.enter", self.submit)
         self._wrong = Tag("p", "", "bad", role="alert")
 
     def __getitem__(self, name: str) -> str:
         """What stands in a field."""
         return str(self._fields[name].value or "").strip()
+
+    async def submit(self) -> None:
+        """Does it. A second press meanwhile does nothing."""
+        if self._is_busy:
+            return
+        self._is_busy = True
+        self.complain("")
+        try:
+            await self._do(self)
+        except UsageError as error:
+            self.complain(str(error))
+        finally:
+            self._is_busy = False
 
     def complain(self, said: str) -> None:
         self._wrong.text = _option(r"\1", mask(said))
@@ -266,21 +284,13 @@ async def filled(
 ) -> T | None:
     """Asks for several things until `do` has done something with them: what it gives. None: it is not to be done.
 
-    `do` gives None when something is wrong, of which it has told the form.
+    `do` gives None when something is wrong, of which it has told the form, or raises UsageError.
     """
-    is_busy = False
 
-    async def submit() -> None:
-        nonlocal is_busy
-        if not is_busy:  # else it is a second press
-            is_busy = True
-            form.complain("")
-            try:
-                done = await do(form)
-            finally:
-                is_busy = False
-            if done is not None:
-                dialog.submit(done)
+    async def submit(form: Form) -> None:
+        done = await do(form)
+        if done is not None:
+            dialog.submit(done)
 
     with _dialog(question) as dialog, Tag("div", classes="box"):
         Tag("h2", question)
@@ -288,7 +298,7 @@ async def filled(
         form = Form(fields, submit)
         with Tag("div", classes="line"):
             button("Leave it", lambda: dialog.submit(None))
-            button(yes, submit, "main")
+            button(yes, form.submit, "main")
     answer: T | None = await dialog
     dialog.delete()
     return answer
@@ -299,7 +309,8 @@ def entry(field: Field) -> Any:
     if field.options:
         made: Any = ui.select([*field.options], label=field.label, value=field.value).props("options-dense")
     else:
-        made = ui.input(field.label, value=field.value).props(f"maxlength={MOST_TYPED}")
+        kind = ui.textarea if field.lines else ui.input
+        made = kind(field.label, value=field.value).props(f"maxlength={MOST_TYPED}")
     made.props(add="outlined dense bottom-slots").classes("w-full")
     made._props["hint"] = field.hint
     return made

@@ -115,6 +115,7 @@ class Room:
             logger.exception("What somebody did at a page failed")
             say("There is a fault in this program; its log has the traceback.")
         finally:
+            self.broadcaster.hurry(ui.context.client)
             try:
                 await self.here.audit.end(begun, status)
             except PyMongoError as error:

@@ -31,6 +31,7 @@ from harvester.control.pages.parts import (
 )
 from harvester.control.pages.room import Room, Say, complain
 from harvester.control.services.schedules import ScheduleService, ScheduleStatus, undo_of
+from harvester.exceptions import UsageError
 from harvester.jobs.coming import Time, until
 from harvester.jobs.ledger import now
 from harvester.jobs.schedules import Schedule
@@ -103,9 +104,9 @@ class _New:
         self._about = Tag("p", "", "said")
         self._arguments = Arguments()
         Tag("h2", "When its jobs begin").style("margin-top: 14px")
-        self._form = Form([Field("name", "Name of the schedule", hint="as nightly"), *_times("", "", "UTC")], self.add)
+        form = Form([Field("name", "Name of the schedule", hint="as nightly"), *_times("", "", "UTC")], self._add)
         with Tag("div", classes="line"):
-            button("Add", self.add, "main")
+            button("Add", form.submit, "main")
         self._show_spider()
 
     def _show_spider(self) -> None:
@@ -113,13 +114,8 @@ class _New:
         self._about.text = about
         self._arguments.show(schema)
 
-    async def add(self) -> None:
-        form = self._form
-        form.complain("")
-        times = _read_times(form)
-        if times is None:
-            return
-        wanted = NewSchedule(form["name"], str(self._spider.value), self._arguments.given, **times)
+    async def _add(self, form: Form) -> None:
+        wanted = NewSchedule(form["name"], str(self._spider.value), self._arguments.given, **_read_times(form))
         asked_at = now()
         added = await _add(self._room, wanted, form.complain)
         if added:
@@ -141,8 +137,7 @@ async def _add_again(room: Room, wanted: NewSchedule) -> None:
 
 async def _change(room: Room, schedule: Schedule) -> None:
     async def do(form: Form) -> ScheduleStatus | None:
-        times = _read_times(form)
-        return await _change_to(room, schedule, ScheduleChange(**times), form.complain) if times else None
+        return await _change_to(room, schedule, ScheduleChange(**_read_times(form)), form.complain)
 
     before = ScheduleChange(cron=schedule.cron, every=_every(schedule), zone=schedule.zone)
     said = f"Now: {schedule.when}. Times that have passed are not made up for."
@@ -228,12 +223,11 @@ def _times(cron: str, every: str, zone: str) -> list[Field]:
     ]
 
 
-def _read_times(form: Form) -> dict[str, Any] | None:
-    """As a schedule is told them. None: they are not clear, and the form says so."""
+def _read_times(form: Form) -> dict[str, Any]:
+    """As a schedule is told them. Raises UsageError."""
     cron, every = form["cron"], form["every"]
     if bool(cron) == bool(every):
-        form.complain("Give one of the two: a cron expression, or every how long.")
-        return None
+        raise UsageError("Give one of the two: a cron expression, or every how long.")
     return {"cron": cron, "every": every, "zone": form["zone"] or "UTC" if cron else "UTC"}
 
 

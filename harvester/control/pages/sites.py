@@ -50,11 +50,7 @@ async def view(room: Room) -> None:
 
 async def _change(room: Room, site: SiteStatus, action: Action) -> None:
     async def do(form: Form) -> SiteChanged | None:
-        try:
-            seconds = seconds_until(form["until"], now()) if action.name == "open" else None
-        except UsageError as error:
-            form.complain(str(error))
-            return None
+        seconds = seconds_until(form["until"], now()) if action.name == "open" else None
         wanted = SiteChange(cast(Wanted, action.name), seconds, form["why"], site.tier)
         return await _do(room, site, wanted, form.complain)
 

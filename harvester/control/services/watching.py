@@ -15,7 +15,7 @@ from harvester.jobs.changes import check_can_change
 from harvester.jobs.documents import Job
 from harvester.jobs.service import JobService
 from harvester.jobs.submission import Submission, Submitted, Submitter
-from harvester.jobs.watched import Standing, Watched, find_watched, restart, standing_jobs
+from harvester.jobs.watched import Standing, Watched, count_failed, find_watched, restart, standing_jobs
 
 MOST = 500
 """Items that one answer holds."""
@@ -103,6 +103,10 @@ class Watching:
         await standing_jobs(self._service, job=job)
         number = await self._service.remove(job, names)
         return Done(number, f"{counted(number, 'item')} of {job} removed; their records stay. Add them to undo that.")
+
+    async def failed(self, spider: str = "", job: str = "") -> int:
+        """How many have failed, of a spider, a job, or all. Raises UnknownJob, JobConflict."""
+        return await count_failed(self._service, await standing_jobs(self._service, spider, job))
 
     async def restart(
         self, spider: str = "", job: str = "", names: Sequence[str] = (), expect: int | None = None

@@ -1,0 +1,275 @@
+"""Feeds, endpoints and other items of standing jobs: how each stands; adding, removing and restarting them."""
+
+import json
+import tomllib
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from nicegui import ui
+
+from harvester.control.pages.frame import frame
+from harvester.control.pages.parts import (
+    Action,
+    Cell,
+    Field,
+    Form,
+    Row,
+    Rows,
+    Tag,
+    address,
+    at,
+    button,
+    confirmed,
+    done,
+    filled,
+)
+from harvester.control.pages.room import Room, Say, complain
+from harvester.control.services.done import Done
+from harvester.control.services.watching import NewItem, WatchedPage, Watching
+from harvester.exceptions import UsageError
+from harvester.formatting import counted
+from harvester.jobs.changes import LEAST_OFTEN, MOST_OFTEN
+from harvester.jobs.documents import Job
+from harvester.jobs.submission import Submitted
+from harvester.jobs.watched import Standing, Watched, standing_jobs
+
+MOST = 50
+"""Items that are shown at a time."""
+EVERY_S, FILTERED_S = 5.0, 30.0
+"""Between two readings. For those that a filter finds, all may have to be looked at."""
+COLUMNS = ("item", "spider", "standing", "+failures", "last look", "next look", "how often", "why")
+EMPTY = "Nothing that is watched is like this. Take the filters away to see all."
+NO_JOB = """No standing job goes on, whose items are looked at again and again. To begin one, type:
+
+harvester crawl feeds -a feeds=https://example.org/feed.xml"""
+INPUT_HINT = 'of an endpoint the lines of its table, as url = "https://api.example.org/prices"'
+OFTEN_HINT = "as the policy of its job says: 2 is twice as often, 0.5 half as often"
+RESTART, OFTEN, REMOVE = Action("restart", "Restart", "r"), Action("often", "How often"), Action("remove", "Remove")
+TONES = {
+    Standing.WAITING: "idle",
+    Standing.RUNNING: "busy",
+    Standing.SUCCESS: "good",
+    Standing.FAILED: "warn",
+    Standing.PERMANENTLY_FAILED: "bad",
+    Standing.REMOVED: "skip-tone",
+}
+
+
+async def view(room: Room, spider: str, standing: str, text: str, after: str) -> None:
+    """`spider`, `standing`, `text`, `after`: which items are listed."""
+    jobs = await standing_jobs(room.here.jobs)
+    chosen = [Standing(standing)] if standing in list(Standing) else []
+    said = "Items of standing jobs, which are looked at again and again. Workers see a change within a second."
+    with frame(room, "Feeds and endpoints", "Feeds", said):
+        if not jobs:
+            Tag("p", NO_JOB, "empty")
+            return
+        shown: dict[str, Watched] = {}
+
+        async def act(row: str, action: str) -> None:
+            await ACTS[action](room, shown[row])
+
+        with Tag("section", classes="card", aria_label="Feeds and endpoints"):
+            _filters({job.spider for job in jobs}, spider, standing if chosen else "", text)
+            rows = Rows("In the order of their jobs", COLUMNS, EMPTY, act)
+            with Tag("div", classes="line").style("margin: 12px 0 0"):
+                here = partial(address, "watched", spider=spider, standing=standing, text=text)
+                Tag("a", "To the first", "act", href=here()).visible = bool(after)
+                next_page = Tag("a", "Next", "act", href=here())
+                of_spider = f" of {spider}" if spider else ""
+                button(f"Restart all{of_spider} that failed", partial(_restart_failed, room, spider))
+        with Tag("details", classes="card"):
+            Tag("summary", "Watch something more")
+            _add_form(room, jobs)
+
+        def show(page: WatchedPage) -> None:
+            shown.clear()
+            shown.update({each.id: each for each in page.items})
+            rows.show([_row(each) for each in page.items])
+            next_page.visible = bool(page.next)
+            next_page.set("href", here(after=page.next or ""))
+
+        watching = Watching(room.here.jobs)
+        key = "watched", spider, standing, text, after
+        await room.broadcaster.watch(
+            key,
+            lambda: watching.list(spider, "", chosen, text, after, MOST),
+            show,
+            FILTERED_S if chosen or text else EVERY_S,
+        )
+
+
+def _filters(spiders: set[str], spider: str, standing: str, text: str) -> None:
+    """They stand in the address of the page, so that a link shows others the same."""
+    with Tag("div", classes="line end"):
+        of = {"": "all", **{each: each for each in sorted(spiders | {spider} - {""})}}
+        by_spider = ui.select(of, label="Spider", value=spider).props("outlined dense options-dense")
+        words = {"": "all", **{str(each): _words(each) for each in Standing}}
+        by_standing = ui.select(words, label="How it stands", value=standing).props("outlined dense options-dense")
+        by_text = ui.input("In name or reason", value=text).props("outlined dense data-search maxlength=200")
+
+        def filter_() -> None:
+            given = {"spider": by_spider.value, "standing": by_standing.value, "text": by_text.value}
+            ui.navigate.to(address("watched", **{name: str(value or "").strip() for name, value in given.items()}))
+
+        by_text.on("keydown.enter", filter_)
+        button("Show", filter_, "main")
+
+
+def _add_form(room: Room, jobs: Sequence[Job]) -> None:
+    by_id = {job.id: job for job in jobs}
+
+    async def add(form: Form) -> None:
+        job, often = by_id[form["job"]], read_often(form["often"])
+        item = NewItem(form["key"], read_input(form["input"]))
+
+        async def do() -> Submitted:
+            return await Watching(room.here.jobs).add(job.spider, [item], job.id, often=often)
+
+        added = await room.act("add_watched", "/watched", do, say=form.complain)
+        if added and added.bad:
+            form.complain(added.bad_lines[0].reason)
+        elif added and added.known:
+            done(f"{job.id} had {item.key} already: it is watched.")
+        elif added:
+            done(f"{item.key} is watched from now on.", partial(_take_out, room, job.id, item.key))
+
+    fields = [
+        Field("job", "Standing job", jobs[0].id, "the one that is to look at it", [*by_id]),
+        Field("key", "Address of a feed, or name of an endpoint"),
+        Field("often", "How many times as often (may stay empty)", hint=OFTEN_HINT),
+        Field("input", "Input (may stay empty)", hint=INPUT_HINT, lines=True),
+    ]
+    form = Form(fields, add)
+    with Tag("div", classes="line"):
+        button("Add", form.submit, "main")
+
+
+def read_input(text: str) -> dict[str, Any]:
+    """What is given as lines of TOML, with the values that JSON has. Raises UsageError."""
+    try:
+        read: dict[str, Any] = json.loads(json.dumps(tomllib.loads(text), default=str))
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise UsageError(f'The input cannot be read: {error}. Give lines as url = "https://example.org/".') from None
+    return read
+
+
+def read_often(text: str) -> float | None:
+    """None: nothing is given. Raises UsageError."""
+    try:
+        often = float(text) if text else None
+    except ValueError:
+        often = 0.0
+    if often is not None and not LEAST_OFTEN <= often <= MOST_OFTEN:
+        raise UsageError(f"How many times as often: {text!r} is no number from {LEAST_OFTEN:g} to {MOST_OFTEN:g}.")
+    return often
+
+
+# What is done to those that are shown ---------------------------------------------------------------------
+
+
+async def _restart_failed(room: Room, spider: str) -> None:
+    """Those that have failed when it is asked; when there are more by the answer, nothing is done."""
+    watching = Watching(room.here.jobs)
+    number = await room.look_up(lambda: watching.failed(spider))
+    if number is None:
+        return
+    what = counted(number, "item")
+    if not number:
+        complain("None has failed.")
+        return
+    said = f"{what} that failed: looked at again, now. If more have failed by then, nothing is done."
+    if await confirmed(f"Restart {what}?", said, f"Restart {number:,}"):
+        target = address("watched", spider=spider, expect=str(number))
+        _tell(await room.act("restart_watched", target, lambda: watching.restart(spider, expect=number)))
+
+
+async def _restart(room: Room, item: Watched) -> None:
+    if await confirmed(f"Restart {item.name}?", "It is looked at now, and then as often as before.", "Restart"):
+        watching = Watching(room.here.jobs)
+        _tell(
+            await room.act(
+                "restart_watched", _target(item.job, item.id), lambda: watching.restart(job=item.job, names=[item.id])
+            )
+        )
+
+
+async def _set_often(room: Room, item: Watched) -> None:
+    before = item.often or 1.0
+
+    async def do(form: Form) -> float | None:
+        often = read_often(form["often"]) or 1.0
+        return often if await _change(room, item, often, form.complain) else None
+
+    async def undo() -> None:
+        if await _change(room, item, before):
+            done(f"{item.name} is looked at {before:g} times as often again.")
+
+    field = Field("often", "How many times as often", f"{before:g}", OFTEN_HINT)
+    often = await filled(f"How often is {item.name} looked at?", f"Its policy: {item.recheck}.", [field], "Change", do)
+    if often:
+        done(f"{item.name} is looked at {often:g} times as often as its policy says.", undo)
+
+
+async def _change(room: Room, item: Watched, often: float, say: Say = complain) -> Done | None:
+    async def do() -> Done:
+        return await Watching(room.here.jobs).change(item.job, [item.id], {}, often)
+
+    return await room.act("change_watched", _target(item.job, item.id), do, say=say)
+
+
+async def _remove(room: Room, item: Watched) -> None:
+    said = "It is not looked at any more. Its records stay."
+    if await confirmed(f"Remove {item.name}?", said, "Remove"):
+        await _take_out(room, item.job, item.id, item.name)
+
+
+async def _take_out(room: Room, job: str, item: str, name: str = "") -> None:
+    """`item`: its id or key. `name`: for people, where it is another."""
+
+    async def add_again() -> None:
+        async def do() -> int:  # with what it had, and what is known of it
+            return await room.here.jobs.change(job, [item], {}, foreign=True)
+
+        if await room.act("add_watched", _target(job, item), do):
+            done(f"{name or item} is watched again.")
+
+    removed = await room.act("remove_watched", _target(job, item), lambda: Watching(room.here.jobs).remove(job, [item]))
+    if removed:
+        done(f"{name or item} is removed; its records stay.", add_again)
+
+
+ACTS: dict[str, Callable[[Room, Watched], Any]] = {"restart": _restart, "often": _set_often, "remove": _remove}
+"""Of a row: name of the action -> what does it."""
+
+
+def _tell(restarted: Done | None) -> None:
+    if restarted:
+        done(restarted.said)
+
+
+def _target(job: str, item: str) -> str:
+    """For the audit."""
+    return address("watched", job=job, item=item)
+
+
+def _row(item: Watched) -> Row:
+    often = f"{item.recheck}, {item.often:g} times as often" if item.often not in (None, 1.0) else item.recheck
+    cells: list[Cell | str | int] = [
+        Cell(item.name, address("jobs", item.job, "items", item=item.id)),
+        item.spider,
+        Cell(_words(item.standing), tone=TONES[item.standing]),
+        item.failures,
+        at(item.last_at),
+        at(item.next_at),
+        often,
+        item.reason,
+    ]
+    restart = [] if item.standing in (Standing.WAITING, Standing.RUNNING) else [RESTART]
+    change = [] if item.standing is Standing.REMOVED else [OFTEN, REMOVE]
+    return Row(item.id, cells, restart + change, item.name)
+
+
+def _words(standing: Standing) -> str:
+    return standing.lower().replace("_", " ")
