@@ -765,3 +765,49 @@ async def test_dead_letters_are_requeued_by_reason_if_they_are_no_more_than_was_
         await page.get_by_role("dialog").get_by_role("button", name="Requeue 2").click()
         await expect(page.get_by_text("2 dead letters of parcels requeued.")).to_be_visible()
         assert (await frontier.status()).dead == 0
+
+
+# Tokens ---------------------------------------------------------------------------------------------------
+
+
+async def test_an_administrator_makes_a_token_that_is_shown_once_and_revokes_it(
+    room: ControlRoom, seen: Seen, service: JobService, browser: Browser
+) -> None:
+    tokens = Tokens(service.database)
+    page = await seen.go("/settings")
+    await page.get_by_text("Make a token").click()
+    await page.get_by_label("Who gets it").fill("Ann")
+    await choose(page, "What it is good for", "operate")
+    await page.get_by_label("For how many days").fill("soon")
+    await page.get_by_role("button", name="Make it").click()
+    await expect(page.get_by_role("alert").filter(has_text="give a whole number from 1 to 3,650")).to_be_visible()
+    await expect(page.get_by_label("Who gets it")).to_have_value("Ann")
+    await page.get_by_label("For how many days").fill("90")
+    await page.get_by_role("button", name="Make it").click()
+    dialog = page.get_by_role("dialog")
+    text = await dialog.locator("pre").text_content() or ""
+    token = await tokens.holder(text)
+    assert token
+    assert (token.name, token.scope) == ("Ann", Scope.OPERATE)
+    assert token.expires_at == token.created_at + timedelta(days=90)
+    await page.keyboard.press("Escape")
+    await dialog.get_by_role("button", name="I have copied it").click()
+    await expect(dialog).to_have_count(0)
+    row = page.get_by_role("region", name="Tokens").get_by_role("row").filter(has_text="Ann")
+    await expect(row).to_contain_text("operate")
+    secret = text.rpartition("_")[2]
+    assert secret not in await page.content()
+    page = await seen.go("/settings")
+    assert secret not in await page.content()
+
+    async with logged_in(browser, room.url, text) as ann:
+        there = await ann.go("/settings")
+        await expect(there.get_by_text("needs a token with the scope admin")).to_be_visible()
+        await expect(there.get_by_text("Make a token")).to_have_count(0)
+        await expect(there.get_by_role("table")).to_have_count(0)
+        await page.get_by_role("button", name="Revoke Ann").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
+        await expect(row).to_have_count(0)
+        await there.wait_for_url(f"{room.url}/login?next=%2Fsettings")
+    assert await tokens.holder(text) is None
+    assert [line.action async for line in _audit(service)] == ["add_token", "revoke_token"]

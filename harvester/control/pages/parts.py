@@ -304,6 +304,18 @@ async def filled(
     return answer
 
 
+async def shown_once(title: str, said: str, secret: str, yes: str) -> None:
+    """Shows a secret, until somebody says that they have it."""
+    with _dialog(title).props("persistent") as dialog, Tag("div", classes="box"):
+        Tag("h2", title)
+        Tag("p", mask(said))
+        Tag("pre", secret, "log", tabindex="0")
+        with Tag("div", classes="line").style("margin-top: 14px"):
+            button(yes, lambda: dialog.submit(True), "main")
+    await dialog
+    dialog.delete()
+
+
 def entry(field: Field) -> Any:
     """An element into which a field is typed."""
     if field.options:

@@ -1,7 +1,8 @@
-"""The settings that are in force in this process. Secrets are masked."""
+"""The settings that are in force in this process, with secrets masked; and who may ask it."""
 
 from nicegui import ui
 
+from harvester.control.pages import tokens
 from harvester.control.pages.frame import frame
 from harvester.control.pages.parts import Cell, Row, Rows, Tag
 from harvester.control.pages.room import Room
@@ -15,8 +16,11 @@ async def view(room: Room) -> None:
     caller = await room.caller(ui.context.client.request.scope)
     with frame(room, "Settings", "Settings", said):
         if caller is None or not caller.token.scope.allows(Scope.ADMIN):
-            Tag("p", f"To see them needs a token with the scope {Scope.ADMIN}.", "empty")
+            Tag(
+                "p", f"To see them, and to make and revoke tokens, needs a token with the scope {Scope.ADMIN}.", "empty"
+            )
             return
+        await tokens.section(room, caller.token)
         with Tag("div", classes="line end"):
             search = ui.input("Name or value").props("outlined dense data-search clearable")
         with Tag("section", classes="card", aria_label="Settings"):
