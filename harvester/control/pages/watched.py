@@ -26,7 +26,7 @@ from harvester.control.pages.parts import (
 )
 from harvester.control.pages.room import Room, Say, complain
 from harvester.control.services.done import Done
-from harvester.control.services.watching import NewItem, WatchedPage, Watching
+from harvester.control.services.watching import NewItem, WatchedPage, Watching, usual_key
 from harvester.exceptions import UsageError
 from harvester.formatting import counted
 from harvester.jobs.changes import LEAST_OFTEN, MOST_OFTEN
@@ -122,10 +122,10 @@ def _add_form(room: Room, jobs: Sequence[Job]) -> None:
 
     async def add(form: Form) -> None:
         job, often = by_id[form["job"]], read_often(form["often"])
-        item = NewItem(form["key"], read_input(form["input"]))
+        item, kind = NewItem(form["key"], read_input(form["input"])), form["kind"]
 
         async def do() -> Submitted:
-            return await Watching(room.here.jobs).add(job.spider, [item], job.id, often=often)
+            return await Watching(room.here.jobs).add(job.spider, [item], job.id, kind, often)
 
         added = await room.act("add_watched", "/watched", do, say=form.complain)
         if added and added.bad:
@@ -133,11 +133,13 @@ def _add_form(room: Room, jobs: Sequence[Job]) -> None:
         elif added and added.known:
             done(f"{job.id} had {item.key} already: it is watched.")
         elif added:
-            done(f"{item.key} is watched from now on.", partial(_take_out, room, job.id, item.key))
+            key = usual_key(job.spider, item, kind)
+            done(f"{key} is watched from now on.", partial(_take_out, room, job.id, key))
 
     fields = [
         Field("job", "Standing job", jobs[0].id, "the one that is to look at it", [*by_id]),
         Field("key", "Address of a feed, or name of an endpoint"),
+        Field("kind", "Kind (may stay empty)", hint="where the spider has several; empty: its first"),
         Field("often", "How many times as often (may stay empty)", hint=OFTEN_HINT),
         Field("input", "Input (may stay empty)", hint=INPUT_HINT, lines=True),
     ]

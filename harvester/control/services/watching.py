@@ -16,6 +16,7 @@ from harvester.jobs.documents import Job
 from harvester.jobs.service import JobService
 from harvester.jobs.submission import Submission, Submitted, Submitter
 from harvester.jobs.watched import Standing, Watched, count_failed, find_watched, restart, standing_jobs
+from harvester.project import load_spider
 
 MOST = 500
 """Items that one answer holds."""
@@ -40,6 +41,12 @@ class NewItem:
     """A feed's address, an endpoint's name."""
     input: dict[str, Any] = field(default_factory=dict)
     """What its spider needs besides; of an endpoint the fields of its table."""
+
+
+def usual_key(spider: str, item: NewItem, kind: str = "") -> str:
+    """The key by which the spider keeps such an item. Raises UsageError for one that it does not take."""
+    takes: Any = load_spider(spider)
+    return str(takes.check_item(Found(kind or takes.ITEM_KINDS[0], item.key, item.input)).key)
 
 
 class Watching:
