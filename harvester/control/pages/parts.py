@@ -136,6 +136,10 @@ class Form:
         finally:
             self._is_busy = False
 
+    def focus(self) -> None:
+        """Has the first field take what is typed."""
+        next(iter(self._fields.values())).props("autofocus")
+
     def complain(self, said: str) -> None:
         self._wrong.text = _option(r"\1", mask(said))
 
@@ -259,9 +263,7 @@ async def confirmed(question: str, said: str, yes: str) -> bool:
         with Tag("div", classes="line"):
             button("Leave it", lambda: dialog.submit(False))
             button(yes, lambda: dialog.submit(True), "main", autofocus="autofocus")
-    answer = await dialog
-    dialog.delete()
-    return bool(answer)
+    return bool(await _answer(dialog))
 
 
 async def asked(question: str, said: str, label: str, yes: str, value: str = "") -> str | None:
@@ -274,8 +276,7 @@ async def asked(question: str, said: str, label: str, yes: str, value: str = "")
         with Tag("div", classes="line").style("margin-top: 14px"):
             button("Leave it", lambda: dialog.submit(None))
             button(yes, lambda: dialog.submit(str(line.value or "")), "main")
-    answer = await dialog
-    dialog.delete()
+    answer = await _answer(dialog)
     return None if answer is None else str(answer)
 
 
@@ -296,11 +297,11 @@ async def filled(
         Tag("h2", question)
         Tag("p", mask(said))
         form = Form(fields, submit)
+        form.focus()
         with Tag("div", classes="line"):
             button("Leave it", lambda: dialog.submit(None))
             button(yes, form.submit, "main")
-    answer: T | None = await dialog
-    dialog.delete()
+    answer: T | None = await _answer(dialog)
     return answer
 
 
@@ -312,8 +313,7 @@ async def shown_once(title: str, said: str, secret: str, yes: str) -> None:
         Tag("pre", secret, "log", tabindex="0")
         with Tag("div", classes="line").style("margin-top: 14px"):
             button(yes, lambda: dialog.submit(True), "main")
-    await dialog
-    dialog.delete()
+    await _answer(dialog)
 
 
 def entry(field: Field) -> Any:
@@ -333,6 +333,14 @@ def _dialog(name: str) -> ui.dialog:
     dialog = ui.dialog()
     dialog._props["aria-label"] = name
     return dialog
+
+
+async def _answer(dialog: ui.dialog) -> Any:
+    """None: it was left, or its page was."""
+    answer = await dialog
+    if not dialog.is_deleted:
+        dialog.delete()
+    return answer
 
 
 def done(said: str, undo: Callable[[], Awaitable[None]] | None = None) -> None:

@@ -99,6 +99,7 @@ class Room:
 
         None: it was not done, and the page says why, or `say` does.
         """
+        client = ui.context.client
         begun = await self.look_up(lambda: self._begin(action, target, needs, say), say)
         if begun is None:
             return None
@@ -115,7 +116,7 @@ class Room:
             logger.exception("What somebody did at a page failed")
             say("There is a fault in this program; its log has the traceback.")
         finally:
-            self.broadcaster.hurry(ui.context.client)
+            self.broadcaster.hurry(client)
             try:
                 await self.here.audit.end(begun, status)
             except PyMongoError as error:

@@ -42,7 +42,7 @@ MOST = 50
 """Times that are shown."""
 DAY = timedelta(days=1)
 COLUMNS = ("schedule", "spider", "when", "next time", "last job", "said last")
-EMPTY = """There is no schedule. To have something harvested each night, type:
+EMPTY = """There is no schedule. To have something harvested each night, add one below, or type:
 
 harvester schedule add nightly bluesky --cron "30 2 * * *" -a seeds=@accounts.txt"""
 PAUSE, RESUME = Action("pause", "Pause"), Action("resume", "Resume")
