@@ -150,7 +150,6 @@ def test_nothing_is_answered_without_a_token(served: Served) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("scope", [None, *Scope])
-@pytest.mark.soak
 def test_each_operation_answers_as_the_document_says_to_each_scope(served: Served, scope: Scope | None) -> None:
     check(served, scope, int(os.environ.get("EXAMPLES", "200")))
 
