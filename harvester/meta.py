@@ -50,6 +50,9 @@ browser and usage middlewares."""
 STEP = "harvester_step"
 """The page only leads on to others: that it is as it should be says nothing of those. Read by the breaker
 middleware."""
+NO_PROOF = "harvester_no_proof"
+"""The page is as it should be while others are not, and has nothing of what changed in those: nothing speaks for the
+site. Read by the breaker middleware."""
 
 # Read by spiders
 

@@ -19,7 +19,7 @@ from harvester.outcomes import Outcome, Policy, Verdict
 from harvester.sites import Site
 
 SUSPICIOUS = 5
-"""Failures of a site in a row after which no request goes out before Redis knows of them."""
+"""Failures of a site, beyond successes, with which no request goes out before Redis knows of them."""
 MOST_REPORTED = 100
 """Sites of one report, so that Redis is not kept from others for long when all fail at once."""
 ASK_AGAIN_S = 1.0
@@ -37,8 +37,8 @@ class Breakers:
         self._observed: dict[str, tuple[Site, SiteCounts]] = {}
         self._numbers = count(1)
         self._shut: dict[str, BreakerState] = {}
-        self._rows: Counter[str] = Counter()
-        """Failures in a row, by site."""
+        self._failing: Counter[str] = Counter()
+        """By site: failures beyond successes, at most SUSPICIOUS."""
         self._untold: set[str] = set()
         """Sites whose last failures are not told, or not answered."""
         self._answer = asyncio.Event()
@@ -85,11 +85,11 @@ class Breakers:
         elif verdict.outcome is Outcome.OK and not is_step:
             counts.add_read()
         if policy.breaker or is_misread:
-            self._rows[site.name] += 1
+            self._failing[site.name] = min(self._failing[site.name] + 1, SUSPICIOUS)
             self._untold.add(site.name)
             self._hurry()
         elif not policy.error and not is_step:
-            self._rows.pop(site.name, None)
+            self._succeeded(site)
 
     def add_page(self, site: Site, outcome: str, probe: int) -> None:
         """A request that came to its end with a page."""
@@ -98,11 +98,17 @@ class Breakers:
     def add_read(self, site: Site) -> None:
         """A page was read, though its answer alone did not say so."""
         self._of(site).add_read()
-        self._rows.pop(site.name, None)
+        self._succeeded(site)
 
     def add_records(self, site: Site, records: Iterable[Record], probe: int) -> None:
         """What a page yielded; some of it is looked at."""
         self._of(site).add_records(islice(records, MOST_RECORDS), probe)
+
+    def _succeeded(self, site: Site) -> None:
+        if self._failing[site.name] > 1:
+            self._failing[site.name] -= 1
+        else:
+            del self._failing[site.name]
 
     def _of(self, site: Site, tier: str = "") -> SiteCounts:
         name = _name(site.name, tier)
@@ -204,8 +210,8 @@ class Breakers:
         return max(ASK_AGAIN_S, min([*ends, LONGEST_WAIT_S]))
 
     async def settled(self, site: str) -> None:
-        """Returns when Redis knows of the site's last failures, if they were several in a row."""
-        while not self._ended and site in self._untold and self._rows[site] >= SUSPICIOUS:
+        """Returns when Redis knows of the site's last failures, if there were several more than successes."""
+        while not self._ended and site in self._untold and self._failing[site] >= SUSPICIOUS:
             await self._answer.wait()
 
 

@@ -16,7 +16,7 @@ from scrapy.utils.misc import load_object
 from harvester.breaker.breakers import Breakers
 from harvester.frontier.scheduler import Scheduler
 from harvester.items import Batch, Record
-from harvester.meta import ATTEMPTS, ITEMS, LEASE, PARKED, PROBE, STEP, TIER, TIER_PROBE
+from harvester.meta import ATTEMPTS, ITEMS, LEASE, NO_PROOF, PARKED, PROBE, STEP, TIER, TIER_PROBE
 from harvester.outcomes import Outcome, Verdict
 from harvester.shutdown import RunEnding
 from harvester.signals import outcome_told
@@ -70,7 +70,8 @@ class BreakerMiddleware:
             site = load_sites().of(request.url)
             policy = policy_of(site, verdict.outcome)
             probes, tier = (request.meta.get(PROBE, 0), request.meta.pop(TIER_PROBE, 0)), request.meta.get(TIER, "")
-            kind = {"is_new": not _was_tried(request), "is_step": bool(request.meta.get(STEP))}
+            is_step = bool(request.meta.get(STEP) or request.meta.get(NO_PROOF))
+            kind = {"is_new": not _was_tried(request), "is_step": is_step}
             self.breakers.add_try(site, verdict, policy, probes[0], tier, probes[1], **kind)
 
     def _on_item(self, item: Any, response: Response | None) -> None:
@@ -79,7 +80,7 @@ class BreakerMiddleware:
             return
         site, records = load_sites().of(request.url), item.records if isinstance(item, Batch) else [item]
         self.breakers.add_records(site, records, request.meta.get(PROBE, 0))
-        if request.meta.get(STEP) and records:
+        if request.meta.get(STEP) and records and not request.meta.get(NO_PROOF):
             self.breakers.add_read(site)
 
 

@@ -323,6 +323,25 @@ async def test_a_row_is_that_of_all_workers_and_ends_with_a_good_answer(frontier
     assert one.changes == [], "a change is given to one worker"
 
 
+async def test_where_more_fails_than_goes_well_nothing_goes_out_before_redis_knows(frontier: Frontier) -> None:
+    worker = Worker(frontier, "a")
+    worker.see(Outcome.OK, 30)
+    for _ in range(5):
+        await worker.breakers.settled("s")
+        worker.see(Outcome.LAYOUT_CHANGED, 2)
+        worker.see(Outcome.OK)
+    worker.see(Outcome.LAYOUT_CHANGED)
+    waiting = asyncio.create_task(worker.breakers.settled("s"))
+    await worker.breakers.settled("another")
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    await worker.exchange()
+    await waiting
+    worker.see(Outcome.OK, 3)
+    worker.see(Outcome.LAYOUT_CHANGED, 2)
+    await worker.breakers.settled("s")
+
+
 async def test_a_few_requests_that_are_tried_again_and_again_are_no_row_of_failures(frontier: Frontier) -> None:
     """Else twenty dead endpoints would have a thousand live ones left alone, which are not due meanwhile."""
     worker = Worker(frontier, "worker-1")

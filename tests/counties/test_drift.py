@@ -15,7 +15,7 @@ from scrapy.utils.test import get_crawler
 from harvester.exceptions import ParseError
 from harvester.items import Provenance
 from harvester.items.property import Property
-from harvester.meta import JOB
+from harvester.meta import JOB, NO_PROOF
 from harvester.parsers.counties import (
     arcgis,
     beacon,
@@ -248,6 +248,29 @@ def test_what_is_known_of_a_job_is_not_known_of_another_and_begins_anew_when_the
     assert crawl.witnesses.ask(page("another"), pid, strange, None) is None
     crawl.witnesses.forget(page())
     assert crawl.witnesses.ask(page(), pid, strange, None) is None
+
+
+def test_while_a_site_is_changed_its_witness_is_asked_once_and_cards_without_what_changed_are_no_proof(
+    read_town: Site,
+) -> None:
+    lot, sold = signature_of([("Owner", "A")]), signature_of([("Owner", "A"), ("Sale", "2024-01-31")])
+    changed, witnesses = signature_of([("Owner", "A"), ("Sale", "$1")]), Crawl(read_town[0].card).witnesses
+    for number in range(2 * LEARNT):
+        assert witnesses.ask(page(), str(number), sold if number % 2 else lot, None) is None
+    asked = witnesses.ask(page(), "x", changed, None)
+    assert asked
+    with pytest.raises(ParseError, match="which was read before"):
+        witnesses.ask(page(), asked[0], changed, asked[1])
+    for number in range(5):
+        card = page()
+        assert witnesses.ask(card, f"lot {number}", lot, None) is None
+        assert card.meta[NO_PROOF]
+        with pytest.raises(ParseError, match="which was read before"):
+            witnesses.ask(page(), f"sold {number}", changed, None)
+    card = page()
+    assert witnesses.ask(card, "y", sold, None) is None
+    assert NO_PROOF not in card.meta
+    assert witnesses.ask(page(), "x", changed, None) == asked, "the site was as before meanwhile"
 
 
 def test_a_label_that_only_some_have_is_missed_when_so_many_in_a_row_lack_it_as_would_be_no_chance() -> None:

@@ -54,10 +54,12 @@ async def crawl(
     print(f"\n{platform}: {asked} pages, {opened['evidence']}")
 
 
+@pytest.mark.parametrize(("platform", "number"), [("vgsi", 4), ("beacon", 8)])
 async def test_a_site_that_renames_a_label_in_mid_job_is_left_alone_and_is_whole_when_it_is_as_before(
-    crawls: Crawls, mongodb: Database[dict[str, Any]], tmp_path: Path
+    crawls: Crawls, mongodb: Database[dict[str, Any]], tmp_path: Path, platform: str, number: int
 ) -> None:
-    await crawl(crawls, mongodb, "vgsi", CHANGES["vgsi"][4][0], tmp_path)
+    """All pages of the one are others then, of the other those of parcels that were sold."""
+    await crawl(crawls, mongodb, platform, CHANGES[platform][number][0], tmp_path)
 
 
 @pytest.mark.soak

@@ -266,7 +266,8 @@ async def test_a_site_is_asked_no_faster_through_many_proxies(
     await start(servers, site, *proxies)
     configured(entry(name, site), "".join(line(proxy, "datacenter") for proxy in proxies))
     plan = Plan(name, [site.url + path for path in PAGES])
-    crawled = await crawl(tmp_path, plan, requests_per_second="20", concurrent_per_host="4")
+    crawled = await crawl(tmp_path, plan, requests_per_second="10", concurrent_per_host="4")
     assert len(crawled.ended("200")) == len(PAGES)
     assert all(proxy.pages() for proxy in proxies)
-    assert site.asked[-1].at - site.asked[0].at > 0.9 * (len(PAGES) - 1) / 20
+    least_s = (len(PAGES) - 1) / 10
+    assert site.asked[-1].at - site.asked[0].at > least_s / 2, "a quarter, if each proxy had a rate of its own"

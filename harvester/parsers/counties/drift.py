@@ -73,7 +73,9 @@ class Pages:
         self.witness, self.shown = "", Signature()
         """The parcel whose card says most, and what it looked like."""
         self.changed = ""
-        """What the witness showed when it was asked last and was not as before; until a page is."""
+        """What was said of the witness when it was asked last and was not as before; until a page is."""
+        self._lost = Signature()
+        """What the witness had before, and had not then."""
         self._read = 0
         self._had: Counter[str] = Counter()
         """Label -> pages with it."""
@@ -91,13 +93,22 @@ class Pages:
         """Takes a page as one of the site's. Returns its new labels. `is_right`: the witness has been asked."""
         new = [each for each in _labels(page - self._had.keys()) if not _of_a_value(each)]
         is_known = self._read >= LEARNT
-        self.changed = ""
+        if is_right or not self._lost.isdisjoint(page):
+            self.is_as_before()
         self._read += 1
         self._had.update(page)
         self._last.update(dict.fromkeys(self._had if is_right else page, self._read))
         if len(page) > len(self.shown):
             self.witness, self.shown = parcel_id, page
         return new if is_known else []
+
+    def has_changed(self, said: str, lost: Signature) -> None:
+        """The witness was not as before. `lost`: what of it was not there."""
+        self.changed, self._lost = said, lost
+
+    def is_as_before(self) -> None:
+        """It is, or another page has what was lost."""
+        self.changed, self._lost = "", Signature()
 
     def _is_missed(self, label: str) -> bool:
         had, in_a_row = self._had[label] / self._read, self._read - self._last[label] + 1

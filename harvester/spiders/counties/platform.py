@@ -70,6 +70,9 @@ class PlatformSpider(JobSpider, ABC):
     ITEM_KINDS: ClassVar[tuple[str, ...]] = (PARCEL,)
     ALL: ClassVar[str] = ""
     """Kind of the item that stands for all parcels of a jurisdiction; empty where the platform does not list them."""
+    MOST_HELD: ClassVar[int] = 16
+    """Requests of a site that a worker holds: so many go out before one that finds out whether the site has changed,
+    and of those that wait for one of its sessions few are held in vain."""
     arguments: PropertyArguments
 
     @classmethod

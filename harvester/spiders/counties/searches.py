@@ -61,9 +61,6 @@ class SearchingSpider(PlatformSpider):
 
     Arguments = AddressArguments
     ITEM_KINDS: ClassVar[tuple[str, ...]] = (PARCEL, ADDRESS)
-    MOST_HELD: ClassVar[int] = 16
-    """Requests of a site that a worker holds: so many go out before one that finds out whether the site has changed,
-    and of those that wait for one of its sessions few are held in vain."""
     arguments: AddressArguments
 
     @classmethod

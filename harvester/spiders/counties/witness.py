@@ -9,7 +9,7 @@ from scrapy.http import Response
 from scrapy.statscollectors import StatsCollector
 
 from harvester.exceptions import ParseError
-from harvester.meta import JOB, STEP
+from harvester.meta import JOB, NO_PROOF, STEP
 from harvester.parsers.counties.drift import Pages, Signature, difference
 from harvester.spiders.labels import note_new_labels
 
@@ -53,13 +53,16 @@ class Witnesses:
                 if pages.changed:
                     raise ParseError(pages.changed)
                 return pages.witness, [parcel_id, sorted(look), sorted(pages.shown)]
-            if said := difference(of.shown if of else pages.shown, look):
-                pages.changed = f"the parcel {parcel_id}, which was read before, {said}"
+            before = frozenset(of.shown) if of else pages.shown
+            if said := difference(before, look):
+                pages.has_changed(f"the parcel {parcel_id}, which was read before, {said}", before - look)
                 raise ParseError(pages.changed)
-            pages.changed = ""
+            pages.is_as_before()
             if of:
                 return of.parcel_id, [of.parcel_id, of.look]
         note_new_labels(self._stats, pages.learn(parcel_id, look, is_right=of is not None))
+        if pages.changed:
+            page.meta[NO_PROOF] = True
         return None
 
     def forget(self, page: Request | Response) -> None:
