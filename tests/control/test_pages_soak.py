@@ -17,11 +17,10 @@ from pymongo import MongoClient
 from harvester.jobs.documents import State
 from tests.control.browsing import ControlRoom, Seen, chromium, logged_in, seed, service_of
 
-pytestmark = pytest.mark.soak
-
 OPENED = 500
 OPEN_S = float(os.environ.get("PAGE_SECONDS", "3600"))
 """For which a page is left open."""
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(OPEN_S + 1800)]
 FORGOTTEN_S = 90
 """After which NiceGUI has forgotten pages whose browser never came back."""
 MOST_GROWTH_MB = 60
