@@ -1,5 +1,6 @@
 """A made-up county on each platform: how it is harvested, what that must lead to, and how its answers may fail."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
@@ -104,6 +105,7 @@ class Stand(NamedTuple):
             nonlocal asked, due
             if self.fails not in path:
                 return None
+            path = re.sub(r"/\d{4}$", "", path)  # the page of a parcel, and the same of a year
             if asked % ANSWERS == 0:
                 due = dict(zip(random.sample(range(0, ANSWERS, APART), len(self.failures)), self.failures, strict=True))
             failure = due.get(asked % ANSWERS)

@@ -43,6 +43,8 @@ async def test_each_parcel_and_address_has_a_fate_of_its_own_and_what_is_staged_
             views[6]: Answer(403, b"<html><body>Forbidden</body></html>", kind="text/html"),
             views[7]: Answer(404, b"<html>gone</html>", kind="text/html"),
             f"{SEARCH}?property_key={numbers[7]}": Answer(404, b"<html>gone</html>", kind="text/html"),
+            views[10]: Answer(404, b"<html>gone</html>", kind="text/html"),
+            f"{views[10]}/2025": Answer(404, b"<html>gone</html>", kind="text/html"),
         }.get(path)  # fmt: skip
         portal.changed = {
             numbers[0]: {b"Site Address": b"Where"},
@@ -50,7 +52,7 @@ async def test_each_parcel_and_address_has_a_fate_of_its_own_and_what_is_staged_
             numbers[2]: {b"Parcel Number": b"Key"},
             numbers[5]: {b"<th>Level</th>": b"", b"<th>Total Due</th>": b""},
         }
-        given = ",".join([*(each.parcel_id for each in parcels[:8]), numbers[9], "0123"])
+        given = ",".join([*(each.parcel_id for each in parcels[:8]), numbers[9], numbers[10], "0123"])
         assert await crawls.run("devnet", site=SITE, parcels=given) == LEFT, crawls.said
         fates = {item["key"]: (item["state"], item["outcome"]) for item in crawls.items()}
         changed = ("waiting", "layout_changed")
@@ -60,6 +62,7 @@ async def test_each_parcel_and_address_has_a_fate_of_its_own_and_what_is_staged_
             parcels[6].parcel_id: ("waiting", "blocked"),
             parcels[7].parcel_id: ("failed", "not_found"),
             numbers[9]: ("done", "ok"),
+            numbers[10]: ("failed", "not_found"),
             "0123": ("done", "no_results"),
         }
         reasons = {item["key"]: item.get("reason", "") for item in crawls.items()}
@@ -71,6 +74,7 @@ async def test_each_parcel_and_address_has_a_fate_of_its_own_and_what_is_staged_
         assert " ".join(wrong.split()) in reasons[parcels[3].parcel_id]
         assert "cells, and its header" in reasons[parcels[5].parcel_id]
         assert "the site is not at" in reasons[parcels[7].parcel_id]
+        assert reasons[numbers[10]] == "the search leads to its page, which is not there: HTTP 404"
         stored = {row["parcel_id"] for row in crawls.found("properties").values()}
         assert stored == {parcels[4].parcel_id, parcels[9].parcel_id}
         mongodb.client.drop_database(mongodb.name)

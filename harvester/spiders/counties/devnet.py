@@ -100,6 +100,19 @@ class DevnetSpider(SearchingSpider):
         else:
             yield from self.missing([[self.item_of(response).id, key]], jurisdiction)
 
+    @errback
+    def search_failed(self, failure: Failure) -> Iterator[Said]:
+        """Where the search leads to a parcel whose page is not there, its site is."""
+        verdict, answer = verdict_of(failure.value), getattr(failure.value, "response", None)  # type: ignore[arg-type]
+        request: Request = failure.request  # type: ignore[attr-defined]
+        if verdict.outcome not in (Outcome.NOT_FOUND, Outcome.GONE):
+            return
+        if answer is not None and parse.viewed(answer.url):
+            said = f"the search leads to its page, which is not there: {verdict.reason}"
+            yield Said(self.item_of(request).id, "failed", Outcome.NOT_FOUND, said)
+        else:
+            yield self.site_is_gone(request, verdict.reason)
+
     def _search(self, jurisdiction: Jurisdiction, kind: str, key: str, doubt: list[Any] | None = None) -> Request:
         """By the number, or by the house number and the street without its kind."""
         form = {"property_key": parse.view_of(key)}
@@ -112,7 +125,7 @@ class DevnetSpider(SearchingSpider):
             method="POST",
             body=urlencode(form),
             headers=_FORM,
-            errback=self.list_failed,
+            errback=self.search_failed,
             cb_kwargs={"kind": kind, "key": key, "doubt": doubt},
             dont_filter=True,
         )
