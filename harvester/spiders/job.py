@@ -212,13 +212,13 @@ class JobSpider(HarvesterSpider, ABC):
 
     # What callbacks ask -----------------------------------------------------------------------------------
 
-    def items_of(self, response: Response) -> list[ItemRef]:
-        """The items that the page was fetched for."""
-        return [ItemRef(*item) for item in response.meta[ITEMS]]
+    def items_of(self, page: Response | Request) -> list[ItemRef]:
+        """The items that the page is fetched for."""
+        return [ItemRef(*item) for item in page.meta[ITEMS]]
 
-    def item_of(self, response: Response) -> ItemRef:
-        """The only item that the page was fetched for."""
-        (item,) = self.items_of(response)
+    def item_of(self, page: Response | Request) -> ItemRef:
+        """The only item that the page is fetched for."""
+        (item,) = self.items_of(page)
         return item
 
     def arguments_of(self, page: Response | Request | JobItem | Item | Record) -> Any:

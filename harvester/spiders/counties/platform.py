@@ -11,10 +11,8 @@ from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from harvester.exceptions import NotAccepted, ParseError, UsageError
-from harvester.frontier.messages import ItemRef
 from harvester.items import Found, Provenance, Record, Said
 from harvester.jobs.documents import JobItem
-from harvester.meta import ITEMS
 from harvester.outcomes import Outcome, verdict_of
 from harvester.parsers.counties.sections import parse_staged
 from harvester.parsers.counties.table import Source
@@ -216,7 +214,6 @@ class PlatformSpider(JobSpider, ABC):
 
     def site_is_gone(self, request: Request, reason: str) -> Said:
         """Says of the item of a request that nothing is known of it."""
-        ((item, attempt),) = request.meta[ITEMS]
         at = self.jurisdiction_of(request).records.base_url
         said = f"the site is not at {at} any more: {reason}. Look for its new address"
-        return Said(ItemRef(item, attempt).id, "failed", Outcome.NOT_FOUND, said)
+        return Said(self.item_of(request).id, "failed", Outcome.NOT_FOUND, said)
