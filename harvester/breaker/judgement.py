@@ -66,8 +66,8 @@ class Breaker(msgspec.Struct, frozen=True):
     refusals: int = 0
     """In a row, as failures."""
     failures: int = 0
-    misread: int = 0
-    """Pages that were not as they should be, beyond those that were."""
+    misread: float = 0
+    """Pages that were not as they should be, less what others made good."""
     pages: list[Pages] = []
     records: dict[str, list[Records]] = {}
     lost: list[tuple[str, str]] = []

@@ -67,7 +67,7 @@ def _of_opening(change: Change) -> str:
     if change.cause == "ratio":
         return f"{change.failed:,} of {change.tried:,} requests failed{_said(change)}."
     if change.cause == "layout":
-        return f"{change.row:,} more pages were not as they should be than were{_said(change)}."
+        return f"{change.row:,} pages were not as they should be, and few were{_said(change)}."
     if change.cause == "drift":
         return "Its pages come, and there is far less in them than was usual: it may have changed."
     names = ", ".join(f"{kind}.{field}" for kind, field in change.lost)

@@ -13,6 +13,8 @@ NOTHING_THERE = frozenset({Outcome.EMPTY, Outcome.LAYOUT_CHANGED})
 """Outcomes of pages that came, and in which there was nothing."""
 MOST_SAID = 200
 """Characters of the last failure's reason."""
+MAKES_GOOD = 0.25
+"""Of a page that was not as it should be, each that is. A change that only some pages show is noticed, too: a fifth."""
 MOST_RECORDS = 5
 """Records of a page that are looked at."""
 
@@ -27,8 +29,8 @@ class SiteCounts:
         """Whether any try went well: it ends a row of failures."""
         self._refusals = self._failures = 0
         """In a row, at the end."""
-        self._read = self._new_misread = 0
-        """Pages that could be read, and then as many more that could not."""
+        self._read = self._new_misread = 0.0
+        """What pages that could be read make good of those before, and then those that could not."""
         self._said = ""
         self._pages = self._full = self._misread = 0
         self._trial = 0
@@ -57,11 +59,11 @@ class SiteCounts:
             self._probes[0] += is_probe
 
     def add_read(self) -> None:
-        """A page was as it should be. Each makes good one that was not."""
+        """A page was as it should be."""
         if self._new_misread:
-            self._new_misread -= 1
+            self._new_misread = max(0.0, self._new_misread - MAKES_GOOD)
         else:
-            self._read += 1
+            self._read += MAKES_GOOD
 
     def add_misread(self, verdict: Verdict, probe: int, *, is_new: bool) -> None:
         """A page was not; the try itself is told besides. `is_new`: it was not tried before."""

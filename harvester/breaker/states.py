@@ -45,7 +45,8 @@ class Change(NamedTuple):
     failed: int
     window_s: float
     row: int
-    """Failures in a row at the end of it; if it opened for the layout: pages that were misread, beyond those read."""
+    """Failures in a row at the end of it. If it opened for the layout: pages that were misread, less what others made
+    good."""
     pages: tuple[int, int]
     """How many of the last pages were read, and how many of them had nothing in them."""
     lost: list[tuple[str, str]]

@@ -23,7 +23,8 @@ class SiteBreaker(Part):
     failures_in_a_row: int = Field(50, ge=1)
     """So many requests do, too, whose first tries failed in whatever way."""
     most_misread: int = Field(10, ge=1)
-    """So many more pages that are not as they should be (layout_changed), each at its first try, than are read."""
+    """So many pages that are not as they should be (layout_changed), each at its first try, do, too. Four that are read
+    make good one that was not."""
     open_seconds: float = Field(60.0, gt=0)
     """How long the site is left alone before probes; doubled each time that one of them fails."""
     most_open_seconds: float = Field(3600.0, gt=0)

@@ -59,7 +59,7 @@ def test_an_opening_says_why_and_what_would_have_become_of_the_rest() -> None:
     assert extrapolation(drift).startswith("Of the last 50 pages 49 had nothing in them; of the 99,488 that are queued")
     layout = OPENED._replace(cause="layout", row=10, said="it lacks 'Total', and has 'Sum'")
     assert reason(layout) == (
-        "10 more pages were not as they should be than were, the last one because of: it lacks 'Total', and has 'Sum'."
+        "10 pages were not as they should be, and few were, the last one because of: it lacks 'Total', and has 'Sum'."
     )
     assert extrapolation(layout) == "Of the 99,488 that are queued probably most would not be understood."
     fields = OPENED._replace(cause="fields", lost=[("parcel", "owner")])

@@ -195,7 +195,7 @@ local function change(name, b, decision)
     local event = { -- as harvester.breaker.states.Change
         string.format('%.0f', now) .. ' ' .. string.gsub(name, '%z', ' ') .. ' ' .. to, site, tier or '', from, to, now / 1000,
         b.cause, decision.by or '', (due or 0) / 1000, tried, failed, b.rules[WINDOW] / 1000,
-        b.cause == 'layout' and b.misread or math.max(b.refusals, b.failures),
+        b.cause == 'layout' and math.ceil(b.misread) or math.max(b.refusals, b.failures),
         decision.drift or { 0, 0 }, b.lost, b.said, left, (now - (b.opened or now)) / 1000, outcomes,
     }
     if to == 'closed' then

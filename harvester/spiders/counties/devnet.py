@@ -12,6 +12,7 @@ from harvester.exceptions import ParseError
 from harvester.items import Found, Said
 from harvester.items.property import normalized
 from harvester.jobs.documents import JobItem
+from harvester.meta import STEP
 from harvester.outcomes import Outcome, verdict_of
 from harvester.parsers.counties import devnet as parse
 from harvester.parsers.counties.addresses import AddressQuery
@@ -47,6 +48,7 @@ class DevnetSpider(SearchingSpider):
         """The records of a parcel. Of a page without one the search must say that there is none."""
         page = parse.read_parcel(response.body, response.url)
         if page is None:
+            response.meta[STEP] = True
             yield self._search(self.jurisdiction_of(response), PARCEL, parcel_id, doubt)
         elif not _is_of(page, parcel_id):
             raise ParseError(f"the parcel {parcel_id} was asked for, and the page is that of {page.parcel_id}")
@@ -127,6 +129,7 @@ class DevnetSpider(SearchingSpider):
             headers=_FORM,
             errback=self.search_failed,
             cb_kwargs={"kind": kind, "key": key, "doubt": doubt},
+            priority=FIRST if kind == PARCEL else 0,
             dont_filter=True,
         )
 

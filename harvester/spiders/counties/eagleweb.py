@@ -70,6 +70,7 @@ class EaglewebSpider(SearchingSpider):
         """The records of an assessor's account; of a treasurer's, what leads to them. Else the search must tell."""
         page, jurisdiction = parse.read_account(response.body), self.jurisdiction_of(response)
         if page is None:
+            response.meta[STEP] = True
             yield self._search(jurisdiction, PARCEL, number, doubt)
         elif normalized(page.parcel_id) != normalized(number):
             raise ParseError(f"the account {number} was asked for, and the page is that of {page.parcel_id}")
@@ -162,5 +163,6 @@ class EaglewebSpider(SearchingSpider):
             errback=self.list_failed,
             cb_kwargs={"kind": kind, "key": key, "doubt": doubt},
             meta={STEP: True},
+            priority=FIRST if kind == PARCEL else 0,
             dont_filter=True,
         )

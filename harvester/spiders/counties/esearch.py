@@ -99,6 +99,7 @@ class EsearchSpider(SearchingSpider):
         if page is None and is_found:
             raise ParseError(f"the search finds the parcel {parcel_id}, and its page says nothing of it")
         if page is None:
+            response.meta[STEP] = True
             yield self._unknown(response, self.item_of(response).id, parcel_id, doubt)
         elif normalized(page.parcel_id) != normalized(parcel_id):
             raise ParseError(f"the parcel {parcel_id} was asked for, and the page is that of {page.parcel_id}")
@@ -154,7 +155,7 @@ class EsearchSpider(SearchingSpider):
             self.parse_parcel,
             errback=self.parcel_failed,
             cb_kwargs={"parcel_id": parcel_id, "doubt": doubt, "is_found": is_found},
-            priority=FIRST if doubt else 0,
+            priority=FIRST if doubt or is_found else 0,
             dont_filter=True,
         )
 

@@ -10,6 +10,7 @@ from scrapy.http import Response
 from harvester.exceptions import PageFailed, ParseError, UsageError
 from harvester.items import Found
 from harvester.items.property import normalized
+from harvester.meta import STEP
 from harvester.outcomes import Outcome
 from harvester.parsers.counties import pacs as parse
 from harvester.parsers.counties.addresses import AddressQuery
@@ -68,6 +69,8 @@ class PacsSpider(SessionSpider):
         """
         wanted, jurisdiction = Search(*search), self.jurisdiction_of(response)
         page = parse.read_property(response.body, response.url)
+        if page is None:
+            response.meta[STEP] = True
         if page is None and not is_again and parse.is_search(response.body):
             yield self._property(jurisdiction, wanted, property_id, is_found=is_found, is_again=True)
         elif page is None and not is_found:
