@@ -20,8 +20,10 @@ from harvester.spiders.counties.searches import SearchingSpider
 from harvester.spiders.counties.witness import Doubt
 from harvester.spiders.job import errback
 
-MOST_REPLAYS = 1
+MOST_EXPIRED = 3
 """How often the search of an item begins anew because its session has ended, until the item is tried again later."""
+MOST_REPLAYS = 1
+"""How often because its session shows another parcel, or none."""
 _FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
@@ -34,6 +36,7 @@ class Search(NamedTuple):
     replays: int = 0
     doubt: Sequence[Any] | None = None
     """A Doubt, if the parcel is not looked for because of itself."""
+    expired: int = 0
 
 
 class SessionSpider(SearchingSpider, ABC):
@@ -60,8 +63,8 @@ class SessionSpider(SearchingSpider, ABC):
         except NotAccepted as error:  # since it was asked
             yield Said(search.item, "skipped", Outcome.POLICY_DENIED, str(error))
             return
-        if outcome is Outcome.SESSION_EXPIRED and search.replays < MOST_REPLAYS:
-            yield self.begin(jurisdiction, search._replace(replays=search.replays + 1))
+        if outcome is Outcome.SESSION_EXPIRED and search.expired < MOST_EXPIRED:
+            yield self.begin(jurisdiction, search._replace(expired=search.expired + 1))
         else:
             yield from self.after(request, search, outcome, jurisdiction)
 
