@@ -243,7 +243,7 @@ async def test_a_filter_stands_in_the_address_and_a_link_to_it_shows_the_same(
     await page.get_by_label("In key or reason").press("Enter")
     items = page.get_by_role("region", name="Items").get_by_role("table")
     await expect(items.get_by_role("row")).to_have_count(12)
-    assert page.url == f"{room.url}/jobs/{job.id}?text=100"
+    await expect(page).to_have_url(f"{room.url}/jobs/{job.id}?text=100")
     async with person(browser, room.url, storage_state=login) as other:
         there = await other.go(urlsplit(page.url).path + "?" + urlsplit(page.url).query)
         rows = there.get_by_role("region", name="Items").get_by_role("table").get_by_role("row")
