@@ -8,7 +8,7 @@ from harvester.jobs.documents import BY_OUTCOME, Document, Item, State, read_ite
 from harvester.jobs.ledger import Ledger
 from harvester.jobs.results import ItemResults, Results
 
-MOST_SEARCHED = 20_000
+MOST_SEARCHED = 5_000
 """Items that are looked at for one page: site, kind and text have no index."""
 MOST_RECORDS = 100
 """Records of an item in each collection that are listed."""
