@@ -346,21 +346,26 @@ JOB_INDEXES = (
 )
 
 BY_OUTCOME = "by_outcome"
-"""Name of the index in which items of one outcome and one state are in the order of their ids."""
+"""Name of the index in which items of one outcome and one state are in the order of their ids. Those that have none are
+not in it: so a million of them are added sooner."""
+BY_STATE = [
+    ("job", ASCENDING),
+    ("state", ASCENDING),
+    ("due_at", ASCENDING),
+    ("depth", ASCENDING),
+    ("priority", DESCENDING),
+    ("_id", ASCENDING),
+    ("site", ASCENDING),  # so that items of sites that are left alone are passed over unread
+]
+"""Index in which items are found that are due."""
 ITEM_INDEXES = (
-    IndexModel(
-        [
-            ("job", ASCENDING),
-            ("state", ASCENDING),
-            ("due_at", ASCENDING),
-            ("depth", ASCENDING),
-            ("priority", DESCENDING),
-            ("_id", ASCENDING),
-            ("site", ASCENDING),  # so that items of sites that are left alone are passed over unread
-        ]
-    ),
+    IndexModel(BY_STATE),
     IndexModel([("job", ASCENDING), ("kind", ASCENDING), ("key", ASCENDING)]),
-    IndexModel([("job", ASCENDING), ("outcome", ASCENDING), ("state", ASCENDING), ("_id", ASCENDING)], name=BY_OUTCOME),
+    IndexModel(
+        [("job", ASCENDING), ("outcome", ASCENDING), ("state", ASCENDING), ("_id", ASCENDING)],
+        name=BY_OUTCOME,
+        partialFilterExpression={"outcome": {"$exists": True}},
+    ),
     IndexModel([("slots", ASCENDING)], unique=True, partialFilterExpression={"slots": {"$exists": True}}),
     IndexModel(
         [("job", ASCENDING), ("kind", ASCENDING), ("number", ASCENDING)],

@@ -2,14 +2,15 @@
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 from harvester.exceptions import UsageError
-from harvester.jobs.documents import BY_OUTCOME, Document, Item, State, read_item
+from harvester.jobs.documents import BY_OUTCOME, BY_STATE, Document, Item, State, read_item
 from harvester.jobs.ledger import Ledger
 from harvester.jobs.results import ItemResults, Results
 
 MOST_SEARCHED = 5_000
-"""Items that are looked at for one page: site, kind and text have no index."""
+"""Items that are looked at for one page, where no index has those that are wanted in the order of their ids."""
 MOST_RECORDS = 100
 """Records of an item in each collection that are listed."""
 
@@ -78,15 +79,20 @@ class ItemList:
 
         Raises UsageError for a state that is none.
         """
-        query, hint = which.of(job), "_id_"
+        query, end = which.of(job), ""
         if after:
             query["_id"] |= {"$gt": after}
-        if which.state or which.outcome:  # the index has them in order only when all states and outcomes are named
-            query.setdefault("state", {"$in": list(State)})
-            if "outcome" not in query:
-                query["outcome"] = {"$in": await self._ledger.items.distinct("outcome", {"job": job})}
+        hint: str | list[tuple[str, int]] = "_id_"
+        is_indexed = not (which.site or which.text or which.kind)
+        if which.outcome:
+            query.setdefault("state", {"$in": list(State)})  # all are named, or the index does not have them in order
             hint = BY_OUTCOME
-        end = await self._end(query, hint) if which.site or which.text or which.kind else ""
+        elif which.state and await self._are_few(job, query["state"]):
+            hint, is_indexed = BY_STATE, True
+        elif which.state:
+            is_indexed = False
+        if not is_indexed:
+            end = await self._end(query, hint)
         if end:
             query["_id"] |= {"$lte": end}
         rows = await self._ledger.items.find(query, sort=[("_id", 1)], limit=most + 1, hint=hint).to_list()
@@ -98,7 +104,12 @@ class ItemList:
         results = await self._results.of([item.id for item in items], MOST_RECORDS)
         return ItemPage([ItemReport(item, of_it) for item, of_it in zip(items, results, strict=True)], end)
 
-    async def _end(self, query: Document, index: str) -> str:
+    async def _are_few(self, job: str, state: Any) -> bool:
+        """Whether all items in these states can be looked at for one page."""
+        query = {"job": job, "state": state}
+        return await self._ledger.items.count_documents(query, limit=MOST_SEARCHED, hint=BY_STATE) < MOST_SEARCHED
+
+    async def _end(self, query: Document, index: Any) -> str:
         """The last item to look at, found in the index alone; empty when so many are not left."""
         indexed = {name: query[name] for name in ("_id", *(("job", "state", "outcome") if index == BY_OUTCOME else ()))}
         rows = self._ledger.items.find(
