@@ -4,7 +4,7 @@
 
 The items are sent in one upload. While two workers work at them, the overview and the page of the job are asked for
 again and again, the list of items with filters; and the workers' items a second are counted in turns with five open
-pages, in one Chromium, and without. Exit code 1 when a figure misses what TARGETS has.
+pages, in one Chromium that gives way to all else, and without. Exit code 1 when a figure misses what TARGETS has.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -136,11 +136,20 @@ async def slow_down(bench: Bench, room: ControlRoom, mongodb: MongoClient[Docume
             for each, path in zip(pages, ("/", f"/jobs/{job}", "/sites", "/workers", f"/jobs/{job}"), strict=True):
                 await each.goto(f"{room.url}{path}")
                 await each.wait_for_function("window.did_handshake")
+            give_way()
             rates[True].append(await rate())
     without, with_pages = median(rates[False]), median(rates[True])
     print(f"{without:,.0f} items a second, {with_pages:,.0f} with {PAGES} open pages; in turns:", end=" ")
     print(", ".join(f"{a:,.0f} {b:,.0f}" for a, b in zip(rates[False], rates[True], strict=True)))
     bench.tell("share that open pages cost", 1 - with_pages / without, "", "slower")
+
+
+def give_way() -> None:
+    """The browser's processes have what others leave of the processor: people's browsers are on other machines."""
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            if "chrom" in process.name():
+                process.nice(19)
 
 
 def main(number: int) -> int:
