@@ -60,7 +60,7 @@ async def test_each_parcel_has_a_fate_of_its_own_and_what_is_staged_comes_back_t
         assert fates == {
             **{numbers[at]: changed for at in (1, 3, 6)},
             **{numbers[at]: right for at in (2, 5, 7)},
-            numbers[0]: ("failed", "session_expired"),
+            numbers[0]: ("waiting", "session_expired"),
             numbers[4]: ("waiting", "blocked"),
             numbers[8]: ("failed", "not_found"),
             "0123": ("done", "no_results"),

@@ -1,6 +1,7 @@
 """The spider `esearch`: parcels of districts of Texas that publish their records with BIS eSearch."""
 
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
@@ -22,7 +23,7 @@ from harvester.parsers.counties.addresses import AddressQuery
 from harvester.parsers.counties.sections import ParcelPage, records_of, signature
 from harvester.spiders.base import YesOrNo
 from harvester.spiders.counties.arguments import PARCEL
-from harvester.spiders.counties.platform import NO_RESULTS, Jurisdiction
+from harvester.spiders.counties.platform import AGAIN, NO_RESULTS, Jurisdiction
 from harvester.spiders.counties.searches import ADDRESS, OWNER, SearchArguments, SearchingSpider, number_and_street
 from harvester.spiders.counties.witness import FIRST, Doubt
 from harvester.spiders.job import errback
@@ -155,7 +156,7 @@ class EsearchSpider(SearchingSpider):
             self.parse_parcel,
             errback=self.parcel_failed,
             cb_kwargs={"parcel_id": parcel_id, "doubt": doubt, "is_found": is_found},
-            priority=FIRST if doubt or is_found else 0,
+            priority=FIRST if doubt else BEGUN if is_found else 0,
             dont_filter=True,
         )
 
@@ -237,8 +238,12 @@ class EsearchSpider(SearchingSpider):
             again = _Search(wanted.item, wanted.kind, wanted.key, wanted.replays + 1)
             yield self._begin(self.jurisdiction_of(request), again)
         elif verdict.outcome in _MISSING and wanted.token:
-            said = f"the site does not know the token that it gave: {verdict.reason}. It may want its cookies back"
-            yield Said(wanted.item, "failed", Outcome.SESSION_EXPIRED, f"{said}: see docs/county-records.md#esearch")
+            said = f"the site does not know the token that it gave: {verdict.reason}."
+            if self.item_of(request).attempt < self.ATTEMPTS:
+                yield Said(wanted.item, "waiting", Outcome.SESSION_EXPIRED, said, datetime.now(UTC) + AGAIN)
+                return
+            said += " It may want its cookies back: see docs/county-records.md#esearch"
+            yield Said(wanted.item, "failed", Outcome.SESSION_EXPIRED, said)
         elif verdict.outcome in _MISSING:
             yield self.site_is_gone(request, verdict.reason)
 

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 from urllib.parse import urljoin, urlsplit
@@ -31,6 +32,8 @@ UNKNOWN_SITE = "unknown_site"
 """Outcome of an item whose jurisdiction the registry does not know any more."""
 SITE = "site"
 """In an item's input: the jurisdiction, for those that the spider itself finds."""
+AGAIN = timedelta(minutes=1)
+"""After which a parcel is asked for again whose witness was not there."""
 
 
 class Jurisdiction(NamedTuple):
@@ -194,10 +197,10 @@ class PlatformSpider(JobSpider, ABC):
         return Witnesses(self.crawler.stats)
 
     def witness_gone(self, page: Response | Request, item: str, parcel_id: str) -> Said:
-        """What becomes of a card in doubt when its witness is no parcel any more."""
+        """What becomes of a card in doubt when its witness is not there: it is asked for again, with another one."""
         self.witnesses.forget(page)
-        said = f"its page is not as those before, and the parcel {parcel_id}, which was read then, is gone: retry it"
-        return Said(item, "failed", Outcome.LAYOUT_CHANGED, said)
+        said = f"its page is not as those before, and the parcel {parcel_id}, which was read then, is not there now"
+        return Said(item, "waiting", Outcome.LAYOUT_CHANGED, said, datetime.now(UTC) + AGAIN)
 
     def missing(self, parcels: Iterable[Sequence[str]], jurisdiction: Jurisdiction) -> Iterator[Said]:
         """Says of each of the parcels (id of its item, and its number) that there is none."""
