@@ -45,7 +45,7 @@ async def list_items(
     """In the order of their ids, each with its attempts.
 
     A page may hold fewer than the limit, or none, though `next` is there: it ends when many items were looked at for a
-    site, kind or text.
+    state, site, kind or text.
     """
     which = ItemFilter(",".join(sorted(state)), ",".join(sorted(outcome)), site, text, kind)
     place = place_of(after, str, job, which) if after else ""
