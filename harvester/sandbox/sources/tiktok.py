@@ -17,6 +17,7 @@ NO_PERMISSION = 40101
 _COUNTRIES = {"US": "United States", "DE": "Germany"}
 _SCRIPT = """
 const asked = new URLSearchParams(location.search), list = document.querySelector('main')
+const user = String(Math.random())
 let page = 0
 const sign = async text => {
   let sum = 7
@@ -28,7 +29,8 @@ async function more() {
   const where = {period: asked.get('period'), country_code: asked.get('countryCode')}
   const query = new URLSearchParams({page, limit: ROWS, sort_by: 'popular', ...where})
   const timestamp = String(Date.now()) + page
-  const headers = {'anonymous-user-id': 'a1', 'web-id': 'w1', lang: 'en', timestamp, 'user-sign': await sign(timestamp)}
+  const signed = {timestamp, 'user-sign': await sign(user + timestamp)}
+  const headers = {'anonymous-user-id': user, 'web-id': 'w1', lang: 'en', ...signed}
   const answer = await fetch('/creative_radar_api/v1/popular_trend/hashtag/list?' + query, {headers})
   const told = await answer.json()
   for (const row of (told.data || {}).list || []) {
@@ -59,12 +61,12 @@ class Tiktok:
         if not path.endswith("/popular_trend/hashtag/list"):
             return json_answer({"code": 40400, "msg": "not found"}, 404)
         page = int(asked.get("page", "1"))
-        stamp = headers.get("timestamp", "")
+        signed = headers.get("anonymous-user-id", "") + headers.get("timestamp", "")
         country = asked.get("country_code", "")
         pages = self.pages.get(country, HASHTAGS // ROWS)
-        if stamp in self._used or headers.get("user-sign") != _sign(stamp) or -1 < pages < page:
+        if signed in self._used or headers.get("user-sign") != _sign(signed) or -1 < pages < page:
             return json_answer({"code": NO_PERMISSION, "msg": "no permission", "request_id": "1"})
-        self._used.add(stamp)
+        self._used.add(signed)
         day = self._clock.now() // 86_400 * 86_400  # so that all pages of a list are of one
         rows = popular(f"tiktok {country} {asked.get('period')}", day)[:HASHTAGS]
         shown = [] if pages < 0 else rows[(page - 1) * ROWS : page * ROWS]
