@@ -3,6 +3,7 @@
 import logging
 import os
 import sys
+from functools import cache
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -176,15 +177,21 @@ def show(name: Annotated[str, typer.Argument(help="Name of the spider.", autocom
 
 def main() -> None:
     """Entry point."""
-    command = get_command(app)
-    _leave_flags_without_type(command)
     try:
-        command()
+        _command()()
     except HarvesterError as error:
         logs.say(mask(str(error)), logging.ERROR)
         sys.exit(error.exit_code)
     finally:
         _let_go_of_a_closed_terminal()
+
+
+@cache
+def _command() -> Any:
+    """All commands, as click knows them: made once, though a process calls `main` again."""
+    command = get_command(app)
+    _leave_flags_without_type(command)
+    return command
 
 
 def _leave_flags_without_type(command: Any, parent: typer.Context | None = None) -> None:

@@ -35,7 +35,7 @@ from harvester.jobs.documents import (
     read_job,
 )
 from harvester.jobs.export import Exported, Exporter, FileExport, Stored, StoredRows
-from harvester.jobs.inputs import Input, Lines, Source, keys_as_items, opened, unpacked
+from harvester.jobs.inputs import Input, Lines, Source, keys_as_items, opened, size_of, unpacked
 from harvester.jobs.ledger import Deferred, Ledger, now
 from harvester.jobs.listing import MOST_RECORDS, ItemFilter, ItemList, ItemPage, ItemReport
 from harvester.jobs.results import ItemResults
@@ -362,7 +362,7 @@ class JobService:
 
     async def _submit_lines(self, submitter: Submitter, file: Source, given: Input) -> Submitted:
         lines = await asyncio.to_thread(Lines, file, given.path, submitter.kind, given.form, given.key)
-        return await submitter.submit(lines)
+        return await submitter.submit(lines, ahead=size_of(file) > 0)
 
     async def export(self, job: str, wanted: FileExport) -> list[Exported]:
         """Writes files of its records and its manifest. Raises StorageError when one cannot be written."""

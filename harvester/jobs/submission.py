@@ -1,4 +1,4 @@
-"""Gives a job its items, from a stream of any length. Every thousand are safe before the next are read.
+"""Gives a job its items, from a stream of any length. Every thousand are stored before more are read than as many.
 
 So one that was killed may be submitted once more: with the same idempotency key it is the same job, and an item that
 is there already stays as it is.
@@ -126,17 +126,16 @@ class Submitter:
         self._begun = False
         self._accepted = self._known = 0
 
-    async def submit(self, lines: Iterable[Found | BadLine]) -> Submitted:
+    async def submit(self, lines: Iterable[Found | BadLine], *, ahead: bool = False) -> Submitted:
         """Reads all of them. The job is made with the first that can be used.
 
+        `ahead`: whether they are all there, as in a file, so that nobody waits for those who read ahead.
         Raises JobConflict when the idempotency key belongs to something else, or the job is cancelled; StorageError
         when bad lines cannot be written; and what reading raises. What was read before is then in the job, as is said.
         """
         with self._bad:
             try:
-                items = self._usable(lines)
-                while chunk := await asyncio.to_thread(list, islice(items, CHUNK)):  # it may be a terminal that is read
-                    await self._add(chunk)
+                await self._add_all(self._usable(lines), ahead)
             except HarvesterError as error:
                 raise self._with_progress(error) from None
         if self._job and (known := await self._ledger.job(self._job.id)):
@@ -144,6 +143,24 @@ class Submitter:
         job = self._job.id if self._job else None
         bad = self._bad
         return Submitted(job, self._begun, self._accepted, self._known, bad.number, bad.first, bad.path)
+
+    async def _add_all(self, items: Iterator[Found], ahead: bool) -> None:
+        """`ahead`: reading goes on while MongoDB stores the last ones."""
+        adding: asyncio.Task[None] | None = None
+        try:
+            while chunk := await asyncio.to_thread(list, islice(items, CHUNK)):  # it may be a terminal that is read
+                if adding:
+                    await adding
+                adding = asyncio.create_task(self._add(chunk))
+                if not ahead:
+                    await adding
+        except asyncio.CancelledError:
+            if adding:
+                adding.cancel()
+            raise
+        finally:
+            if adding:
+                await adding
 
     async def _add(self, items: list[Found]) -> None:
         if self._job is None:
