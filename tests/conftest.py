@@ -4,7 +4,7 @@ import gc
 import os
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -58,9 +58,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items[:] = dealt + others
 
 
-def pytest_collection_finish() -> None:
-    """Has Python look through the thousands of tests no more whenever it collects garbage."""
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """Has Python look for no garbage among the thousands of tests: not while it collects them, and not later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(autouse=True)

@@ -305,8 +305,10 @@ def _parent() -> socket.socket:
 
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal; it ends when the tests do
+    gc.disable()
     _load()
     gc.freeze()  # so that a collection does not copy what all share
+    gc.enable()
     asked = socket.socket(fileno=int(sys.argv[1]))
     while fds := socket.recv_fds(asked, 1, 5)[1]:
         if os.fork() == 0:
