@@ -142,7 +142,7 @@ async def test_no_thread_runs_on_while_the_shell_ends(scrapy: Scrapy, site: Site
 
 
 async def test_the_speed_of_scrapy_is_measured_and_told(scrapy: Scrapy) -> None:
-    ran = await scrapy("bench", "-s", "CLOSESPIDER_TIMEOUT=2")
+    ran = await scrapy("bench", "-s", "CLOSESPIDER_TIMEOUT=1")
     assert ran.returncode == 0, ran.stderr
     assert "Warning" not in ran.stderr
     assert re.search(r"Crawled [1-9]\d* pages \(at [1-9]", ran.stderr), ran.stderr
