@@ -1,6 +1,6 @@
-"""Gives a job its items, from a stream of any length. Every thousand are stored before more are read than as many.
+"""Gives a job its items, from a stream of any length: a thousand at a time are read and stored.
 
-So one that was killed may be submitted once more: with the same idempotency key it is the same job, and an item that
+One that was killed may be submitted once more: with the same idempotency key it is the same job, and an item that
 is there already stays as it is.
 """
 
@@ -129,7 +129,8 @@ class Submitter:
     async def submit(self, lines: Iterable[Found | BadLine], *, ahead: bool = False) -> Submitted:
         """Reads all of them. The job is made with the first that can be used.
 
-        `ahead`: whether they are all there, as in a file, so that nobody waits for those who read ahead.
+        `ahead`: the next thousand are read while the last are stored. Not of a pipe or a terminal: an error would be
+        told only when more lines have come.
         Raises JobConflict when the idempotency key belongs to something else, or the job is cancelled; StorageError
         when bad lines cannot be written; and what reading raises. What was read before is then in the job, as is said.
         """
@@ -145,7 +146,7 @@ class Submitter:
         return Submitted(job, self._begun, self._accepted, self._known, bad.number, bad.first, bad.path)
 
     async def _add_all(self, items: Iterator[Found], ahead: bool) -> None:
-        """`ahead`: reading goes on while MongoDB stores the last ones."""
+        """A thousand at a time; `ahead` as `submit` has it."""
         adding: asyncio.Task[None] | None = None
         try:
             while chunk := await asyncio.to_thread(list, islice(items, CHUNK)):  # it may be a terminal that is read
