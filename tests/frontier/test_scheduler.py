@@ -171,15 +171,15 @@ async def test_a_crawl_that_was_finished_begins_anew_unless_somebody_is_at_work(
 
 
 class Held(Page):
-    """Answers `/busy` at once, and the others only when it is let."""
+    """Answers `/busy` only when all others are in the frontier, and the others only when they are let."""
 
     def __init__(self, answers: dict[str, list[Answer]]) -> None:
         super().__init__(answers)
+        self.all_wait = asyncio.Event()
         self.is_let = asyncio.Event()
 
     async def answer(self, path: str, number: int) -> Answer:
-        if path != "/busy":
-            await self.is_let.wait()
+        await (self.all_wait if path == "/busy" else self.is_let).wait()
         return await super().answer(path, number)
 
 
@@ -193,6 +193,8 @@ async def test_requests_wait_in_the_frontier_while_their_site_wants_to_be_left_a
         async with asyncio.timeout(LONGEST_S):
             while not ((status := await frontier.status()).waiting > 50 and not status.leased):
                 assert not running.done(), await running
+                if status.queued == len(paths):
+                    site.all_wait.set()
                 if status.waiting > 50:
                     site.is_let.set()
                 await asyncio.sleep(0.05)
