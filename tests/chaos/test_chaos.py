@@ -19,7 +19,6 @@ ENTRIES = ("/page/", "/missing/", "/check/")
 """Begin the addresses that are answered once for each time a request is delivered."""
 
 
-@pytest.mark.chaos
 @pytest.mark.timeout(1800)
 def test_nothing_is_lost_when_workers_redis_and_mongodb_are_killed(tmp_path: Path) -> None:
     with crawl(KILLS.pages, tmp_path, "tests.chaos.settings") as disturbed:

@@ -33,7 +33,7 @@ UNKNOWN_SITE = "unknown_site"
 SITE = "site"
 """In an item's input: the jurisdiction, for those that the spider itself finds."""
 AGAIN = timedelta(minutes=1)
-"""After which a parcel is asked for again whose witness was not there."""
+"""After which a parcel is asked for again whose witness was not there, or whose token the site had forgotten."""
 
 
 class Jurisdiction(NamedTuple):
