@@ -11,6 +11,7 @@ import asyncio
 import atexit
 import contextlib
 import ctypes
+import faulthandler
 import gc
 import importlib.util
 import json
@@ -28,7 +29,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import NamedTuple, NoReturn
+from typing import IO, NamedTuple, NoReturn
 
 import scrapy.commands
 from PIL import Image
@@ -54,6 +55,8 @@ _SET_CHILD_SUBREAPER = 36
 
 PIPES_S = 1.0
 """How long the pipes of a process that has ended may take to their own end."""
+ABORT_S = 10.0
+"""How long a process that hangs may take to write down where."""
 
 
 class Forked:
@@ -88,6 +91,8 @@ class Forked:
         try:
             await asyncio.wait([communicating], timeout=within_s)
             is_late = self.returncode is None
+            if is_late:
+                await self.abort()
         finally:
             self.kill()
             out, log = (written.decode(errors="replace") for written in await communicating)
@@ -104,6 +109,13 @@ class Forked:
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
+
+    async def abort(self) -> None:
+        """Ends one that hangs. It writes to stderr where each of its threads is."""
+        self.send_signal(signal.SIGABRT)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(ABORT_S):
+                await self.wait()
 
 
 async def fork(program: str, *arguments: str, cwd: Path, env: Mapping[str, str], log: int | None = None) -> Forked:
@@ -129,8 +141,11 @@ class Begun:
         return self._ended(0)
 
     def wait(self, timeout: float | None = None) -> int:
+        """The exit code. One that has not ended in time is aborted: it writes to stderr where each thread is."""
         code = self._ended(timeout)
         if code is None:
+            self.send_signal(signal.SIGABRT)
+            self._ended(ABORT_S)
             raise subprocess.TimeoutExpired(str(self.pid), timeout or 0)
         return code
 
@@ -187,14 +202,17 @@ def run(
         process = begin(program, *arguments, cwd=cwd, env=env, files=[given.fileno(), out.fileno(), log.fileno()])
         try:
             code = process.wait(within_s)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"it has not ended after {within_s} s:\n{_written_to(log)}") from None
         finally:
             process.kill()
             process.wait()
-        said = []
-        for file in (out, log):
-            file.seek(0)
-            said.append(file.read().decode(errors="replace"))
-        return Ran(code, *said)
+        return Ran(code, _written_to(out), _written_to(log))
+
+
+def _written_to(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode(errors="replace")
 
 
 class Child:
@@ -231,13 +249,12 @@ class Children:
     def __init__(self) -> None:
         ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1)
         self._asked, its = socket.socketpair()
-        parent = os.getpid()
         if os.fork() == 0:
             self._asked.close()
             while fds := socket.recv_fds(its, 1, 5)[1]:
                 if os.fork() == 0:
                     its.close()
-                    _adopted(parent, *fds)
+                    _adopted(*fds)
                     sys.exit()
                 for fd in fds:
                     os.close(fd)
@@ -257,7 +274,7 @@ class Children:
         for fd in (told_end, out_end, *([log_end] if log else [])):
             os.close(fd)
         with os.fdopen(told, "rb") as telling:
-            return Child(int(telling.read()), out, read)
+            return Child(int(telling.readline()), out, read)
 
 
 def _ask(command: list[str], cwd: Path, env: Mapping[str, str], files: Sequence[int | None]) -> int:
@@ -360,13 +377,14 @@ def _begin(request: int, told: int, *files: int) -> None:
     _become(request, *files)
 
 
-def _adopted(by: int, request: int, told: int, *files: int) -> None:
-    """Returns when the program has run, in a process that is a child of `by` from the beginning."""
+def _adopted(request: int, told: int, *files: int) -> None:
+    """Returns when the program has run, in a process that its great-grandparent adopts before it begins."""
+    parent = os.getpid()
     if os.fork():
         os._exit(0)
-    while os.getppid() != by:  # its parent is about to end
+    while os.getppid() == parent:  # it is about to end
         time.sleep(0.001)
-    os.write(told, b"%d" % os.getpid())
+    os.write(told, b"%d\n" % os.getpid())
     os.close(told)
     os.setsid()
     _become(request, *files)
@@ -383,6 +401,7 @@ def _become(request: int, *files: int) -> None:
     sys.stdin = os.fdopen(0, encoding=encoding, closefd=False)
     sys.stdout = os.fdopen(1, "w", encoding=encoding, closefd=False)
     sys.stderr = os.fdopen(2, "w", 1, encoding, "backslashreplace", closefd=False)
+    faulthandler.enable(2)
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(cwd)

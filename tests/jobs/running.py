@@ -93,7 +93,8 @@ class Runs:
             async with asyncio.timeout(within_s):
                 return await process.wait()
         except TimeoutError:
-            raise AssertionError(f"it has not ended after {within_s} s:\n{self.said[-5000:]}") from None
+            await process.abort()
+            raise AssertionError(f"it has not ended after {within_s} s:\n{self.said[-9000:]}") from None
 
     async def run(self, spider: str = "tree", **arguments: object) -> int:
         """A whole run; its exit code."""
