@@ -10,7 +10,8 @@ import socket
 RANGE = range(12_000, 22_000)
 """Below the ports that systems hand out (from 32,768 on), as are those 10,000 above, which some servers take too."""
 
-_held: list[socket.socket] = []
+_held: list[int] = []
+"""Bare descriptors: a socket that is still open when its process ends would be warned of."""
 
 
 def free_port(count: int = 1) -> int:
@@ -22,7 +23,7 @@ def free_port(count: int = 1) -> int:
         if all(_hold(socket_, port) for socket_, port in zip(holds, ports, strict=True)) and all(
             _is_free(port) and _is_free(port + 10_000) for port in ports
         ):
-            _held.extend(holds)
+            _held.extend(socket_.detach() for socket_ in holds)
             return first
         for socket_ in holds:
             socket_.close()
