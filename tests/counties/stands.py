@@ -95,10 +95,11 @@ class Stand(NamedTuple):
     def failing(self) -> Callable[[str, int], Answer | None]:
         """For `portal.bad`: one answer in fifty is a failure of each kind, and all sessions end at random.
 
-        No page fails twice in a row, and none is absent or empty twice, also when an answer between is lost with a
-        killed worker: one that is not there twice is gone.
+        No page fails twice in a row, and none is absent, empty or refused twice, also when an answer between is lost
+        with a killed worker: one that is not there twice is gone, and a refusal spends an attempt of each item that
+        begins with the page.
         """
-        random, due, failed, gone = Random(1), dict[int, Answer](), set[str](), set[str]()
+        random, due, failed, once = Random(1), dict[int, Answer](), set[str](), set[str]()
         asked = 0
 
         def bad(path: str, number: int) -> Answer | None:
@@ -112,12 +113,12 @@ class Stand(NamedTuple):
             asked += 1
             if random.random() < 1 / ANSWERS:
                 self.portal.forget()
-            says_gone = failure is not None and (failure.status == NOT_FOUND or failure.body == b"")
-            if failure is None or path in failed or (says_gone and path in gone):
+            is_grave = failure is not None and (failure.status in (NOT_FOUND, FORBIDDEN.status) or failure.body == b"")
+            if failure is None or path in failed or (is_grave and path in once):
                 failed.discard(path)
                 return None
-            if says_gone:
-                gone.add(path)
+            if is_grave:
+                once.add(path)
             failed.add(path)
             return failure
 
