@@ -69,8 +69,10 @@ COUNT_S = 3.0
 """How often a job's items are counted, unless counting takes long."""
 COUNT_SHARE = 10
 """Counting takes at most one in so many seconds."""
-COUNTING_S = 120.0
-"""How long one who counts is waited for."""
+LEAST_COUNTING_S = 10.0
+"""How long one who counts is waited for, who may have died: at least so long,"""
+COUNTING_SHARE = 3
+"""and this many times as long as counting took last."""
 _DUPLICATE_KEY = 11000
 _DUE: Document = {"state": State.WAITING, "due_at": None}
 
@@ -555,7 +557,9 @@ class Ledger:
         if job.count_due_at and self.now() < job.count_due_at:
             return
         seen = {"_id": job.id, "count_due_at": job.count_due_at}
-        later = {"$set": {"count_due_at": self.now() + timedelta(seconds=COUNTING_S)}}
+        took = (job.count_due_at - job.counted_at) / COUNT_SHARE if job.count_due_at and job.counted_at else timedelta()
+        waited = max(timedelta(seconds=LEAST_COUNTING_S), COUNTING_SHARE * took)
+        later = {"$set": {"count_due_at": self.now() + waited}}
         result = await self.patiently(lambda: self.jobs.update_one(seen, later))
         if result.modified_count:
             await self.count(job.id)

@@ -5,7 +5,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -459,6 +459,34 @@ async def test_of_all_that_work_at_a_job_one_counts_and_no_one_else_for_a_while(
     again = await ledger.job(job.id)
     assert again is not None
     assert len(again.pace) == 2
+
+
+@pytest.mark.parametrize(("counting_took_s", "waited_s"), [(0.3, 10), (100, 300)])
+async def test_a_job_whose_counter_died_is_counted_by_another_after_three_times_as_long_as_counting_last_took(
+    ledgers: Ledgers, counting_took_s: float, waited_s: float
+) -> None:
+    at = now()
+    ledgers.clock = lambda: at
+    job, ledger = await ledgers.job(), ledgers.another()
+    await ledger.add(job.id, pages("a"), nowhere)
+    at = died_at = at + timedelta(hours=1)
+    before = {"counted_at": at - timedelta(seconds=10 * counting_took_s), "count_due_at": at}
+    await ledger.jobs.update_one({"_id": job.id}, {"$set": before})
+
+    async def counted_by(one: OneLedger) -> datetime | None:
+        known = await one.job(job.id)
+        assert known is not None
+        await one.count_when_due(known)
+        known = await ledger.job(job.id)
+        assert known is not None
+        return known.counted_at
+
+    with pytest.raises(Killed):
+        await counted_by(ledgers.another(operations=2))
+    at = died_at + timedelta(seconds=waited_s - 1)
+    assert await counted_by(ledger) == before["counted_at"]
+    at = died_at + timedelta(seconds=waited_s + 1)
+    assert await counted_by(ledger) == at
 
 
 async def claim(ledger: OneLedger, job: str, most: int) -> list[Item]:
