@@ -358,9 +358,10 @@ BY_STATE = [
     ("site", ASCENDING),  # so that items of sites that are left alone are passed over unread
 ]
 """Index in which items are found that are due."""
+BY_KEY = [("job", ASCENDING), ("kind", ASCENDING), ("key", ASCENDING)]
 ITEM_INDEXES = (
     IndexModel(BY_STATE),
-    IndexModel([("job", ASCENDING), ("kind", ASCENDING), ("key", ASCENDING)]),
+    IndexModel(BY_KEY),
     IndexModel(
         [("job", ASCENDING), ("outcome", ASCENDING), ("state", ASCENDING), ("_id", ASCENDING)],
         name=BY_OUTCOME,

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from scrapy.statscollectors import StatsCollector
 
-from harvester.jobs.documents import UNFINISHED, Counted, Document, Job, State
+from harvester.jobs.documents import BY_OUTCOME, UNFINISHED, Counted, Document, Job, State
 from harvester.jobs.ledger import Ledger
 from harvester.jobs.transitions import is_good_look
 from harvester.shutdown import stop
@@ -112,7 +112,9 @@ class JobStats:
         alike = {name: {"$ifNull": [f"${name}", ""]} for name in ("kind", "state", "outcome", "reason")}
         group: Document = {"_id": alike, "items": {"$sum": 1}}
         stages: list[Document] = [{"$match": match}, {"$group": group}, {"$sort": {"items": -1, "_id": 1}}]
-        cursor = await self._ledger.patiently(lambda: self._ledger.items.aggregate(stages, allowDiskUse=True))
+        cursor = await self._ledger.patiently(
+            lambda: self._ledger.items.aggregate(stages, allowDiskUse=True, hint=BY_OUTCOME)
+        )
         async for row in cursor:
             yield row
 

@@ -27,6 +27,7 @@ from harvester.items import Batch, Found
 from harvester.items import Said as SaidOf
 from harvester.jobs.budgets import kept_slots
 from harvester.jobs.documents import (
+    BY_KEY,
     ITEM_INDEXES,
     ITEMS,
     JOB_INDEXES,
@@ -73,6 +74,8 @@ LEAST_COUNTING_S = 10.0
 """How long one who counts is waited for, who may have died: at least so long,"""
 COUNTING_SHARE = 3
 """and this many times as long as counting took last."""
+NATURAL_SHARE = 4
+"""A job that has one of so many items is counted in the order in which all are stored."""
 _DUPLICATE_KEY = 11000
 _DUE: Document = {"state": State.WAITING, "due_at": None}
 
@@ -525,15 +528,15 @@ class Ledger:
     async def count(self, job: str) -> tuple[Counted, ...]:
         """Counts its items, and leaves the counts in the job's document.
 
-        They are read by their ids, in whose index none moves while it is read: each counts once, whatever its state.
+        They are read in an order in which none moves meanwhile: each counts once, whatever its state.
         """
         began = time.monotonic()
         at = self.now()
         alike = {name: {"$ifNull": [f"${name}", ""]} for name in ("kind", "state", "stage", "outcome")}
-        own = {"$match": {"_id": {"$gte": f"{job}:", "$lt": f"{job};"}}}
+        own, order = await self._in_order(job)
         later = {"$cond": [{"$eq": [{"$type": "$due_at"}, "date"]}, 1, 0]}
         sums = {"items": {"$sum": 1}, "records": {"$sum": "$counts.records"}, "later": {"$sum": later}}
-        rows = await self._aggregate([own, {"$group": {"_id": alike, **sums}}], hint="_id_")
+        rows = await self._aggregate([{"$match": own}, {"$group": {"_id": alike, **sums}}], hint=order)
         counts = [{**row["_id"], **{name: row[name] for name in sums}} for row in rows]
         pace = {"at": at, "ended": sum(row["items"] for row in counts if row["state"] not in UNFINISHED)}
         again_s = max(COUNT_S, COUNT_SHARE * (time.monotonic() - began))
@@ -547,6 +550,18 @@ class Ledger:
         push = {"$push": {"pace": {"$each": [pace], "$slice": -MOST_PACES}}}
         await self.patiently(lambda: self.jobs.update_one({"_id": job, **recent}, push))
         return msgspec.convert(counts, tuple[Counted, ...])
+
+    async def _in_order(self, job: str) -> tuple[Document, Document]:
+        """What selects all its items, and the order in which MongoDB reads them soonest.
+
+        Reading by their ids jumps from page to page of the disk, so those of a job that has many of all items are
+        picked out of all, as they are stored: of a million, in an eighth of the time when the cache cannot hold them.
+        """
+        most = max(1, await self.patiently(self.items.estimated_document_count) // NATURAL_SHARE)
+        own: Document = {"job": job}
+        if await self.patiently(lambda: self.items.count_documents(own, limit=most, hint=BY_KEY)) == most:
+            return own, {"$natural": 1}
+        return {"_id": {"$gte": f"{job}:", "$lt": f"{job};"}}, {"_id": 1}
 
     async def count_again(self, job: Job) -> None:
         """Counts its items; those of a large job only when that is due."""

@@ -437,6 +437,23 @@ async def test_items_are_counted_by_state_stage_and_outcome(ledgers: Ledgers) ->
     assert known.counted_at
 
 
+@pytest.mark.parametrize(("others", "order"), [(2, "COLLSCAN"), (20, "IXSCAN { _id: 1 }")])
+async def test_a_job_is_counted_whole_in_the_order_in_which_its_items_are_read_soonest(
+    ledgers: Ledgers, mongodb: Database[Document], others: int, order: str
+) -> None:
+    ledger = ledgers.another()
+    job, other = await ledgers.job(), (await ledger.open_job("flat", "other")).job
+    await ledger.add(job.id, pages("a", "b"), nowhere)
+    await ledger.add(other.id, pages(*map(str, range(others))), nowhere)
+    await end(ledger, await claim(ledger, job.id, 1))
+    mongodb.command("profile", 2)
+    counted = await ledger.count(job.id)
+    mongodb.command("profile", 0)
+    assert {(each.state, each.items) for each in counted} == {(State.DONE, 1), (State.WAITING, 1)}
+    seen = mongodb["system.profile"].find({"command.pipeline.1.$group.items": {"$exists": True}})
+    assert [row["planSummary"] for row in seen] == [order]
+
+
 async def test_of_all_that_work_at_a_job_one_counts_and_no_one_else_for_a_while(ledgers: Ledgers) -> None:
     job, ledger, other = await ledgers.job(), ledgers.another(), ledgers.another()
     await ledger.add(job.id, pages("a"), nowhere)

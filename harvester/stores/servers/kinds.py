@@ -97,7 +97,8 @@ class MongoDB(Server):
 
     def command(self, binary: str, data: Path) -> list[str]:
         command = [binary, "--dbpath", str(data), "--quiet"]
-        command += ["--wiredTigerCacheSizeGB", "0.25", "--networkMessageCompressors", "snappy,zstd"]
+        command += ["--wiredTigerCacheSizeGB", "1"]  # holds the items of a job of a million, and their indexes
+        command += ["--networkMessageCompressors", "snappy,zstd"]
         command += ["--setParameter", "diagnosticDataCollectionEnabled=false"]
         command += ["--wiredTigerEngineConfigString", "log=(prealloc=false)"]  # saves 200 MB of empty files
         return command if sys.platform == "win32" else [*command, "--nounixsocket"]  # none in /tmp
