@@ -29,10 +29,13 @@ from harvester.jobs.transitions import Ended
 from harvester.monitors.history import HEARTBEAT_SECONDS
 from harvester.stores import mongodb, servers
 
-ITEMS = 50_000
+ITEMS = 500_000
+"""Their keys are in no order, as those of real sites."""
 JOB_SIZES = (10**6, 10**7, 10**8)
 """Items of a job."""
 WORKERS = (10, 100, 1000)
+_SPREAD = 0x9E3779B1
+"""Any odd number: no two products are the same modulo a power of two."""
 SCRAPES, BEATS = 10, 1000
 LOAD = 0.7
 """Share of a core that MongoDB should use for one job, in the long run."""
@@ -134,7 +137,7 @@ def _cpu(process: psutil.Process) -> float:
 
 def _found(number: int) -> Iterator[Found]:
     for each in range(number):
-        key = f"https://example.com/parcels/{each:012d}"
+        key = f"https://example.com/parcels/{each * _SPREAD % 2**32:012d}"
         yield Found("page", key, {"address": key})
 
 
