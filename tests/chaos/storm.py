@@ -82,11 +82,11 @@ class Storming(Killing):
 
     def _fill_disk(self) -> None:
         """All workers end, and are started anew when there is room."""
-        for worker in self._workers.alive:
-            self._workers.expect(worker, NO_ROOM)
         self._disk.fill()
         until = time.monotonic() + STALLED_S
         while self._workers.alive:
+            for worker in self._workers.alive:  # some may be started meanwhile, for one that found a server away
+                self._workers.expect(worker, NO_ROOM)
             self._workers.tend()
             assert time.monotonic() < until, self._workers.said
             time.sleep(POLL_S)
