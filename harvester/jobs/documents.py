@@ -359,6 +359,7 @@ BY_STATE = [
 ]
 """Index in which items are found that are due."""
 BY_KEY = [("job", ASCENDING), ("kind", ASCENDING), ("key", ASCENDING)]
+"""Index that holds every item of a job once, and in which none moves."""
 ITEM_INDEXES = (
     IndexModel(BY_STATE),
     IndexModel(BY_KEY),

@@ -71,11 +71,11 @@ COUNT_S = 3.0
 COUNT_SHARE = 10
 """Counting takes at most one in so many seconds."""
 LEAST_COUNTING_S = 10.0
-"""How long one who counts is waited for, who may have died: at least so long,"""
-COUNTING_SHARE = 3
-"""and this many times as long as counting took last."""
+"""How long others wait at least for a process that counts, which may have died."""
+COUNTING_TIMES = 3
+"""They wait so many times as long as counting took last, if that is longer."""
 NATURAL_SHARE = 4
-"""A job that has one of so many items is counted in the order in which all are stored."""
+"""A job with at least one in so many of all items is counted in the order in which all are stored."""
 _DUPLICATE_KEY = 11000
 _DUE: Document = {"state": State.WAITING, "due_at": None}
 
@@ -573,7 +573,7 @@ class Ledger:
             return
         seen = {"_id": job.id, "count_due_at": job.count_due_at}
         took = (job.count_due_at - job.counted_at) / COUNT_SHARE if job.count_due_at and job.counted_at else timedelta()
-        waited = max(timedelta(seconds=LEAST_COUNTING_S), COUNTING_SHARE * took)
+        waited = max(timedelta(seconds=LEAST_COUNTING_S), COUNTING_TIMES * took)
         later = {"$set": {"count_due_at": self.now() + waited}}
         result = await self.patiently(lambda: self.jobs.update_one(seen, later))
         if result.modified_count:

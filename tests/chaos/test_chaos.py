@@ -52,11 +52,16 @@ def test_a_crawl_in_a_storm_ends_as_if_undisturbed(tmp_path: Path, pages: int, s
     No page is given up, however often it was under way when its worker was killed: test_poison.py tests that bound.
     """
     web = Web(pages)
-    data, deliveries = str(tmp_path / "disk" / "data"), str(sum(storm))
-    settings = "tests.chaos.settings"
+    deliveries = str(sum(storm))
     with (
         Disk(tmp_path / "disk", 64) as disk,
-        crawl(web, tmp_path, settings, HARVESTER_DATA_DIR=data, HARVESTER_MAX_DELIVERIES=deliveries) as crawled,
+        crawl(
+            web,
+            tmp_path,
+            "tests.chaos.settings",
+            HARVESTER_DATA_DIR=str(disk.folder / "data"),
+            HARVESTER_MAX_DELIVERIES=deliveries,
+        ) as crawled,
     ):
         crawled.workers.poor_each = 3
         plan = Plan(pages, workers=3, worker_kills=0)
