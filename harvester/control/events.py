@@ -125,7 +125,7 @@ class JobEvents:
         found = await self._jobs.jobs(states=UNENDED, most=MOST_JOBS)
         for each in found:
             if each.state is JobState.OPEN:
-                await self._jobs.ledger.count_when_due(each)
+                await self._jobs.ledger.counting.count_when_due(each)
         ended = [each.id for each in self._known.values() if each.state in UNENDED] if self._known else []
         gone = [job for job in ended if job not in {each.id for each in found}]
         for job in gone:

@@ -38,7 +38,7 @@ async def remove(ledger: Ledger, job: Job, names: Sequence[str]) -> int:
     """Takes items out of the job, by id or key: how many. Their records stay. Raises UnknownJob."""
     items = await items_named(ledger, job.id, names)
     number = await ledger.apply([(item.id, Removed()) for item in items])
-    await ledger.count(job.id)
+    await ledger.counting.count(job.id)
     return number
 
 
@@ -68,7 +68,7 @@ async def change(
         events.append((item.id, Changed(found.input, often, found.recheck) if found else Changed(None, often)))
     number = await ledger.apply(events)
     await ledger.note_added([job.id])
-    await ledger.count(job.id)
+    await ledger.counting.count(job.id)
     return number
 
 

@@ -49,14 +49,14 @@ class JobStats:
             await self._counting
             self._counting = None
         if self._counting is None:
-            self._counting = asyncio.create_task(self._ledger.count_when_due(job))
+            self._counting = asyncio.create_task(self._ledger.counting.count_when_due(job))
 
     async def close(self) -> None:
         """The last word on each job that was looked at."""
         await stop(self._counting)
         for job in self._counts:
             known = await self._ledger.job(job)
-            self._tell(job, known.counts if known and known.is_counted else await self._ledger.count(job))
+            self._tell(job, known.counts if known and known.is_counted else await self._ledger.counting.count(job))
         if self._counts:
             await self._tell_next_due()
             await self._tell_reasons()

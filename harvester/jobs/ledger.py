@@ -7,16 +7,14 @@ Everything goes in bulk. What people want of a job is in `control`.
 
 import asyncio
 import secrets
-import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
-import msgspec
 from msgspec.structs import replace
 from pymongo import ASCENDING, DESCENDING, InsertOne, UpdateOne
 from pymongo.asynchronous.collection import AsyncCollection
@@ -26,17 +24,15 @@ from pymongo.errors import BulkWriteError, DuplicateKeyError
 from harvester.items import Batch, Found
 from harvester.items import Said as SaidOf
 from harvester.jobs.budgets import kept_slots
+from harvester.jobs.counting import Counting
 from harvester.jobs.documents import (
-    BY_KEY,
     ITEM_INDEXES,
     ITEMS,
     JOB_INDEXES,
     JOBS,
-    MOST_PACES,
     STOPPED_AT,
     UNFINISHED,
     UNTOLD,
-    Counted,
     Document,
     Item,
     Job,
@@ -66,16 +62,6 @@ from harvester.jobs.transitions import (
 
 CHUNK = 1000
 """Items that are read or written together."""
-COUNT_S = 3.0
-"""How often a job's items are counted, unless counting takes long."""
-COUNT_SHARE = 10
-"""Counting takes at most one in so many seconds."""
-LEAST_COUNTING_S = 10.0
-"""How long others wait at least for a process that counts, which may have died."""
-COUNTING_TIMES = 3
-"""They wait so many times as long as counting took last, if that is longer."""
-NATURAL_SHARE = 4
-"""A job with at least one in so many of all items is counted in the order in which all are stored."""
 _DUPLICATE_KEY = 11000
 _DUE: Document = {"state": State.WAITING, "due_at": None}
 
@@ -130,6 +116,7 @@ class Ledger:
         self.items: AsyncCollection[Document] = database[ITEMS]
         self.patiently = patiently
         self.looks = Looks(self.items, patiently, self.now)
+        self.counting = Counting(self.jobs, self.items, self.looks, patiently, self.now)
 
     async def make_indexes(self) -> None:
         """To be called before anything is written."""
@@ -189,7 +176,7 @@ class Ledger:
         if await self.is_left(job):  # one that changed from waiting to active between two looks at the index
             await self.note_added([job])
             return False
-        await self.count(job)
+        await self.counting.count(job)
         return True
 
     # Items ------------------------------------------------------------------------------------------------
@@ -441,7 +428,12 @@ class Ledger:
         """Its items that wait for a time; None when there are none."""
         waiting = {"job": job, "state": State.WAITING, "due_at": {"$type": "date"}}
         group = {"_id": "$outcome", "items": {"$sum": 1}, "until": {"$min": "$due_at"}, "reason": {"$max": "$reason"}}
-        rows = await self._aggregate([{"$match": waiting}, {"$group": group}])
+        stages: list[Document] = [{"$match": waiting}, {"$group": group}]
+
+        async def read() -> list[Document]:
+            return await (await self.items.aggregate(stages)).to_list()
+
+        rows = await self.patiently(read)
         if not rows:
             return None
         outcomes = {row["_id"] or "": row["items"] for row in rows}
@@ -523,74 +515,9 @@ class Ledger:
                 policies[row["_id"]] = read_job(row).policy
         return policies
 
-    # Counts -----------------------------------------------------------------------------------------------
-
-    async def count(self, job: str) -> tuple[Counted, ...]:
-        """Counts its items, and leaves the counts in the job's document.
-
-        They are read in an order in which none moves meanwhile: each counts once, whatever its state.
-        """
-        began = time.monotonic()
-        at = self.now()
-        alike = {name: {"$ifNull": [f"${name}", ""]} for name in ("kind", "state", "stage", "outcome")}
-        own, order = await self._in_order(job)
-        later = {"$cond": [{"$eq": [{"$type": "$due_at"}, "date"]}, 1, 0]}
-        sums = {"items": {"$sum": 1}, "records": {"$sum": "$counts.records"}, "later": {"$sum": later}}
-        rows = await self._aggregate([{"$match": own}, {"$group": {"_id": alike, **sums}}], hint=order)
-        counts = [{**row["_id"], **{name: row[name] for name in sums}} for row in rows]
-        pace = {"at": at, "ended": sum(row["items"] for row in counts if row["state"] not in UNFINISHED)}
-        again_s = max(COUNT_S, COUNT_SHARE * (time.monotonic() - began))
-        update = {
-            "$set": {"counts": counts, "counted_at": at, "count_due_at": self.now() + timedelta(seconds=again_s)},
-        }
-        await self.patiently(lambda: self.jobs.update_one({"_id": job}, update))
-        recent = {
-            "pace.at": {"$not": {"$gt": at - timedelta(seconds=COUNT_S)}}
-        }  # who looks often keeps no more of them
-        push = {"$push": {"pace": {"$each": [pace], "$slice": -MOST_PACES}}}
-        await self.patiently(lambda: self.jobs.update_one({"_id": job, **recent}, push))
-        return msgspec.convert(counts, tuple[Counted, ...])
-
-    async def _in_order(self, job: str) -> tuple[Document, Document]:
-        """What selects all its items, and the order in which MongoDB reads them soonest.
-
-        Reading by their ids jumps from page to page of the disk, so those of a job that has many of all items are
-        picked out of all, as they are stored: of a million, in an eighth of the time when the cache cannot hold them.
-        """
-        most = max(1, await self.patiently(self.items.estimated_document_count) // NATURAL_SHARE)
-        own: Document = {"job": job}
-        if await self.patiently(lambda: self.items.count_documents(own, limit=most, hint=BY_KEY)) == most:
-            return own, {"$natural": 1}
-        return {"_id": {"$gte": f"{job}:", "$lt": f"{job};"}}, {"_id": 1}
-
-    async def count_again(self, job: Job) -> None:
-        """Counts its items; those of a large job only when that is due."""
-        await (self.count_when_due(job) if job.is_large else self.count(job.id))
-
-    async def count_when_due(self, job: Job) -> None:
-        """The same, unless another does, or did a short time ago."""
-        if job.count_due_at and self.now() < job.count_due_at:
-            return
-        seen = {"_id": job.id, "count_due_at": job.count_due_at}
-        took = (job.count_due_at - job.counted_at) / COUNT_SHARE if job.count_due_at and job.counted_at else timedelta()
-        waited = max(timedelta(seconds=LEAST_COUNTING_S), COUNTING_TIMES * took)
-        later = {"$set": {"count_due_at": self.now() + waited}}
-        result = await self.patiently(lambda: self.jobs.update_one(seen, later))
-        if result.modified_count:
-            await self.count(job.id)
-            if threshold := await self.looks.threshold(job):
-                await self.set_job(job.id, threshold=list(threshold))
-
     async def _read(self, query: Document, **options: Any) -> list[Item]:
         rows = await self.patiently(lambda: self.items.find(query, **options).to_list())
         return [read_item(row) for row in rows]
-
-    async def _aggregate(self, pipeline: list[Document], **options: Any) -> list[Document]:
-        async def ask() -> list[Document]:
-            return await (await self.items.aggregate(pipeline, **options)).to_list()
-
-        rows: list[Document] = await self.patiently(ask)
-        return rows
 
     async def _write(self, writes: Sequence[InsertOne[Document] | UpdateOne]) -> tuple[int, list[int]]:
         """Writes items in no order: how many updates found theirs, and which writes met a key that is taken."""

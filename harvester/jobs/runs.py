@@ -158,7 +158,7 @@ class Run:
         if not any(self._stats.get_value(f"harvester/jobs/ended/{outcome}") for outcome in REFUSALS):
             return None
         known = await self._ledger.job(job.id)
-        counts = known.counts if known and known.is_counted else await self._ledger.count(job.id)
+        counts = known.counts if known and known.is_counted else await self._ledger.counting.count(job.id)
         return refused(self._stats, counts)
 
     async def _may_work_at(self, job: Job) -> bool:

@@ -302,7 +302,7 @@ class Schedules:
         else:
             async for found in self._items_of(schedule.job):
                 await self._ledger.add(job.id, found, spider.site_of)
-        await self._ledger.count(job.id)
+        await self._ledger.counting.count(job.id)
         return job
 
     async def _items_of(self, job: str) -> AsyncIterator[list[Found]]:

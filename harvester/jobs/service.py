@@ -184,7 +184,7 @@ class JobService:
         known = await self.job(job)
         if not _is_fresh(known):
             if wait or not known.is_large:
-                await self.ledger.count_again(known)
+                await self.ledger.counting.count_again(known)
                 known = await self.job(job)
             elif job not in self._counting:
                 self._counting[job] = asyncio.create_task(self._count(known))
@@ -213,7 +213,7 @@ class JobService:
 
     async def _count(self, job: Job) -> None:
         try:
-            await self.ledger.count_when_due(job)
+            await self.ledger.counting.count_when_due(job)
         except PyMongoError as error:
             logger.warning("The items of %s are counted later: %s", job.id, error)
         finally:
@@ -411,7 +411,7 @@ class JobService:
         skipped = await self._control.cancel(job)
         if skipped is None:
             await self._expect(job, JobState.CANCELLED, "cancelled")
-        await self.ledger.count(job)
+        await self.ledger.counting.count(job)
         return skipped or 0
 
     async def retry(self, job: str, items: Sequence[str] = (), outcome: str = "") -> int:
@@ -424,7 +424,7 @@ class JobService:
         number = await self._control.retry(job, ids, outcome or None)
         if number is None:
             raise JobConflict(f"{job} is cancelled: its items are not tried again. Submit them anew.")
-        await (self.ledger.count_again(await self.job(job)) if items else self.ledger.count(job))
+        await (self.ledger.counting.count_again(await self.job(job)) if items else self.ledger.counting.count(job))
         return number
 
     async def retry_those(
@@ -438,7 +438,7 @@ class JobService:
         number = await self._control.retry_those(job, [await self._retried(job, which, items, until)], moved)
         if number is None:
             raise JobConflict(f"{job} is cancelled: its items are not tried again. Submit them anew.")
-        await self.ledger.count(job)
+        await self.ledger.counting.count(job)
         return number
 
     async def begin_cancelling(self, job: str) -> int:
@@ -450,7 +450,7 @@ class JobService:
     async def skip_cancelled(self, job: str, moved: Moved | None = None) -> int:
         """What is left to do then, and may be done again: skips what waits; how many items."""
         skipped = await self._control.skip_cancelled(job, moved)
-        await self.ledger.count(job)
+        await self.ledger.counting.count(job)
         return skipped
 
     async def set_priority(self, job: str, priority: int) -> None:
@@ -470,7 +470,7 @@ class JobService:
             await asyncio.sleep(left)
             known = await self.job(job)
         if not _is_fresh(known):
-            await self.ledger.count(job)
+            await self.ledger.counting.count(job)
         return await self.job(job)
 
     async def _expect(self, job: str, state: JobState, done: str) -> None:

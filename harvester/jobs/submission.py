@@ -140,7 +140,7 @@ class Submitter:
             except HarvesterError as error:
                 raise self._with_progress(error) from None
         if self._job and (known := await self._ledger.job(self._job.id)):
-            await self._ledger.count_again(known)
+            await self._ledger.counting.count_again(known)
         job = self._job.id if self._job else None
         bad = self._bad
         return Submitted(job, self._begun, self._accepted, self._known, bad.number, bad.first, bad.path)

@@ -99,7 +99,7 @@ async def _measure(config: Config, database: Any, mongod: psutil.Process) -> Mea
         counts = {"requests": 1, "records": 1, "new": 1}
         await ledger.apply([(item.id, Ended(item.attempts, "ok", counts=counts)) for item in items])
     harvested = _cpu(mongod)
-    await ledger.count(job.id)
+    await ledger.counting.count(job.id)
     counted = _cpu(mongod)
     await database.client.admin.command("fsync")
     about = await database.command("collStats", "job_items")

@@ -169,5 +169,5 @@ async def seed(
         await service.ledger.items.update_many(
             {"job": submitted.job, "key": {"$in": list(of_it)}}, {"$set": ended | {"history": [attempt]}}
         )
-    await service.ledger.count(submitted.job)
+    await service.ledger.counting.count(submitted.job)
     return await service.job(submitted.job)

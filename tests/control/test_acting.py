@@ -282,7 +282,7 @@ async def test_nobody_waits_at_a_page_until_a_large_job_is_counted(
 ) -> None:
     monkeypatch.setattr(documents, "SMALL", 2)
     job, jobs = await job_of(control, *"12345"), control.context.jobs
-    await jobs.ledger.count(job.id)
+    await jobs.ledger.counting.count(job.id)
     await end(control, job, _1="gone")
     await jobs.ledger.jobs.update_one({"_id": job.id}, {"$set": {"count_due_at": now() - timedelta(days=1)}})
     seen = await jobs.report(job.id, wait=False)

@@ -70,7 +70,7 @@ async def test_jobs_items_queues_sites_and_workers_are_told_as_the_stores_have_t
     found = [Found("page", f"https://{site}.example/{n}") for site in ("up", "down") for n in range(3)]
     await ledger.add(job.id, found, lambda each: "down" if "down" in each.key else "up")
     await ledger.items.update_one({"job": job.id, "site": "up"}, {"$set": {"state": "done", "outcome": "ok"}})
-    await ledger.count(job.id)
+    await ledger.counting.count(job.id)
     paused = (await ledger.open_job("flat", "b", state=JobState.PAUSED)).job
     await ledger.add(paused.id, found[:1], lambda _: "up")
     running = {"state": "running", "spider": "flat"}

@@ -285,7 +285,7 @@ async def test_a_group_is_retried_and_never_more_than_the_number_that_was_shown(
     await dialog.get_by_role("button", name="Retry 5").click()
     begun = page.get_by_role("region", name="Outcomes").get_by_role("table").nth(1)
     await expect(begun.get_by_role("row").nth(1)).to_contain_text("done")
-    await service.ledger.count(job.id)
+    await service.ledger.counting.count(job.id)
     assert by_state(await service.job(job.id)) == {State.FAILED: 4 + 11, State.WAITING: 10 + 5}
 
 

@@ -90,7 +90,7 @@ async def test_an_alert_fires_when_a_site_is_parked_and_when_a_job_stalls(
     ledger = context.jobs.ledger
     job = (await ledger.open_job("flat", "a")).job
     await ledger.add(job.id, [Found("page", "https://up.example/1")], lambda _: "up")
-    await ledger.count(job.id)
+    await ledger.counting.count(job.id)
     async with Redis.from_url(own_redis) as redis:
         await FrontierAdmin(redis, "flat", config.database).set_breaker("down", SiteBreaker().rules(), "open", "a test")
     port = another_port()

@@ -29,7 +29,7 @@ def stats() -> StatsCollector:
 
 async def look(shown: JobStats, ledger: Ledger, job: str) -> None:
     """Looks until what is told is of now."""
-    await ledger.count(job)
+    await ledger.counting.count(job)
     known = await ledger.job(job)
     assert known
     await shown.look(known)
@@ -77,7 +77,7 @@ async def test_nobody_waits_while_items_are_counted_and_a_count_that_failed_is_n
         await waiting.wait()
         raise RuntimeError("it cannot be counted")
 
-    monkeypatch.setattr(ledger, "count_when_due", count)
+    monkeypatch.setattr(ledger.counting, "count_when_due", count)
     shown = JobStats(ledger, stats)
     for _ in range(2):
         await shown.look(job)

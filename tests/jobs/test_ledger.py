@@ -280,7 +280,7 @@ async def test_items_wait_for_their_time_and_are_due_then(ledgers: Ledgers) -> N
     assert deferred is not None
     assert (deferred.items, deferred.outcomes) == (2, {"timeout": 1, "network": 1})
     assert deferred.until == await ledger.next_due(job)
-    await ledger.count(job.id)
+    await ledger.counting.count(job.id)
     counted = await ledger.job(job.id)
     assert counted
     looking = JobService(Config(), ledgers.database, ledgers.another(operations=1))
@@ -425,7 +425,7 @@ async def test_items_are_counted_by_state_stage_and_outcome(ledgers: Ledgers) ->
     await ledger.add(job.id, pages("a", "b", "c"), nowhere)
     a, b = await claim(ledger, job.id, 2)
     await ledger.apply([(a.id, StageReached(1, "half")), (b.id, Ended(1, "gone"))])
-    counted = await ledger.count(job.id)
+    counted = await ledger.counting.count(job.id)
     assert {(each.kind, each.state, each.stage, each.outcome, each.items) for each in counted} == {
         ("page", State.ACTIVE, "half", "", 1),
         ("page", State.DONE, "", "gone", 1),
@@ -447,7 +447,7 @@ async def test_a_job_is_counted_whole_in_the_order_in_which_its_items_are_read_s
     await ledger.add(other.id, pages(*map(str, range(others))), nowhere)
     await end(ledger, await claim(ledger, job.id, 1))
     mongodb.command("profile", 2)
-    counted = await ledger.count(job.id)
+    counted = await ledger.counting.count(job.id)
     mongodb.command("profile", 0)
     assert {(each.state, each.items) for each in counted} == {(State.DONE, 1), (State.WAITING, 1)}
     seen = mongodb["system.profile"].find({"command.pipeline.1.$group.items": {"$exists": True}})
@@ -457,22 +457,22 @@ async def test_a_job_is_counted_whole_in_the_order_in_which_its_items_are_read_s
 async def test_of_all_that_work_at_a_job_one_counts_and_no_one_else_for_a_while(ledgers: Ledgers) -> None:
     job, ledger, other = await ledgers.job(), ledgers.another(), ledgers.another()
     await ledger.add(job.id, pages("a"), nowhere)
-    await asyncio.gather(ledger.count_when_due(job), other.count_when_due(job))
+    await asyncio.gather(ledger.counting.count_when_due(job), other.counting.count_when_due(job))
     counted = await ledger.job(job.id)
     assert counted is not None
     assert len(counted.pace) == 1
     assert counted.count_due_at
-    await other.count_when_due(counted)
+    await other.counting.count_when_due(counted)
     assert await ledger.job(job.id) == counted
     long_ago = counted.count_due_at - timedelta(days=1)
-    await ledger.count(job.id)
+    await ledger.counting.count(job.id)
     looked_at_often = await ledger.job(job.id)
     assert looked_at_often is not None
     assert looked_at_often.pace == counted.pace, "who looks often keeps no more of them"
     await ledger.jobs.update_one({"_id": job.id}, {"$set": {"count_due_at": long_ago, "pace.0.at": long_ago}})
     overdue = await ledger.job(job.id)
     assert overdue is not None
-    await other.count_when_due(overdue)
+    await other.counting.count_when_due(overdue)
     again = await ledger.job(job.id)
     assert again is not None
     assert len(again.pace) == 2
@@ -493,7 +493,7 @@ async def test_a_job_whose_counter_died_is_counted_by_another_after_three_times_
     async def counted_by(one: OneLedger) -> datetime | None:
         known = await one.job(job.id)
         assert known is not None
-        await one.count_when_due(known)
+        await one.counting.count_when_due(known)
         known = await ledger.job(job.id)
         assert known is not None
         return known.counted_at

@@ -211,7 +211,7 @@ async def test_items_take_the_budget_of_their_policy_as_a_whole_and_those_with_m
     busy = {"$in": [str(number) for number in range(10)]}
     await ledger.items.update_many({"key": busy}, {"$set": {"looks": looks(1, 2)}})
     await ledger.items.update_many({"key": {"$not": busy}}, {"$set": {"looks": looks(24, 0)}})
-    await ledger.count_when_due(job)
+    await ledger.counting.count_when_due(job)
     known = await ledger.job(job.id)
     assert known
     policy = known.policy.recheck
