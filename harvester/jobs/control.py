@@ -74,17 +74,20 @@ class Control:
         known = await self._ledger.job(job)
         if known is None or known.state is JobState.CANCELLED:
             return None
-        waits = {"state": State.WAITING, "failures": 0, "updated_at": self._ledger.now()}
+        at = self._ledger.now()
+        waits = {"state": State.WAITING, "failures": 0, "updated_at": at}
         forgets = {"$cond": [{"$gt": ["$failures", 0]}, "$$REMOVE", "$left"]}
         update: list[Document] = [
             {"$set": {"left": forgets}},
             {"$set": waits},
             {"$unset": ["due_at", "why", "outcome", "reason"]},
         ]
-        await self._ledger.note_added([job])  # before: nobody looks for items that wait in a job that is finished
+        # Those that have changed since are left out: a worker may bring them back as soon as they are moved.
+        queries = [{"$and": [query, {"updated_at": {"$lte": at}}]} for each in which for query in retriable(job, each)]
         number = 0
-        for each in which:
-            for query in retriable(job, each):
+        for query in queries:
+            if await self._ledger.patiently(partial(self._ledger.items.find_one, query, {"_id": 1})):
+                await self._ledger.reopen(job)  # before: nobody looks for items that wait in a job that is finished
                 number += await self._move(query, update, moved)
         await self._ledger.note_added([job])  # after: it may have been finished, since there was nothing yet
         now = await self._ledger.job(job)
@@ -102,7 +105,7 @@ class Control:
         return bool(result.matched_count)
 
     async def _move(self, query: Document, update: Document | list[Document], moved_on: Moved | None = None) -> int:
-        """`update` brings an item out of the query. How many were moved."""
+        """`update` brings an item out of the query, and nothing brings it back. How many were moved."""
         items = self._ledger.items
         moved = 0
         while True:

@@ -31,6 +31,8 @@ STOPPED_AT = "stopped_at"
 """Field of a job: when it was paused or ended last."""
 UNTOLD = "untold"
 """Field of a job that was paused or ended, until webhooks are told: it is written together with the state."""
+LISTINGS = "listings"
+"""Field of a job: how often its arguments were read."""
 MOST_ATTEMPTS_SHOWN = 10
 """Attempts that an item's history keeps, the latest."""
 
@@ -146,7 +148,8 @@ class Item(Struct, OnTheWire, frozen=True, kw_only=True):
     slots: tuple[str, ...] = ()
     """Of budgets, that its looks have taken: see `budgets`."""
     listed: str = ""
-    """The word of the latest reading of its job's arguments that named it; empty when it came in another way."""
+    """The word of the latest reading of its job's arguments that named it; a later one's is larger. Empty: it came in
+    another way."""
     removed_at: datetime | None = None
     """When somebody took it out of the job, while the attempt goes on that was under way then."""
     fed_at: datetime | None = None
@@ -200,7 +203,7 @@ class Pace(Struct, OnTheWire, frozen=True):
 class Job(Struct, OnTheWire, frozen=True, kw_only=True):
     """What somebody asked for. Times in UTC."""
 
-    HIDDEN = frozenset({"pace", "count_due_at"})
+    HIDDEN = frozenset({"pace", "count_due_at", "counting_s"})
 
     id: str
     """See `new_job_id`."""
@@ -236,7 +239,9 @@ class Job(Struct, OnTheWire, frozen=True, kw_only=True):
     """As they were at `counted_at`."""
     counted_at: datetime | None = None
     count_due_at: datetime | None = None
-    """When one of those that work at it is to count again."""
+    """When one of those that work at it may count again. While somebody counts: until when that one is waited for."""
+    counting_s: float | None = None
+    """How long MongoDB took to count last, in seconds."""
     pace: tuple[Pace, ...] = ()
     """What the last counts said, the latest last."""
     pause_reason: str = ""

@@ -4,9 +4,12 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
+from functools import partial
 
+from pymongo.errors import OperationFailure
 from scrapy.statscollectors import StatsCollector
 
+from harvester.jobs.counting import NO_INDEX
 from harvester.jobs.documents import BY_OUTCOME, UNFINISHED, Counted, Document, Job, State
 from harvester.jobs.ledger import Ledger
 from harvester.jobs.transitions import is_good_look
@@ -112,9 +115,13 @@ class JobStats:
         alike = {name: {"$ifNull": [f"${name}", ""]} for name in ("kind", "state", "outcome", "reason")}
         group: Document = {"_id": alike, "items": {"$sum": 1}}
         stages: list[Document] = [{"$match": match}, {"$group": group}, {"$sort": {"items": -1, "_id": 1}}]
-        cursor = await self._ledger.patiently(
-            lambda: self._ledger.items.aggregate(stages, allowDiskUse=True, hint=BY_OUTCOME)
-        )
+        ask = partial(self._ledger.items.aggregate, stages, allowDiskUse=True)
+        try:
+            cursor = await self._ledger.patiently(partial(ask, hint=BY_OUTCOME))
+        except OperationFailure as error:
+            if error.code != NO_INDEX:
+                raise
+            cursor = await self._ledger.patiently(ask)
         async for row in cursor:
             yield row
 

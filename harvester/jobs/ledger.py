@@ -9,6 +9,7 @@ import asyncio
 import secrets
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -16,20 +17,22 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
-from pymongo import ASCENDING, DESCENDING, InsertOne, UpdateOne
+from pymongo import ASCENDING, DESCENDING, InsertOne, ReturnDocument, UpdateOne
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.asynchronous.database import AsyncDatabase
-from pymongo.errors import BulkWriteError, DuplicateKeyError
+from pymongo.errors import BulkWriteError, DuplicateKeyError, OperationFailure
 
 from harvester.items import Batch, Found
 from harvester.items import Said as SaidOf
 from harvester.jobs.budgets import kept_slots
 from harvester.jobs.counting import Counting
 from harvester.jobs.documents import (
+    BY_OUTCOME,
     ITEM_INDEXES,
     ITEMS,
     JOB_INDEXES,
     JOBS,
+    LISTINGS,
     STOPPED_AT,
     UNFINISHED,
     UNTOLD,
@@ -63,6 +66,8 @@ from harvester.jobs.transitions import (
 CHUNK = 1000
 """Items that are read or written together."""
 _DUPLICATE_KEY = 11000
+_OTHER_INDEX = 86
+"""An index of that name is there, and is another one."""
 _DUE: Document = {"state": State.WAITING, "due_at": None}
 
 BeforeWriting = Callable[[Sequence[Item]], Awaitable[None]]
@@ -121,7 +126,14 @@ class Ledger:
     async def make_indexes(self) -> None:
         """To be called before anything is written."""
         await self.patiently(lambda: self.jobs.create_indexes(list(JOB_INDEXES)))
-        await self.patiently(lambda: self.items.create_indexes(list(ITEM_INDEXES)))
+        try:
+            await self.patiently(lambda: self.items.create_indexes(list(ITEM_INDEXES)))
+        except OperationFailure as error:
+            if error.code != _OTHER_INDEX:
+                raise
+            with suppress(OperationFailure):  # it is gone: another process does the same
+                await self.patiently(lambda: self.items.drop_index(BY_OUTCOME))  # an earlier version's, of all items
+            await self.patiently(lambda: self.items.create_indexes(list(ITEM_INDEXES)))
 
     # Jobs -------------------------------------------------------------------------------------------------
 
@@ -198,25 +210,36 @@ class Ledger:
 
         Of known ones the input is changed, and one that was removed is there again. What came in another way stays.
         """
-        word = secrets.token_hex(8)
-        before = {"job": job.id, "listed": {"$exists": True, "$ne": word}}
+        word = await self._next_listing(job.id)
+        earlier = {"$exists": True, "$lt": word}
         added = changed = 0
         rest = iter(found)
         while chunk := await asyncio.to_thread(list, islice(rest, CHUNK)):
             items = {each.id: each for each in (_new_item(job.id, one, 0, site_of(one), self.now()) for one in chunk)}
             added += await self._add([*items.values()])
+            named = {"_id": {"$in": [*items]}}
+            # Before they are changed: one that an earlier reading removes meanwhile is brought back by the change.
+            await self.patiently(partial(self.items.update_many, named, {"$max": {"listed": word}}))
             changed += await self.apply(
                 [(each.id, Changed(each.input, recheck=each.recheck)) for each in items.values()]
             )
-            named = {"_id": {"$in": [*items]}}
-            await self.patiently(partial(self.items.update_many, named, {"$set": {"listed": word}}))
         removed = 0
+        before = {"job": job.id, "listed": earlier}
         while rows := await self.patiently(lambda: self.items.find(before, {"_id": 1}, limit=CHUNK).to_list()):
             ids = [row["_id"] for row in rows]
-            removed += await self.apply([(each, Removed()) for each in ids])
-            await self.patiently(partial(self.items.update_many, {"_id": {"$in": ids}}, {"$unset": {"listed": ""}}))
+            removed += await self.apply([(each, Removed(word)) for each in ids])
+            gone = {"_id": {"$in": ids}, "listed": earlier}
+            await self.patiently(partial(self.items.update_many, gone, {"$unset": {"listed": ""}}))
         await self.note_added([job.id])
         return Listed(added, changed, removed)
+
+    async def _next_listing(self, job: str) -> str:
+        """The word of a reading of its arguments, which sorts behind those of all that began before it."""
+        update = {"$inc": {LISTINGS: 1}}
+        row = await self.patiently(
+            lambda: self.jobs.find_one_and_update({"_id": job}, update, return_document=ReturnDocument.AFTER)
+        )
+        return f"r{row[LISTINGS]:015}"  # behind the words of earlier versions, too, which were hexadecimal
 
     async def set_job(self, job: str, **fields: Any) -> None:
         """Sets fields of its document; None takes one away."""
@@ -303,15 +326,19 @@ class Ledger:
         return [items[index] for index in taken]
 
     async def note_added(self, jobs: Iterable[str]) -> None:
-        """After items have come to jobs: one that was just finished, since they were not there yet, is open again."""
-        finished = {"$eq": ["$state", JobState.FINISHED]}
-        change = {
-            "fed": {"$add": [{"$ifNull": ["$fed", 0]}, 1]},
-            "state": {"$cond": [finished, JobState.OPEN, "$state"]},
-            "ended_at": {"$cond": [finished, "$$REMOVE", "$ended_at"]},
-        }
-        query = {"_id": {"$in": list(jobs)}}
-        await self.patiently(lambda: self.jobs.update_many(query, [{"$set": change}]))
+        """To be called after items have come to jobs. A finished one in which any is left is open again."""
+        among: Document = {"_id": {"$in": list(jobs)}}
+        await self.patiently(lambda: self.jobs.update_many(among, {"$inc": {"fed": 1}}))
+        finished = among | {"state": JobState.FINISHED}
+        for row in await self.patiently(lambda: self.jobs.find(finished, {"_id": 1}).to_list()):
+            if await self.is_left(row["_id"]):
+                await self.reopen(row["_id"])
+
+    async def reopen(self, job: str) -> None:
+        """Opens it if it is finished."""
+        finished = {"_id": job, "state": JobState.FINISHED}
+        update = {"$set": {"state": JobState.OPEN}, "$unset": {"ended_at": ""}}
+        await self.patiently(lambda: self.jobs.update_one(finished, update))
 
     async def claim(
         self, job: Job, most: int, feeder: str, *, left_alone: Collection[str] = (), of_site: str | None = None
@@ -564,7 +591,7 @@ def _events_of(said: Iterable[SaidOf], attempts: Mapping[str, int]) -> list[tupl
 def _as_read(item: Item) -> Document:
     """Selects the item if nobody has changed it since."""
     read = {"state": item.state, "attempts": item.attempts, "depth": item.depth, "updated_at": item.updated_at}
-    return {"_id": item.id, **read}
+    return {"_id": item.id, **read, "listed": item.listed or None}
 
 
 def _difference(before: Item, after: Item) -> Document:

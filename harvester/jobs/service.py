@@ -24,6 +24,7 @@ from harvester.frontier.messages import BreakerStatus
 from harvester.jobs import changes
 from harvester.jobs.changes import items_named
 from harvester.jobs.control import Control, Moved, retriable
+from harvester.jobs.counting import is_due
 from harvester.jobs.documents import (
     UNFINISHED,
     Counted,
@@ -213,7 +214,7 @@ class JobService:
 
     async def _count(self, job: Job) -> None:
         try:
-            await self.ledger.counting.count_when_due(job)
+            await self.ledger.counting.count_again(job)
         except PyMongoError as error:
             logger.warning("The items of %s are counted later: %s", job.id, error)
         finally:
@@ -511,8 +512,10 @@ def _sums(counts: Iterable[Counted], name: Callable[[Counted], str]) -> dict[str
 
 
 def _is_fresh(job: Job) -> bool:
-    due_at = job.count_due_at
-    return job.is_counted or bool(job.is_large and due_at and now() < due_at + timedelta(seconds=FRESH_S))
+    """Whether its counts do for whoever looks: final, or those of a large job that goes on, and not long overdue."""
+    if job.state is JobState.FINISHED:
+        return job.is_counted
+    return job.is_large and not is_due(job, now() - timedelta(seconds=FRESH_S))
 
 
 async def _at_once(operation: Callable[[], Awaitable[Any]]) -> Any:

@@ -99,6 +99,9 @@ class Changed(NamedTuple):
 class Removed(NamedTuple):
     """It is not asked for any more."""
 
+    listing: str = ""
+    """The word of the reading that did not name it: one that a later reading has named stays. Empty: it goes anyhow."""
+
 
 class Nearer(NamedTuple):
     """The item was found again, at this depth."""
@@ -150,7 +153,7 @@ def _after(item: Item, event: Event, policy: RetryPolicy, now: datetime) -> Item
         case Changed():
             return _changed(item, event, policy, now)
         case Removed():
-            return _removed(item, now)
+            return _removed(item, event, now)
         case Cancelled() if item.state is State.WAITING:
             return _skipped(item, CANCELLED)
         case LimitReached() if item.state is State.WAITING and item.number is None:
@@ -350,7 +353,9 @@ def _changed(item: Item, event: Changed, policy: RetryPolicy, now: datetime) -> 
     return changed if changed != item else None
 
 
-def _removed(item: Item, now: datetime) -> Item | None:
+def _removed(item: Item, event: Removed, now: datetime) -> Item | None:
+    if event.listing and item.listed >= event.listing:
+        return None
     if item.state is State.ACTIVE:
         return None if item.removed_at else replace(item, removed_at=now)
     return _skipped(item, REMOVED) if item.outcome != REMOVED else None

@@ -172,12 +172,14 @@ def test_with_the_same_idempotency_key_it_is_the_same_job(jobs: Jobs) -> None:
     assert (second["accepted"], second["known"]) == (1, 2)
 
 
-def test_items_that_come_to_a_finished_job_open_it_again(jobs: Jobs, work: Work) -> None:
+def test_items_that_come_to_a_finished_job_open_it_again_and_items_that_are_there_do_not(
+    jobs: Jobs, work: Work
+) -> None:
     job = jobs.submitted("1\n", "--idempotency-key", "monday")
     work.end(job, _1="ok")
     assert work.finish(job)
     jobs.submitted("1\n", "--idempotency-key", "monday")
-    assert work.finish(job)
+    assert jobs("show", job, "--json").json["job"]["state"] == "finished"
     jobs.submitted("2\n", "--idempotency-key", "monday")
     assert jobs("show", job, "--json").json["job"]["state"] == "open"
 

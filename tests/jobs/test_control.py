@@ -1,6 +1,7 @@
 """What people want of jobs: in bulk, as the table of transitions says, and safe to interrupt."""
 
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 
 import pytest
 from msgspec.structs import asdict, replace
@@ -44,6 +45,42 @@ async def test_in_bulk_items_become_what_the_table_of_transitions_says(
 
 def _without_time(item: Item) -> dict[str, object]:
     return asdict(replace(item, updated_at=item.created_at))
+
+
+async def test_a_retry_tries_no_item_twice_though_workers_bring_them_back_at_once(
+    ledgers: Ledgers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control_module, "CHUNK", 2)
+    at = now()
+    ledgers.clock = lambda: at
+    job, ledger, worker = await ledgers.job(attempts=1), ledgers.another(), ledgers.another()
+    await ledger.add(job.id, pages(*range(6)), nowhere)
+
+    async def work(_: int = 0) -> None:
+        nonlocal at
+        at += timedelta(milliseconds=1)
+        claimed = await worker.claim(job, 10, "worker")
+        await worker.apply([(item.id, Ended(item.attempts, "invalid", "bad")) for item in claimed])
+
+    await work()
+    assert await Control(ledger).retry_those(job.id, [{"state": State.FAILED}], work) == 6
+    assert {item.attempts for item in (await ledgers.items()).values()} == {2}
+
+
+async def test_a_retry_of_nothing_leaves_a_finished_job_finished(ledgers: Ledgers) -> None:
+    job, ledger = await ledgers.job(), ledgers.another()
+    await ledger.add(job.id, pages("a"), nowhere)
+    (item,) = await ledger.claim(job, 1, "f")
+    await ledger.apply([(item.id, Ended(1, "ok"))])
+    assert await ledger.finish(job.id)
+    assert await Control(ledger).retry(job.id) == 0
+    known = await ledger.job(job.id)
+    assert known
+    assert known.state is JobState.FINISHED
+    assert await Control(ledger).retry(job.id, [item.id]) == 1
+    known = await ledger.job(job.id)
+    assert known
+    assert (known.state, known.ended_at) == (JobState.OPEN, None)
 
 
 async def test_a_paused_job_feeds_nothing_until_it_is_resumed(ledgers: Ledgers) -> None:

@@ -16,13 +16,14 @@ from pymongo.database import Database
 from redis.asyncio import Redis
 
 from harvester.items import Found
+from harvester.jobs import ledger as ledger_module
 from harvester.jobs.budgets import MINUTES
 from harvester.jobs.documents import Job, State, looked_at, read_item
 from harvester.jobs.ledger import Ledger, Listed
 from harvester.jobs.transitions import Changed, Ended, Removed
 from harvester.sites import load_sites
 from tests.forking import Forked, fork
-from tests.jobs.conftest import Killed, Ledgers, nowhere, pages
+from tests.jobs.conftest import Killed, Ledgers, after_operations, nowhere, pages
 from tests.root import ROOT
 
 Document = dict[str, Any]
@@ -171,6 +172,25 @@ async def test_what_the_arguments_name_no_more_is_removed_and_what_they_name_aga
     assert await ledger.list_items(job, named(a="1", b="2", c="1", d="1"), nowhere) == Listed(0, 1, 0)
     assert await look(ledger, job) == ["c"]
     assert await ledger.list_items(job, named(a="1", b="2", c="1", d="1"), nowhere) == Listed(0, 0, 0)
+
+
+async def test_processes_that_read_the_same_arguments_at_once_remove_nothing_that_they_name(
+    ledgers: Ledgers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever is the slower, and wherever the other comes between."""
+    monkeypatch.setattr(ledger_module, "CHUNK", 2)
+    keys = ["a", "b", "c", "d", "e"]
+    job, ledger = await ledgers.job(recheck="every 1h"), ledgers.another()
+    await ledger.list_items(job, pages(*keys, "gone"), nowhere)
+    for operations in range(40):
+        slow = ledgers.another()
+        after_operations(slow, operations, lambda: ledgers.another().list_items(job, pages(*keys), nowhere))
+        await slow.list_items(job, pages(*keys), nowhere)
+        removed = [key for key, item in (await ledgers.items()).items() if item.state is State.SKIPPED]
+        assert removed == ["gone"], operations
+        await ledger.list_items(job, pages(*keys, "gone"), nowhere)
+    await asyncio.gather(*(ledgers.another().list_items(job, pages(*keys), nowhere) for _ in range(3)))
+    assert [key for key, item in (await ledgers.items()).items() if item.state is State.SKIPPED] == ["gone"]
 
 
 async def test_an_item_that_is_removed_while_it_is_looked_at_ends_with_the_look(ledgers: Ledgers, clock: Clock) -> None:
