@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import msgspec
+from pymongo import ReturnDocument
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import OperationFailure
 
@@ -24,12 +25,17 @@ COUNTING_TIMES = 3
 """They wait so many times as long as counting took last, if that is longer."""
 MOST_S = 600.0
 """The next count comes by then at the latest, also when a clock was wrong, or a process that counted was stopped."""
+COUNTINGS = "countings"
+"""Field of a job: how often its items began to be counted."""
+COUNTING = "counting"
+"""Field of a job: which of these gave the counts that it has."""
 COUNTER = "counter"
 """Field of a job: the word of whoever counts its items, or has counted them last."""
 NO_INDEX = 2
 """MongoDB's code for a hint at an index that is not there."""
 NATURAL_SHARE = 4
 """A job with at least one in so many of all items is counted in the order in which all are stored."""
+_BEGIN: Document = {"$inc": {COUNTINGS: 1}}
 
 
 class Counting:
@@ -54,6 +60,11 @@ class Counting:
 
         They are read in an order in which none moves meanwhile: each counts once, whatever its state.
         """
+        began = await self._patiently(
+            lambda: self._jobs.find_one_and_update({"_id": job}, _BEGIN, return_document=ReturnDocument.AFTER)
+        )
+        if began is None:
+            return ()
         at = self._now()
         alike = {name: {"$ifNull": [f"${name}", ""]} for name in ("kind", "state", "stage", "outcome")}
         own, order = await self._in_order(job)
@@ -62,9 +73,9 @@ class Counting:
         stages: list[Document] = [{"$match": own}, {"$group": {"_id": alike, **sums}}]
 
         async def read() -> tuple[list[Document], float]:
-            began = time.monotonic()
+            started = time.monotonic()
             rows = await (await self._items.aggregate(stages, hint=order)).to_list()
-            return rows, time.monotonic() - began
+            return rows, time.monotonic() - started
 
         rows, took = await self._patiently(read)
         counts = [{**row["_id"], **{name: row[name] for name in sums}} for row in rows]
@@ -73,14 +84,15 @@ class Counting:
         counted = {
             "counts": counts,
             "counted_at": at,
+            "counted_end": began.get("ended_at"),
             "counting_s": took,
             "count_due_at": self._now() + timedelta(seconds=again_s),
+            COUNTING: began[COUNTINGS],
         }
-        newest = at + timedelta(seconds=MOST_S)  # what is counted later still was so by a clock that is wrong
-        not_counted_since = {"_id": job, "$nor": [{"counted_at": {"$gt": at, "$lte": newest}}]}
-        await self._patiently(lambda: self._jobs.update_one(not_counted_since, {"$set": counted}))
+        none_since = {"_id": job, COUNTING: {"$not": {"$gt": began[COUNTINGS]}}}
+        await self._patiently(lambda: self._jobs.update_one(none_since, {"$set": counted}))
         # Who looks often keeps no more of them.
-        lately = {"at": {"$gt": at - timedelta(seconds=COUNT_S), "$lte": newest}}
+        lately = {"at": {"$gt": at - timedelta(seconds=COUNT_S), "$lte": at + timedelta(seconds=MOST_S)}}
         not_lately = {"_id": job, "pace": {"$not": {"$elemMatch": lately}}}
         push = {"$push": {"pace": {"$each": [pace], "$slice": -MOST_PACES}}}
         await self._patiently(lambda: self._jobs.update_one(not_lately, push))

@@ -203,7 +203,7 @@ class Pace(Struct, OnTheWire, frozen=True):
 class Job(Struct, OnTheWire, frozen=True, kw_only=True):
     """What somebody asked for. Times in UTC."""
 
-    HIDDEN = frozenset({"pace", "count_due_at", "counting_s"})
+    HIDDEN = frozenset({"pace", "counted_end", "count_due_at", "counting_s"})
 
     id: str
     """See `new_job_id`."""
@@ -238,6 +238,8 @@ class Job(Struct, OnTheWire, frozen=True, kw_only=True):
     counts: tuple[Counted, ...] = ()
     """As they were at `counted_at`."""
     counted_at: datetime | None = None
+    counted_end: datetime | None = None
+    """Its `ended_at` when they began to be counted."""
     count_due_at: datetime | None = None
     """When one of those that work at it may count again. While somebody counts: until when that one is waited for."""
     counting_s: float | None = None
@@ -249,8 +251,7 @@ class Job(Struct, OnTheWire, frozen=True, kw_only=True):
     @property
     def is_counted(self) -> bool:
         """Whether nothing is added to its counts any more."""
-        finished = self.state is JobState.FINISHED
-        return bool(finished and self.ended_at and self.counted_at and self.counted_at >= self.ended_at)
+        return self.state is JobState.FINISHED and self.ended_at is not None and self.counted_end == self.ended_at
 
     @property
     def is_large(self) -> bool:

@@ -221,7 +221,7 @@ def _remove_items(database: Database[Document], account: PurgedAccount) -> None:
     theirs = {"$or": [{"key": {"$in": keys}}, {"key": {"$regex": f"^at://{re.escape(account.did)}/"}}]}
     jobs = database[ITEMS].distinct("job", theirs)
     database[ITEMS].delete_many(theirs)
-    database[JOBS].update_many({"_id": {"$in": jobs}}, {"$unset": {"counted_at": ""}})  # it is counted anew
+    database[JOBS].update_many({"_id": {"$in": jobs}}, {"$unset": {"counted_end": ""}})  # it is counted anew
 
 
 def _staged(config: Config) -> list[Path]:
