@@ -254,7 +254,7 @@ class Schedules:
         after = looked_at(schedule, self._ledger.now())
         if after is schedule:
             return schedule
-        same = {"_id": schedule.id, "next_at": schedule.next_at, "paused": False}
+        same = {"paused": False, **_as_read(schedule)}
         changes = {"next_at": after.next_at, "queue": list(after.queue), "said": after.said}
         await self._ledger.patiently(lambda: self._documents.update_one(same, {"$set": changes}))
         return await self._as_it_is(schedule.id)
@@ -359,6 +359,12 @@ def _times(cron: str, every: str, zone: str) -> dict[str, Any]:
         "every_s": read_every(every) if every else None,
         "zone": read_zone(zone),
     }
+
+
+def _as_read(schedule: Schedule) -> Document:
+    """Selects it while its times are those that were read: else one that was dealt with meanwhile would come back."""
+    read: Document = {name: getattr(schedule, name) for name in ("cron", "every_s", "zone", "catch_up", "next_at")}
+    return {"_id": schedule.id, "queue": list(schedule.queue), **read}
 
 
 def _read(row: Document) -> Schedule:

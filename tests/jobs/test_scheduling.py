@@ -17,7 +17,7 @@ from harvester.jobs.control import Control
 from harvester.jobs.documents import Job, JobState
 from harvester.jobs.ledger import now
 from harvester.jobs.schedules import CatchUp, Overlap, Schedule
-from harvester.jobs.scheduling import Schedules
+from harvester.jobs.scheduling import ScheduleChange, Schedules
 from harvester.jobs.transitions import Removed
 from tests.crawling import LONGEST_S
 from tests.forking import Forked, fork
@@ -95,6 +95,42 @@ async def test_whenever_one_is_killed_the_next_begins_the_same_job_and_no_other(
     (job,) = await all_jobs(ledgers)
     assert len(await ledgers.items()) == 3
     assert (await Schedules(ledgers.another()).named("s")).last_job == job["_id"]
+
+
+async def test_a_time_that_another_has_dealt_with_does_not_come_back_and_its_job_stays_finished(
+    ledgers: Ledgers, clock: Clock
+) -> None:
+    schedules = Schedules(ledgers.another())
+    await schedules.add(schedule(queue=(MORNING - timedelta(hours=1),)))
+    clock.turn(seconds=-1)
+    slow = ledgers.another()
+
+    async def meanwhile() -> None:
+        (first,) = await begin(ledgers)
+        await finish(ledgers, first)
+        clock.turn(seconds=1)
+
+    slow.meanwhile = meanwhile
+    begun = await Schedules(slow).begin_due() + await schedules.begin_due()
+    assert [each.at for each in begun] == [MORNING]
+    first, second = await all_jobs(ledgers)
+    assert (first["state"], second["state"]) == (JobState.FINISHED, JobState.OPEN)
+
+
+async def test_who_looks_by_times_that_were_changed_meanwhile_notes_nothing(ledgers: Ledgers, clock: Clock) -> None:
+    schedules = Schedules(ledgers.another())
+    await schedules.add(schedule(cron="0 6 * * *", queue=(MORNING - timedelta(days=1),)))
+    clock.turn(seconds=-1)
+    slow = ledgers.another()
+
+    async def meanwhile() -> None:
+        await schedules.change("s", ScheduleChange(cron="0 * * * *"))
+        clock.turn(seconds=1)
+
+    slow.meanwhile = meanwhile
+    await Schedules(slow).begin_due()
+    await begin(ledgers)
+    assert (await schedules.named("s")).next_at == MORNING + timedelta(hours=1)
 
 
 @pytest.mark.parametrize(("number", "kills"), [(30, 3), pytest.param(100, 20, marks=pytest.mark.soak)])
