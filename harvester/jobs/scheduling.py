@@ -234,11 +234,12 @@ class Schedules:
         }
         if spider is not None:
             due["spider"] = spider
-        rows = await self._ledger.patiently(lambda: self._documents.find(due, limit=MOST_AT_ONCE).to_list())
+        rows = await self._ledger.patiently(lambda: self._documents.find(due, {"_id": 1}, limit=MOST_AT_ONCE).to_list())
         random.shuffle(rows)  # so that several who look begin with different ones
         begun: list[Begun] = []
         for row in rows:
-            schedule = await self._look_at(_read(row))
+            schedule = await self._as_it_is(row["_id"])  # others have dealt with it while those before were begun
+            schedule = schedule and await self._look_at(schedule)
             while schedule and schedule.queue and await self._begin(schedule, begun):
                 schedule = await self._as_it_is(schedule.id)
         return begun

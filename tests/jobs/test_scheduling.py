@@ -21,7 +21,7 @@ from harvester.jobs.scheduling import ScheduleChange, Schedules
 from harvester.jobs.transitions import Removed
 from tests.crawling import LONGEST_S
 from tests.forking import Forked, fork
-from tests.jobs.conftest import Killed, Ledgers, nowhere, pages
+from tests.jobs.conftest import Killed, Ledgers, after_operations, nowhere, pages
 from tests.jobs.test_standing import MORNING, Clock, clock
 from tests.root import ROOT
 
@@ -97,9 +97,11 @@ async def test_whenever_one_is_killed_the_next_begins_the_same_job_and_no_other(
     assert (await Schedules(ledgers.another()).named("s")).last_job == job["_id"]
 
 
+@pytest.mark.parametrize("operations", [0, 1])
 async def test_a_time_that_another_has_dealt_with_does_not_come_back_and_its_job_stays_finished(
-    ledgers: Ledgers, clock: Clock
+    ledgers: Ledgers, clock: Clock, operations: int
 ) -> None:
+    """While the slow one has read which schedules are due, and while it has read this one."""
     schedules = Schedules(ledgers.another())
     await schedules.add(schedule(queue=(MORNING - timedelta(hours=1),)))
     clock.turn(seconds=-1)
@@ -110,11 +112,26 @@ async def test_a_time_that_another_has_dealt_with_does_not_come_back_and_its_job
         await finish(ledgers, first)
         clock.turn(seconds=1)
 
-    slow.meanwhile = meanwhile
+    after_operations(slow, operations, meanwhile)
     begun = await Schedules(slow).begin_due() + await schedules.begin_due()
     assert [each.at for each in begun] == [MORNING]
     first, second = await all_jobs(ledgers)
     assert (first["state"], second["state"]) == (JobState.FINISHED, JobState.OPEN)
+
+
+async def test_what_is_due_is_read_again_before_it_is_begun(ledgers: Ledgers, clock: Clock) -> None:
+    """Those before it may have taken long, while another has dealt with all of them."""
+    for name in ("s", "t"):
+        await Schedules(ledgers.another()).add(schedule(name, queue=(MORNING,), next_at=MORNING + timedelta(hours=1)))
+    slow = ledgers.another()
+
+    async def meanwhile() -> None:
+        for job in await begin(ledgers):
+            await finish(ledgers, job)
+
+    slow.meanwhile = meanwhile
+    assert await Schedules(slow).begin_due() == []
+    assert [job["state"] for job in await all_jobs(ledgers)] == 2 * [JobState.FINISHED]
 
 
 async def test_who_looks_by_times_that_were_changed_meanwhile_notes_nothing(ledgers: Ledgers, clock: Clock) -> None:
@@ -127,7 +144,7 @@ async def test_who_looks_by_times_that_were_changed_meanwhile_notes_nothing(ledg
         await schedules.change("s", ScheduleChange(cron="0 * * * *"))
         clock.turn(seconds=1)
 
-    slow.meanwhile = meanwhile
+    after_operations(slow, 1, meanwhile)
     await Schedules(slow).begin_due()
     await begin(ledgers)
     assert (await schedules.named("s")).next_at == MORNING + timedelta(hours=1)
