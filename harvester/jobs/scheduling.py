@@ -201,17 +201,19 @@ class Schedules:
         """Nothing of it is begun. Raises UnknownJob."""
         await self._change(name, {"$set": {"paused": True}})
 
-    async def resume(self, name: str, at: datetime | None = None) -> datetime:
+    async def resume(self, name: str, *, as_before: bool = False) -> datetime:
         """Ends a pause: when its next time is. Times that passed meanwhile are not made up for. Raises UnknownJob.
 
-        `at`: its next time, for who takes a pause back.
+        `as_before`: as though it had gone on, for who takes a pause back: times that passed are looked at.
         """
-        schedule = await self.named(name)
-        if not schedule.paused:
-            return schedule.next_at
-        next_at = at or next(times_after(schedule, self._ledger.now()))
-        await self._change(name, {"$set": {"paused": False, "next_at": next_at}})
-        return next_at
+        while (schedule := await self.named(name)).paused:
+            next_at = schedule.next_at if as_before else next(times_after(schedule, self._ledger.now()))
+            same = {"paused": True, **_as_read(schedule)}
+            update = {"$set": {"paused": False, "next_at": next_at}}
+            result = await self._ledger.patiently(partial(self._documents.update_one, same, update))
+            if result.matched_count:
+                return next_at
+        return schedule.next_at
 
     async def remove(self, name: str) -> None:
         """Its jobs stay. Raises UnknownJob."""

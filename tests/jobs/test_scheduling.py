@@ -273,6 +273,34 @@ async def test_in_a_pause_nothing_is_begun_and_nothing_made_up_for(ledgers: Ledg
     assert len(await all_jobs(ledgers)) == 1
 
 
+async def test_a_pause_that_is_taken_back_was_none(ledgers: Ledgers, clock: Clock) -> None:
+    schedules = Schedules(ledgers.another())
+    await schedules.add(schedule())
+    await schedules.pause("s")
+    clock.turn(minutes=30)
+    assert await schedules.resume("s", as_before=True) == MORNING
+    assert len(await begin(ledgers)) == 1
+
+
+async def test_of_two_who_end_a_pause_the_slow_one_brings_no_time_back(ledgers: Ledgers, clock: Clock) -> None:
+    schedules = Schedules(ledgers.another())
+    await schedules.add(schedule(paused=True))
+    clock.turn(seconds=-1)
+    ledgers.clock = Clock()
+    ledgers.clock.turn(seconds=-1)  # it stays then: whoever is slow writes later what was found by it
+    slow = ledgers.another()
+    ledgers.clock = clock
+
+    async def meanwhile() -> None:
+        await schedules.resume("s")
+        clock.turn(seconds=1)
+        assert len(await begin(ledgers)) == 1
+
+    slow.meanwhile = meanwhile
+    assert await Schedules(slow).resume("s") == MORNING + timedelta(hours=1)
+    assert await begin(ledgers) == []
+
+
 async def test_two_schedules_have_two_names(ledgers: Ledgers) -> None:
     schedules = Schedules(ledgers.another())
     await schedules.add(schedule())

@@ -5,7 +5,7 @@ A schedule is added, paused, resumed, removed, and begins jobs at other times.
 
 import asyncio
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -188,22 +188,19 @@ ACTS = {"pause": _pause, "resume": _resume, "change": _change, "remove": _remove
 """Of a row: name of the action -> what does it."""
 
 
-async def _set(room: Room, name: str, *, paused: bool, next_at: datetime | None = None) -> None:
-    """`next_at`: its next time when it is resumed; None: as it comes."""
+async def _set(room: Room, name: str, *, paused: bool, as_before: bool = False) -> None:
+    """`as_before`: it is resumed as though it had not been paused."""
 
-    async def change() -> Schedule:
+    async def change() -> bool:
         schedules = Schedules(room.here.jobs.ledger)
-        before = await schedules.named(name)
-        await (schedules.pause(name) if paused else schedules.resume(name, next_at))
-        return before
+        await (schedules.pause(name) if paused else schedules.resume(name, as_before=as_before))
+        return True
 
     async def undo() -> None:
-        assert before
-        await _set(room, name, paused=not paused, next_at=before.next_at if paused else None)
+        await _set(room, name, paused=not paused, as_before=paused)
 
     action = "pause_schedule" if paused else "resume_schedule"
-    before = await room.act(action, f"/schedules/{name}", change)
-    if before:
+    if await room.act(action, f"/schedules/{name}", change):
         done(f"The schedule {name} is paused." if paused else f"The schedule {name} goes on.", undo)
 
 
