@@ -273,6 +273,21 @@ async def test_in_a_pause_nothing_is_begun_and_nothing_made_up_for(ledgers: Ledg
     assert len(await all_jobs(ledgers)) == 1
 
 
+async def test_a_pause_and_its_end_set_right_what_a_clock_that_was_ahead_has_noted(
+    ledgers: Ledgers, clock: Clock
+) -> None:
+    schedules = Schedules(ledgers.another())
+    await schedules.add(schedule())
+    clock.turn(days=365)
+    (job,) = await begin(ledgers)
+    await finish(ledgers, job)
+    clock.turn(days=-365)
+    await schedules.pause("s")
+    assert await schedules.resume("s") == MORNING + timedelta(hours=1)
+    clock.turn(hours=1)
+    assert len(await begin(ledgers)) == 1
+
+
 async def test_a_pause_that_is_taken_back_was_none(ledgers: Ledgers, clock: Clock) -> None:
     schedules = Schedules(ledgers.another())
     await schedules.add(schedule())
