@@ -9,7 +9,7 @@ from rich.console import Console
 from harvester.cli.frontier_views import breaker_text
 from harvester.cli.printing import at, new_console, new_grid, new_table, parts, shown
 from harvester.formatting import counted, duration, number
-from harvester.jobs.documents import Item, Job, State
+from harvester.jobs.documents import NOT_GIVEN, Item, Job, JobState, State
 from harvester.jobs.ledger import now
 from harvester.jobs.listing import ItemReport
 from harvester.jobs.service import JobReport, by_state
@@ -62,6 +62,8 @@ def print_report(report: JobReport) -> None:
     console.print(f"{job.id}{called}: {job.state}, created {at(job.created_at)}{since}")
     if job.pause_reason:
         console.print(f"  paused because of: {shown(job.pause_reason)}")
+    if job.incomplete and job.state in (JobState.OPEN, JobState.PAUSED):
+        console.print(f"  incomplete: {NOT_GIVEN}")
     arguments = " ".join(f"{name}={value}" for name, value in job.arguments.items())
     console.print(f"  {job.spider} {arguments}".rstrip() + (f", priority {job.priority:,}" if job.priority else ""))
     if job.standing:

@@ -33,6 +33,8 @@ UNTOLD = "untold"
 """Field of a job that was paused or ended, until webhooks are told: it is written together with the state."""
 LISTINGS = "listings"
 """Field of a job: how often its arguments were read."""
+NOT_GIVEN = "not all its items were given: the command that began it gives the others when it is run again"
+"""Of an incomplete job, for people."""
 MOST_ATTEMPTS_SHOWN = 10
 """Attempts that an item's history keeps, the latest."""
 
@@ -247,6 +249,8 @@ class Job(Struct, OnTheWire, frozen=True, kw_only=True):
     pace: tuple[Pace, ...] = ()
     """What the last counts said, the latest last."""
     pause_reason: str = ""
+    incomplete: bool = False
+    """Whether its arguments name items that it was not given yet. Until then it is not finished."""
 
     @property
     def is_counted(self) -> bool:

@@ -172,9 +172,9 @@ class Ledger:
         return bool(await self.patiently(lambda: self.items.find_one(left, {})))
 
     async def finish(self, job: str) -> bool:
-        """Finishes an open job that has items, and none that is left. Items that come meanwhile are not missed."""
+        """Finishes an open job that was given its items, if none is left. Those that come meanwhile are not missed."""
         known = await self.job(job)
-        if known is None or known.standing or known.state is not JobState.OPEN or not known.fed:
+        if known is None or known.standing or known.state is not JobState.OPEN or known.incomplete or not known.fed:
             return False
         if await self.is_left(job):
             return False

@@ -53,8 +53,15 @@ async def open_job_of(ledger: Ledger, spider: OpensJobs, asked_for: Any, scope: 
 
 
 async def give_items(ledger: Ledger, spider: OpensJobs, job: Job, found: Iterable[Found]) -> None:
-    """The items that the job's arguments name. Of a standing job, those that they name no more are removed."""
+    """The items that the job's arguments name. Of a standing job, those that they name no more are removed.
+
+    One that was begun as incomplete is so until they are all there, whoever gives them.
+    """
     if job.standing:
         await ledger.list_items(job, found, spider.site_of)
     elif job.state is JobState.OPEN:
         await ledger.add(job.id, found, spider.site_of)
+    else:
+        return
+    if job.incomplete:
+        await ledger.set_job(job.id, incomplete=None)

@@ -11,7 +11,7 @@ from scrapy.statscollectors import StatsCollector
 from harvester.config import Config
 from harvester.formatting import how_long
 from harvester.jobs.blame import REFUSALS, Blame, blame, refused
-from harvester.jobs.documents import Job, JobState
+from harvester.jobs.documents import NOT_GIVEN, Job, JobState
 from harvester.jobs.feeder import Feeder, FrontierSide
 from harvester.jobs.ledger import Ledger
 
@@ -100,6 +100,9 @@ class Run:
                 return self._stranded(job)
         idle = self._config.idle_seconds
         if 0 <= idle <= monotonic() - self._busy_at:
+            for job in self._feeder.jobs.values():
+                if job.incomplete:
+                    logger.warning("The job %s stays open: %s", job.id, NOT_GIVEN)
             return End("finished")
         if self._waits_for:
             logger.info("Nothing to do now: waiting for %s, %s", self._waits_for, how_long(idle))
@@ -125,6 +128,8 @@ class Run:
             return await self._rest_of(job)
         if await self._goes_on_soon(job):
             return None
+        if job.incomplete and not await self._ledger.is_left(job.id):
+            return End("parked", LEFT, f"The job {job.id} is not finished: {NOT_GIVEN}.")
         said = await self._said_of_rest(job)
         if to_blame := await self._refused(job):
             return End(to_blame.reason, LEFT, f"{to_blame.said} {said} The same command continues the job.")
@@ -195,6 +200,8 @@ class Run:
         if waits_for_sites:
             looked_at = [each.until - time() for each in self._frontier.shut().values() if each.until]
             return not _is_too_long(min(looked_at, default=math.inf), self._config.parked_seconds)
+        if due_at is None and job.incomplete:  # the others may come, as long as whoever gives them lives
+            return not _is_too_long(monotonic() - self._busy_at, self._config.deferred_seconds)
         return due_at is None  # what changes that is being written
 
     async def _said_of_rest(self, job: Job) -> str:

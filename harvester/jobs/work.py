@@ -20,6 +20,8 @@ class Work(NamedTuple):
     """Whether an attempt is under way, or was when its process died."""
     next_due: datetime | None = None
     """When the first item is due that waits for a time."""
+    incomplete: tuple[str, ...] = ()
+    """Those that were not given all their items, so that they stay open when nothing is left."""
 
     @property
     def is_left(self) -> bool:
@@ -30,7 +32,8 @@ class Work(NamedTuple):
 async def work_of(ledger: Ledger, spider: str) -> Work:
     """Makes items due whose time has come, finishes jobs of which nothing is left, and looks what there is to do."""
     jobs = await ledger.jobs_of(spider, [JobState.OPEN])
-    work = Work(sum(job.fed for job in jobs), any(job.standing for job in jobs))
+    incomplete = tuple(job.id for job in jobs if job.incomplete)
+    work = Work(sum(job.fed for job in jobs), any(job.standing for job in jobs), incomplete=incomplete)
     for job in jobs:
         await ledger.promote(job)
         if await ledger.is_due(job):

@@ -281,7 +281,7 @@ class JobSpider(HarvesterSpider, ABC):
             assert job
             begun = True
         else:
-            job, begun = await open_job_of(ledger, self._opening, self.arguments)
+            job, begun = await open_job_of(ledger, self._opening, self.arguments, incomplete=True)
         self.crawl_id, self.resumed = job.id, begun
         self.crawler.stats.set_value("harvester/job", job.id)
         if begun:

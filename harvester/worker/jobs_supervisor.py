@@ -15,6 +15,7 @@ from pymongo.errors import PyMongoError
 
 from harvester.config import Config
 from harvester.formatting import duration, how_long
+from harvester.jobs.documents import NOT_GIVEN
 from harvester.jobs.ledger import Ledger, now
 from harvester.jobs.scheduling import Schedules
 from harvester.jobs.service import job_service
@@ -180,6 +181,8 @@ class JobsSupervisor(WorkerSupervisor):
         if not 0 <= self.config.idle_seconds <= at - self._busy_at:
             self._say_waiting(f"for jobs (`harvester jobs submit`), {how_long(self.config.idle_seconds)}")
             return False
+        for job in sorted(job for each in work.values() for job in each.incomplete):
+            logger.warning("The job %s stays open: %s", job, NOT_GIVEN)
         if left := sorted(spider for spider, each in work.items() if each.is_left):
             self._codes.append(LEFT)
             logger.warning("Items are left for which nothing can be done now: of %s", ", ".join(left))

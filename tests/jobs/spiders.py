@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 from pydantic import Field
@@ -9,7 +10,7 @@ from scrapy import Request
 from scrapy.http import Response
 
 from harvester.exceptions import UsageError
-from harvester.items import Found, Looked, Record, Stage
+from harvester.items import Found, Looked, Record, Said, Stage
 from harvester.jobs.documents import JobItem
 from harvester.spiders.base import SpiderArguments
 from harvester.spiders.job import JobSpider
@@ -83,6 +84,32 @@ class TreeSpider(JobSpider):
         site, _, numbers = response.url.rpartition("/")
         for number in numbers.split("+"):
             yield Leaf(path=f"{site}/{number}", provenance=self.provenance(response))
+
+
+class ListedArguments(SpiderArguments):
+    """Where the keys stand."""
+
+    keys: str = Field(description="path of a file or a pipe, with a key a line")
+
+
+class ListedSpider(JobSpider):
+    """Notes what stands in a file, and asks for nothing.
+
+    Domain: none. Caveats: none. Arguments: `-a keys=FILE`.
+    """
+
+    name = "listed"
+    Arguments = ListedArguments
+    ITEM_KINDS = ("line",)
+
+    @classmethod
+    def first_items(cls, arguments: Any) -> Iterator[Found]:
+        with Path(arguments.keys).open() as file:
+            for line in file:
+                yield Found("line", line.strip())
+
+    def requests_of(self, items: Sequence[JobItem]) -> Iterable[Said]:
+        return [Said(item.id, "done", "noted") for item in items]
 
 
 class StandingTreeArguments(TreeArguments):

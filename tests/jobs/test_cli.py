@@ -238,6 +238,18 @@ def test_a_pause_is_shown_with_its_reason(jobs: Jobs) -> None:
     assert "paused" not in jobs("show", job).out
 
 
+def test_a_job_that_was_not_given_all_its_items_says_so_while_it_is_open(
+    jobs: Jobs, mongodb: Database[Document]
+) -> None:
+    job = jobs.submitted("1\n")
+    assert "incomplete" not in jobs("show", job).out
+    mongodb["jobs"].update_one({"_id": job}, {"$set": {"incomplete": True}})
+    said = "incomplete: not all its items were given: the command that began it gives the others when it is run again"
+    assert said in " ".join(jobs("show", job).out.split())
+    jobs("cancel", job, "--yes")
+    assert "incomplete" not in jobs("show", job).out
+
+
 def test_sites_that_are_left_alone_are_shown_with_the_items_that_wait_for_them(
     jobs: Jobs, redis_url: str, mongodb_uri: str, mongodb: Database[Document]
 ) -> None:

@@ -1,5 +1,6 @@
 """Jobs worked off by real crawls, against a site on loopback, with whatever may happen to them."""
 
+import os
 import signal
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -15,6 +16,8 @@ from harvester.breaker.breakers import SUSPICIOUS
 from harvester.frontier.store import Frontier
 from harvester.items import Found
 from harvester.jobs.control import Control
+from harvester.jobs.documents import NOT_GIVEN
+from harvester.jobs.ledger import CHUNK
 from harvester.outcomes import POLICIES, Outcome
 from tests.chaos.servers import Valkey
 from tests.crash.mongod import Mongod
@@ -338,3 +341,34 @@ async def test_one_process_works_at_all_jobs_of_its_spider(
         assert await runs.run(job="all") == FINISHED, runs.said
         assert records(mongodb) == tree.records()
     assert list(jobs(mongodb).values()) == ["finished", "finished"]
+
+
+async def test_a_job_whose_giver_was_killed_is_named_and_is_finished_when_the_same_command_has_given_the_rest(
+    tmp_path: Path, mongodb: Database[Document], mongodb_uri: str, own_redis: str
+) -> None:
+    """Others do what there is, wait for nobody, and leave the job open: no item is done twice."""
+    given, rest = "".join(f"{number}\n" for number in range(CHUNK)), "the last\n"
+    keys = tmp_path / "keys"
+    os.mkfifo(keys)
+    servers = {"mongodb_uri": mongodb_uri, "redis_url": own_redis, "database": mongodb.name}
+    async with Runs(tmp_path, **servers, deferred_seconds="0") as runs:
+        with keys.open("r+b", buffering=0) as pipe:  # whoever reads it waits for the rest
+            pipe.write(given.encode())
+            giver = await runs.start("listed", keys=keys)
+            await runs.until(lambda: mongodb["job_items"].count_documents({}) == CHUNK)
+            await runs.kill(giver)
+        ((job, _),) = jobs(mongodb).items()
+        assert await runs.run("listed", job="all") == FINISHED, runs.said
+        assert states(mongodb) == {"done": CHUNK}
+        assert jobs(mongodb) == {job: "open"}
+        assert f"The job {job} stays open: {NOT_GIVEN}" in runs.said
+        assert await runs.run("listed", job=job) == LEFT, runs.said
+        assert f"The job {job} is not finished: {NOT_GIVEN}" in runs.said
+        assert await runs.end(await runs.work()) == FINISHED, runs.said
+        assert runs.said.count(f"The job {job} stays open: {NOT_GIVEN}") == 2
+        keys.unlink()
+        keys.write_text(given + rest)
+        assert await runs.run("listed", keys=keys) == FINISHED, runs.said
+    assert jobs(mongodb) == {job: "finished"}
+    assert states(mongodb) == {"done": CHUNK + 1}
+    assert mongodb["job_items"].count_documents({"attempts": 1}) == CHUNK + 1
