@@ -143,7 +143,7 @@ def items_of_file(
     bad: list[BadLine] = []
     number = 0
     with opened(path) as source:
-        for line in Lines(source, path, kind, key=key or None, usual=usual, option="-a column=COLUMN"):
+        for line in Lines(source, path, kind, key=key, usual=usual, option="-a column=COLUMN"):
             reason = line.reason if isinstance(line, BadLine) else problem_of(line)
             if not reason and isinstance(line, Found):
                 yield line
@@ -207,8 +207,8 @@ class Lines:
     """The items and bad lines of an input, in their order. To be iterated once.
 
     The input of an item is its CSV record (column -> text) or its JSON object; a line of plain text is only a key.
-    `key` names the column, or the field of the objects, that holds the key; by default it is the first of `usual` that
-    there is, or the only column. `option` is how one says which.
+    `key` names the column, or the field of the objects, that holds the key; when it is empty, it is the first of
+    `usual` that there is, or the only column. `option` is how one says which.
     Without `form` the ending of the file's name says which it is, else its first character. Raises UsageError for what
     is wrong as a whole, from the constructor or before the first item; later, when it can be read no further.
     """
@@ -219,7 +219,7 @@ class Lines:
         path: str,
         kind: str,
         form: Format | None = None,
-        key: str | None = None,
+        key: str = "",
         usual: Sequence[str] = ("key",),
         option: str = "--key COLUMN",
     ) -> None:
@@ -304,7 +304,7 @@ class Lines:
         columns = ", ".join(header)
         if not all(header) or len(set(header)) < len(header):
             raise UsageError(f"{self._name} begins with a header in which names are missing or come twice: {columns}.")
-        if self._key is None and len(header) == 1:
+        if not self._key and len(header) == 1:
             return 0
         for name in (self._key,) if self._key else self._usual:
             if name in header:

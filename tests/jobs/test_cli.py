@@ -129,6 +129,13 @@ def test_standard_input_is_read(jobs: Jobs) -> None:
     assert json.loads(ran.stdout)["accepted"] == 2
 
 
+def test_the_only_column_is_the_key_of_what_is_submitted_and_added(jobs: Jobs, mongodb: Database[Document]) -> None:
+    job = jobs.submitted("parcel_id\n17\n18\n", name="only.csv")
+    more = jobs.write("parcel_id\n19\n", "more.csv")
+    assert jobs("add", job, "--input", str(more)).code == 0
+    assert {item["key"] for item in mongodb["job_items"].find()} == {"17", "18", "19"}
+
+
 def test_another_kind_of_items_is_submitted_by_name(jobs: Jobs, mongodb: Database[Document]) -> None:
     jobs.submitted("Ann Arbor\n", "--kind", "owner")
     assert [(item["kind"], item["key"]) for item in mongodb["job_items"].find()] == [("owner", "Ann Arbor")]

@@ -71,6 +71,7 @@ def test_the_delimiter_is_that_of_the_header(delimiter: str) -> None:
 
 def test_the_only_column_is_the_key() -> None:
     assert keys(b"parcel\n12-3\n12-4\n") == ["12-3", "12-4"]
+    assert keys(b"parcel\n12-3\n12-4\n", key="") == ["12-3", "12-4"]
 
 
 def test_an_object_is_the_input_and_a_whole_number_may_be_its_key() -> None:
