@@ -42,7 +42,7 @@ class ${camel}Spider(HarvesterSpider):
     """
 
     name = "$name"
-    start_urls = ["$url"]
+    start_urls = [$url]
 
     def parse(self, response: Response, **kwargs: Any) -> Iterator[list[$record]]:
         yield parse_page(response.body, self.provenance(response))
@@ -111,7 +111,7 @@ EXPECTED = $expected
 
 
 def test_the_saved_page_is_read() -> None:
-    provenance = Provenance("$url", datetime.now(UTC), "$name")
+    provenance = Provenance($url, datetime.now(UTC), "$name")
     assert [record.$attribute for record in parse_page(PAGE.read_bytes(), provenance)] == EXPECTED
 '''
 
@@ -150,7 +150,7 @@ def spider(name: str, page: Page, package: str, today: date) -> dict[str, bytes]
         "camel": camel,
         "record": f"{camel}Page",
         "host": urlsplit(page.url).hostname,
-        "url": page.url.replace("\\", "%5C").replace('"', "%22"),
+        "url": json.dumps(page.url, ensure_ascii=False),
         "encoding": page.encoding,
         "field": kind.field,
         "attribute": kind.field.partition(":")[0],

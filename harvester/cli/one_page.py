@@ -15,6 +15,8 @@ from harvester.outcomes import AnswerRefused, Outcome
 
 def check_address(url: str) -> None:
     """Raises UsageError for what is none."""
+    if not url.isprintable():  # urlsplit takes line ends and tabs out, and goes on
+        raise UsageError(f"new: the address {url!r} holds a character that cannot be seen: type it anew.")
     try:
         is_address = urlsplit(url).scheme in ("http", "https") and bool(urlsplit(url).hostname)
     except ValueError:
@@ -37,12 +39,16 @@ def fetch(url: str, *also: Outcome) -> Response:
 
 
 def ask(request: Request, **own: Any) -> Response | Failure | None:
-    """What comes of it in a crawl of this request alone, with these settings; None: the log says why."""
+    """What comes of it in a crawl of this request alone, with these settings; None: the log says why.
+
+    Raises UsageError when a spider of the project cannot be imported.
+    """
     from scrapy.crawler import AsyncCrawlerProcess
 
-    from harvester.project import project_settings
+    from harvester.project import loader_of, project_settings
 
     settings = project_settings()
+    loader_of(settings)  # says what is wrong with a spider of the project
     alone: dict[str, Any] = {
         "SCHEDULER": "scrapy.core.scheduler.Scheduler",  # the frontier is for crawls
         "ITEM_PIPELINES": {},

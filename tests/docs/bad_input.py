@@ -112,6 +112,8 @@ def rows() -> dict[str, list[Row]]:
                 test_adding_a_site.test_a_spider_that_cannot_begin_is_refused_and_nothing_is_written,
                 lambda arguments: f"harvester spiders new {arguments.format('https://site.example')}",
             ),
+            Row(r"harvester spiders new county $'https://site.example/\r'", "holds a character that cannot be seen", 2),
+            Row("harvester spiders new beside a module that does not compile", "cannot be imported: SyntaxError: ", 2),
         ],
         "Arguments of `harvester crawl arcgis` and `socrata`": [
             *_of(test_counties.test_what_cannot_be_meant_is_refused_before_anything_is_fetched, _given),

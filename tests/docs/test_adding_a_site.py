@@ -152,3 +152,15 @@ async def test_a_project_that_keeps_its_spiders_elsewhere_is_told_so(house: Hous
     ended = await house.run("harvester spiders new county http://127.0.0.1:1/")
     assert ended.code == 2
     assert "NEWSPIDER_MODULE is 'books'; it must name a package `spiders`" in ended.log
+
+
+async def test_a_module_that_does_not_compile_is_named_and_no_spider_is_written_beside_it(house: House) -> None:
+    async with Site(books()) as site:
+        await house.runs(f"harvester spiders new county {site.url}/")
+        (house.folder / "sites" / "spiders" / "broken.py").write_text("name = 'not closed\n")
+        ended = await house.run(f"harvester spiders new more {site.url}/")
+        assert (ended.code, site.count("/")) == (2, 1)
+    assert "The spiders of sites.spiders cannot be imported: SyntaxError: " in ended.log
+    assert "broken.py" in ended.log
+    assert "Traceback" not in ended.log
+    assert not (house.folder / "sites" / "spiders" / "more.py").exists()

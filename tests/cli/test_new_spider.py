@@ -1,0 +1,32 @@
+"""`harvester spiders new`: whatever the address and the page, what it writes compiles, or nothing is written."""
+
+import ast
+from datetime import date
+
+import pytest
+
+from harvester.cli.beginning import Page, spider
+from harvester.cli.one_page import check_address
+from harvester.exceptions import UsageError
+
+
+@pytest.mark.parametrize("control", ["\r", "\n", "\t", "\x00", "\x1b", "\x7f", "\x85", "\u2028"])
+def test_an_address_with_a_character_that_cannot_be_seen_is_refused(control: str) -> None:
+    for url in (
+        f"http://site.example/?x=1{control}",
+        f"http://site.{control}example/",
+        f"{control}http://site.example/",
+    ):
+        with pytest.raises(UsageError, match="holds a character that cannot be seen") as raised:
+            check_address(url)
+        assert control not in str(raised.value)
+
+
+@pytest.mark.parametrize("end", ["", '"', "'", "\\", '\\"', "\r", "\n", "$x", "{x}", "é", "\U0001f600", "\u2028"])
+def test_what_is_written_compiles_and_holds_the_address(end: str) -> None:
+    page = Page(f"http://site.example/?x={end}", b"<title>A</title>", is_json=False, encoding="utf-8")
+    files = spider("county", page, "sites", date(2026, 1, 31))
+    for path in ("sites/spiders/county.py", "tests/test_county.py"):
+        nodes = ast.walk(ast.parse(files[path]))
+        assert page.url in [node.value for node in nodes if isinstance(node, ast.Constant)]
+    compile(files["sites/parsers/county.py"], "county.py", "exec")
