@@ -241,7 +241,7 @@ class Lines:
         except OSError as error:
             raise _unreadable(path, error) from None
         self._refuse_other_files(sample)
-        self.form = form or ENDINGS.get(Path(path).suffix.lower()) or _guessed(sample)
+        self.form = form or ENDINGS.get(Path(path).suffix.lower()) or self._guessed(sample)
         if key and self.form is Format.TEXT:
             raise UsageError(f"{self._named_by}: plain text has no columns; each line is a key.")
 
@@ -365,6 +365,17 @@ class Lines:
         if len(problems) > 1 and all(each.problem for each in problems):
             raise UsageError(f"{self._name} is not UTF-8. Line {problems[0].number}: {problems[0].problem}.")
 
+    def _guessed(self, sample: bytes) -> Format:
+        """By the first character. Raises UsageError for an array, whose lines are no keys."""
+        first = sample.removeprefix(codecs.BOM_UTF8).lstrip()[:1]
+        if first == b"[":
+            raise UsageError(
+                f"{self._name} is a JSON array; give JSON lines, one object a line: "
+                "jq -c '.[]' FILE | harvester jobs submit ... --format jsonl --input -. "
+                "If it is none, and each line is a key: --format text."
+            )
+        return Format.JSONL if first == b"{" else Format.TEXT
+
     def _refusal(self, encoding: str) -> UsageError:
         remedy = f"Convert it: iconv -f {encoding} -t UTF-8"
         return UsageError(f"{self._name} is {encoding}, and inputs are UTF-8. {remedy}.")
@@ -487,10 +498,6 @@ def size_of(source: Source) -> int:
 
 def _unreadable(path: str, error: OSError) -> UsageError:
     return UsageError(f"{named(path)} cannot be read: {error.strerror or error}.")
-
-
-def _guessed(sample: bytes) -> Format:
-    return Format.JSONL if sample.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"{") else Format.TEXT
 
 
 def _whole_lines(sample: bytes) -> Iterable[tuple[int, bytes]]:

@@ -290,6 +290,12 @@ def _utf_16(place: Place) -> None:
     place.accepts_nothing(place.jobs.submit("key\n1\n".encode("utf-16"), name="x.csv"), said)
 
 
+@kind("a JSON array")
+def _array(place: Place) -> None:
+    said = "is a JSON array; give JSON lines, one object a line: jq -c '.[]' FILE | harvester jobs submit"
+    place.accepts_nothing(place.jobs.submit('[{"key":"1"},\n{"key":"2"}]\n', name="x.json"), said)
+
+
 @kind("Latin-1")
 def _latin_1(place: Place) -> None:
     said = "is not UTF-8. Line 2: byte 0xfc is not UTF-8; if it should be 'ü', convert the input from Windows-1252"

@@ -294,6 +294,20 @@ def test_a_file_that_is_no_text_is_refused_by_name(data: bytes, what: str) -> No
     assert f"The file x.csv is {what}, and inputs are plain text. Instead: " in refusal(data, "x.csv")
 
 
+@pytest.mark.parametrize("name", ["arr.json", "arr", "-"])
+@pytest.mark.parametrize(
+    "data", [b'[{"key":"a"},\n{"key":"b"}]', b'\xef\xbb\xbf \n[\n  "a",\n  "b"\n]\n', b"[1]", b"[]"]
+)
+def test_a_json_array_is_refused_with_what_makes_lines_of_it(name: str, data: bytes) -> None:
+    said = refusal(data, name)
+    assert "is a JSON array; give JSON lines, one object a line: jq -c '.[]' FILE | harvester jobs submit ... " in said
+    assert "--format jsonl --input -" in said
+
+
+def test_lines_that_begin_as_an_array_are_keys_when_one_says_that_they_are_text() -> None:
+    assert keys(b"[1] Main Street\nb\n", "keys", form=Format.TEXT) == ["[1] Main Street", "b"]
+
+
 def test_a_key_column_that_is_not_there_is_refused_with_those_that_are() -> None:
     assert refusal(b"a,b\n1,2\n", "x.csv") == (
         "The file x.csv has no column `key`: say which is the key (--key COLUMN) of a, b."
