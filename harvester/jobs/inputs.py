@@ -59,11 +59,12 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_LE, "UTF-16LE"),
     (codecs.BOM_UTF16_BE, "UTF-16BE"),
 )
+_PIPED = "FILE | harvester jobs submit ... --format {} --input -"
 _OTHER_FILES = (
-    (b"\x1f\x8b", "compressed with gzip", "zcat FILE | harvester jobs submit ... --input -"),
-    (b"\x28\xb5\x2f\xfd", "compressed with zstd", "zstdcat FILE | harvester jobs submit ... --input -"),
-    (b"BZh", "compressed with bzip2", "bzcat FILE | harvester jobs submit ... --input -"),
-    (b"\xfd7zXZ\x00", "compressed with xz", "xzcat FILE | harvester jobs submit ... --input -"),
+    (b"\x1f\x8b", "compressed with gzip", f"zcat {_PIPED}"),
+    (b"\x28\xb5\x2f\xfd", "compressed with zstd", f"zstdcat {_PIPED}"),
+    (b"BZh", "compressed with bzip2", f"bzcat {_PIPED}"),
+    (b"\xfd7zXZ\x00", "compressed with xz", f"xzcat {_PIPED}"),
     (b"PK\x03\x04", "a ZIP archive or an Excel workbook", "unpack it, or save it as CSV (UTF-8)"),
     (b"PAR1", "a Parquet file", "save it as CSV or as JSON lines"),
 )
@@ -240,7 +241,7 @@ class Lines:
             sample = source.peek(SAMPLE_BYTES)
         except OSError as error:
             raise _unreadable(path, error) from None
-        self._refuse_other_files(sample)
+        self._refuse_other_files(sample, form)
         self.form = form or ENDINGS.get(Path(path).suffix.lower()) or self._guessed(sample)
         if key and self.form is Format.TEXT:
             raise UsageError(f"{self._named_by}: plain text has no columns; each line is a key.")
@@ -348,13 +349,15 @@ class Lines:
         except OSError as error:
             raise _unreadable(self._path, error) from None
 
-    def _refuse_other_files(self, sample: bytes) -> None:
+    def _refuse_other_files(self, sample: bytes, form: Format | None) -> None:
         """Raises UsageError unless it may be UTF-8."""
         for mark, encoding in _BYTE_ORDER_MARKS:
             if sample.startswith(mark):
                 raise self._refusal(encoding)
         for magic, what, remedy in _OTHER_FILES:
             if sample.startswith(magic):
+                inner = (ENDINGS[each] for each in map(str.lower, Path(self._path).suffixes) if each in ENDINGS)
+                remedy = remedy.format(form or next(inner, "FORMAT"))
                 raise UsageError(f"{self._name} is {what}, and inputs are plain text. Instead: {remedy}.")
         pairs = len(sample) // 2
         for encoding, first in (("UTF-16LE", 1), ("UTF-16BE", 0)):

@@ -294,6 +294,30 @@ def test_a_file_that_is_no_text_is_refused_by_name(data: bytes, what: str) -> No
     assert f"The file x.csv is {what}, and inputs are plain text. Instead: " in refusal(data, "x.csv")
 
 
+@pytest.mark.parametrize(
+    ("name", "form", "said"),
+    [
+        ("g.csv", None, "csv"),
+        ("g.csv.gz", None, "csv"),
+        ("g.v2.TSV.bz2", None, "csv"),
+        ("g.ndjson.zst", None, "jsonl"),
+        ("g.txt.xz", None, "text"),
+        ("g.csv.gz", Format.TEXT, "text"),
+        ("g.gz", None, "FORMAT"),
+        ("-", None, "FORMAT"),
+    ],
+)
+def test_what_unpacks_a_file_says_its_format_too(name: str, form: Format | None, said: str) -> None:
+    for magic, program in (
+        (b"\x1f\x8b", "zcat"),
+        (b"\x28\xb5\x2f\xfd", "zstdcat"),
+        (b"BZh", "bzcat"),
+        (b"\xfd7zXZ\x00", "xzcat"),
+    ):
+        whole = f"Instead: {program} FILE | harvester jobs submit ... --format {said} --input -."
+        assert refusal(magic + b"rest", name, form=form).endswith(whole)
+
+
 @pytest.mark.parametrize("name", ["arr.json", "arr", "-"])
 @pytest.mark.parametrize(
     "data", [b'[{"key":"a"},\n{"key":"b"}]', b'\xef\xbb\xbf \n[\n  "a",\n  "b"\n]\n', b"[1]", b"[]"]
