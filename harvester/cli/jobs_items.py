@@ -33,7 +33,9 @@ def add_command(
     """Add items to a job. One that was removed is there again."""
     from harvester.cli import jobs_views as views
     from harvester.jobs.inputs import Format, Input
+    from harvester.worker.interrupts import end_on_signals
 
+    end_on_signals("Stopped: items that were added stay; the same command adds the rest.")
     if bool(keys) + bool(source) != 1:
         raise UsageError("add: give one of keys and --input FILE.")
     given = Input(source, one_of("--format", form, Format), key) if source else keys or []

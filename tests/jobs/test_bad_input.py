@@ -1,6 +1,7 @@
 """What `harvester jobs` is given wrongly: it says what is wrong, ends with the right code, and loses nothing."""
 
 import gzip
+import json
 import os
 import re
 import resource
@@ -8,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -114,12 +115,12 @@ def test_when_bad_lines_cannot_be_written_what_came_before_stays(jobs: Jobs, mon
 
 
 @contextmanager
-def submitting(jobs: Jobs, *words: str) -> Iterator[tuple[Any, int, Path]]:
+def submitting(jobs: Jobs, *words: str, what: Sequence[str] = ("submit", "parcels")) -> Iterator[tuple[Any, int, Path]]:
     """A process that submits what is written to a pipe, the pipe, and what it says on standard error."""
     read, write = os.pipe()
     said = jobs.folder / "said"
     with said.open("wb") as err:
-        command = ["jobs", "submit", "parcels", "--input", "-", "--format", "text", *words]
+        command = ["jobs", *what, "--input", "-", "--format", "text", *words]
         environment = {**os.environ, **jobs.variables}
         process = begin(HARVESTER, *command, cwd=jobs.folder, env=environment, files=[read, None, err.fileno()])
     os.close(read)
@@ -156,6 +157,19 @@ async def test_a_submission_that_waits_for_lines_is_stopped_at_once(
     with submitting(jobs, "--idempotency-key", "monday") as (process, pipe, said):
         os.write(pipe, numbers(0, 1000))
         await until(lambda: mongodb["job_items"].count_documents({}) == 1000)
+        process.send_signal(number)
+        assert process.wait(60) == 130
+        assert said.read_text() == "Stopped: items that were added stay; the same command adds the rest.\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_adding_that_waits_for_lines_is_stopped_at_once(
+    jobs: Jobs, mongodb: Database[Document], number: int
+) -> None:
+    job = json.loads(jobs.run("submit", "parcels", "--input", "-", "--json", stdin=b"5000\n").stdout)["job"]
+    with submitting(jobs, what=("add", job)) as (process, pipe, said):
+        os.write(pipe, numbers(0, 1000))
+        await until(lambda: mongodb["job_items"].count_documents({}) == 1001)
         process.send_signal(number)
         assert process.wait(60) == 130
         assert said.read_text() == "Stopped: items that were added stay; the same command adds the rest.\n"
