@@ -70,7 +70,7 @@ from parsel import Selector
 
 def parse_page(body: bytes, provenance: Provenance) -> list[$record]:
     """Raises ParseError when the page is none that is known."""
-    title = Selector(body=body, encoding="$encoding").css("title::text, h1::text").get("").strip()
+    title = Selector(body=body or b" ", encoding="$encoding").css("title::text, h1::text").get("").strip()
     if not title:
         raise ParseError("it has no title")
     return [$record(url=provenance.url, title=title, raw=body, provenance=provenance)]
@@ -179,7 +179,8 @@ def _filled(template: str, **values: object) -> str:
 
 
 def _title(page: Page) -> str:
-    found = Selector(body=page.body, encoding=page.encoding).css("title::text, h1::text").get("").strip()
+    # parsel takes no empty body
+    found = Selector(body=page.body or b" ", encoding=page.encoding).css("title::text, h1::text").get("").strip()
     if not found:
         raise UsageError(f"new: {page.url} has no title; give another page of the site.")
     return found

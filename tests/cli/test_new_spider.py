@@ -1,13 +1,15 @@
 """`harvester spiders new`: whatever the address and the page, what it writes compiles, or nothing is written."""
 
 import ast
-from datetime import date
+from datetime import UTC, date, datetime
+from typing import Any
 
 import pytest
 
 from harvester.cli.beginning import Page, spider
 from harvester.cli.one_page import check_address
-from harvester.exceptions import UsageError
+from harvester.exceptions import ParseError, UsageError
+from harvester.items import Provenance
 
 
 @pytest.mark.parametrize("control", ["\r", "\n", "\t", "\x00", "\x1b", "\x7f", "\x85", "\u2028"])
@@ -30,3 +32,14 @@ def test_what_is_written_compiles_and_holds_the_address(end: str) -> None:
         nodes = ast.walk(ast.parse(files[path]))
         assert page.url in [node.value for node in nodes if isinstance(node, ast.Constant)]
     compile(files["sites/parsers/county.py"], "county.py", "exec")
+
+
+def test_an_empty_page_has_no_title_for_the_command_and_for_the_parser_it_writes() -> None:
+    page = Page("http://site.example/", b"", is_json=False, encoding="utf-8")
+    with pytest.raises(UsageError, match="has no title"):
+        spider("county", page, "sites", date(2026, 1, 31))
+    written = spider("county", page._replace(body=b"<title>A</title>"), "sites", date(2026, 1, 31))
+    parser: dict[str, Any] = {"__name__": "county"}
+    exec(written["sites/parsers/county.py"], parser)
+    with pytest.raises(ParseError, match="it has no title"):
+        parser["parse_page"](b"", Provenance(page.url, datetime.now(UTC), "county"))

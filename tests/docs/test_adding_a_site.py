@@ -122,6 +122,7 @@ async def test_a_new_spider_runs_at_once_and_so_does_its_test(house: House, url:
         ("county {}/nothing", 3, "/nothing does not come: not_found: HTTP 404"),
         ("county {}/forbidden", 3, "/forbidden does not come: policy_denied"),
         ("county {}/untitled", 2, "/untitled has no title"),
+        ("county {}/empty", 2, "/empty has no title"),
         ("county {}/broken.json", 2, "/broken.json says that it is JSON, and is not"),
         ("county {}/scalar.json", 2, "/scalar.json is neither an object nor an array"),
     ],
@@ -135,6 +136,7 @@ async def test_a_spider_that_cannot_begin_is_refused_and_nothing_is_written(
     answers = {
         "/nothing": [Answer(404, b"")],
         "/untitled": [Answer(body=b"<p>no title</p>", kind=HTML)],
+        "/empty": [Answer(body=b"", kind=HTML)],
         "/broken.json": [Answer(body=b"{'a': 1}")],
         "/scalar.json": [Answer(body=b"17")],
     }
