@@ -356,9 +356,14 @@ class Lines:
                 raise self._refusal(encoding)
         for magic, what, remedy in _OTHER_FILES:
             if sample.startswith(magic):
-                inner = (ENDINGS[each] for each in map(str.lower, Path(self._path).suffixes) if each in ENDINGS)
-                remedy = remedy.format(form or next(inner, "FORMAT"))
+                remedy = remedy.format(_form_of(self._path, form))
                 raise UsageError(f"{self._name} is {what}, and inputs are plain text. Instead: {remedy}.")
+        if b"\r" in sample[:-1] and b"\n" not in sample:
+            raise UsageError(
+                f"{self._name} has carriage returns and no line ends, as files of old Macs. "
+                "Convert it: tr '\\r' '\\n' < FILE | harvester jobs submit ... --format "
+                f"{_form_of(self._path, form)} --input -."
+            )
         pairs = len(sample) // 2
         for encoding, first in (("UTF-16LE", 1), ("UTF-16BE", 0)):
             if pairs > 1 and sample[first::2].count(0) > pairs / 2 and sample[1 - first :: 2].count(0) < pairs / 2:
@@ -471,6 +476,8 @@ class _Records:
     def _said(self, problem: str) -> str:
         if len(self._taken) > 1 or "unexpected end" in problem:
             return _NOT_CLOSED
+        if "new-line character" in problem:
+            return "it holds a carriage return that ends no line"
         return "it has a field that is too large" if "field limit" in problem else problem
 
     def _rows(self) -> Iterator[list[str]]:
@@ -501,6 +508,11 @@ def size_of(source: Source) -> int:
 
 def _unreadable(path: str, error: OSError) -> UsageError:
     return UsageError(f"{named(path)} cannot be read: {error.strerror or error}.")
+
+
+def _form_of(path: str, form: Format | None) -> str:
+    """For `--format`, also of a compressed file, by what stands before its last ending."""
+    return form or next((ENDINGS[each] for each in map(str.lower, Path(path).suffixes) if each in ENDINGS), "FORMAT")
 
 
 def _whole_lines(sample: bytes) -> Iterable[tuple[int, bytes]]:

@@ -310,6 +310,12 @@ def _array(place: Place) -> None:
     place.accepts_nothing(place.jobs.submit('[{"key":"1"},\n{"key":"2"}]\n', name="x.json"), said)
 
 
+@kind("line ends of old Macs")
+def _old_mac(place: Place) -> None:
+    said = "has carriage returns and no line ends, as files of old Macs. Convert it: tr"
+    place.accepts_nothing(place.jobs.submit(b"key,n\r1,a\r2,b\r", name="x.csv"), said)
+
+
 @kind("Latin-1")
 def _latin_1(place: Place) -> None:
     said = "is not UTF-8. Line 2: byte 0xfc is not UTF-8; if it should be 'ü', convert the input from Windows-1252"

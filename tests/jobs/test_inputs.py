@@ -172,6 +172,7 @@ def test_an_unclosed_quotation_mark_in_a_long_file_costs_one_line() -> None:
         (b"1", "it has 1 fields, and the header has 2"),
         (b"1,2,3", "it has 3 fields, and the header has 2"),
         (b'"1"2,3', "it is no CSV: ',' expected after '\"'"),
+        (b"1,2\r3,4", "it holds a carriage return that ends no line"),
         (b",2", "its key is empty"),
         (b'"  ",2', "its key is empty"),
         (b"1\x002,3", "it holds a NUL byte"),
@@ -316,6 +317,29 @@ def test_what_unpacks_a_file_says_its_format_too(name: str, form: Format | None,
     ):
         whole = f"Instead: {program} FILE | harvester jobs submit ... --format {said} --input -."
         assert refusal(magic + b"rest", name, form=form).endswith(whole)
+
+
+@pytest.mark.parametrize(("name", "form"), [("x.csv", "csv"), ("x.txt", "text"), ("x.jsonl", "jsonl"), ("-", "FORMAT")])
+def test_lines_that_end_as_on_old_macs_are_refused_with_what_converts_them(name: str, form: str) -> None:
+    convert = f"tr '\\r' '\\n' < FILE | harvester jobs submit ... --format {form} --input -."
+    for data in (b"key,name\rk1,a\r", b'"key","name"\r"k1","a"', b"k\r" * MOST_LINE_BYTES):
+        said = refusal(data, name)
+        assert said.endswith(f" has carriage returns and no line ends, as files of old Macs. Convert it: {convert}")
+
+
+def test_a_line_that_windows_ended_is_none_of_an_old_mac_though_its_end_comes_later() -> None:
+    parts = [b"a\r", b"\nb\r\n"]
+
+    class Slow(io.RawIOBase):
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, buffer: Any) -> int:
+            part = parts.pop(0) if parts else b""
+            buffer[: len(part)] = part
+            return len(part)
+
+    assert list(Lines(io.BufferedReader(Slow()), "-", "parcel")) == [item(1, "a", {}), item(2, "b", {})]
 
 
 @pytest.mark.parametrize("name", ["arr.json", "arr", "-"])
