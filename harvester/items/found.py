@@ -13,7 +13,7 @@ from harvester.exceptions import InvalidRecordError, UsageError
 from harvester.recheck import read_policy
 
 MOST_INPUT_BYTES = 64 * 1024
-"""Of an item's input, as BSON."""
+"""Of an item's input, as BSON; of its key, too."""
 MOST_INPUT_LEVELS = 100
 """Of an item's input. MongoDB nests a document no deeper than 180."""
 _is_kind = re.compile(r"[a-z][a-z0-9_]{0,49}").fullmatch
@@ -30,7 +30,7 @@ class Found(Struct, frozen=True, gc=False):
     kind: str
     """What it is, in small letters: account, thread, parcel."""
     key: str
-    """Its natural key."""
+    """Its natural key, of at most 64 kB."""
     input: dict[str, Any] = {}
     """What the spider needs to begin with it: values as JSON has them, at most 64 kB."""
     depth: int | None = None
@@ -47,6 +47,8 @@ class Found(Struct, frozen=True, gc=False):
             raise InvalidRecordError(f"{self.kind!r} is no kind of items: use small letters, digits and _")
         if not self.key or not is_text(self.key):
             raise InvalidRecordError(f"{self.kind}: {self.key!r} is no key")
+        if (size := len(self.key.encode())) > MOST_INPUT_BYTES:
+            raise InvalidRecordError(f"{self.kind}: its key has {size:,} bytes, and may have {MOST_INPUT_BYTES:,}")
         if self.input:
             _check_input(self.kind, self.input)
         if self.recheck:

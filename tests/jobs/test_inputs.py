@@ -188,6 +188,14 @@ def test_a_record_that_cannot_be_used_is_told_with_its_number(row: bytes, why: s
     assert keys(data) == ["0", "#3", "9"]
 
 
+def test_a_key_that_is_too_large_is_a_bad_line() -> None:
+    most = 64 * 1024
+    large = "\u00e9".encode() * 35_000
+    assert keys(b"a\n" + large + b"\n" + b"x" * most + b"\n", "x.txt") == ["a", "#2", "x" * most]
+    for data, name in ((large, "x.txt"), (b'"' + large + b'"', "x.jsonl")):
+        assert reason(data, name) == "parcel: its key has 70,000 bytes, and may have 65,536"
+
+
 @pytest.mark.parametrize(
     ("row", "why"),
     [
