@@ -177,6 +177,7 @@ def show(name: Annotated[str, typer.Argument(help="Name of the spider.", autocom
 
 def main() -> None:
     """Entry point."""
+    _have_streams()
     try:
         _command()()
     except HarvesterError as error:
@@ -184,6 +185,16 @@ def main() -> None:
         sys.exit(error.exit_code)
     finally:
         _let_go_of_a_closed_terminal()
+
+
+def _have_streams() -> None:
+    """What is written to a stream that is closed goes nowhere, and not to a file that has its number."""
+    if None in (sys.stdin, sys.stdout, sys.stderr):
+        while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+            os.set_inheritable(number, True)
+        os.close(number)
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
 
 
 @cache
