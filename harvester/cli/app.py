@@ -4,6 +4,7 @@ import logging
 import os
 import sys
 from functools import cache
+from io import TextIOWrapper
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -188,13 +189,19 @@ def main() -> None:
 
 
 def _have_streams() -> None:
-    """What is written to a stream that is closed goes nowhere, and not to a file that has its number."""
+    """What is written to a stream that is closed goes nowhere, and not to a file that has its number.
+
+    What the encoding of a stream lacks is written with a backslash.
+    """
     if None in (sys.stdin, sys.stdout, sys.stderr):
         while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
             os.set_inheritable(number, True)
         os.close(number)
     sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
+            stream.reconfigure(errors="backslashreplace")
 
 
 @cache

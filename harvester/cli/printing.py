@@ -1,6 +1,7 @@
 """What commands print: tables for people, JSON for programs."""
 
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
@@ -19,7 +20,8 @@ MOST_CHARACTERS = 120
 
 def print_json(value: Any) -> None:
     """Dataclasses, named tuples and structs become objects, times and paths become text."""
-    print(json.dumps(_plain(value), indent=2, ensure_ascii=False))
+    is_utf_8 = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
+    print(json.dumps(_plain(value), indent=2, ensure_ascii=not is_utf_8))
 
 
 def _plain(value: Any) -> Any:

@@ -209,6 +209,17 @@ def test_text_of_others_does_nothing_to_a_terminal(jobs: Jobs, mongodb: Database
         assert "\\x1b[2Jgone" in answer.out
 
 
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
+def test_what_a_terminal_cannot_show_is_written_with_backslashes(jobs: Jobs, encoding: str) -> None:
+    name = "Łódź für 𐍈"
+    jobs.submitted("1\n", "--name", name)
+    jobs.variables["PYTHONIOENCODING"] = encoding
+    ran = jobs.run("list", "--json")
+    assert (ran.returncode, json.loads(ran.stdout)[0]["name"]) == (0, name)
+    ran = jobs.run("list")
+    assert (ran.returncode, "\\u0141\\xf3d\\u017a f" in ran.stdout.replace("\ufffd", "\\xf3")) == (0, True)
+
+
 def test_a_reader_that_goes_away_is_no_fault_of_the_program(jobs: Jobs) -> None:
     job = jobs.submitted("".join(f"{number}\n" for number in range(3000)))
     read, write = os.pipe()
