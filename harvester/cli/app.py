@@ -1,5 +1,7 @@
 """The command `harvester`. Each command prints for people, and ends with the exit code of what went wrong."""
 
+import contextlib
+import errno
 import logging
 import os
 import sys
@@ -41,7 +43,7 @@ from harvester.cli.up import up_command
 from harvester.cli.webhooks import webhooks
 from harvester.cli.worker import worker_command
 from harvester.config import read_config
-from harvester.exceptions import HarvesterError, UsageError
+from harvester.exceptions import HarvesterError, StorageError, UsageError
 from harvester.masking import mask
 
 ORDER = (
@@ -97,6 +99,8 @@ app.add_typer(tokens, name="tokens", rich_help_panel=CARE)
 app.command("purge", rich_help_panel=CARE)(purge_command)
 app.command("gc", rich_help_panel=CARE)(gc_command)
 
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+"""What the system says when a file, such as standard output, cannot be written to its end."""
 STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 
@@ -179,13 +183,29 @@ def show(name: Annotated[str, typer.Argument(help="Name of the spider.", autocom
 def main() -> None:
     """Entry point."""
     _have_streams()
+    code: Any = None
+    fault: OSError | None = None
     try:
         _command()()
     except HarvesterError as error:
-        logs.say(mask(str(error)), logging.ERROR)
-        sys.exit(error.exit_code)
+        _say(mask(str(error)))
+        code = error.exit_code
+    except SystemExit as ended:
+        code = ended.code
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        fault = error
     finally:
-        _let_go_of_a_closed_terminal()
+        fault = _let_go_of_closed_streams() or fault
+    if fault:
+        _say(f"{fault.filename or 'The output'} cannot be written: {fault.strerror}. Make room; what was done stays.")
+    sys.exit(code or (StorageError.exit_code if fault else 0))
+
+
+def _say(text: str) -> None:
+    with contextlib.suppress(OSError):  # standard error is full, or nobody reads it
+        logs.say(text, logging.ERROR)
 
 
 def _have_streams() -> None:
@@ -222,10 +242,17 @@ def _leave_flags_without_type(command: Any, parent: typer.Context | None = None)
         _leave_flags_without_type(below, context)
 
 
-def _let_go_of_a_closed_terminal() -> None:
-    """Python would try to write to it once more, and end with exit code 120 in place of ours."""
+def _let_go_of_closed_streams() -> OSError | None:
+    """Python would try to write to them once more, and end with exit code 120 in place of ours.
+
+    Returns why standard output is not whole, unless it is because nobody reads it.
+    """
+    fault = None
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except OSError:
+        except OSError as error:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            if stream is sys.stdout and error.errno in _NO_ROOM:
+                fault = error
+    return fault

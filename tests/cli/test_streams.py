@@ -31,3 +31,13 @@ def test_a_stream_that_is_closed_changes_neither_the_exit_code_nor_the_other_str
     words: str, ended: tuple[int, str, str]
 ) -> None:
     assert shell(words) == ended
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_standard_output_that_is_full_is_told_in_one_sentence(
+    unbuffered: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
+    said = "The output cannot be written: No space left on device. Make room; what was done stays.\n"
+    assert shell("version >/dev/full") == (4, "", said)
+    assert shell("doctor --site file:///x 2>/dev/full") == (2, "", "")
