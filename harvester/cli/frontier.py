@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from harvester.cli.asking import confirm
 from harvester.cli.completing import spider_names
 from harvester.cli.printing import print_json
 from harvester.config import Config, load_config
@@ -129,7 +130,7 @@ def forget_command(
     else:
         if not yes:
             of_job = f" for the job {job}" if job else ""
-            typer.confirm(f"Forget every page that {spider} has asked for{of_job}?", abort=True)
+            confirm(f"Forget every page that {spider} has asked for{of_job}?")
         number = asyncio.run(operations.forget_all(config, spider, job))
     print(f"{number:,} {'page is' if number == 1 else 'pages are'} forgotten and may be asked for again.")
 
@@ -141,7 +142,7 @@ def drop_command(spider: Spider, yes: Yes = False) -> None:
 
     _check(spider)
     if not yes:
-        typer.confirm(f"Drop all requests of {spider}, and forget every page it has asked for?", abort=True)
+        confirm(f"Drop all requests of {spider}, and forget every page it has asked for?")
     number = asyncio.run(operations.drop(load_config(), spider))
     print(f"Dropped; it held {number:,} {'request' if number == 1 else 'requests'}.")
 

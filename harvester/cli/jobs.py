@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from harvester.cli import remote
+from harvester.cli.asking import confirm
 from harvester.cli.completing import spider_names
 from harvester.cli.export import Schema, opened_postgres, say_rejected
 from harvester.cli.pairs import pairs
@@ -188,7 +189,8 @@ def cancel_command(
 ) -> None:
     """Skip what waits in a job, for good. Items that are being worked at come to their end."""
     if not yes:
-        typer.confirm(f"Cancel {job}? Its items are not tried again.", abort=True, err=True)
+        with_service(lambda service: service.job(job))  # there is one
+        confirm(f"Cancel {job}? Its items are not tried again.")
     skipped = with_service(lambda service: service.cancel(job))
     tell({"job": job, "state": "cancelled", "skipped": skipped}, f"{job} is cancelled; {skipped:,} skipped.", as_json)
 

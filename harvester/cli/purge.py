@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from harvester.cli.asking import confirm
 from harvester.config import load_config
 from harvester.exceptions import ServiceError, UsageError
 
@@ -43,7 +44,7 @@ def purge_command(
         if not findings.counts.total():
             print("  nothing is kept of it")
         if not yes:
-            typer.confirm("Remove all this, and never fetch the account again?", abort=True)
+            confirm("Remove all this, and never fetch the account again?")
         purge.purge(database, config, who, findings)
     except PyMongoError as error:
         raise ServiceError(f"{unavailable(error)} Then purge again.") from None

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from io import StringIO
 from typing import Any, TypeVar
 
 import pytest
@@ -357,8 +358,25 @@ def test_a_cancelled_job_skips_what_waits(jobs: Jobs, work: Work) -> None:
 def test_a_cancel_is_asked_about(jobs: Jobs) -> None:
     job = jobs.submitted("1\n")
     ran = jobs.run("cancel", job, stdin=b"n\n")
-    assert (ran.returncode, "Its items are not tried again" in ran.stderr) == (1, True)
+    assert (ran.returncode, "Its items are not tried again" in ran.stderr) == (130, True)
+    assert ran.stderr.endswith("Stopped: nothing was done.\n")
     assert states(jobs, job) == {"1": "waiting"}
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_cancel_that_nobody_can_answer_says_what_to_give(
+    jobs: Jobs, monkeypatch: pytest.MonkeyPatch, closed: bool
+) -> None:
+    job = jobs.submitted("1\n")
+    monkeypatch.setattr("sys.stdin", None if closed else StringIO())
+    answer = jobs("cancel", job)
+    assert (answer.code, "give --yes" in answer.err) == (2, True)
+    assert states(jobs, job) == {"1": "waiting"}
+
+
+def test_a_job_that_there_is_not_is_not_asked_about(jobs: Jobs) -> None:
+    ran = jobs.run("cancel", "nope", stdin=b"y\n")
+    assert (ran.returncode, "not tried again" in ran.stderr) == (2, False)
 
 
 def test_items_are_tried_again_by_name_by_outcome_or_all_that_failed(jobs: Jobs, work: Work) -> None:
