@@ -45,6 +45,7 @@ from harvester.cli.worker import worker_command
 from harvester.config import read_config
 from harvester.exceptions import HarvesterError, StorageError, UsageError
 from harvester.masking import mask
+from harvester.worker.interrupts import end_on_sigterm_as_on_ctrl_c
 
 ORDER = (
     *("up", "doctor", "spiders", "sites", "flow", "sandbox"),
@@ -183,6 +184,7 @@ def show(name: Annotated[str, typer.Argument(help="Name of the spider.", autocom
 def main() -> None:
     """Entry point."""
     _have_streams()
+    end_on_sigterm_as_on_ctrl_c()
     code: Any = None
     fault: OSError | None = None
     try:

@@ -27,8 +27,15 @@ def end_on_signals(said: str = SAID) -> None:
     """From now on a signal ends the process, until somebody else handles them. What is ignored stays so."""
     for number in _NUMBERS:
         with contextlib.suppress(ValueError):  # not in the main thread
-            if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
+            if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler, _as_ctrl_c):
                 signal.signal(number, partial(_end, said))
+
+
+def end_on_sigterm_as_on_ctrl_c() -> None:
+    """From now on, until somebody else handles SIGTERM: what is under way is let go of in order."""
+    with contextlib.suppress(ValueError):  # not in the main thread
+        if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+            signal.signal(signal.SIGTERM, _as_ctrl_c)
 
 
 @contextlib.contextmanager
@@ -68,6 +75,14 @@ def leave(said: str = SAID) -> NoReturn:
     with contextlib.suppress(OSError):
         os.write(2, f"{said}\n".encode())
     os._exit(INTERRUPTED)
+
+
+def _as_ctrl_c(number: int, frame: FrameType | None) -> None:
+    """Also in a process that was begun so that Ctrl-C does not reach it."""
+    handler = signal.getsignal(signal.SIGINT)
+    if not callable(handler):
+        raise KeyboardInterrupt
+    handler(signal.SIGINT, frame)
 
 
 def _end(said: str, number: int, frame: FrameType | None) -> None:

@@ -61,6 +61,18 @@ def test_a_crawl_that_asks_for_its_servers_ends_when_it_is_told_to(number: signa
     assert (crawl.returncode, out, log.splitlines()) == (130, "", [SAID])
 
 
+@pytest.mark.parametrize("words", ["jobs list", "runs list"])
+def test_sigterm_ends_a_command_as_ctrl_c_does(words: str, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(SECONDS)
+        uri = f"mongodb://127.0.0.1:{silent.getsockname()[1]}"
+        variables = {"HARVESTER_MONGODB_URI": uri, "HARVESTER_REDIS_URL": "redis://127.0.0.1:1"}
+        with started(tmp_path, "tests.worker.command", *words.split(), **variables) as command, silent.accept()[0]:
+            command.send_signal(signal.SIGTERM)
+            _, log = command.communicate(timeout=SECONDS)
+    assert (command.returncode, "Traceback" in log) == (130, False)
+
+
 @pytest.mark.parametrize("number", SIGNALS)
 def test_workers_whose_servers_are_asked_for_are_not_begun(number: signal.Signals, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import signal
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from harvester.items import bluesky
 from harvester.items.base import RECORDS, Record
 from harvester.jobs.documents import ITEMS
 from harvester.jobs.export import MANIFEST
-from harvester.stores.tables import columns_of
+from harvester.stores.tables import TableFile, columns_of
 from tests.jobs.command import Jobs
 
 Document = dict[str, Any]
@@ -186,6 +187,26 @@ def test_an_export_replaces_the_one_before(jobs: Jobs, job: str, mongodb: Databa
     mongodb["posts"].delete_one({"_id": "at://0"})
     jobs("export", job, "--only", "posts")
     assert [post["_id"] for post in read(jobs.folder / "data" / "exports" / job / "posts.jsonl")] == ["at://1"]
+
+
+@pytest.mark.parametrize("jobs", ["local"], indirect=True)
+@pytest.mark.parametrize("ctrl_c", [signal.default_int_handler, signal.SIG_IGN])
+def test_an_export_that_is_told_to_end_leaves_no_part_of_a_file(
+    jobs: Jobs, job: str, monkeypatch: pytest.MonkeyPatch, ctrl_c: Any
+) -> None:
+    def close(file: TableFile) -> None:
+        parts.append(file.temporary.exists())
+        assert signal.getsignal(signal.SIGTERM) != signal.SIG_DFL, "it would kill the tests"
+        signal.raise_signal(signal.SIGTERM)
+
+    parts: list[bool] = []
+    monkeypatch.setattr(TableFile, "close", close)
+    before = signal.signal(signal.SIGINT, ctrl_c)
+    try:
+        assert jobs("export", job, "--out", str(jobs.folder / "out")).code == 130
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert (parts[0], list((jobs.folder / "out").iterdir())) == (True, [])
 
 
 def test_a_job_of_thousands_of_items_is_exported_whole(jobs: Jobs) -> None:
