@@ -12,6 +12,16 @@ _varying = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\S*\d\S*|[^\w\s]""
 _userinfo = re.compile(r"(?<=://)[^/@\s]+@")
 
 
+MOST_CHARACTERS = 120
+"""Of a text of others: a bad line, a key, a reason."""
+
+
+def shown(text: str, most: int = MOST_CHARACTERS) -> str:
+    """Text of others: shortened, and without what a terminal would obey."""
+    shortened = text if len(text) <= most else f"{text[:most]}..."
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in shortened)
+
+
 def number(value: float) -> str:
     """1204 -> 1,204; a value below 100 that is not whole keeps one decimal."""
     return f"{value:,.1f}" if value < 100 and value != int(value) else f"{value:,.0f}"

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from scrapy.statscollectors import StatsCollector
 
 from harvester.config import Config
-from harvester.formatting import how_long
+from harvester.formatting import how_long, shown
 from harvester.jobs.blame import REFUSALS, Blame, blame, refused
 from harvester.jobs.documents import NOT_GIVEN, Job, JobState
 from harvester.jobs.feeder import Feeder, FrontierSide
@@ -117,7 +117,7 @@ class Run:
         if job.state is JobState.CANCELLED:
             return End("cancelled", STOPPED, f"The job {job.id} was cancelled.")
         if job.state is JobState.PAUSED:
-            why = f": {job.pause_reason}" if job.pause_reason else ""
+            why = f": {shown(job.pause_reason)}" if job.pause_reason else ""
             return End(
                 "paused", LEFT, f"The job {job.id} is paused{why}. `harvester jobs resume {job.id}` has it go on."
             )
@@ -208,7 +208,7 @@ class Run:
         said = []
         if deferred := await self._ledger.deferred(job.id):
             why = "; ".join(f"{number:,} {outcome}" for outcome, number in sorted(deferred.outcomes.items()))
-            why += f": {deferred.reason}" if deferred.reason else ""
+            why += f": {shown(deferred.reason)}" if deferred.reason else ""
             until = f"{deferred.until:%Y-%m-%d %H:%M:%S} UTC ({why})"
             one = "1 item waits for its next attempt, until"
             many = f"{deferred.items:,} items wait for their next attempt, the first until"

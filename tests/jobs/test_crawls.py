@@ -280,9 +280,9 @@ async def test_a_run_ends_when_its_job_is_paused_or_cancelled_and_a_named_job_go
         process = await runs.start(urls=tree.url)
         await runs.until(lambda: len(tree.arrivals) >= 20)
         (job,) = jobs(mongodb)
-        assert await control.pause(job, "the office is closed")
+        assert await control.pause(job, "\x1b[2Jthe office\nis closed")
         assert await runs.end(process) == LEFT
-        assert f"The job {job} is paused: the office is closed" in runs.said
+        assert f"The job {job} is paused: \\x1b[2Jthe office\\nis closed" in runs.said
         assert states(mongodb)["waiting"]
         assert await control.resume(job)
         process = await runs.start(job=job)
