@@ -45,7 +45,7 @@ def print_jobs(jobs: Sequence[Job]) -> None:
     table = new_table("job", "state", *State)
     are_standing = any(job.standing for job in jobs)
     for name in ("created", *(["again"] if are_standing else []), "name"):
-        table.add_column(name)
+        table.add_column(name, overflow="fold")
     for job in jobs:
         states = by_state(job)
         numbers = [f"{states.get(state, 0):,}" for state in State]

@@ -12,10 +12,11 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
+from harvester.formatting import shown as shown  # for all that print
 from harvester.wire import OnTheWire
 
-MOST_CHARACTERS = 120
-"""Of a text of others: a bad line, a key, a reason."""
+WIDE = 1_000_000
+"""Columns, for tables that are not to be cut or wrapped."""
 
 
 def print_json(value: Any) -> None:
@@ -42,24 +43,25 @@ def _plain(value: Any) -> Any:
 
 
 def new_console() -> Console:
-    """Prints as told: long lines stay whole."""
-    return Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
+    """Prints as told: long lines stay whole, and where there is no terminal rows of tables, too."""
+    width = None if sys.stdout.isatty() else WIDE
+    return Console(highlight=False, soft_wrap=True, markup=False, emoji=False, width=width)
 
 
 def new_grid() -> Table:
     """Name, number, remark."""
     columns = Table.grid(padding=(0, 2, 0, 0))
     for justify in ("left", "right", "left"):
-        columns.add_column(justify=justify)
+        columns.add_column(justify=justify, overflow="fold")
     return columns
 
 
 def new_table(first: str, *others: str) -> Table:
     """A column of names, and columns of numbers."""
     rows = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    rows.add_column(first, no_wrap=True)
+    rows.add_column(first, overflow="fold")
     for name in others:
-        rows.add_column(name, justify="right")
+        rows.add_column(name, justify="right", overflow="fold")
     return rows
 
 
@@ -73,9 +75,3 @@ def at(time: datetime | float) -> str:
     """A time, or epoch seconds."""
     moment = time if isinstance(time, datetime) else datetime.fromtimestamp(time, UTC)
     return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
-
-
-def shown(text: str, most: int = MOST_CHARACTERS) -> str:
-    """Text of others: shortened, and without what a terminal would obey."""
-    shortened = text if len(text) <= most else f"{text[:most]}..."
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in shortened)

@@ -211,7 +211,7 @@ def _print(found: "Status") -> None:
     console = new_console()
     table = new_table("sink", "waiting", "dead", "sent")
     for name in ("kind", "state", "since", "why"):
-        table.add_column(name)
+        table.add_column(name, overflow="fold")
     for each in found.sinks:
         since = each.failing_since or each.oldest
         table.add_row(

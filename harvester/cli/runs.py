@@ -54,7 +54,7 @@ def list_command(
         return
     table = new_table("run", "records", "exit code")
     for name in ("state", "spider", "took"):
-        table.add_column(name)
+        table.add_column(name, overflow="fold")
     for run in found:
         code = run.get("exit_code")
         table.add_row(

@@ -15,7 +15,7 @@ def print_schedules(schedules: Sequence[Schedule]) -> None:
         return
     table = new_table("schedule")
     for name in ("spider", "when", "next", "last job"):
-        table.add_column(name)
+        table.add_column(name, overflow="fold")
     for each in schedules:
         waits = f", {len(each.queue):,} waiting" if each.queue else ""
         next_at = "paused" if each.paused else f"{at(each.next_at)}{waits}"
@@ -31,7 +31,7 @@ def print_coming(coming: Coming) -> None:
     console = new_console()
     table = new_table("when")
     for name in ("what", "why"):
-        table.add_column(name)
+        table.add_column(name, overflow="fold")
     for each in coming.times:
         table.add_row("now" if each.is_due else at(each.at), shown(each.what), shown(each.why))
     console.print(table if coming.times else "Nothing.")

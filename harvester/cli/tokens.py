@@ -54,7 +54,7 @@ def list_command(as_json: Json = False) -> None:
         return
     table = new_table("id")
     for column in ("scope", "created", "until", "name"):
-        table.add_column(column)
+        table.add_column(column, overflow="fold")
     for token in found:
         until = at(token.expires_at) if token.expires_at else "it is revoked"
         table.add_row(token.id, token.scope, at(token.created_at), until, shown(token.name))

@@ -56,7 +56,7 @@ def list_command(as_json: Json = False) -> None:
         return
     table = new_table("webhook", "waiting", "dead", "sent")
     for name in ("of", "state", "since", "address", "why"):
-        table.add_column(name)
+        table.add_column(name, overflow="fold")
     for each in found:
         since = at(each.failing_since) if each.failing_since else ""
         numbers = (f"{number:,}" for number in (each.waiting, each.dead, each.delivered))

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import re
+import sys
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from io import StringIO
@@ -16,6 +17,7 @@ from pymongo import AsyncMongoClient
 from pymongo.database import Database
 
 from harvester.cli.jobs import jobs as commands
+from harvester.cli.printing import new_console, new_table
 from harvester.config import Config, load_config
 from harvester.frontier.operations import set_breaker
 from harvester.jobs.ledger import Ledger
@@ -208,6 +210,29 @@ def test_jobs_are_listed_the_latest_first(jobs: Jobs, work: Work) -> None:
     assert jobs("list", "--spider", "others").out == "None.\n"
     jobs("pause", first)
     assert [job["id"] for job in jobs("list", "--state", "paused", "--json").json] == [first]
+
+
+def test_rows_of_a_table_are_whole_where_there_is_no_terminal(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    job = jobs.submitted("1\n", "--name", "of the county " * 8)
+    _, row = jobs("list").out.splitlines()
+    assert row.startswith(job)
+    assert row.rstrip().endswith("of the county " * 7 + "of the county")
+
+
+def test_a_terminal_loses_nothing_of_a_table(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    table = new_table("job", "created")
+    table.add_row("0123456789abcdef", "2026-11-01 12:00")
+    new_console().print(table)
+    names, cells = re.sub(r"\x1b\[\d*m", "", capsys.readouterr().out).split("\n", 1)
+    assert (sorted("".join(cells.split())), names.split()) == (
+        sorted("0123456789abcdef2026-11-0112:00"),
+        ["job", "created"],
+    )
 
 
 def test_a_job_is_shown_with_its_counts(jobs: Jobs, work: Work) -> None:
