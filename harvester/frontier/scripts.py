@@ -10,8 +10,8 @@ _WITH_BREAKERS = ("exchange", "breaker_set", "breaker_probe")
 """Scripts that change the breakers of sites."""
 _OF_WORKERS = ("status", "workers")
 """Scripts that tell who works at the frontier."""
-_OF_START_LIST = ("start_take", "start_leave")
-"""Scripts that put entries of the start list back."""
+_OF_START_LIST = ("start_take", "start_file", "start_confirm", "start_leave")
+"""Scripts of the start list."""
 
 
 def load(name: str) -> lua.Script:

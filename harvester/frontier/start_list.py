@@ -1,8 +1,8 @@
 """The start list of a spider: entries that people push into Redis, each taken by one worker and lost by none.
 
-A worker takes some, makes them durable elsewhere, and only then confirms them. What a silent worker had taken goes
-back to the front of the list. Entries that cannot be used become dead letters. In Redis it may also be a set, or a
-sorted set, whose entries with the highest score come first.
+A worker takes some, makes them durable elsewhere, and only then confirms them. What a silent worker had taken is the
+next one's, which is told where it was filed, if it was. Entries that cannot be used become dead letters. In Redis it
+may also be a set, or a sorted set, whose entries with the highest score come first.
 """
 
 import os
@@ -71,6 +71,7 @@ class StartList:
     async def take(self, most: int) -> Taken:
         """Entries from the front of the list. Those taken before come again until they are confirmed.
 
+        Or all that a silent worker had taken, though it be more.
         Raises UsageError when what is there under its name is of another kind.
         """
         try:
@@ -83,12 +84,21 @@ class StartList:
                 f"{_FILLED_BY[self._kind]}."
             ) from None
 
+    async def filed_in(self, part: str) -> str | None:
+        """Where this part of what was taken was filed before, also by one that is silent now: as `file_in` was told."""
+        place: bytes | None = await self._redis.hget(f"{self._prefix}start:filed:{self._worker}", part)
+        return place.decode() if place else None
+
+    async def file_in(self, part: str, place: str) -> bool:
+        """Notes where this part is filed, before it is. False: another has taken it, since this worker was silent."""
+        return bool(await self._run("start_file", self._worker, part, place))
+
     async def confirm(self, dead: Iterable[tuple[bytes, str]] = ()) -> None:
         """All that was taken is durable, but for those that are `dead` (entry, reason)."""
         await self._run("start_confirm", self._worker, *map(msgspec.msgpack.encode, dead))
 
     async def leave(self) -> None:
-        """Puts back what was not confirmed."""
+        """Leaves to others what was not confirmed: it is in the list again, or what was filed is the next one's."""
         await self._run("start_leave", self._worker, self.name, self._kind)
 
     # People -----------------------------------------------------------------------------------------------

@@ -1,11 +1,14 @@
 """Opens the job of a spider's arguments, and gives it the items that they name: with no spider running."""
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, Protocol
 
+from harvester.frontier.start_list import StartList
 from harvester.items import Found
 from harvester.jobs.documents import Job, JobState
 from harvester.jobs.ledger import Ledger, Opened
+from harvester.jobs.looks import Patiently
 from harvester.recheck import Budget, read_policy
 
 
@@ -65,3 +68,21 @@ async def give_items(ledger: Ledger, spider: OpensJobs, job: Job, found: Iterabl
         return
     if job.incomplete:
         await ledger.set_job(job.id, incomplete=None)
+
+
+async def file_entries(
+    ledger: Ledger, spider: OpensJobs, start_list: StartList, patiently: Patiently, asked_for: Any, found: list[Found]
+) -> None:
+    """The items that entries of a start list with these arguments ask for.
+
+    Those that were filed before, by a worker that died before it could confirm them, come to the same job, which may be
+    finished by now: another one would do them once more.
+    """
+    part = asked_for.model_dump_json()
+    before = await patiently(partial(start_list.filed_in, part))
+    job = await ledger.job(before) if before else None
+    if job is None:
+        job, _ = await open_job_of(ledger, spider, asked_for)
+        if not await patiently(partial(start_list.file_in, part, job.id)):
+            found = []
+    await ledger.add(job.id, found, spider.site_of)

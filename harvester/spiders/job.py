@@ -27,7 +27,7 @@ from harvester.jobs.documents import JOBS, Item, Job, JobItem, RetryPolicy, read
 from harvester.jobs.feeder import Feeder
 from harvester.jobs.gone import Listing
 from harvester.jobs.ledger import Ledger
-from harvester.jobs.opening import OpensJobs, give_items, open_job_of
+from harvester.jobs.opening import OpensJobs, file_entries, give_items, open_job_of
 from harvester.jobs.runs import End, Run
 from harvester.jobs.serving import Serving
 from harvester.meta import ITEMS, JOB
@@ -332,17 +332,18 @@ class JobSpider(HarvesterSpider, ABC):
         self.crawler.signals.connect(client.aclose, signals.spider_closed)
         config = self.config
         start_list = StartList(client, self.name, config.database, lease_seconds=config.lease_seconds)
+        patiently = redis.RedisOutage(self.crawler, config)
         logger.info("Serving the list %s in Redis", start_list.name)
 
         async def add(arguments: str, found: list[Found]) -> None:
-            job, _ = await open_job_of(ledger, self._opening, self.Arguments.model_validate_json(arguments))
-            await ledger.add(job.id, found, self.site_of)
+            asked_for = self.Arguments.model_validate_json(arguments)
+            await file_entries(ledger, self._opening, start_list, patiently, asked_for, found)
 
         def read(entry: bytes) -> tuple[str, list[Found]] | None:
             asked_for = self.read_start_entry(entry, self.arguments)
             return (asked_for[0].model_dump_json(), asked_for[1]) if asked_for else None
 
-        return Serving(start_list, redis.RedisOutage(self.crawler, self.config), self.crawler.stats, read, add)
+        return Serving(start_list, patiently, self.crawler.stats, read, add)
 
     def _nothing_given(self, start_list: str) -> End:
         """Neither the arguments nor the start list said with what to begin, and there was no job."""

@@ -6,8 +6,11 @@ from uuid import uuid4
 
 import pytest
 
+from harvester.config import DATABASE
 from harvester.exceptions import UsageError
+from harvester.frontier.keys import prefix_of
 from harvester.frontier.start_list import Kind, StartList
+from harvester.frontier.store import Frontier
 
 KINDS: tuple[Kind, ...] = ("list", "set", "zset")
 
@@ -54,6 +57,58 @@ async def test_entries_of_a_silent_worker_are_taken_by_another(lists: Lists) -> 
         while not (entries := (await lists.two.take(5)).entries):  # noqa: ASYNC110
             await asyncio.sleep(0.02)
     assert set(entries) == {b"a", b"b"}
+
+
+async def silence(lists: Lists) -> None:
+    """None of the workers was heard for a lease."""
+    workers = f"{prefix_of(lists.spider, DATABASE)}start:workers"
+    for worker in await lists.redis.zrange(workers, 0, -1):
+        await lists.redis.zadd(workers, {worker: 1})
+
+
+async def test_what_a_silent_worker_had_comes_to_one_other_whole_and_with_the_places_where_it_was_filed(
+    lists: Lists,
+) -> None:
+    await lists.push(b"a", b"b", b"c")
+    assert len((await lists.one.take(2)).entries) == 2
+    assert await lists.one.filed_in("part") is None
+    assert await lists.one.file_in("part", "job")
+    before = set((await lists.one.take(2)).entries)
+    assert await lists.one.filed_in("part") == "job"
+    await silence(lists)
+    assert set((await lists.two.take(1)).entries) == before
+    assert await lists.two.filed_in("part") == "job"
+    assert await lists.one.filed_in("part") is None
+    assert not await lists.one.file_in("part", "another job")
+    await lists.two.confirm()
+    assert len((await lists.two.take(5)).entries) == 1
+    assert await lists.two.filed_in("part") is None
+
+
+async def test_what_was_filed_and_not_confirmed_goes_from_a_worker_that_leaves_to_the_next_with_its_place(
+    lists: Lists,
+) -> None:
+    await lists.push(b"a")
+    await lists.one.take(5)
+    await lists.one.file_in("part", "job")
+    await lists.one.leave()
+    assert (await lists.two.take(5)).entries == [b"a"]
+    assert await lists.two.filed_in("part") == "job"
+
+
+async def test_after_an_outage_a_worker_that_lives_keeps_what_it_has_taken(lists: Lists) -> None:
+    """All were silent as long: it says nothing until the others were heard for a lease."""
+    frontier = Frontier(lists.redis, lists.spider)
+    await lists.push(b"a")
+    await lists.one.take(5)
+    await silence(lists)
+    await frontier.exchange("a worker", [])  # the first word after the outage
+    assert await lists.two.take(5) == ([], 1)
+    assert (await lists.one.take(5)).entries == [b"a"]
+    await silence(lists)
+    await lists.redis.hset(f"{frontier.prefix}counts", "since", 1)
+    await frontier.exchange("a worker", [])
+    assert (await lists.two.take(5)).entries == [b"a"]
 
 
 async def test_what_is_confirmed_comes_no_more(lists: Lists) -> None:

@@ -112,6 +112,43 @@ class ListedSpider(JobSpider):
         return [Said(item.id, "done", "noted") for item in items]
 
 
+class ServedArguments(SpiderArguments):
+    """Where it is said that something may go on."""
+
+    pipe: str = Field(description="path of a file; of a pipe that nobody writes into: nothing goes on")
+    group: str = Field("", description="whose keys they are")
+
+
+class ServedSpider(JobSpider):
+    """Notes what its start list says, a word each, `GROUP-KEY`. Of keys that are numbers it knows when it may go on.
+
+    Domain: none. Caveats: none. Arguments: `-a pipe=FILE`.
+    """
+
+    name = "served"
+    Arguments = ServedArguments
+    ITEM_KINDS = ("word",)
+
+    @property
+    def is_serving(self) -> bool:
+        return True
+
+    @classmethod
+    def read_start_entry(cls, entry: bytes, own: SpiderArguments) -> tuple[SpiderArguments, list[Found]]:
+        assert isinstance(own, ServedArguments)
+        group, _, key = entry.decode().partition("-")
+        return own.model_copy(update={"group": group}), [Found("word", key, {"pipe": own.pipe})]
+
+    @classmethod
+    def site_of(cls, found: Found) -> str:
+        if found.key.isdecimal():
+            Path(found.input["pipe"]).read_text()
+        return ""
+
+    def requests_of(self, items: Sequence[JobItem]) -> Iterable[Said]:
+        return [Said(item.id, "done", "noted") for item in items]
+
+
 class StandingTreeArguments(TreeArguments):
     """Where the trees are, and when their pages are looked at again."""
 

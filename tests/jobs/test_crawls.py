@@ -13,6 +13,7 @@ from pymongo.database import Database
 from redis.asyncio import Redis
 
 from harvester.breaker.breakers import SUSPICIOUS
+from harvester.frontier.start_list import StartList
 from harvester.frontier.store import Frontier
 from harvester.items import Found
 from harvester.jobs.control import Control
@@ -24,6 +25,7 @@ from tests.crash.mongod import Mongod
 from tests.crawling import LONGEST_S
 from tests.jobs.conftest import Ledgers, nowhere
 from tests.jobs.running import FINISHED, LEFT, Runs, Tree, jobs, records, states
+from tests.jobs.test_ledger import claim, end
 
 Document = dict[str, Any]
 PAGES = 60
@@ -372,3 +374,29 @@ async def test_a_job_whose_giver_was_killed_is_named_and_is_finished_when_the_sa
     assert jobs(mongodb) == {job: "finished"}
     assert states(mongodb) == {"done": CHUNK + 1}
     assert mongodb["job_items"].count_documents({"attempts": 1}) == CHUNK + 1
+
+
+async def test_entries_of_a_killed_worker_are_done_once_though_others_have_finished_their_job_before_they_come_again(
+    tmp_path: Path, mongodb: Database[Document], mongodb_uri: str, own_redis: str
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    servers = {"mongodb_uri": mongodb_uri, "redis_url": own_redis, "database": mongodb.name}
+    async with Runs(tmp_path, **servers) as runs, Redis.from_url(own_redis) as redis:
+        await StartList(redis, "served", mongodb.name).push(["one-a", "one-b", "two-1"])
+        with pipe.open("r+b", buffering=0):  # whoever reads it waits
+            worker = await runs.start("served", pipe=pipe)
+            await runs.until(lambda: len(jobs(mongodb)) == 2)
+            await runs.kill(worker)
+        (job,) = mongodb["jobs"].distinct("_id", {"fed": {"$gt": 0}})
+        async with AsyncMongoClient[Document](mongodb_uri, tz_aware=True) as client:
+            ledger = Ledgers(client[mongodb.name]).another()
+            await end(ledger, await claim(ledger, job, 10))
+            assert await ledger.finish(job)
+        pipe.unlink()
+        pipe.write_text("on")
+        assert await runs.run("served", pipe=pipe) == FINISHED, runs.said
+    assert len(jobs(mongodb)) == 2
+    assert set(jobs(mongodb).values()) == {"finished"}
+    assert sorted(item["key"] for item in mongodb["job_items"].find()) == ["1", "a", "b"]
+    assert mongodb["job_items"].count_documents({"attempts": 1}) == 3

@@ -1,12 +1,20 @@
-"""A job is given the items that its arguments name by whoever began it, who may be killed at any moment."""
+"""A job is given items by whoever began it, or serves a start list, and may be killed at any moment."""
 
+import math
 from typing import Any, cast
 
 import pytest
+from redis.asyncio import Redis
+from scrapy.utils.test import get_crawler
 
+from harvester.config import DATABASE
+from harvester.frontier.keys import prefix_of
+from harvester.frontier.start_list import StartList
+from harvester.items import Found
 from harvester.jobs.control import Control
 from harvester.jobs.documents import JobState, State
-from harvester.jobs.opening import OpensJobs, give_items, open_job_of
+from harvester.jobs.opening import OpensJobs, file_entries, give_items, open_job_of
+from harvester.jobs.serving import Serving
 from tests.jobs.conftest import Killed, Ledgers, OneLedger
 from tests.jobs.spiders import TreeArguments, TreeSpider
 from tests.jobs.test_ledger import claim, end
@@ -99,3 +107,92 @@ async def test_a_cancelled_job_that_is_incomplete_has_a_next_one(ledgers: Ledger
     known = await ledger.job(job["_id"])
     assert known is not None
     assert known.state is JobState.CANCELLED
+
+
+class Servers:
+    """Workers that serve one start list, each killed after so many operations on Redis and MongoDB together."""
+
+    def __init__(self, ledgers: Ledgers, redis: Redis) -> None:
+        self._ledgers = ledgers
+        self._redis: Any = redis  # its annotations mix answers of bytes and of str
+        self._stats = get_crawler().stats
+        self.start_list = StartList(redis, "tree")
+
+    async def file_entries(self, operations: float = math.inf) -> None:
+        ledger, start_list = self._ledgers.another(operations), StartList(self._redis, "tree")
+
+        async def add(arguments: str, found: list[Found]) -> None:
+            asked_for = TreeArguments.model_validate_json(arguments)
+            await file_entries(ledger, SPIDER, start_list, ledger.run, asked_for, found)
+
+        def read(entry: bytes) -> tuple[str, list[Found]]:
+            site, _, number = entry.decode().rpartition("/page/")
+            return TreeArguments(urls=site).model_dump_json(), [Found("page", f"{site}/page/{number}")]
+
+        await Serving(start_list, ledger.run, self._stats, read, add).file_entries()
+
+    async def silence(self) -> None:
+        """None of them was heard for a lease."""
+        workers = f"{prefix_of('tree', DATABASE)}start:workers"
+        for worker in await self._redis.zrange(workers, 0, -1):
+            await self._redis.zadd(workers, {worker: 1})
+
+
+ENTRIES = [f"http://{site}.example/page/{number}" for site in ("one", "two") for number in range(1, 4)]
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["new jobs", "jobs that are open"])
+async def test_entries_of_a_worker_that_was_killed_anywhere_are_done_once_though_their_jobs_were_finished_meanwhile(
+    ledgers: Ledgers, own_redis: str, before: bool
+) -> None:
+    operations, was_finished = 0, 0
+    async with Redis.from_url(own_redis) as redis:
+        while True:
+            operations += 1
+            await redis.flushdb()
+            for name in ("jobs", "job_items"):
+                await ledgers.database[name].delete_many({})
+            servers, ledger = Servers(ledgers, redis), ledgers.another()
+            if before:
+                await servers.start_list.push([entry.replace("page/", "page/0") for entry in ENTRIES])
+                await servers.file_entries()
+            await servers.start_list.push(ENTRIES)
+            was_killed = False
+            try:
+                await servers.file_entries(operations)
+            except Killed:
+                was_killed = True
+                for job in await jobs_of(ledgers):
+                    was_finished += await work_off(ledger, job["_id"])
+            await servers.silence()
+            await servers.file_entries()
+            for job in await jobs_of(ledgers):
+                await work_off(ledger, job["_id"])
+            keys = [item["key"] for item in await ledgers.database["job_items"].find().to_list()]
+            assert {*ENTRIES} <= {*keys}
+            assert len(keys) == len(ENTRIES) * (1 + before), operations
+            assert {job["state"] for job in await jobs_of(ledgers)} == {"finished"}, operations
+            assert not await redis.keys("*start:taken*")
+            assert not await redis.keys("*start:filed*")
+            if not was_killed:
+                break
+    assert was_finished > 5
+
+
+async def test_a_worker_that_was_silent_files_nothing_of_what_another_has_taken_from_it(
+    ledgers: Ledgers, own_redis: str
+) -> None:
+    async with Redis.from_url(own_redis) as redis:
+        servers, slow, ledger = Servers(ledgers, redis), StartList(redis, "tree"), ledgers.another()
+        await servers.start_list.push(ENTRIES[:1])
+        await slow.take(10)
+        await servers.silence()
+        await servers.file_entries()
+        (job,) = await jobs_of(ledgers)
+        assert await work_off(ledger, job["_id"])
+        asked_for = TreeArguments(urls="http://one.example")
+        await file_entries(ledger, SPIDER, slow, ledger.run, asked_for, [Found("page", ENTRIES[0])])
+    assert await ledgers.database["job_items"].count_documents({}) == 1
+    for each in await jobs_of(ledgers):
+        await work_off(ledger, each["_id"])
+    assert {each["state"] for each in await jobs_of(ledgers)} == {"finished"}

@@ -1,7 +1,14 @@
 -- The start list of a spider: a list, a set, or a sorted set whose entries with the highest score come first.
 
+local WORKERS = P .. 'start:workers'
+
 local function taken_by(name)
     return P .. 'start:taken:' .. name
+end
+
+-- Where parts of it were filed: part -> place.
+local function filed_by(name)
+    return P .. 'start:filed:' .. name
 end
 
 -- Puts back in front of the start list what a worker has taken and not confirmed, and forgets the worker.
@@ -18,5 +25,5 @@ local function put_back(name, key, kind)
         end
         redis.call('DEL', taken_by(name))
     end
-    redis.call('ZREM', P .. 'start:workers', name)
+    redis.call('ZREM', WORKERS, name)
 end

@@ -1,7 +1,7 @@
 -- Takes entries of the start list for a worker, which confirms them or loses them by its silence.
+-- What a silent worker had comes first, all of it together, with what was noted of where it was filed.
 -- ARGV: worker, the most to take, lease in ms, key and kind of the list. Returns {entries, how many others have taken}.
 
-local WORKERS = P .. 'start:workers'
 local worker, most, lease, key, kind = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
 
 local function pop()
@@ -21,11 +21,24 @@ end
 
 keep_time()
 redis.call('ZADD', WORKERS, now, worker)
-for _, silent in ipairs(redis.call('ZRANGEBYSCORE', WORKERS, '-inf', now - lease)) do
-    put_back(silent, key, kind)
-end
-
 local entries = redis.call('LRANGE', taken_by(worker), 0, -1) -- whose answer was lost
+if #entries == 0 then
+    redis.call('DEL', filed_by(worker))
+end
+-- After an outage all were silent, which says nothing about them. Those that have left are at 0.
+local is_steady = redis.call('HEXISTS', P .. 'counts', 'beat') == 0 or steady(lease)
+for _, silent in ipairs(redis.call('ZRANGEBYSCORE', WORKERS, '-inf', is_steady and now - lease or 0)) do
+    if redis.call('EXISTS', taken_by(silent)) == 0 then
+        redis.call('ZREM', WORKERS, silent)
+    elseif #entries == 0 then
+        redis.call('RENAME', taken_by(silent), taken_by(worker))
+        if redis.call('EXISTS', filed_by(silent)) == 1 then
+            redis.call('RENAME', filed_by(silent), filed_by(worker))
+        end
+        redis.call('ZREM', WORKERS, silent)
+        entries = redis.call('LRANGE', taken_by(worker), 0, -1)
+    end
+end
 if #entries == 0 then
     entries = pop()
     in_chunks('RPUSH', taken_by(worker), entries)
