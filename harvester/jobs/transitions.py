@@ -10,7 +10,7 @@
 | Removed | any | skipped; an active one when its attempt has ended |
 | Cancelled, LimitReached | waiting | skipped |
 | Nearer | any | the same with the smaller depth; waiting, when it was done as something farther away |
-| Said, StageReached, LookedAt | active | the same, with a note |
+| Said, StageReached, LookedAt | active, or waiting when it was taken for lost | the same, with a note |
 
 In a standing job the end of an attempt is a look: it leads to waiting for the next one, whose time the job's policy
 says. An attempt that fails for a passing reason is first tried again, as in any job. An item is failed when it has
@@ -20,6 +20,10 @@ Whoever says that an item waits says until when: that attempt is no failure.
 
 An event of an attempt counts only while that is the item's latest, and its end counts once. What does not apply
 changes nothing, so that every event may come late, or twice.
+
+An attempt that was taken for lost may go on: its feeder was only silent. Until the next one begins, what its callbacks
+say counts as its end does, or it would end as if they had said nothing. With the next attempt all notes are gone, but
+for the stage: that asks again, its own callbacks say what they see, and what ends the one before ends the item no more.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +34,16 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from harvester.formatting import counted
-from harvester.jobs.documents import MOST_ATTEMPTS_SHOWN, EndedAttempt, Item, LookedAt, RetryPolicy, Said, State
+from harvester.jobs.documents import (
+    MOST_ATTEMPTS_SHOWN,
+    UNFINISHED,
+    EndedAttempt,
+    Item,
+    LookedAt,
+    RetryPolicy,
+    Said,
+    State,
+)
 from harvester.outcomes import POLICIES, Outcome, Policy
 from harvester.recheck import Due, Look, kept, read_policy
 from harvester.recheck import Policy as Recheck
@@ -160,18 +173,19 @@ def _after(item: Item, event: Event, policy: RetryPolicy, now: datetime) -> Item
             return _skipped(item, MAX_ITEMS)
         case Nearer():
             return _nearer(item, event, policy)
-        case Said() if _is_running(item, event.attempt) and event != item.said:
+        case Said() if _may_end(item, event.attempt) and event != item.said:
             return replace(item, said=event)
-        case LookedAt() if _is_running(item, event.attempt) and event != item.looked:
+        case LookedAt() if _may_end(item, event.attempt) and event != item.looked:
             return replace(item, looked=event)
-        case StageReached() if _is_running(item, event.attempt) and event.rank >= (item.stage_rank or 0):
+        case StageReached() if _may_end(item, event.attempt) and event.rank >= (item.stage_rank or 0):
             reached = replace(item, stage=event.stage, stage_rank=event.rank or None)
             return reached if reached != item else None
     return None
 
 
-def _is_running(item: Item, attempt: int) -> bool:
-    return item.state is State.ACTIVE and attempt == item.attempts
+def _may_end(item: Item, attempt: int) -> bool:
+    """Whether the end of this attempt would count, and so what is said of it."""
+    return item.state in UNFINISHED and attempt == item.attempts and not _is_noted(item, attempt)
 
 
 def _fed(item: Item, event: Fed, policy: RetryPolicy, now: datetime) -> Item | None:
@@ -196,8 +210,7 @@ def _fed(item: Item, event: Fed, policy: RetryPolicy, now: datetime) -> Item | N
 
 
 def _ended(item: Item, event: Ended, policy: RetryPolicy, now: datetime) -> Item | None:
-    unfinished = item.state is State.ACTIVE or item.state is State.WAITING
-    if not unfinished or event.attempt != item.attempts or _is_noted(item, event.attempt):
+    if not _may_end(item, event.attempt):
         return None
     said = item.said if item.said and item.said.attempt == event.attempt else None
     outcome, reason = (said.outcome, said.reason) if said else (event.outcome, event.reason)
@@ -316,7 +329,7 @@ def _state_by(outcome: str, *, spent: bool) -> State:
 
 
 def _lost(item: Item, event: Lost, policy: RetryPolicy) -> Item | None:
-    if not _is_running(item, event.attempt):
+    if item.state is not State.ACTIVE or event.attempt != item.attempts:
         return None
     waiting = replace(item, state=State.WAITING, feeder="", removed_at=None)
     if item.removed_at:

@@ -19,6 +19,7 @@ from scrapy.utils.test import get_crawler
 from harvester.breaker.states import BreakerState
 from harvester.config import Config
 from harvester.frontier.store import Frontier
+from harvester.items import Batch, Said, Stage
 from harvester.items.bluesky import Follow
 from harvester.jobs import feeder as feeder_module
 from harvester.jobs.control import Control
@@ -392,6 +393,30 @@ async def test_a_feeder_that_begins_takes_at_once_what_one_that_is_gone_told_no_
     other = await workers.another()
     await other.step()
     assert {key: item.attempts for key, item in (await ledgers.items()).items()} == {"alive": 1, "dead": 3}
+
+
+async def test_what_callbacks_say_counts_though_another_feeder_took_the_attempt_for_lost(
+    ledgers: Ledgers, workers: Workers
+) -> None:
+    job = await job_with(ledgers, "a")
+    silent, other = [await workers.another() for _ in range(2)]
+    deadline = silent.side.now() + feeder_module.FEED_S
+    (item,) = claimed = await silent.ledger.claim(job, 1, silent.side.worker)
+    await silent.side.frontier.leave(silent.side.worker)
+    await Control(ledgers.another()).pause(job.id)
+    await other.step()
+    assert await ledgers.states() == {"a": State.WAITING}
+    async with silent.side.served():  # it wakes in time
+        await silent.feeder._send(claimed, deadline)
+    await silent.side.exchange(wanted=1)
+    said, stage = Said(item.id, "failed", "private", "it is private"), Stage(item.id, "seen")
+    await silent.ledger.note([Batch([], (), job.id, ((item.id, 1),), stages=(stage,), said=(said,))], nowhere)
+    silent.side.fetch_all()
+    await silent.side.exchange()
+    await silent.step()
+    item = (await ledgers.items())["a"]
+    assert (item.state, item.outcome, item.reason, item.stage) == (State.FAILED, "private", "it is private", "seen")
+    assert [(each.attempt, each.outcome) for each in item.history] == [(1, "private")]
 
 
 async def test_a_feeder_that_begins_leaves_to_others_what_they_are_about_to_feed(

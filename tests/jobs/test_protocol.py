@@ -47,7 +47,7 @@ from harvester.frontier.messages import (
     Push,
 )
 from harvester.frontier.store import Frontier
-from harvester.items import Batch, Found
+from harvester.items import Batch, Found, Said
 from harvester.jobs.control import Control
 from harvester.jobs.documents import UNFINISHED, Item, JobItem, JobState, State, read_item
 from harvester.jobs.feeder import Feeder
@@ -192,7 +192,15 @@ class ModelSide(Side):
             self.world.keys.update(each.key for each in found)
             await self.process.ledger.note([Batch([], (), leased.job, items, found)], nowhere)
             self.outgoing.append(self.push(f"https://site.example/behind/{number}", items, f"behind {number}"))
+        else:
+            said = tuple(Said(each.id, "done", "ok", said_in(each.attempt)) for each in items)
+            await self.process.ledger.note([Batch([], (), leased.job, items, said=said)], nowhere)
         self.outgoing.append(Done(leased.id, records=1))
+
+
+def said_in(attempt: int) -> str:
+    """What the callback of an attempt's last page says of its items."""
+    return f"seen in attempt {attempt}"
 
 
 class ModelSpider:
@@ -435,6 +443,8 @@ class Protocol(RuleBasedStateMachine):
             assert ended == sorted(set(ended)), "an attempt ended twice"
             assert not ended or ended[-1] <= item.attempts
             assert item.state is not State.ACTIVE or item.attempts not in ended
+            for each in item.history:
+                assert each.outcome != "ok" or each.reason == said_in(each.attempt), "what its callback said is lost"
             assert item.failures <= item.attempts
         job = self.run(self.world.ledger.job(self.world.job))
         if job.state is JobState.FINISHED:

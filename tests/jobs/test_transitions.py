@@ -76,6 +76,8 @@ ITEMS: dict[str, Item] = {
     ),
     "removed": replace(FED, state=State.SKIPPED, outcome="removed", reason="removed"),
     "lost": FED,
+    "lost, spoken for": replace(FED, said=SAID),
+    "lost, looked at": replace(FED, looked=LOOKED, looks=LOOKS, stage="whole", stage_rank=2),
     "later": replace(
         FED, outcome="network", reason="network!", due_at=LATER, history=(BEFORE, line(2, State.WAITING, "network"))
     ),
@@ -251,13 +253,15 @@ _ACTIVE = (
     *("active", "spoken for", "told to wait", "spoken for before"),
     *("looked at", "looked at before", "to be removed"),
 )
+_LOST = ("lost", "lost, spoken for", "lost, looked at")
 _LATER = ("later", "between looks")
 _OTHER_INPUT = {"input": {"url": "another"}}
 for _policy in POLICIES:
     _cancelled, _standing = "cancelled" in _policy, "standing" in _policy
     if not _cancelled:
         TABLE["new", "fed", "same", _policy] = BEGUN | {"attempts": 1}
-        TABLE["lost", "fed", "same", _policy] = BEGUN
+        for _item in _LOST:
+            TABLE[_item, "fed", "same", _policy] = BEGUN | {"said": None, "looked": None, "stage_rank": None}
         TABLE["due again", "fed", "same", _policy] = BEGUN | {"outcome": "", "reason": ""}
         TABLE["later", "retried", "", _policy] = {"failures": 0, "outcome": "", "reason": "", "due_at": None}
         TABLE["between looks", "retried", "", _policy] = {"outcome": "", "due_at": None, "why": ""}
@@ -268,7 +272,7 @@ for _policy in POLICIES:
         for _item in ITEMS:
             TABLE[_item, "changed", "", _policy] = _OTHER_INPUT
             TABLE[_item, "oftener", "", _policy] = {"often": 2.0}
-            if _standing and _item not in (*_ACTIVE, "new", "lost", "due again"):
+            if _standing and _item not in (*_ACTIVE, *_LOST, "new", "due again"):
                 TABLE[_item, "changed", "", _policy] = _OTHER_INPUT | TABLE[_item, "retried", "", _policy]
         TABLE["removed", "changed", "", _policy] = AGAIN | {"reason": ""} | _OTHER_INPUT
         TABLE["removed", "oftener", "", _policy] = AGAIN | {"reason": "", "often": 2.0}
@@ -300,18 +304,23 @@ for _policy in POLICIES:
                 "feeder": "",
                 "looked": None,
             }
-    for _item in _ACTIVE:
-        _skipped = CALLED_OFF if _cancelled else {"state": State.WAITING}
-        TABLE[_item, "lost", "same", _policy] = _skipped | {"feeder": ""}
+    for _item in _LOST[1:]:  # it ends as if it had not been taken for lost
+        for _event in _ENDING:
+            TABLE[_item, _event, "same", _policy] = TABLE[_item.removeprefix("lost, "), _event, "same", _policy]
+    for _item in (*_ACTIVE, *_LOST):
         TABLE[_item, "said", "same", _policy] = {"said": Said(2, State.SKIPPED, "opt_out", "it says so")}
         TABLE[_item, "stage", "same", _policy] = {"stage": "half"}
         TABLE[_item, "looked", "same", _policy] = {"looked": LookedAt(2, 4, changed=True, cost=0.5)}
+    del TABLE["lost, looked at", "stage", "same", _policy]  # it has come farther
+    for _item in _ACTIVE:
+        _skipped = CALLED_OFF if _cancelled else {"state": State.WAITING}
+        TABLE[_item, "lost", "same", _policy] = _skipped | {"feeder": ""}
         TABLE[_item, "removal", "", _policy] = {"removed_at": NOW}
     TABLE["to be removed", "lost", "same", _policy] = TAKEN_OUT | {"feeder": ""} | BACK
     del TABLE["to be removed", "removal", "", _policy]
     for _item in ITEMS.keys() - {*_ACTIVE, "removed"}:
         TABLE[_item, "removal", "", _policy] = TAKEN_OUT | ({"due_at": None, "why": ""} if _item in _LATER else {})
-    for _item in ("new", "lost", "later", "between looks", "due again"):
+    for _item in ("new", *_LOST, "later", "between looks", "due again"):
         _later = {"due_at": None, "why": ""} if _item in _LATER else {}
         TABLE[_item, "cancelled", "", _policy] = CALLED_OFF | _later
         TABLE[_item, "limit", "", _policy] = {
@@ -482,6 +491,20 @@ def test_every_outcome_ends_an_attempt(outcome: Outcome) -> None:
     after = transition(ITEMS["active"], Ended(2, outcome), RetryPolicy(), NOW)
     assert after is not None
     assert after.state is not State.ACTIVE
+
+
+def test_what_was_said_of_an_attempt_that_was_taken_for_lost_ends_it_and_not_the_next_one() -> None:
+    lost, policy = ITEMS["lost, spoken for"], POLICIES["plain"]
+    ended = transition(lost, Ended(2, "timeout"), policy, NOW)
+    assert ended
+    assert (ended.state, ended.outcome, ended.reason) == (State.DONE, "ok", "all there")
+    begun = transition(lost, Fed(3), policy, NOW)
+    assert begun
+    for late in (Said(2, State.FAILED, "invalid"), Ended(2, "ok")):
+        assert transition(begun, late, policy, NOW) is None
+    ended = transition(begun, Ended(3, "timeout"), policy, NOW)
+    assert ended
+    assert (ended.state, ended.outcome, ended.reason) == (State.WAITING, "timeout", "")
 
 
 def test_a_page_that_is_read_late_leads_back_to_no_stage_and_a_new_attempt_begins_anew() -> None:
