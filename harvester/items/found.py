@@ -69,7 +69,10 @@ class Stage(Struct, frozen=True, gc=False):
 
 
 class Said(Struct, frozen=True, gc=False):
-    """How an attempt at an item ends, whatever else comes of its requests. It ends when the last of them is done."""
+    """How an attempt at an item ends, whatever else comes of its requests. It ends when the last of them is done.
+
+    Raises InvalidRecordError.
+    """
 
     item_id: str
     state: str
@@ -87,6 +90,9 @@ class Said(Struct, frozen=True, gc=False):
             )
         if (self.state == "waiting") != (self.until is not None):
             raise InvalidRecordError(f"{self.item_id}: an item that is waiting says until when, and no other does")
+        for text in (self.outcome, self.reason):  # or MongoDB could not hold it, nor what is written with it
+            if not is_text(text):
+                raise InvalidRecordError(f"{self.item_id}: {text!r} cannot be written as UTF-8")
 
 
 class Looked(Struct, frozen=True, gc=False):

@@ -58,3 +58,9 @@ def test_an_item_that_waits_says_until_when_and_no_other_does() -> None:
     for state, until in (("waiting", None), ("done", at)):
         with pytest.raises(InvalidRecordError, match="says until when"):
             Said("id", state, "ok", until=until)
+
+
+def test_what_is_said_of_an_item_can_be_written_down() -> None:
+    for outcome, reason in (("\ud800", ""), ("gone", "it says \udfff")):
+        with pytest.raises(InvalidRecordError, match="cannot be written as UTF-8"):
+            Said("id", "failed", outcome, reason)
