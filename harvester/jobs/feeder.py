@@ -19,6 +19,7 @@ from scrapy import Request
 from scrapy.statscollectors import StatsCollector
 
 from harvester.breaker.states import BreakerState
+from harvester.exceptions import ServiceError, StorageError
 from harvester.frontier.messages import AllParked, ItemEnded, ItemRef
 from harvester.frontier.workers import is_gone
 from harvester.items import Said
@@ -335,27 +336,45 @@ class Feeder:
         refs = [ItemRef(item.id, item.attempts) for item in items]
         try:
             requests, said = self._requests_of(items)
-            if said:
-                await self._ledger.say(dict(refs), said)
-            sent = self._frontier.feed(refs, requests, deadline)
         except Exception as error:  # noqa: BLE001  whatever a spider raises
-            if len(items) > 1:
-                for item in items:
-                    async for each in self._send_group([item], deadline):
-                        yield each
-                return
-            reason = mask(f"{type(error).__name__}: {error}", MOST_REASON)
-            logger.warning("The item %s cannot be asked for: %s", refs[0].id, reason)
-            await self._ledger.apply([(refs[0].id, Ended(refs[0].attempt, Outcome.INVALID, reason))])
-        else:
-            yield sent
+            async for each in self._send_singly(items, deadline, error):
+                yield each
+            return
+        if said:  # before the frontier is told, and of no item's fault if MongoDB refuses it
+            await self._ledger.say(dict(refs), said)
+        try:
+            sent = self._frontier.feed(refs, requests, deadline)
+        except Exception as error:  # noqa: BLE001  whatever is wrong with a spider's request
+            async for each in self._send_singly(items, deadline, error):
+                yield each
+            return
+        yield sent
+
+    async def _send_singly(
+        self, items: Sequence[Item], deadline: float, error: Exception
+    ) -> AsyncIterator[Awaitable[None]]:
+        """Likewise, when the group cannot be asked for: each item by itself, so that only the one at fault ends."""
+        if isinstance(error, (ServiceError, StorageError)):
+            raise error  # what a server or this machine lacks is no item's fault
+        if len(items) > 1:
+            for item in items:
+                async for each in self._send_group([item], deadline):
+                    yield each
+            return
+        (item,) = items
+        reason = mask(f"{type(error).__name__}: {error}", MOST_REASON)
+        logger.warning("The item %s cannot be asked for: %s", item.id, reason)
+        await self._ledger.apply([(item.id, Ended(item.attempts, Outcome.INVALID, reason))])
 
     def _requests_of(self, items: Sequence[Item]) -> tuple[list[Request], list[Said]]:
-        """Raises ValueError when they are too many."""
+        """Raises ValueError when they are too many, or something is said of another item."""
         requests: list[Request] = []
         said: list[Said] = []
+        ids = {item.id for item in items}
         for each in self._spider.requests_of([_handed_out(item) for item in items]):
             if isinstance(each, Said):
+                if each.item_id not in ids:
+                    raise ValueError(f"something is said of {each.item_id}, which does not begin here")
                 said.append(each)
                 continue
             requests.append(each)

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from uuid import uuid4
 
 import pytest
+from pymongo.errors import OperationFailure
 from redis.asyncio import Redis
 from scrapy import Request
 from scrapy.statscollectors import StatsCollector
@@ -18,6 +19,7 @@ from scrapy.utils.test import get_crawler
 
 from harvester.breaker.states import BreakerState
 from harvester.config import Config
+from harvester.exceptions import ServiceError
 from harvester.frontier.store import Frontier
 from harvester.items import Batch, Said, Stage
 from harvester.items.bluesky import Follow
@@ -39,7 +41,7 @@ class Spider:
 
     def __init__(
         self,
-        ask: Callable[[Sequence[JobItem]], Iterable[Request]] | None = None,
+        ask: Callable[[Sequence[JobItem]], Iterable[Request | Said]] | None = None,
         looks: Callable[[Item], Iterable[Listing]] = lambda _: (),
     ) -> None:
         self.name = "flat"
@@ -47,7 +49,7 @@ class Spider:
         self.given: list[JobItem] = []
         self.looks = looks
 
-    def requests_of(self, items: Sequence[JobItem]) -> Iterable[Request]:
+    def requests_of(self, items: Sequence[JobItem]) -> Iterable[Request | Said]:
         self.given += items
         return self.ask(items)
 
@@ -313,6 +315,60 @@ async def test_an_item_that_the_spider_cannot_begin_with_says_why_and_costs_only
     items = await ledgers.items()
     assert {key: item.state for key, item in items.items()} == {"a": "done", "bad": "failed", "c": "done"}
     assert (items["bad"].outcome, items["bad"].reason) == ("invalid", "KeyError: 'url'")
+
+
+async def test_an_item_is_not_blamed_for_what_mongodb_refuses_to_write_down_of_it(
+    ledgers: Ledgers, workers: Workers
+) -> None:
+    def ask(items: Sequence[JobItem]) -> Iterator[Said]:
+        return (Said(item.id, "skipped", "opt_out", "it says so") for item in items)
+
+    await job_with(ledgers, "a")
+    worker = await workers.another(Spider(ask))
+    await ledgers.database.command("collMod", "job_items", validator={"said": {"$exists": False}})
+    with pytest.raises(OperationFailure):
+        await worker.step()
+    item = (await ledgers.items())["a"]
+    assert (item.state, item.outcome, item.reason, item.history) == (State.ACTIVE, "", "", ())
+    await ledgers.database.command("collMod", "job_items", validator={})
+    await worker.side.frontier.leave(worker.side.worker)
+    other = await workers.another(Spider(ask))
+    assert await other.round() == []
+    item = (await ledgers.items())["a"]
+    assert (item.state, item.outcome, item.reason, item.failures) == (State.SKIPPED, "opt_out", "it says so", 0)
+
+
+async def test_an_item_is_not_blamed_for_a_server_that_its_spider_cannot_reach(
+    ledgers: Ledgers, workers: Workers
+) -> None:
+    def ask(_: Sequence[JobItem]) -> Iterator[Request]:
+        raise ServiceError("MongoDB cannot be reached")
+
+    await job_with(ledgers, "a", "b")
+    worker = await workers.another(SpiderOfMany(ask))
+    with pytest.raises(ServiceError):
+        await worker.step()
+    assert {(item.state, item.history) for item in (await ledgers.items()).values()} == {(State.ACTIVE, ())}
+    await worker.side.frontier.leave(worker.side.worker)
+    assert len(await (await workers.another()).round()) == 2
+    assert {(item.state, item.failures) for item in (await ledgers.items()).values()} == {(State.DONE, 0)}
+
+
+async def test_a_spider_that_speaks_of_another_item_than_it_was_given_costs_that_item_only(
+    ledgers: Ledgers, workers: Workers
+) -> None:
+    def ask(items: Sequence[JobItem]) -> Iterator[Request | Said]:
+        for item in items:
+            if item.key == "bad":
+                yield Said("job:page:another", "done", "ok")
+            yield Request(f"https://site.example/{item.key}")
+
+    await job_with(ledgers, "a", "bad", "c")
+    worker = await workers.another(SpiderOfMany(ask))
+    assert sorted(await worker.round()) == ["https://site.example/a", "https://site.example/c"]
+    items = await ledgers.items()
+    assert {key: item.state for key, item in items.items()} == {"a": "done", "bad": "failed", "c": "done"}
+    assert "job:page:another" in items["bad"].reason
 
 
 async def test_an_item_for_which_there_is_nothing_to_ask_is_done(ledgers: Ledgers, workers: Workers) -> None:
