@@ -58,14 +58,13 @@ def sites(tmp_path: Path) -> Sites:
     return lambda *words, **variables: run(HARVESTER, *words, cwd=tmp_path, env={**environment, **variables})
 
 
-def test_all_sites_are_listed_in_80_columns(sites: Sites) -> None:
+def test_all_sites_are_listed_each_on_a_line(sites: Sites) -> None:
     ran = sites("sites", "list")
     assert (ran.returncode, ran.stderr) == (0, "")
     lines = ran.stdout.splitlines()
     assert lines[1].split() == ["us-oh-ross", "vgsi", "2026-02-01", "Ross", "County"]
     assert lines[2].split() == ["news", "news.example,", "*.news.example"]
-    assert [line.split()[0] for line in lines[3:] if line[0] != " "] == [site.name for site in load_sites()]
-    assert max(len(line.rstrip()) for line in lines) <= 80
+    assert [line.split()[0] for line in lines[3:]] == [site.name for site in load_sites()]
 
 
 def test_those_of_a_state_and_a_platform_are_listed(sites: Sites) -> None:
