@@ -229,7 +229,9 @@ def export_command(
     job: Job,
     form: Annotated[str, typer.Option("--format", metavar="csv|jsonl|parquet", help="Of the files. Else: jsonl.")] = "",
     zstd: Annotated[bool, typer.Option("--zstd", help="Compress CSV or JSON lines with zstd.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Folder to write to, instead of one in the data folder.")] = None,
+    out: Annotated[
+        str, typer.Option(metavar="FOLDER", help="Folder to write to, instead of one in the data folder.")
+    ] = "",
     to: Annotated[
         str, typer.Option(metavar="postgresql://...", help="A PostgreSQL to write tables in, instead of files.")
     ] = "",
@@ -259,7 +261,7 @@ def export_command(
         with postgres:
             written = with_service(lambda service: service.export_to(job, postgres, only or ()))
     else:
-        wanted = FileExport(out, chosen, zstd, only or ())
+        wanted = FileExport(Path(out) if out else None, chosen, zstd, only or ())
         written = with_service(lambda service: service.export(job, wanted))
     if as_json:
         print_json(written)

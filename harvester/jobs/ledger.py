@@ -478,9 +478,9 @@ class Ledger:
         row = await self.patiently(lambda: self.items.find_one(waiting, {"due_at": 1}, sort=order))
         return row["due_at"] if row else None
 
-    async def is_active(self, job: str) -> bool:
-        """Whether an attempt at any of its items is under way."""
-        active = {"job": job, "state": State.ACTIVE}
+    async def is_active(self, *jobs: str) -> bool:
+        """Whether an attempt at any of their items is under way."""
+        active = {"job": {"$in": jobs}, "state": State.ACTIVE}
         return bool(await self.patiently(lambda: self.items.find_one(active, {"_id": 1})))
 
     async def is_due(self, job: Job, left_alone: Collection[str] = ()) -> bool:

@@ -1,4 +1,4 @@
-"""What the open jobs of a spider have to do just now: asked by whoever starts its processes."""
+"""What the jobs of a spider have to do just now: asked by whoever starts its processes."""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from harvester.jobs.ledger import Ledger
 
 
 class Work(NamedTuple):
-    """Of the open jobs of one spider."""
+    """Of the open jobs of one spider, and what is left of others."""
 
     added: int
     """How often items were added to them. Another number: there may be something new."""
@@ -17,7 +17,7 @@ class Work(NamedTuple):
     is_due: bool = False
     """Whether an item may be begun. The rest is not looked at then."""
     is_active: bool = False
-    """Whether an attempt is under way, or was when its process died."""
+    """Whether an attempt is under way, or was when its process ended. Also of a job that is paused or cancelled."""
     next_due: datetime | None = None
     """When the first item is due that waits for a time."""
     incomplete: tuple[str, ...] = ()
@@ -38,6 +38,9 @@ async def work_of(ledger: Ledger, spider: str) -> Work:
         await ledger.promote(job)
         if await ledger.is_due(job):
             return work._replace(is_due=True)
+    stopped = await ledger.jobs_of(spider, [JobState.PAUSED, JobState.CANCELLED])
+    if await ledger.is_active(*(job.id for job in stopped)):
+        work = work._replace(is_active=True)
     for job in jobs:
         if await ledger.is_active(job.id):
             work = work._replace(is_active=True)

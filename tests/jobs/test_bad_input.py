@@ -654,6 +654,17 @@ def test_an_export_that_cannot_be_is_refused(jobs: Jobs, words: tuple[str, ...],
     refused(jobs("export", jobs.submitted("1\n"), *words), said, code)
 
 
+def test_an_export_to_a_folder_without_a_name_goes_where_it_goes_without_one(
+    jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = jobs.submitted("1\n")
+    monkeypatch.chdir(jobs.folder)
+    before = set(jobs.folder.iterdir())
+    assert jobs("export", job, "--out", "").code == 0
+    assert set(jobs.folder.iterdir()) - before <= {jobs.folder / "data"}
+    assert (jobs.folder / "data" / "exports" / job / "manifest.jsonl").exists()
+
+
 def test_parquet_without_its_package_says_what_to_install(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     job = jobs.submitted("1\n")

@@ -157,6 +157,22 @@ async def test_what_is_active_in_nobodys_hands_is_worked_at(working: Working, mo
         assert records(mongodb) == tree.records()
 
 
+@pytest.mark.parametrize(("words", "left"), [(("pause",), "waiting"), (("cancel", "--yes"), "skipped")])
+async def test_what_a_run_that_ended_early_has_begun_comes_to_its_end_though_its_job_was_stopped_since(
+    working: Working, mongodb: Database[Document], words: tuple[str, ...], left: str
+) -> None:
+    async with Tree(400) as tree:
+        job = await working.submit("tree", tree, 1)
+        process = await working.start("tree", job=job)
+        await working.until(lambda: len(tree.arrivals) > 50)
+        process.kill()
+        await working.end(process)
+        await working.jobs(words[0], job, *words[1:])
+        assert states(mongodb)["active"]
+        assert await working.end(await working.work()) == FINISHED, working.said
+    assert set(states(mongodb)) == {"done", left}
+
+
 @pytest.mark.parametrize(
     ("spider", "code", "said"),
     [
