@@ -53,25 +53,33 @@ async def check_items(frontier: Frontier, status: Status | None = None) -> dict[
     """
     prefix, redis = frontier.prefix, frontier._redis
 
+    async def counts() -> dict[bytes, bytes]:
+        return {name: value for name, value in (await redis.hgetall(prefix + "counts")).items() if name != b"beat"}
+
     async def table(key: str) -> dict[str, Any]:
         return {k.decode(): msgspec.msgpack.decode(v) for k, v in (await redis.hgetall(prefix + key)).items()}
 
     async def members(key: str) -> set[str]:
         return {each.decode() for each in await redis.zrange(prefix + key, 0, -1)}
 
-    items, belongs, entries = await table("items"), await table("belongs"), await redis.hkeys(prefix + "entries")
+    before = None
+    while before != (now := await counts()):  # what a killed process had sent may come while it is read
+        before = now
+        items, belongs, entries = await table("items"), await table("belongs"), await redis.hkeys(prefix + "entries")
+        in_state = {state: await members(state) for state in ("ended", "over")}
+        there = status or await frontier.status()
+        jobs = Counter(name.partition(":")[0] for name, each in items.items() if each["state"] == "open")
+        open_items = await frontier.open_items([*jobs])
     assert belongs.keys() <= {each.decode() for each in entries}
     here = Counter(tuple(ref) for refs in belongs.values() for ref in refs)
     opened = {name: each for name, each in items.items() if each["state"] == "open"}
     counted = {name: (each["here"], here[name, each["number"]]) for name, each in opened.items()}
     assert all(said == found for said, found in counted.values()), counted
     assert all(each["here"] > 0 for each in opened.values())
-    for state in ("ended", "over"):
-        assert await members(state) == {name for name, each in items.items() if each["state"] == state}
-    status = status or await frontier.status()
-    assert status.items == len(opened)
-    jobs = Counter(name.partition(":")[0] for name in opened)
-    assert {job: counts["items"] for job, counts in status.jobs.items() if counts["items"]} == jobs
-    assert await frontier.open_items([*jobs]) == jobs
-    assert int(await redis.hget(prefix + "counts", "belonging") or 0) == len(belongs)
+    for state, names in in_state.items():
+        assert names == {name for name, each in items.items() if each["state"] == state}
+    assert there.items == len(opened)
+    assert {job: each["items"] for job, each in there.jobs.items() if each["items"]} == jobs
+    assert open_items == jobs
+    assert int(now.get(b"belonging", 0)) == len(belongs)
     return items
