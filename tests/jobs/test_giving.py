@@ -79,7 +79,9 @@ async def test_what_two_give_together_is_complete_when_one_has_given_it(ledgers:
     assert await give(ledgers.another()) == slow.id
     assert await work_off(ledgers.another(), slow.id)
     await give_items(ledgers.another(), SPIDER, slow, TreeSpider.first_items(ARGUMENTS))
-    assert await work_off(ledgers.another(), slow.id)
+    known = await ledgers.another().job(slow.id)
+    assert known
+    assert known.state is JobState.FINISHED
     assert set((await ledgers.states()).values()) == {State.DONE}
     assert len(await jobs_of(ledgers)) == 1
 
