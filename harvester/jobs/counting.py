@@ -25,9 +25,9 @@ COUNTING_TIMES = 3
 """They wait so many times as long as counting took last, if that is longer."""
 MOST_S = 600.0
 """The next count comes by then at the latest, also when a clock was wrong, or a process that counted was stopped."""
-COUNTINGS = "countings"
+COUNTS_BEGUN = "counts_begun"
 """Field of a job: how often its items began to be counted."""
-COUNTING = "counting"
+COUNTS_FROM = "counts_from"
 """Field of a job: which of these gave the counts that it has."""
 COUNTER = "counter"
 """Field of a job: the word of whoever counts its items, or has counted them last."""
@@ -35,7 +35,7 @@ NO_INDEX = 2
 """MongoDB's code for a hint at an index that is not there."""
 NATURAL_SHARE = 4
 """A job with at least one in so many of all items is counted in the order in which all are stored."""
-_BEGIN: Document = {"$inc": {COUNTINGS: 1}}
+_BEGIN: Document = {"$inc": {COUNTS_BEGUN: 1}}
 
 
 class Counting:
@@ -87,9 +87,9 @@ class Counting:
             "counted_end": began.get("ended_at"),
             "counting_s": took,
             "count_due_at": self._now() + timedelta(seconds=again_s),
-            COUNTING: began[COUNTINGS],
+            COUNTS_FROM: began[COUNTS_BEGUN],
         }
-        none_since = {"_id": job, COUNTING: {"$not": {"$gt": began[COUNTINGS]}}}
+        none_since = {"_id": job, COUNTS_FROM: {"$not": {"$gt": began[COUNTS_BEGUN]}}}
         await self._patiently(lambda: self._jobs.update_one(none_since, {"$set": counted}))
         # Who looks often keeps no more of them.
         lately = {"at": {"$gt": at - timedelta(seconds=COUNT_S), "$lte": at + timedelta(seconds=MOST_S)}}
