@@ -34,7 +34,7 @@ class JsonFormatter(logging.Formatter):
         traceback = "\n".join(filter(None, (record.exc_text, record.stack_info)))
         if traceback:
             line["exception"] = traceback
-        return json.dumps(line, ensure_ascii=False, default=str)
+        return json.dumps(line, default=str)  # ASCII: whatever the encoding of stderr, it is JSON
 
 
 def write_json() -> None:

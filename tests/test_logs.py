@@ -48,6 +48,12 @@ def test_a_line_holds_its_traceback_and_masks_what_is_secret() -> None:
     assert told["time"].endswith("+00:00")
 
 
+def test_a_line_is_json_in_every_encoding() -> None:
+    text = "caf\u00e9 \u65e5 \U0001f600 \udc80"
+    line = JsonFormatter().format(logging.LogRecord("a", logging.INFO, "a.py", 1, text, (), None))
+    assert json.loads(line.encode("ascii", "backslashreplace"))["message"] == text
+
+
 def test_what_is_said_of_a_command_that_cannot_begin_is_a_line_too(
     config: Config, tmp_path: Path, own_redis: str
 ) -> None:
