@@ -325,9 +325,9 @@ async def test_no_body_is_long_because_something_is_called_upload(control: Contr
     answer = await control.http.patch(f"{PREFIX}/schedules/upload", content=body, headers=headers)
     assert answer.status_code == 413
     job = await job_of(control, "1")
-    lines = b"1\n" * limits.MOST_JSON
+    lines = b"1" * 1000 + b"\n"
     taken = await control.post(
-        f"/jobs/{job.id}/items/upload", None, content=lines, headers={"Content-Type": "text/csv"}
+        f"/jobs/{job.id}/items/upload", None, content=lines * 1100, headers={"Content-Type": "text/csv"}
     )
     assert taken.status_code != 413
 
