@@ -49,6 +49,8 @@ class Found(Struct, frozen=True, gc=False):
             raise InvalidRecordError(f"{self.kind}: {self.key!r} is no key")
         if (size := len(self.key.encode())) > MOST_INPUT_BYTES:
             raise InvalidRecordError(f"{self.kind}: its key has {size:,} bytes, and may have {MOST_INPUT_BYTES:,}")
+        for number in (self.depth, self.priority, self.line):
+            _check_number(self.kind, number)
         if self.input:
             _check_input(self.kind, self.input)
         if self.recheck:
@@ -59,13 +61,17 @@ class Found(Struct, frozen=True, gc=False):
 
 
 class Stage(Struct, frozen=True, gc=False):
-    """An item has come into a stage."""
+    """An item has come into a stage. Raises InvalidRecordError."""
 
     item_id: str
     stage: str
     """The spider's own word for it."""
     rank: int = 0
     """Stages of a larger rank come later: a page that is read twice, or late, leads back to none."""
+
+    def __post_init__(self) -> None:
+        _check_text(self.item_id, self.stage)
+        _check_number(self.item_id, self.rank)
 
 
 class Said(Struct, frozen=True, gc=False):
@@ -90,9 +96,8 @@ class Said(Struct, frozen=True, gc=False):
             )
         if (self.state == "waiting") != (self.until is not None):
             raise InvalidRecordError(f"{self.item_id}: an item that is waiting says until when, and no other does")
-        for text in (self.outcome, self.reason):  # or MongoDB could not hold it, nor what is written with it
-            if not is_text(text):
-                raise InvalidRecordError(f"{self.item_id}: {text!r} cannot be written as UTF-8")
+        for text in (self.outcome, self.reason):
+            _check_text(self.item_id, text)
 
 
 class Looked(Struct, frozen=True, gc=False):
@@ -116,6 +121,9 @@ class Looked(Struct, frozen=True, gc=False):
     def __post_init__(self) -> None:
         if self.found < 0 or not 0 <= self.cost < math.inf:
             raise InvalidRecordError(f"{self.item_id}: neither what a look found nor its cost is below 0")
+        _check_number(self.item_id, self.found)
+        if self.left:
+            _size(f"{self.item_id}: MongoDB cannot hold what its look has left", self.left)
 
 
 def is_text(text: str) -> bool:
@@ -127,11 +135,29 @@ def is_text(text: str) -> bool:
     return True
 
 
-def _check_input(kind: str, given: dict[str, Any]) -> None:
+# MongoDB could not hold what is refused here, nor what other pages say that is written with it.
+
+
+def _check_text(of: str, text: str) -> None:
+    if not is_text(text):
+        raise InvalidRecordError(f"{of}: {text!r} cannot be written as UTF-8")
+
+
+def _check_number(of: str, number: int | None) -> None:
+    if number is not None and not -(2**63) <= number < 2**63:
+        raise InvalidRecordError(f"{of}: {number} is larger than MongoDB's numbers")
+
+
+def _size(fault: str, given: dict[str, Any]) -> int:
+    """In bytes, as BSON. Raises InvalidRecordError, which says the fault."""
     try:
-        size = len(bson.encode(given))
+        return len(bson.encode(given))
     except _UNSTORABLE as error:
-        raise InvalidRecordError(f"{kind}: MongoDB cannot hold its input: {error}") from None
+        raise InvalidRecordError(f"{fault}: {error}") from None
+
+
+def _check_input(kind: str, given: dict[str, Any]) -> None:
+    size = _size(f"{kind}: MongoDB cannot hold its input", given)
     if size > MOST_INPUT_BYTES:
         raise InvalidRecordError(f"{kind}: its input has {size:,} bytes, and may have {MOST_INPUT_BYTES:,}")
     level: list[Any] = [given]

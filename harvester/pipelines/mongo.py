@@ -126,7 +126,10 @@ class MongoPipeline(BatchPipeline, SettlesRecords):
         if refused := result.refused:
             rejects_of(self.crawler).keep([_reject(record, reason) for record, reason in refused.values()])
         if noted := [batch for batch in batches if batch.found or batch.stages or batch.said or batch.looked]:
-            await self._ledger.note(noted, self.crawler.spider.site_of)  # type: ignore[union-attr]
+            try:
+                await self._ledger.note(noted, self.crawler.spider.site_of)  # type: ignore[union-attr]
+            except OperationFailure as error:  # of no page's fault
+                raise StorageError(f"MongoDB cannot store what pages say of items: {error}") from error
         return result
 
     async def _store(self, kind: type[Record], records: list[Record], result: Written) -> None:

@@ -1,5 +1,6 @@
 """What callbacks yield about items is checked where it is constructed: a page's whole batch is written at once."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -7,7 +8,7 @@ import bson
 import pytest
 
 from harvester.exceptions import InvalidRecordError
-from harvester.items import Found, Said
+from harvester.items import Found, Looked, Said, Stage
 from harvester.items.found import MOST_INPUT_BYTES, MOST_INPUT_LEVELS
 
 
@@ -64,3 +65,21 @@ def test_what_is_said_of_an_item_can_be_written_down() -> None:
     for outcome, reason in (("\ud800", ""), ("gone", "it says \udfff")):
         with pytest.raises(InvalidRecordError, match="cannot be written as UTF-8"):
             Said("id", "failed", outcome, reason)
+
+
+@pytest.mark.parametrize(
+    "say",
+    [
+        lambda: Found("page", "a", depth=2**63),
+        lambda: Found("page", "a", priority=-(2**63) - 1),
+        lambda: Found("page", "a", line=2**63),
+        lambda: Stage("id", "\ud800"),
+        lambda: Stage("id", "read", 2**63),
+        lambda: Looked("id", 2**63),
+        lambda: Looked("id", left={"cursor": 2**63}),
+        lambda: Looked("id", left={"cursor": "\ud800"}),
+    ],
+)
+def test_what_mongodb_cannot_hold_is_refused_where_it_is_said(say: Callable[[], object]) -> None:
+    with pytest.raises(InvalidRecordError):
+        say()

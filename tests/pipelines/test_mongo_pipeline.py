@@ -306,6 +306,15 @@ async def test_a_write_that_fails_fails_each_batch_in_it_and_none_after(
     assert mongodb["posts"].count_documents({}) == 1
 
 
+async def test_no_page_is_blamed_for_what_mongodb_refuses_to_write_down_of_items(
+    pipeline: MongoPipeline, mongodb: Database[Document]
+) -> None:
+    pipeline.crawler.spider.site_of = lambda _: ""  # type: ignore[union-attr]
+    mongodb.create_collection("job_items", validator={"key": {"$ne": "b"}})
+    with pytest.raises(StorageError, match="cannot store what pages say of items"):
+        await pipeline.process_batch(Batch([post()], (), "job", (("job:page:a", 1),), (Found("page", "b"),)))
+
+
 async def test_a_write_that_the_driver_misdirects_to_a_server_just_started_is_made_again(
     pipeline: MongoPipeline, mongodb: Database[Document], monkeypatch: pytest.MonkeyPatch
 ) -> None:
