@@ -145,7 +145,7 @@ class Feeder:
         self._only = only
         """The job to feed. None: all of the spider's."""
         self.jobs: dict[str, Job] = {}
-        """The spider's jobs that are not finished, as they were a moment ago."""
+        """The spider's jobs in which something may happen yet, as they were a moment ago."""
         self.adding = False
         """Whether this process still adds items to its job, which is not finished then."""
         self._jobs_at = -JOBS_S
@@ -229,7 +229,7 @@ class Feeder:
             return
         if self._only is None:
             await self._schedules.begin_due(self._spider.name)
-        unfinished = await self._ledger.jobs_of(self._spider.name, set(JobState) - {JobState.FINISHED})
+        unfinished = await self._ledger.unfinished(self._spider.name)
         self.jobs = {job.id: job for job in unfinished}
         for job in unfinished:
             if job.state is JobState.CANCELLED:

@@ -166,6 +166,22 @@ class Ledger:
         order = [("priority", DESCENDING), ("created_at", ASCENDING), ("_id", ASCENDING)]
         return [read_job(row) for row in await self.patiently(lambda: self.jobs.find(query, sort=order).to_list())]
 
+    async def unfinished(self, spider: str) -> list[Job]:
+        """Its jobs in which something may happen yet: open, paused, and cancelled ones of which items are left."""
+        jobs = await self.jobs_of(spider, [JobState.OPEN, JobState.PAUSED])
+        cancelled = {"spider": spider, "state": JobState.CANCELLED}
+        rows = await self.patiently(lambda: self.jobs.find(cancelled, {"_id": 1}).to_list())
+        if not rows:
+            return jobs
+        left = {"job": {"$in": [row["_id"] for row in rows]}, "state": {"$in": list(UNFINISHED)}}
+        of_jobs = await self.patiently(lambda: self.items.distinct("job", left))
+        found = await self.patiently(lambda: self.jobs.find({"_id": {"$in": of_jobs}}).to_list()) if of_jobs else []
+        return jobs + [read_job(row) for row in found]
+
+    async def spiders_with_open_jobs(self) -> set[str]:
+        """By name; also such as this project does not have."""
+        return set(await self.patiently(lambda: self.jobs.distinct("spider", {"state": JobState.OPEN})))
+
     async def is_left(self, job: str) -> bool:
         """Whether any of its items is waiting or active."""
         left = {"job": job, "state": {"$in": list(UNFINISHED)}}

@@ -31,15 +31,16 @@ class Work(NamedTuple):
 
 async def work_of(ledger: Ledger, spider: str) -> Work:
     """Makes items due whose time has come, finishes jobs of which nothing is left, and looks what there is to do."""
-    jobs = await ledger.jobs_of(spider, [JobState.OPEN])
+    unfinished = await ledger.unfinished(spider)
+    jobs = [job for job in unfinished if job.state is JobState.OPEN]
     incomplete = tuple(job.id for job in jobs if job.incomplete)
     work = Work(sum(job.fed for job in jobs), any(job.standing for job in jobs), incomplete=incomplete)
     for job in jobs:
         await ledger.promote(job)
         if await ledger.is_due(job):
             return work._replace(is_due=True)
-    stopped = await ledger.jobs_of(spider, [JobState.PAUSED, JobState.CANCELLED])
-    if await ledger.is_active(*(job.id for job in stopped)):
+    stopped = [job.id for job in unfinished if job.state is not JobState.OPEN]
+    if stopped and await ledger.is_active(*stopped):
         work = work._replace(is_active=True)
     for job in jobs:
         if await ledger.is_active(job.id):

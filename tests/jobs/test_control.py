@@ -120,6 +120,26 @@ async def test_a_cancelled_job_skips_what_waits_and_lets_what_is_active_end(ledg
     assert await control.retry(job.id) is None
 
 
+async def test_of_cancelled_jobs_workers_look_only_at_those_whose_items_have_not_all_ended(ledgers: Ledgers) -> None:
+    ledger = ledgers.another()
+    control = Control(ledger)
+    jobs = {}
+    for number, name in enumerate(["over", "waiting", "active", "paused", "open", "finished"]):
+        jobs[name] = (await ledger.open_job("flat", f"{number:016x}")).job
+        await ledger.add(jobs[name].id, pages(name), nowhere)
+    await control.cancel(jobs["over"].id)
+    await ledger.claim(jobs["active"], 1, "f")
+    await control.cancel(jobs["active"].id)
+    await control.begin_cancelling(jobs["waiting"].id)  # by a process that died then
+    await control.pause(jobs["paused"].id)
+    (item,) = await ledger.claim(jobs["finished"], 1, "f")
+    await ledger.apply([(item.id, Ended(1, "ok"))])
+    assert await ledger.finish(jobs["finished"].id)
+    unfinished = {job.id for job in await ledger.unfinished("flat")}
+    assert unfinished == {jobs[name].id for name in ("waiting", "active", "paused", "open")}
+    assert await ledger.unfinished("other") == []
+
+
 async def test_a_cancelled_job_takes_in_nothing_that_comes_late(ledgers: Ledgers) -> None:
     job, ledger = await ledgers.job(), ledgers.another()
     control = Control(ledger)
