@@ -14,7 +14,7 @@ from typing import NamedTuple
 from pymongo.errors import PyMongoError
 
 from harvester.config import Config
-from harvester.formatting import duration, how_long
+from harvester.formatting import duration, how_long, shown
 from harvester.jobs.documents import NOT_GIVEN
 from harvester.jobs.ledger import Ledger, now
 from harvester.jobs.scheduling import Schedules
@@ -64,6 +64,8 @@ class JobsSupervisor(WorkerSupervisor):
             worker.state = "idle"
         self._spiders = list(spiders)
         """That are not given up, the one first for which a process was started longest ago."""
+        self._named = set(spiders)
+        """Those of the project, and others of whose jobs it was said that nobody works at them."""
         self._lives: dict[WorkerProcess, asyncio.Task[None]] = {}
         """Processes that were given to a spider."""
         self._rests: dict[str, Rest] = {}
@@ -95,6 +97,7 @@ class JobsSupervisor(WorkerSupervisor):
             await schedules.begin_due()
             self._next_time = await schedules.next_at()
             self._work_of = {spider: await work_of(ledger, spider) for spider in [*self._spiders]}
+            strangers = await ledger.spiders_with_open_jobs() - self._named
         except PyMongoError as error:
             if not self._is_away:
                 logger.warning("%s No process is started until it is back", mongodb.unavailable(error))
@@ -102,6 +105,10 @@ class JobsSupervisor(WorkerSupervisor):
             await self._hold_services()
             return False
         self._is_away = False
+        if strangers:
+            names = ", ".join(sorted(map(shown, strangers)))
+            logger.warning("Open jobs are left alone whose spiders this project does not have: %s", names)
+            self._named |= strangers
         for spider, rest in self._rests.items():
             if rest.added is None and spider in self._work_of:
                 self._rests[spider] = rest._replace(added=self._work_of[spider].added)
@@ -151,7 +158,10 @@ class JobsSupervisor(WorkerSupervisor):
             return
         if code != LEFT:  # whether anything is left, is seen when all have ended
             super()._note_end(worker, code)
-        before = self._rests.pop(worker.spider, None)
+        before = self._rests.get(worker.spider)
+        if worker.retired and before and before.was_refused:
+            return  # another of its processes has said how long none is started
+        self._rests.pop(worker.spider, None)
         if code == LEFT or not worker.pages:
             at, times = monotonic(), before.times + 1 if before else 1
             until = at + backoff_s(times, FIRST_REST_SECONDS, MOST_REST_SECONDS)

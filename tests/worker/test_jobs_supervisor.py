@@ -193,6 +193,30 @@ async def test_a_spider_that_cannot_be_started_stops_no_other(
     assert sorted(jobs(mongodb).values()) == ["finished", "open"]
 
 
+async def test_a_spider_of_which_every_process_dies_gets_none_for_a_while(
+    working: Working, mongodb: Database[Document]
+) -> None:
+    working._environment["HARVESTER_MAX_DELIVERIES"] = "1"
+    async with Tree(3) as tree:
+        await working.submit("broken_tree", tree, 1)
+        assert await working.end(await working.work("--processes", "2")) == 1, working.said
+    assert working.said.count("No process of broken_tree is started for 1 min 00 s") <= 2, "once for each process"
+    assert len(working.started("broken_tree")) <= 2 * 3
+    assert states(mongodb) == {"waiting": 1}
+
+
+async def test_open_jobs_are_named_whose_spider_the_project_does_not_have(
+    working: Working, mongodb: Database[Document]
+) -> None:
+    async with Tree(3) as tree:
+        await working.submit("tree", tree, 1)
+        await working.submit("patient_tree", tree, 1)
+        mongodb["jobs"].update_one({"spider": "patient_tree"}, {"$set": {"spider": "moved"}})
+        assert await working.end(await working.work()) == FINISHED, working.said
+        assert records(mongodb) == tree.records()
+    assert working.said.count("Open jobs are left alone whose spiders this project does not have: moved") == 1
+
+
 async def test_without_open_jobs_it_ends(working: Working) -> None:
     assert await working.end(await working.work()) == FINISHED
     assert "No open job has anything to do. HARVESTER_IDLE_SECONDS=-1 has workers stay" in working.said
