@@ -339,7 +339,9 @@ async def _audit(service: JobService) -> AsyncIterator[Any]:
         yield line
 
 
-async def test_counts_move_on_a_page_that_nobody_touches(room: ControlRoom, seen: Seen, service: JobService) -> None:
+async def test_what_a_job_is_and_its_counts_move_on_a_page_that_nobody_touches(
+    room: ControlRoom, seen: Seen, service: JobService
+) -> None:
     job = await seed(service, room.folder, [str(n) for n in range(40, 50)])
     page = await seen.go(f"/jobs/{job.id}")
     states = page.get_by_role("region", name="States")
@@ -351,6 +353,8 @@ async def test_counts_move_on_a_page_that_nobody_touches(room: ControlRoom, seen
     await expect(states.get_by_role("img")).to_have_attribute(
         "aria-label", "waiting 7, active 0, done 3, failed 0, skipped 0"
     )
+    await service.ledger.set_job(job.id, incomplete=True)
+    await expect(states.get_by_text("not all its items were given")).to_be_visible()
 
 
 async def test_a_page_whose_socket_comes_late_shows_what_changed_meanwhile(

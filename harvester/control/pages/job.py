@@ -32,7 +32,7 @@ from harvester.control.pages.parts import (
 )
 from harvester.control.pages.room import Room, complain
 from harvester.formatting import counted, duration, number
-from harvester.jobs.documents import Job, JobState, State
+from harvester.jobs.documents import NOT_GIVEN, Job, JobState, State
 from harvester.jobs.ledger import now
 from harvester.jobs.listing import ItemFilter
 from harvester.jobs.service import JobReport
@@ -123,6 +123,7 @@ class _Head:
             [
                 ("state", Cell(str(job.state), tone="warn" if job.state is JobState.PAUSED else "")),
                 ("paused because of", job.pause_reason),
+                ("incomplete", NOT_GIVEN if job.incomplete and job.ended_at is None else ""),
                 ("stages", stages),
                 ("arguments", arguments),
                 ("looked at again", job.recheck),
