@@ -4,13 +4,16 @@ A schedule's document says which times are still to be begun. What a time begins
 schedule and the time, so that two who begin it make one; then the time is taken out of the document, if it is there.
 """
 
+import asyncio
 import hashlib
 import logging
 import random
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple, Protocol, cast
 
 import msgspec
@@ -19,7 +22,7 @@ from pymongo import ASCENDING
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import DuplicateKeyError
 
-from harvester.exceptions import JobConflict, UnknownJob, UsageError
+from harvester.exceptions import HarvesterError, JobConflict, UnknownJob, UsageError
 from harvester.items import Found
 from harvester.jobs.documents import Document, Job, JobState, read_item
 from harvester.jobs.ledger import Ledger
@@ -36,6 +39,7 @@ from harvester.jobs.schedules import (
     times_after,
 )
 from harvester.jobs.transitions import REMOVED
+from harvester.masking import mask
 from harvester.project import load_spider
 from harvester.recheck.durations import duration_text
 
@@ -46,7 +50,9 @@ SCHEDULES = "schedules"
 MOST_AT_ONCE = 100
 """Schedules that are looked at together."""
 CHUNK = 1000
-"""Items that are copied together."""
+"""Items that are read together."""
+MOST_SAID = 500
+"""Characters of an exception's text that a schedule keeps."""
 
 
 class BeginsJobs(OpensJobs, Protocol):
@@ -291,7 +297,10 @@ class Schedules:
         source = await self._ledger.job(schedule.job) if schedule.job else None
         if schedule.job and not source:
             raise UsageError(f"the job {schedule.job} is gone")
-        arguments = check(schedule, source)
+        with _said_by_spider():
+            arguments = check(schedule, source)
+        chunks = self._items_of(schedule.job) if schedule.job else _chunks(spider.first_items, arguments)
+        first: list[Found] = await anext(chunks, [])  # before there is a job, which without an item never ends
         key = f"schedule {schedule.id} {at.isoformat()}"
         job = running
         if job is None:
@@ -300,11 +309,9 @@ class Schedules:
             job, _ = await open_job_of(self._ledger, spider, arguments, scope, **named)
         if job.state is JobState.CANCELLED:
             return job
-        if not schedule.job:
-            await self._ledger.add(job.id, spider.first_items(arguments), spider.site_of)
-        else:
-            async for found in self._items_of(schedule.job):
-                await self._ledger.add(job.id, found, spider.site_of)
+        await self._ledger.add(job.id, first, spider.site_of)
+        async for found in chunks:
+            await self._ledger.add(job.id, found, spider.site_of)
         await self._ledger.counting.count(job.id)
         return job
 
@@ -349,6 +356,25 @@ def check(schedule: Schedule, source: Job | None) -> Any:
     if recheck := begins.recheck_of(arguments):
         raise UsageError(f"Jobs of {schedule.spider} with these arguments stand, and look again {recheck}: begin one.")
     return arguments
+
+
+async def _chunks(first_items: Callable[[Any], Iterable[Found]], arguments: Any) -> AsyncIterator[list[Found]]:
+    """What a spider names, which may be read from a file. Raises UsageError."""
+    with _said_by_spider():
+        rest = iter(first_items(arguments))
+        while chunk := await asyncio.to_thread(list, islice(rest, CHUNK)):
+            yield chunk
+
+
+@contextmanager
+def _said_by_spider() -> Iterator[None]:
+    """Raises UsageError for whatever a spider raises: one that has a fault is no reason to end the others."""
+    try:
+        yield
+    except HarvesterError:
+        raise
+    except Exception as error:
+        raise UsageError(mask(f"{type(error).__name__}: {error}", MOST_SAID)) from error
 
 
 def _times(cron: str, every: str, zone: str) -> dict[str, Any]:

@@ -25,7 +25,13 @@ class Working(Runs):
         return await super().work(*words, "--drain-seconds", "240", **arguments)
 
     async def jobs(self, *words: str) -> Any:
-        process = await fork(HARVESTER, "jobs", *words, "--json", cwd=self._folder, env=self._environment)
+        return await self._told("jobs", *words)
+
+    async def schedule(self, *words: str) -> Any:
+        return await self._told("schedule", *words)
+
+    async def _told(self, *words: str) -> Any:
+        process = await fork(HARVESTER, *words, "--json", cwd=self._folder, env=self._environment)
         out, log = await process.end(240)
         assert process.returncode == 0, log
         return json.loads(out)
@@ -215,6 +221,25 @@ async def test_open_jobs_are_named_whose_spider_the_project_does_not_have(
         assert await working.end(await working.work()) == FINISHED, working.said
         assert records(mongodb) == tree.records()
     assert working.said.count("Open jobs are left alone whose spiders this project does not have: moved") == 1
+
+
+async def test_a_schedule_whose_items_cannot_be_read_stops_no_spider(
+    working: Working, mongodb: Database[Document]
+) -> None:
+    keys = working._folder / "keys"
+    keys.write_text("one\n")
+    await working.schedule("add", "lines", "listed", "-a", f"keys={keys}", "--every", "1h")
+    keys.unlink()
+    mongodb["schedules"].update_one({}, {"$set": {"next_at": datetime(2026, 1, 1, tzinfo=UTC)}})
+    async with Tree(40) as tree:
+        job = await working.submit("tree", tree, 1)
+        process = await working.work("--processes", "2")
+        await working.until(lambda: jobs(mongodb)[job] == "finished")
+        process.terminate()
+        assert await working.end(process) == 130, working.said
+        assert records(mongodb) == tree.records()
+    assert working.said.count("could not be begun: FileNotFoundError: ") == 1
+    assert jobs(mongodb) == {job: "finished"}, "nothing is left of the one that could not be begun"
 
 
 async def test_without_open_jobs_it_ends(working: Working) -> None:
