@@ -156,7 +156,8 @@ class JobsSupervisor(WorkerSupervisor):
     def _note_end(self, worker: WorkerProcess, code: int) -> None:
         if worker.retired and code == STOPPED:
             return
-        if code != LEFT:  # whether anything is left, is seen when all have ended
+        goes_on = worker.retired and next_step(code, drained=True) is Next.AGAIN  # in another process
+        if code != LEFT and not goes_on:  # whether anything is left, is seen when all have ended
             super()._note_end(worker, code)
         before = self._rests.get(worker.spider)
         if worker.retired and before and before.was_refused:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from harvester.cli import main
-from harvester.worker import process, show, supervisor
+from harvester.worker import planner, process, show, supervisor
 from tests.forking import Child, Children
 
 
@@ -30,4 +30,5 @@ if __name__ == "__main__":
     supervisor.LOOK_SECONDS = 0.2
     show.LINES_SECONDS = 1.0
     process.AT_ONCE_SECONDS = float(os.environ.get("AT_ONCE_SECONDS", "240"))
+    planner.TURN_S = float(os.environ.get("TURN_S", "60"))
     main()

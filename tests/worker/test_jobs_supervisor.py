@@ -1,5 +1,6 @@
 """`harvester worker` without a spider works at all open jobs, shares its processes, and ends with the last of them."""
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
@@ -7,9 +8,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from pymongo.database import Database
 
+from tests.crawling import Answer
 from tests.forking import Forked, fork
 from tests.jobs.command import HARVESTER
 from tests.jobs.running import FINISHED, LEFT, Runs, Tree, jobs, records, states
@@ -54,6 +57,18 @@ class Working(Runs):
         assert all(gone(int(pid)) for pid in pids)
 
 
+class SlowTree(Tree):
+    """Answers nothing before it is told to."""
+
+    def __init__(self, pages: int) -> None:
+        super().__init__(pages)
+        self.goes_on = asyncio.Event()
+
+    async def answer(self, path: str, number: int) -> Answer:
+        await self.goes_on.wait()
+        return await super().answer(path, number)
+
+
 @pytest.fixture
 async def working(
     tmp_path: Path, mongodb_uri: str, own_redis: str, mongodb: Database[Document]
@@ -94,6 +109,23 @@ async def test_a_job_that_comes_later_gets_a_process_of_a_spider_that_has_severa
         process.terminate()
         assert await working.end(process) == 130, working.said
     working.check_nothing_runs()
+
+
+async def test_the_death_of_a_process_that_makes_room_does_not_count(
+    working: Working, mongodb: Database[Document]
+) -> None:
+    working._environment["TURN_S"] = "1"
+    async with SlowTree(3) as tree, Tree(3) as other:
+        await working.submit("tree", tree, 1)
+        process = await working.work()
+        await working.until(lambda: tree.count("/page/1") == 1)
+        await working.submit("patient_tree", other, 1)
+        await working.until(lambda: "makes room for patient_tree" in working.said)
+        psutil.Process(*working.started("tree")).kill()
+        tree.goes_on.set()
+        assert await working.end(process) == FINISHED, working.said
+        assert records(mongodb) == tree.records() | other.records()
+    assert "(SIGKILL)" in working.said
 
 
 async def test_a_worker_that_waits_for_jobs_begins_one_when_it_comes(
