@@ -118,7 +118,7 @@ class JobsSupervisor(WorkerSupervisor):
         """Gives free processes to spiders that wait for one; when there is none, has one make room."""
         waiting = [spider for spider in self._spiders if self._waits(spider)]
         idle = [worker for worker in self.workers if worker not in self._lives]
-        running = [Running(worker.spider, worker.age_s) for worker in self._lives]
+        running = [Running(worker.spider, worker.turn_s) for worker in self._lives]
         for worker in idle:
             spider = to_start(waiting, running)
             if spider is None:

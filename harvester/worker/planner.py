@@ -13,6 +13,7 @@ class Running(NamedTuple):
 
     spider: str
     age_s: float
+    """Since it was given to the spider: one that is started again goes on with its turn."""
 
 
 def to_start(waiting: Sequence[str], running: Sequence[Running]) -> str | None:

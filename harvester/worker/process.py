@@ -71,6 +71,7 @@ class WorkerProcess:
         """Of its earlier lives."""
         self._process: subprocess.Popen[bytes] | None = None
         self._began = 0.0
+        self._given = 0.0
         self._kill_at: float | None = None
         self._meter = Meter(RATE_SECONDS)
 
@@ -81,6 +82,7 @@ class WorkerProcess:
         """What to run next, when it does not run."""
         self.spider, self.command, self.variables = spider, command, variables
         self.retired, self.starts, self.state = False, 0, "starting"
+        self._given = time.monotonic()
 
     async def live(self, started: Callable[[], None]) -> int:
         """Starts it and waits for its end; the exit code, below 0 for a signal. Raises OSError."""
@@ -147,6 +149,11 @@ class WorkerProcess:
     def age_s(self) -> float:
         """Of this life."""
         return time.monotonic() - self._began
+
+    @property
+    def turn_s(self) -> float:
+        """Since it was given to its spider, over all lives since."""
+        return time.monotonic() - self._given
 
     @property
     def pages(self) -> int:

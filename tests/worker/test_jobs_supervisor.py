@@ -1,6 +1,7 @@
 """`harvester worker` without a spider works at all open jobs, shares its processes, and ends with the last of them."""
 
 import asyncio
+import contextlib
 import json
 import re
 from collections.abc import AsyncIterator
@@ -106,6 +107,33 @@ async def test_a_job_that_comes_later_gets_a_process_of_a_spider_that_has_severa
         await working.until(lambda: jobs(mongodb)[job] == "finished")
         assert re.search(r"Worker \d \(tree\) makes room for patient_tree", working.said)
         assert "open" in jobs(mongodb).values(), "the large one goes on meanwhile"
+        process.terminate()
+        assert await working.end(process) == 130, working.said
+    working.check_nothing_runs()
+
+
+async def test_a_spider_whose_process_is_started_again_before_its_turn_is_over_makes_room_too(
+    working: Working, mongodb: Database[Document]
+) -> None:
+    working._environment["TURN_S"] = "8"
+    async with Tree(0) as large, Tree(3) as small:
+        await working.submit("tree", large, *range(1000, 9000))
+        process = await working.work()
+        await working.until(lambda: len(large.arrivals) > 0)
+        job = await working.submit("patient_tree", small, 1)
+        killed: set[int] = set()
+
+        def makes_room() -> bool:
+            return "makes room for patient_tree" in working.said
+
+        while not makes_room():
+            assert len(killed) < 6, working.said
+            await working.until(lambda: makes_room() or not killed.issuperset(working.started("tree")))
+            await asyncio.sleep(4)  # it fetches pages, and its turn is not over
+            with contextlib.suppress(psutil.NoSuchProcess):
+                psutil.Process(working.started("tree")[-1]).kill()
+            killed.update(working.started("tree"))
+        await working.until(lambda: jobs(mongodb)[job] == "finished")
         process.terminate()
         assert await working.end(process) == 130, working.said
     working.check_nothing_runs()
