@@ -109,9 +109,12 @@ class JobsSupervisor(WorkerSupervisor):
             names = ", ".join(sorted(map(shown, strangers)))
             logger.warning("Open jobs are left alone whose spiders this project does not have: %s", names)
             self._named |= strangers
-        for spider, rest in self._rests.items():
-            if rest.added is None and spider in self._work_of:
-                self._rests[spider] = rest._replace(added=self._work_of[spider].added)
+        for spider in self._rests.keys() & self._work_of.keys():
+            rest, added = self._rests[spider], self._work_of[spider].added
+            if rest.added not in (None, added):
+                del self._rests[spider]  # and what it was in a row with
+            else:
+                self._rests[spider] = rest._replace(added=added)
         return True
 
     def _start(self, lives: asyncio.TaskGroup) -> None:
@@ -139,7 +142,7 @@ class JobsSupervisor(WorkerSupervisor):
     def _waits(self, spider: str) -> bool:
         """Whether it may use a process, or one more. One that has just been started may be enough."""
         work, rest = self._work_of[spider], self._rests.get(spider)
-        if rest and rest.added == work.added and monotonic() < rest.until:
+        if rest and monotonic() < rest.until:
             return False
         own = [worker for worker in self._lives if worker.spider == spider]
         return (work.is_due and all(worker.report for worker in own)) or (work.is_active and not own)
@@ -209,7 +212,7 @@ class JobsSupervisor(WorkerSupervisor):
     def _is_waited_for(self, spider: str, work: Work) -> bool:
         rest = self._rests.get(spider)
         if work.is_due or work.is_active:
-            if rest is None or rest.added != work.added:
+            if rest is None:
                 return True
             if not rest.was_refused and not _is_too_long(monotonic() - rest.since, self.config.parked_seconds):
                 return True

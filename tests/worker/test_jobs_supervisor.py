@@ -213,6 +213,26 @@ async def test_items_that_wait_for_longer_than_it_may_wait_are_left_with_a_word(
     working.check_nothing_runs()
 
 
+async def test_a_spider_that_rested_long_ago_is_waited_for_when_it_rests_again(
+    working: Working, mongodb: Database[Document]
+) -> None:
+    working._environment["HARVESTER_PARKED_SECONDS"] = "5"
+    async with Tree(1) as first, Tree(1) as second, SlowTree(1) as other:
+        await working.submit("patient_tree", other, 1)
+        first.bad = second.bad = lambda path, number: 503
+        job = await working.submit("tree", first, 1)
+        process = await working.work("--processes", "2")
+        await working.until(lambda: jobs(mongodb)[job] == "finished")
+        await asyncio.sleep(6)
+        job = await working.submit("tree", second, 1)
+        mongodb["jobs"].update_one({"_id": job}, {"$set": {"backoff_s": 3.0}})
+        await working.until(lambda: bool(mongodb["job_items"].count_documents({"job": job, "failures": 1})))
+        second.bad = lambda path, number: 0
+        other.goes_on.set()
+        assert await working.end(process) == FINISHED, working.said
+        assert records(mongodb) == second.records() | other.records()
+
+
 async def test_what_is_active_in_nobodys_hands_is_worked_at(working: Working, mongodb: Database[Document]) -> None:
     """A process was killed that had begun the only item."""
     async with Tree(3) as tree:
