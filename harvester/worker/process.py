@@ -64,11 +64,14 @@ class WorkerProcess:
         self.pid = 0
         self.rss = 0
         self.starts = 0
+        """Since it was given to its spider."""
         self.draining = False
         self.killed = False
         """Whether it was, because it did not drain in time."""
         self._before = Totals()
         """Of its earlier lives."""
+        self._restarts_before = 0
+        """At spiders that it was given to before."""
         self._process: subprocess.Popen[bytes] | None = None
         self._began = 0.0
         self._given = 0.0
@@ -80,6 +83,7 @@ class WorkerProcess:
 
     def give_to(self, spider: str, command: Sequence[str], variables: Mapping[str, str]) -> None:
         """What to run next, when it does not run."""
+        self._restarts_before = self.restarts
         self.spider, self.command, self.variables = spider, command, variables
         self.retired, self.starts, self.state = False, 0, "starting"
         self._given = time.monotonic()
@@ -168,7 +172,7 @@ class WorkerProcess:
 
     @property
     def restarts(self) -> int:
-        return max(0, self.starts - 1)
+        return self._restarts_before + max(0, self.starts - 1)
 
     @property
     def in_flight(self) -> int:

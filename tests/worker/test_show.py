@@ -136,3 +136,14 @@ def test_the_end_tells_what_came_of_all_workers_and_of_spiders_that_have_none_an
         "Threads of bluesky: 3 of 3 done",
         "Parcels of parcels: 2 of 3 done, 1 skipped",
     ]
+
+
+def test_the_summary_counts_restarts_at_all_spiders_that_a_worker_was_given_to() -> None:
+    (worker,) = made_up(1)
+    worker.starts = 3
+    worker.give_to("other", ["crawl", "other"], {})
+    assert worker.restarts == 2, "the first start at another spider is none"
+    worker.starts = 2
+    shown = Shown()
+    shown.note([worker])
+    assert ", 3 restarts." in shown.summary()
