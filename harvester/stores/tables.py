@@ -94,7 +94,10 @@ class _Csv(Table):
 
     def _write_lines(self, lines: Iterable[Sequence[str]]) -> None:
         text = io.StringIO(newline="")
-        csv.writer(text, lineterminator="\n").writerows(lines)
+        plain = csv.writer(text, lineterminator="\n")
+        quoted = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL)
+        for line in lines:  # before Python 3.13 a carriage return was no reason for it to quote
+            (quoted if any("\r" in each for each in line) else plain).writerow(line)
         self._out.write(text.getvalue().encode("utf-8", "replace"))
 
 

@@ -19,7 +19,7 @@ from harvester.items import bluesky
 from harvester.items.base import RECORDS, Record
 from harvester.jobs.documents import ITEMS
 from harvester.jobs.export import MANIFEST
-from harvester.stores.tables import TableFile, columns_of
+from harvester.stores.tables import Column, Format, TableFile, columns_of
 from tests.jobs.command import Jobs
 
 Document = dict[str, Any]
@@ -123,6 +123,16 @@ def test_values_have_the_types_of_their_fields(jobs: Jobs, job: str) -> None:
     assert list(row) == list(post)
     assert (row["created_at"], row["like_count"], row["pinned"]) == ("2026-01-31T12:30:15.250000+00:00", "1", "true")
     assert (row["root_uri"], row["langs"]) == ("", '["de"]')
+
+
+def test_a_carriage_return_in_a_text_ends_no_row_of_csv(tmp_path: Path) -> None:
+    file = TableFile(tmp_path / "texts.csv", [Column("_id", str), Column("text", str)], Format.CSV, zstd=False)
+    rows = [{"_id": str(n), "text": text} for n, text in enumerate(("a\rb", "\r", "a\r\nb", 'a\r"b"', "a"))]
+    file.table.write(rows)
+    file.close()
+    file.move()
+    assert read(file.path) == rows
+    assert file.path.read_bytes().endswith(b"\n4,a\n")
 
 
 def test_a_job_is_in_tables_of_postgresql_however_often_it_is_exported(
