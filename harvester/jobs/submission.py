@@ -9,7 +9,7 @@ import hashlib
 import os
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from io import BufferedWriter
 from itertools import islice
@@ -35,6 +35,8 @@ MOST_KEY = 200
 """Characters of an idempotency key."""
 MOST_SHOWN = 20
 """Bad lines that an answer holds. All are in a file."""
+SHOWN = 1000
+"""Characters of each that an answer holds: a line may have a megabyte, and what is kept of an answer has 16 at most."""
 
 
 class Submission(NamedTuple):
@@ -68,7 +70,7 @@ class Submitted:
     """Items that were in the job before, or came twice."""
     bad: int
     bad_lines: list[BadLine]
-    """The first of them."""
+    """The beginnings of the first of them."""
     bad_file: Path | None
     """All of them, one JSON object a line."""
 
@@ -267,7 +269,7 @@ def refuse_variables(given: Mapping[str, Any]) -> None:
 
 
 class BadLines:
-    """Counts bad lines, keeps the first, and writes all into a file, which `with` closes."""
+    """Counts bad lines, keeps the beginnings of the first, and writes all into a file, which `with` closes."""
 
     def __init__(self, path: Path | None) -> None:
         """None: no file is written, and all are kept here."""
@@ -291,10 +293,11 @@ class BadLines:
     def add(self, line: BadLine) -> None:
         """Raises StorageError."""
         self.number += 1
-        if self._path is None or len(self.first) < MOST_SHOWN:
-            self.first.append(line)
         if self._path is None:
+            self.first.append(line)
             return
+        if len(self.first) < MOST_SHOWN:
+            self.first.append(replace(line, text=line.text[:SHOWN]))
         try:
             if self._file is None:
                 make_closed(self._path.parent)

@@ -13,7 +13,7 @@ from harvester.control import idempotency, uploads
 from harvester.control.app import PREFIX
 from harvester.control.tokens import Scope
 from harvester.jobs.ledger import now
-from harvester.jobs.submission import Submitted
+from harvester.jobs.submission import SHOWN, Submitted
 from harvester.sites import recording
 from harvester.spiders import seeds
 from harvester.wire import reader
@@ -68,6 +68,20 @@ async def test_bad_lines_are_named_and_of_nothing_but_them_no_job_is_made(contro
     assert [line["line"] for line in answer.json()["bad_lines"]] == [2, 3, 4]
     none = await control.post("/jobs", "k2", json=BODY | {"items": ["none"]})
     assert (none.status_code, none.json()["job"], none.json()["bad"]) == (200, None, 1)
+
+
+async def test_of_bad_lines_an_answer_holds_the_beginnings_however_long_they_are(control: Controller) -> None:
+    long = [json.dumps({"owner": "x" * 900_000, "line": n}) for n in range(20)]
+    content = "\n".join([*long, '{"key": "1"}']).encode()
+    query = {"spider": "parcels", "argument": "county=elm"}
+    headers = {"Content-Type": "application/jsonl"}
+    answer = await control.post("/jobs/upload", "k", content=content, headers=headers, params=query)
+    assert answer.status_code == 201, answer.text[:500]
+    submitted = reader(Submitted)(answer.content)
+    assert (submitted.accepted, submitted.bad) == (1, 20)
+    assert [line.text for line in submitted.bad_lines] == [line[:SHOWN] for line in long]
+    assert submitted.bad_file
+    assert [json.loads(line)["text"] for line in submitted.bad_file.read_bytes().splitlines()] == long
 
 
 async def test_a_key_is_needed_and_answers_once(control: Controller) -> None:
