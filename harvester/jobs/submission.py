@@ -6,7 +6,6 @@ is there already stays as it is.
 
 import asyncio
 import hashlib
-import os
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -242,8 +241,8 @@ def with_progress(error: HarvesterError, job: str, items: int, goes_on: bool) ->
 
 
 def bad_file(config: Config, spider: str) -> Path:
-    """Where the bad lines of a submission are kept that begins now."""
-    name = f"{spider}-{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}.bad-lines.jsonl"
+    """Where the bad lines of a submission are kept that begins now: no other has the same."""
+    name = f"{spider}-{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}.bad-lines.jsonl"
     return config.data_dir / "jobs" / name
 
 

@@ -84,6 +84,14 @@ async def test_of_bad_lines_an_answer_holds_the_beginnings_however_long_they_are
     assert [json.loads(line)["text"] for line in submitted.bad_file.read_bytes().splitlines()] == long
 
 
+async def test_each_submission_has_a_file_of_its_own_bad_lines(control: Controller) -> None:
+    bodies = [BODY | {"items": ["1", bad]} for bad in ("none", "nothing")]
+    answers = await asyncio.gather(*(control.post("/jobs", f"k{n}", json=body) for n, body in enumerate(bodies)))
+    files = [reader(Submitted)(answer.content).bad_file for answer in answers]
+    kept = [[json.loads(line)["text"] for line in file.read_bytes().splitlines()] for file in files if file]
+    assert kept == [["none"], ["nothing"]]
+
+
 async def test_a_key_is_needed_and_answers_once(control: Controller) -> None:
     without = await control.post("/jobs", None, json=BODY)
     assert (without.status_code, without.json()["type"]) == (400, "urn:harvester:problem:no_key")
