@@ -110,6 +110,18 @@ async def test_a_key_is_needed_and_answers_once(control: Controller) -> None:
     assert await control.context.database["jobs"].count_documents({}) == 1
 
 
+async def test_the_same_file_in_another_format_is_another_request(control: Controller) -> None:
+    async def upload(media_type: str) -> Any:
+        query, headers = {"spider": "parcels", "argument": "county=elm"}, {"Content-Type": media_type}
+        return await control.post("/jobs/upload", "k", content=b"key\n1\n", headers=headers, params=query)
+
+    first = await upload("text/plain")
+    assert (first.json()["accepted"], first.json()["bad"]) == (1, 1)
+    assert (await upload("text/plain; charset=utf-8")).content == first.content
+    other = await upload("text/csv")
+    assert (other.status_code, other.json()["type"]) == (422, "urn:harvester:problem:other_request")
+
+
 async def test_one_of_many_with_the_same_key_is_done_and_the_others_are_told_so(control: Controller) -> None:
     answers = await asyncio.gather(*(control.post("/jobs", "k", json=BODY) for _ in range(10)))
     codes = {answer.status_code for answer in answers}

@@ -171,7 +171,8 @@ async def upload(
                 return _submitted(await here.jobs.submit_packed(wanted, body.file))
             return _submitted(await here.jobs.submit_upload(wanted, body.file, given))
 
-        return await here.keys.once(header, fingerprint_of(request, body.digest), act)  # type: ignore[return-value]
+        digest = f"{body.digest} {_media_type(request)}"  # the same bytes are other items in another format
+        return await here.keys.once(header, fingerprint_of(request, digest), act)  # type: ignore[return-value]
 
 
 @router.post("/{job}/items", operation_id="add_items", dependencies=[OPERATES], responses=documented(404, 409, 413))
