@@ -234,6 +234,8 @@ def _typed(value: Any, kind: type) -> Any:
     """None for a value that is of another type than its column, as one that an older version wrote may be."""
     if kind in (object, date):
         return None if value is None else _as_text(value)
+    if isinstance(value, bool) and kind is not bool:  # which is an int, too
+        return None
     if kind is float and isinstance(value, int):
         return float(value)
     if kind is Decimal:
@@ -244,9 +246,10 @@ def _typed(value: Any, kind: type) -> Any:
 def _decimal(value: Any) -> Decimal | None:
     """As Parquet holds it; None when it is none, or too large."""
     try:
-        return Decimal(str(value)).quantize(Decimal(1).scaleb(-PLACES), context=_DIGITS)
+        number = Decimal(str(value)).quantize(Decimal(1).scaleb(-PLACES), context=_DIGITS)
     except InvalidOperation:
         return None
+    return number if number.is_finite() else None
 
 
 def _schema(columns: Sequence[Column]) -> "pyarrow.Schema":

@@ -5,12 +5,14 @@ import io
 import json
 import signal
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import psycopg
 import pytest
+from bson.decimal128 import Decimal128
 from pyarrow import parquet
 from pymongo.database import Database
 from zstandard import ZstdDecompressor
@@ -123,6 +125,19 @@ def test_values_have_the_types_of_their_fields(jobs: Jobs, job: str) -> None:
     assert list(row) == list(post)
     assert (row["created_at"], row["like_count"], row["pinned"]) == ("2026-01-31T12:30:15.250000+00:00", "1", "true")
     assert (row["root_uri"], row["langs"]) == ("", '["de"]')
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"), [(int, True), (float, True), (Decimal, Decimal128("NaN")), (Decimal, Decimal128("Infinity"))]
+)
+def test_a_value_that_parquet_cannot_hold_in_its_column_is_left_out(tmp_path: Path, kind: type, value: object) -> None:
+    file = TableFile(
+        tmp_path / "values.parquet", [Column("_id", str), Column("value", kind)], Format.PARQUET, zstd=False
+    )
+    file.table.write([{"_id": "1", "value": value}, {"_id": "2", "value": 2}])
+    file.close()
+    file.move()
+    assert read(file.path) == [{"_id": "1", "value": None}, {"_id": "2", "value": 2}]
 
 
 def test_a_carriage_return_in_a_text_ends_no_row_of_csv(tmp_path: Path) -> None:
