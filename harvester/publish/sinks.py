@@ -90,7 +90,7 @@ class Sink(BaseModel):
             return True
         try:
             return _is_true(self._filter.search(msgspec.to_builtins(record, enc_hook=in_json)))
-        except (JMESPathError, TypeError):
+        except (ValueError, TypeError, ArithmeticError):  # JMESPathError is a ValueError
             return False
 
     @cached_property

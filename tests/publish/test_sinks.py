@@ -2,6 +2,7 @@
 
 import re
 from base64 import b64encode
+from math import inf, nan
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,8 @@ def test_a_password_comes_from_a_variable_which_is_no_misspelt_setting_and_is_ma
         ("price > `100`", {"price": 120}, True),
         ("price > `100`", {"price": "much"}, False),
         ("length(text) > `3`", {"text": None}, False),
+        ("ceil(price) > `3`", {"price": inf}, False),
+        ("floor(price) > `3`", {"price": nan}, False),
         ("likes", {"likes": 0}, True),
         ("likes", {"likes": False}, False),
         ("tags", {"tags": []}, False),
