@@ -112,6 +112,8 @@ def test_value_is_understood(name: str, text: str, value: Any) -> None:
         ("direction", "up", "'followers', 'follows' or 'both'"),
         ("max_accounts", "0", "greater than or equal to 1"),
         ("max_accounts", "many", "'many'"),
+        ("max_accounts", str(2**63), "less than or equal to 1000000000"),
+        ("looks_a_day", str(2**63), "less than or equal to 1000000000"),
         ("collect", "", "name at least one"),
         ("collect", " , ", "name at least one"),
         ("collect", "graph,likes", "'likes'"),

@@ -14,6 +14,8 @@ from harvester.validation import read_by
 
 Part = Literal["graph", "profiles", "posts", "threads", "lists"]
 PARTS: tuple[Part, ...] = ("graph", "profiles", "posts", "threads", "lists")
+MOST_NUMBER = 1_000_000_000
+"""Of accounts, or looks: it stands in the job, and MongoDB holds no number of any size."""
 
 
 def _listed(value: Any) -> Any:
@@ -61,7 +63,7 @@ class BlueskyArguments(SpiderArguments):
         "follows", description="which lists are read, and followed to further accounts"
     )
     max_accounts: Annotated[int | None, BeforeValidator(_unless_none)] = Field(
-        None, ge=1, description="the most accounts to harvest; none: no limit"
+        None, ge=1, le=MOST_NUMBER, description="the most accounts to harvest; none: no limit"
     )
     collect: Annotated[tuple[Part, ...], BeforeValidator(_listed)] = Field(
         ("graph", "profiles", "posts"), description="any of graph, profiles, posts, threads, lists"
@@ -92,7 +94,7 @@ class BlueskyArguments(SpiderArguments):
         None, description="when accounts are looked at again, like: every 6h; none: the harvest is finished some time"
     )
     looks_a_day: Annotated[int | None, BeforeValidator(_unless_none)] = Field(
-        None, ge=1, description="with recheck, the most looks a day; none: no limit"
+        None, ge=1, le=MOST_NUMBER, description="with recheck, the most looks a day; none: no limit"
     )
 
     _seeds: Seeds = PrivateAttr()
