@@ -19,7 +19,7 @@ from harvester.jobs.submission import CHUNK, BadLines, Submitted, bad_file, with
 FILE_CHUNK = 5000
 """Items of a part, of an input that need not be waited for."""
 MOST_BYTES = 4 << 20
-"""After which a part is full, however few items it has."""
+"""After which a part is full, however few items and bad lines it has."""
 
 
 class _Part(NamedTuple):
@@ -111,6 +111,7 @@ def _read(lines: Iterator[Found | BadLine], most: int) -> _Part | None:
     for each in lines:
         if isinstance(each, BadLine):
             bad.append(each)
+            size += len(each.text)
         else:
             content.append(packed(each))
             size += len(content[-1])

@@ -14,12 +14,13 @@ import pytest
 from aiohttp import web
 from pydantic import SecretStr
 
-from harvester.client import connection
+from harvester.client import connection, sending
 from harvester.client.access import Access, access_of
 from harvester.client.connection import Connection
 from harvester.client.jobs import remote_jobs
 from harvester.config import Config
 from harvester.exceptions import HarvesterError, JobConflict, ServiceError, StorageError, UnknownJob, UsageError
+from harvester.jobs.inputs import BadLine
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 TOKEN = "harvester_000000000000_" + "5a" * 32
@@ -238,6 +239,14 @@ async def test_an_id_is_one_part_of_a_path() -> None:
             with pytest.raises(UnknownJob):
                 await jobs.report(job)
     assert paths == ["/api/v1/jobs/..%2F..%2Fhealthz", "/api/v1/jobs/a%2Fb%3Fc%23d", "/api/v1/jobs/a%252fb"]
+
+
+def test_a_part_is_full_when_its_bad_lines_are_long() -> None:
+    long = [BadLine(number, "x" * 1_000_000, "it has no 'key'") for number in range(1, 13)]
+    rest = iter(long)
+    parts = [part.bad for part in iter(lambda: sending._read(rest, sending.FILE_CHUNK), None)]
+    assert [line for part in parts for line in part] == long
+    assert max(map(len, parts)) == 5
 
 
 # Where it is, and by which token ---------------------------------------------------------------------------
