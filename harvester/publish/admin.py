@@ -98,13 +98,16 @@ async def replay_dead(database: AsyncDatabase[Document], sink: AnySink, expect: 
     """Tries its dead letters again; how many. Raises JobConflict when there are more than expected."""
     again = {"$set": {"due_at": datetime.now(UTC), "tries": 0}, "$unset": {"dead_at": "", "said": ""}}
     dead: Document = {"sink": sink.name, "due_at": None}
-    if expect is not None:
-        rows = await database[DELIVERIES].find(dead, {"_id": 1}, limit=expect + 1).to_list()
-        if len(rows) > expect:
-            raise JobConflict(f"More than {expect:,} events for {sink.name} are dead by now: look again.")
-        dead["_id"] = {"$in": [row["_id"] for row in rows]}
-    result = await database[DELIVERIES].update_many(dead, again)
-    return result.modified_count
+    if expect is None:
+        return (await database[DELIVERIES].update_many(dead, again)).modified_count
+    rows = await database[DELIVERIES].find(dead, {"_id": 1}, limit=expect + 1).to_list()
+    if len(rows) > expect:
+        raise JobConflict(f"More than {expect:,} events for {sink.name} are dead by now: look again.")
+    done = 0
+    for first in range(0, len(rows), BATCH):
+        named = {"_id": {"$in": [row["_id"] for row in rows[first : first + BATCH]]}}
+        done += (await database[DELIVERIES].update_many(dead | named, again)).modified_count
+    return done
 
 
 async def replay(
