@@ -12,8 +12,12 @@ from harvester.control.problems import Problem
 
 MOST_ROWS = 500
 """Of a page."""
+MOST_CURSOR = 20_000
+"""Characters: it may hold the key of a record, which may be an address."""
 Limit = Annotated[int, Query(ge=1, le=MOST_ROWS, description="The most that are listed.")]
-After = Annotated[str, Query(max_length=2000, description="`next` of the page before this one; empty: the first.")]
+After = Annotated[
+    str, Query(max_length=MOST_CURSOR, description="`next` of the page before this one; empty: the first.")
+]
 
 
 def cursor_of(place: object, *filters: object) -> str:

@@ -149,6 +149,23 @@ async def test_records_come_page_by_page_and_a_picture_runs_nothing(
     assert answer.headers["content-security-policy"] == "sandbox; default-src 'none'"
 
 
+async def test_records_whose_keys_are_long_addresses_are_shown_and_listed_to_their_end(
+    control: Controller, mongodb: Database[Document]
+) -> None:
+    provenance = {"url": PAGE.url, "fetched_at": PAGE.fetched_at, "spider": "bluesky"}
+    keys = [f"https://elm.test/{n}?{'ä' * 4000}" for n in range(3)]
+    mongodb["posts"].insert_many([{"_id": key, "provenance": provenance} for key in keys])
+    found: list[str] = []
+    after: str | None = ""
+    while after is not None:
+        answer = await control.get("/records/posts", params={"limit": 1, "after": after})
+        page = reader(RecordsPage)(answer.content)
+        found += [each.key for each in page.records]
+        after = page.next
+    assert found == keys
+    assert (await control.get("/records/posts/record", params={"key": keys[0]})).json()["key"] == keys[0]
+
+
 async def test_a_run_shows_its_log_line_by_line(control: Controller, mongodb: Database[Document]) -> None:
     log = control.context.config.data_dir.parent / "crawl.log"
     log.write_text("one\ntwo\n")

@@ -26,7 +26,9 @@ router = APIRouter(prefix="/records", tags=["records"])
 
 CHUNK_BYTES = 1 << 18
 Name = Annotated[str, Path(max_length=200, description="Name of the collection.")]
-Key = Annotated[str, Query(min_length=1, max_length=MOST_KEY, description="Key of the record.")]
+LONGEST_KEY = 10_000
+"""Of a record: it may be an address."""
+Key = Annotated[str, Query(min_length=1, max_length=LONGEST_KEY, description="Key of the record.")]
 Most = Annotated[int, Query(ge=1, le=MOST, description="The most that are listed.")]
 _BINARY = {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
 _ALONE = {"content-security-policy": "sandbox; default-src 'none'", "cross-origin-resource-policy": "same-origin"}
