@@ -137,7 +137,7 @@ def read_zone(name: str) -> str:
     zones = available_timezones()
     if name not in zones:
         raise UsageError(
-            f"--zone: there is no time zone {name!r}{did_you_mean(name, zones)} Give one like Europe/Berlin."
+            f"--zone: there is no time zone {name!r}{did_you_mean(name, zones) or '.'} Give one like Europe/Berlin."
         )
     return name
 

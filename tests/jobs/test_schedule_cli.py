@@ -82,6 +82,7 @@ def test_the_coming_day_has_the_times_of_schedules_and_the_looks_of_standing_job
             "--cron: '0 0 30 2 *' is no cron expression: Bad day-of-month.",
         ),
         (("add", "x", "parcels", "--every", "5"), "--every: '5' is no duration"),
+        (("add", "x", "parcels", "--cron", "@daily", "--zone", "xyzzy"), "zone 'xyzzy'. Give one like Europe/Berlin."),
         (("add", "x", "parcels", "--cron", "@daily", "--zone", "Berlin"), "--zone: there is no time zone 'Berlin'"),
         (("add", "x", "parcels", "--every", "1d", "--zone", "Europe/Berlin"), "--zone: it is of a cron expression"),
         (
