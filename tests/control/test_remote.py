@@ -93,6 +93,17 @@ async def test_what_is_no_item_as_the_client_sends_it_is_a_bad_line(
     assert [item["line"] for item in mongodb["job_items"].find()] == [2]
 
 
+async def test_a_part_that_is_sent_again_is_answered_as_the_first_time(control: Controller) -> None:
+    answer = await control.post("/jobs", "k", json={"spider": "parcels", "items": ["1"]})
+    path, headers = f"/jobs/{answer.json()['job']}/items/upload", {"Content-Type": PACKED}
+    answers = [
+        await control.post(path, key, content=b'[1, "1", {}]\n[2, "2", {}]\n', headers=headers)
+        for key in ("part-0", "part-0", None)
+    ]
+    counts = [(answer.json()["accepted"], answer.json()["known"]) for answer in answers]
+    assert counts == [(1, 1), (1, 1), (0, 2)]
+
+
 # The page of the documentation -----------------------------------------------------------------------------
 
 

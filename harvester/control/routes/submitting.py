@@ -17,6 +17,7 @@ from harvester.control.context import Here
 from harvester.control.idempotency import Key, checked, fingerprint_of
 from harvester.control.problems import Fault, Problem, documented
 from harvester.control.routes.jobs import JobId
+from harvester.control.uploads import Upload
 from harvester.jobs.changes import LEAST_OFTEN, MOST_OFTEN
 from harvester.jobs.inputs import PACKED, Format, Input
 from harvester.jobs.submission import Submission, Submitted
@@ -171,8 +172,7 @@ async def upload(
                 return _submitted(await here.jobs.submit_packed(wanted, body.file))
             return _submitted(await here.jobs.submit_upload(wanted, body.file, given))
 
-        digest = f"{body.digest} {_media_type(request)}"  # the same bytes are other items in another format
-        return await here.keys.once(header, fingerprint_of(request, digest), act)  # type: ignore[return-value]
+        return await here.keys.once(header, _fingerprint_of(request, body), act)  # type: ignore[return-value]
 
 
 @router.post("/{job}/items", operation_id="add_items", dependencies=[OPERATES], responses=documented(404, 409, 413))
@@ -196,13 +196,24 @@ async def add_upload(
     kind: Annotated[Word, Query()] = "",
     key: Annotated[Word, Query()] = "",
     often: Annotated[float | None, Query(ge=LEAST_OFTEN, le=MOST_OFTEN)] = None,
+    idempotency_key: Key = None,
 ) -> Submitted:
-    """Add the items of a file to a job."""
+    """Add the items of a file to a job. It needs no Idempotency-Key: adding twice is adding once.
+
+    With one, whoever asks again is told what was new the first time.
+    """
+    header = None if idempotency_key is None else checked(idempotency_key)
     given = Input("body", _form(request), key)
     async with here.uploads.take(request) as body:
-        if _media_type(request) == PACKED:
-            return await here.jobs.add_packed(job, body.file, kind, often)
-        return await here.jobs.add_upload(job, body.file, given, kind, often)
+
+        async def act(_: str) -> Response:
+            if _media_type(request) == PACKED:
+                return answered(await here.jobs.add_packed(job, body.file, kind, often))
+            return answered(await here.jobs.add_upload(job, body.file, given, kind, often))
+
+        if header is None:
+            return await act("")  # type: ignore[return-value]
+        return await here.keys.once(header, _fingerprint_of(request, body), act)  # type: ignore[return-value]
 
 
 @router.post("/{job}/items/remove", operation_id="remove_items", dependencies=[OPERATES], responses=documented(404))
@@ -229,6 +240,11 @@ def location_of(job: str) -> str:
 def digest_of(body: BaseModel) -> str:
     """By which two bodies are told apart."""
     return hashlib.sha256(json.dumps(body.model_dump(mode="python"), default=str).encode()).hexdigest()
+
+
+def _fingerprint_of(request: Request, body: Upload) -> str:
+    """The same bytes are other items in another format."""
+    return fingerprint_of(request, f"{body.digest} {_media_type(request)}")
 
 
 def _submitted(submitted: Submitted) -> Response:
