@@ -16,6 +16,8 @@ from harvester.project import load_spider
 
 LEAST_OFTEN, MOST_OFTEN = 0.01, 100.0
 """How many times as often an item may be looked at as its job's policy says."""
+MOST_TRIES = 100
+"""To change items that others change at the same time."""
 
 
 class ChecksItems(Protocol):
@@ -54,22 +56,42 @@ async def change(
     """Changes items by id or key: how many. One that was removed is there again.
 
     `inputs` are set in what the item already has; an empty text takes a value away. `foreign`: as in a Submission.
-    Raises UnknownJob, JobConflict for a cancelled job, and UsageError for what cannot be an item's input, or the pace
-    of a job that does not stand.
+    What others change at the same time stays, but for the values that both set. Raises UnknownJob, JobConflict for a
+    cancelled job, and UsageError for what cannot be an item's input, or the pace of a job that does not stand.
     """
     check_can_change(job, often)
     spider = cast(ChecksItems, load_spider(job.spider))
-    events = []
-    for item in await items_named(ledger, job.id, names):
-        changed = {name: value for name, value in {**item.input, **inputs}.items() if value != "" or name not in inputs}
-        if foreign and inputs:  # with another address, headers that it has already would go there
-            refuse_variables(changed)
-        found = _checked(spider, item, changed) if inputs else None
-        events.append((item.id, Changed(found.input, often, found.recheck) if found else Changed(None, often)))
-    number = await ledger.apply(events)
+    items = await items_named(ledger, job.id, names)
+    number = 0
+    for _ in range(MOST_TRIES):
+        events = [(item.id, _change_of(spider, item, inputs, often, foreign)) for item in items]
+        changed = await ledger.apply(events)
+        number += changed
+        if changed == len(events) or not inputs:
+            break
+        check_can_change(await ledger.job(job.id) or job, often)
+        now = await items_named(ledger, job.id, [item.id for item in items])
+        items = [item for item in now if _change_of(spider, item, inputs, often, foreign).input != item.input]
+        if not items:  # those that did not change had been so already
+            break
+    else:
+        raise JobConflict(f"Others change the same items of {job.id} all the time. Try again.")
     await ledger.note_added([job.id])
     await ledger.counting.count(job.id)
     return number
+
+
+def _change_of(
+    spider: ChecksItems, item: Item, inputs: Mapping[str, Any], often: float | None, foreign: bool
+) -> Changed:
+    """That of an item as it is now: what another sets meanwhile is not lost, and is checked together with this."""
+    if not inputs:
+        return Changed(None, often)
+    changed = {name: value for name, value in {**item.input, **inputs}.items() if value != "" or name not in inputs}
+    if foreign:  # with another address, headers that it has already would go there
+        refuse_variables(changed)
+    found = _checked(spider, item, changed)
+    return Changed(found.input, often, found.recheck, seen=item.input)
 
 
 def check_can_change(job: Job, often: float | None) -> None:

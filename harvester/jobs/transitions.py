@@ -107,6 +107,8 @@ class Changed(NamedTuple):
     input: Mapping[str, Any] | None = None
     often: float | None = None
     recheck: str | None = None
+    seen: Mapping[str, Any] | None = None
+    """The input of which that was made: an item that has another by now stays as it is. None: whatever it has."""
 
 
 class Removed(NamedTuple):
@@ -345,6 +347,8 @@ def _retried(item: Item, policy: RetryPolicy) -> Item | None:
 
 
 def _changed(item: Item, event: Changed, policy: RetryPolicy, now: datetime) -> Item | None:
+    if event.seen is not None and event.seen != item.input:
+        return None
     changed = replace(
         item,
         input=item.input if event.input is None else dict(event.input),

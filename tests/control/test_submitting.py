@@ -175,6 +175,21 @@ async def test_items_are_added_changed_and_removed(control: Controller) -> None:
     assert (await control.post(f"/jobs/{job}/items/remove", None, json={"items": ["none"]})).status_code == 404
 
 
+async def test_what_several_change_of_one_item_at_the_same_time_is_all_kept(control: Controller) -> None:
+    job = (await control.post("/jobs", "k", json=BODY)).json()["job"]
+    bodies: list[Document] = [{"items": ["1", "3"], "input": {f"field{n}": "x"}} for n in range(5)]
+    path = f"/jobs/{job}/items/change"
+    answers = await asyncio.gather(*(control.post(path, None, json=body) for body in bodies))
+    assert [(answer.status_code, answer.json()) for answer in answers] == [(200, {"items": 2})] * 5
+    fields = {f"field{n}": "x" for n in range(5)}
+    inputs = {item["key"]: item.get("input", {}) for item in await items_of(control, job)}
+    assert inputs == {"1": fields, "2": {}, "3": {"key": "3", "owner": "Ann"} | fields}
+    same = await asyncio.gather(
+        *(control.post(path, None, json={"items": ["1"], "input": {"owner": f"Ann {n}"}}) for n in range(5))
+    )
+    assert {answer.status_code for answer in same} == {200}
+
+
 async def test_a_reader_changes_nothing(control: Controller) -> None:
     job = (await control.post("/jobs", "k", json=BODY)).json()["job"]
     for path in ("", "/upload", f"/{job}/items", f"/{job}/items/remove", f"/{job}/pause", f"/{job}/cancel"):

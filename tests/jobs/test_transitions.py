@@ -374,6 +374,14 @@ def test_an_item_is_not_fed_before_its_time_and_is_then_even_if_nobody_promoted_
     assert (fed.state, fed.due_at) == (State.ACTIVE, None)
 
 
+def test_a_change_that_was_made_of_another_input_changes_nothing() -> None:
+    item = replace(NEW, input={"url": "a"})
+    assert transition(item, Changed({"url": "b"}, seen={"url": "c"}), RetryPolicy(), NOW) is None
+    changed = transition(item, Changed({"url": "b"}, seen={"url": "a"}), RetryPolicy(), NOW)
+    assert changed
+    assert changed.input == {"url": "b"}
+
+
 def test_an_item_found_nearer_while_it_is_fetched_waits_again_when_it_is_done() -> None:
     nearer = transition(ITEMS["active"], Nearer(1), RetryPolicy(), NOW)
     assert nearer is not None
