@@ -115,8 +115,15 @@ class StoredRows:
     async def with_records(self) -> list[str]:
         """Those of these that have some."""
         names = await self.collections()
-        found = await asyncio.gather(*(self._database[name].find_one(self._of_job, {"_id": 1}) for name in names))
-        return [name for name, row in zip(names, found, strict=True) if row]
+        found = await asyncio.gather(*map(self._has_some, names))
+        return [name for name, has_some in zip(names, found, strict=True) if has_some]
+
+    async def are_in(self, collection: str) -> bool:
+        """Whether this is one of those: no other is looked through."""
+        return collection in await self.collections() and await self._has_some(collection)
+
+    async def _has_some(self, collection: str) -> bool:
+        return await self._database[collection].find_one(self._of_job, {"_id": 1}) is not None
 
     async def fields_seen(self, collection: str) -> list[Document]:
         stages = [{"$match": self._of_job}, *FIELDS_SEEN]

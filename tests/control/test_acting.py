@@ -1,10 +1,12 @@
 """What is done to jobs over HTTP: it is done, once, and never to more items than were meant."""
 
 import asyncio
+import json
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from pymongo.database import Database
 
 from harvester.control import batches
 from harvester.control.app import PREFIX
@@ -19,6 +21,7 @@ from harvester.jobs.transitions import Ended
 from harvester.wire import reader
 from tests.control.serving import Controller
 from tests.control.test_app import job_of
+from tests.pipelines.records import PAGE
 
 
 async def end(control: Controller, job: Job, **outcomes: str) -> None:
@@ -253,6 +256,20 @@ async def test_the_manifest_has_a_row_for_each_item(control: Controller) -> None
     assert (await control.get(f"/jobs/{job.id}/export/manifest")).status_code == 404
     assert (await control.get(f"/jobs/{job.id}/export/..%2Ftokens")).status_code == 404
     assert (await control.get(f"/jobs/{job.id}/manifest", params={"format": "parquet"})).status_code == 422
+
+
+async def test_an_export_looks_through_no_other_collection(control: Controller, mongodb: Database[Any]) -> None:
+    job = await job_of(control, "1")
+    provenance = {"url": PAGE.url, "fetched_at": PAGE.fetched_at, "spider": "parcels", "crawl": "another"}
+    mongodb["posts"].insert_one({"_id": "a", "provenance": provenance})
+    mongodb["profiles"].insert_one({"_id": "a", "provenance": provenance | {"crawl": job.id}})
+    mongodb.command("profile", 2)
+    answer = await control.get(f"/jobs/{job.id}/export/profiles")
+    mongodb.command("profile", 0)
+    assert [json.loads(line)["_id"] for line in answer.text.splitlines()] == ["a"]
+    looked_through = set(mongodb["system.profile"].distinct("ns", {"op": "query"}))
+    assert f"{mongodb.name}.profiles" in looked_through
+    assert f"{mongodb.name}.posts" not in looked_through
 
 
 async def test_who_waits_is_told_when_the_job_has_ended(control: Controller) -> None:

@@ -65,7 +65,7 @@ async def export(
 ) -> StreamingResponse:
     """The records of the job in one collection. The job may go on meanwhile."""
     await here.jobs.job(job)
-    if collection not in await StoredRows(here.database, job).with_records():
+    if not await StoredRows(here.database, job).are_in(collection):
         raise Problem(404, "unknown", f"{job} has no records in a collection {collection!r}.")
     return await _streamed(here, job, collection, Format(form))
 
