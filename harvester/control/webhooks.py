@@ -95,13 +95,17 @@ class Webhooks:
         """Tells an address of a job, of a spider's jobs, or of all. One that is there already stays as it is.
 
         One job's webhook is told, too, what the job has come to before. Raises UsageError for an address that is
-        refused, UnknownJob, StorageError when there is no key and none can be written.
+        refused, or a job of another spider; UnknownJob, StorageError when there is no key and none can be written.
         """
         if len(url) > self._config.max_url_bytes:
             raise UsageError(f"The webhook: its address is longer than {self._config.max_url_bytes:,} characters.")
         check_webhook(url, "The webhook", self._config)
         keys = keys_of(self._config)
         known = await self._jobs.job(job) if job else None
+        if known and spider not in ("", known.spider):
+            raise UsageError(
+                f"{job} is of the spider {known.spider}, and not of {spider}: it would be told of nothing."
+            )
         await make_indexes(self._jobs.database)
         which = {"url": url, "job": job, "spider": spider}
         row = await self._webhooks.find_one(which)

@@ -434,6 +434,13 @@ async def test_an_unknown_job_has_no_webhooks(jobs: JobService) -> None:
         await Webhooks(jobs).add("https://hooks.example.org/", job="nope")
 
 
+async def test_a_webhook_of_a_job_and_another_spider_is_refused(jobs: JobService) -> None:
+    job = await opened(jobs)
+    with pytest.raises(UsageError, match=f"{job.id} is of the spider flat, and not of deep"):
+        await Webhooks(jobs).add("https://hooks.example.org/", job.id, "deep")
+    assert (await Webhooks(jobs).add("https://hooks.example.org/", job.id, "flat")).webhook.job == job.id
+
+
 # Secrets ---------------------------------------------------------------------------------------------------
 
 
