@@ -62,6 +62,17 @@ async def test_a_file_is_streamed_in_any_form(control: Controller, media_type: s
     assert [item["key"] for item in await items_of(control, answer.json()["job"])] == ["1", "2"]
 
 
+@pytest.mark.parametrize("item", [True, False, 1.0, None, []])
+async def test_what_is_neither_text_nor_a_whole_number_nor_an_object_is_no_item(
+    control: Controller, item: object
+) -> None:
+    job = (await control.post("/jobs", "k1", json=BODY)).json()["job"]
+    for path, body in (("/jobs", BODY | {"items": ["4", item]}), (f"/jobs/{job}/items", {"items": ["4", item]})):
+        answer = await control.post(path, "k2", json=body)
+        assert (answer.status_code, answer.json()["errors"][0]["pointer"][:13]) == (422, "/body/items/1")
+    assert [each["key"] for each in await items_of(control, job)] == ["1", "2", "3"]
+
+
 async def test_bad_lines_are_named_and_of_nothing_but_them_no_job_is_made(control: Controller) -> None:
     answer = await control.post("/jobs", "k1", json=BODY | {"items": ["1", "none", {"owner": "Ann"}, {"key": 10**30}]})
     assert answer.status_code == 201, answer.text

@@ -9,7 +9,7 @@ from typing import Annotated, Any, cast
 from urllib.parse import quote
 
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, StringConstraints
 
 from harvester.control.answers import answered
 from harvester.control.auth import OPERATES
@@ -60,7 +60,7 @@ class JobBody(Strict):
     """Its name."""
     arguments: dict[Word, Text] = {}
     """Of the spider, as they would be typed."""
-    items: list[Name | int | dict[str, Any]] = Field(min_length=1)
+    items: list[Name | StrictInt | dict[str, Any]] = Field(min_length=1)
     """Keys, or objects that hold one."""
     kind: Word = ""
     """Of the items; empty: the spider's first."""
@@ -79,7 +79,7 @@ class JobBody(Strict):
 class ItemsBody(Strict):
     """Items for a job."""
 
-    items: list[Name | int | dict[str, Any]] = Field(min_length=1)
+    items: list[Name | StrictInt | dict[str, Any]] = Field(min_length=1)
     """Keys, or objects that hold one."""
     kind: Word = ""
     key: Word = ""
