@@ -17,8 +17,8 @@ from harvester.jobs.documents import Document
 from harvester.jobs.export import MANIFEST
 from harvester.project import spider_loader
 
-MOST_BYTES = 48 << 20
-"""Of a document: MongoDB takes 16 MB, and a row of the manifest names records and files besides."""
+MOST_BYTES = 1 << 30
+"""Of a document: a row of the manifest names all records and files of an item, and may have a million of them."""
 _HEAD_BYTES = 4
 _AWARE: CodecOptions[Document] = CodecOptions(tz_aware=True)
 

@@ -9,17 +9,23 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from pymongo import AsyncMongoClient
 from pymongo.database import Database
 
+from harvester.client.access import Access
+from harvester.client.connection import Connection
+from harvester.client.rows import RemoteRows
+from harvester.config import Config
 from harvester.control.tokens import Scope, Tokens
 from harvester.jobs.inputs import PACKED
-from tests.control.serving import Controller
+from tests.control.serving import BASE, Controller
 from tests.crawling import until
 from tests.forking import Forked, fork
 from tests.jobs.command import HARVESTER, Jobs, measured
 from tests.jobs.conftest import controllers, local_jobs, remote_jobs
+from tests.pipelines.records import PAGE
 from tests.root import ROOT
 
 __all__ = ["controllers", "local_jobs", "remote_jobs"]
@@ -102,6 +108,21 @@ async def test_a_part_that_is_sent_again_is_answered_as_the_first_time(control: 
     ]
     counts = [(answer.json()["accepted"], answer.json()["known"]) for answer in answers]
     assert counts == [(1, 1), (1, 1), (0, 2)]
+
+
+async def test_the_manifest_is_read_though_an_item_has_very_many_records(
+    control: Controller, mongodb: Database[Document]
+) -> None:
+    job = (await control.post("/jobs", "k", json={"spider": "parcels", "items": ["1"]})).json()["job"]
+    mongodb["posts"].create_index("provenance.item", sparse=True)
+    provenance = {"url": PAGE.url, "fetched_at": PAGE.fetched_at, "spider": "parcels", "item": f"{job}:parcel:1"}
+    keys = [f"{number:06} {'x' * 1000}" for number in range(60_000)]  # as many bytes as a million of usual ones
+    mongodb["posts"].insert_many([{"_id": key, "provenance": provenance} for key in keys])
+    access = Access(BASE, control.tokens[Scope.READ])
+    connection = Connection(access, Config(), httpx2.ASGITransport(control.app))
+    [row] = [row async for row in RemoteRows(connection, f"jobs/{job}/rows").manifest()]
+    assert sorted(row["records"]["posts"]) == keys
+    await connection.close()
 
 
 # The page of the documentation -----------------------------------------------------------------------------
