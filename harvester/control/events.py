@@ -77,7 +77,10 @@ class JobEvents:
         return self._listeners
 
     async def listen(self, job: str = "", after: str = "") -> AsyncIterator[Event]:
-        """How jobs are, or one, and then each change, without end. `after`: id of the last event that was seen."""
+        """How jobs are that have not ended, or one anyhow, and then each change, without end.
+
+        `after`: id of the last event that was seen.
+        """
         self._listeners += 1
         if self._task is None or self._task.done():
             self._looked.clear()
@@ -87,7 +90,8 @@ class JobEvents:
             seen = self._place(after)
             while True:
                 if seen is None or (self._last and self._last[0][0] > seen + 1):
-                    seen, events = self._number, [(self._number, each) for each in self._known.values()]
+                    seen = self._number  # before it is asked: what changes meanwhile is told once more
+                    events = [(seen, each) for each in await self._now(job)]
                 else:
                     events = [(number, each) for number, each in self._last if number > seen]
                     seen = self._number
@@ -105,6 +109,13 @@ class JobEvents:
         """Looks no more."""
         task, self._task = self._task, None  # who listens from now on begins another
         await stop(task)
+
+    async def _now(self, job: str) -> list[JobChange]:
+        """How the jobs are; or the one, also when it has ended."""
+        if not job or job in self._known:
+            return [*self._known.values()]
+        known = await self._jobs.ledger.job(job)
+        return [_change_of(known)] if known else []
 
     def _place(self, after: str) -> int | None:
         boot, _, number = after.partition("-")

@@ -79,6 +79,18 @@ async def test_who_listens_when_the_last_one_goes_is_told_of_changes_too(control
     await second.aclose()  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("after", ["", "of-another-start-1"])
+async def test_who_listens_to_a_job_that_has_ended_is_told_so(control: Controller, after: str) -> None:
+    job = await job_of(control, "1")
+    await job_of(control, "2")
+    await control.context.jobs.cancel(job.id)
+    events = control.context.events.listen(job.id, after)
+    async with asyncio.timeout(60):
+        event = await anext(events)
+    assert (event.change.id, event.change.state, event.change.states) == (job.id, "cancelled", {"skipped": 1})
+    await events.aclose()  # type: ignore[attr-defined]
+
+
 async def test_a_quiet_stream_says_that_it_lives(
     control: Controller, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

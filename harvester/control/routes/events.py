@@ -40,7 +40,10 @@ async def listen(
     job: Annotated[str, Query(max_length=200, description="Only this one.")] = "",
     last_event_id: Annotated[str, Header(max_length=100, description="Of the last event that was seen.")] = "",
 ) -> EventSourceResponse:
-    """How the jobs are that have not ended, then each change. A stream that breaks goes on by Last-Event-ID."""
+    """How the jobs are that have not ended, then each change. A stream that breaks goes on by Last-Event-ID.
+
+    Whoever names a job is told how that is, also when it has ended.
+    """
     if job:
         await here.jobs.job(job)
     if here.events.listeners >= MOST_LISTENERS:
