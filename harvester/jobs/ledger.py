@@ -187,12 +187,16 @@ class Ledger:
         left = {"job": job, "state": {"$in": list(UNFINISHED)}}
         return bool(await self.patiently(lambda: self.items.find_one(left, {})))
 
+    async def _has_items(self, job: str) -> bool:
+        """Also when who gave them was killed before that was noted."""
+        return bool(await self.patiently(lambda: self.items.find_one({"job": job}, {"_id": 1})))
+
     async def finish(self, job: str) -> bool:
         """Finishes an open job that was given its items, if none is left. Those that come meanwhile are not missed."""
         known = await self.job(job)
-        if known is None or known.standing or known.state is not JobState.OPEN or known.incomplete or not known.fed:
+        if known is None or known.standing or known.state is not JobState.OPEN or known.incomplete:
             return False
-        if await self.is_left(job):
+        if await self.is_left(job) or not (known.fed or await self._has_items(job)):
             return False
         same = {"_id": job, "state": JobState.OPEN, "fed": known.fed}
         at = self.now()

@@ -323,6 +323,22 @@ async def test_a_job_without_items_is_finished_once_that_is_known(ledgers: Ledge
     assert await ledger.finish(job.id)
 
 
+async def test_a_job_is_finished_though_who_gave_its_items_was_killed_before_that_was_noted(ledgers: Ledgers) -> None:
+    job, ledger = await ledgers.job(), ledgers.another()
+    operations = 0
+    while not await ledgers.items():
+        operations += 1
+        with pytest.raises(Killed):
+            await ledgers.another(operations).add(job.id, pages("a"), nowhere)
+    assert not await ledger.finish(job.id)
+    await end(ledger, await claim(ledger, job.id, 1))
+    assert await ledger.finish(job.id)
+    await ledger.add(job.id, pages("a", "b"), nowhere)
+    known = await ledger.job(job.id)
+    assert known is not None
+    assert known.state is JobState.OPEN, "what comes later is not missed"
+
+
 async def test_a_standing_job_is_never_finished(ledgers: Ledgers) -> None:
     job, ledger = await ledgers.job(recheck="every 1h"), ledgers.another()
     await ledger.add(job.id, [], nowhere)
