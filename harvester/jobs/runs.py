@@ -128,8 +128,9 @@ class Run:
             return await self._rest_of(job)
         if await self._goes_on_soon(job):
             return None
-        if job.incomplete and not await self._ledger.is_left(job.id):
-            return End("parked", LEFT, f"The job {job.id} is not finished: {NOT_GIVEN}.")
+        if (job.incomplete or not job.fed) and not await self._ledger.is_left(job.id):
+            why = NOT_GIVEN if job.incomplete else "no item was given to it"
+            return End("parked", LEFT, f"The job {job.id} is not finished: {why}.")
         said = await self._said_of_rest(job)
         if to_blame := await self._refused(job):
             return End(to_blame.reason, LEFT, f"{to_blame.said} {said} The same command continues the job.")
@@ -200,7 +201,7 @@ class Run:
         if waits_for_sites:
             looked_at = [each.until - time() for each in self._frontier.shut().values() if each.until]
             return not _is_too_long(min(looked_at, default=math.inf), self._config.parked_seconds)
-        if due_at is None and job.incomplete:  # the others may come, as long as whoever gives them lives
+        if due_at is None and (job.incomplete or not job.fed):  # items may come, while whoever gives them lives
             return not _is_too_long(monotonic() - self._busy_at, self._config.deferred_seconds)
         return due_at is None  # what changes that is being written
 

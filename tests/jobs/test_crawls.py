@@ -376,6 +376,18 @@ async def test_a_job_whose_giver_was_killed_is_named_and_is_finished_when_the_sa
     assert mongodb["job_items"].count_documents({"attempts": 1}) == CHUNK + 1
 
 
+async def test_a_run_at_a_job_that_was_given_nothing_waits_for_its_items_no_longer_than_for_others(
+    tmp_path: Path, mongodb: Database[Document], mongodb_uri: str, own_redis: str
+) -> None:
+    servers = {"mongodb_uri": mongodb_uri, "redis_url": own_redis, "database": mongodb.name}
+    async with AsyncMongoClient[Document](mongodb_uri, tz_aware=True) as client:
+        ledger = Ledgers(client[mongodb.name]).another()
+        job = (await ledger.open_job("tree", "of a submission", arguments={"urls": "http://site.example"})).job
+    async with Runs(tmp_path, **servers, deferred_seconds="1") as runs:
+        assert await runs.end(await runs.start(job=job.id), 30) == LEFT, runs.said
+        assert f"The job {job.id} is not finished: no item was given to it." in runs.said
+
+
 async def test_entries_of_a_killed_worker_are_done_once_though_others_have_finished_their_job_before_they_come_again(
     tmp_path: Path, mongodb: Database[Document], mongodb_uri: str, own_redis: str
 ) -> None:
