@@ -35,7 +35,28 @@ NO_INDEX = 2
 """MongoDB's code for a hint at an index that is not there."""
 NATURAL_SHARE = 4
 """A job with at least one in so many of all items is counted in the order in which all are stored."""
+MOST_COUNTED = 1000
+"""So many kinds, states, stages and outcomes of a job are told apart, for all of them are in its document."""
+OTHER = "other"
+"""Stage and outcome of the items whose own are rarer."""
 _BEGIN: Document = {"$inc": {COUNTS_BEGUN: 1}}
+
+
+def _unless_rare(name: str) -> Document:
+    return {"$cond": [{"$lte": ["$rank", MOST_COUNTED]}, f"$_id.{name}", OTHER]}
+
+
+_MOST_COMMON: list[Document] = [
+    {"$setWindowFields": {"sortBy": {"items": -1}, "output": {"rank": {"$documentNumber": {}}}}},
+    {
+        "$group": {
+            "_id": {"kind": "$_id.kind", "state": "$_id.state"}
+            | {name: _unless_rare(name) for name in ("stage", "outcome")},
+            **{name: {"$sum": f"${name}"} for name in ("items", "records", "later")},
+        }
+    },
+]
+"""Of groups of items: the most common as they are, the rest together."""
 
 
 class Counting:
@@ -70,7 +91,7 @@ class Counting:
         own, order = await self._in_order(job)
         later = {"$cond": [{"$eq": [{"$type": "$due_at"}, "date"]}, 1, 0]}
         sums = {"items": {"$sum": 1}, "records": {"$sum": "$counts.records"}, "later": {"$sum": later}}
-        stages: list[Document] = [{"$match": own}, {"$group": {"_id": alike, **sums}}]
+        stages: list[Document] = [{"$match": own}, {"$group": {"_id": alike, **sums}}, *_MOST_COMMON]
 
         async def read() -> tuple[list[Document], float]:
             started = time.monotonic()

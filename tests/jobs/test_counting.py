@@ -11,6 +11,7 @@ from scrapy.utils.test import get_crawler
 
 from harvester.config import Config
 from harvester.jobs import documents
+from harvester.jobs.counting import MOST_COUNTED, OTHER
 from harvester.jobs.documents import BY_OUTCOME, Job, JobState, State
 from harvester.jobs.job_stats import JobStats
 from harvester.jobs.ledger import now
@@ -195,3 +196,23 @@ async def counted_by(ledger: OneLedger, job: Job) -> datetime | None:
     known = await ledger.job(job.id)
     assert known
     return known.counted_at
+
+
+async def test_a_job_with_any_number_of_outcomes_is_counted_the_rare_ones_together(
+    ledgers: Ledgers, mongodb: Database[Document]
+) -> None:
+    """As when a spider puts keys into its own words: its document would have outgrown what MongoDB holds."""
+    job, ledger, outcomes = await ledgers.job(), ledgers.another(), MOST_COUNTED + 500
+    await ledger.add(job.id, pages(*map(str, range(2 * outcomes))), nowhere)
+    number = {"$max": [0, {"$subtract": [{"$toInt": "$key"}, outcomes]}]}
+    own = {"$concat": ["none of ", {"$toString": number}]}
+    mongodb["job_items"].update_many({}, [{"$set": {"outcome": own, "stage": own}}])
+    counted = await ledger.counting.count(job.id)
+    assert sum(each.items for each in counted) == 2 * outcomes
+    assert {each.kind for each in counted} == {"page"}
+    assert {each.state for each in counted} == {State.WAITING}
+    told = {each.outcome: each.items for each in counted}
+    assert len(told) == MOST_COUNTED + 1
+    assert told["none of 0"] == outcomes + 1
+    assert told[OTHER] == outcomes - MOST_COUNTED
+    assert {each.stage for each in counted} == set(told)
