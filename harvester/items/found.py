@@ -3,6 +3,7 @@
 import math
 import re
 from datetime import datetime
+from types import NoneType
 from typing import Any
 
 import bson
@@ -14,9 +15,10 @@ from harvester.recheck import read_policy
 
 MOST_INPUT_BYTES = 64 * 1024
 """Of an item's input, as BSON; of its key, too."""
-MOST_INPUT_LEVELS = 100
-"""Of an item's input. MongoDB nests a document no deeper than 180."""
+MOST_LEVELS = 100
+"""Of an item's input, and of what a look has left. MongoDB nests a document no deeper than 180."""
 _is_kind = re.compile(r"[a-z][a-z0-9_]{0,49}").fullmatch
+_VALUES = (str, int, float, NoneType, datetime, dict, list, tuple)
 _UNSTORABLE = (BSONError, OverflowError, UnicodeEncodeError, RecursionError)
 """What encoding a document as BSON may raise."""
 
@@ -32,7 +34,7 @@ class Found(Struct, frozen=True, gc=False):
     key: str
     """Its natural key, of at most 64 kB."""
     input: dict[str, Any] = {}
-    """What the spider needs to begin with it: values as JSON has them, at most 64 kB."""
+    """What the spider needs to begin with it: values as JSON has them, and times; at most 64 kB."""
     depth: int | None = None
     """Steps from what the job began with. None: one more than the item that its page was fetched for."""
     priority: int = 0
@@ -123,7 +125,9 @@ class Looked(Struct, frozen=True, gc=False):
             raise InvalidRecordError(f"{self.item_id}: neither what a look found nor its cost is below 0")
         _check_number(self.item_id, self.found)
         if self.left:
-            _size(f"{self.item_id}: MongoDB cannot hold what its look has left", self.left)
+            of_it = f"{self.item_id}: what its look has left"
+            _check_values(of_it, self.left)
+            _size(of_it, self.left)
 
 
 def is_text(text: str) -> bool:
@@ -148,24 +152,32 @@ def _check_number(of: str, number: int | None) -> None:
         raise InvalidRecordError(f"{of}: {number} is larger than MongoDB's numbers")
 
 
-def _size(fault: str, given: dict[str, Any]) -> int:
-    """In bytes, as BSON. Raises InvalidRecordError, which says the fault."""
+def _size(name: str, given: dict[str, Any]) -> int:
+    """In bytes, as BSON."""
     try:
         return len(bson.encode(given))
     except _UNSTORABLE as error:
-        raise InvalidRecordError(f"{fault}: {error}") from None
+        raise InvalidRecordError(f"{name}: MongoDB cannot hold it: {error}") from None
 
 
 def _check_input(kind: str, given: dict[str, Any]) -> None:
-    size = _size(f"{kind}: MongoDB cannot hold its input", given)
-    if size > MOST_INPUT_BYTES:
-        raise InvalidRecordError(f"{kind}: its input has {size:,} bytes, and may have {MOST_INPUT_BYTES:,}")
+    name = f"{kind}: its input"
+    _check_values(name, given)
+    if (size := _size(name, given)) > MOST_INPUT_BYTES:
+        raise InvalidRecordError(f"{name} has {size:,} bytes, and may have {MOST_INPUT_BYTES:,}")
+
+
+def _check_values(name: str, given: dict[str, Any]) -> None:
+    """Others, such as bytes, would come back from MongoDB as something else, and no answer in JSON could hold them."""
     level: list[Any] = [given]
-    for _ in range(MOST_INPUT_LEVELS):
+    for _ in range(MOST_LEVELS):
         level = [each for value in level for each in _children(value)]
+        for value in level:
+            if not isinstance(value, _VALUES) or (isinstance(value, float) and not math.isfinite(value)):
+                raise InvalidRecordError(f"{name}: {value!r} is no value of JSON, nor a time")
         if not level:
             return
-    raise InvalidRecordError(f"{kind}: its input is nested more than {MOST_INPUT_LEVELS} levels deep")
+    raise InvalidRecordError(f"{name} is nested more than {MOST_LEVELS} levels deep")
 
 
 def _children(value: Any) -> Any:

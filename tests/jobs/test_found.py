@@ -9,7 +9,7 @@ import pytest
 
 from harvester.exceptions import InvalidRecordError
 from harvester.items import Found, Looked, Said, Stage
-from harvester.items.found import MOST_INPUT_BYTES, MOST_INPUT_LEVELS
+from harvester.items.found import MOST_INPUT_BYTES, MOST_LEVELS
 
 
 def nested(levels: int) -> dict[str, Any]:
@@ -32,9 +32,12 @@ def nested(levels: int) -> dict[str, Any]:
         ("page", "a", {"number": 2**63}, "MongoDB cannot hold"),
         ("page", "a", {1: "a"}, "MongoDB cannot hold"),
         ("page", "a", {"text": "\ud800"}, "MongoDB cannot hold"),
-        ("page", "a", {"text": {1, 2}}, "MongoDB cannot hold"),
-        ("page", "a", nested(MOST_INPUT_LEVELS), "levels deep"),
-        ("page", "a", nested(100_000), "MongoDB cannot hold"),
+        ("page", "a", {"text": {1, 2}}, "no value of JSON"),
+        ("page", "a", {"text": b"x"}, "no value of JSON"),
+        ("page", "a", {"numbers": [{"price": float("nan")}]}, "no value of JSON"),
+        ("page", "a", {"number": float("inf")}, "no value of JSON"),
+        ("page", "a", nested(MOST_LEVELS), "levels deep"),
+        ("page", "a", nested(100_000), "levels deep"),
     ],
 )
 def test_what_cannot_be_an_item_is_refused(kind: str, key: str, given: dict[Any, Any], said: str) -> None:
@@ -45,7 +48,7 @@ def test_what_cannot_be_an_item_is_refused(kind: str, key: str, given: dict[Any,
 def test_what_is_just_small_enough_is_taken() -> None:
     size = MOST_INPUT_BYTES - len(bson.encode({"text": ""}))
     Found("page", "é" * 1000, {"text": "x" * size})
-    Found("p_2", "a", nested(MOST_INPUT_LEVELS - 1))
+    Found("p_2", "a", nested(MOST_LEVELS - 1))
 
 
 def test_no_item_ends_in_a_state_that_is_no_end() -> None:
@@ -78,6 +81,8 @@ def test_what_is_said_of_an_item_can_be_written_down() -> None:
         lambda: Looked("id", 2**63),
         lambda: Looked("id", left={"cursor": 2**63}),
         lambda: Looked("id", left={"cursor": "\ud800"}),
+        lambda: Looked("id", left={"cursor": b"x"}),
+        lambda: Looked("id", left=nested(MOST_LEVELS)),
     ],
 )
 def test_what_mongodb_cannot_hold_is_refused_where_it_is_said(say: Callable[[], object]) -> None:
