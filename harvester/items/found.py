@@ -125,9 +125,8 @@ class Looked(Struct, frozen=True, gc=False):
             raise InvalidRecordError(f"{self.item_id}: neither what a look found nor its cost is below 0")
         _check_number(self.item_id, self.found)
         if self.left:
-            of_it = f"{self.item_id}: what its look has left"
-            _check_values(of_it, self.left)
-            _size(of_it, self.left)
+            _check_values(f"{self.item_id}: what its look has left", self.left)
+            _size(f"{self.item_id}: MongoDB cannot hold what its look has left", self.left)
 
 
 def is_text(text: str) -> bool:
@@ -152,19 +151,18 @@ def _check_number(of: str, number: int | None) -> None:
         raise InvalidRecordError(f"{of}: {number} is larger than MongoDB's numbers")
 
 
-def _size(name: str, given: dict[str, Any]) -> int:
-    """In bytes, as BSON."""
+def _size(fault: str, given: dict[str, Any]) -> int:
+    """In bytes, as BSON. Raises InvalidRecordError, which says the fault."""
     try:
         return len(bson.encode(given))
     except _UNSTORABLE as error:
-        raise InvalidRecordError(f"{name}: MongoDB cannot hold it: {error}") from None
+        raise InvalidRecordError(f"{fault}: {error}") from None
 
 
 def _check_input(kind: str, given: dict[str, Any]) -> None:
-    name = f"{kind}: its input"
-    _check_values(name, given)
-    if (size := _size(name, given)) > MOST_INPUT_BYTES:
-        raise InvalidRecordError(f"{name} has {size:,} bytes, and may have {MOST_INPUT_BYTES:,}")
+    _check_values(f"{kind}: its input", given)
+    if (size := _size(f"{kind}: MongoDB cannot hold its input", given)) > MOST_INPUT_BYTES:
+        raise InvalidRecordError(f"{kind}: its input has {size:,} bytes, and may have {MOST_INPUT_BYTES:,}")
 
 
 def _check_values(name: str, given: dict[str, Any]) -> None:
