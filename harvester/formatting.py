@@ -1,9 +1,11 @@
 """Numbers as people read them. Plain ASCII, since not every terminal shows more."""
 
+import json
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
+from typing import Any
 
 _SIZE_UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
@@ -79,6 +81,20 @@ def pattern_of(text: str) -> str:
 def without_userinfo(text: str) -> str:
     """The text without the user names and passwords of the addresses in it."""
     return _userinfo.sub("", text)
+
+
+def typed_arguments(arguments: Mapping[str, Any]) -> str:
+    """A spider's arguments as one types them. Left out are those that say nothing."""
+    said = {name: value for name, value in arguments.items() if value is not None}
+    return " ".join(shlex.quote(f"{name}={_typed(value)}") for name, value in said.items())
+
+
+def _typed(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(_typed, value))
+    return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, dict) else str(value)
 
 
 def typed_command(original: Sequence[str], script: str) -> str:

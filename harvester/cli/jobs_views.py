@@ -8,7 +8,7 @@ from rich.console import Console
 
 from harvester.cli.frontier_views import breaker_text
 from harvester.cli.printing import at, new_console, new_grid, new_table, parts, shown
-from harvester.formatting import counted, duration, number
+from harvester.formatting import counted, duration, number, typed_arguments
 from harvester.jobs.documents import NOT_GIVEN, Item, Job, JobState, State
 from harvester.jobs.ledger import now
 from harvester.jobs.listing import ItemReport
@@ -17,6 +17,8 @@ from harvester.jobs.submission import Submitted
 
 SEEN_AS_NOW = timedelta(seconds=10)
 """Of older counts it is said when they were made."""
+MOST_ARGUMENTS = 2000
+"""Characters of a job's arguments."""
 MOST_NAMED = 3
 """Records of an item in each collection, and files, that are named; the others are counted."""
 
@@ -64,7 +66,7 @@ def print_report(report: JobReport) -> None:
         console.print(f"  paused because of: {shown(job.pause_reason)}")
     if job.incomplete and job.state in (JobState.OPEN, JobState.PAUSED):
         console.print(f"  incomplete: {NOT_GIVEN}")
-    arguments = " ".join(f"{name}={value}" for name, value in job.arguments.items())
+    arguments = shown(typed_arguments(job.arguments), MOST_ARGUMENTS)
     console.print(f"  {job.spider} {arguments}".rstrip() + (f", priority {job.priority:,}" if job.priority else ""))
     if job.standing:
         budget = f", at most {job.looks_a_day:,} looks a day" if job.looks_a_day else ""

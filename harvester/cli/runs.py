@@ -11,7 +11,7 @@ from harvester.cli.completing import spider_names
 from harvester.cli.printing import at, new_console, new_table, parts, print_json, shown
 from harvester.config import load_config
 from harvester.exceptions import UsageError
-from harvester.formatting import duration
+from harvester.formatting import duration, typed_arguments
 
 if TYPE_CHECKING:
     from pymongo.asynchronous.database import AsyncDatabase
@@ -82,8 +82,8 @@ def show_command(run: Run = "", as_json: Json = False) -> None:
     console.print(f"  started {at(found['started_at'])}, took {_took(found)}, on {found.get('host')}")
     if found.get("crawl"):
         console.print(f"  job {found['crawl']}{', continued' if found.get('resumed') else ''}")
-    for name, value in (found.get("arguments") or {}).items():
-        console.print(f"  {name}={shown(str(value))}")
+    if arguments := typed_arguments(found.get("arguments") or {}):
+        console.print(f"  {shown(arguments, MOST_SENTENCES)}")
     if found.get("message"):
         console.print(f"\n{shown(found['message'], MOST_SENTENCES)}")
     console.print(f"\nrecords: {parts(found.get('counts') or {}) or 'none'}")

@@ -1,8 +1,19 @@
 """Numbers and commands as people read them."""
 
+import shlex
+
 import pytest
 
-from harvester.formatting import counted, duration, number, plural, size, typed_command, without_userinfo
+from harvester.formatting import (
+    counted,
+    duration,
+    number,
+    plural,
+    size,
+    typed_arguments,
+    typed_command,
+    without_userinfo,
+)
 
 
 @pytest.mark.parametrize(
@@ -53,6 +64,13 @@ def test_numbers_are_grouped_and_only_small_ones_have_a_fraction() -> None:
 def test_kinds_have_a_plural(noun: str, several: str) -> None:
     assert plural(noun) == several
     assert counted(2, noun) == f"2 {several}"
+
+
+def test_arguments_are_shown_as_one_types_them() -> None:
+    arguments = {"media": True, "via": "api", "max_accounts": None, "collect": ["graph", "posts"], "empty": ""}
+    assert typed_arguments(arguments) == "media=yes via=api collect=graph,posts empty="
+    quoted = typed_arguments({"name": "Ann's \u0141", "given": {"a": [1]}})
+    assert shlex.split(quoted) == ["name=Ann's \u0141", 'given={"a": [1]}']
 
 
 def test_passwords_in_addresses_are_left_out() -> None:

@@ -31,7 +31,7 @@ from harvester.control.pages.parts import (
     done,
 )
 from harvester.control.pages.room import Room, complain
-from harvester.formatting import counted, duration, number
+from harvester.formatting import counted, duration, number, typed_arguments
 from harvester.jobs.documents import NOT_GIVEN, Job, JobState, State
 from harvester.jobs.ledger import now
 from harvester.jobs.listing import ItemFilter
@@ -118,14 +118,13 @@ class _Head:
         )
         self._bar.show([(state, report.states.get(state, 0), address("jobs", job.id, state=state)) for state in State])
         stages = ", ".join(f"{name.replace('_', ' ')} {items:,}" for name, items in report.stages.items())
-        arguments = " ".join(f"{name}={value}" for name, value in job.arguments.items())
         self._facts.show(
             [
                 ("state", Cell(str(job.state), tone="warn" if job.state is JobState.PAUSED else "")),
                 ("paused because of", job.pause_reason),
                 ("incomplete", NOT_GIVEN if job.incomplete and job.ended_at is None else ""),
                 ("stages", stages),
-                ("arguments", arguments),
+                ("arguments", typed_arguments(job.arguments)),
                 ("looked at again", job.recheck),
                 ("next look", at(report.next_look)),
                 ("counted", at(job.counted_at)),

@@ -7,7 +7,7 @@ from harvester.control.pages.parts import GREY, LINES, Bar, Cell, Facts, Row, Ro
 from harvester.control.pages.room import Room
 from harvester.control.services.runs import LogTail, RunReport, RunRow, Runs, RunsPage
 from harvester.exceptions import UsageError
-from harvester.formatting import counted, duration
+from harvester.formatting import counted, duration, typed_arguments
 
 MOST = 100
 COLUMNS = ("began", "run", "spider", "state", "monitors", "took", "+records", "+rejected", "ended because of")
@@ -143,13 +143,12 @@ async def _log(room: Room, run: str) -> None:
 def _facts(report: RunReport) -> list[tuple[str, str | Cell]]:
     run = report.run
     job = [("job", Cell(run.job, address("jobs", run.job)))] if run.job else []
-    arguments = " ".join(f"{name}={value}" for name, value in report.arguments.items())
     return [
         ("state", state_cell(run.state)),
         ("monitors", state_cell(run.verdict)),
         ("spider", run.spider),
         *job,
-        ("arguments", arguments),
+        ("arguments", typed_arguments(report.arguments)),
         ("began", at(run.started_at)),
         ("ended", at(run.finished_at)),
         ("took", duration(run.seconds)),

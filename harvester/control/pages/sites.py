@@ -17,7 +17,7 @@ MOST = 100
 """Sites that are shown."""
 EVERY_S = 2.0
 COLUMNS = ("site", "spider", "breaker", "+ready", "+parked", "since", "until", "why")
-EMPTY = "No site has been asked yet: sites appear here when workers fetch from them."
+EMPTY = "None has requests that wait, or is left alone. Sites appear here while workers fetch from them."
 SAID: Mapping[str, str] = {
     "open": "Nothing is asked of it until then; after that a few probes find out whether it answers. "
     "Its requests are parked, and none is lost.",
