@@ -37,11 +37,14 @@ OUTBOX = "_outbox"
 RESERVED = frozenset(
     [
         "accounts",
-        "crawls",
         "alerts",
+        "audit",
+        "batches",
+        "crawls",
         "deliveries",
         "events",
         "frontiers",
+        "idempotency_keys",
         "job_items",
         "jobs",
         "opt_outs",
@@ -52,6 +55,7 @@ RESERVED = frozenset(
         "schedules",
         "seeds",
         "thread_queue",
+        "tokens",
         "validators",
         "webhook_deliveries",
         "webhooks",

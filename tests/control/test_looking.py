@@ -124,6 +124,14 @@ async def test_a_site_is_held_and_the_answer_says_what_undoes_that(control: Cont
     assert (await control.get("/sites?left_alone=true")).json() == {"sites": [], "more": False}
 
 
+async def test_whoever_may_read_records_reads_neither_tokens_nor_the_audit(control: Controller) -> None:
+    assert (await control.post("/jobs/none/pause", "a key")).status_code == 404
+    assert {"audit", "tokens"} <= {*await control.context.database.list_collection_names()}
+    assert {each["name"] for each in (await control.get("/records")).json()}.isdisjoint({"audit", "tokens"})
+    for name in ("audit", "tokens"):
+        assert (await control.get(f"/records/{name}")).status_code == 404
+
+
 async def test_records_come_page_by_page_and_a_picture_runs_nothing(
     control: Controller, mongodb: Database[Document]
 ) -> None:
