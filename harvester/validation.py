@@ -8,6 +8,9 @@ from pydantic_core import ErrorDetails
 
 from harvester.exceptions import UsageError
 
+MOST_NUMBER = 1_000_000_000
+"""Of items or looks, or a priority, that one may ask for: it stands in a job, and MongoDB's numbers have an end."""
+
 
 def said_of(error: ErrorDetails) -> str:
     """One fault that pydantic found, without its word for where that was."""

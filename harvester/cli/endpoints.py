@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harvester.cli.jobs import MOST_NUMBER, Json, Limit, one_of, tell, with_own_service
+from harvester.cli.jobs import Json, Limit, one_of, tell, with_own_service
 from harvester.cli.printing import at, new_console, print_json, shown
 from harvester.exceptions import UsageError
+from harvester.validation import MOST_NUMBER
 
 if TYPE_CHECKING:  # imports inside commands keep shell completion quick
     from harvester.jobs.service import JobService

@@ -18,6 +18,7 @@ from harvester.cli.pairs import pairs
 from harvester.cli.printing import print_json
 from harvester.config import load_config
 from harvester.exceptions import JobConflict, UsageError
+from harvester.validation import MOST_NUMBER
 
 if TYPE_CHECKING:  # imports inside commands keep shell completion quick
     from harvester.client.jobs import RemoteJobs
@@ -33,8 +34,6 @@ jobs = remote.RemoteTyper(
 
 UNMET, LEFT, STOPPED = 6, 7, 130
 """Exit codes of `wait`: items failed, the time is over, the job was cancelled."""
-MOST_NUMBER = 1_000_000_000
-"""Of a priority, a limit or a number of rows."""
 
 Job = Annotated[str, typer.Argument(help="Id of the job, as `list` shows it.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]

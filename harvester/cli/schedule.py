@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from harvester.cli.completing import spider_names
-from harvester.cli.jobs import MOST_NUMBER, Json, one_of, tell
+from harvester.cli.jobs import Json, one_of, tell
 from harvester.cli.pairs import pairs
 from harvester.cli.printing import print_json
 from harvester.config import load_config
 from harvester.exceptions import UsageError
+from harvester.validation import MOST_NUMBER
 
 if TYPE_CHECKING:  # imports inside commands keep shell completion quick
     from harvester.jobs.coming import Coming

@@ -36,11 +36,10 @@ from harvester.jobs.documents import NOT_GIVEN, Job, JobState, State
 from harvester.jobs.ledger import now
 from harvester.jobs.listing import ItemFilter
 from harvester.jobs.service import JobReport
+from harvester.validation import MOST_NUMBER
 
 MOST_BATCHES = 5
 """That are shown, the latest."""
-MOST_NUMBER = 1_000_000_000
-"""Of a priority, and of items that are worked at."""
 
 
 async def view(room: Room, job: str, which: ItemFilter, after: str) -> None:

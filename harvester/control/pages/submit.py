@@ -12,12 +12,12 @@ from nicegui import events, ui
 
 from harvester.control.pages.arguments import Arguments, Known, first, spiders
 from harvester.control.pages.frame import frame
-from harvester.control.pages.job import MOST_NUMBER
 from harvester.control.pages.parts import Row, Rows, Tag, address, button
 from harvester.control.pages.room import Room, complain
 from harvester.formatting import counted
 from harvester.jobs.inputs import ENDINGS, Format, Input
 from harvester.jobs.submission import Submission, Submitted
+from harvester.validation import MOST_NUMBER
 
 MOST_FILE_BYTES = 500_000_000
 """Of a file that is uploaded through a page. Larger ones go by `harvester jobs submit`."""

@@ -16,11 +16,12 @@ from harvester.control.cursors import MOST_ROWS
 from harvester.control.idempotency import Key, checked, fingerprint_of
 from harvester.control.problems import Problem, documented
 from harvester.control.routes.jobs import JobId
-from harvester.control.routes.submitting import MOST_NAMES, MOST_NUMBER, Name, Strict, digest_of
+from harvester.control.routes.submitting import MOST_NAMES, Name, Strict, digest_of
 from harvester.control.tokens import Scope
 from harvester.jobs.documents import Job, State
 from harvester.jobs.ledger import now
 from harvester.jobs.listing import ItemFilter
+from harvester.validation import MOST_NUMBER
 
 router = APIRouter(tags=["jobs"])
 

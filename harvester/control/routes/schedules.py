@@ -8,12 +8,13 @@ from pydantic import Field
 from harvester.control.auth import OPERATES, READS
 from harvester.control.context import Here
 from harvester.control.problems import documented
-from harvester.control.routes.submitting import MOST_NUMBER, Strict, Text, Word
+from harvester.control.routes.submitting import Strict, Text, Word
 from harvester.control.services.done import Done
 from harvester.control.services.schedules import MOST_HOURS, MOST_TIMES, Removed, ScheduleService, ScheduleStatus
 from harvester.jobs.coming import Coming
 from harvester.jobs.schedules import CatchUp, Overlap
 from harvester.jobs.scheduling import NewSchedule, ScheduleChange
+from harvester.validation import MOST_NUMBER
 
 router = APIRouter(tags=["schedules"])
 

@@ -21,11 +21,10 @@ from harvester.control.uploads import Upload
 from harvester.jobs.changes import LEAST_OFTEN, MOST_OFTEN
 from harvester.jobs.inputs import PACKED, Format, Input
 from harvester.jobs.submission import Submission, Submitted
+from harvester.validation import MOST_NUMBER
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
 
-MOST_NUMBER = 1_000_000_000
-"""Of a priority or a limit."""
 MOST_NAMES = 1000
 """Items that are named in one request."""
 FORMATS: Mapping[str, Format | None] = {

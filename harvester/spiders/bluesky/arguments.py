@@ -10,12 +10,10 @@ from harvester.config import load_config
 from harvester.recheck import read_policy
 from harvester.spiders.base import SpiderArguments, YesOrNo
 from harvester.spiders.seeds import Seeds
-from harvester.validation import read_by
+from harvester.validation import MOST_NUMBER, read_by
 
 Part = Literal["graph", "profiles", "posts", "threads", "lists"]
 PARTS: tuple[Part, ...] = ("graph", "profiles", "posts", "threads", "lists")
-MOST_NUMBER = 1_000_000_000
-"""Of accounts, or looks: it stands in the job, and MongoDB holds no number of any size."""
 
 
 def _listed(value: Any) -> Any:
