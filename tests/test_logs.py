@@ -88,7 +88,7 @@ def test_a_control_room_whose_lines_are_collected_tells_its_token_to_nobody(
         "HARVESTER_DATABASE": config.database,
         "PYTHONPATH": str(ROOT),
     }
-    command = [sys.executable, "-c", "from harvester.cli import main; main()", "up", "--no-workers", "--port", "0"]
+    command = [sys.executable, "-m", "harvester", "up", "--no-workers", "--port", "0"]
     options = {"cwd": tmp_path, "env": {**os.environ, **variables}, "text": True}
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **options) as up:  # type: ignore[call-overload]
         said = []

@@ -153,7 +153,7 @@ class Workers:
         return code if code >= 0 else STOPPED
 
     async def _live(self) -> int:
-        command = [sys.executable, "-c", "from harvester.cli import main; main()"]
+        command = [sys.executable, "-m", "harvester"]
         self.log.write_bytes(b"")
         with self.log.open("ab") as log:  # so that the workers go on at its beginning when it is begun anew
             process = self._process = await asyncio.create_subprocess_exec(

@@ -98,7 +98,7 @@ def run_deploy(scrapyd: Scrapyd, root: Path, *options: str, **variables: str) ->
     """`harvester deploy` of the checkout `root`."""
     login = {"HARVESTER_SCRAPYD_USER": USER, "HARVESTER_SCRAPYD_PASSWORD": PASSWORD}
     return subprocess.run(
-        [sys.executable, "-c", "from harvester.cli import main; main()", "deploy", "--url", scrapyd.url, *options],
+        [sys.executable, "-m", "harvester", "deploy", "--url", scrapyd.url, *options],
         cwd=root,
         env={**os.environ, **login, "PYTHONPATH": str(root), **variables},
         capture_output=True,

@@ -135,7 +135,7 @@ def test_outside_of_a_checkout_it_says_what_to_do(copy_of_checkout: Callable[[],
     root = copy_of_checkout()
     (root / "pyproject.toml").unlink()
     answer = subprocess.run(
-        [sys.executable, "-c", "from harvester.cli import main; main()", "deploy"],
+        [sys.executable, "-m", "harvester", "deploy"],
         cwd=root,
         capture_output=True,
         text=True,

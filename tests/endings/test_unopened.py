@@ -142,7 +142,7 @@ def test_no_private_mongodb_is_begun_to_write_down_that_nothing_was_begun(
     ("program", "imported", "said"),
     [
         (["-m", "scrapy", "crawl", "bluesky"], "harvester.masking", SAID),
-        (["-c", "from harvester.cli import main; main()", "doctor"], "typer", "Stopped before the command began."),
+        (["-m", "harvester", "doctor"], "typer", "Stopped before the command began."),
     ],
 )
 def test_ctrl_c_during_the_imports_is_one_line(
