@@ -15,6 +15,9 @@ from harvester.parsers.bluesky.scrub import PURGED
 
 Document = dict[str, Any]
 
+DONE = ("runs", "audit", "batches", "idempotency_keys")
+"""Collections of what was done, at whose command and with which answer."""
+
 
 class Names(NamedTuple):
     """What an account is found by in a text."""
@@ -35,13 +38,15 @@ class Names(NamedTuple):
         """The value with all names in its texts replaced."""
         if isinstance(value, str):
             return re.sub(self.pattern, PURGED, value)
+        if isinstance(value, bytes):
+            return re.sub(self.pattern.encode(), PURGED.encode(), value)
         if isinstance(value, dict):
             return {self.left_out(name): self.left_out(part) for name, part in value.items()}
         return [self.left_out(part) for part in value] if isinstance(value, list) else value
 
 
 def remove_traces(database: Database[Document], config: Config, names: Names) -> list[StorageError]:
-    """Leaves the names out of what is written down of runs and in provenances. Returns what could not be written."""
+    """Leaves the names out of what is written down of what was done. Returns what could not be written."""
     found = {"$regex": names.pattern}
     for kind in RECORDS.values():
         if kind.OWNERS:
@@ -49,9 +54,12 @@ def remove_traces(database: Database[Document], config: Config, names: Names) ->
             for row in list(database[kind.COLLECTION].find(where, {"provenance": 1})):
                 left = names.left_out(row["provenance"])
                 database[kind.COLLECTION].update_one({"_id": row["_id"]}, {"$set": {"provenance": left}})
-    for run in database["runs"].find():
-        if (left := names.left_out(run)) != run:
-            database["runs"].replace_one({"_id": run["_id"]}, left)
+    for name in DONE:
+        for row in database[name].find():
+            if names.left_out(row["_id"]) != row["_id"]:  # an idempotency key of somebody's own
+                database[name].delete_one({"_id": row["_id"]})
+            elif changed := {field: left for field in row if (left := names.left_out(row[field])) != row[field]}:
+                database[name].update_one({"_id": row["_id"]}, {"$set": changed})
     expression, problems = re.compile(names.pattern.encode()), list[StorageError]()
     for path in _written(database, config):
         try:
@@ -63,8 +71,10 @@ def remove_traces(database: Database[Document], config: Config, names: Names) ->
 
 
 def _written(database: Database[Document], config: Config) -> Iterator[Path]:
-    """Reports, logs of runs, and logs of the private servers."""
+    """Reports, lines that were no items, logs of runs, of workers and of the private servers."""
     yield from (config.data_dir / "reports").rglob("*.html")
+    yield from (config.data_dir / "jobs").glob("*.bad-lines.jsonl")
+    yield from config.state_dir.glob("worker.log*")
     yield from config.state_dir.glob("*/server.log*")
     for log in filter(None, database["runs"].distinct("log")):
         if Path(log).is_file():

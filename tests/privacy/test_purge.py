@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 import pytest
 import typer
+from bson import ObjectId
 from pymongo import AsyncMongoClient
 from pymongo.database import Database
 from typer.testing import CliRunner
@@ -175,14 +176,20 @@ def test_no_name_of_it_is_left_but_in_the_note(purge: Purge, mongodb: Mongo, con
     )
     mongodb["opt_outs"].insert_one({"_id": ALICE, "declared": ["x"]})
     mongodb["job_items"].insert_one({"_id": f"c-1:seed:{handle}", "job": "c-1", "kind": "seed", "key": handle})
+    retried = f"/api/v1/jobs/c-1/items/{encoded}/retry"
+    mongodb["audit"].insert_one({"_id": ObjectId(), "action": "retry_item", "target": retried, "status": 202})
+    mongodb["batches"].insert_one({"_id": "retry-1", "items": [ALICE, BOB], "filter": {"text": handle}, "done": 1})
+    answered = {"status": 201, "body": f'{{"bad_lines":["{handle}, malice.example.com"]}}'.encode()}
+    mongodb["idempotency_keys"].insert_many([{"_id": "1", "answer": answered}, {"_id": f"again {ALICE}"}])
     asked = {
         "url": f"https://example.com/?actors={encoded}&actors={ALICIA}",
         "item": f"c-1:thread:{harvest.uri(ALICE)}",
     }
     mongodb["profiles"].update_one({"_id": BOB}, {"$set": {f"provenance.{name}": asked[name] for name in asked}})
     of_run, drawn = (config.data_dir / "reports" / name for name in ("bluesky/r.html", "harvester.html"))
-    of_server = config.state_dir / "mongodb" / "server.log"
-    for path in (log, of_run, drawn, of_server):
+    of_server, of_workers = config.state_dir / "mongodb" / "server.log", config.state_dir / "worker.log"
+    bad_lines = config.data_dir / "jobs" / "bluesky-1.bad-lines.jsonl"
+    for path in (log, of_run, drawn, of_server, of_workers, bad_lines):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"asked {command}, {encoded}\n")
 
@@ -199,7 +206,11 @@ def test_no_name_of_it_is_left_but_in_the_note(purge: Purge, mongodb: Mongo, con
     assert bob
     assert bob["provenance"]["url"] == f"https://example.com/?actors=purged&actors={ALICIA}"
     assert not drawn.exists()
-    for path in (log, of_run, of_server):
+    assert mongodb["audit"].find_one({"target": "/api/v1/jobs/c-1/items/purged/retry", "status": 202})
+    assert mongodb["batches"].find_one({"items": ["purged", BOB], "done": 1})
+    (kept,) = mongodb["idempotency_keys"].find()
+    assert b"malice.example.com" in kept["answer"]["body"]
+    for path in (log, of_run, of_server, of_workers, bad_lines):
         assert not names.search(path.read_text())
         assert len(path.read_text()) == len(f"asked {command}, {encoded}\n"), "somebody may be writing at its end"
         assert "malice.example.com" in path.read_text()
