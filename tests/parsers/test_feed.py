@@ -127,6 +127,18 @@ def test_a_feed_that_is_cut_short_or_has_lies_in_it_gives_what_it_has() -> None:
     assert read(RSS.encode("latin-1", "replace").replace(b"utf-8", b"latin-1")).feed.form == "rss"
 
 
+@pytest.mark.parametrize("number", ["xD800", "55296", "x110000", "99999999999999999999", "9" * 5000, "x" + "f" * 5000])
+def test_a_reference_to_what_is_no_character_costs_no_entry(number: str) -> None:
+    first, second = entries(RSS.replace("A &amp; B", f"A &#{number}; B"))
+    assert first.title == "A \ufffd B"
+    assert second.title == "without an id"
+    assert entries(RSS.replace("A &amp; B", "A &#x1F600;&#8217; B"))[0].title == "A \U0001f600\u2019 B"
+
+
+def test_what_the_library_fails_at_is_said_to_be_no_feed() -> None:
+    assert "it is no feed that can be read: UnicodeDecodeError" in _refusal(b'<?xml version="1.0" encoding="u\xff"?>')
+
+
 def test_entities_do_not_grow_without_bound_and_nothing_is_read_from_disk() -> None:
     levels = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 12))
     bomb = f'<!DOCTYPE r [<!ENTITY e0 "boom"><!ENTITY f SYSTEM "file:///etc/passwd">{levels}]>'

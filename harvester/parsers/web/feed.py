@@ -4,6 +4,7 @@ Nothing is fetched, and nothing in them is trusted: HTML stays as it came, for t
 """
 
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -37,6 +38,7 @@ _hours = re.compile(rb"<hour>\s*(\d{1,2})\s*</hour>", re.IGNORECASE).findall
 _days = re.compile(rb"<day>\s*(\w+)\s*</day>", re.IGNORECASE).findall
 _max_age = re.compile(r"(?:^|[\s,])max-age=(\d{1,9})").search
 _is_odd = re.compile(r"[\x00-\x20\x7f]").search
+_references = re.compile(rb"&#(?:[xX]([0-9A-Fa-f]+)|([0-9]+))").sub
 
 
 class Read(NamedTuple):
@@ -91,9 +93,7 @@ def max_age(cache_control: str) -> int:
 
 
 def _of_xml(body: bytes, url: str, content_type: str, provenance: Provenance) -> Read:
-    headers = {"content-location": url, "content-type": content_type or "application/xml"}
-    # A stream: what is neither a stream nor text feedparser may take for the name of a file.
-    read = feedparser.parse(BytesIO(body), response_headers=headers, resolve_relative_uris=False, sanitize_html=False)
+    read = _parsed(body, {"content-location": url, "content-type": content_type or "application/xml"})
     version = str(read.get("version") or "")
     if not version:
         raise ParseError(f"it is no feed: {read.get('bozo_exception') or 'neither RSS, Atom, JSON Feed nor a sitemap'}")
@@ -110,6 +110,27 @@ def _of_xml(body: bytes, url: str, content_type: str, provenance: Provenance) ->
     entries = [_made(_entry_of_xml(entry, url), provenance) for entry in read.entries]
     leads_to = next((link.get("href") for link in about.get("links", ()) if link.get("rel") == "next"), None)
     return Read(feed, entries, _hints_of(about, body), _joined(url, leads_to) or "")
+
+
+def _parsed(body: bytes, headers: dict[str, str]) -> Any:
+    """Raises ParseError for what feedparser fails at. It fails at a reference to what is no character, too."""
+    said = ""
+    for given in (body, _references(_to_a_character, body)):
+        try:
+            # A stream: what is neither a stream nor text feedparser may take for the name of a file.
+            return feedparser.parse(
+                BytesIO(given), response_headers=headers, resolve_relative_uris=False, sanitize_html=False
+            )
+        except Exception as error:  # noqa: BLE001  odd bytes make the library raise nearly anything
+            said = f"{type(error).__name__}: {error}"
+    raise ParseError(f"it is no feed that can be read: {said}")
+
+
+def _to_a_character(reference: re.Match[bytes]) -> bytes:
+    digits, base = (reference[1], 16) if reference[1] else (reference[2], 10)
+    digits = digits.lstrip(b"0") or b"0"
+    number = int(digits, base) if len(digits) < 8 else sys.maxunicode + 1
+    return b"&#xFFFD" if number > sys.maxunicode or 0xD800 <= number < 0xE000 else reference[0]
 
 
 def _entry_of_xml(entry: Any, url: str) -> dict[str, Any]:
