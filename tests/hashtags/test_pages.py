@@ -1,7 +1,9 @@
 """What is read from saved pages of sources of trends is what is written beside them, and all of it can be kept."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import bson
 import msgspec
@@ -15,7 +17,7 @@ from harvester.items.base import Record
 from harvester.items.raw import read_back
 from harvester.items.trend import look_of, normal_tag
 from harvester.parsers.hashtags import bluesky, instagram, mastodon, tiktok, youtube
-from harvester.parsers.hashtags.parts import tags_in, volume_of
+from harvester.parsers.hashtags.parts import number_of, tags_in, volume_of
 from harvester.parsers.hashtags.staged import read_staged
 from tests.hashtags import cases
 from tests.hashtags.cases import PAGES, READERS, SEEN, expected_file, page, written
@@ -77,6 +79,47 @@ def test_a_page_of_tiktok_that_holds_no_data_has_no_rows_and_broken_data_is_a_pa
         assert READERS["tiktok_page.html"](other).rows == 0
     with pytest.raises(ParseError, match="no such JSON"):
         READERS["tiktok_page.html"](body.replace(b'{"props"', b"{props"))
+
+
+ODD: list[object] = [None, 5, -1, True, "", [], {}, [5], 1e308, "9" * 5000, [[]], "\0"]
+"""What may stand anywhere in an answer."""
+
+
+def _in_place(document: Any, odd: object) -> Iterator[Any]:
+    """The document with this in place of each part of it, of a list of the first."""
+    yield odd
+    if isinstance(document, dict):
+        for name, part in document.items():
+            yield from ({**document, name: changed} for changed in _in_place(part, odd))
+    elif isinstance(document, list) and document:
+        yield from ([changed, *document[1:]] for changed in _in_place(document[0], odd))
+
+
+@pytest.mark.parametrize("name", [name for name in READERS if name.endswith(".json")])
+def test_an_odd_value_anywhere_costs_a_row_at_most_or_is_a_parse_error(name: str) -> None:
+    document = msgspec.json.decode(page(name))
+    for odd in ODD:
+        for changed in _in_place(document, odd):
+            with suppress(ParseError):
+                READERS[name](msgspec.json.encode(changed))
+
+
+def test_odd_values_in_the_data_of_a_page_of_tiktok_cost_no_more() -> None:
+    whole = page("tiktok_page.html")
+    begin = whole.index(b'{"props"')
+    end = whole.index(b"</script>", begin)
+    document = msgspec.json.decode(whole[begin:end])
+    for odd in ODD:
+        for changed in _in_place(document, odd):
+            with suppress(ParseError):
+                READERS["tiktok_page.html"](whole[:begin] + msgspec.json.encode(changed) + whole[end:])
+
+
+def test_a_number_of_endless_digits_is_none() -> None:
+    digits = "9" * 5000
+    assert youtube.rest_of(msgspec.json.encode({"pageInfo": {"totalResults": digits}})).total is None
+    assert bluesky.parse_hits(msgspec.json.encode({"hitsTotal": digits})).total is None
+    assert number_of(str(2**63 - 1)) == 2**63 - 1
 
 
 def test_a_refusal_of_tiktok_is_no_empty_list() -> None:

@@ -94,6 +94,13 @@ def test_json_feed_is_read() -> None:
     assert (entry.published_at, entry.enclosures[0].size) == (AT, 12)
 
 
+@pytest.mark.parametrize("odd", [5, True, "Ann", {"name": "Ann"}, [5], []])
+def test_odd_authors_cost_no_entry(odd: Any) -> None:
+    (item, *_) = JSON["items"]
+    (entry,) = entries(JSON | {"items": [{**item, "authors": odd, "author": {"name": "Bob"}}]})  # type: ignore[dict-item]
+    assert (entry.id, entry.content) == ("1", "<p>c</p>")
+
+
 def test_a_sitemap_is_a_feed_of_pages_and_may_lead_to_others() -> None:
     (entry,) = entries(SITEMAP)
     assert (read(SITEMAP).feed.form, entry.id, entry.updated_at) == ("sitemap", "https://a.example/1", AT)
@@ -124,6 +131,8 @@ def test_a_feed_that_is_cut_short_or_has_lies_in_it_gives_what_it_has() -> None:
     assert entries(RSS.replace("x  1", "x" * 5000))[0].id != "x" * 5000
     assert entries(RSS.replace("/s.mp3", "javascript:alert(1)"))[0].enclosures == ()
     assert read(RSS.replace("<ttl>90", "<ttl>never")).hints.interval_s == 3600
+    frequent = RSS.replace("<ttl>90</ttl>", "").replace("Frequency>1<", f"Frequency>{'9' * 5000}<")
+    assert read(frequent).hints.interval_s == 0
     assert read(RSS.encode("latin-1", "replace").replace(b"utf-8", b"latin-1")).feed.form == "rss"
 
 

@@ -129,7 +129,7 @@ def volume_of(text: str | None) -> int | None:
 
 def number_of(value: Any) -> int | None:
     """A count that may be a number or a text of digits, as APIs have it whose numbers are larger than a double's."""
-    if isinstance(value, str) and value.isascii() and value.isdecimal():
+    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 20:
         value = int(value)
     return value if type(value) is int and 0 <= value <= MOST_INT else None
 

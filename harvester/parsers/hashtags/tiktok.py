@@ -71,8 +71,8 @@ def _rows_in(data: bytes) -> Iterator[Any]:
     state = dictionary(dictionary(dictionary(object_of(data), "props"), "pageProps"), "dehydratedState")
     queries = (state or {}).get("queries")
     for query in queries if isinstance(queries, list) else ():
-        shown = dictionary(dictionary(query, "state"), "data") or {}
-        for page in shown.get("pages") or ():
+        pages = (dictionary(dictionary(query, "state"), "data") or {}).get("pages")
+        for page in pages if isinstance(pages, list) else ():
             if isinstance(page, dict) and isinstance(rows := page.get("list"), list):
                 yield from rows
 

@@ -20,7 +20,7 @@ from harvester.parsers.hashtags.parts import (
     web,
     webs,
 )
-from harvester.parsers.json_values import date_time, dictionary, string
+from harvester.parsers.json_values import date_time, dictionary, string, strings
 
 SOURCE, PERIOD, ALL = "youtube", "1d", "all"
 _WATCH = "https://www.youtube.com/watch?v="
@@ -80,8 +80,7 @@ def post_of(row: Row, raw: bytes, provenance: Provenance) -> TaggedPost:
     snippet, counts = dictionary(row, "snippet") or {}, dictionary(row, "statistics") or {}
     text = "\n\n".join(filter(None, (string(snippet, "title"), string(snippet, "description"))))
     text = unescape(text) if isinstance(row.get("id"), dict) else text  # searches give texts as HTML
-    keywords = snippet.get("tags")
-    names = [*tags_in(text), *(each for each in keywords or () if isinstance(each, str))]
+    names = [*tags_in(text), *strings(snippet.get("tags"))]
     thumbnails = dictionary(snippet, "thumbnails") or {}
     return TaggedPost(
         source=SOURCE,

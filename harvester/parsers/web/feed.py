@@ -157,7 +157,7 @@ def _hints_of(about: Any, body: bytes) -> Hints:
     interval = 60 * int(ttl) if ttl.isascii() and ttl.isdecimal() and len(ttl) < 8 else 0
     period = _PERIODS_S.get(str(about.get("sy_updateperiod") or "").strip().lower(), 0)
     frequency = str(about.get("sy_updatefrequency") or "1").strip()
-    if period and frequency.isascii() and frequency.isdecimal() and int(frequency or 0):
+    if period and frequency.isascii() and frequency.isdecimal() and len(frequency) < 8 and int(frequency):
         interval = max(interval, period // int(frequency))
     skipped = b"".join(_skipped(body[:100_000]))
     hours = {int(each) % 24 for each in _hours(skipped)}
@@ -192,8 +192,9 @@ def _of_json(body: bytes, url: str, provenance: Provenance) -> Read:
 
 
 def _entry_of_json(item: Mapping[str, Any], url: str) -> dict[str, Any]:
-    authors = item.get("authors") or [item.get("author")]
-    attachments, tags = item.get("attachments"), item.get("tags")
+    authors, attachments, tags = item.get("authors"), item.get("attachments"), item.get("tags")
+    if not isinstance(authors, list) or not authors:
+        authors = [item.get("author")]
     given = {
         "feed_url": url,
         "page_url": _joined(url, item.get("url") or item.get("external_url")),
