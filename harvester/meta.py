@@ -27,6 +27,9 @@ CONDITIONAL = "conditional"
 """Whether the page is asked for only if it changed, whatever the site's entry says. CHANGED_LATER: not now, but the
 next time. Read by the conditional middleware."""
 CHANGED_LATER = "later"
+CHANGED_FOR = "harvester_changed_for"
+"""For whom it is asked for only then, in a word, where others ask for the same address and make something else of it.
+Read by the conditional middleware."""
 EXPECTS = "harvester_expects"
 """`json` when nothing else is of use. An Accept header and an address may say it too. Read by the classifier."""
 DONT_OBEY = "dont_obey_robotstxt"

@@ -29,7 +29,7 @@ from scrapy.utils.misc import load_object
 
 from harvester.config import Config, load_config
 from harvester.frontier.scheduler import Scheduler
-from harvester.meta import CHANGED_LATER, CONDITIONAL, LEASE, VALIDATED
+from harvester.meta import CHANGED_FOR, CHANGED_LATER, CONDITIONAL, LEASE, VALIDATED
 from harvester.outcomes import Outcome, Verdict
 from harvester.outcomes.answer import CONDITIONS
 from harvester.signals import outcome_told
@@ -97,7 +97,8 @@ class ConditionalMiddleware:
         """Whoever asks for the same, to make the same of it."""
         spider = self._crawler.spider
         callback = getattr(request.callback, "__name__", "")
-        parts = (getattr(spider, "name", ""), getattr(spider, "scope", ""), callback, request.url)
+        whose = [request.meta[CHANGED_FOR]] if CHANGED_FOR in request.meta else []
+        parts = (getattr(spider, "name", ""), getattr(spider, "scope", ""), callback, request.url, *whose)
         return sha256("\n".join(parts).encode()).digest()[:16]
 
     def process_response(self, request: Request, response: Response) -> Response:

@@ -12,7 +12,7 @@ from twisted.python.failure import Failure
 
 from harvester.items import Looked, Stage
 from harvester.jobs.documents import JobItem
-from harvester.meta import CHANGED_LATER, CONDITIONAL, ITEMS, PART
+from harvester.meta import CHANGED_FOR, CHANGED_LATER, CONDITIONAL, ITEMS, PART
 from harvester.outcomes import Outcome, verdict_of
 from harvester.recheck.stopping import (
     Ending,
@@ -144,6 +144,7 @@ class PaginationSpider(JobSpider):
             dont_filter=True,
         )
         request.meta.setdefault(PART, "list")
+        request.meta[CHANGED_FOR] = of.key
         return request
 
     def _looked(self, page: Response | Request, mark: Mark, found: int, cost: float, kept: Mapping[str, Any]) -> Looked:

@@ -89,6 +89,29 @@ async def test_what_is_new_is_kept_and_what_is_known_costs_neither_page_nor_writ
     assert secret not in endpoints.said
 
 
+async def test_endpoints_with_one_address_each_see_what_is_new_there(endpoints: Endpoints, api: Api) -> None:
+    text = f"""
+    [defaults]
+    url = "{api.url}/pets"
+    interval = "1h"
+    key = "id"
+
+    [cats]
+    rows = "cats"
+
+    [dogs]
+    rows = "dogs"
+    """
+    api.documents["/pets"] = {"cats": rows(1), "dogs": rows(1)}
+    assert await endpoints.look(text) == FINISHED, endpoints.said
+    api.documents["/pets"] = {"cats": rows(2, 1), "dogs": rows(2, 1)}
+    for name in ("cats", "dogs", "cats", "dogs"):
+        endpoints.make_due(key=name)
+        assert await endpoints.run("endpoints", endpoints=f"@{endpoints.file}") == FINISHED, endpoints.said
+    assert endpoints.ids("cats") == endpoints.ids("dogs") == ["1", "2"]
+    assert api.unchanged["/pets"] == 2
+
+
 async def test_a_look_that_broke_off_leaves_no_hole_and_a_refused_cursor_begins_it_anew(
     endpoints: Endpoints, api: Api
 ) -> None:
