@@ -81,6 +81,16 @@ async def test_a_time_begins_one_job_with_its_items_and_the_next_one_comes_in_an
     assert await schedules.next_at() == MORNING + timedelta(hours=1)
 
 
+async def test_a_schedule_of_hashtags_begins_with_what_its_arguments_name(
+    ledgers: Ledgers, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCRAPY_SETTINGS_MODULE", "harvester.settings")
+    arguments = {"sources": "google,mastodon", "tags": "cats", "regions": "US", "instances": "a.example"}
+    await Schedules(ledgers.another()).add(schedule(spider="hashtags", arguments=arguments))
+    assert await begin(ledgers) != [""]
+    assert sorted(await ledgers.items()) == ["google US", "mastodon a.example", "mastodon a.example #cats"]
+
+
 @pytest.mark.parametrize("operations", range(1, MOST_OPERATIONS))
 async def test_whenever_one_is_killed_the_next_begins_the_same_job_and_no_other(
     ledgers: Ledgers, clock: Clock, operations: int

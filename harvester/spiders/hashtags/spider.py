@@ -95,13 +95,13 @@ class HashtagsSpider(Google, Mastodon, Bluesky, Tiktok, Instagram, Youtube):
         async for output in super().start():
             yield output
 
-    def items_of_arguments(self) -> Iterator[Found]:
-        asked_for = self.arguments
-        tags = list(asked_for.read_tags()) if "tags" in asked_for.collect else []
-        for source in asked_for.sources:
-            if "trends" in asked_for.collect:
-                yield from (found(source, place) for place in charts_of(source, asked_for))
-            for place in places_of_tags(source, asked_for):
+    @classmethod
+    def first_items(cls, arguments: HashtagsArguments) -> Iterator[Found]:
+        tags = list(arguments.read_tags()) if "tags" in arguments.collect else []
+        for source in arguments.sources:
+            if "trends" in arguments.collect:
+                yield from (found(source, place) for place in charts_of(source, arguments))
+            for place in places_of_tags(source, arguments):
                 yield from (found(source, place, tag) for tag in tags)
 
     def requests_of(self, items: Sequence[JobItem]) -> Iterator[Request | Said]:
