@@ -301,6 +301,8 @@ class Schedules:
             arguments = check(schedule, source)
         chunks = self._items_of(schedule.job) if schedule.job else _chunks(spider.first_items, arguments)
         first: list[Found] = await anext(chunks, [])  # before there is a job, which without an item never ends
+        if not first:
+            raise UsageError("its arguments name nothing to begin with: change them (harvester schedule change -a)")
         key = f"schedule {schedule.id} {at.isoformat()}"
         job = running
         if job is None:

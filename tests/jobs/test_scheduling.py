@@ -91,6 +91,19 @@ async def test_a_schedule_of_hashtags_begins_with_what_its_arguments_name(
     assert sorted(await ledgers.items()) == ["google US", "mastodon a.example", "mastodon a.example #cats"]
 
 
+async def test_a_time_at_which_the_arguments_name_nothing_begins_no_job_and_says_so(
+    ledgers: Ledgers, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job without an item is never finished, and would keep all later times from being begun."""
+    monkeypatch.setenv("SCRAPY_SETTINGS_MODULE", "harvester.settings")
+    schedules = Schedules(ledgers.another())
+    arguments = {"sources": "bluesky", "collect": "counts"}
+    await schedules.add(schedule(spider="hashtags", arguments=arguments))
+    assert await begin(ledgers) == [""]
+    assert await all_jobs(ledgers) == []
+    assert "its arguments name nothing to begin with" in (await schedules.named("s")).said
+
+
 @pytest.mark.parametrize("operations", range(1, MOST_OPERATIONS))
 async def test_whenever_one_is_killed_the_next_begins_the_same_job_and_no_other(
     ledgers: Ledgers, clock: Clock, operations: int
