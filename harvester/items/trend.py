@@ -13,11 +13,18 @@ from harvester.items.base import WEB, Record
 WORLD = "world"
 """Region of what a source tells of all regions together."""
 _blank = re.compile(r"[\s\x00-\x1f\x7f]+")
+_JOINING = "_\u00b7\u30fb\u200c\u200d"
+"""What joins the words, or the letters, of a hashtag."""
 
 
 def normal_tag(text: str) -> str:
     """A tag by which two ways to write it are the same: without `#`, NFKC, in small letters, on one line."""
     return _blank.sub(" ", unicodedata.normalize("NFKC", text)).strip().lstrip("#").strip().casefold()
+
+
+def is_of_tag(letter: str) -> bool:
+    """Whether a hashtag may hold it: letters, the signs that many scripts add to them, digits, and what joins them."""
+    return letter.isalnum() or letter in _JOINING or unicodedata.category(letter).startswith("M")
 
 
 def look_of(at: datetime, every: timedelta) -> datetime:

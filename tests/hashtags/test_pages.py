@@ -12,13 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harvester.exceptions import ParseError
-from harvester.items import RECORDS
+from harvester.items import RECORDS, Found
 from harvester.items.base import Record
 from harvester.items.raw import read_back
 from harvester.items.trend import look_of, normal_tag
 from harvester.parsers.hashtags import bluesky, instagram, mastodon, tiktok, youtube
 from harvester.parsers.hashtags.parts import number_of, tags_in, volume_of
 from harvester.parsers.hashtags.staged import read_staged
+from harvester.spiders.hashtags.arguments import problem_of_tag
+from harvester.spiders.hashtags.spider import HashtagsSpider
 from tests.hashtags import cases
 from tests.hashtags.cases import PAGES, READERS, SEEN, expected_file, page, written
 
@@ -182,6 +184,28 @@ def test_the_normal_form_of_a_tag_is_its_own(text: str) -> None:
 def test_hashtags_in_texts_are_found_and_parts_of_addresses_are_none() -> None:
     text = "#Cats and #2030goals, #42 (#café)! a#b https://x.example/#top &#39; #音楽 #snake_case"
     assert tags_in(text) == ["Cats", "2030goals", "café", "音楽", "snake_case"]
+
+
+SCRIPTS = [
+    "हिन्दी",
+    "กรุงเทพ",
+    "தமிழ்",
+    "বাংলা",
+    "می\u200cخواهم",
+    "עִבְרִית",
+    "cafe\u0301",
+    "日本語",
+    "ジョン・レノン",
+    "col·lega",
+]
+"""Hashtags in scripts whose letters have signs above, below or beside them, and with what joins words."""
+
+
+@pytest.mark.parametrize("tag", SCRIPTS)
+def test_a_hashtag_of_any_script_is_one_and_is_found_whole(tag: str) -> None:
+    assert problem_of_tag(tag) == ""
+    assert tags_in(f"x #{tag} y #{tag}, #{tag}! #{tag}❤️ #1️⃣") == [tag] * 4
+    assert HashtagsSpider.check_item(Found("tag", f"mastodon a.example #{tag}")).input == {"tag": tag}
 
 
 @given(st.datetimes(timezones=st.just(UTC)), st.sampled_from([timedelta(hours=1), timedelta(days=1)]))

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 import msgspec
@@ -11,7 +12,7 @@ from msgspec import Raw
 
 from harvester.exceptions import InvalidRecordError, ParseError
 from harvester.items import Provenance, Record, Reject
-from harvester.items.trend import Hashtag, Trend, normal_tag
+from harvester.items.trend import Hashtag, Trend, is_of_tag, normal_tag
 from harvester.parsers.json_values import MOST_INT
 
 BAD = (InvalidRecordError, ParseError, msgspec.MsgspecError, UnicodeDecodeError, ValueError, RecursionError)
@@ -20,7 +21,7 @@ _UNITS = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9}
 _is_number = re.compile(
     r"((?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,30})(?:\.[0-9]{1,30})?)\s*([KMB]?)\s*\+?", re.IGNORECASE
 ).fullmatch
-_tag = re.compile(r"(?<![\w&/])#(\w*[^\W\d_]\w*)")
+_begun_like_tags = re.compile(r"(?<![\w&/])#([\w\x80-\U0010ffff]+)").findall
 
 
 class Look(NamedTuple):
@@ -145,7 +146,8 @@ def epoch(value: Any) -> datetime | None:
 
 def tags_in(text: str) -> list[str]:
     """The hashtags in a text, without `#`: letters, digits and _, not digits alone."""
-    return _tag.findall(text)
+    found = ("".join(takewhile(is_of_tag, each)) for each in _begun_like_tags(text))
+    return [each for each in found if any(map(str.isalpha, each))]
 
 
 def web(*values: Any) -> str | None:

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, PrivateAttr, field_validator, model
 
 from harvester.config import load_config
 from harvester.items import Found
-from harvester.items.trend import normal_tag
+from harvester.items.trend import is_of_tag, normal_tag
 from harvester.jobs.inputs import digest_of, items_of_file
 from harvester.spiders.base import SpiderArguments, YesOrNo
 
@@ -21,14 +21,14 @@ TAG = "tag"
 """What a line of a file of tags names."""
 MOST_LETTERS = 100
 """Of a tag: more than any source allows."""
-_is_tag = re.compile(rf"[\w·]{{1,{MOST_LETTERS}}}").fullmatch
 _is_region = re.compile(r"[A-Z]{2}").fullmatch
 _is_host = re.compile(r"(?:[a-z0-9_-]+\.)*[a-z0-9_-]+(?::[0-9]{1,5})?").fullmatch
 
 
 def problem_of_tag(text: str) -> str:
     """Why a text is no hashtag; empty when it is one."""
-    if _is_tag(normal_tag(text)):
+    normal = normal_tag(text)
+    if 0 < len(normal) <= MOST_LETTERS and all(map(is_of_tag, normal)):
         return ""
     return f"a hashtag has letters, digits and _, and no more than {MOST_LETTERS}"
 
