@@ -182,6 +182,25 @@ def test_a_page_says_where_its_feeds_are() -> None:
     assert not is_page(RSS.encode(), "application/rss+xml")
 
 
+@pytest.mark.parametrize("given", [RSS, ATOM, json.dumps(JSON), SITEMAP, INDEX, f"<!-- made by hand -->\n{ATOM}"])
+def test_a_feed_that_its_server_calls_a_page_is_a_feed(given: str) -> None:
+    assert not is_page(given.encode(), "text/html; charset=utf-8")
+    assert read(given, "text/html; charset=utf-8").feed == read(given).feed
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        '<?xml version="1.0"?><!DOCTYPE html PUBLIC "x"><html><svg><feed></svg></html>',
+        "<!doctype html><head><title>rss</title></head><rss>",
+        "<title>a page</title>",
+        "",
+    ],
+)
+def test_a_page_is_one_whatever_stands_in_it(given: str) -> None:
+    assert is_page(given.encode(), "application/xhtml+xml")
+
+
 @pytest.mark.parametrize(
     ("header", "seconds"), [("max-age=60", 60), ("public, Max-Age=5", 5), ("no-cache", 0), ("s-maxage=9", 0), ("", 0)]
 )

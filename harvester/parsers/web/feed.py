@@ -37,6 +37,7 @@ _skipped = re.compile(rb"<skip(?:Hours|Days)\b.{0,5000}?</skip(?:Hours|Days)>", 
 _hours = re.compile(rb"<hour>\s*(\d{1,2})\s*</hour>", re.IGNORECASE).findall
 _days = re.compile(rb"<day>\s*(\w+)\s*</day>", re.IGNORECASE).findall
 _max_age = re.compile(r"(?:^|[\s,])max-age=(\d{1,9})").search
+_root = re.compile(rb"<(?:\w+:)?(html|rss|feed|rdf|urlset|sitemapindex)\b").search
 _is_odd = re.compile(r"[\x00-\x20\x7f]").search
 _references = re.compile(rb"&#(?:[xX]([0-9A-Fa-f]+)|([0-9]+))").sub
 
@@ -65,8 +66,12 @@ def parse_feed(body: bytes, url: str, content_type: str, provenance: Provenance)
 
 def is_page(body: bytes, content_type: str) -> bool:
     """Whether it is a web page, which may say where its feeds are."""
-    start = body.lstrip(b"\xef\xbb\xbf \t\r\n")[:500].lower()
-    return "html" in content_type.lower() or start.startswith((b"<!doctype html", b"<html"))
+    start = body.lstrip(b"\xef\xbb\xbf \t\r\n")[:2000].lower()
+    if start.startswith((b"<!doctype html", b"<html")):
+        return True
+    root = _root(start)
+    is_feed = start.startswith(b"{") or (root and root[1] != b"html")  # many servers call feeds text/html
+    return "html" in content_type.lower() and not is_feed
 
 
 def feeds_of_page(body: bytes, url: str) -> list[str]:
