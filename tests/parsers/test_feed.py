@@ -87,6 +87,18 @@ def test_atom_is_read() -> None:
     assert entry.updated_at == datetime(2026, 11, 3, 10, tzinfo=UTC)
 
 
+@pytest.mark.parametrize("given", [RSS, json.dumps(JSON).replace("https://a.example/", "/")])
+def test_addresses_are_relative_to_where_the_feed_lay_and_not_to_the_address_that_led_there(given: str) -> None:
+    lay_at = Provenance("https://b.example/blog/", PAGE.fetched_at, "feeds")
+    found = parse_feed(given.replace('"/s.mp3"', '"s.mp3"').encode(), URL, "", lay_at)
+    entry = found.entries[0]
+    assert isinstance(entry, FeedEntry)
+    assert (found.feed.feed_url, found.feed.page_url) == (URL, "https://b.example/")
+    assert found.next.startswith("https://b.example/")
+    assert (entry.feed_url, entry.page_url) == (URL, "https://b.example/1")
+    assert entry.enclosures[0].url in ("https://b.example/blog/s.mp3", "https://b.example/s.mp3")
+
+
 def test_json_feed_is_read() -> None:
     (entry,) = entries(JSON)
     assert (read(JSON).feed.form, read(JSON).next) == ("json", "https://a.example/feed?page=2")

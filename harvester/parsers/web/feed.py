@@ -55,7 +55,7 @@ class Read(NamedTuple):
 
 
 def parse_feed(body: bytes, url: str, content_type: str, provenance: Provenance) -> Read:
-    """Raises ParseError when it is none."""
+    """Raises ParseError when it is none. `url`: its name in records; addresses in it are relative to where it lay."""
     start = body.lstrip(b"\xef\xbb\xbf \t\r\n")[:2000]
     if start.startswith(b"{"):
         return _of_json(body, url, provenance)
@@ -98,7 +98,8 @@ def max_age(cache_control: str) -> int:
 
 
 def _of_xml(body: bytes, url: str, content_type: str, provenance: Provenance) -> Read:
-    read = _parsed(body, {"content-location": url, "content-type": content_type or "application/xml"})
+    base = provenance.url
+    read = _parsed(body, {"content-location": base, "content-type": content_type or "application/xml"})
     version = str(read.get("version") or "")
     if not version:
         raise ParseError(f"it is no feed: {read.get('bozo_exception') or 'neither RSS, Atom, JSON Feed nor a sitemap'}")
@@ -109,12 +110,12 @@ def _of_xml(body: bytes, url: str, content_type: str, provenance: Provenance) ->
         form="atom" if version.startswith("atom") else "rss",
         title=_text(about.get("title")),
         description=_whole(about.get("subtitle")),
-        page_url=_joined(url, about.get("link")),
+        page_url=_joined(base, about.get("link")),
         language=_text(about.get("language")),
     )
-    entries = [_made(_entry_of_xml(entry, url), provenance) for entry in read.entries]
+    entries = [_made(_entry_of_xml(entry, url, base), provenance) for entry in read.entries]
     leads_to = next((link.get("href") for link in about.get("links", ()) if link.get("rel") == "next"), None)
-    return Read(feed, entries, _hints_of(about, body), _joined(url, leads_to) or "")
+    return Read(feed, entries, _hints_of(about, body), _joined(base, leads_to) or "")
 
 
 def _parsed(body: bytes, headers: dict[str, str]) -> Any:
@@ -138,12 +139,12 @@ def _to_a_character(reference: re.Match[bytes]) -> bytes:
     return b"&#xFFFD" if number > sys.maxunicode or 0xD800 <= number < 0xE000 else reference[0]
 
 
-def _entry_of_xml(entry: Any, url: str) -> dict[str, Any]:
+def _entry_of_xml(entry: Any, url: str, base: str) -> dict[str, Any]:
     content = [_whole(each.get("value")) for each in entry.get("content", ())]
     summary = _whole(entry.get("summary"))
     given = {
         "feed_url": url,
-        "page_url": _joined(url, entry.get("link")),
+        "page_url": _joined(base, entry.get("link")),
         "title": _text(entry.get("title")),
         "summary": None if content and summary == content[0] else summary,
         "content": next(filter(None, content), None),
@@ -152,7 +153,7 @@ def _entry_of_xml(entry: Any, url: str) -> dict[str, Any]:
         "published_at": _time(entry, "published_parsed"),
         "updated_at": _time(entry, "updated_parsed"),
         "language": _text((entry.get("content") or [{}])[0].get("language")),
-        "enclosures": tuple(_enclosures(url, entry.get("enclosures", ()), "href", "type", "length")),
+        "enclosures": tuple(_enclosures(base, entry.get("enclosures", ()), "href", "type", "length")),
     }
     return {"id": _id(entry.get("id"), given), **given}
 
@@ -189,20 +190,21 @@ def _of_json(body: bytes, url: str, provenance: Provenance) -> Read:
         form="json",
         title=_text(given.get("title")),
         description=_whole(given.get("description")),
-        page_url=_joined(url, given.get("home_page_url")),
+        page_url=_joined(provenance.url, given.get("home_page_url")),
         language=_text(given.get("language")),
     )
-    entries = [_made(_entry_of_json(item, url), provenance) for item in items if isinstance(item, dict)]
-    return Read(feed, entries, next=_joined(url, given.get("next_url")) or "")
+    base = provenance.url
+    entries = [_made(_entry_of_json(item, url, base), provenance) for item in items if isinstance(item, dict)]
+    return Read(feed, entries, next=_joined(base, given.get("next_url")) or "")
 
 
-def _entry_of_json(item: Mapping[str, Any], url: str) -> dict[str, Any]:
+def _entry_of_json(item: Mapping[str, Any], url: str, base: str) -> dict[str, Any]:
     authors, attachments, tags = item.get("authors"), item.get("attachments"), item.get("tags")
     if not isinstance(authors, list) or not authors:
         authors = [item.get("author")]
     given = {
         "feed_url": url,
-        "page_url": _joined(url, item.get("url") or item.get("external_url")),
+        "page_url": _joined(base, item.get("url") or item.get("external_url")),
         "title": _text(item.get("title")),
         "summary": _whole(item.get("summary")),
         "content": _whole(item.get("content_html") or item.get("content_text")),
@@ -212,7 +214,7 @@ def _entry_of_json(item: Mapping[str, Any], url: str) -> dict[str, Any]:
         "updated_at": date_time(item.get("date_modified")),
         "language": _text(item.get("language")),
         "enclosures": tuple(
-            _enclosures(url, attachments if isinstance(attachments, list) else (), "url", "mime_type", "size_in_bytes")
+            _enclosures(base, attachments if isinstance(attachments, list) else (), "url", "mime_type", "size_in_bytes")
         ),
     }
     return {"id": _id(item.get("id"), given), **given}
@@ -254,9 +256,9 @@ def _id(own: Any, given: Mapping[str, Any]) -> str:
     return sha256((text or repr(sorted(given.items(), key=str))).encode("utf-8", "replace")).hexdigest()[:32]
 
 
-def _enclosures(url: str, given: Iterable[Any], address: str, kind: str, size: str) -> Iterator[Enclosure]:
+def _enclosures(base: str, given: Iterable[Any], address: str, kind: str, size: str) -> Iterator[Enclosure]:
     for each in given:
-        if isinstance(each, Mapping) and (found := _joined(url, each.get(address))):
+        if isinstance(each, Mapping) and (found := _joined(base, each.get(address))):
             length = str(each.get(size) or "")
             number = int(length) if length.isascii() and length.isdecimal() and len(length) < 18 else None
             yield Enclosure(found, _text(each.get(kind)), number)
