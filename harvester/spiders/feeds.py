@@ -157,15 +157,12 @@ class FeedsSpider(PaginationSpider):
         if level < MOST_LEVELS:
             entries += [Entry(address) for address in read.sitemaps]
             outputs += [Found(FEED, address, {LEVEL: level + 1}) for address in read.sitemaps]
-        cache = (response.headers.get("Cache-Control") or b"").decode("latin-1")
-        hints = msgspec.structs.replace(read.hints, interval_s=max(read.hints.interval_s, parse.max_age(cache)))
+        if response.cb_kwargs["at"] is None:  # what older pages say of when to look holds for these
+            cache = (response.headers.get("Cache-Control") or b"").decode("latin-1")
+            hints = msgspec.structs.replace(read.hints, interval_s=max(read.hints.interval_s, parse.max_age(cache)))
+            kept = {"answer": answer, "hints": msgspec.to_builtins(hints)}
         history = self.arguments_of(response).history
-        return Listed(
-            entries,
-            outputs,
-            read.next if history else None,
-            kept={"answer": answer, "hints": msgspec.to_builtins(hints)},
-        )
+        return Listed(entries, outputs, read.next if history else None, kept=kept)
 
     def rest_of(self, kept: Mapping[str, Any]) -> datetime | None:
         return not_before(msgspec.convert(kept.get("hints", {}), Hints), datetime.now(UTC))

@@ -70,6 +70,23 @@ async def test_new_and_changed_entries_are_kept_hints_are_obeyed_and_pages_lead_
         assert len(mongodb["jobs"].distinct("_id")) == 1
 
 
+async def test_hints_are_those_of_the_feed_and_not_of_its_oldest_page(endpoints: Endpoints) -> None:
+    leads_to = '<a:link xmlns:a="http://www.w3.org/2005/Atom" rel="next" href="/old"/>'
+    newest = rss(3, 2).replace(b"<ttl>", f"{leads_to}<ttl>".encode())
+    oldest = rss(1).replace(b"<ttl>600</ttl>", b"")
+    site = Validating(
+        {
+            "/feed": [reply(newest, "text/html")],
+            "/old": [reply(oldest, **{"Cache-Control": "max-age=86400"})],
+        }
+    )
+    async with site:
+        assert await endpoints.run("feeds", feeds=f"{site.url}/feed", history="yes") == FINISHED, endpoints.said
+        assert endpoints.ids("feed_entries") == [f"{site.url}/feed {number}" for number in (1, 2, 3)]
+        item = endpoints.item(f"{site.url}/feed")
+    assert item["left"]["kept"]["hints"] == {"interval_s": 36_000}
+
+
 BAD = [
     ({}, "There is no feed to look at. Give addresses"),
     ({"feeds": "example.org/feed"}, "'example.org/feed' is no address; give one like 'https://example.org/feed.xml'"),
