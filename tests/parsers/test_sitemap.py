@@ -2,12 +2,13 @@
 
 import gzip
 import tracemalloc
+import zlib
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
 from harvester.exceptions import ParseError
-from harvester.parsers.web.sitemap import MOST_BYTES, MOST_ENTRIES, Entry, parse_sitemap
+from harvester.parsers.web.sitemap import MOST_BYTES, MOST_ENTRIES, MOST_PARTS, Entry, parse_sitemap
 
 NAMESPACE = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
 A, B = "https://example.org/a?x=1&y=2", "https://example.org/b"
@@ -126,6 +127,48 @@ def test_a_bomb_is_not_unpacked() -> None:
         assert tracemalloc.get_traced_memory()[1] < 4 * MOST_BYTES
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("form", ["<{}>{}</{}>", "<{}><url>{}</url></{}>"])
+def test_an_entry_without_end_is_not_kept_in_memory(form: str) -> None:
+    """lxml's own memory is not traced: what is not read shows that it was not made."""
+    endless = form.format("urlset", f"<x/>{'<x/>' * MOST_PARTS}<loc>{B}</loc>", "urlset").encode()
+    with pytest.raises(ParseError, match="there is no entry in its first 10,000 elements"):
+        read(endless)
+    assert read(endless.replace(b"<urlset>", b"<urlset>" + f"<url><loc>{A.replace('&', '&amp;')}</loc></url>".encode()))
+    pictures = "<image><loc>https://a.example/1.jpg</loc></image>" * 1000
+    assert read(listing(*[f"<loc>{B}</loc>{pictures}"] * 20)) == [Entry(B)] * 20
+
+
+def test_a_text_is_read_line_by_line() -> None:
+    body = b"ab\r\n" * 500_000 + f"\t {A} \r{B}".encode()
+    tracemalloc.start()
+    try:
+        assert read(body) == [Entry(A), Entry(B)]
+        assert tracemalloc.get_traced_memory()[1] < 2 * len(body)
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_file_of_many_empty_gzips_is_looked_through_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """zlib hands out what follows on a part; with the whole rest each time it would be quadratic."""
+    handed_out = 0
+    made = zlib.decompressobj
+
+    class Counted:
+        def __init__(self, wbits: int) -> None:
+            self._made = made(wbits)
+
+        def __getattr__(self, name: str) -> object:
+            nonlocal handed_out
+            value = getattr(self._made, name)
+            handed_out += len(value) if name == "unused_data" else 0
+            return value
+
+    monkeypatch.setattr(zlib, "decompressobj", Counted)
+    body = gzip.compress(b"") * 20_000 + gzip.compress(URLSET)
+    assert read(body) == ENTRIES
+    assert handed_out < 2_000 * len(body)
 
 
 def test_entities_are_not_expanded_and_no_file_is_read() -> None:

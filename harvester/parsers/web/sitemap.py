@@ -7,7 +7,9 @@ bounded.
 import re
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
+from gzip import GzipFile
 from io import BytesIO
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -20,9 +22,13 @@ MOST_BYTES = 50 * 1024 * 1024
 """Of a sitemap, unpacked; the protocol allows no more."""
 MOST_ENTRIES = 50_000
 """Of a sitemap; the protocol allows no more."""
+MOST_PARTS = 10_000
+"""Elements of an entry, with those before it; a page has no more than 1,000 pictures."""
 MOST_LENGTH = 2048
 """Characters of an address; the protocol allows no more."""
 
+_CHUNK_BYTES = 1 << 16
+_lines = re.compile(rb"(?:^|[\r\n])[^\S\r\n]*(https?://[^\r\n]*)", re.IGNORECASE).finditer
 _may_be_address = re.compile(rf"https?://[^\s<>\x00-\x1f]{{1,{MOST_LENGTH - 8}}}", re.IGNORECASE).fullmatch
 _is_short_date = re.compile(r"(\d{4})(?:-(\d\d))?").fullmatch
 
@@ -66,23 +72,19 @@ def parse_sitemap(body: bytes) -> Iterator[Entry]:
 
 def _unpack(body: bytes) -> bytes:
     """As much as is allowed, of a gzip file that may be cut short or made of several."""
-    parts: list[bytes] = []
-    left = MOST_BYTES
-    while body.startswith(b"\x1f\x8b") and left > 0:
-        gzip = zlib.decompressobj(wbits=31)
-        try:
-            parts.append(gzip.decompress(body, left))
-        except zlib.error:
-            break
-        left -= len(parts[-1])
-        body = gzip.unused_data
-    return b"".join(parts) if parts else body[:MOST_BYTES]
+    if not body.startswith(b"\x1f\x8b"):
+        return body[:MOST_BYTES]
+    unpacked = bytearray()
+    with suppress(OSError, EOFError, zlib.error), GzipFile(fileobj=BytesIO(body)) as file:
+        while len(unpacked) < MOST_BYTES and (chunk := file.read1(_CHUNK_BYTES)):
+            unpacked += chunk
+    return bytes(unpacked[:MOST_BYTES])
 
 
 def _of_text(body: bytes) -> Iterator[Entry]:
     count = 0
-    for line in body.splitlines():
-        address = line.decode("utf-8", "replace").strip()
+    for line in _lines(body):
+        address = line[1].decode("utf-8", "replace").strip()
         if is_address(address):
             yield Entry(address)
             count += 1
@@ -104,7 +106,7 @@ def _of_xml(body: bytes) -> Iterator[Entry]:
         collect_ids=False,
     )
     root = ""
-    count = 0
+    count = parts = 0
     try:
         for event, element in reader:
             name = _name(element)
@@ -112,6 +114,9 @@ def _of_xml(body: bytes) -> Iterator[Entry]:
                 root = root or name
                 if root not in ("urlset", "sitemapindex"):
                     raise ParseError(f"it is no sitemap: its root is <{root[:50]}>")
+                parts += 1
+                if parts > MOST_PARTS:
+                    break
             elif name in ("url", "sitemap") and (entry := _entry(element, name == "sitemap")):
                 yield entry
                 count += 1
@@ -119,11 +124,14 @@ def _of_xml(body: bytes) -> Iterator[Entry]:
                     return
             if event == "end" and name in ("url", "sitemap"):
                 _forget(element)
+                parts = 0
     except etree.XMLSyntaxError as error:
         if not count:
             raise ParseError(f"it is no sitemap: {error.msg}") from None
     if not root:
         raise ParseError("it is no sitemap: it is empty")
+    if parts > MOST_PARTS and not count:
+        raise ParseError(f"it is no sitemap: there is no entry in its first {MOST_PARTS:,} elements")
 
 
 def _entry(element: Any, is_sitemap: bool) -> Entry | None:
