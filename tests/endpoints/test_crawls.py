@@ -112,6 +112,21 @@ async def test_endpoints_with_one_address_each_see_what_is_new_there(endpoints: 
     assert api.unchanged["/pets"] == 2
 
 
+async def test_a_document_whose_names_are_data_neither_fails_nor_ends_the_run(endpoints: Endpoints, api: Api) -> None:
+    """All its names with what they stand in would be more than MongoDB holds in a document."""
+    names = {str(name): dict.fromkeys(map(str, range(100)), 1) for name in range(100)}
+    api.documents |= {"/names": {"n" * 2000: names}, "/weather": {"degrees": 3}}
+    text = f"""
+    [names]
+    url = "{api.url}/names"
+
+    [weather]
+    url = "{api.url}/weather"
+    """
+    assert await endpoints.look(text) == FINISHED, endpoints.said
+    assert [len(endpoints.ids(name)) for name in ("names", "weather")] == [1, 1]
+
+
 async def test_a_look_that_broke_off_leaves_no_hole_and_a_refused_cursor_begins_it_anew(
     endpoints: Endpoints, api: Api
 ) -> None:

@@ -5,6 +5,10 @@ import pytest
 from harvester.exceptions import ParseError, UsageError
 from harvester.parsers.web.links import next_link
 from harvester.parsers.web.rows import (
+    ANY,
+    MOST_FIELDS,
+    MOST_FIELDS_IN_ALL,
+    MOST_NAME,
     at,
     canonical,
     check_schema,
@@ -112,8 +116,43 @@ def test_a_field_that_only_some_rows_had_may_be_missing_and_new_ones_are_named()
     assert new_fields({}, now) == []
 
 
+def of(number: int, name: str = "") -> dict[str, int]:
+    return {f"{name}{each}": 1 for each in range(number)}
+
+
 def test_an_object_whose_names_are_data_has_no_shape() -> None:
-    assert shape_of([{str(number): 1 for number in range(1000)}]) == {}
+    assert shape_of([of(1000)]) == {ANY: "?"}
+    assert shape_of([{"at": of(1000)}]) == {"at": "object", f"at.{ANY}": "?"}
+    assert shape_of([{"price*": 1}]) == {"price*": "number"}
+    assert shape_of([{"at": {"n" * (MOST_NAME + 1): 1}}]) == {"at": "object", f"at.{ANY}": "?"}
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_an_object_that_gets_one_more_field_has_lost_none(inside: bool) -> None:
+    before, now = (
+        shape_of([{"at": of(number)} if inside else of(number)]) for number in (MOST_FIELDS, MOST_FIELDS + 1)
+    )
+    assert shape_change(before, now) == shape_change(now, before) == ""
+    assert new_fields(before, now) == new_fields(now, before) == []
+    assert merged(before, now) == merged(now, before) == now
+
+
+def test_names_that_are_others_in_each_row_are_data() -> None:
+    rows = [{"at": of(3, f"{row}-")} for row in range(MOST_FIELDS)]
+    assert shape_of(rows) == {"at": "object", f"at.{ANY}": "?"}
+    shape = shape_of(rows[:2])
+    for row in rows:
+        shape = merged(shape, shape_of([row]))
+    assert shape == {"at": "object", f"at.{ANY}": "?"}
+
+
+def test_a_shape_has_no_more_than_a_thousand_names() -> None:
+    deep = {"n" * MOST_NAME: {f"{each}": of(99) for each in range(99)}}
+    shape = shape_of([deep])
+    assert len(shape) < MOST_FIELDS_IN_ALL
+    assert shape_change(shape, shape_of([{**deep, "more": 1}])) == ""
+    wide = shape_of([{f"{each}": of(99) for each in range(99)}])
+    assert wide == {**dict.fromkeys(map(str, range(99)), "object"), **{f"{each}.{ANY}": "?" for each in range(99)}}
 
 
 @pytest.mark.parametrize(

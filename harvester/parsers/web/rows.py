@@ -1,6 +1,7 @@
 """Rows of a JSON document: where they are, what tells them apart, whether they are as they should be. Pure."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -21,6 +22,12 @@ MOST_DEPTH = 3
 """Levels of a row whose fields belong to its shape."""
 MOST_FIELDS = 100
 """Of an object; in one with more, names are data."""
+MOST_NAME = 100
+"""Characters of a field's name; in an object with a longer one, names are data."""
+MOST_FIELDS_IN_ALL = 1_000
+"""Of a shape; in one with more, the names of its lowest level are data."""
+ANY = "*"
+"""Stands in a shape for the fields of an object whose names are data."""
 MOST_NAMED = 5
 """Fields in a message."""
 MOST_SAID = 200
@@ -159,15 +166,17 @@ def shape_of(rows: Iterable[Any]) -> Shape:
         for name, value in _fields(row, "", MOST_DEPTH):
             counts[name] = counts.get(name, 0) + 1
             kinds.setdefault(name, set()).update([] if value is None else [_kind(value)])
-    return {name: _written(kinds[name], counts[name] == number) for name in sorted(counts)}
+    return _bounded({name: _written(kinds[name], counts[name] == number) for name in sorted(counts)})
 
 
 def shape_change(before: Shape, now: Shape) -> str:
     """What is not as it was, in words: a field that every row had and none has now, or one of another kind."""
     lost = [
-        name for name, kind in before.items() if not kind.endswith("?") and name not in now and _is_above(name, now)
+        name
+        for name, kind in before.items()
+        if not kind.endswith("?") and name not in now and _is_above(name, now) and not _is_data(name, now)
     ]
-    new = [name for name in now if name not in before]
+    new = [name for name in now if name not in before and not _is_any(name)]
     said = []
     if lost:
         said.append(f"the rows lack {_named(lost)}" + (f", and have {_named(new)}" if new else ""))
@@ -180,24 +189,59 @@ def shape_change(before: Shape, now: Shape) -> str:
 
 def new_fields(before: Shape, now: Shape) -> list[str]:
     """Fields that no row had before."""
-    return sorted(now.keys() - before.keys()) if before else []
+    new = now.keys() - before.keys() if before else ()
+    return sorted(name for name in new if not _is_any(name) and not _is_data(name, before))
 
 
 def merged(before: Shape, now: Shape) -> Shape:
     """Of the rows of both."""
     if not before or not now:
         return before or now
-    return {
+    both = {
         name: _written(
             _kinds(before.get(name, "")) | _kinds(now.get(name, "")),
             all(name in each and not each[name].endswith("?") for each in (before, now)),
         )
         for name in sorted({*before, *now})
     }
+    return _bounded(both)
+
+
+def _bounded(shape: Shape) -> Shape:
+    """With ANY in place of names that are data, in the rows of all looks together."""
+    numbers = Counter(map(_above, shape))
+    data = {above for above, number in numbers.items() if number > MOST_FIELDS}
+    found = _with_any(shape, data | {_above(name) for name in shape if _is_any(name)})
+    for level in range(MOST_DEPTH - 1, 0, -1):
+        if len(found) > MOST_FIELDS_IN_ALL:
+            found = _with_any(found, {_above(name) for name in found if name.count(".") >= level})
+    return found
+
+
+def _with_any(shape: Shape, data: set[str]) -> Shape:
+    whole = shape | {f"{above}.{ANY}".lstrip("."): "?" for above in data}
+    return {name: whole[name] for name in sorted(whole) if _is_any(name) or not _is_data(name, whole)}
+
+
+def _is_any(name: str) -> bool:
+    return name.rpartition(".")[2] == ANY
+
+
+def _is_data(name: str, shape: Shape) -> bool:
+    """Whether it stands in an object whose names are data."""
+    parts = name.split(".")
+    return any(".".join([*parts[:number], ANY]) in shape for number in range(len(parts)))
+
+
+def _above(name: str) -> str:
+    return name.rpartition(".")[0]
 
 
 def _fields(row: Any, above: str, depth: int) -> Iterable[tuple[str, Any]]:
-    if not isinstance(row, dict) or len(row) > MOST_FIELDS:
+    if not isinstance(row, dict):
+        return
+    if len(row) > MOST_FIELDS or any(len(name) > MOST_NAME for name in row):
+        yield f"{above}{ANY}", None
         return
     for name, value in row.items():
         yield f"{above}{name}", value
@@ -207,7 +251,7 @@ def _fields(row: Any, above: str, depth: int) -> Iterable[tuple[str, Any]]:
 
 def _is_above(name: str, now: Shape) -> bool:
     """Whether what it stood in is still there: of a part that is gone as a whole, only its top is named."""
-    above = name.rpartition(".")[0]
+    above = _above(name)
     return not above or above in now
 
 
