@@ -15,8 +15,10 @@ from harvester.recheck import read_policy
 
 MOST_INPUT_BYTES = 64 * 1024
 """Of an item's input, as BSON; of its key, too."""
+MOST_LEFT_BYTES = 1024 * 1024
+"""Of what a look leaves for the next one, likewise."""
 MOST_LEVELS = 100
-"""Of an item's input, and of what a look has left. MongoDB nests a document no deeper than 180."""
+"""Of both. MongoDB nests a document no deeper than 180."""
 _is_kind = re.compile(r"[a-z][a-z0-9_]{0,49}").fullmatch
 _VALUES = (str, int, float, NoneType, datetime, dict, list, tuple)
 _UNSTORABLE = (BSONError, OverflowError, UnicodeEncodeError, RecursionError)
@@ -126,7 +128,11 @@ class Looked(Struct, frozen=True, gc=False):
         _check_number(self.item_id, self.found)
         if self.left:
             _check_values(f"{self.item_id}: what its look has left", self.left)
-            _size(f"{self.item_id}: MongoDB cannot hold what its look has left", self.left)
+            size = _size(f"{self.item_id}: MongoDB cannot hold what its look has left", self.left)
+            if size > MOST_LEFT_BYTES:
+                raise InvalidRecordError(
+                    f"{self.item_id}: what its look has left has {size:,} bytes, and may have {MOST_LEFT_BYTES:,}"
+                )
 
 
 def is_text(text: str) -> bool:

@@ -9,7 +9,7 @@ import pytest
 
 from harvester.exceptions import InvalidRecordError
 from harvester.items import Found, Looked, Said, Stage
-from harvester.items.found import MOST_INPUT_BYTES, MOST_LEVELS
+from harvester.items.found import MOST_INPUT_BYTES, MOST_LEFT_BYTES, MOST_LEVELS
 
 
 def nested(levels: int) -> dict[str, Any]:
@@ -83,6 +83,7 @@ def test_what_is_said_of_an_item_can_be_written_down() -> None:
         lambda: Looked("id", left={"cursor": "\ud800"}),
         lambda: Looked("id", left={"cursor": b"x"}),
         lambda: Looked("id", left=nested(MOST_LEVELS)),
+        lambda: Looked("id", left={"seen": "x" * MOST_LEFT_BYTES}),
     ],
 )
 def test_what_mongodb_cannot_hold_is_refused_where_it_is_said(say: Callable[[], object]) -> None:
