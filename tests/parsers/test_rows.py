@@ -11,6 +11,7 @@ from harvester.parsers.web.rows import (
     MOST_NAME,
     at,
     canonical,
+    check_path,
     check_schema,
     decode,
     key_of,
@@ -41,6 +42,31 @@ DOCUMENT = {"data": {"items": [{"id": 1}, {"id": 2}], "a/b": {"~": 3}}}
 )
 def test_a_path_finds_what_stands_there(path: str, found: object) -> None:
     assert at(path, DOCUMENT) == found
+
+
+@pytest.mark.parametrize(
+    ("path", "document"),
+    [
+        ("items[::0]", {"items": [1]}),
+        ("max_by(@, &id)", [{"id": 1}, {"id": "x"}]),
+        ("@ < `5`", "x"),
+        ("sum(@)", ["x"]),
+    ],
+)
+def test_what_a_path_fails_at_is_said_of_the_answer(path: str, document: object) -> None:
+    with pytest.raises(ParseError, match="does not fit"):
+        at(path, document)
+
+
+@pytest.mark.parametrize("path", ["reverse(data)", "sort_by(data.items, &id)", "values(@)", "/data/items", "data[?id]"])
+def test_a_path_may_use_functions(path: str) -> None:
+    check_path(path)
+
+
+@pytest.mark.parametrize("path", ["data..items", "nothing(@)", "reverse()", "(" * 5000, "'", "items[::0"])
+def test_what_is_no_path_is_refused(path: str) -> None:
+    with pytest.raises(UsageError, match="is neither a JMESPath, like"):
+        check_path(path)
 
 
 @pytest.mark.parametrize(
