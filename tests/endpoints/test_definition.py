@@ -55,6 +55,10 @@ BAD = [
     ),
     (f"[a]\nurl = '{URL}'\nrows = '@'\npages = {{ by = 'next' }}", "needs `at`: where the answer holds it"),
     (f"url = '{URL}'", "url stands outside of a table: put it below a line like [defaults] or [prices]"),
+    (f"[a]\nurl = '{URL}'\nschema = ':Model'", "the model :Model cannot be imported"),
+    (f"[a]\nurl = '{URL}'\nschema = '..a:Model'", "the model ..a:Model cannot be imported"),
+    (f"[a]\nurl = '{URL}'\nschema = {{ '$schema' = 5 }}", "a.schema: it is no JSON Schema: its $schema is no text"),
+    (f"defaults = '5m'\n[a]\nurl = '{URL}'", "defaults stands outside of a table: put it below a line like [defaults]"),
     ("[a\nurl = 1", "is no TOML"),
     ("[defaults]\ninterval = '1m'", "There is no endpoint in"),
 ]

@@ -106,9 +106,17 @@ def test_nothing_that_a_schema_refers_to_is_fetched() -> None:
     assert "refers to what is not in it" in problem_of({}, {"$ref": "https://elsewhere.example/schema.json"})
 
 
-def test_what_is_no_schema_is_refused() -> None:
+@pytest.mark.parametrize("schema", [{"type": "many"}, {"$schema": 5}, {"$schema": ["x"]}, {"pattern": "("}])
+def test_what_is_no_schema_is_refused(schema: dict[str, object]) -> None:
     with pytest.raises(UsageError, match="it is no JSON Schema"):
-        check_schema({"type": "many"})
+        check_schema(schema)
+
+
+def test_a_schema_that_refers_to_itself_without_end_fits_nothing() -> None:
+    assert "refers to itself without end" in problem_of({}, {"$ref": "#"})
+    assert "refers to itself without end" in problem_of(
+        {}, {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}
+    )
 
 
 def test_the_same_value_is_written_the_same_in_whatever_order_it_came() -> None:

@@ -123,6 +123,8 @@ def canonical(value: Any) -> bytes:
 
 def check_schema(schema: Any) -> None:
     """Raises UsageError when it is no JSON Schema."""
+    if isinstance(schema, dict) and not isinstance(schema.get("$schema", ""), str):
+        raise UsageError("it is no JSON Schema: its $schema is no text")
     try:
         kind = validator_for(schema)
         kind.check_schema(schema)
@@ -141,6 +143,8 @@ def problem_of(row: Any, schema: Mapping[str, Any] | None) -> str:
         error = best_match(_validator(canonical(schema)).iter_errors(row))
     except Unresolvable as unknown:
         return f"its schema refers to what is not in it: {unknown.ref}"
+    except RecursionError:
+        return "its schema refers to itself without end, or it is nested too deeply for that"
     return "" if error is None else _said(error)
 
 

@@ -190,6 +190,8 @@ def _of_tables(path: Path, text: str) -> dict[str, Endpoint]:
     defaults = tables.pop(DEFAULTS, {})
     found: dict[str, Endpoint] = {}
     bad: list[str] = []
+    if not isinstance(defaults, dict):
+        defaults, tables = {}, {DEFAULTS: defaults, **tables}
     for name, table in tables.items():
         if not isinstance(table, dict):
             bad.append(f"{name} stands outside of a table: put it below a line like [{DEFAULTS}] or [prices]")
@@ -248,7 +250,7 @@ def _of_file(path: Path) -> Any:
 def _of_model(module: str, name: str) -> Any:
     try:
         model = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, TypeError, ValueError) as error:  # the last two of what is no module's name
         raise UsageError(f"the model {module}:{name} cannot be imported: {error}") from None
     if not isinstance(model, type) or not issubclass(model, BaseModel):
         raise UsageError(f"{module}:{name} is no pydantic model")
