@@ -170,6 +170,12 @@ def test_an_endpoint_may_be_added_to_a_job_by_its_address_and_changed_there() ->
         EndpointsSpider.check_item(Found("endpoint", "prices"))
 
 
+@pytest.mark.parametrize("schema", [{"type": "many"}, {"pattern": "("}, {"$schema": 5}])
+def test_a_schema_that_is_none_is_refused_wherever_it_comes_from(schema: dict[str, object]) -> None:
+    with pytest.raises(UsageError, match=r"prices\.schema: it is no JSON Schema"):
+        EndpointsSpider.check_item(Found("endpoint", "prices", {"url": URL, "schema": schema}))
+
+
 def test_what_the_page_shows_of_a_file_can_be_used(tmp_path: Path) -> None:
     blocks = re.findall(r"^```toml\n(.*?)^```", (ROOT / "docs" / "endpoints.md").read_text("utf-8"), re.M | re.S)
     (tmp_path / "price.json").write_text("{}")

@@ -140,10 +140,14 @@ def endpoint_of(given: Mapping[str, Any]) -> Endpoint:
 def declared(name: str, given: Mapping[str, Any]) -> Endpoint:
     """Of what somebody gives for one endpoint; without anything its name is its address. Raises UsageError."""
     try:
-        return Endpoint(**{"collection": collection_of(name), **(given or {"url": name, "collection": ALONE})})
+        endpoint = Endpoint(**{"collection": collection_of(name), **(given or {"url": name, "collection": ALONE})})
+        check_schema(endpoint.json_schema or {})
     except ValidationError as error:
         said = "; ".join(f"{place}: {fault}" for place, fault in problems(error, Endpoint, name).items())
         raise UsageError(said) from None
+    except UsageError as error:
+        raise UsageError(f"{name}.schema: {error}") from None
+    return endpoint
 
 
 def missing_variables(endpoint: Endpoint) -> list[str]:
