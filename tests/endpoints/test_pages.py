@@ -53,6 +53,7 @@ def test_a_page_leads_to_the_next(pages: dict[str, Any], document: Any, link: st
     ("document", "said"),
     [
         ({"next": "https://elsewhere.example/"}, "the next page would be at another site: https://elsewhere.example/"),
+        ({"next": "http://[x/"}, "at 'next' there is no address of the next page: Invalid IPv6 URL"),
         ({"next": ["x"]}, "there is nothing that leads to the next page, but list"),
     ],
 )

@@ -229,7 +229,10 @@ def next_of(endpoint: Endpoint, document: Any, response: Response) -> tuple[str 
             raise ParseError(
                 f"at {pages.at!r} there is nothing that leads to the next page, but {type(found).__name__}"
             )
-    address = urljoin(response.url, str(found)) if pages.by == "next" and found else found
+    try:
+        address = urljoin(response.url, str(found)) if pages.by == "next" and found else found
+    except ValueError as error:
+        raise ParseError(f"at {pages.at!r} there is no address of the next page: {error}") from None
     if pages.by in ("link", "next") and address and origin_of(str(address)) != origin_of(endpoint.url):
         raise ParseError(f"the next page would be at another site: {address}")
     return (None if address in (None, "") else str(address)), total if type(total) is int else None
