@@ -1,9 +1,11 @@
 """What the spider of hashtags is asked for: what cannot be meant is refused, with what to do."""
 
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from scrapy import Request
+from scrapy.http import Headers, TextResponse
 
 from harvester.config import load_config
 from harvester.exceptions import UsageError
@@ -166,6 +168,25 @@ def test_a_key_is_in_no_address_and_goes_over_https_only(monkeypatch: pytest.Mon
     load_config.cache_clear()
     with pytest.raises(UsageError, match="is sent over https only"):
         _ = spider(sources="youtube").keys
+
+
+@pytest.mark.parametrize(
+    ("links", "query"),
+    [
+        (['<https://a.example/x?max_id=5>; rel="next", <?min_id=9>; rel="prev"'], "max_id=5&limit=40"),
+        (['<?max_id=5>; rel="next"', "</style.css>; rel=preload; as=style"], "max_id=5&limit=40"),
+        (['<https://a.example/x?min_id=9>; rel="prev"'], None),
+        (['<http://[x/?max_id=5>; rel="next"'], None),
+        ([], None),
+    ],
+)
+def test_the_next_page_of_a_timeline_is_the_one_that_a_header_calls_so(links: list[str], query: str | None) -> None:
+    made = spider()
+    made.arguments_of = lambda page: made.arguments  # type: ignore[method-assign]
+    url = "https://a.example/api/v1/timelines/tag/cats?limit=40"
+    response = TextResponse(url, headers=Headers({"Link": links}), body=b"[{}]", request=Request(url))
+    *_, last = made.read_timeline(response, "a.example", 200)
+    assert (urlsplit(last.url).query if isinstance(last, Request) else None) == query
 
 
 async def test_nothing_to_ask_for_ends_a_crawl_with_a_sentence(crawls: Crawls) -> None:

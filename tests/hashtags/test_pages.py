@@ -232,14 +232,6 @@ def test_an_instance_says_to_whom_it_shows_timelines(said: object, access: str) 
     assert mastodon.feeds_access(body) == access
 
 
-def test_the_next_page_is_the_one_that_a_header_calls_so() -> None:
-    link = '<https://a.example/x?max_id=5>; rel="next", <https://a.example/x?min_id=9>; rel="prev"'
-    assert mastodon.next_page(link) == "https://a.example/x?max_id=5"
-    assert mastodon.next_page('<https://a.example/x?min_id=9>; rel="prev"') == ""
-    assert mastodon.next_page("<https://a.example/x>; rel=next") == "https://a.example/x"
-    assert mastodon.next_page("") == mastodon.next_page("nonsense") == ""
-
-
 def test_records_of_trends_name_no_account_of_another_family() -> None:
     for kind in ("trend", "hashtag", "tagged_post"):
         assert "did" not in RECORDS[kind].__struct_fields__

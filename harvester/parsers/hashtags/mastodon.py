@@ -27,7 +27,6 @@ from harvester.parsers.hashtags.parts import (
 from harvester.parsers.json_values import date_time, dictionary, string
 
 SOURCE, PERIOD = "mastodon", "1d"
-_next = re.compile(r'<([^>]*)>\s*;[^,]*\brel="?next\b').search
 _no_bot = re.compile(r"#nobot\b", re.IGNORECASE).search
 _line_ends = re.compile(r"<br\s*/?>|</p>\s*(?=<p\b)", re.IGNORECASE)
 
@@ -126,12 +125,6 @@ def text_of(html: str) -> str:
     """What an author wrote, of the HTML into which the instance made it."""
     lines = _line_ends.sub(lambda end: "\n\n" if end[0].startswith("</") else "\n", html)
     return unescape(remove_tags(lines)).strip()
-
-
-def next_page(link: str) -> str:
-    """Address of the next page, of a header Link; empty: there is none."""
-    found = _next(link)
-    return found[1] if found else ""
 
 
 def feeds_access(body: bytes) -> str:

@@ -13,8 +13,8 @@ from harvester.items import Said
 from harvester.jobs.documents import JobItem
 from harvester.meta import ITEMS
 from harvester.outcomes import Outcome, verdict_of
-from harvester.outcomes.answer import header
 from harvester.parsers.hashtags import mastodon as parse
+from harvester.parsers.web.links import next_link
 from harvester.spiders.hashtags.asking import TAG, Asking, Wanted
 from harvester.spiders.job import errback
 
@@ -55,7 +55,7 @@ class Mastodon(Asking):
         if page.left_out:
             self.crawler.stats.inc_value("harvester/hashtags/left_out/mastodon", page.left_out)
         left -= page.read.rows
-        link = parse.next_page(header(response, b"Link").decode("latin-1"))
+        link = next_link([value.decode("latin-1") for value in response.headers.getlist("Link")], response.url)
         if page.read.rows and link and left > 0:
             # Only its query is taken: the address of an instance behind a proxy may be another one.
             query = urlencode(dict(parse_qsl(urlsplit(link).query)) | {"limit": min(MOST_POSTS, left)})
