@@ -59,6 +59,11 @@ BAD = [
     (f"[a]\nurl = '{URL}'\nschema = '..a:Model'", "the model ..a:Model cannot be imported"),
     (f"[a]\nurl = '{URL}'\nschema = {{ '$schema' = 5 }}", "a.schema: it is no JSON Schema: its $schema is no text"),
     (f"defaults = '5m'\n[a]\nurl = '{URL}'", "defaults stands outside of a table: put it below a line like [defaults]"),
+    (
+        f"['eu-prices']\nurl = '{URL}'\n[eu_prices]\nurl = '{URL}'",
+        "eu-prices and eu_prices: both would be kept in the collection eu_prices: say the `collection` of each",
+    ),
+    (f"['价格']\nurl = '{URL}'\n['天气']\nurl = '{URL}'", "价格 and 天气: both would be kept in the collection"),
     ("[a\nurl = 1", "is no TOML"),
     ("[defaults]\ninterval = '1m'", "There is no endpoint in"),
 ]
@@ -151,6 +156,12 @@ def test_an_endpoint_s_collection_is_named_after_it() -> None:
         "endpoint_7_day",
         "endpoint",
     ]
+
+
+def test_endpoints_share_a_collection_that_they_name(tmp_path: Path) -> None:
+    file = tmp_path / "endpoints.toml"
+    file.write_text(f"[a]\nurl = '{URL}'\n[b]\nurl = '{URL}'\ncollection = 'a'", "utf-8")
+    assert [each.collection for each in read_endpoints(f"@{file}").values()] == ["a", "a"]
 
 
 def test_a_file_is_the_same_job_whatever_stands_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

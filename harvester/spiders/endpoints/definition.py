@@ -5,6 +5,7 @@ import json
 import os
 import re
 import tomllib
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -193,6 +194,7 @@ def _of_tables(path: Path, text: str) -> dict[str, Endpoint]:
         raise UsageError(f"The file of endpoints {path} is no TOML: {error}.") from None
     defaults = tables.pop(DEFAULTS, {})
     found: dict[str, Endpoint] = {}
+    named_after: defaultdict[str, list[str]] = defaultdict(list)
     bad: list[str] = []
     if not isinstance(defaults, dict):
         defaults, tables = {}, {DEFAULTS: defaults, **tables}
@@ -205,10 +207,16 @@ def _of_tables(path: Path, text: str) -> dict[str, Endpoint]:
             if "schema" in given:
                 given["schema"] = _schema(given["schema"], path.parent)
             found[name] = Endpoint(**{"collection": collection_of(name), **given})
+            if "collection" not in given:
+                named_after[found[name].collection].append(name)
         except ValidationError as error:
             bad += [f"{place}: {said}" for place, said in problems(error, Endpoint, name).items()]
         except UsageError as error:
             bad.append(f"{name}.schema: {error}")
+    for collection, names in named_after.items():
+        if len(names) > 1:
+            said = f"both would be kept in the collection {collection}: say the `collection` of each"
+            bad.append(f"{' and '.join(names[:2])}: {said}")
     return _checked(found, bad, str(path))
 
 
