@@ -1,6 +1,8 @@
 """Rows of JSON documents, schemas, shapes, and where the header Link leads."""
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from harvester.exceptions import ParseError, UsageError
 from harvester.parsers.web.links import next_link
@@ -86,12 +88,22 @@ def test_what_is_no_json_is_said() -> None:
 
 
 def test_a_key_is_made_of_fields_and_its_lack_is_said() -> None:
-    row: dict[str, object] = {"shop": " a  b ", "at": {"id": 7}, "none": None, "list": []}
+    row: dict[str, object] = {"shop": " a  b ", "at": {"id": 7}, "none": None, "list": [], "blank": "  "}
     assert key_of(row, ("shop", "at.id")) == "a b/7"
     assert key_of(row, ()) == ""
+    assert key_of({"id": "a/b~"}, ("id",)) == "a/b~"
     assert lack_of(row, ("shop", "/at/id")) == ""
-    for field in ("none", "list", "missing", "at"):
+    for field in ("none", "list", "missing", "at", "blank"):
         assert lack_of(row, ("shop", field)) == f"it has no {field!r}, which its key is made of"
+
+
+@given(st.lists(st.text("a/~ 1", min_size=1), min_size=4, max_size=4))
+def test_two_rows_whose_fields_differ_have_two_keys(texts: list[str]) -> None:
+    one, other = ({"a": a, "b": b} for a, b in (texts[:2], texts[2:]))
+    assume(not any(lack_of(row, ("a", "b")) for row in (one, other)))
+    written = [{name: " ".join(value.split()) for name, value in row.items()} for row in (one, other)]
+    assert (key_of(one, ("a", "b")) == key_of(other, ("a", "b"))) is (written[0] == written[1])
+    assert key_of({"a": "x/y", "b": "z"}, ("a", "b")) != key_of({"a": "x", "b": "y/z"}, ("a", "b"))
 
 
 def test_a_row_that_does_not_fit_says_where() -> None:

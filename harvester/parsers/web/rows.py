@@ -96,15 +96,16 @@ def rows_at(path: str, document: Any) -> list[Any]:
 
 
 def key_of(row: Any, fields: Sequence[str]) -> str:
-    """What tells the row from others, made of the fields; empty when there are none."""
-    return "/".join(_as_text(at(field, row)) for field in fields)
+    """What tells the row from others, made of the fields; empty when there are none. A / in one of several is ~1."""
+    parts = [_as_text(at(field, row)) for field in fields]
+    return parts[0] if len(parts) == 1 else "/".join(part.replace("~", "~0").replace("/", "~1") for part in parts)
 
 
 def lack_of(row: Any, fields: Sequence[str]) -> str:
     """Which of the fields it does not have that its key is made of, in words; empty when it has all."""
     for field in fields:
         part = at(field, row)
-        if part in (None, "") or isinstance(part, (dict, list)):
+        if part is None or isinstance(part, (dict, list)) or not _as_text(part):
             return f"it has no {field!r}, which its key is made of"
     return ""
 
