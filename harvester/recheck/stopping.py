@@ -216,7 +216,7 @@ def _in_a_row(look: Reading, entries: Sequence[Entry], keys: Sequence[str], vers
 
 
 def _may_have_come_since(entry: Entry, mark: Mark, rule: Rule) -> bool:
-    return bool(entry.at and mark.newest and entry.at > mark.newest + TICK - rule.overlap)
+    return bool(entry.at and mark.newest and entry.at - mark.newest > TICK - rule.overlap)
 
 
 def _is_last(page: Page, asked_with: Position, rule: Rule, is_new: bool, repeats: bool) -> bool:

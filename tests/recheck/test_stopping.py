@@ -1,7 +1,7 @@
 """A look at a list misses nothing that is new, and reads at most one page more than what is new fills."""
 
 from collections.abc import Callable, Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -330,6 +330,17 @@ def test_a_mark_stays_small_and_travels_as_plain_values() -> None:
     assert mark_of(to_data(looked.mark)) == looked.mark
     look = step(Reading(looked.mark), of.page(None), None, Rule(in_a_row=0)).look
     assert look_of(to_data(look)) == look
+
+
+@pytest.mark.parametrize("at", [datetime.min, datetime.max])
+@pytest.mark.parametrize("overlap", [timedelta(0), timedelta(days=1)])
+def test_an_entry_may_be_of_the_first_day_of_the_calendar_or_its_last(at: datetime, overlap: timedelta) -> None:
+    """9999-12-31T23:59:59.9999999Z is what .NET writes for never."""
+    at = at.replace(tzinfo=UTC)
+    page = Page([Entry(f"{number}", "1", at) for number in range(3)], next="more")
+    looked = step(Reading(), page, None, Rule(overlap=overlap)).look
+    again = step(Reading(mark_after(looked)), page, None, Rule(overlap=overlap))
+    assert (again.fresh, again.ending) == ([], None if overlap else Ending.WHOLE)
 
 
 def test_what_the_look_before_knew_stays_below_what_this_one_saw() -> None:
