@@ -123,6 +123,8 @@ def sites_of(files: Iterable[SiteFile]) -> list[Site]:
 
 def _files_below(folder: Traversable | Path) -> Iterator[SiteFile]:
     for entry in sorted(folder.iterdir(), key=lambda each: each.name):
+        if entry.name.startswith("."):
+            continue  # an editor's copy; or where Kubernetes keeps what the others are links to
         if entry.is_dir():
             yield from _files_below(entry)
         elif entry.name.endswith(".toml"):

@@ -55,6 +55,18 @@ def test_entries_come_from_the_folder_that_is_configured(tmp_path: Path, monkeyp
     assert load_sites().named("us-oh-ross").hosts == ("ross.example",)
 
 
+def test_a_folder_that_kubernetes_mounts_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A volume of a ConfigMap: `mine.toml -> ..data/mine.toml` and `..data -> ..2026_11_27`."""
+    version = tmp_path / "..2026_11_27"
+    version.mkdir()
+    (version / "mine.toml").write_text('[mine]\nhosts = ["mine.example"]\n', "utf-8")
+    (tmp_path / "..data").symlink_to(version.name)
+    (tmp_path / "mine.toml").symlink_to("..data/mine.toml")
+    (tmp_path / ".#mine.toml").symlink_to("ann@machine.1234")  # Emacs, of a file that is being edited
+    monkeypatch.setenv("HARVESTER_SITES_DIR", str(tmp_path))
+    assert load_sites().of("https://mine.example/").name == "mine"
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
