@@ -19,7 +19,7 @@ class SiteFile:
     def __init__(self, path: Traversable | Path) -> None:
         self.path = path
         try:
-            self.text = path.read_text(encoding="utf-8")
+            self.text = path.read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             raise self._unreadable(error) from None
 

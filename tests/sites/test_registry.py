@@ -67,6 +67,12 @@ def test_a_folder_that_kubernetes_mounts_is_read_once(tmp_path: Path, monkeypatc
     assert load_sites().of("https://mine.example/").name == "mine"
 
 
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine.toml").write_text('[mine]\nhosts = ["mine.example"]\n', "utf-8-sig")
+    monkeypatch.setenv("HARVESTER_SITES_DIR", str(tmp_path))
+    assert load_sites().named("mine").hosts == ("mine.example",)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
