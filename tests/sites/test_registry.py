@@ -116,6 +116,14 @@ def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path, monkeypatch: py
         ("[a]\nhosts = ['x']\n[a.transport]\nhttp2 = true", "a.transport: is called `http` now"),
         ("[a]\nhosts = ['x']\n[a.outcomes.policies.blocked]\nlater = true", "blocked.later: is called `retryable` now"),
         ("[a]\nhosts = ['x']\n[a.outcomes.policies.proxy]\ndearer = true", "proxy.dearer: is called `escalate` now"),
+        (
+            "[a]\nhosts = ['x']\n[a.breaker]\nwindow_seconds = inf",
+            "a.breaker.window_seconds: Input should be a finite number",
+        ),
+        (
+            "[a]\nhosts = ['x']\n[a.politeness]\nrequests_per_second = inf",
+            "requests_per_second: Input should be a finite",
+        ),
         ("[a]\nname = 'b'\nhosts = ['x']", r"the site's name is the heading, \[a\]"),
         ("[a]\nhosts = ['x']\n[a.politeness]\nhurry = true", "a.politeness.hurry"),
     ],
