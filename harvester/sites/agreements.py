@@ -42,7 +42,7 @@ def with_agreement(entry: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(records, Mapping):
         return dict(entry)
     platform = records.get("platform") or entry.get("platform")
-    if platform not in DELAY_S or not entry.get("hosts"):
+    if not isinstance(platform, str) or platform not in DELAY_S or not entry.get("hosts"):
         return dict(entry)
     politeness, identities = entry.get("politeness", {}), entry.get("identities", {})
     found = dict(entry)

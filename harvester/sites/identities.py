@@ -168,6 +168,9 @@ class Identities(Part):
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
         method = {"agree": "form"}.get(self.kind or "", self.kind)
+        given = [name for name in ("form", "token", "key", "browser", "credentials") if getattr(self, name)]
+        if self.kind is None and given:
+            raise ValueError(f'say its `kind`, such as "form" or "token": without one `{given[0]}` is of no use')
         for name in ("form", "token", "key", "browser"):
             if (getattr(self, name) is not None) != (name == method):
                 raise ValueError(f'kind = "{self.kind}" {"needs" if name == method else "has no"} table `{name}`')

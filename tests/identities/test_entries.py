@@ -24,7 +24,7 @@ def test_site_without_an_entry_has_no_identities() -> None:
         ({"kind": "form", "credentials": "COUNTY"}, "needs table `form`"),
         ({"kind": "agree", "form": FORM, "credentials": "COUNTY"}, "has no credentials"),
         ({"kind": "anonymous", "form": FORM}, "has no table `form`"),
-        ({"form": FORM}, "has no table `form`"),
+        ({"form": FORM}, "say its `kind`"),
         ({"kind": "agree", "form": FORM | {"success": {}}}, "`success` must name"),
         ({"kind": "form", "form": FORM, "credentials": "county"}, "is no name of credentials"),
         ({"kind": "form", "form": FORM, "credentials": ["A", "A"]}, "a name stands twice"),
