@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from harvester.config import Config, load_config
 from harvester.exceptions import UsageError
-from harvester.sites.site import MOST_NAME, Site, patterns_of
+from harvester.sites.site import MOST_NAME, Site, patterns_of, usual_host
 from harvester.sites.site_file import SiteFile
 
 MOST_KNOWN = 10_000
@@ -40,6 +40,7 @@ class Registry:
         try:
             parts = urlsplit(url)
             scheme, host = parts.scheme, parts.netloc.rpartition("@")[2].lower()[:MOST_NAME]
+            host = usual_host(scheme, host)
         except ValueError:
             scheme, host = "", ""  # it is no address, and is refused where it is to be asked
         return self._by_host(scheme, host)

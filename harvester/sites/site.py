@@ -90,6 +90,13 @@ class Site(Part):
         return self
 
 
+def usual_host(scheme: str, host: str) -> str:
+    """As most addresses write it: without a dot at its end, and without the port that is usual."""
+    name, _, port = host.rpartition(":") if host.rpartition(":")[2].isdecimal() else (host, "", "")
+    name = name.removesuffix(".")
+    return name if port in ("", USUAL_PORTS.get(scheme)) else f"{name}:{port}"
+
+
 def patterns_of(scheme: str, host: str) -> Iterator[str]:
     """What `hosts` may name this host by, the closest first. `host` is in small letters, maybe with a port."""
     bare = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host

@@ -36,6 +36,13 @@ SITES = Registry(
         ("http://large.example/", "large.example"),
         ("https://xn--bcher-kva.example/", "written large"),
         ("http://[::1]:8080/", "written large"),
+        ("https://county.example./a", "county"),
+        ("https://taxes.county.example.:443/", "taxes"),
+        ("https://large.example:443/", "written large"),
+        ("https://other.example:443/", "other.example"),
+        ("http://other.example.:80/", "other.example"),
+        ("http://other.example:443/", "other.example:443"),
+        ("https://[2001:db8::1]:443/", "[2001:db8::1]"),
         ("http://no host/", "no host"),
     ],
 )
