@@ -117,6 +117,10 @@ def test_a_sitemap_is_a_feed_of_pages_and_may_lead_to_others() -> None:
     (entry,) = entries(SITEMAP)
     assert (read(SITEMAP).feed.form, entry.id, entry.updated_at) == ("sitemap", "https://a.example/1", AT)
     assert read(INDEX).sitemaps == ("https://a.example/more.xml",)
+    assert [each.id for each in entries("https://a.example/1\nhttps://a.example/2\n")] == [
+        entry.id,
+        "https://a.example/2",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,7 @@ _hours = re.compile(rb"<hour>\s*(\d{1,2})\s*</hour>", re.IGNORECASE).findall
 _days = re.compile(rb"<day>\s*(\w+)\s*</day>", re.IGNORECASE).findall
 _max_age = re.compile(r"(?:^|[\s,])max-age=(\d{1,9})").search
 _root = re.compile(rb"<(?:\w+:)?(html|rss|feed|rdf|urlset|sitemapindex)\b").search
+_is_sitemap = re.compile(rb"^https?://|<(?:\w+:)?(?:urlset|sitemapindex)\b").search
 _is_odd = re.compile(r"[\x00-\x20\x7f]").search
 _references = re.compile(rb"&#(?:[xX]([0-9A-Fa-f]+)|([0-9]+))").sub
 
@@ -59,7 +60,7 @@ def parse_feed(body: bytes, url: str, content_type: str, provenance: Provenance)
     start = body.lstrip(b"\xef\xbb\xbf \t\r\n")[:2000]
     if start.startswith(b"{"):
         return _of_json(body, url, provenance)
-    if body.startswith(b"\x1f\x8b") or re.search(rb"<(?:\w+:)?(?:urlset|sitemapindex)\b", start):
+    if body.startswith(b"\x1f\x8b") or _is_sitemap(start):
         return _of_sitemap(body, url, provenance)
     return _of_xml(body, url, content_type, provenance)
 
