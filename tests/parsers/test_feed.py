@@ -194,6 +194,8 @@ def test_a_page_says_where_its_feeds_are() -> None:
     <link rel="alternate" type="application/atom+xml" href="https://b.example/atom"></head></html>"""
     assert is_page(page, "")
     assert feeds_of_page(page, URL) == ["https://a.example/rss", "https://b.example/atom"]
+    based = page.replace(b"<head>", b'<head><base href="https://c.example/x/">').replace(b'"/rss"', b'"rss"')
+    assert feeds_of_page(based, URL) == ["https://c.example/x/rss", "https://b.example/atom"]
     assert feeds_of_page(b"", URL) == []
     assert not is_page(RSS.encode(), "application/rss+xml")
 

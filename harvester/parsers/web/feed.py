@@ -82,9 +82,10 @@ def feeds_of_page(body: bytes, url: str) -> list[str]:
     except (etree.ParserError, ValueError):
         return []
     found = []
+    base = next((address for each in tree.iter("base") if (address := _joined(url, each.get("href")))), url)
     for link in tree.iter("link"):
         rel, kind = (link.get("rel") or "").lower().split(), (link.get("type") or "").lower()
-        if "alternate" in rel and kind in FEED_TYPES and (address := _joined(url, link.get("href"))):
+        if "alternate" in rel and kind in FEED_TYPES and (address := _joined(base, link.get("href"))):
             found.append(address)
     return list(dict.fromkeys(found))[:MOST_FOUND]
 
