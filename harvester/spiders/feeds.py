@@ -1,7 +1,7 @@
 """The spider `feeds`: RSS, Atom, JSON Feed and sitemaps, looked at as often as something new comes."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -15,8 +15,9 @@ from twisted.python.failure import Failure
 
 from harvester.download.addresses import origin_of
 from harvester.exceptions import ParseError, UsageError
-from harvester.items import Found, Provenance, Record, Reject
+from harvester.items import Found, Provenance, Record, Reject, Said
 from harvester.items.feed import Feed, FeedEntry
+from harvester.jobs.documents import JobItem
 from harvester.jobs.inputs import items_of_file
 from harvester.meta import STEP
 from harvester.outcomes import Outcome, verdict_of
@@ -39,6 +40,8 @@ ACCEPT = "application/atom+xml, application/rss+xml, application/xml;q=0.9, */*;
 ABOUT = "about the feed"
 """The entry that stands for what a feed says of itself."""
 USUAL_RECHECK = "adaptive 1 to 48 a day"
+WAITS = "the feed wants no look in this hour (skipHours, skipDays)"
+"""Why an item waits that is due."""
 _NONE = (Outcome.NOT_FOUND, Outcome.GONE, Outcome.EMPTY)
 
 
@@ -132,6 +135,14 @@ class FeedsSpider(PaginationSpider):
 
     # Feeds ------------------------------------------------------------------------------------------------------
 
+    def requests_of(self, items: Sequence[JobItem]) -> Iterator[Any]:
+        for item in items:
+            hints = msgspec.structs.replace(_hints_in(item.left.get("kept", {})), interval_s=0)
+            if until := not_before(hints, datetime.now(UTC)):
+                yield Said(item.id, "waiting", Outcome.RATE_LIMITED, WAITS, until)
+            else:
+                yield from super().requests_of([item])
+
     def page_request(self, of: ListItem, at: Position) -> Request:
         most = self.settings.getint("DOWNLOAD_MAXSIZE")
         meta = {"download_maxsize": max(most, MOST_BYTES) if most else most}
@@ -165,7 +176,7 @@ class FeedsSpider(PaginationSpider):
         return Listed(entries, outputs, read.next if history else None, kept=kept)
 
     def rest_of(self, kept: Mapping[str, Any]) -> datetime | None:
-        return not_before(msgspec.convert(kept.get("hints", {}), Hints), datetime.now(UTC))
+        return not_before(_hints_in(kept), datetime.now(UTC))
 
     # Pages that say where feeds are -----------------------------------------------------------------------------
 
@@ -202,3 +213,7 @@ class FeedsSpider(PaginationSpider):
         if verdict_of(failure.value).outcome in _NONE:  # type: ignore[arg-type]
             told = failure.request.cb_kwargs  # type: ignore[attr-defined]
             yield Found(FEED, f"{told['origin']}/sitemap.xml", {LEVEL: told["level"] + 1})
+
+
+def _hints_in(kept: Mapping[str, Any]) -> Hints:
+    return msgspec.convert(kept.get("hints", {}), Hints)

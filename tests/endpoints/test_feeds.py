@@ -11,7 +11,7 @@ from harvester.exceptions import UsageError
 from harvester.items import Provenance
 from harvester.items.feed import Feed, FeedEntry
 from harvester.recheck import read_policy
-from harvester.spiders.feeds import USUAL_RECHECK, FeedsArguments, FeedsSpider
+from harvester.spiders.feeds import USUAL_RECHECK, WAITS, FeedsArguments, FeedsSpider
 from tests.conditional.site import Validating
 from tests.endpoints.conftest import Endpoints
 from tests.jobs.running import FINISHED
@@ -85,6 +85,23 @@ async def test_hints_are_those_of_the_feed_and_not_of_its_oldest_page(endpoints:
         assert endpoints.ids("feed_entries") == [f"{site.url}/feed {number}" for number in (1, 2, 3)]
         item = endpoints.item(f"{site.url}/feed")
     assert item["left"]["kept"]["hints"] == {"interval_s": 36_000}
+
+
+async def test_a_feed_is_not_asked_in_an_hour_in_which_it_wants_no_look(endpoints: Endpoints) -> None:
+    """Also when the policy would have it: the hour was none of these when it was looked at last."""
+    site = Validating({"/feed": [reply(rss(1).replace(b"<ttl>600</ttl>", b""))]})
+    async with site:
+        feed = f"{site.url}/feed"
+        assert await endpoints.run("feeds", feeds=feed) == FINISHED, endpoints.said
+        now = datetime.now(UTC)
+        hours = [(now.hour + later) % 24 for later in range(3)]
+        endpoints.mongodb["job_items"].update_one({"key": feed}, {"$set": {"left.kept.hints.skip_hours": hours}})
+        endpoints.make_due()
+        assert await endpoints.run("feeds", feeds=feed) == FINISHED, endpoints.said
+        assert len(site.said("/feed")) == 1
+        item = endpoints.item(feed)
+        assert (item["state"], item.get("failures", 0), item["reason"]) == ("waiting", 0, WAITS)
+        assert item["due_at"] == now.replace(minute=0, second=0, microsecond=0) + timedelta(hours=3)
 
 
 BAD = [
