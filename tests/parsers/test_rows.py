@@ -211,6 +211,7 @@ def test_a_shape_has_no_more_than_a_thousand_names() -> None:
         ("<?p=3>", None),
         ("nonsense", None),
         ("<http://[bad>; rel=next", None),
+        ("<" * 16_000 + "?p=3>; rel=next", "https://a.example/list?p=3"),
     ],
 )
 def test_the_header_link_leads_to_the_next_page(header: str, leads_to: str | None) -> None:
