@@ -16,12 +16,18 @@ _REPEATED_BYTE = 1
 def cut_torn_frame(path: Path) -> int:
     """Cuts a segment after its last whole frame; the bytes that it has then."""
     with path.open("r+b") as file:
-        size = file.seek(0, os.SEEK_END)
-        whole = 0
-        while (end := _end_of_frame(file, whole)) is not None and end <= size:
-            whole = end
+        whole = end_of_frames(file)
         file.truncate(whole)
         os.fsync(file.fileno())
+    return whole
+
+
+def end_of_frames(file: BinaryIO) -> int:
+    """Where the last whole frame of a file ends."""
+    size = file.seek(0, os.SEEK_END)
+    whole = 0
+    while (end := _end_of_frame(file, whole)) is not None and end <= size:
+        whole = end
     return whole
 
 

@@ -22,7 +22,7 @@ from filelock import FileLock, Timeout
 from zstandard import ZstdCompressor, ZstdDecompressor, ZstdError
 
 from harvester.exceptions import StorageError
-from harvester.stores.frames import cut_torn_frame
+from harvester.stores.frames import cut_torn_frame, end_of_frames
 
 logger = logging.getLogger(__name__)
 
@@ -150,13 +150,18 @@ def recover(root: Path) -> list[Path]:
 
 
 def read_segment(path: Path) -> Iterator[bytes]:
-    """The lines of a segment, without newline. Raises StorageError when it is damaged."""
+    """The lines of a segment, without newline. Raises StorageError where it is damaged, or breaks off."""
     try:
-        with path.open("rb") as file, ZstdDecompressor().stream_reader(file, read_across_frames=True) as reader:
-            for line in BufferedReader(cast(Any, reader), 1 << 20):
-                if not line.endswith(b"\n"):
-                    raise StorageError(f"{path} is damaged: it ends within a line.")
-                yield line[:-1]
+        with path.open("rb") as file:
+            whole, size = end_of_frames(file), file.seek(0, os.SEEK_END)
+            file.seek(0)
+            with ZstdDecompressor().stream_reader(file, read_across_frames=True) as reader:
+                for line in BufferedReader(cast(Any, reader), 1 << 20):
+                    if not line.endswith(b"\n"):
+                        raise StorageError(f"{path} is damaged: it ends within a line.")
+                    yield line[:-1]
+            if whole < size:  # the decompressor takes a frame that breaks off for the end
+                raise StorageError(f"{path} is damaged: it breaks off; of its {size:,} bytes {whole:,} can be read.")
     except ZstdError as error:
         raise StorageError(f"{path} is damaged: {error}.") from error
 

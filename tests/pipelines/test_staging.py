@@ -295,6 +295,16 @@ def test_a_damaged_segment_is_named(tmp_path: Path) -> None:
         list(read_segment(segment))
 
 
+@pytest.mark.parametrize("missing", [1, 5, 20])
+def test_a_segment_that_was_cut_gives_its_whole_lines_and_is_named(segment: Path, missing: int) -> None:
+    """As by a copy that was broken off: nobody takes what is left for all of it."""
+    segment.write_bytes(segment.read_bytes()[:-missing])
+    lines = read_segment(segment)
+    assert [msgspec.json.decode(line)["id"] for line in itertools.islice(lines, 50)] == list(range(50))
+    with pytest.raises(StorageError, match=f"{segment.name} is damaged: it breaks off"):
+        list(lines)
+
+
 def test_records_are_read_from_a_day_on(tmp_path: Path, clock: type[Clock]) -> None:
     first = Clock.moment
     writer = SegmentWriter(tmp_path / "staging" / "bluesky")
