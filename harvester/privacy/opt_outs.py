@@ -25,6 +25,7 @@ from harvester.jobs.documents import JOBS
 from harvester.parsers.bluesky.refusals import NO_UNAUTHENTICATED
 from harvester.parsers.bluesky.scrub import OPTED_OUT, PURGED, scrub
 from harvester.privacy import OPT_OUTS
+from harvester.privacy.lines import emptied, read_line, written
 from harvester.privacy.purge import QUOTES, is_nobodys
 from harvester.stores.objects import open_store
 from harvester.stores.private_files import make_closed
@@ -175,8 +176,8 @@ def _take_back_records(
         theirs_too = [did for did in dids if tuple(known[did]["declared"]) == declared]
         silent = accounts | {"_id": {"$in": theirs_too}, "opt_outs.0": {"$exists": False}}
         profiles.update_many(silent, {"$set": {"opt_outs": list(declared)}})
-    for key, emptied in list(_emptied_posts(database, kept_for, set(dids))):
-        posts.update_one({"_id": key}, {"$set": emptied})
+    for key, left in list(_emptied_posts(database, kept_for, set(dids))):
+        posts.update_one({"_id": key}, {"$set": left})
         taken.removed["quote"] += 1
 
 
@@ -195,7 +196,7 @@ def _clean(segment: Path, dids: Set[str], keeping: list[str], database: Database
         left = without(line, dids, keeping)
         changes = changes or left != line
         if left is None:
-            owners.add(_owner_of(json.loads(line)))
+            owners.add(_owner_of(read_line(line)))
     for did in owners & dids:  # a killed run may have stored pictures of what never came to MongoDB
         _remove_pictures(database, config, did, keeping)
     if changes:
@@ -210,18 +211,13 @@ def without(line: bytes, dids: Set[str], keeping: Collection[str] = ()) -> bytes
     shown = dids & {did.decode() for did in _dids(line)}
     if not shown:
         return line
-    staged = json.loads(line)
+    staged = read_line(line)
     if staged.get("crawl") in keeping or is_nobodys(staged):
         return line
     if _owner_of(staged) in dids and staged["kind"] != Follow.KIND:
         return None
-    raw, changed = staged["raw"], False
-    if isinstance(raw, str):  # what a service sent was no JSON
-        raw, changed = PURGED, raw != PURGED
-    for did in shown:
-        raw, emptied = scrub(raw, did)
-        changed = changed or emptied
-    return json.dumps(staged | {"raw": raw}, separators=(",", ":")).encode() if changed else line
+    raw, changed = emptied(staged["raw"], shown)
+    return written(staged | {"raw": raw}) if changed else line
 
 
 def _owner_of(staged: Document) -> str:
@@ -237,8 +233,8 @@ def _emptied_posts(database: Database[Document], kept_for: Document, dids: Set[s
     for row in rows:
         key, changed = row.pop("_id"), False
         for did in dids & {did.decode() for did in _dids(json.dumps(row, default=str).encode())}:
-            row, emptied = scrub(row, did)
-            changed = changed or emptied
+            row, found = scrub(row, did)
+            changed = changed or found
         quote = row["embed"].get("quote")
         while quote:
             quote["kind"] = OPTED_OUT if quote["kind"] == PURGED and quote.get("did") in dids else quote["kind"]

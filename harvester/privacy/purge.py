@@ -3,7 +3,6 @@
 What is removed first is remembered, so that a purge that was killed is completed by doing it again.
 """
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ from harvester.items.bluesky import Post, Profile
 from harvester.jobs.documents import ITEMS, JOBS
 from harvester.parsers.bluesky.scrub import PURGED, scrub
 from harvester.privacy import OPT_OUTS
+from harvester.privacy.lines import emptied, read_line, written
 from harvester.privacy.traces import Names, remove_traces
 from harvester.publish.distribution import DELIVERIES
 from harvester.stores.objects import open_store
@@ -112,8 +112,8 @@ def purge(database: Database[Document], config: Config, account: PurgedAccount, 
     for kind in _owned_kinds():
         database[kind.COLLECTION].delete_many(_owned(kind, did))
     database[OPT_OUTS].delete_one({"_id": did})
-    for key, emptied in list(_posts_to_empty(database, did)):
-        database[Post.COLLECTION].update_one({"_id": key}, {"$set": emptied})
+    for key, left in list(_posts_to_empty(database, did)):
+        database[Post.COLLECTION].update_one({"_id": key}, {"$set": left})
     named = re.escape(did) + "(?![A-Za-z0-9._:%-])"
     database[DELIVERIES].delete_many({"key": {"$regex": f"(?:^|[ /]){named}"}})  # of records that are gone
     _remove_items(database, account)
@@ -150,21 +150,18 @@ def without(line: bytes, did: str) -> bytes | None:
     """A staged or rejected line without the account: None when all of it is the account's, else emptied of it."""
     if did.encode() not in line and quote(did, safe="").encode() not in line:
         return line
-    staged = json.loads(line)
+    staged = read_line(line)
     if is_nobodys(staged):
         return line
     raw = staged.get("raw")
     if did in _accounts_of(staged, raw):
         return None
-    if isinstance(raw, str):  # what a service sent was no JSON
-        raw, changed = (PURGED, True) if did in raw else (raw, False)
-    else:
-        raw, changed = scrub(raw, did)
+    raw, changed = emptied(raw, [did])
     left = staged | {"raw": raw}
     if "url" in staged:
         left["url"] = Names.of(did).left_out(staged["url"])
         changed = changed or left["url"] != staged["url"]
-    return json.dumps(left, separators=(",", ":")).encode() if changed else line
+    return written(left) if changed else line
 
 
 def is_nobodys(staged: Document) -> bool:
@@ -210,9 +207,9 @@ def _posts_to_empty(database: Database[Document], did: str) -> Iterator[tuple[st
     )
     for row in rows:
         key = row.pop("_id")
-        emptied, changed = scrub(row, did)
+        left, changed = scrub(row, did)
         if changed:
-            yield key, emptied
+            yield key, left
 
 
 def _remove_items(database: Database[Document], account: PurgedAccount) -> None:
@@ -229,11 +226,11 @@ def _staged(config: Config) -> list[Path]:
 
 
 def _look_through(segment: Path, did: str, findings: Findings) -> None:
-    removed = emptied = 0
+    removed = changed = 0
     for line in read_segment(segment):
         left = without(line, did)
         removed += left is None
-        emptied += left is not None and left != line
-    if removed or emptied:
+        changed += left is not None and left != line
+    if removed or changed:
         findings.segments.append(segment)
-        findings.counts.update({"staged lines": removed, "emptied lines": emptied})
+        findings.counts.update({"staged lines": removed, "emptied lines": changed})

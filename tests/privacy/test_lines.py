@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
+from harvester.privacy import opt_outs
 from harvester.privacy.purge import without
 from tests.privacy import harvest
 from tests.privacy.harvest import ALICE, ALICIA, BOB
@@ -79,3 +80,18 @@ def test_surrogates_in_a_line_do_not_stop_a_purge() -> None:
         left
         == rb'{"kind":"post","key":"k","did":"d","raw":{"a":{"did":"%b","purged":true},"b":"\ud800"}}' % ALICE.encode()
     )
+
+
+@pytest.mark.parametrize("odd", [b"9" * 5_000, b"[" * 700 + b"]" * 700, b"[" * 5_000 + b"]" * 5_000, b"1e400"])
+def test_nothing_of_the_account_stays_in_a_line_that_python_cannot_look_through(odd: bytes) -> None:
+    """Each account may be given such a line by others: it must not keep it from being removed."""
+    theirs = json.dumps({"uri": harvest.uri(ALICE), "author": {"did": ALICE}, "text": harvest.SECRET}).encode()
+    raw = b'{"odd":%b,"quote":%b}' % (odd, theirs)
+    staged = b'{"kind":"post","key":"%b","did":"%b","crawl":"c","url":"","raw":%b}'
+    of_bob = staged % (harvest.uri(BOB).encode(), BOB.encode(), raw)
+    for left in (without(of_bob, ALICE), opt_outs.without(of_bob, {ALICE})):
+        assert left
+        assert json.loads(left) == json.loads(staged % (harvest.uri(BOB).encode(), BOB.encode(), b'"purged"'))
+    of_alice = staged % (harvest.uri(ALICE).encode(), ALICE.encode(), raw)
+    assert without(of_alice, ALICE) is opt_outs.without(of_alice, {ALICE}) is None
+    assert without(of_bob, ALICIA) == of_bob

@@ -75,10 +75,10 @@ def without_quotes(post: Post, dids: Set[str], kind: str = PURGED) -> Post:
         return post
     try:
         raw = msgspec.json.decode(post.raw)
-    except (ValueError, RecursionError):  # it has none, or none that could be read again
+        for did in quoted:
+            raw, _ = scrub(raw, did)
+    except (ValueError, RecursionError):  # it has none, or none that can be looked through
         raw = None
-    for did in quoted:
-        raw, _ = scrub(raw, did)
     return replace(
         post,
         embed=_without(post.embed, quoted, kind),
