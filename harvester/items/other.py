@@ -68,7 +68,8 @@ class ItemRecord(Record, frozen=True, kw_only=True):
 
 def _key(kind: str, fields: dict[str, Any], named: Sequence[str]) -> str:
     if not named:
-        return str(fields.get("_id", ""))
+        own = fields.get("_id")
+        return "" if own is None else str(own)
     parts = ["" if fields.get(name) is None else str(fields[name]) for name in named]
     if "" in parts:
         raise InvalidRecordError(f"{kind}: it has no {named[parts.index('')]!r}, which its key is made of")

@@ -57,6 +57,11 @@ def test_without_a_named_key_it_is_the_items_own_id_or_a_digest_of_all_fields() 
     assert len(one["_id"]) == 32
 
 
+def test_an_id_that_is_not_said_is_no_key_that_all_such_items_share() -> None:
+    one, other = stored({"_id": None, "a": 1}), stored({"_id": None, "a": 2})
+    assert len({one["_id"], other["_id"], "None"}) == 3
+
+
 def test_several_fields_make_a_key_that_no_others_make() -> None:
     assert stored({"a": "x", "b": "y z"}, "a", "b")["_id"] == "x y z"
     with pytest.raises(InvalidRecordError, match="only the last part of the key 'x y z' may hold a space"):
