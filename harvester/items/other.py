@@ -17,6 +17,8 @@ from harvester.items.base import ITEM, LINK, OUTBOX, RECORDS, RESERVED, Provenan
 MOST_NAME = 50
 """Characters of the collection's name that are taken from the spider's."""
 _is_collection = re.compile("[a-z][a-z0-9_]{0,59}").fullmatch
+_IN_BSON = (datetime, bytes)
+"""Types of values that stay as they are."""
 _OWN = frozenset({*Record.__struct_fields__, OUTBOX}) - {"raw"}
 
 
@@ -52,8 +54,7 @@ class ItemRecord(Record, frozen=True, kw_only=True):
                 " a dataclass, an attrs or pydantic object, or an Item of Scrapy"
             )
         try:
-            given = ItemAdapter(item).asdict()
-            fields = msgspec.to_builtins(given, builtin_types=(datetime, bytes), str_keys=True)
+            fields = _as_bson(ItemAdapter(item).asdict())
             raw = msgspec.json.encode(fields, order="sorted")
         except (TypeError, ValueError, RecursionError) as error:
             raise InvalidRecordError(f"{cls.KIND}: it cannot be stored: {error}") from None
@@ -64,6 +65,15 @@ class ItemRecord(Record, frozen=True, kw_only=True):
         if operators := [name for name in fields if name.startswith("$")]:
             raise InvalidRecordError(f"{cls.KIND}: its field {operators[0]!r} has a name that MongoDB does not replace")
         return cls(id=key, fields=fields, raw=raw, provenance=provenance)
+
+
+def _as_bson(given: dict[str, Any]) -> dict[str, Any]:
+    """In the order in which they were given, but for sets: each process would give those an order of its own."""
+    try:
+        fields = msgspec.to_builtins(given, builtin_types=_IN_BSON, str_keys=True, order="deterministic")
+    except TypeError:  # what is in a set cannot be compared, as texts and numbers
+        fields = msgspec.to_builtins(given, builtin_types=_IN_BSON, str_keys=True)
+    return {name: fields[name] for name in msgspec.to_builtins(dict.fromkeys(given), str_keys=True)}
 
 
 def _key(kind: str, fields: dict[str, Any], named: Sequence[str]) -> str:

@@ -62,6 +62,15 @@ def test_an_id_that_is_not_said_is_no_key_that_all_such_items_share() -> None:
     assert len({one["_id"], other["_id"], "None"}) == 3
 
 
+def test_sets_in_another_order_are_the_same_document() -> None:
+    """Each process has an order of its own for sets of texts; for numbers it is that in which they came."""
+    one, other = {0, 8}, {8, 0}
+    assert list(one) != list(other)
+    assert stored({"b": one, "a": 1}) == stored({"b": other, "a": 1})
+    assert sorted(stored({"b": {"x", 1}})["b"], key=str) == [1, "x"], "what cannot be sorted is stored all the same"
+    assert list(stored({"b": one, "a": 1})) == ["b", "a", "_id"]
+
+
 def test_several_fields_make_a_key_that_no_others_make() -> None:
     assert stored({"a": "x", "b": "y z"}, "a", "b")["_id"] == "x y z"
     with pytest.raises(InvalidRecordError, match="only the last part of the key 'x y z' may hold a space"):
