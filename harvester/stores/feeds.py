@@ -25,7 +25,7 @@ from harvester.items import Batch, Record
 from harvester.items.adapter import register
 from harvester.shutdown import CAUSE, end, fault_of, is_ending
 from harvester.stores.segments import REASON
-from harvester.stores.tables import CHUNK, TABLES, Column, Format, check_pyarrow, column_kind, columns_of
+from harvester.stores.tables import CHUNK, TABLES, Column, Format, check_pyarrow, column_kind, columns_of, path_of
 
 logger = logging.getLogger(__name__)
 
@@ -178,7 +178,7 @@ class TableFeed(BaseItemExporter):
             table = TABLES[self.FORM](self._file, columns)
             try:
                 self._rows.seek(0)
-                times = [column.name.split(".") for column in columns if column.kind is datetime]
+                times = [column.name for column in columns if column.kind is datetime]
                 rows = self._read(times)
                 while chunk := list(islice(rows, CHUNK)):
                     table.write(chunk)
@@ -200,15 +200,16 @@ class TableFeed(BaseItemExporter):
         else:
             self._columns[name] = float if {known, kind} == _NUMBERS else object
 
-    def _read(self, times: list[list[str]]) -> Iterator[dict[str, Any]]:
+    def _read(self, times: list[str]) -> Iterator[dict[str, Any]]:
         """The rows, with their points in time."""
         for line in self._rows:
             row: dict[str, Any] = msgspec.json.decode(line)
-            for *outer, name in times:
+            for column in times:
+                *outer, name = path_of(column, row)
                 inner: Any = row
                 for part in outer:
-                    inner = inner.get(part, {})
-                if name in inner and isinstance(inner[name], str):
+                    inner = inner.get(part) if isinstance(inner, dict) else None
+                if isinstance(inner, dict) and isinstance(inner.get(name), str):
                     inner[name] = datetime.fromisoformat(inner[name])
             yield row
 

@@ -208,7 +208,8 @@ class PostgresTable:
         """Those that the table has now, or newer ones."""
         self._to = to
         self._name = name
-        self._known = {column.name.split(".")[0] for column in columns} if vary else None
+        names = [column.name for column in columns]
+        self._known = {*names, *(name.partition(".")[0] for name in names)} if vary else None
         self._columns, self._left_out = _placed(columns)
         self._incoming = Identifier("pg_temp", f"incoming_{name}"[:MOST_NAME_BYTES])
         with to.transaction():

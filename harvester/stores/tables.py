@@ -210,9 +210,14 @@ def values_of(row: Mapping[str, Any], columns: Sequence[Column]) -> Iterator[Any
     """Of a row, in the order of the columns; None for what it does not have."""
     for column in columns:
         value: Any = row
-        for part in column.name.split("."):
+        for part in path_of(column.name, row):
             value = value.get(part) if isinstance(value, Mapping) else None
         yield value
+
+
+def path_of(name: str, row: Mapping[str, Any]) -> list[str]:
+    """The names that lead to a column's value. A field of an item may have a point in its name, like `No.`."""
+    return [name] if name in row else name.split(".")
 
 
 def _as_text(value: Any) -> str:

@@ -181,6 +181,16 @@ def test_other_items_have_the_columns_of_all_their_fields() -> None:
     assert large.column("n").to_pylist() == ["1", str(2**70)]
 
 
+def test_a_point_in_the_name_of_a_field_costs_no_value() -> None:
+    items = [{"No.": 7, "seen.at": AT, "seen": {"at": "x"}}, {"seen": "y"}]
+    lines = list(csv.reader(io.StringIO(written(CsvFeed, items).decode(), newline="")))
+    assert lines[1:] == [["7", AT.isoformat(), '{"at":"x"}'], ["", "", "y"]]
+    assert parquet.read_table(io.BytesIO(written(ParquetFeed, items))).to_pylist() == [
+        {"No.": 7, "seen.at": AT, "seen": '{"at":"x"}'},
+        {"No.": None, "seen.at": None, "seen": "y"},
+    ]
+
+
 @pytest.mark.parametrize("kind", [JsonFeed, JsonLinesFeed])
 def test_values_that_json_lacks_are_written_as_they_are_staged(kind: type[BaseItemExporter]) -> None:
     item = {"bytes": b"\xff", "took": timedelta(1), "none": float("nan"), "at": AT, "price": Decimal("1.50")}

@@ -206,6 +206,12 @@ def test_a_field_that_can_be_no_column_is_a_reason(to: Postgres) -> None:
     }
 
 
+def test_a_point_in_the_name_of_a_field_costs_no_value(to: Postgres) -> None:
+    made = table(to, Column("No.", int), Column("a.b", str), Column("provenance.url", str), vary=True)
+    made.write([{"_id": "1", "No.": 7, "a.b": "x", "provenance": {"url": "u"}}])
+    assert (rows(to), reasons(to)) == ([("1", 7, "x", "u")], {})
+
+
 def test_an_export_that_was_interrupted_is_repeated_with_the_same_result(to: Postgres, postgres_address: str) -> None:
     documents = [{"_id": f"{n:05}", "a": n} for n in range(5000)]
     with Postgres(postgres_address, to.schema) as cut:
