@@ -6,6 +6,7 @@ import re
 import shutil
 import time
 from collections.abc import Iterator
+from hashlib import blake2b
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from harvester.stores.private_files import make_closed
 
 _SEGMENT = r"[^./\\\x00-\x1f\x7f\ud800-\udfff][^/\\\x00-\x1f\x7f\ud800-\udfff]{0,250}"
 _is_path = re.compile(f"{_SEGMENT}(?:/{_SEGMENT}){{0,15}}").fullmatch
+MOST_NAME_BYTES, MOST_PATH_BYTES = 255, 900
+"""Of a folder's or file's name, as file systems take it, and of a whole path: S3 takes 1,024, the prefix included."""
 _PARTIAL = ".partial"
 """Folder of files being written; a killed process leaves its own there."""
 LEFTOVER_S = 3600.0
@@ -33,13 +36,20 @@ _TRIES = 3
 
 
 def stored_path(path: str) -> str | None:
-    """The path under which a record's file is stored; None when it could lead anywhere but below the location."""
-    return on_disk(path) if _is_path(path) else None
+    """The path under which a record's file is stored; None when it could lead elsewhere, or no store takes it."""
+    if not _is_path(path) or len(path.encode()) > MOST_PATH_BYTES:
+        return None
+    return on_disk(path) if all(len(name.encode()) <= MOST_NAME_BYTES for name in path.split("/")) else None
 
 
 def on_disk(folder: str) -> str:
     """The name of a folder in the store. Windows allows no colon in it."""
     return folder.replace(":", "_") if os.name == "nt" else folder
+
+
+def _digest(folder: str) -> str:
+    """Stands for a folder in names of unfinished files: its own may be as long as a name can be."""
+    return blake2b(folder.encode(), digest_size=8).hexdigest()
 
 
 def open_store(location: str) -> "LocalStore | S3Store":
@@ -102,7 +112,7 @@ class LocalStore(FSFilesStore):
     def write(self, path: str, content: bytes) -> None:
         """Raises StorageError when there is no room or no permission."""
         target = self._get_filesystem_path(path)
-        partial = Path(self.basedir, _PARTIAL, f"{path.partition('/')[0]}~{uuid4().hex}")
+        partial = Path(self.basedir, _PARTIAL, f"{_digest(path.partition('/')[0])}~{uuid4().hex}")
         for attempt in range(_TRIES):
             try:
                 self._mkdir(partial.parent)
@@ -120,7 +130,7 @@ class LocalStore(FSFilesStore):
     def remove_leftovers(self, folder: str = "", older_than_s: float = 0) -> None:
         """Removes what killed processes had not finished writing."""
         before = time.time() - older_than_s
-        for partial in Path(self.basedir, _PARTIAL).glob(f"{on_disk(folder)}~*" if folder else "*"):
+        for partial in Path(self.basedir, _PARTIAL).glob(f"{_digest(on_disk(folder))}~*" if folder else "*"):
             with contextlib.suppress(FileNotFoundError):
                 if partial.stat().st_mtime < before:
                     partial.unlink()

@@ -90,6 +90,20 @@ def test_only_paths_below_the_location_are_used() -> None:
         assert stored_path(path) is None
 
 
+def test_every_path_that_is_used_can_be_written(tmp_path: Path) -> None:
+    """One that no disk takes is a bad path, and no full disk, which would end the run."""
+    store = LocalStore(str(tmp_path))
+    used = []
+    for letter in ("x", "é", "日"):
+        paths = [letter * n + ending for n in (80, 124, 125, 240, 247, 251) for ending in (".jpg", "/a.jpg")]
+        for path in [*paths, *("/".join([letter * 60] * n) + ".jpg" for n in (4, 7, 13, 16))]:
+            if stored := stored_path(path):
+                store.write(stored, b"x")
+                used.append(path)
+    assert store.files_of("x" * 251) == ["x" * 251 + "/a.jpg"]
+    assert {path[0] for path in used} == {"x", "é", "日"}
+
+
 def test_no_colon_is_used_in_the_name_of_a_folder_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "name", "nt")
 
