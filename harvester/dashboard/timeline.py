@@ -42,11 +42,11 @@ class Timeline:
         counts: Counter[date] = Counter()
         for day, count in shown.items():
             counts[_start(day, unit)] += count
-        bars = []
-        start = min(counts)
-        while start <= max(counts):
-            bars.append((start, counts[start]))
+        start, last = min(counts), max(counts)
+        bars = [(start, counts[start])]
+        while start < last:  # no day is after 9999-12-31, which stands for an unknown one in many registers
             start = _next(start, unit)
+            bars.append((start, counts[start]))
         return cls(unit, bars, sum(days.values()) - sum(shown.values()), min(days), max(days))
 
     @property

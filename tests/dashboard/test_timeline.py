@@ -22,6 +22,15 @@ def test_bars_fit_the_span_and_lose_no_post(days: int, unit: str) -> None:
     assert len(timeline.bars) <= 110
 
 
+@pytest.mark.parametrize("others", [{}, {date(9999, 11, 1): 5}, {date(9990, 1, 1): 5}, {START: 5}, {date.min: 5}])
+def test_the_last_day_that_there_is_can_be_drawn(others: dict[date, int]) -> None:
+    """Registers write 9999-12-31 for a day that nobody knows."""
+    timeline = Timeline.of(others | {date.max: 5})
+    assert sum(count for _, count in timeline.bars) == 5 + sum(others.values())
+    assert timeline.latest == date.max
+    assert timeline.ticks
+
+
 def test_bars_have_no_gaps() -> None:
     timeline = Timeline.of({START: 5, START + timedelta(days=30): 5})
     assert len(timeline.bars) == 31
