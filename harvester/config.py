@@ -26,6 +26,8 @@ logger = logging.getLogger(__name__)
 PREFIX = "HARVESTER_"
 _is_address = re.compile(r"[\w+]+://(?:[^:/@]*:([^/@]*)@)?.*").fullmatch
 """Its group is the password."""
+_secret_options = re.compile(r"(?:password|token|secret)\w*[=:]([^&;,]+)", re.IGNORECASE).findall
+"""The values of an address's options that are secrets: of tlsCertificateKeyFilePassword, AWS_SESSION_TOKEN."""
 NEAR = 0.85
 """How much alike a variable and the setting must be that may have been meant, from 0 to 1."""
 
@@ -309,6 +311,7 @@ def _hide_secrets(config: Config) -> None:
             continue
         found = _is_address(secret)
         mask.add(*([unquote(found[1])] if found and found[1] else []), *([] if found else [secret]))
+        mask.add(*map(unquote, _secret_options(secret.partition("?")[2] if found else "")))
         if field.startswith("alert_"):
             mask.add(*filter(is_telling, re.split(r"[/?&=]", secret)))
 

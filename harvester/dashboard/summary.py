@@ -74,9 +74,10 @@ class Places:
     @classmethod
     def of(cls, config: Config, spider: str) -> "Places":
         uri = config.mongodb_uri
+        server = mask(without_userinfo(uri.get_secret_value())) if uri else f"a private server in {config.state_dir}"
         return cls(
             database=config.database,
-            server=without_userinfo(uri.get_secret_value()) if uri else f"a private server in {config.state_dir}",
+            server=server,
             staging=str(config.data_dir / "staging" / spider),
             images=config.images_location,
             spider=spider,

@@ -249,6 +249,15 @@ def test_places_never_show_a_password() -> None:
     assert Places.of(Config(), "bluesky").server == "a private server in .harvester"
 
 
+def test_places_show_no_secret_among_the_options_of_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = (
+        "tlsCertificateKeyFilePassword=battery%20staple&authMechanismProperties=AWS_SESSION_TOKEN:FwoGZXIv&tls=true"
+    )
+    monkeypatch.setenv("MONGODB_URI", f"mongodb://db.example/?{options}")
+    shown = "tlsCertificateKeyFilePassword=***&authMechanismProperties=AWS_SESSION_TOKEN:***&tls=true"
+    assert Places.of(load_config(), "bluesky").server == f"mongodb://db.example/?{shown}"
+
+
 def test_what_opens_the_database_is_there() -> None:
     module, _, name = OPENED_BY.partition("(")[0].rpartition(".")
     assert callable(getattr(import_module(module), name))
