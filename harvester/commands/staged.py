@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from msgspec.structs import replace
@@ -41,7 +41,7 @@ class _Line(msgspec.Struct):
     kind: str
     key: str
     url: str
-    fetched_at: datetime
+    fetched_at: Annotated[datetime, msgspec.Meta(tz=True)]
     crawl: str
 
 
@@ -161,6 +161,8 @@ class StagedSpider(HarvesterSpider):
             record: Record | None = read(about.kind, about.key, raw, provenance) if read else None
         except _UNREADABLE as error:
             return Reject(about.kind, str(error), about.key, raw, about.url)
+        except Exception as error:  # noqa: BLE001  what a spider's read_staged stumbles over costs no other line
+            return Reject(about.kind, f"it cannot be read: {type(error).__name__}: {error}", about.key, raw, about.url)
         if record is None:
             self._unread[about.kind] += 1
             return None

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pymongo.database import Database
 
+from harvester.stores.staging import SegmentWriter, read_segment
 from tests.crash.harvest import Harvest
 from tests.forking import Ran, run
 from tests.jobs.command import HARVESTER
@@ -93,3 +94,32 @@ def test_what_cannot_be_read_is_said(words: list[str], code: int, said: str, har
     ran = import_(harvest, *words)
     assert (ran.returncode, said in ran.stderr) == (code, True), ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+def stage(folder: Path, spider: str, kind: str, *lines: bytes) -> Path:
+    """As a crawl does."""
+    writer = SegmentWriter(folder / "data" / "staging" / spider)
+    writer.write(kind, lines)
+    writer.close()
+    return next((folder / "data" / "staging" / spider / kind).rglob("*.zst"))
+
+
+LINE = b'{"kind":"%b","key":"%b","url":"https://x.test/","fetched_at":"%b","crawl":"","raw":%b}'
+AT = b"2026-01-02T03:04:05Z"
+
+
+def test_a_line_that_cannot_be_read_costs_no_other(harvest: Harvest, mongodb: Database[Document]) -> None:
+    bad = [
+        LINE % (b"tagged_post", b"nobody 1", AT, b"{}"),
+        LINE % (b"trend", b"mastodon x 1d 2026-01-01T00:00Z tag", AT, b"{}"),
+        LINE % (b"tagged_post", b"mastodon 1", AT[:-1], b"{}"),
+        b"[]",
+    ]
+    stage(harvest.folder, "hashtags", "tagged_post", *bad)
+    stage(harvest.folder, "feeds", "feed", LINE % (b"feed", b"x", AT, b"[]"))
+    stage(harvest.folder, "shop", "shop", LINE % (b"shop", b"7", AT, b'{"sku":"7"}'))
+    ran = import_(harvest)
+    assert "Traceback" not in ran.stderr
+    assert [row["sku"] for row in mongodb["shop"].find()] == ["7"]
+    kept = [line for path in (harvest.folder / "data/rejects/import").rglob("*.zst") for line in read_segment(path)]
+    assert len(kept) == len(bad) + 1, ran.stderr
