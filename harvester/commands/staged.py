@@ -131,8 +131,11 @@ class StagedSpider(HarvesterSpider):
         return {name: loader.load(name) if name in loader.list() else None for name in names}
 
     def _spider_of(self, path: Path) -> str:
-        """<root>/<spider>/<kind>/<date>/<segment>"""
-        return self.arguments.spider or path.absolute().parents[2].name
+        """<root>/<spider>/<kind>/<date>/<segment>. Raises UsageError."""
+        _, *folders = path.absolute().parent.parts
+        if not self.arguments.spider and len(folders) < 3:
+            raise UsageError(f"{path}: its folders do not say which spider's lines it holds: add -a spider=NAME.")
+        return self.arguments.spider or folders[-3]
 
     def _read(self, path: Path, name: str, spider: type[Spider] | None) -> Iterator[Batch]:
         lines = read_segment(path)

@@ -1,6 +1,7 @@
 """`harvester import` makes of staged files what MongoDB had, and changes nothing that it has."""
 
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -123,3 +124,13 @@ def test_a_line_that_cannot_be_read_costs_no_other(harvest: Harvest, mongodb: Da
     assert [row["sku"] for row in mongodb["shop"].find()] == ["7"]
     kept = [line for path in (harvest.folder / "data/rejects/import").rglob("*.zst") for line in read_segment(path)]
     assert len(kept) == len(bad) + 1, ran.stderr
+
+
+def test_a_file_outside_of_the_folders_of_a_spider_is_said_to_need_its_name(harvest: Harvest) -> None:
+    """Its folders would say whose lines they are, and here there are too few."""
+    staged = stage(harvest.folder, "shop", "shop", LINE % (b"shop", b"7", AT, b'{"sku":"7"}'))
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        moved = Path(shutil.copy(staged, folder))
+        ran = import_(harvest, str(moved))
+        assert (ran.returncode, "Traceback" in ran.stderr) == (2, False), ran.stderr
+        assert f"{moved}: its folders do not say which spider's lines it holds: add -a spider=NAME." in ran.stderr
