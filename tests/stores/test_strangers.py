@@ -5,7 +5,10 @@ import os
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from pymongo import MongoClient
@@ -85,16 +88,36 @@ def test_a_folder_that_someone_else_put_there_is_refused(place: Place, tmp_path:
     assert list((tmp_path / "trap").iterdir()) == []
 
 
-def test_a_state_folder_with_a_long_path_has_its_sockets_elsewhere(place: Place) -> None:
-    place.state_dir = place.state_dir.joinpath(*["a-long-name-of-a-folder"] * 6)
-    user = place.user("valkey")
+def ping(name: str, url: str) -> bool:
+    if name == "valkey":
+        with Redis.from_url(url) as redis:
+            return bool(redis.ping())
+    with MongoClient[dict[str, Any]](url) as mongodb:
+        return bool(mongodb.admin.command("ping")["ok"])
+
+
+@pytest.fixture(params=["valkey with a long path", "mongodb with a path that it takes for hosts"])
+def odd(request: pytest.FixtureRequest, place: Place) -> Iterator[str]:
+    """A server at whose folder it cannot listen."""
+    name, _, why = str(request.param).partition(" ")
+    if why == "with a long path":
+        place.state_dir = place.state_dir.joinpath(*["a-long-name-of-a-folder"] * 6)
+        yield name
+        return
+    with TemporaryDirectory(dir="/tmp") as short:
+        place.state_dir = Path(short, "a, [b] 12:30").resolve()
+        yield name
+        place.close()
+
+
+def test_a_state_folder_at_whose_path_no_server_listens_has_its_sockets_elsewhere(place: Place, odd: str) -> None:
+    user = place.user(odd)
     url = user.ask("join")
-    sockets = Path(State.read(place.state_dir / "valkey").sockets)
+    sockets = Path(State.read(place.state_dir / odd).sockets)
     try:
         assert stat.S_IMODE(sockets.stat().st_mode) == 0o700
-        with Redis.from_url(url) as client:
-            assert client.ping()
-        server = place.server("valkey")
+        assert ping(odd, url)
+        server = place.server(odd)
         server.kill()
         assert user.ask("join") == url, "it moved"
     finally:

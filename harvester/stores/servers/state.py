@@ -79,14 +79,16 @@ def read_secret(folder: Path) -> str:
     return secret
 
 
+_MISREAD = frozenset(",:[]")
+"""Characters of which mongod takes the path of a socket for several ones, or for a host."""
 SERVER_SOCKET, SUPERVISOR_SOCKET = "server.sock", "supervisor.sock"
 
 
 def sockets_folder(folder: Path) -> Path | None:
     """A folder closed to others that can hold the sockets; None where the platform has no Unix sockets.
 
-    The server's own; when its path is too long for a socket, or its file system has none, a short one, which is
-    kept for the next time.
+    The server's own; when its path is too long for a socket, or one that servers misread, or its file system has none,
+    a short one, which is kept for the next time.
     """
     if not has_unix_sockets():
         return None
@@ -109,6 +111,8 @@ def has_unix_sockets() -> bool:
 
 
 def _holds_sockets(folder: Path) -> bool:
+    if _MISREAD.intersection(str(folder)):
+        return False
     trial = folder / "supervisor.try!"  # as long as the longest name
     try:
         found = folder.lstat()
