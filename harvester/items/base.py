@@ -238,7 +238,7 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
         fields = _fields(type(self))
         for name in self.CLEANED:
             text = getattr(self, name)
-            if text and len(text) > self.MOST_TEXT_BYTES // 4 and _size(text) > self.MOST_TEXT_BYTES:
+            if text and is_longer(text, self.MOST_TEXT_BYTES):
                 return f"{name} is longer than {self.MOST_TEXT_BYTES} bytes"
         for name in fields.counts:
             count = getattr(self, name)
@@ -358,8 +358,9 @@ def _decimal128(name: str, text: str) -> Decimal128:
         raise ValueError(f"{name}: {text!r} has more than 34 digits") from None
 
 
-def _size(text: str) -> int:
-    return len(text.encode("utf-8", "replace"))
+def is_longer(text: str, most: int) -> bool:
+    """Whether it has more bytes than that, as UTF-8."""
+    return len(text) > most // 4 and len(text.encode("utf-8", "replace")) > most
 
 
 class Reject(NamedTuple):

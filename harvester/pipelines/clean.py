@@ -5,12 +5,16 @@ from scrapy.crawler import Crawler
 
 from harvester.config import load_config
 from harvester.items import Record
+from harvester.items.base import is_longer
 from harvester.pipelines.base import BatchPipeline
 from harvester.pipelines.text import clean_text
 
 
 class CleanPipeline(BatchPipeline):
-    """Fills the fields that `Record.CLEANED` names. Texts that were quoted are left as they are."""
+    """Fills the fields that `Record.CLEANED` names. Texts that were quoted are left as they are.
+
+    One that is too long is rejected next, and not cleaned: nothing else would go on meanwhile.
+    """
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
@@ -19,7 +23,7 @@ class CleanPipeline(BatchPipeline):
     def process_record(self, record: Record) -> Record:
         for name, clean in record.CLEANED.items():
             text = getattr(record, name)
-            if text is not None:
+            if text is not None and not is_longer(text, record.MOST_TEXT_BYTES):
                 # In place: a copy would validate the record again, and nobody else holds it yet.
                 force_setattr(record, clean, clean_text(text, self._markup))
         return record

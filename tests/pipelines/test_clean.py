@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from harvester.items import Batch, Record
+from harvester.items.bluesky import Post
 from harvester.pipelines.clean import CleanPipeline
 from tests.pipelines.records import crawler, follow, post, profile
 
@@ -25,6 +26,15 @@ async def test_cleaned_texts_stand_beside_the_untouched_originals() -> None:
 async def test_a_text_without_words_has_an_empty_cleaned_form() -> None:
     batch = await CleanPipeline(crawler()).process_item(Batch([post(text=""), post(text="\u200b")]))
     assert [record.text_clean for record in batch.records] == ["", ""]
+
+
+async def test_a_text_that_is_too_long_for_its_record_is_rejected_without_being_cleaned() -> None:
+    """To clean 30 MB of a feed takes many seconds, in which a worker does nothing else."""
+    most = Post.MOST_TEXT_BYTES
+    texts = ["é" * (most // 2), "é" * (most // 2) + "x"]
+    batch = await CleanPipeline(crawler()).process_item(Batch([post(text=text) for text in texts]))
+    assert [record.text_clean for record in batch.records] == [texts[0], None]
+    assert [record.problem() for record in batch.records] == [None, f"text is longer than {most} bytes"]
 
 
 @pytest.mark.parametrize(("said", "cleaned"), [("meant", "bold vector<p>"), ("all", "bold vector"), ("none", "")])
