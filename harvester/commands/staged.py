@@ -38,7 +38,8 @@ _LEFT_OUT = ("harvester.pipelines.staging.StagingPipeline", "harvester.pipelines
 
 
 class _Line(msgspec.Struct):
-    kind: str
+    kind: Annotated[str, msgspec.Meta(pattern="^[a-z][a-z0-9_]{0,59}$")]
+    """It names a folder of the rejects."""
     key: str
     url: str
     fetched_at: Annotated[datetime, msgspec.Meta(tz=True)]

@@ -126,6 +126,18 @@ def test_a_line_that_cannot_be_read_costs_no_other(harvest: Harvest, mongodb: Da
     assert len(kept) == len(bad) + 1, ran.stderr
 
 
+def test_nothing_is_written_outside_of_the_data_folder_whatever_a_line_says_that_it_is(harvest: Harvest) -> None:
+    kinds = [b"../../../elsewhere", str(harvest.folder / "elsewhere").encode(), b"", b"a\\u0000b", b"x" * 300]
+    stage(harvest.folder, "hashtags", "trend", *(LINE % (kind, b"7", AT, b"[]") for kind in kinds))
+    ran = import_(harvest)
+    assert "Traceback" not in ran.stderr
+    assert not list(harvest.folder.glob("**/elsewhere*"))
+    kept = [
+        line for path in (harvest.folder / "data/rejects/import/item").rglob("*.zst") for line in read_segment(path)
+    ]
+    assert len(kept) == len(kinds), ran.stderr
+
+
 def test_a_file_outside_of_the_folders_of_a_spider_is_said_to_need_its_name(harvest: Harvest) -> None:
     """Its folders would say whose lines they are, and here there are too few."""
     staged = stage(harvest.folder, "shop", "shop", LINE % (b"shop", b"7", AT, b'{"sku":"7"}'))
