@@ -38,6 +38,8 @@ class DocumentReader:
         return MediaContent(sha256=hashlib.sha256(body).hexdigest(), size=len(body), **msgspec.structs.asdict(found))
 
     def _asked(self, body: bytes) -> PdfText:
+        if self._process and self._process.poll() is not None:
+            self.close()  # it was killed when it had read the last one, as by a machine short of memory
         process = self._process = self._process or _start()
         assert process.stdin
         assert process.stdout

@@ -84,6 +84,14 @@ def test_a_document_that_takes_too_long_is_given_up_and_the_next_one_is_read(
     assert reader.read(BILL).text == TEXT
 
 
+def test_a_document_is_not_to_blame_for_a_process_that_was_killed_before_it(reader: DocumentReader) -> None:
+    assert reader.read(BILL).text == TEXT
+    assert reader._process
+    reader._process.kill()
+    reader._process.wait()
+    assert (reader.read(BILL).text, reader.read(BILL).problem) == (TEXT, None)
+
+
 def test_the_process_that_reads_documents_has_bounded_memory() -> None:
     greedy = "from harvester.parsers.pdf import bound_memory; bound_memory(); bytearray(1 << 30)"
     ended = subprocess.run([sys.executable, "-c", greedy], stderr=subprocess.PIPE, text=True)
