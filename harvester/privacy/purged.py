@@ -3,7 +3,7 @@
 import re
 from collections.abc import Set
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, unquote, urlsplit
 from weakref import WeakKeyDictionary
 
 from pymongo.asynchronous.database import AsyncDatabase
@@ -45,6 +45,14 @@ class Purged:
         if not self.accounts:
             return True
         parts = set(_parts_of(unquote(url)))
-        if parts.isdisjoint(self.accounts) and parts.isdisjoint(self.handles):
+        if not any(map(self._are, parts)):
             return True
-        return any(part.startswith("did:") and part not in self.accounts for part in parts)
+        asked = parse_qsl(urlsplit(url).query)
+        of_accounts = {name for name, value in asked if self._are(value)}
+        return any(part.startswith("did:") and part not in self.accounts for part in parts) or any(
+            name in of_accounts and not self._are(value) for name, value in asked
+        )
+
+    def _are(self, name: str) -> bool:
+        """Whether it is the DID or the handle of one."""
+        return name in self.accounts or name.lower() in self.handles
