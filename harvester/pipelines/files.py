@@ -28,7 +28,9 @@ from scrapy.utils.defer import ensure_awaitable
 from harvester.config import load_config
 from harvester.download.addresses import refuse_private
 from harvester.exceptions import FileError, StorageError
+from harvester.formatting import shown
 from harvester.items import Batch, Media, MediaContent, Record
+from harvester.masking import mask
 from harvester.meta import MEDIA
 from harvester.outcomes import POLICIES, Outcome, Verdict, classify, classify_exception
 from harvester.pipelines.document import DocumentReader
@@ -41,6 +43,8 @@ logger = logging.getLogger(__name__)
 
 MOST_AT_ONCE = 16
 """Files fetched at the same time; the throttle decides how many of them are asked of one host."""
+MOST_SHOWN = 300
+"""Characters of an address or a reason in the log."""
 MOST_REFUSALS = 20
 """Answers in a row that say something of the whole host, after which it is asked for no more files."""
 
@@ -271,7 +275,8 @@ class RecordFilesPipeline(ImagesPipeline):
         self.crawler.stats.inc_value(stat)
         first = self.crawler.stats.get_value(stat) == 1
         note = " (further ones with this reason are only counted)" if first else ""
-        logger.log(logging.WARNING if first else logging.DEBUG, "No %s from %s: %s%s", kind.name, url, error, note)
+        place, why = (shown(mask(text), MOST_SHOWN) for text in (url, str(error)))
+        logger.log(logging.WARNING if first else logging.DEBUG, "No %s from %s: %s%s", kind.name, place, why, note)
         return _Stored(content=MediaContent(problem=str(error)) if kind.noted else None)
 
 

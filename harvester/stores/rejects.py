@@ -14,10 +14,11 @@ from scrapy import signals
 from scrapy.crawler import Crawler
 
 from harvester.config import load_config
-from harvester.formatting import pattern_of
+from harvester.formatting import pattern_of, shown
 from harvester.items import ITEM, Batch, Record, Reject
 from harvester.items.raw import members
 from harvester.items.receipts import part_of
+from harvester.masking import mask
 from harvester.stores.segments import Segments
 
 logger = logging.getLogger(__name__)
@@ -25,6 +26,9 @@ _encode = msgspec.json.encode
 
 MOST_REASONS = 200
 """Reasons that are counted apart; some texts are different each time."""
+
+MOST_SHOWN = 300
+"""Characters of a reason or key in the log; all of them are in its line."""
 
 _made: WeakKeyDictionary[Crawler, "Rejects"] = WeakKeyDictionary()
 
@@ -84,10 +88,8 @@ class Rejects(Segments):
     def _name(self, stat: str, event: str, reject: Reject) -> None:
         if stat not in self._named:
             self._named |= {stat}
-            what, why, key = reject.kind, _writable(reject.reason), _writable(reject.key)
-            logger.warning(
-                "%s a %s: %s (%s). Its like go to %s", event.capitalize(), what, why, key or reject.url, self.folder
-            )
+            why, of = (shown(mask(text), MOST_SHOWN) for text in (reject.reason, reject.key or reject.url))
+            logger.warning("%s a %s: %s (%s). Its like go to %s", event.capitalize(), reject.kind, why, of, self.folder)
 
 
 def slug(reject: Reject) -> str:

@@ -157,6 +157,13 @@ def test_no_address_of_a_record_leads_out_of_its_accounts_folder(
     assert not site.hits["/plain.jpg"]
 
 
+def test_a_path_does_nothing_to_the_terminal_that_shows_the_log(crawl: Crawl, site: Site) -> None:
+    odd = post("bafy\x1b[2J\nERROR: all is lost", f"{site.origin}/plain.jpg") | {"rkey": "1"}
+    run = crawl([[odd]]).end()
+    assert r"bad_path: did:plc:alice/posts/bafy\x1b[2J\nERROR: all is lost_0.jpg" in run.log
+    assert "\x1b" not in run.log
+
+
 def test_private_hosts_are_not_asked_for_pictures(crawl: Crawl, site: Site) -> None:
     port = site.server_address[1]
     run = crawl(

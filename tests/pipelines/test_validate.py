@@ -166,6 +166,16 @@ async def test_coverage_counts_the_records_that_have_a_field(tmp_path: Path) -> 
     assert covered == {"handle": 2, "display_name": 1, "followers_count": 1}
 
 
+async def test_what_a_site_says_does_nothing_to_the_terminal_that_shows_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    odd = Reject("post", "it says \x1b[2J\nERROR: all is lost", "\x1b]0;mine\x07\ud800", b"{}", PAGE.url)
+    with caplog.at_level(logging.WARNING):
+        await _validated(tmp_path, Batch([], (odd,)))
+    (line,) = [record.message for record in caplog.records]
+    assert line.startswith(r"Rejected a post: it says \x1b[2J\nERROR: all is lost (\x1b]0;mine\x07\ud800).")
+
+
 async def test_the_log_names_each_reason_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     bad = [post(key=str(number), like_count=-1) for number in range(5)]
     with caplog.at_level(logging.WARNING):
