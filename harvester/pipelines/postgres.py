@@ -140,11 +140,9 @@ class PostgresPipeline(BatchPipeline):
         is_new = kind not in self._tables
         if kind.FIELDS_VARY:
             seen = self._seen[kind]
-            for row in rows:
-                for name, value in row.items():
-                    is_new = is_new or name not in seen
-                    if value is not None:
-                        seen.setdefault(name, set()).add(_CALLED.get(type(value), "object"))
+            for name, value in ((name, value) for row in rows for name, value in row.items() if value is not None):
+                is_new = is_new or name not in seen
+                seen.setdefault(name, set()).add(_CALLED.get(type(value), "object"))
             columns = columns_seen(kind, ({"_id": name, "kinds": seen[name]} for name in sorted(seen)))
         if is_new:
             self._tables[kind] = PostgresTable(

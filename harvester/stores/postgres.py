@@ -260,7 +260,7 @@ class PostgresTable:
             self.rows += len(rows)
 
     def _converted(self, row: Row) -> list[str | None]:
-        if self._known is not None and (new := set(row) - self._known):
+        if self._known is not None and (new := {name for name in row if row[name] is not None} - self._known):
             raise _Unfit(f"its field {min(new)!r} came while it was exported: export it again")
         for column, value in zip(self._left_out, values_of(row, self._left_out), strict=True):
             if value is not None:

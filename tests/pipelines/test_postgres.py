@@ -87,6 +87,22 @@ async def test_a_run_that_cannot_have_its_postgresql_asks_for_nothing_and_says_w
     assert "cret" not in runs.said
 
 
+async def test_a_field_without_a_value_costs_no_row_and_says_nothing_of_its_type(
+    postgres_address: str, schema: str, config: Config
+) -> None:
+    mine = {"postgres_uri": SecretStr(postgres_address), "postgres_schema": schema}
+    pipeline = PostgresPipeline(crawler(), config.model_copy(update=mine))
+    kind = item_type("shop")
+    await pipeline.open_spider()
+    try:
+        for name, was in (("a", None), ("b", None), ("c", "2.50"), ("d", None)):
+            await pipeline.process_batch(Batch([kind.of({"name": name, "was": was}, ("name",), PAGE)]))
+    finally:
+        await pipeline.close_spider()
+    assert column(postgres_address, schema, kind.COLLECTION, "was") == [None, None, "2.50", None]
+    assert pipeline.stats.get_value("harvester/postgres/rejected") is None
+
+
 async def test_fields_that_come_later_are_new_columns_and_files_stay_known(
     postgres_address: str, schema: str, config: Config
 ) -> None:
