@@ -8,11 +8,13 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints
 from xml.sax.saxutils import escape, quoteattr
 
 from bson import Decimal128, encode, json_util
 from bson.errors import BSONError
+from msgspec import Struct
 from pymongo.database import Database
 
 from harvester.exceptions import StorageError, UsageError
@@ -26,6 +28,7 @@ from harvester.stores.tables import (
     Format,
     TableFile,
     check_pyarrow,
+    column_kind,
     columns_of,
     columns_seen,
 )
@@ -103,8 +106,25 @@ def _read(kind: type[Record], condition: str) -> Document:
     kinds = {column.name: column.kind for column in columns_of(kind)}
     if not kind.FIELDS_VARY and name.split(".")[0] not in {known.split(".")[0] for known in kinds}:
         raise UsageError(f"--where: {kind.COLLECTION} have no field {name!r}, but {', '.join(kinds)}.")
-    of = kinds.get(name) or (_likely(text.strip()) if kind.FIELDS_VARY else str)
+    of = kinds.get(name) or (_likely(text.strip()) if kind.FIELDS_VARY else _kind_within(kind, name))
     return {name: {_OPERATORS[operator]: _value(name, text.strip(), of)}}
+
+
+def _kind_within(kind: type[Record], name: str) -> type:
+    """Of a value within a field, as of `installments.number`; str where its type is not known."""
+    hint: Any = kind
+    for part in name.split("."):
+        if get_origin(hint) is dict:
+            hint = get_args(hint)[1]
+        elif part.isdecimal():  # a place in a list
+            continue
+        elif isinstance(hint, type) and issubclass(hint, Struct):
+            hint = get_type_hints(hint).get(part, str)
+        else:
+            return str
+        if get_origin(hint) in (tuple, Union, UnionType):  # MongoDB looks into lists by itself
+            hint = next(each for each in get_args(hint) if each is not NoneType)
+    return column_kind(hint)
 
 
 def _likely(text: str) -> type:

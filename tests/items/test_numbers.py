@@ -12,7 +12,8 @@ from bson.decimal128 import Decimal128
 from pyarrow import parquet
 from pymongo.database import Database
 
-from harvester.items import Provenance, Record
+from harvester.items import MediaContent, Provenance, Record
+from harvester.items.property import Installment, TaxBill
 from harvester.stores.export import export_records, query_of
 from harvester.stores.tables import Format, TableFile, columns_of
 
@@ -82,3 +83,28 @@ def test_a_decimal_that_parquet_cannot_hold_is_absent_there(tmp_path: Path) -> N
     file.close()
     file.move()
     assert parquet.read_table(tmp_path / "a.parquet")["amount"].to_pylist() == [None, None, Decimal(7)]
+
+
+@pytest.mark.parametrize(
+    ("where", "found"),
+    [
+        ("installments.number=2", True),
+        ("installments.1.number=2", True),
+        ("installments.number>2", False),
+        ("installments.billed>=99.5", True),
+        ("media_contents.bill.pages<3", True),
+        ("media_contents.bill.text=7", True),
+        ("labels.lot=007", True),
+    ],
+)
+def test_values_within_a_field_are_compared_by_their_type(
+    where: str, found: bool, tmp_path: Path, mongodb: Database[dict[str, Any]]
+) -> None:
+    """A number that is asked for as a text is in no record, and nobody would be told."""
+    bill = TaxBill(
+        jurisdiction="us-oh-x", fips="39001", parcel_id="1", parcel_id_normalized="1", bill="2025", currency="USD",
+        installments=(Installment(number=1), Installment(number=2, billed=Decimal("99.50"))),
+        media_contents={"bill": MediaContent(pages=2, text="7")}, labels={"lot": "007"}, provenance=SEEN,
+    )  # fmt: skip
+    mongodb[TaxBill.COLLECTION].insert_one(bill.to_document())
+    assert export_records(mongodb, TaxBill, query_of(TaxBill, [where], None), tmp_path / "a.csv") == found
