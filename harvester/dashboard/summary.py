@@ -126,7 +126,7 @@ def summarise(stats: Stats, places: Places, command: str) -> Summary:
         missing=[*_dead_letters(dead, places.spider), *_missing(progress, stats)],
         places=list(_places(progress, stats, places)),
         warning=NO_CONTACT if stats.get("harvester/no_contact") else "",
-        command=None if is_over or {reason, stats.get(ENDED_BY)}.intersection(NOT_CONTINUED) else command,
+        command=None if is_over or {reason, stats.get(ENDED_BY)}.intersection(NOT_CONTINUED) else mask(command),
         causes=[mask(str(cause)) for cause in ([stats[CAUSE]] if CAUSE in stats else stats.get(JUDGED, ()))],
         more=_more(stats, places, verdict),
     )

@@ -13,6 +13,7 @@ import harvester.items.bluesky  # noqa: F401  the kinds of records that the stat
 from harvester.config import Config, load_config
 from harvester.dashboard.summary import ENDINGS, JUDGED, NOT_CONTINUED, OPENED_BY, Places, Summary, show, summarise
 from harvester.exceptions import ServiceError, SessionError, StateGone, StorageError, UsageError
+from harvester.masking import mask
 from harvester.shutdown import CAUSE, ENDED_BY
 from tests.dashboard.test_progress import STATS
 
@@ -256,6 +257,13 @@ def test_places_show_no_secret_among_the_options_of_an_address(monkeypatch: pyte
     monkeypatch.setenv("MONGODB_URI", f"mongodb://db.example/?{options}")
     shown = "tlsCertificateKeyFilePassword=***&authMechanismProperties=AWS_SESSION_TOKEN:***&tls=true"
     assert Places.of(load_config(), "bluesky").server == f"mongodb://db.example/?{shown}"
+
+
+def test_the_command_that_continues_shows_no_secret_that_was_typed() -> None:
+    """Standard error is a log in many places."""
+    mask.add("battery-staple")
+    summary = summarise(STATS | {"finish_reason": "shutdown"}, PLACES, "scrapy crawl shop -a password=battery-staple")
+    assert summary.command == "scrapy crawl shop -a password=***"
 
 
 def test_what_opens_the_database_is_there() -> None:
