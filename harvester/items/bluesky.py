@@ -12,7 +12,7 @@ from msgspec import Struct, json
 from harvester.exceptions import InvalidRecordError
 from harvester.items.base import WEB, Media, Record
 
-_is_did = re.compile(r"did:[a-z]+:[A-Za-z0-9._:%-]{1,2000}").fullmatch
+is_did = re.compile(r"did:[a-z]+:[A-Za-z0-9._:%-]{1,2000}").fullmatch
 _is_at_uri = re.compile(r"at://did:[a-z]+:[A-Za-z0-9._:%-]+/[a-zA-Z0-9.-]+/[A-Za-z0-9._~:-]{1,512}").fullmatch
 
 
@@ -36,7 +36,7 @@ class BlueskyRecord(_Owned, frozen=True, kw_only=True, gc=False):
     """What the account declared against being collected, as found."""
 
     def __post_init__(self) -> None:
-        if not _is_did(self.did):
+        if not is_did(self.did):
             raise InvalidRecordError(f"{self.KIND}: {self.did!r} is not a DID")
         if self.KEY == ("uri",) and not _is_at_uri(self.key):
             raise InvalidRecordError(f"{self.KIND}: {self.key!r} is not an at:// address")

@@ -14,7 +14,7 @@ from scrapy.crawler import Crawler
 from harvester.config import Config, load_config
 from harvester.exceptions import HarvesterError, ServiceError, StorageError
 from harvester.items import Batch, Record
-from harvester.items.bluesky import BlueskyRecord, Follow, Post, Profile
+from harvester.items.bluesky import BlueskyRecord, Follow, Post, Profile, is_did
 from harvester.items.receipts import parts_of, settle
 from harvester.parsers.bluesky.scrub import OPTED_OUT, PURGED, quotes_of, without_quotes
 from harvester.pipelines.base import BatchPipeline
@@ -162,6 +162,8 @@ class ConsentPipeline(BatchPipeline):
 
     def _learn(self, did: str, seen: Known) -> None:
         before = self._opt_outs.get(did)
+        if not is_did(did):  # a quote or a list may name anything
+            return
         if before is None or (before.declared != seen.declared and before.seen_at <= seen.seen_at):
             self._opt_outs[did] = self._learnt[did] = seen
             self._withdrawn.discard(did)

@@ -17,7 +17,7 @@ from pymongo.database import Database
 from harvester.config import Config
 from harvester.exceptions import StorageError, UsageError
 from harvester.items import RECORDS, Record
-from harvester.items.bluesky import Post, Profile
+from harvester.items.bluesky import Post, Profile, is_did
 from harvester.jobs.documents import ITEMS, JOBS
 from harvester.parsers.bluesky.scrub import PURGED, scrub
 from harvester.privacy import OPT_OUTS
@@ -29,7 +29,6 @@ from harvester.stores.staging import OPEN, SUFFIX, read_segment, recover, rewrit
 
 Document = dict[str, Any]
 
-_is_did = re.compile(r"did:[a-z]+:[A-Za-z0-9._:%-]{1,2000}").fullmatch
 QUOTES = ("embed.quote", "embed.quote.embed.quote", "embed.quote.embed.quote.embed.quote")
 """Paths of the quotes in a stored post."""
 _ANY_CASE = Collation("en", strength=2)
@@ -61,7 +60,7 @@ def resolve(database: Database[Document], account: str) -> PurgedAccount:
     A DID of which nothing is kept is an account too: it can be purged before it is ever met.
     """
     account = account.strip().removeprefix("@")
-    by_did = _is_did(account) is not None
+    by_did = is_did(account) is not None
     if account.startswith("did:") and not by_did:
         raise UsageError(f"--account: {account!r} is not a DID.")
     found: dict[str, str] = {}

@@ -143,11 +143,15 @@ class LocalStore(FSFilesStore):
 
     def files_of(self, folder: str) -> list[str]:
         """Paths of the files in it."""
+        if stored_path(folder) is None:
+            return []
         root, inside = Path(self.basedir), self._get_filesystem_path(on_disk(folder))
         return sorted(path.relative_to(root).as_posix() for path in inside.rglob("*") if path.is_file())
 
     def remove(self, folder: str) -> None:
-        """Removes it with all that is in it."""
+        """Removes it with all that is in it. What can be the name of none, as `..`, is none of the store's."""
+        if stored_path(folder) is None:
+            return
         self.remove_leftovers(folder)
         path = self._get_filesystem_path(on_disk(folder))
         try:

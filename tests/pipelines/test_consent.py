@@ -183,6 +183,18 @@ async def test_nothing_is_kept_of_a_purged_account(
     assert {name: counted[f"consent/purged/{name}"] for name in expected} == expected
 
 
+async def test_only_accounts_are_written_down_as_refusing_whatever_a_quote_names(
+    config: Config, mongodb: Database[dict[str, Any]]
+) -> None:
+    names = ["..", "/", "did:", "\x00", BOB]
+    quoting = [
+        post(key=str(n), embed=Embed(quote=Quote("at://x/y/z", "opted_out", did=did))) for n, did in enumerate(names)
+    ]
+    batch, _ = await _through(config, [*quoting])
+    assert len(batch.records) == len(names)
+    assert mongodb.opt_outs.distinct("_id") == [BOB]
+
+
 async def test_what_others_quote_of_a_purged_account_is_emptied(
     config: Config, mongodb: Database[dict[str, Any]]
 ) -> None:

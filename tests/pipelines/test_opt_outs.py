@@ -11,11 +11,12 @@ from pymongo.database import Database
 
 from harvester.config import Config
 from harvester.exceptions import StorageError
-from harvester.items import Provenance, Record
+from harvester.items import Provenance, Record, Reject
 from harvester.items.bluesky import Embed
 from harvester.pipelines.staging import staged_line
 from harvester.privacy.opt_outs import BY_LABEL, Declared, Known, take_back, without, writes_of
 from harvester.stores.objects import LocalStore, on_disk
+from harvester.stores.rejects import rejected_line
 from harvester.stores.staging import SUFFIX, SegmentWriter, read_segment
 from tests.pipelines.records import ALICE, BOB, CAROL, PAGE, follow, post, profile, quote_of
 
@@ -130,6 +131,21 @@ def test_pictures_go_whose_record_never_came_to_mongodb(config: Config, mongodb:
     refuse(mongodb, BOB)
     take_back(mongodb, config, "bluesky")
     assert not (Path(config.images_location) / on_disk(BOB)).exists()
+
+
+@pytest.mark.parametrize("name", ["..", ".", "", "../staging"])
+def test_no_name_of_an_account_leads_out_of_the_folder_of_pictures(name: str, config: Config, mongodb: MongoDB) -> None:
+    """A site says who refuses, and what it was that could not be read."""
+    LocalStore(config.images_location).write(f"{ALICE}/pfp.jpg", b"x")
+    refuse(mongodb, name, BOB)
+    writer = SegmentWriter(config.data_dir / "rejects" / "bluesky")
+    writer.write("post", [rejected_line(Reject("post", "r", f"at://{name}/x", json.dumps({"did": BOB}).encode(), ""))])
+    writer.close()
+    before = set(config.data_dir.rglob("*.jpg")) | set(config.data_dir.iterdir())
+
+    take_back(mongodb, config, "bluesky")
+
+    assert {path for path in before if not path.exists()} == set()
 
 
 def test_what_the_run_itself_had_stored_is_told_apart(config: Config, mongodb: MongoDB) -> None:
