@@ -90,17 +90,18 @@ class StagedSpider(HarvesterSpider):
             self.crawler.signals.connect(release, ended)
         database = connect(self.config)
         patiently = MongoOutage(self.crawler, self.config)
+        damaged: list[str] = []
         try:
             for path in segments:
                 name = self._spider_of(path)
-                for batch in self._read(path, name, spiders[name]):
+                for batch in self._read(path, name, spiders[name], damaged):
                     await room.acquire()  # Scrapy waits for no item of `start`
                     yield await patiently(partial(_missing, database, batch))
             await self._all_kept()
-        except StorageError as error:
-            raise self.stop_for(error) from None
         finally:
             await disconnect(database)
+        if damaged:
+            raise self.stop_for(StorageError("\n".join([*damaged, "All other lines were read."])))
         for kind, number in sorted(self._unread.items()):
             self.stop_for(
                 UsageError(f"{number:,} lines of the kind {kind} are left: their spider has no read_staged for them.")
@@ -118,8 +119,8 @@ class StagedSpider(HarvesterSpider):
         named = [Path(path).expanduser() for path in filter(None, self.arguments.paths.split(","))]
         segments: list[Path] = []
         for path in named or [self.config.data_dir / "staging"]:
-            found = sorted(path.rglob(f"*{SUFFIX}")) if path.is_dir() else [path]
-            if not found or not found[0].name.endswith(SUFFIX) or not found[0].exists():
+            found = sorted(path.rglob(f"*{SUFFIX}")) if path.is_dir() else [path] if path.exists() else []
+            if not found or not found[0].name.endswith(SUFFIX):
                 raise UsageError(f"{path}: there are no staged files ({SUFFIX}) that were written to their end.")
             segments += found
         return segments
@@ -138,8 +139,9 @@ class StagedSpider(HarvesterSpider):
             raise UsageError(f"{path}: its folders do not say which spider's lines it holds: add -a spider=NAME.")
         return self.arguments.spider or folders[-3]
 
-    def _read(self, path: Path, name: str, spider: type[Spider] | None) -> Iterator[Batch]:
-        lines = read_segment(path)
+    def _read(self, path: Path, name: str, spider: type[Spider] | None, damaged: list[str]) -> Iterator[Batch]:
+        """Also those before the place where it is damaged, of which `damaged` is told."""
+        lines = self._undamaged(path, damaged)
         while chunk := list(islice(lines, CHUNK)):
             records: list[Record] = []
             rejects: list[Reject] = []
@@ -150,6 +152,12 @@ class StagedSpider(HarvesterSpider):
                 elif record:
                     records.append(record)
             yield Batch(records, tuple(rejects))
+
+    def _undamaged(self, path: Path, damaged: list[str]) -> Iterator[bytes]:
+        try:
+            yield from read_segment(path)
+        except StorageError as error:
+            damaged.append(str(error))
 
     def _record(self, name: str, spider: type[Spider] | None, line: bytes) -> Record | Reject | None:
         try:

@@ -150,7 +150,7 @@ def recover(root: Path) -> list[Path]:
 
 
 def read_segment(path: Path) -> Iterator[bytes]:
-    """The lines of a segment, without newline. Raises StorageError where it is damaged, or breaks off."""
+    """The lines of a segment, without newline. Raises StorageError where it cannot be read, or breaks off."""
     try:
         with path.open("rb") as file:
             whole, size = end_of_frames(file), file.seek(0, os.SEEK_END)
@@ -164,6 +164,8 @@ def read_segment(path: Path) -> Iterator[bytes]:
                 raise StorageError(f"{path} is damaged: it breaks off; of its {size:,} bytes {whole:,} can be read.")
     except ZstdError as error:
         raise StorageError(f"{path} is damaged: {error}.") from error
+    except OSError as error:
+        raise StorageError(f"{path} cannot be read: {error.strerror or error}.") from error
 
 
 def iter_records(data_dir: Path, spider: str, kind: str, since: datetime | None = None) -> Iterator[dict[str, Any]]:

@@ -138,6 +138,20 @@ def test_nothing_is_written_outside_of_the_data_folder_whatever_a_line_says_that
     assert len(kept) == len(kinds), ran.stderr
 
 
+def test_what_can_be_read_is_read_though_files_beside_it_cannot(harvest: Harvest, mongodb: Database[Document]) -> None:
+    lines = [LINE % (b"shop", b"%d" % n, AT, b'{"n":%d}' % n) for n in range(3)]
+    cut = stage(harvest.folder, "shop", "shop", *lines)
+    cut.write_bytes(cut.read_bytes()[:-1])
+    gone = cut.with_name(f"0-{cut.name}")
+    gone.symlink_to("nowhere")
+    stage(harvest.folder, "stall", "stall", LINE % (b"stall", b"9", AT, b'{"n":9}'))
+    ran = import_(harvest)
+    assert (ran.returncode, "Traceback" in ran.stderr) == (4, False), ran.stderr
+    assert f"{cut.relative_to(harvest.folder)} is damaged: it breaks off" in ran.stderr
+    assert f"{gone.relative_to(harvest.folder)} cannot be read: No such file or directory." in ran.stderr
+    assert [row["n"] for name in ("shop", "stall") for row in mongodb[name].find(sort=["_id"])] == [0, 1, 2, 9]
+
+
 def test_a_file_outside_of_the_folders_of_a_spider_is_said_to_need_its_name(harvest: Harvest) -> None:
     """Its folders would say whose lines they are, and here there are too few."""
     staged = stage(harvest.folder, "shop", "shop", LINE % (b"shop", b"7", AT, b'{"sku":"7"}'))
