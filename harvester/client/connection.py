@@ -96,6 +96,7 @@ class Connection:
             headers={"Authorization": f"Bearer {access.token}", "User-Agent": config.user_agent},
             timeout=httpx2.Timeout(ANSWER_S, connect=CONNECT_S),
             follow_redirects=False,
+            trust_env=access.url.startswith("https:"),  # else a proxy of the environment would read the token
             transport=transport,
         )
 

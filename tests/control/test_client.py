@@ -121,6 +121,25 @@ async def test_a_redirect_is_not_followed_with_the_token(status: int) -> None:
     assert seen == []
 
 
+async def test_a_token_that_is_sent_in_the_open_goes_to_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    async def proxy(request: web.Request) -> web.Response:
+        seen.append(request.headers["Authorization"])
+        return web.Response(status=502)
+
+    async def handler(_: web.Request) -> web.Response:
+        return web.json_response({"a": 1})
+
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    async with serving(proxy) as other:
+        for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+            monkeypatch.setenv(name, other.url)
+        assert await asked(handler) == {"a": 1}
+    assert seen == []
+
+
 async def test_a_controller_that_has_answered_is_waited_for_and_one_that_never_did_is_not() -> None:
     answers = [200, 503, 502, 200]
     seen: list[str] = []
