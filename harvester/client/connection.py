@@ -88,17 +88,26 @@ class Connection:
     """To one controller. `async with`."""
 
     def __init__(self, access: Access, config: Config, transport: httpx2.AsyncBaseTransport | None = None) -> None:
-        """`transport`: in place of the network."""
+        """`transport`: in place of the network. Raises UsageError for certificates or a proxy that are none."""
         self.access = access
         self._has_answered = False
-        self._client = httpx2.AsyncClient(
-            base_url=f"{access.url}/api/v1/",
-            headers={"Authorization": f"Bearer {access.token}", "User-Agent": config.user_agent},
-            timeout=httpx2.Timeout(ANSWER_S, connect=CONNECT_S),
-            follow_redirects=False,
-            trust_env=access.url.startswith("https:"),  # else a proxy of the environment would read the token
-            transport=transport,
-        )
+        try:
+            self._client = httpx2.AsyncClient(
+                base_url=f"{access.url}/api/v1/",
+                headers={"Authorization": f"Bearer {access.token}", "User-Agent": config.user_agent},
+                timeout=httpx2.Timeout(ANSWER_S, connect=CONNECT_S),
+                follow_redirects=False,
+                trust_env=access.url.startswith("https:"),  # else a proxy of the environment would read the token
+                transport=transport,
+            )
+        except OSError as error:
+            raise UsageError(
+                f"SSL_CERT_FILE or SSL_CERT_DIR holds no certificates: {error.strerror or error}."
+            ) from None
+        except (ImportError, ValueError):  # their words may hold a password
+            raise UsageError(
+                "HTTPS_PROXY or ALL_PROXY cannot be used: give http://HOST:PORT, or name the controller in NO_PROXY."
+            ) from None
 
     async def close(self) -> None:
         await self._client.aclose()
@@ -128,7 +137,7 @@ class Connection:
         response = await self._patiently(request)
         try:
             return reader(kind)(response.content)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise self._is_none(f"its answer cannot be read: {error}") from None
 
     @asynccontextmanager
@@ -171,7 +180,7 @@ class Connection:
         try:
             if response.headers.get("content-type", "").startswith("application/problem+json"):
                 problem = msgspec.json.decode(await response.aread(), type=_Problem)
-        except (msgspec.MsgspecError, httpx2.HTTPError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, httpx2.HTTPError):
             pass
         finally:
             await response.aclose()

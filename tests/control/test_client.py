@@ -92,12 +92,13 @@ async def test_what_the_controller_raised_is_raised_here(
         (404, "<html>", "it answers HTTP 404."),
         (200, "<html>", "its answer cannot be read: "),
         (200, '{"a": "b"}', "its answer cannot be read: "),
+        (200, b'{"\xff": 1}', "its answer cannot be read: "),
         (500, "", "it answers HTTP 500."),
     ],
 )
-async def test_what_is_no_controller_is_named(status: int, body: str, said: str) -> None:
+async def test_what_is_no_controller_is_named(status: int, body: str | bytes, said: str) -> None:
     async def handler(_: web.Request) -> web.Response:
-        return web.Response(status=status, text=body)
+        return web.Response(status=status, body=body)
 
     with pytest.raises(ServiceError, match=f"is no controller of harvester, or one of another version: {said}"):
         await asked(handler)
@@ -221,6 +222,24 @@ async def test_a_certificate_that_nobody_vouches_for_is_refused(
         asking = Connection(access, Config())
         assert await asking.ask("GET", "jobs/x", dict[str, int]) == {"a": 1}
         await asking.close()
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("SSL_CERT_FILE", "/nowhere", "SSL_CERT_FILE or SSL_CERT_DIR holds no certificates: No such file"),
+        ("SSL_CERT_FILE", __file__, "SSL_CERT_FILE or SSL_CERT_DIR holds no certificates: "),
+        ("HTTPS_PROXY", "socks5://ann:w0rd@127.0.0.1:1", "HTTPS_PROXY or ALL_PROXY cannot be used: "),
+        ("HTTPS_PROXY", "gopher://ann:w0rd@127.0.0.1:1", "HTTPS_PROXY or ALL_PROXY cannot be used: "),
+    ],
+)
+def test_certificates_and_proxies_of_the_environment_that_are_none_are_named(
+    variable: str, value: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(UsageError, match=said) as raised:
+        Connection(Access("https://harvester.example.org", TOKEN), Config())
+    assert "w0rd" not in str(raised.value)
 
 
 async def test_no_log_and_no_repr_shows_the_token(caplog: pytest.LogCaptureFixture) -> None:
