@@ -136,11 +136,9 @@ class ProxyMiddleware:
         if attempt and attempt.proxy:
             head = sum(len(name) + len(b"".join(values)) + 4 for name, values in response.headers.items())
             attempt.received = max(attempt.received or 0, len(response.body)) + head + _HEADERS
-            headers = {
-                name.decode("latin-1").lower(): b", ".join(values).decode("latin-1")
-                for name, values in response.headers.items()
-            }
-            self._note(request, attempt, proxy_fault(response.status, headers))
+            vendor = attempt.reservation.site.proxy.vendor
+            if not response.url.startswith("https:") or (vendor and vendor.opens_tls):
+                self._note(request, attempt, _fault_of(response))
         return response
 
     def process_exception(self, request: Request, exception: Exception) -> Request | None:
@@ -416,6 +414,14 @@ class ProxyMiddleware:
             return False
         self._said.add(words)
         return True
+
+
+def _fault_of(response: Response) -> ProxyFault | None:
+    headers = {
+        name.decode("latin-1").lower(): b", ".join(values).decode("latin-1")
+        for name, values in response.headers.items()
+    }
+    return proxy_fault(response.status, headers)
 
 
 def _next_tier(reservation: Reservation) -> Tier | None:

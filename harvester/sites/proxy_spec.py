@@ -30,6 +30,11 @@ class Vendor(StrEnum):
     OXYLABS = "oxylabs"
     ZYTE = "zyte"
 
+    @property
+    def opens_tls(self) -> bool:
+        """Whether it may answer https requests in its own name; the others open a tunnel, and hear nothing of it."""
+        return self in (Vendor.BRIGHTDATA, Vendor.ZYTE)
+
 
 class Geo(BaseModel):
     """Where the exit stands. Lower case; words of a name are joined by `_`, as `new_york`."""

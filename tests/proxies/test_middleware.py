@@ -12,6 +12,7 @@ import pytest
 from pydantic import SecretStr
 from scrapy import Request, Spider, signals
 from scrapy.exceptions import NotConfigured
+from scrapy.http import Response
 from scrapy.utils.test import get_crawler
 
 from harvester.breaker.breakers import Breakers
@@ -99,6 +100,19 @@ async def test_a_request_that_leaves_the_site_leaves_its_proxy(make: Callable[..
     elsewhere = request.replace(url="https://elsewhere.test/")
     meta, headers = await sent(middleware, elsewhere)
     assert (meta, headers) == ({}, {})
+
+
+@pytest.mark.parametrize(
+    ("url", "refused"), [(URL, set[str]()), (URL.replace("https", "http"), {"10.0.0.1:8080"})], ids=["tunnel", "plain"]
+)
+async def test_what_a_site_says_through_a_tunnel_has_no_proxy_refused(
+    make: Callable[..., ProxyMiddleware], name: str, url: str, refused: set[str]
+) -> None:
+    middleware, request = make(name, tiers=["residential"], vendor="list"), Request(url)
+    await sent(middleware, request)
+    answer = middleware.process_response(request, Response(url, status=407))
+    middleware._on_outcome(request, Verdict(Outcome.PROXY, "HTTP 407"), answer)
+    assert middleware._refused == refused
 
 
 async def test_what_was_taken_for_a_request_that_never_left_is_given_back(
