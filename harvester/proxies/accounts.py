@@ -18,6 +18,7 @@ OXYLABS = {Tier.RESIDENTIAL: "pr.oxylabs.io:7777", Tier.MOBILE: "pr.oxylabs.io:7
 """Other products have a host of their own."""
 ZYTE = "api.zyte.com:8011"
 _SCHEMES = ("http", "https")
+_FORM = "not like http://user:password@host:port, tier, country; / ? # and % of a password are written %2F %3F %23 %25."
 _ACCESS = re.compile(
     r"(?P<tier>[a-z]+)=(?P<user>[^:\s]+):(?P<password>\S+?)(?:@(?P<host>[A-Za-z0-9.-]+:\d+))?"
 ).fullmatch
@@ -89,7 +90,7 @@ def _listed(path: Path | None, tier: Tier) -> tuple[Proxy, ...]:
 def read_list(path: Path) -> list[tuple[Tier, Proxy]]:
     """The lines of a list. Raises UsageError that names the line which is none."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").splitlines()  # editors on Windows put a mark before it
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"HARVESTER_PROXIES_FILE: {path} cannot be read: {error}.") from None
     names: dict[ProxyAccount, str] = {}
@@ -108,20 +109,20 @@ def read_list(path: Path) -> list[tuple[Tier, Proxy]]:
 def _read(words: list[str], place: str) -> tuple[Tier, Proxy]:
     """The line's content is in no message: it holds a password, in whatever place."""
     address, of_tier, country = (*words, *("", "")[: max(0, 3 - len(words))])[:3]
-    parts = urlsplit(address if "://" in address else f"http://{address}")
     try:
-        port = parts.port
-    except ValueError:
-        port = None
+        parts = urlsplit(address if "://" in address else f"http://{address}")
+        host, port = parts.hostname, parts.port
+    except ValueError:  # its words may hold the password
+        raise UsageError(f"{place}: {_FORM}") from None
     if parts.scheme not in _SCHEMES:
         raise UsageError(f"{place}: proxies are spoken to by http or https, by nothing else.")
-    if not parts.hostname or not port or len(words) > 3:
-        raise UsageError(f"{place}: not like http://user:password@host:port, tier, country.")
+    if not host or not port or parts.path.strip("/") or parts.query or parts.fragment or len(words) > 3:
+        raise UsageError(f"{place}: {_FORM}")
     if of_tier not in ("", *(set(Tier) - {Tier.NONE})):
         raise UsageError(f"{place}: the second word is none of the tiers datacenter, isp, residential, mobile.")
     if not re.fullmatch(r"([a-z]{2})?", country):
         raise UsageError(f"{place}: a country has two small letters.")
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    host = f"[{host}]" if ":" in host else host
     account = ProxyAccount(
         f"{parts.scheme}://{host}:{port}", unquote(parts.username or ""), unquote(parts.password or "")
     )

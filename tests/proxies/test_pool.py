@@ -99,6 +99,13 @@ def test_a_list_is_read(tmp_path: Path) -> None:
     assert (four.account.address, four.country) == ("https://proxy.test:443", "de")
 
 
+def test_a_list_may_begin_with_the_mark_of_windows(tmp_path: Path) -> None:
+    file = tmp_path / "list"
+    file.write_text("http://ann:word@10.0.0.1:8080\n", "utf-8-sig")
+    [one] = proxies_of(Config(proxies_file=file), Vendor.LIST, Tier.DATACENTER)
+    assert one.account == ProxyAccount("http://10.0.0.1:8080", "ann", "word")
+
+
 def test_proxies_that_differ_in_anything_have_different_names_and_the_same_one_has_one(tmp_path: Path) -> None:
     file = tmp_path / "list"
     file.write_text(
@@ -143,6 +150,10 @@ def test_who_is_refused_at_an_address_takes_no_other_user_with_him(tmp_path: Pat
         ("10.0.0.1:80 w0rd", "line 1: the second word is none"),
         ("http://ann:w0rd@10.0.0.1", "line 1: not like"),
         ("http://ann:w0rd@10.0.0.1:http", "line 1: not like"),
+        ("http://ann:w0rd@[10.0.0.1:80", "line 1: not like"),
+        ("http://ann:w0rd\u2100@10.0.0.1:80", "line 1: not like"),
+        ("http://ann:80#w0rd@10.0.0.1:80", "line 1: not like .*# .* of a password are written"),
+        ("http://ann:80/w0rd@10.0.0.1:80", "line 1: not like"),
         ("http://ann:w0rd@10.0.0.1:80 cheap", "line 1: the second word is none"),
         ("http://ann:w0rd@10.0.0.1:80 isp USA", "line 1: a country"),
         ("http://ann:w0rd@10.0.0.1:80 isp", "no proxy of the tier datacenter"),
@@ -150,7 +161,7 @@ def test_who_is_refused_at_an_address_takes_no_other_user_with_him(tmp_path: Pat
 )
 def test_a_bad_list_is_named_by_line_and_shown_by_no_content(tmp_path: Path, line: str, complaint: str) -> None:
     file = tmp_path / "list"
-    file.write_text(line)
+    file.write_text(line, "utf-8")
     with pytest.raises(UsageError, match=complaint) as raised:
         proxies_of(Config(proxies_file=file), Vendor.LIST, Tier.DATACENTER)
     assert not [word for word in ("w0rd", "ann") if word in str(raised.value)]
