@@ -302,7 +302,7 @@ def as_response(response: PageResponse, body: bytes) -> Response:
     headers = headers_of(response.headers)
     kind = responsetypes.from_args(headers=headers, url=response.url, body=body)
     extra: dict[str, Any] = {"encoding": "utf-8"} if issubclass(kind, TextResponse) else {}
-    request = Request(asked.url, method=asked.method, body=asked.post_data or "", meta={"verbatim_url": True})
+    request = Request(asked.url, method=asked.method, body=asked.post_data_buffer or b"", meta={"verbatim_url": True})
     return kind(asked.url, status=response.status, headers=headers, body=body, request=request, **extra)
 
 

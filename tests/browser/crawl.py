@@ -59,6 +59,8 @@ class Result(msgspec.Struct):
     text: str = ""
     captured: list[tuple[str, int, str]] = []
     """Address, status and text of each answer."""
+    sent: list[bytes] = []
+    """The body of the request for each."""
     kind: str = ""
     """Class of the response, or of the error."""
     outcome: str = ""
@@ -132,7 +134,8 @@ class Renderer(Spider):
         captured = [(each.url, each.status, each.text) for each in response.meta.get("captured", ())]
         url = self.plan.wishes[number].url
         kind = type(response).__name__
-        self.results.append(Result(url, response.status, text, captured, kind, "ok", at=time.time()))
+        sent = [each.request.body for each in response.meta.get("captured", ())]
+        self.results.append(Result(url, response.status, text, captured, sent, kind, "ok", at=time.time()))
         return self._next(number)
 
     def failed(self, failure: Failure) -> Any:

@@ -101,6 +101,13 @@ class JavaScriptSite:
     def _data(self, request: web.BaseRequest, number: str) -> web.Response:
         return web.json_response({"items": [f"item {number}-{place}" for place in range(ITEMS)]})
 
+    def _sends(self, request: web.BaseRequest, number: str) -> web.Response:
+        """Its script sends bytes that are no text, to an address with brackets."""
+        return _page(
+            "<script>fetch('/data/1?filter[kind]=a', {method: 'POST', body: new Uint8Array([0, 255])})"
+            ".then(answer => answer.json()).then(() => document.body.innerHTML = '<p id=ready>ready</p>')</script>"
+        )
+
     def _picture(self, request: web.BaseRequest, number: str) -> web.Response:
         return web.Response(body=b"GIF89a", content_type="image/gif")
 

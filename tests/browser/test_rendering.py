@@ -52,6 +52,13 @@ async def test_pages_are_rendered_on_demand_and_the_answers_they_fetch_are_captu
         assert word not in done.log, done.log
 
 
+async def test_what_a_page_sends_for_a_captured_answer_is_kept_byte_by_byte(tmp_path: Path) -> None:
+    async with JavaScriptSite() as site:
+        ready = {"steps": [{"wait_for": "#ready"}], "capture": ["*/data/*"]}
+        done = await crawl(Plan([wish(f"{site.url}/sends", **ready)]), tmp_path)
+    assert done.of(f"{site.url}/sends").sent == [b"\x00\xff"]
+
+
 async def test_a_crawl_that_renders_nothing_starts_no_browser(tmp_path: Path) -> None:
     async with JavaScriptSite() as site:
         done = await crawl(Plan([Wish(f"{site.url}/list/2")]), tmp_path, chromium="/nowhere")
