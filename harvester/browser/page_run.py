@@ -325,4 +325,6 @@ def headers_of(headers: Mapping[str, str]) -> Headers:
 
 @lru_cache(maxsize=1000)
 def _pattern(glob: str) -> Any:
-    return re.compile(translate(glob), re.IGNORECASE).match
+    glob = glob.replace("[?]", "?")  # as it was written when a ? stood for any character
+    literal = re.sub(r"[?[]", r"[\g<0>]", glob)  # in addresses these mean themselves
+    return re.compile(translate(literal), re.IGNORECASE).match

@@ -59,6 +59,17 @@ async def test_what_a_page_sends_for_a_captured_answer_is_kept_byte_by_byte(tmp_
     assert done.of(f"{site.url}/sends").sent == [b"\x00\xff"]
 
 
+async def test_all_but_a_star_stands_for_itself_in_the_address_of_what_is_captured(tmp_path: Path) -> None:
+    async with JavaScriptSite() as site:
+        ready = {"steps": [{"wait_for": "#ready"}]}
+        globs = ["*/data/1?filter[kind]=*", "*/data/1?filter[dnik]=*", "*/data?1*", "*/data/1[?]filter*"]
+        wishes = [wish(f"{site.url}/sends/{number}", capture=[glob], **ready) for number, glob in enumerate(globs)]
+        done = await crawl(Plan(wishes), tmp_path)
+    captured = [[url for url, _, _ in done.of(each.url).captured] for each in wishes]
+    asked = f"{site.url}/data/1?filter[kind]=a"
+    assert captured == [[asked], [], [], [asked]]
+
+
 async def test_a_crawl_that_renders_nothing_starts_no_browser(tmp_path: Path) -> None:
     async with JavaScriptSite() as site:
         done = await crawl(Plan([Wish(f"{site.url}/list/2")]), tmp_path, chromium="/nowhere")

@@ -240,7 +240,7 @@ def _all_of(glob: str, timeout_s: float) -> dict[str, Any]:
 
 def _glob(call: str, name: str = "", value: str = "") -> str:
     """Addresses of a call, in which a parameter may be escaped in any way."""
-    return f"*/xrpc/{call}[?]*" + (f"{name}={_is_special.sub('*', value)}*" if name else "")
+    return f"*/xrpc/{call}?*" + (f"{name}={_is_special.sub('*', value)}*" if name else "")
 
 
 def _limit(answer: Response) -> int:

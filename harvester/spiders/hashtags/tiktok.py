@@ -30,7 +30,7 @@ MORE = 4
 ANSWER_S, MORE_S = 30.0, 3.0
 """How long the first answer, and the button for more, may not be there."""
 _STEPS: list[dict[str, Any]] = [
-    {"captured": f"*{LIST}[?]*", "timeout_s": ANSWER_S, "optional": True},
+    {"captured": f"*{LIST}?*", "timeout_s": ANSWER_S, "optional": True},
     *[{"click": ':text-is("View More")', "timeout_s": MORE_S, "optional": True}, {"scroll": "end", "most": 3}] * MORE,
 ]
 
@@ -42,7 +42,7 @@ class Tiktok(Asking):
         """Of an item, whose place is a country and a number of days."""
         region, _, days = wanted.place.partition(" ")
         address = f"{self.config.tiktok_url}{PATH}?{urlencode({'countryCode': region, 'period': days})}"
-        rendering = {"steps": _STEPS, "capture": [f"*{LIST}[?]*"], "locale": "en-US", "timeout_s": 3 * ANSWER_S}
+        rendering = {"steps": _STEPS, "capture": [f"*{LIST}?*"], "locale": "en-US", "timeout_s": 3 * ANSWER_S}
         yield self.ask(address, self.read_hashtags, meta={RENDER: True, RENDERING: rendering}, region=region, days=days)
 
     def read_hashtags(self, response: Response, region: str, days: str) -> Iterator[Any]:
