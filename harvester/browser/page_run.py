@@ -175,7 +175,7 @@ class PageRun:
         """Does the site's steps, waits for what is to be captured, and gives the page as it is then."""
         kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind and kind not in _MARKUP:
-            return await answer.body()  # the browser shows it inside of markup of its own
+            return self._bounded(await answer.body())  # the browser shows it inside of markup of its own
         if answer.ok:  # else the status says all; what the steps wait for is not there
             human = self._rendering.human
             steps = Steps(
@@ -198,9 +198,13 @@ class PageRun:
                 raise
             await page.wait_for_load_state()  # it went on by itself
             text = await page.evaluate(_DOCUMENT, self._most_bytes)
-        if text is None:
+        return self._bounded(None if text is None else str(text).encode("utf-8", "replace"))
+
+    def _bounded(self, body: bytes | None) -> bytes:
+        """Raises DownloadCancelledError for one of too many bytes, and None: it was too large to be asked for."""
+        if body is None or len(body) > self._most_bytes:
             raise DownloadCancelledError(f"The page is larger than ({self._most_bytes} B) in request {self._url}")
-        return str(text).encode("utf-8", "replace")
+        return body
 
     def _on_request(self, request: PageRequest) -> None:
         # Redirects pass Playwright's routes by: they are seen here, when they are sent.

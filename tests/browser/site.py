@@ -176,6 +176,16 @@ class JavaScriptSite:
     def _huge(self, request: web.BaseRequest, number: str) -> web.Response:
         return _page("<script>document.write('<p>' + 'x'.repeat(3 << 20) + '</p>')</script>")
 
+    async def _long_text(self, request: web.BaseRequest, number: str) -> web.StreamResponse:
+        """Plain text that does not say how long it is."""
+        answer = web.StreamResponse(headers={"Content-Type": "text/plain"})
+        answer.enable_chunked_encoding()
+        await answer.prepare(request)
+        for _ in range(3):
+            await answer.write(b"x" * (1 << 20))
+        await answer.write_eof()
+        return answer
+
     def _hungry(self, request: web.BaseRequest, number: str) -> web.Response:
         """A page that takes more and more memory."""
         return _page(

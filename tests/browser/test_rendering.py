@@ -153,6 +153,12 @@ async def test_what_goes_wrong_on_a_page_has_an_outcome_that_names_it(tmp_path: 
     assert "Traceback" not in done.log
 
 
+async def test_an_answer_that_is_no_html_is_bounded_in_size_too(tmp_path: Path) -> None:
+    async with JavaScriptSite() as site:
+        done = await crawl(Plan([wish(f"{site.url}/long-text")], settings={"DOWNLOAD_MAXSIZE": 1 << 20}), tmp_path)
+    assert "larger" in done.of(f"{site.url}/long-text").said
+
+
 async def test_nothing_leads_a_page_into_a_private_network(tmp_path: Path, free_port: int) -> None:
     """Neither an address nor a name: fetched by a script, by a redirect, by a WebSocket, or asked for as a page."""
     async with JavaScriptSite() as site, JavaScriptSite() as private:
