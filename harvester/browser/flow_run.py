@@ -65,6 +65,8 @@ MOST_FIELD, MOST_FOUND = 100_000, 10_000
 """Characters of a field, and how many are read of one with `all`."""
 MOST_TYPED = 100
 """Characters of a value that are typed one by one; a longer one is put in at once."""
+MOST_NAME = 100
+"""Bytes that are kept of the name of a download, those at its end: file systems take 255."""
 NO_PAGE = "no page followed"
 _COMPARED = {">=": operator.ge, "==": operator.eq, "<=": operator.le}
 _BUTTONS: dict[str, Any] = {"primary": "left", "auxiliary": "middle", "secondary": "right"}
@@ -575,7 +577,7 @@ class FlowRun(PageRun):
         content = await asyncio.to_thread(path.read_bytes)
         if content.startswith(b"%PDF-") and b"%%EOF" not in content[-2048:]:
             raise NavigationError(f"the download {named} is a PDF without its end")
-        name = re.sub(r"[^\w.-]+", "_", named).strip("._")[-100:]
+        name = re.sub(r"[^\w.-]+", "_", named).strip("._").encode()[-MOST_NAME:].decode("utf-8", "ignore").lstrip(".")
         return File(f"download-{number + 1}-{name or 'file'}", content)
 
     async def _keep_evidence(self) -> None:

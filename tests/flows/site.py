@@ -166,6 +166,13 @@ class FlowSite(JavaScriptSite):
         }
         return _page("Widgets", pages[page])
 
+    def _papers(self, request: web.BaseRequest, number: str) -> web.Response:
+        """A page, and the file to which it leads, whose name has many letters of three bytes."""
+        if not number:
+            return _page("Papers", "<a id=paper href=/papers/1>Paper</a>")
+        headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote('税' * 120)}.pdf"}
+        return web.Response(body=PDF, content_type="application/pdf", headers=headers)
+
     def _old(self, request: web.BaseRequest, number: str) -> web.Response:
         """A page that is another site's."""
         return web.Response(status=302, headers={"Location": f"{self.elsewhere}/list/1"})

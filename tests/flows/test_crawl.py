@@ -169,3 +169,14 @@ async def test_one_row_is_done_at_once_and_shown(flows: Flows, tmp_path: Path) -
         assert checked.returncode == 2
         assert "step 2 (navigate): 127.0.0.1 is this machine or in a private network" in checked.stderr
         assert "clicks on '#educations'" in checked.stdout
+
+
+async def test_a_download_is_kept_however_long_its_name_is(flows: Flows, tmp_path: Path) -> None:
+    async with FlowSite() as site:
+        click = {"type": "click", "selectors": ["#paper"], "offsetX": 5, "offsetY": 5}
+        steps = [{"type": "navigate", "url": f"{site.url}/papers"}, click]
+        flows.write("downloads = 1", json.dumps({"title": "papers", "steps": steps}))
+        ran = await flows.command("flow", "run", "flow.json")
+    assert ran.returncode == 0, ran.stderr
+    [file] = (tmp_path / "flow").glob("download-1-*.pdf")
+    assert file.read_bytes() == PDF
