@@ -581,13 +581,17 @@ class FlowRun(PageRun):
         return File(f"download-{number + 1}-{name or 'file'}", content)
 
     async def _keep_evidence(self) -> None:
-        """A picture and the document of the page on which a step failed."""
+        """A picture and the document of the page on which a step failed. Raises NavigationError when it hangs."""
         with suppress(Error, TimeoutError):
             async with asyncio.timeout(EVIDENCE_S):
                 picture = await self._shown_page().screenshot(timeout=0)
                 self._flown.files.append(File("failed.png", picture))
-        async with asyncio.timeout(EVIDENCE_S):
-            await self._keep_html()
+        try:
+            async with asyncio.timeout(EVIDENCE_S):
+                await self._keep_html()
+        except TimeoutError:
+            said = self._flown.said(self._flow.recording)
+            raise NavigationError(f"{said}; and the page does not answer any more") from None
         assert self._html is not None
         self._flown.files.append(File("failed.html", self._html))
 

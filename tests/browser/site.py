@@ -197,6 +197,10 @@ class JavaScriptSite:
         """A page whose script never ends."""
         return _page("<script>while (true) {}</script>")
 
+    def _hangs(self, request: web.BaseRequest, number: str) -> web.Response:
+        """A page whose script never ends once its button was pressed."""
+        return _page("<button id=go onclick='setTimeout(() => { while (true) {} }, 50)'>go</button>")
+
     async def _second(self, request: web.BaseRequest, number: str) -> web.Response:
         """A page that is of use when it is asked for again."""
         return _page("<p id=ready>ready</p>" if self.asked[request.path] > 1 else "<p id=ready>not yet</p>")

@@ -6,6 +6,8 @@ import stat
 from pathlib import Path
 from typing import Any
 
+from harvester.sites.recording import parse_flow
+from harvester.spiders.flow import request_of
 from tests.browser.crawl import Plan, Wish, crawl, end, start
 from tests.browser.killing import until
 from tests.browser.site import ITEMS, SHEETS, JavaScriptSite
@@ -151,6 +153,22 @@ async def test_what_goes_wrong_on_a_page_has_an_outcome_that_names_it(tmp_path: 
     assert done.of("http://127.0.0.1:9/closed").outcome in ("network", "navigation_failed")
     assert done.of(f"{site.url}/list/2").outcome == "ok", "one page's trouble is not another's"
     assert "Traceback" not in done.log
+
+
+async def test_a_flow_whose_page_hangs_says_in_which_step(tmp_path: Path) -> None:
+    async with JavaScriptSite() as site:
+        steps = [
+            {"type": "navigate", "url": f"{site.url}/hangs"},
+            {"type": "click", "selectors": ["#go"], "offsetX": 1, "offsetY": 1},
+            {"type": "waitForElement", "selectors": ["#never"], "timeout": 500},
+        ]
+        flow = parse_flow(json.dumps({"title": "hangs", "steps": steps}))
+        patches = {"harvester.browser.flow_run.EVIDENCE_S": 0.3, "harvester.browser.page_run.CLOSE_S": 0.3}
+        done = await crawl(
+            Plan([Wish(flow.start_url, request_of(flow, dont_retry=True).meta)], patches=patches), tmp_path
+        )
+    said = done.of(flow.start_url).said
+    assert said.startswith("step 3 (waits until there are at least 1 of '#never'): "), said
 
 
 async def test_an_answer_that_is_no_html_is_bounded_in_size_too(tmp_path: Path) -> None:
