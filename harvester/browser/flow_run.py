@@ -80,7 +80,7 @@ _HOLDS = """(elements, [attributes, properties]) => {
 _TEXTS = """(elements, [attribute, most, long]) => elements.slice(0, most).map(element => {
   const text = attribute ? element.getAttribute(attribute)
     : /^(INPUT|SELECT|TEXTAREA)$/.test(element.tagName) ? element.value : element.innerText ?? element.textContent
-  return (text ?? '').trim().slice(0, long)
+  return (text ?? '').trim().slice(0, long).toWellFormed()
 })"""
 _KIND = "e => e.localName === 'input' ? e.type : e.isContentEditable ? 'text' : e.localName"
 _TYPED = frozenset({"text", "textarea", "email", "password", "search", "tel", "url", "number"})

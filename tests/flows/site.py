@@ -167,9 +167,10 @@ class FlowSite(JavaScriptSite):
         return _page("Widgets", pages[page])
 
     def _papers(self, request: web.BaseRequest, number: str) -> web.Response:
-        """A page, and the file to which it leads, whose name has many letters of three bytes."""
+        """A page with half a character, and the file to which it leads, whose name has many letters of three bytes."""
         if not number:
-            return _page("Papers", "<a id=paper href=/papers/1>Paper</a>")
+            half = "<p id=half></p><script>half.textContent = 'half \\ud83d of a sign'</script>"
+            return _page("Papers", f"<a id=paper href=/papers/1>Paper</a>{half}")
         headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote('税' * 120)}.pdf"}
         return web.Response(body=PDF, content_type="application/pdf", headers=headers)
 

@@ -180,3 +180,15 @@ async def test_a_download_is_kept_however_long_its_name_is(flows: Flows, tmp_pat
     assert ran.returncode == 0, ran.stderr
     [file] = (tmp_path / "flow").glob("download-1-*.pdf")
     assert file.read_bytes() == PDF
+
+
+async def test_a_row_is_kept_though_its_page_holds_half_a_character(
+    flows: Flows, mongodb: Database[dict[str, Any]]
+) -> None:
+    async with FlowSite() as site:
+        steps = [{"type": "navigate", "url": f"{site.url}/papers"}]
+        flows.write('[fields]\nhalf = "#half"', json.dumps({"title": "papers", "steps": steps}))
+        flows.rows(["1"])
+        assert await flows.run("flow", recording="flow.json", inputs="@rows.csv") == FINISHED, flows.said
+    [record] = mongodb["flow"].find()
+    assert record["fields"] == {"half": "half \ufffd of a sign"}
