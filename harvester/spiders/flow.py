@@ -258,7 +258,7 @@ class FlowSpider(JobSpider):
         if flown.failed:
             raise PageFailed(flown.outcome, flown.said(recording))
         yield {
-            "_id": f"{_slug(recording.title)} {key}",
+            "_id": record_id(recording.title, key),
             "recording": recording.title,
             "row": row_of(key, row),
             "url": response.url,
@@ -296,6 +296,14 @@ class FlowSpider(JobSpider):
         if isinstance(store, LocalStore):
             store.remove_leftovers(_FOLDER, older_than_s=LEFTOVER_S)
         return store
+
+
+def record_id(title: str, key: str) -> str:
+    """Of the record of a row. Recordings whose titles have other letters or digits share none."""
+    slug = _slug(title)
+    if [*filter(str.isalnum, title.lower())] != [*filter(str.isalnum, slug)]:
+        slug = f"{slug}-{hashlib.sha256(title.encode()).hexdigest()[:8]}"
+    return f"{slug} {key}"
 
 
 def _slug(text: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 from harvester.config import Config
 from harvester.exceptions import UsageError
 from harvester.sites.recording import MOST_BYTES, TYPES, Flow, parse_flow, read_files, words_of
-from harvester.spiders.flow import FlowSpider, faults_of, read_checked
+from harvester.spiders.flow import FlowSpider, faults_of, read_checked, record_id
 from tests.flows import RECORDINGS, VALID
 
 INVALID: dict[str, str] = {
@@ -249,6 +249,13 @@ async def test_rows_that_lack_a_column_of_the_recording_are_refused_with_their_l
     nothing = FlowSpider(HERE, FlowSpider.parse_arguments({"recording": "flow.json"}))
     with pytest.raises(UsageError, match="There is no row to do the recording for"):
         await nothing.before()
+
+
+def test_rows_of_recordings_with_other_titles_have_other_records() -> None:
+    long = "county search " * 6
+    titles = ["County search", "Grundstücke", "税务", "地籍", "", long + "a", long + "b"]
+    assert len({record_id(title, "1") for title in titles}) == len(titles)
+    assert record_id("County search", "1") == record_id("county-search", "1") == "county-search 1"
 
 
 def test_what_has_no_end_is_no_recording() -> None:
