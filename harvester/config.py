@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import unquote, urlsplit
 
+from dotenv import dotenv_values
 from dotenv.parser import parse_stream
 from pydantic import AfterValidator, AliasChoices, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -360,6 +361,13 @@ def given_by(field: str) -> tuple[str, Literal["environment", ".env", ""]]:
         if name in environment:
             return name, "environment"
     return next(((name, ".env") for name in variables if name in in_file), (variables[0], ""))
+
+
+def variable_value(name: str) -> str:
+    """Of a variable that is no setting: from the environment, or from `.env`; empty when it is in neither."""
+    env_file = Config.model_config.get("env_file")
+    in_file = dotenv_values(env_file) if isinstance(env_file, str) else {}
+    return os.environ.get(name) or in_file.get(name) or ""
 
 
 def _named_in(env_file: Path) -> Iterator[str]:

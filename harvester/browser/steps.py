@@ -1,7 +1,6 @@
 """Does the steps of a site's entry on a page."""
 
 import asyncio
-import os
 import random
 from collections.abc import Callable
 from math import inf
@@ -12,7 +11,7 @@ from playwright.async_api import Error, Page
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 
-from harvester.config import Config
+from harvester.config import Config, variable_value
 from harvester.exceptions import NavigationError
 from harvester.masking import mask
 from harvester.sites.browser import Step
@@ -224,9 +223,9 @@ def secret_of(config: Config, name: str) -> str:
     """The value of a secret setting. Raises NavigationError when it is not set, or none."""
     value = getattr(config, name, None)
     if value is None or not hasattr(value, "get_secret_value"):
-        value = os.environ.get(f"HARVESTER_{name.upper()}")
+        value = variable_value(f"HARVESTER_{name.upper()}")
         if not value:
-            raise NavigationError(f"its secret is not set: HARVESTER_{name.upper()}")
+            raise NavigationError(f"its secret is not set: HARVESTER_{name.upper()}, in the environment or in .env")
         mask.add(value)
         return value
     secret: str = value.get_secret_value()

@@ -1,6 +1,5 @@
 """The sinks of HARVESTER_PUBLISH_FILE: who is told, of which records, and how."""
 
-import os
 import re
 import tomllib
 from base64 import b64decode
@@ -13,11 +12,10 @@ from urllib.parse import urlsplit
 
 import jmespath
 import msgspec
-from dotenv import dotenv_values
 from jmespath.exceptions import JMESPathError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from harvester.config import Config
+from harvester.config import Config, variable_value
 from harvester.download.addresses import is_of_others, refuse_private
 from harvester.exceptions import UnknownSink, UsageError
 from harvester.items import RECORDS
@@ -320,13 +318,6 @@ def _sink_of(path: Path, name: str, table: Any) -> AnySink:
     except ValidationError as error:
         lines = [f"  {place}: {said}" for place, said in problems(error, _KINDS[kind], name).items()]
         raise UsageError(f"Sinks in {path} cannot be used:\n" + "\n".join(lines)) from None
-
-
-def variable_value(name: str) -> str:
-    """Of a variable of a sink: from the environment, or from `.env`; empty when it is in neither."""
-    env_file = Config.model_config.get("env_file")
-    in_file = dotenv_values(env_file) if isinstance(env_file, str) else {}
-    return os.environ.get(name) or in_file.get(name) or ""
 
 
 def _is_true(value: Any) -> bool:

@@ -1,5 +1,6 @@
 """What an entry says of rendering is refused when it cannot be meant, and blocks what it names."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,7 +9,10 @@ from scrapy import Request
 
 from harvester.browser.render_options import render_options_of
 from harvester.browser.request_filter import RequestFilter
-from harvester.exceptions import UsageError
+from harvester.browser.steps import secret_of
+from harvester.config import Config
+from harvester.exceptions import NavigationError, UsageError
+from harvester.masking import mask
 from harvester.middlewares.browser import is_rendered
 from harvester.sites import Registry, Site
 from harvester.sites.browser import RenderOptions, Step
@@ -31,6 +35,19 @@ PAGE = "https://records.example.gov/list"
 def test_a_step_that_cannot_be_meant_is_refused(step: dict[str, Any], said: str) -> None:
     with pytest.raises(ValidationError, match=said):
         Step.model_validate(step)
+
+
+def test_the_secret_of_a_step_may_stand_in_the_file_of_the_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".env").write_text("HARVESTER_COUNTY_WORD=open sesame\n")
+    monkeypatch.setitem(Config.model_config, "env_file", str(tmp_path / ".env"))
+    assert secret_of(Config(), "county_word") == "open sesame"
+    assert "sesame" not in mask("it was open sesame")
+    monkeypatch.setenv("HARVESTER_COUNTY_WORD", "abracadabra")
+    assert secret_of(Config(), "county_word") == "abracadabra"
+    with pytest.raises(NavigationError, match="HARVESTER_OTHER_WORD, in the environment or in"):
+        secret_of(Config(), "other_word")
 
 
 def test_a_step_that_waits_for_what_is_not_captured_is_refused() -> None:
