@@ -20,6 +20,8 @@ from harvester.sites.identities import Token
 
 MARGIN_S = 60.0
 """A token is replaced so long before it ends; a short-lived one a quarter of its life before."""
+MOST_LIFE_S = 10 * 365 * 86_400
+"""What is said to be good for longer, or for a time that is none, is used until it is refused."""
 
 
 class TokenLogin:
@@ -70,15 +72,15 @@ class TokenLogin:
         call = self._call
         try:
             told = json.loads(answer.body)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
         token = at_path(told, call.token)
-        if answer.status >= 300 or not isinstance(token, str) or not token:
+        if answer.status >= 300 or not isinstance(token, str) or not _is_sendable(token):
             return None
         mask.add_passing(token)
         life = at_path(told, call.expires_in) if call.expires_in else _life_of(token)
         renew_at = 0.0
-        if isinstance(life, (int, float)) and life > 0:
+        if isinstance(life, (int, float)) and 0 < life < MOST_LIFE_S:
             renew_at = time.time() + life - min(MARGIN_S, life / 4)
         refresh_token = at_path(told, call.refresh.refresh_token) if call.refresh else None
         return Session(
@@ -124,6 +126,12 @@ def _life_of(token: str) -> float | None:
     try:
         payload = token.split(".")[1]
         claims = json.loads(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
-        return float(claims["exp"] - claims["iat"])
-    except (IndexError, KeyError, TypeError, ValueError):
+        life: float = claims["exp"] - claims["iat"]
+    except (IndexError, KeyError, TypeError, ValueError, OverflowError, RecursionError):
         return None
+    return life
+
+
+def _is_sendable(token: str) -> bool:
+    """Whether it can stand in a header."""
+    return bool(token) and token.isascii() and token.isprintable()

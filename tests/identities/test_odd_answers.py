@@ -1,0 +1,57 @@
+"""An answer to a login that is as no site should give it costs a login, and never the page for which it was made."""
+
+import time
+from base64 import urlsafe_b64encode
+
+import pytest
+from pydantic import SecretStr
+from scrapy import Request
+from scrapy.http import Response
+
+from harvester.identities.credentials import Credentials
+from harvester.identities.login_methods import LoginFailed
+from harvester.identities.state import Session
+from harvester.identities.token import TokenLogin
+from harvester.sites.identities import Token
+
+ANN = Credentials("COUNTY", "ann", SecretStr("correct-horse-1"))
+URL = "https://county.example/token"
+
+
+def jwt(claims: bytes) -> bytes:
+    return b"a." + urlsafe_b64encode(claims).rstrip(b"=") + b".c"
+
+
+async def token_of(body: bytes, life: str = "life") -> Session:
+    async def fetch(request: Request, session: Session) -> Response:
+        return Response(request.url, body=body, request=request)
+
+    call = Token(url=URL, body={"name": "{user}"}, token="token", expires_in=life)
+    return await TokenLogin(call, ANN, fetch).sign_in(None)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" * 200_000,
+        b'{"token": "t\xff"}',
+        b'{"token": "t1\\r\\nX-Other: 1", "life": 60}',
+        b'{"token": "t\\ud800", "life": 60}',
+    ],
+    ids=["too deep", "no UTF-8", "two lines", "half a character"],
+)
+async def test_an_answer_without_a_token_that_can_be_sent_is_a_login_that_failed(body: bytes) -> None:
+    with pytest.raises(LoginFailed, match="holds no token at token"):
+        await token_of(body)
+
+
+@pytest.mark.parametrize("life", [b"1e999", b"NaN", b"9" * 400])
+async def test_a_token_that_is_good_for_no_time_that_can_be_is_used_until_it_is_refused(life: bytes) -> None:
+    assert (await token_of(b'{"token": "t1", "life": %s}' % life)).renew_at == 0.0
+    claims = jwt(b'{"iat": 0, "exp": %s}' % life)
+    assert (await token_of(b'{"token": "%s"}' % claims, life="")).renew_at == 0.0
+
+
+async def test_a_token_whose_claims_are_too_deep_is_used_until_it_is_refused() -> None:
+    assert (await token_of(b'{"token": "%s"}' % jwt(b"[" * 200_000), life="")).renew_at == 0.0
+    assert (await token_of(b'{"token": "%s"}' % jwt(b'{"iat": 5, "exp": 3605}'), life="")).renew_at > time.time()
