@@ -3,7 +3,7 @@
 from urllib.parse import urlencode, urljoin, urlsplit, urlunsplit
 
 from scrapy import Request
-from scrapy.http import Response, TextResponse
+from scrapy.http import JsonResponse, Response, TextResponse
 
 from harvester.exceptions import NotAccepted
 from harvester.identities.cookies import Jar
@@ -49,7 +49,8 @@ class FormLogin:
         raise LoginFailed(f"the answer bears no sign of success: {said}")
 
     def _filled(self, page: Response) -> Request:
-        found = page.css(self._form.css) if isinstance(page, TextResponse) else ()
+        has_forms = isinstance(page, TextResponse) and not isinstance(page, JsonResponse)
+        found = page.css(self._form.css) if has_forms else ()
         form = next((each.root for each in found if each.root.tag == "form"), None)
         if form is None:
             raise LoginFailed(f"{self._form.page} has no form {self._form.css!r} (HTTP {page.status})")
@@ -57,10 +58,13 @@ class FormLogin:
         values = [(name, value) for name, value in form.form_values() if name not in own]
         mask.add_passing(*(value for _, value in values))
         body = urlencode([*values, *own.items()])
-        address = urljoin(page.url, (form.action or "").strip() or page.url)
-        if form.method == "GET":
-            if self._credentials:
-                raise LoginFailed(f"the form of {self._form.page} would send the password in its address")
-            return Request(urlunsplit(urlsplit(address)._replace(query=body)), dont_filter=True)
-        headers = {"Content-Type": "application/x-www-form-urlencoded"}
-        return Request(address, method="POST", body=body, headers=headers, dont_filter=True)
+        if form.method == "GET" and self._credentials:
+            raise LoginFailed(f"the form of {self._form.page} would send the password in its address")
+        try:
+            address = urljoin(page.url, (form.action or "").strip() or page.url)
+            if form.method == "GET":
+                return Request(urlunsplit(urlsplit(address)._replace(query=body)), dont_filter=True)
+            headers = {"Content-Type": "application/x-www-form-urlencoded"}
+            return Request(address, method="POST", body=body, headers=headers, dont_filter=True)
+        except ValueError:
+            raise LoginFailed(f"the form of {self._form.page} is sent to what is no address") from None

@@ -6,13 +6,14 @@ from base64 import urlsafe_b64encode
 import pytest
 from pydantic import SecretStr
 from scrapy import Request
-from scrapy.http import Response
+from scrapy.http import HtmlResponse, JsonResponse, Response
 
 from harvester.identities.credentials import Credentials
+from harvester.identities.form import FormLogin
 from harvester.identities.login_methods import LoginFailed
 from harvester.identities.state import Session
 from harvester.identities.token import TokenLogin
-from harvester.sites.identities import Token
+from harvester.sites.identities import Form, Sign, Token
 
 ANN = Credentials("COUNTY", "ann", SecretStr("correct-horse-1"))
 URL = "https://county.example/token"
@@ -55,3 +56,31 @@ async def test_a_token_that_is_good_for_no_time_that_can_be_is_used_until_it_is_
 async def test_a_token_whose_claims_are_too_deep_is_used_until_it_is_refused() -> None:
     assert (await token_of(b'{"token": "%s"}' % jwt(b"[" * 200_000), life="")).renew_at == 0.0
     assert (await token_of(b'{"token": "%s"}' % jwt(b'{"iat": 5, "exp": 3605}'), life="")).renew_at > time.time()
+
+
+async def sent_form(page: Response) -> bytes:
+    """What the form of a page is sent with. Raises LoginFailed."""
+    sent: list[bytes] = []
+
+    async def fetch(request: Request, session: Session) -> Response:
+        if request.method == "POST":
+            sent.append(request.body)
+        return page.replace(request=request)
+
+    form = Form(page=page.url, fields={"name": "{user}"}, success=Sign(status=(200,)))
+    await FormLogin(form, ANN, fetch).sign_in(None)
+    return sent[0]
+
+
+@pytest.mark.parametrize(
+    ("page", "said"),
+    [
+        (JsonResponse(URL, body=b'{"error": "busy"}'), "has no form"),
+        (HtmlResponse(URL, body=b"<form method=post action='http://[x'></form>"), "what is no address"),
+        (HtmlResponse(URL, body=b"<form method=post action='javascript:go()'></form>"), "what is no address"),
+    ],
+    ids=["JSON", "brackets", "script"],
+)
+async def test_a_page_whose_form_cannot_be_sent_is_a_login_that_failed(page: Response, said: str) -> None:
+    with pytest.raises(LoginFailed, match=said):
+        await sent_form(page)
