@@ -57,7 +57,7 @@ class FormLogin:
         own = {name: fill(value, self._credentials) for name, value in self._form.fields.items()}
         values = [(name, value) for name, value in form.form_values() if name not in own]
         mask.add_passing(*(value for _, value in values))
-        body = urlencode([*values, *own.items()])
+        body = urlencode([*values, *own.items()], encoding=_encoding_of(page), errors="xmlcharrefreplace")
         if form.method == "GET" and self._credentials:
             raise LoginFailed(f"the form of {self._form.page} would send the password in its address")
         try:
@@ -68,3 +68,9 @@ class FormLogin:
             return Request(address, method="POST", body=body, headers=headers, dont_filter=True)
         except ValueError:
             raise LoginFailed(f"the form of {self._form.page} is sent to what is no address") from None
+
+
+def _encoding_of(page: Response) -> str:
+    """In which browsers send the form of a page."""
+    encoding = page.encoding if isinstance(page, TextResponse) else "utf-8"
+    return "utf-8" if encoding.startswith("utf-16") else encoding

@@ -84,3 +84,16 @@ async def sent_form(page: Response) -> bytes:
 async def test_a_page_whose_form_cannot_be_sent_is_a_login_that_failed(page: Response, said: str) -> None:
     with pytest.raises(LoginFailed, match=said):
         await sent_form(page)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "sent"),
+    [
+        ("utf-8", b"old=%C3%BC&name=ann"),
+        ("iso-8859-1", b"old=%FC&name=ann"),
+        ("utf-16", b"old=%C3%BC&name=ann"),
+    ],
+)
+async def test_a_form_is_sent_in_the_encoding_of_its_page(encoding: str, sent: bytes) -> None:
+    text = "<html><head></head><form method=post><input name=old value='\u00fc'></form></html>"
+    assert await sent_form(HtmlResponse(URL, body=text.encode(encoding), encoding=encoding)) == sent
