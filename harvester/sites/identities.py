@@ -3,6 +3,7 @@
 import re
 from typing import Annotated, Literal, Self
 
+from cssselect import HTMLTranslator, SelectorError
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from harvester.sites.part import Part
@@ -21,6 +22,14 @@ def _compiles(pattern: str) -> str:
 
 Expression = Annotated[str, AfterValidator(_compiles)]
 """A regular expression."""
+
+
+def _selects(selector: str) -> str:
+    try:
+        HTMLTranslator().css_to_xpath(selector)
+    except SelectorError as error:
+        raise ValueError(f"is no CSS selector: {error}") from None
+    return selector
 
 
 class Sign(Part):
@@ -43,7 +52,7 @@ class Form(Part):
 
     page: str = Field(pattern=ADDRESS)
     """Address of the page with the form."""
-    css: str = "form"
+    css: Annotated[str, AfterValidator(_selects)] = "form"
     """CSS selector of the form."""
     fields: dict[str, str]
     """What is filled in, and the button that is pressed. `{user}` and `{password}` stand for the credentials."""

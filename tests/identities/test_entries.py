@@ -21,6 +21,7 @@ def test_site_without_an_entry_has_no_identities() -> None:
     ("table", "said"),
     [
         ({"kind": "form", "form": FORM}, "needs credentials"),
+        ({"kind": "form", "credentials": "A", "form": FORM | {"css": "form["}}, "is no CSS selector: "),
         ({"kind": "form", "credentials": "COUNTY"}, "needs table `form`"),
         ({"kind": "agree", "form": FORM, "credentials": "COUNTY"}, "has no credentials"),
         ({"kind": "anonymous", "form": FORM}, "has no table `form`"),
