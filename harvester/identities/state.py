@@ -120,9 +120,12 @@ class StateFile:
         text = self.kept.read()
         if text is not None:
             try:
-                return msgspec.json.decode(text, type=State)
-            except msgspec.MsgspecError:
-                logger.warning("%s holds no session; it is ignored and will be replaced", self.kept.path)
+                state = msgspec.json.decode(text, type=State)
+                if all(cookie.keys() >= {"name", "value", "domain"} for cookie in state.cookies):
+                    return state
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                pass
+            logger.warning("%s holds no session; it is ignored and will be replaced", self.kept.path)
         return State(proxy_session=secrets.token_hex(6))
 
     def write(self, state: State, *, synced: bool = True) -> None:

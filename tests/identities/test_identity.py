@@ -242,10 +242,19 @@ async def test_keeping_cookies_forgets_nothing_that_another_process_has_written(
 
 async def test_file_that_cannot_be_read_is_as_good_as_none(county: County, made: Made, tmp_path: Path) -> None:
     await made(FORM).ready()
-    for content in (b"", b"{", b"\xff", b"[]"):
+    damaged = (
+        b"",
+        b"{",
+        b"\xff",
+        b"[]",
+        b'{"proxy_session": "\xff"}',
+        b'{"proxy_session": "a", "x": ' + b"[" * 100_000,
+    )
+    lacking = b'{"proxy_session": "a", "generation": "b", "cookies": [{"name": "c", "value": "d"}]}'
+    for content in (*damaged, lacking):
         (tmp_path / "sessions" / "county.COUNTY.json").write_bytes(content)
         assert await made(FORM).ready()
-    assert len(county.logins) == 5
+    assert len(county.logins) == 8
 
 
 async def test_page_without_the_form_says_nothing_of_the_password(county: County, made: Made) -> None:
