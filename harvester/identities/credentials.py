@@ -57,7 +57,7 @@ def variables(name: str) -> tuple[str, str]:
 def credentials_of(name: str, config: Config, *, a_key: bool = False) -> Credentials:
     """Raises UsageError when there are none. Of a key the password is all."""
     path = config.state_dir / FILE
-    known: dict[str, str | None] = {**dotenv_values(path)} if _is_private(path) else {}
+    known = _read(path) if _is_private(path) else {}
     env_file = Config.model_config.get("env_file")
     known |= dotenv_values(env_file) if isinstance(env_file, str) else {}
     known |= os.environ
@@ -67,6 +67,15 @@ def credentials_of(name: str, config: Config, *, a_key: bool = False) -> Credent
         raise UsageError(f"The credentials {name} are missing. Set {wanted} in the environment, in .env or in {path}.")
     mask.add(user)
     return Credentials(name, user, SecretStr(password))
+
+
+def _read(path: Path) -> dict[str, str | None]:
+    """Its variables. Raises UsageError when it cannot be read."""
+    try:
+        return {**dotenv_values(path)}
+    except (OSError, UnicodeDecodeError) as error:
+        said = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise UsageError(f"{path}, which holds passwords, cannot be read: {said}. Mend it, or remove it.") from None
 
 
 def _is_private(path: Path) -> bool:

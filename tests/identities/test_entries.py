@@ -1,10 +1,14 @@
 """What an entry may say of identities."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
+from harvester.config import Config
+from harvester.exceptions import UsageError
+from harvester.identities.credentials import credentials_of
 from harvester.sites import Registry
 from harvester.sites.identities import Identities
 
@@ -39,6 +43,14 @@ def test_site_without_an_entry_has_no_identities() -> None:
 def test_entry_that_cannot_work_is_refused(table: dict[str, Any], said: str) -> None:
     with pytest.raises(ValidationError, match=said):
         Identities.model_validate(table)
+
+
+def test_a_file_of_credentials_that_is_no_text_is_named_and_not_shown(tmp_path: Path) -> None:
+    file = tmp_path / "credentials.env"
+    file.touch(0o600)
+    file.write_bytes(b"HARVESTER_SESSION_OAK_USER=ann\nHARVESTER_SESSION_OAK_PASSWORD=w\xf6rd\n")
+    with pytest.raises(UsageError, match=r"credentials\.env, which holds passwords, cannot be read: it is not UTF-8"):
+        credentials_of("OAK", Config(state_dir=tmp_path))
 
 
 def test_each_name_of_credentials_is_an_identity() -> None:
