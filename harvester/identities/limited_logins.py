@@ -18,6 +18,8 @@ REFUSAL_KEPT_S = 600.0
 """How long other processes and later runs believe that the credentials are wrong, and do not try them."""
 MOST_BACKOFF_S = 300.0
 """Between logins that fail by the network: 1 second, doubled each time, at most this."""
+MOST_ASKED_S = 86_400.0
+"""The longest that a server's Retry-After is obeyed."""
 
 
 class NotNow(Exception):
@@ -102,7 +104,7 @@ class LimitedLogins:
     def _failed(self, state: State, error: LoginFailed) -> None:
         said = self._hide(str(error))
         backoff_s = min(2.0 ** min(state.failures, 16), MOST_BACKOFF_S) * random.uniform(0.5, 1.0)
-        wait_s = max(backoff_s, error.wait_s or 0.0)
+        wait_s = max(backoff_s, min(error.wait_s or 0.0, MOST_ASKED_S))
         state.failures += 1
         state.try_at = time.time() + wait_s
         self._undo(state)

@@ -123,6 +123,23 @@ async def test_login_without_an_answer_is_tried_again_later_and_is_no_wrong_pass
     assert identity.ended is None
 
 
+async def test_a_server_has_a_login_wait_as_long_as_it_says_and_no_longer_than_a_day(
+    made: Made, monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    asked = [1e12, 7200.0]
+
+    async def sign_in(_: Session | None) -> Session:
+        raise LoginFailed("HTTP 429", asked.pop())
+
+    identity = made(FORM)
+    monkeypatch.setattr(identity._logins._method, "sign_in", sign_in)
+    for waited_s in (7200.0, 86_400.0):
+        with pytest.raises(NotNow) as later:
+            await identity.ready()
+        assert waited_s - 60 < later.value.until - clock.time() <= waited_s
+        clock.ahead += waited_s + 1
+
+
 async def test_logins_are_limited_to_so_many_in_an_hour(county: County, made: Made, clock: Clock) -> None:
     entry = FORM.replace("logins_per_hour = 20", "logins_per_hour = 3")
     identity = made(entry)
