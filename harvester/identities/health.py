@@ -39,6 +39,12 @@ class Health:
         """In a row."""
         self.rest_until = rest_until
 
+    def wake(self, now: float) -> None:
+        """Ends a rest that is longer than one can be: it began by a clock that was wrong."""
+        if self.rest_until > now + MOST_REST_S:
+            self.rest_until = now
+            self._set(AFTER_REST, now)
+
     def level(self, now: float) -> float:
         """How well it is now."""
         left: float = 0.5 ** (max(0.0, now - self._at) / HEALING_S)

@@ -60,6 +60,7 @@ class Identity:
         self._turns = TurnLock(file.with_suffix(".turn.lock"))
         self._state = self._file.read()
         self.health = Health(*self._state.health)
+        self.health.wake(time.time())
         self._fetch: Fetch = partial(fetch, proxy_session=self._state.proxy_session)
         method = method_of(self._state.proxy_session, self._fetch)
         self._logins = LimitedLogins(site, name, credentials, method, self._file, count)
@@ -183,7 +184,7 @@ class Identity:
         """Whether no other chain has the cookie jar of a serial site."""
         self.look()
         state = self._state
-        unbound = not state.chain or now - state.chain_at >= self._table.chain_idle_s
+        unbound = not state.chain or abs(now - state.chain_at) >= self._table.chain_idle_s  # ahead: a clock was wrong
         return state.chain == chain or (unbound and not begun)
 
     # The session -------------------------------------------------------------------------------------------

@@ -76,12 +76,13 @@ class LimitedLogins:
         return session
 
     def _check(self, state: State, now: float) -> None:
-        """Raises when none may be tried now."""
-        if state.refused and now - state.refused_at < REFUSAL_KEPT_S and state.refused_digest == self._digest(state):
+        """Raises when none may be tried now. What lies too far ahead is of a clock that was wrong."""
+        was_lately = abs(now - state.refused_at) < REFUSAL_KEPT_S
+        if state.refused and was_lately and state.refused_digest == self._digest(state):
             raise self._refusal(state.refused)
-        if now < state.try_at:
+        if now < state.try_at <= now + MOST_ASKED_S:
             raise NotNow(state.try_at, "logins fail")
-        state.logins = [at for at in state.logins if at > now - HOUR_S]
+        state.logins = [at for at in state.logins if abs(now - at) < HOUR_S]
         if len(state.logins) >= self._site.identities.logins_per_hour:
             logger.warning("%s has logged in to %s often enough for this hour", self._name, self._site.name)
             raise NotNow(state.logins[0] + HOUR_S, f"{len(state.logins)} logins in the last hour")

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections import Counter
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from harvester.identities.logins import Logins
 from harvester.identities.state import Session
 from harvester.identities.token import TokenLogin
 from harvester.meta import LOGIN, LOGIN_SITE
+from harvester.outcomes import Outcome
 from harvester.sites import Registry, Site
 from tests.identities.county import County
 from tests.identities.entries import FORM, TOKEN, read
@@ -138,6 +140,36 @@ async def test_a_server_has_a_login_wait_as_long_as_it_says_and_no_longer_than_a
             await identity.ready()
         assert waited_s - 60 < later.value.until - clock.time() <= waited_s
         clock.ahead += waited_s + 1
+
+
+@pytest.mark.parametrize("happened", ["refused", "failed", "many logins", "rest", "chain"])
+async def test_what_was_kept_while_the_clock_was_years_ahead_holds_nobody_back(
+    happened: str, county: County, made: Made, clock: Clock
+) -> None:
+    entry = FORM.replace("logins_per_hour = 20", "logins_per_hour = 1")
+    clock.ahead = 3e8
+    identity = made(entry, "serial = true", WRONG if happened == "refused" else ANN)
+    county.down = 1 if happened == "failed" else 0
+    with suppress(NotNow, LoginRefused):
+        await identity.ready()
+    if happened == "rest":
+        while not identity.health.bad(Outcome.BLOCKED, clock.time()):
+            pass
+        identity.save()
+    elif happened == "chain":
+        assert identity.begin("c", clock.time())
+        identity.end("c", clock.time())
+    if happened == "many logins":
+        identity.expire((await identity.ready()).generation)
+        identity.save()
+    clock.ahead = 0.0
+    again = made(entry, "serial = true", WRONG if happened == "refused" else ANN)
+    assert again.free_at(clock.time()) <= clock.time()
+    with suppress(LoginRefused):
+        await again.ready()
+    assert again.begin("d", clock.time())
+    again.give_back()
+    assert len(county.logins) == (1 if happened in ("failed", "rest", "chain") else 2)
 
 
 async def test_logins_are_limited_to_so_many_in_an_hour(county: County, made: Made, clock: Clock) -> None:
