@@ -73,7 +73,12 @@ class Config(BaseSettings):
     """One object for the whole program. Secrets are SecretStr, so that no log or repr can show them."""
 
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX, env_file=".env", extra="ignore", frozen=True, populate_by_name=True
+        env_prefix=PREFIX,
+        env_file=".env",
+        extra="ignore",
+        frozen=True,
+        populate_by_name=True,
+        allow_inf_nan=False,  # -1 stands for for ever
     )
 
     # Servers
@@ -271,7 +276,7 @@ class Config(BaseSettings):
     """Sender. None: harvester at this machine's name."""
     smtp_host: str | None = None
     """The server that sends the e-mail."""
-    smtp_port: int = 587
+    smtp_port: int = Field(587, ge=1, le=65_535)
     """Its port."""
     smtp_user: str | None = None
     """User there, when it wants one."""

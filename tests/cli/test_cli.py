@@ -11,7 +11,7 @@ from typer.main import get_command
 
 from harvester import __version__
 from harvester.cli.app import ORDER, app
-from harvester.config import Config, misspelt, variable_of
+from harvester.config import Config, misspelt, read_config, variable_of
 from harvester.exceptions import UsageError
 from harvester.spiders.bluesky.arguments import BlueskyArguments
 from harvester.stores.redis import check_address
@@ -95,6 +95,23 @@ def test_a_setting_that_cannot_be_used_is_named() -> None:
     assert answer.returncode == 2
     assert "HARVESTER_MAX_IMAGE_MB" in answer.stderr
     assert "Traceback" not in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("HARVESTER_LEASE_SECONDS", "inf"),
+        ("HARVESTER_DEFERRED_SECONDS", "1e999"),
+        ("HARVESTER_REQUESTS_PER_SECOND", "inf"),
+        ("HARVESTER_SMTP_PORT", "65536"),
+    ],
+)
+def test_a_number_that_cannot_be_used_is_refused_by_the_name_of_its_variable(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(UsageError, match=f"  {name}: Input should be "):
+        read_config()
 
 
 @pytest.mark.parametrize("name", ["REDIS_URL", "HARVESTER_REDIS_URL"])
