@@ -14,7 +14,8 @@ from urllib.parse import unquote, urlsplit
 
 from dotenv import dotenv_values
 from dotenv.parser import parse_stream
-from pydantic import AfterValidator, AliasChoices, Field, SecretStr, ValidationError
+from pydantic import AfterValidator, AliasChoices, Field, SecretStr, ValidationError, field_validator
+from pydantic_core import PydanticUseDefault
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from harvester import logs
@@ -284,6 +285,14 @@ class Config(BaseSettings):
     """Password of that user."""
     smtp_starttls: bool = True
     """Whether the connection is encrypted with STARTTLS."""
+
+    @field_validator("state_dir", "data_dir", "sites_dir", "proxies_file", "publish_file", "token_file", mode="before")
+    @classmethod
+    def _no_path_is_empty(cls, value: object) -> object:
+        """An empty one would be the current folder."""
+        if value == "":
+            raise PydanticUseDefault
+        return value
 
     @property
     def user_agent(self) -> str:

@@ -114,6 +114,16 @@ def test_a_number_that_cannot_be_used_is_refused_by_the_name_of_its_variable(
         read_config()
 
 
+def test_an_empty_path_is_as_none_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = [name for name, field in Config.model_fields.items() if field.annotation in (Path, Path | None)]
+    assert len(paths) == 6
+    for name in paths:
+        monkeypatch.setenv(f"HARVESTER_{name.upper()}", "")
+    assert {name: getattr(read_config(), name) for name in paths} == {
+        name: Config.model_fields[name].default for name in paths
+    }
+
+
 @pytest.mark.parametrize("name", ["REDIS_URL", "HARVESTER_REDIS_URL"])
 def test_messages_name_the_variable_that_was_set(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, "htp://127.0.0.1")
