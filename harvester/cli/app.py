@@ -8,7 +8,6 @@ import sys
 from functools import cache
 from io import TextIOWrapper
 from typing import Annotated, Any
-from urllib.parse import urlsplit
 
 import typer
 from rich.console import Console
@@ -132,9 +131,10 @@ def doctor(
 ) -> None:
     """Check servers, browser, disk, clock and network, and say how to mend what is missing."""
     from harvester.cli import doctor as doctor_module  # imports inside commands keep shell completion quick
+    from harvester.download.addresses import unusable
 
-    if site and urlsplit(site).scheme not in ("http", "https"):
-        raise UsageError(f"--site: {site!r} is not an http:// or https:// address.")
+    if site and (fault := unusable(site)):
+        raise UsageError(f"--site: {site!r} cannot be asked: {fault}.")
     console = Console(highlight=False, soft_wrap=True)
     failures = 0
     try:

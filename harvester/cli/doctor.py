@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from functools import partial
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.error import HTTPError, URLError
@@ -271,6 +272,9 @@ def browser(config: Config) -> Finding:
             continue
         if answer.returncode == 0:
             return Finding(Level.OK, "Chromium", f"{answer.stdout.strip()} at {path}")
+    if config.chromium:
+        said = f"{config.chromium} is no Chromium that runs"
+        return Finding(Level.WARN, "Chromium", said, "correct HARVESTER_CHROMIUM, or unset it")
     install = "`apt-get install chromium-headless-shell`, or `playwright install chromium`"
     remedy = f"only pages that need a browser miss it: {install}"
     return Finding(Level.WARN, "Chromium", "not found", remedy)
@@ -281,9 +285,9 @@ def folder(name: str, path: Path, variable: str = "") -> Finding:
     subject = f"Folder for {name}"
     place = path.resolve()
     variable = variable or f"HARVESTER_{name.upper()}_DIR"
-    while not place.exists():
-        place = place.parent
     try:
+        while not place.exists():
+            place = place.parent
         tempfile.TemporaryFile(dir=place).close()
         free = shutil.disk_usage(place).free
     except OSError as error:
@@ -331,7 +335,7 @@ def reach(site: str, user_agent: str) -> tuple[Finding, datetime | None]:
     except HTTPError as error:
         status, headers = error.code, error.headers
         error.close()
-    except (URLError, OSError, ValueError) as error:
+    except (URLError, HTTPException, OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         remedy = "is this machine online, and is there a proxy (HTTPS_PROXY)? `--site URL` asks another one"
         return Finding(Level.WARN, "Site", f"{site} cannot be reached: {reason}", remedy), None
@@ -345,7 +349,7 @@ def reach(site: str, user_agent: str) -> tuple[Finding, datetime | None]:
 def _parsed(header: str | None) -> datetime | None:
     try:
         return parsedate_to_datetime(header) if header else None
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 

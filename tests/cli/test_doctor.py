@@ -1,5 +1,6 @@
 """`harvester doctor` finds what is missing and says how to mend it; it exits with 0 when nothing fails."""
 
+import asyncio
 import importlib.metadata
 import os
 import re
@@ -21,6 +22,7 @@ from harvester.cli import doctor
 from harvester.cli.app import app
 from harvester.cli.doctor import Level
 from harvester.config import Config, load_config
+from harvester.exceptions import UsageError
 
 Usage = namedtuple("Usage", ["total", "used", "free"])
 
@@ -247,6 +249,9 @@ def test_no_browser_is_only_a_warning(tmp_path: Path, monkeypatch: pytest.Monkey
     finding = doctor.browser(Config())
     assert finding.level is Level.WARN
     assert "apt-get install chromium-headless-shell" in finding.remedy
+    finding = doctor.browser(Config(chromium="chromum"))
+    assert (finding.level, finding.text) == (Level.WARN, "chromum is no Chromium that runs")
+    assert "HARVESTER_CHROMIUM" in finding.remedy
 
 
 @pytest.mark.usefixtures("no_headless")
@@ -285,6 +290,8 @@ def test_a_folder_that_cannot_be_written_fails(tmp_path: Path) -> None:
     finding = doctor.folder("data", tmp_path / "data")
     assert finding.level is Level.FAIL
     assert "HARVESTER_DATA_DIR" in finding.remedy
+    finding = doctor.folder("data", tmp_path / ("x" * 300))
+    assert (finding.level, finding.text[-18:]) == (Level.FAIL, "File name too long")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions are kept otherwise here")
@@ -308,6 +315,25 @@ def test_a_site_that_cannot_be_reached_is_a_warning_and_the_clock_is_unknown(fre
     assert "unknown" in doctor.clock(date, "x").text
 
 
+async def test_a_site_that_speaks_no_http_is_a_warning() -> None:
+    async def garble(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"220 mail.example ESMTP\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(garble, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        finding, date = await asyncio.to_thread(doctor.reach, f"http://127.0.0.1:{port}/", "harvester")
+    assert (finding.level, date) == (Level.WARN, None)
+    assert "cannot be reached" in finding.text
+
+
+@pytest.mark.parametrize("address", ["http://[x", "http://a b/", "ftp://a.example/", "a.example"])
+def test_an_address_that_cannot_be_asked_is_refused(address: str) -> None:
+    answer = CliRunner().invoke(app, ["doctor", "--site", address])
+    assert isinstance(answer.exception, UsageError)
+    assert f"--site: {address!r} cannot be asked: " in str(answer.exception)
+
+
 def test_a_site_that_answers_with_an_error_is_a_warning(site: Site) -> None:
     site.status = 503
     finding, date = doctor.reach(site.url, "harvester")
@@ -325,8 +351,9 @@ def test_a_clock_that_is_wrong_is_a_warning(site: Site) -> None:
 
 
 def test_a_date_that_is_none_is_no_date(site: Site) -> None:
-    site.date = "yesterday"
-    assert doctor.reach(site.url, "harvester")[1] is None
+    for date in ("yesterday", f"Thu, 01 Jan 2026 00:00:00 +{'9' * 20}"):
+        site.date = date
+        assert doctor.reach(site.url, "harvester")[1] is None
 
 
 def test_the_clock_is_compared_with_a_configured_mongodb_when_the_site_is_silent(
