@@ -67,7 +67,11 @@ def _fields(text: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def _with_one_length(fields: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """With one Content-Length of those that agree; without any where the body is chunked, or none is a number."""
+    """With one Content-Length of those that agree; without any where the body is chunked, or none is a number.
+
+    The transfer coding `identity` is none any more (RFC 7230, appendix A.2).
+    """
+    fields = [field for field in fields if (field[0].lower(), field[1].lower()) != (b"transfer-encoding", b"identity")]
     others = [field for field in fields if field[0].lower() != b"content-length"]
     told = {part.strip() for name, value in fields if name.lower() == b"content-length" for part in value.split(b",")}
     lengths = {int(part) for part in told if part.isdigit() and len(part) < 20}

@@ -49,6 +49,7 @@ READ = {
     + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\nd\r\n"
     + BODY
     + b"\r\n0\r\n\r\n",
+    "identity": head(b"HTTP/1.1 200 OK\r\n", b"Transfer-Encoding: Identity\r\n"),
     "zero-byte": head(b"HTTP/1.1 200 OK\r\n", b"X-Zero: a\x00b\r\n"),
     "control-byte": head(b"HTTP/1.1 200 OK\r\n", b"X-Bell: a\x07b\x7f\rc\r\n"),
     "line-of-200-kB": head(b"HTTP/1.1 200 OK\r\n", b"X-Long: " + b"a" * 200_000 + b"\r\n"),
@@ -93,6 +94,8 @@ class RawSite:
                 other = OTHER.get(path, (LIMITED,) if first else None)
                 writer.write(other[0] if other else READ.get(path) or UNREAD.get(path) or head())
             await writer.drain()
+            if path == "identity":  # its length alone tells where it ends
+                await reader.read()
         except (ConnectionError, asyncio.IncompleteReadError):
             pass
         finally:
