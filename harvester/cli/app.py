@@ -194,6 +194,13 @@ def main() -> None:
         code = error.exit_code
     except SystemExit as ended:
         code = ended.code
+    except UnicodeEncodeError as error:
+        odd = error.object[error.start : error.end]
+        word = next((each for each in sys.argv[1:] if odd in each), None)
+        if word is None:
+            raise
+        _say(f"{mask(repr(word))} holds bytes that are no UTF-8.")
+        code = UsageError.exit_code
     except OSError as error:
         if error.errno not in _NO_ROOM:
             raise

@@ -90,6 +90,21 @@ def test_an_unknown_spider_is_refused_and_the_known_ones_are_named() -> None:
     assert "Traceback" not in answer.stderr
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["frontier", "find", "bluesky", "http://a.example/", "--job", "a\udcff"],
+        ["frontier", "open", "bluesky", "a.example", "--reason", "a\udcff"],
+        ["frontier", "replay", "bluesky", "a\udcff"],
+        ["purge", "--account", "a\udcff"],
+    ],
+)
+def test_a_word_that_is_no_text_is_refused_by_every_command(words: list[str], mongodb_uri: str, redis_url: str) -> None:
+    answer = harvester(*words, HARVESTER_MONGODB_URI=mongodb_uri, REDIS_URL=redis_url)
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert answer.stderr.strip() == "'a\\udcff' holds bytes that are no UTF-8."
+
+
 def test_a_setting_that_cannot_be_used_is_named() -> None:
     answer = harvester("report", HARVESTER_MAX_IMAGE_MB="many")
     assert answer.returncode == 2
