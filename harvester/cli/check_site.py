@@ -40,6 +40,8 @@ def check_command(
             f"check: the entry of {name} names no known parcel. Look for one at {records.base_url}, and see what is"
             f" read of it: harvester sites check {name} --parcel NUMBER"
         )
+    if "," in parcel or parcel.startswith("@"):
+        raise UsageError(f"check: {parcel!r} is not the number of one parcel: give one, without a comma or a file.")
     _check_fields(expected)
     came, said = _ask(_spider_of(records.platform), name, parcel)
     if not came:

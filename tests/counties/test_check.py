@@ -50,6 +50,8 @@ hosts = ["news.example"]
             ["us-mi-made-up"],
             "check: the entry of us-mi-made-up names no known parcel. Look for one at https://gis.vgsi",
         ),
+        (["us-mi-made-up", "1,2"], "check: '1,2' is not the number of one parcel"),
+        (["us-mi-made-up", "@parcels.csv"], "check: '@parcels.csv' is not the number of one parcel"),
         (["us-mi-made-up", "1.23E+10"], "'1.23E+10' is a number that a spreadsheet has shortened"),
         (["us-mi-fields"], "check: a property has no field 'situs_adress'; did you mean situs_address?"),
         (["us-mi-eagle"], "check: no spider of this project reads eagleweb"),
