@@ -114,4 +114,4 @@ def toml_of(value: Any) -> str:
     """A value, in one line."""
     if isinstance(value, dict):
         return f"{{ {', '.join(f'{key} = {toml_of(each)}' for key, each in value.items())} }}"
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # TOML takes it so only

@@ -3,12 +3,14 @@
 import asyncio
 import os
 import sys
+import tomllib
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harvester.cli.new_site import toml_of
 from tests.crawling import Answer, Site
 from tests.forking import Ran, run
 
@@ -103,3 +105,8 @@ async def test_what_cannot_be_an_entry_is_refused_and_nothing_is_written(
 async def test_without_a_folder_of_ones_own_it_asks_for_one(new: New) -> None:
     ran = await new("new", "https://a.example/", *WORDS)
     assert (ran.returncode, "--into FOLDER" in ran.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("name", ["A\x7fB", "A\x00\x1f\u0085\u2028B", 'a "b" \\c', "Doña Ana \U0001f600"])
+def test_a_value_of_an_entry_is_read_as_it_was_given(name: str) -> None:
+    assert tomllib.loads(f"table = {toml_of({'name': name})}") == {"table": {"name": name}}
