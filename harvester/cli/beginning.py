@@ -90,7 +90,7 @@ def parse_page(body: bytes, provenance: Provenance) -> list[$record]:
     """Raises ParseError when the answer is none that is known."""
     try:
         parts = json.loads(body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ParseError(f"it is no JSON: {{error}}") from None
     if not isinstance(parts, (dict, list)):
         raise ParseError("it is neither an object nor an array")
@@ -189,7 +189,7 @@ def _title(page: Page) -> str:
 def _size(page: Page) -> int:
     try:
         parts = json.loads(page.body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"new: {page.url} says that it is JSON, and is not: {error}.") from None
     if not isinstance(parts, (dict, list)):
         raise UsageError(f"new: {page.url} is neither an object nor an array; give another address.")

@@ -43,3 +43,14 @@ def test_an_empty_page_has_no_title_for_the_command_and_for_the_parser_it_writes
     exec(written["sites/parsers/county.py"], parser)
     with pytest.raises(ParseError, match="it has no title"):
         parser["parse_page"](b"", Provenance(page.url, datetime.now(UTC), "county"))
+
+
+def test_json_of_too_many_levels_is_refused_by_the_command_and_by_the_parser_it_writes() -> None:
+    deep = b"[" * 200_000
+    with pytest.raises(UsageError, match="says that it is JSON, and is not"):
+        spider("county", Page("http://site.example/", deep, is_json=True, encoding="utf-8"), "sites", date(2026, 1, 31))
+    written: dict[str, Any] = {"__name__": "county_json"}
+    page = Page("http://site.example/", b"[1]", is_json=True, encoding="utf-8")
+    exec(spider("county_json", page, "sites", date(2026, 1, 31))["sites/parsers/county_json.py"], written)
+    with pytest.raises(ParseError, match="it is no JSON"):
+        written["parse_page"](deep, Provenance("http://site.example/", datetime.now(UTC), "county_json"))
