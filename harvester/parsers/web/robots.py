@@ -106,7 +106,7 @@ class Usage(NamedTuple):
     """The line as it was read."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Group:
     """What is said to one robot."""
 

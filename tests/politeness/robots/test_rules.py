@@ -99,6 +99,8 @@ VECTORS: list[tuple[str, str, str, bool]] = [
     ),
     ("shared group", "User-agent: other\nUser-agent: harvester\nDisallow: /x", "/x", False),
     ("shared group, ours first", "User-agent: harvester\nUser-agent: other\nDisallow: /x", "/x", False),
+    ("ours and all others, ours last", "User-agent: *\nUser-agent: harvester\nDisallow: /x", "/x", False),
+    ("ours and all others, ours first", "User-agent: harvester\nUser-agent: *\nDisallow: /x", "/x", False),
     ("an empty line ends nothing", "User-agent: harvester\n\nDisallow: /x", "/x", False),
     ("a sitemap ends nothing", ours("Disallow: /x", "Sitemap: https://a.example/s.xml", "Disallow: /y"), "/y", False),
     ("a sitemap between names", "User-agent: harvester\nSitemap: /s.xml\nUser-agent: o\nDisallow: /x", "/x", False),
@@ -120,6 +122,12 @@ VECTORS: list[tuple[str, str, str, bool]] = [
 @pytest.mark.parametrize(("robots", "path", "allowed"), [v[1:] for v in VECTORS], ids=[v[0] for v in VECTORS])
 def test_a_path_is_allowed_as_the_rfc_says(robots: str, path: str, allowed: bool) -> None:
     assert verdict(robots, path) is allowed
+
+
+def test_names_above_the_same_rules_share_them_whoever_else_is_asked_after() -> None:
+    robots = parse_robots(b"User-agent: GPTBot\nUser-agent: *\nDisallow: /x\nCrawl-delay: 9", [US, "GPTBot"])
+    for token in (US, "GPTBot"):
+        assert ([rule.text for rule in robots.to(token).rules], robots.to(token).delay_s) == (["Disallow: /x"], 9)
 
 
 def test_a_byte_order_mark_does_not_hide_the_first_group() -> None:
