@@ -2,19 +2,20 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from scrapy import Request
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
-from harvester.items import Found, Record
+from harvester.items import Found, Record, Stage
 from harvester.items.bluesky import AccountList, Like, Post, Repost
 from harvester.outcomes import BAD_CURSOR, verdict_of
 from harvester.parsers.bluesky import answers as parse
 from harvester.parsers.bluesky import repository
 from harvester.parsers.bluesky.car import parse_repository
 from harvester.parsers.bluesky.wire import did_of
+from harvester.recheck.stopping import MOST_CURSORS, digest
 from harvester.spiders.bluesky.accounts import BLOCKS, Account, absent
 from harvester.spiders.bluesky.again import collected
 from harvester.spiders.bluesky.arguments import BlueskyArguments
@@ -34,6 +35,17 @@ POST, REPOST, LIKE = "app.bsky.feed.post", "app.bsky.feed.repost", "app.bsky.fee
 COLLECTIONS = {"posts": POST, "reposts": REPOST, "likes": LIKE}
 
 
+class Trail(NamedTuple):
+    """How a list was read so far; it goes along, as a list, with the request for each of its pages."""
+
+    cursors: Sequence[str] = ()
+    """Digests of the last ones that it was asked with."""
+
+
+Kept = Sequence[Any]
+"""A Trail, as requests carry it."""
+
+
 class Lists(Asking):
     """Asks for the pages of an account's lists and reads them. Of a list one page at a time is asked for."""
 
@@ -42,10 +54,17 @@ class Lists(Asking):
         for name in lists_wanted(asked_for):
             yield self.ask_list(asked_for, account, name)
 
-    def ask_list(self, asked_for: BlueskyArguments, account: Account, name: str, cursor: str | None = None) -> Request:
+    def ask_list(
+        self,
+        asked_for: BlueskyArguments,
+        account: Account,
+        name: str,
+        cursor: str | None = None,
+        trail: Kept = (),
+    ) -> Request:
         """A page of a list: followers, follows, feed, lists, starter_packs, one of COLLECTIONS, or repository."""
         own: dict[str, Any] = {"errback": self.list_failed, "items": [account["id"]], "part": name}
-        own |= {"account": account, "list_name": name, "cursor": cursor}
+        own |= {"account": account, "list_name": name, "cursor": cursor, "trail": list(trail)}
         page = {"limit": PAGE} | ({"cursor": cursor} if cursor else {})
         actor = {"actor": account["did"], **page}
         match name:
@@ -76,7 +95,9 @@ class Lists(Asking):
         since = account.get("since")
         return asked_for.from_then_on(datetime.fromisoformat(since) if since else None)
 
-    def _ask_members(self, asked_for: BlueskyArguments, account: Account, name: str, cursor: str | None) -> Request:
+    def _ask_members(
+        self, asked_for: BlueskyArguments, account: Account, name: str, cursor: str | None, trail: Kept = ()
+    ) -> Request:
         """A page of the members of one of the account's own lists; `name`: the list's address."""
         parameters = {"list": name, "limit": PAGE} | ({"cursor": cursor} if cursor else {})
         return self.call(
@@ -90,6 +111,7 @@ class Lists(Asking):
             account=account,
             list_name=name,
             cursor=cursor,
+            trail=list(trail),
         )
 
     @errback
@@ -101,32 +123,43 @@ class Lists(Asking):
         if verdict.rule == BLOCKS:
             yield absent(told["account"]["id"], verdict)
         elif verdict.reason == BAD_CURSOR and told["cursor"]:
-            asked_for = self.arguments_of(request)
-            ask = self._ask_members if told["list_name"].startswith("at://") else self.ask_list
-            yield ask(asked_for, told["account"], told["list_name"], None).replace(dont_filter=True)
+            again = self._ask_page(self.arguments_of(request), told["account"], told["list_name"], None, Trail())
+            yield again.replace(dont_filter=True)
 
     def _go_on(
-        self, asked_for: BlueskyArguments, account: Account, name: str, asked_with: str | None, cursor: str | None
-    ) -> Iterator[Any]:
-        """The next page. A list ends only when no cursor comes."""
-        if cursor and cursor == asked_with:
+        self, page: Response, account: Account, name: str, asked_with: str | None, cursor: str | None, trail: Kept
+    ) -> Iterator[Request | Stage]:
+        """The next page. A list ends only when no cursor comes; one that came before leads nowhere."""
+        known = Trail(*trail)
+        cursors = [*known.cursors, *([digest(asked_with)] if asked_with else ())][-MOST_CURSORS:]
+        if cursor and digest(cursor) in cursors:
             yield cut_short(self, account["id"], f"{name} of {account['did']}", "repeats its cursor")
         elif cursor:
-            ask = self._ask_members if name.startswith("at://") else self.ask_list
-            yield ask(asked_for, account, name, cursor)
+            yield self._ask_page(self.arguments_of(page), account, name, cursor, known._replace(cursors=cursors))
+
+    def _ask_page(
+        self, asked_for: BlueskyArguments, account: Account, name: str, cursor: str | None, trail: Trail
+    ) -> Request:
+        """A page of a list, or of its members."""
+        ask = self._ask_members if name.startswith("at://") else self.ask_list
+        return ask(asked_for, account, name, cursor, trail)
 
     # Reading ----------------------------------------------------------------------------------------------
 
-    def read_graph(self, response: Response, account: Account, list_name: str, cursor: str | None) -> Iterator[Any]:
+    def read_graph(
+        self, response: Response, account: Account, list_name: str, cursor: str | None, trail: Kept = ()
+    ) -> Iterator[Any]:
         """Followers or follows."""
         asked_for = self.arguments_of(response)
         parsed, members = parse.parse_graph(response.body, self.provenance(response))
         yield parsed.records
         yield from parsed.rejects
         yield from found_of(asked_for, account, members)
-        yield from self._go_on(asked_for, account, list_name, cursor, parsed.cursor)
+        yield from self._go_on(response, account, list_name, cursor, parsed.cursor, trail)
 
-    def read_feed(self, response: Response, account: Account, list_name: str, cursor: str | None) -> Iterator[Any]:
+    def read_feed(
+        self, response: Response, account: Account, list_name: str, cursor: str | None, trail: Kept = ()
+    ) -> Iterator[Any]:
         """Posts and reposts, as the AppView shows them."""
         asked_for = self.asked_of(response, account)
         parsed = parse.parse_feed(response.body, self.provenance(response))
@@ -134,24 +167,26 @@ class Lists(Asking):
         yield wanted
         yield from parsed.rejects
         yield from threads_of(asked_for, wanted, parsed.cut_off)
-        if not is_over:
-            yield from self._go_on(asked_for, account, list_name, cursor, parsed.cursor)
-        if is_over or parsed.cursor in (None, "", cursor):
+        following = [] if is_over else [*self._go_on(response, account, list_name, cursor, parsed.cursor, trail)]
+        yield from following
+        if not any(isinstance(each, Request) for each in following):
             yield collected(account)
 
-    def read_records(self, response: Response, account: Account, list_name: str, cursor: str | None) -> Iterator[Any]:
+    def read_records(
+        self, response: Response, account: Account, list_name: str, cursor: str | None, trail: Kept = ()
+    ) -> Iterator[Any]:
         """A page of one of COLLECTIONS, from the account's own server."""
         asked_for = self.asked_of(response, account)
         rows, next_cursor = repository.parse_list_records(response.body, account["did"], COLLECTIONS[list_name])
         yield from self._keep(asked_for, response, account, {COLLECTIONS[list_name]: rows})
         is_over = bool(rows) and is_key_too_old(asked_for, rows[-1].uri)
-        if not is_over:
-            yield from self._go_on(asked_for, account, list_name, cursor, next_cursor)
-        if list_name == "posts" and (is_over or next_cursor in (None, "", cursor)):
+        following = [] if is_over else [*self._go_on(response, account, list_name, cursor, next_cursor, trail)]
+        yield from following
+        if list_name == "posts" and not any(isinstance(each, Request) for each in following):
             yield collected(account)
 
     def read_repository(
-        self, response: Response, account: Account, list_name: str, cursor: str | None
+        self, response: Response, account: Account, list_name: str, cursor: str | None, trail: Kept = ()
     ) -> Iterator[Any]:
         """All that an account ever wrote, in one answer."""
         asked_for = self.asked_of(response, account)
@@ -214,7 +249,9 @@ class Lists(Asking):
         for uri in cut_off:
             yield Found(THREAD, uri, {"root": above[uri][0]}, depth=0)
 
-    def read_lists(self, response: Response, account: Account, list_name: str, cursor: str | None) -> Iterator[Any]:
+    def read_lists(
+        self, response: Response, account: Account, list_name: str, cursor: str | None, trail: Kept = ()
+    ) -> Iterator[Any]:
         """An account's lists or starter packs. The members of its own lists are asked for, too."""
         asked_for = self.arguments_of(response)
         parsed = parse.parse_lists(response.body, self.provenance(response))
@@ -223,15 +260,16 @@ class Lists(Asking):
         uris = {record.list_uri or record.key for record in parsed.records if isinstance(record, AccountList)}
         for uri in sorted(uri for uri in uris if did_of(uri) == account["did"]):
             yield self._ask_members(asked_for, account, uri, None)
-        yield from self._go_on(asked_for, account, list_name, cursor, parsed.cursor)
+        yield from self._go_on(response, account, list_name, cursor, parsed.cursor, trail)
 
-    def read_members(self, response: Response, account: Account, list_name: str, cursor: str | None) -> Iterator[Any]:
+    def read_members(
+        self, response: Response, account: Account, list_name: str, cursor: str | None, trail: Kept = ()
+    ) -> Iterator[Any]:
         """A page of a list's members."""
-        asked_for = self.arguments_of(response)
         parsed = parse.parse_list_items(response.body, self.provenance(response))
         yield parsed.records
         yield from parsed.rejects
-        yield from self._go_on(asked_for, account, list_name, cursor, parsed.cursor)
+        yield from self._go_on(response, account, list_name, cursor, parsed.cursor, trail)
 
 
 def lists_wanted(asked_for: BlueskyArguments) -> list[str]:
