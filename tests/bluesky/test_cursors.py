@@ -26,6 +26,25 @@ def test_a_list_whose_cursors_go_round_in_a_circle_is_cut_short_and_marks_nothin
     assert mongodb.follows.count_documents({"gone_at": {"$exists": False}}) == known
 
 
+def test_a_list_whose_cursor_is_refused_is_read_anew_to_its_end_once(
+    harvest: Make, site: Sandbox, mongodb: Records
+) -> None:
+    command, (first, last) = harvested(harvest, site)
+    known = {row["_id"] for row in mongodb.follows.find()}
+    refused = {"status": 400, "error": "InvalidRequest", "message": "Malformed cursor"}
+    site.fault("status", match=f"getFollowers.*cursor={re.escape(last)}", times=1, **refused)
+    mongodb.follows.delete_many({})
+    assert command.run() == 0, command.said
+    assert {row["_id"] for row in mongodb.follows.find()} == known
+    site.clear_faults()
+    site.clear_log()
+    site.fault("status", match=f"getFollowers.*cursor={re.escape(first)}", **refused)
+    command.run()
+    reasons = [row["reason"] for row in mongodb.job_items.find({"state": "failed"})]
+    assert reasons == ["followers: invalid: bad cursor"], command.said
+    assert len(cursors(site)) == 2
+
+
 def harvested(harvest: Make, site: Sandbox) -> tuple[Harvest, list[str]]:
     """A harvest of the followers of the hub, and the cursors of their pages."""
     command = harvest(

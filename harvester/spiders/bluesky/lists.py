@@ -40,6 +40,8 @@ class Trail(NamedTuple):
 
     cursors: Sequence[str] = ()
     """Digests of the last ones that it was asked with."""
+    anew: bool = False
+    """Whether it was begun anew, since a cursor was refused."""
 
 
 Kept = Sequence[Any]
@@ -116,15 +118,14 @@ class Lists(Asking):
 
     @errback
     def list_failed(self, failure: Failure) -> Iterator[Any]:
-        """A cursor that is refused (a list may be read on weeks later) is given up, and the list begun anew."""
+        """A cursor that is refused (a list may be read on weeks later) is given up, and the list begun anew, once."""
         assert failure.value
         request: Request = failure.request  # type: ignore[attr-defined]
         told, verdict = request.cb_kwargs, verdict_of(failure.value)
         if verdict.rule == BLOCKS:
             yield absent(told["account"]["id"], verdict)
-        elif verdict.reason == BAD_CURSOR and told["cursor"]:
-            again = self._ask_page(self.arguments_of(request), told["account"], told["list_name"], None, Trail())
-            yield again.replace(dont_filter=True)
+        elif verdict.reason == BAD_CURSOR and told["cursor"] and not Trail(*told.get("trail", ())).anew:
+            yield self._ask_page(self.arguments_of(request), told["account"], told["list_name"], None, Trail(anew=True))
 
     def _go_on(
         self, page: Response, account: Account, name: str, asked_with: str | None, cursor: str | None, trail: Kept
@@ -140,9 +141,10 @@ class Lists(Asking):
     def _ask_page(
         self, asked_for: BlueskyArguments, account: Account, name: str, cursor: str | None, trail: Trail
     ) -> Request:
-        """A page of a list, or of its members."""
+        """A page of a list or of its members. Those of a list that is begun anew were asked for before."""
         ask = self._ask_members if name.startswith("at://") else self.ask_list
-        return ask(asked_for, account, name, cursor, trail)
+        request = ask(asked_for, account, name, cursor, trail)
+        return request.replace(dont_filter=True) if trail.anew else request
 
     # Reading ----------------------------------------------------------------------------------------------
 
