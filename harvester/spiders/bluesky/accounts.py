@@ -11,7 +11,8 @@ from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from harvester.download.addresses import refuse_private
-from harvester.items import Found, Said, Stage
+from harvester.exceptions import ParseError
+from harvester.items import Found, Reject, Said, Stage
 from harvester.items.bluesky import Profile
 from harvester.jobs.documents import Item, JobItem
 from harvester.outcomes import Outcome, Verdict, verdict_of
@@ -79,8 +80,7 @@ class Accounts(Asking):
 
     def read_seed(self, response: Response, handle: str, item: str) -> Iterator[Any]:
         """The profile of a handle that was asked for alone."""
-        for profile in parse.parse_profile(response.body, self.provenance(response)).records:
-            yield Found(ACCOUNT, profile.key, depth=0)
+        yield from account_of_seed(item, parse.parse_profile(response.body, self.provenance(response)))
 
     @errback
     def seed_failed(self, failure: Failure) -> Iterator[Any]:
@@ -118,10 +118,10 @@ class Accounts(Asking):
                 )
 
     def read_profile(self, response: Response, account: Account) -> Iterator[Any]:
-        """One profile."""
+        """One profile. Raises ParseError when it is another account's."""
         asked_for = self.arguments_of(response)
         parsed = parse.parse_profile(response.body, self.provenance(response))
-        yield from self.read_found(asked_for, {account["did"]: account}, parsed)
+        yield from self.read_found(asked_for, {account["did"]: account}, of_account(account["did"], parsed))
 
     @errback
     def profile_failed(self, failure: Failure) -> Iterator[Any]:
@@ -135,7 +135,7 @@ class Accounts(Asking):
         for reject in parsed.rejects:
             yield reject
             if reject.key in accounts:
-                yield Said(accounts[reject.key]["id"], "failed", Outcome.INVALID, f"rejected: {reject.reason}")
+                yield rejected(accounts[reject.key]["id"], reject)
         for profile in parsed.records:
             if not isinstance(profile, Profile) or profile.did not in accounts:
                 continue
@@ -277,6 +277,27 @@ def _failed(failure: Failure) -> tuple[Request, Verdict]:
 def is_absent(verdict: Verdict) -> bool:
     """Whether it says that there is no such thing (any more)."""
     return verdict.outcome in ABSENT
+
+
+def account_of_seed(item: str, parsed: Parsed) -> Iterator[Found | Reject | Said]:
+    """Whose handle a seed is, by the profile that was asked for by it."""
+    yield from (Found(ACCOUNT, profile.key, depth=0) for profile in parsed.records)
+    for reject in parsed.rejects:
+        yield reject
+        yield rejected(item, reject)
+
+
+def of_account(did: str, parsed: Parsed) -> Parsed:
+    """What was asked for of this account alone. Raises ParseError when it is of another one."""
+    keys = [record.key for record in parsed.records] + [reject.key for reject in parsed.rejects]
+    if others := {*keys} - {"", did}:
+        raise ParseError(f"the profile of {did} was asked for, and the answer is that of {others.pop()}")
+    return parsed._replace(rejects=[reject._replace(key=did) for reject in parsed.rejects])
+
+
+def rejected(item: str, reject: Reject) -> Said:
+    """The item of something that came and cannot be kept."""
+    return Said(item, "failed", Outcome.INVALID, f"rejected: {reject.reason}")
 
 
 def absent(item: str, verdict: Verdict) -> Said:

@@ -14,16 +14,22 @@ from twisted.python.failure import Failure
 
 from harvester.browser.render_options import captured_of
 from harvester.exceptions import PageFailed, ParseError
-from harvester.items import Found
 from harvester.jobs.documents import JobItem
 from harvester.meta import ITEMS, JOB, RENDER, RENDERING, USAGE
 from harvester.outcomes import Outcome, Verdict, verdict_of
 from harvester.parsers.bluesky import answers as parse
 from harvester.parsers.bluesky import identity
-from harvester.spiders.bluesky.accounts import Account, Accounts, absent, accounts_of, is_absent
+from harvester.spiders.bluesky.accounts import (
+    Account,
+    Accounts,
+    absent,
+    account_of_seed,
+    accounts_of,
+    is_absent,
+    of_account,
+)
 from harvester.spiders.bluesky.again import collected
 from harvester.spiders.bluesky.arguments import BlueskyArguments
-from harvester.spiders.bluesky.asking import ACCOUNT
 from harvester.spiders.bluesky.lists import Lists, found_of, in_time, lists_wanted
 from harvester.spiders.job import errback
 
@@ -114,8 +120,7 @@ class WebPages(Lists, Accounts):
             names.add(identity.parse_resolved(answer.body))
         found = [answer for answer in answers_to(response, PROFILE) if _parameter(answer, "actor").lower() in names]
         answer = _last(found, f"{PROFILE} of {handle}")
-        for profile in parse.parse_profile(answer.body, self.provenance(answer)).records:
-            yield Found(ACCOUNT, profile.key, depth=0)
+        yield from account_of_seed(item, parse.parse_profile(answer.body, self.provenance(answer)))
 
     def read_profile_page(self, response: Response, account: Account, item: str) -> Iterator[Any]:
         """The profile that the page showed."""
@@ -123,7 +128,7 @@ class WebPages(Lists, Accounts):
         did = account["did"]
         answer = _last(answers_to(response, PROFILE, actor=did), f"{PROFILE} of {did}")
         parsed = parse.parse_profile(answer.body, self.provenance(answer))
-        yield from self.read_found(asked_for, {did: account}, parsed)
+        yield from self.read_found(asked_for, {did: account}, of_account(did, parsed))
 
     def read_graph_page(self, response: Response, account: Account, list_name: str, item: str) -> Iterator[Any]:
         """Followers or follows, as far as the page was scrolled."""
