@@ -7,7 +7,6 @@ called, differs from county to county, and so do the numbers in their ids: only 
 import json
 import re
 from collections.abc import Iterator, Sequence
-from urllib.parse import urljoin
 
 from lxml.html import HtmlElement
 
@@ -15,7 +14,7 @@ from harvester.exceptions import ParseError
 from harvester.items.property import normalized
 from harvester.parsers.counties import labels, values
 from harvester.parsers.counties.encoding import as_utf8
-from harvester.parsers.counties.html import has_class, lines_of, read_page, text_of, width
+from harvester.parsers.counties.html import absolute, has_class, lines_of, read_page, text_of, width
 from harvester.parsers.counties.pages import label_of
 from harvester.parsers.counties.sections import MOST_LABELS_NAMED, ParcelPage, Section
 
@@ -75,8 +74,8 @@ def read_template(body: bytes, url: str) -> str:
         address = f"?{ids}&PageTypeID={REPORT}&PageID={page}&KeyValue={KEY}" if page else ""
     if not address:
         raise ParseError("the site's mapConfig has neither DefaultReportUrl nor a tab with reports")
-    if absolute := _absolute(url, address):
-        return absolute
+    if template := absolute(url, address):
+        return template
     raise ParseError(f"the site's reports are said to be at {address}, which is no address")
 
 
@@ -98,14 +97,6 @@ def read_report(body: bytes, key: str, url: str) -> ParcelPage | None:
         raise ParseError(f"the parcel {key} was asked for, and the report is that of {parcel_id}")
     years = [values.year(row[0]) or 0 for each in sections if each.header[:1] == [TAX_YEAR] for row in each.rows]
     return ParcelPage(parcel_id, max(years, default=0), sections, id_label=label, year_label=TAX_YEAR)
-
-
-def _absolute(url: str, address: str) -> str:
-    """An address on the page at `url`; empty: it is none."""
-    try:
-        return urljoin(url, address) if address else ""
-    except ValueError:
-        return ""
 
 
 def _numbers(section: Section) -> list[tuple[int, str, str]]:
@@ -142,7 +133,7 @@ def _sections(content: HtmlElement, title: str, url: str) -> Iterator[Section]:
     if _is_of_owners(title) and not known and text_of(content):
         raise ParseError(f"the module {title} has no owner's name")
     for link in content.iter("a"):
-        if _is_file(link.get("id") or "") and (address := _absolute(url, link.get("href") or "")):
+        if _is_file(link.get("id") or "") and (address := absolute(url, link.get("href") or "")):
             first.pairs.append((label_of(link), [address]))
     if first.pairs:
         yield first

@@ -11,7 +11,7 @@ from lxml.html import HtmlElement
 
 from harvester.exceptions import ParseError
 from harvester.parsers.counties import labels, values
-from harvester.parsers.counties.html import has_class, lines_of, read_page, text_of, width
+from harvester.parsers.counties.html import absolute, has_class, lines_of, read_page, text_of, width
 from harvester.parsers.counties.pages import label_of
 from harvester.parsers.counties.sections import MOST_LABELS_NAMED, ParcelPage, Section
 
@@ -65,7 +65,8 @@ def read_parcel(body: bytes, url: str) -> ParcelPage | None:
 def read_search(body: bytes) -> list[str]:
     """Numbers of the parcels that a search has found, each once. Raises ParseError."""
     page = read_page(body)
-    found = dict.fromkeys(number for link in page.iter("a") if (number := viewed(link.get("href") or "")))
+    links = (absolute("", link.get("href") or "") for link in page.iter("a"))
+    found = dict.fromkeys(number for link in links if (number := viewed(link)))
     if not found and NO_RESULTS not in text_of(page).lower():
         raise ParseError("it is no answer of a search: it names no parcel, and does not say that there is none")
     return list(found)

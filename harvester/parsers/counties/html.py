@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
-from urllib.parse import urlencode, urljoin
+from urllib.parse import urlencode, urljoin, urlsplit
 
 from lxml import etree
 from lxml.html import FormElement, HtmlElement, HTMLParser, document_fromstring
@@ -57,14 +57,27 @@ def read_page(body: bytes) -> HtmlElement:
 
 
 def form_with(page: HtmlElement, names: Iterable[str], url: str) -> Form | None:
-    """The form that has a field of one of these names, hidden or not; None when there is none."""
+    """The form that has a field of one of these names, hidden or not; None when there is none. Raises ParseError."""
     wanted = frozenset(names)
     for form in page.iter("form"):
         if isinstance(form, FormElement) and any(
             field.get("name") in wanted for field in form.iter("input", "button", "select")
         ):
-            return Form(urljoin(url, (form.action or "").strip() or url), tuple(_values(form)))
+            action = (form.action or "").strip()
+            if action and not absolute(url, action):
+                raise ParseError(f"the form is sent to {action!r}, which is no address")
+            return Form(absolute(url, action) or url, tuple(_values(form)))
     return None
+
+
+def absolute(url: str, address: str) -> str:
+    """An address on the page at `url`; empty: it is none. Footers of sites have such as `http://[your town]/`."""
+    try:
+        joined = urljoin(url, address.strip()) if address else ""
+        urlsplit(joined)
+    except ValueError:
+        return ""
+    return joined
 
 
 def lines_of(element: HtmlElement) -> list[str]:

@@ -12,6 +12,7 @@ from harvester.outcomes import Outcome
 from harvester.parsers.counties import values
 from harvester.parsers.counties.html import (
     Form,
+    absolute,
     form_with,
     has_class,
     is_visible,
@@ -127,7 +128,7 @@ def _tabs(page: HtmlElement, url: str) -> list[Tab]:
         for link in menu.iter("a"):
             if "datalet.aspx" not in (link.get("href") or "").lower():
                 continue
-            address = urljoin(url, link.get("href").strip())
+            address = absolute(url, link.get("href"))
             if "/datalet.aspx" in address.lower() and (mode := _mode_of(address)):
                 tabs.setdefault(mode, Tab(mode, address))
                 if any(has_class(each, name) for each in (link, link.getparent()) for name in _SHOWN):
@@ -253,8 +254,8 @@ def _pdf_of(page: HtmlElement, url: str) -> str:
     for link in page.iter("a"):
         if ".pdf" not in (link.get("href") or "").lower():
             continue
-        address = urljoin(url, link.get("href").strip())
+        address = absolute(url, link.get("href"))
         said = f"{text_of(link)} {urlsplit(address).path}".lower()
         if re.search("bill|statement", said) and _is_address(address):
-            return str(address)
+            return address
     return ""

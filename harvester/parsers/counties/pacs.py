@@ -6,13 +6,13 @@ A property's page has parts, each with tables of labels with values beside them,
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
-from urllib.parse import parse_qs, urljoin, urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from lxml.html import HtmlElement
 
 from harvester.exceptions import ParseError
 from harvester.parsers.counties import labels, values
-from harvester.parsers.counties.html import Form, form_with, has_class, lines_of, read_page, text_of, width
+from harvester.parsers.counties.html import Form, absolute, form_with, has_class, lines_of, read_page, text_of, width
 from harvester.parsers.counties.pages import shown_of_all
 from harvester.parsers.counties.sections import MOST_LABELS_NAMED, ParcelPage, Section, summed
 
@@ -166,9 +166,9 @@ def _next_page(page: HtmlElement, url: str) -> str:
     """The pages are links with their numbers."""
     number = str((values.whole(_query(url).get("page", "1")) or 1) + 1)
     for link in page.iter("a"):
-        address = urljoin(url, (link.get("href") or "").strip())
+        address = absolute(url, link.get("href") or "")
         if "/searchresults.aspx" in address.lower() and _query(address).get("page") == number:
-            return str(address)
+            return address
     return ""
 
 

@@ -9,7 +9,7 @@ from lxml.html import HtmlElement
 
 from harvester.exceptions import ParseError
 from harvester.parsers.counties import labels, values
-from harvester.parsers.counties.html import lines_of, read_page, text_of
+from harvester.parsers.counties.html import absolute, lines_of, read_page, text_of
 from harvester.parsers.counties.pages import label_of
 from harvester.parsers.counties.sections import MOST_LABELS_NAMED, ParcelPage, Section
 
@@ -80,7 +80,8 @@ def read_results(body: bytes) -> Results:
     found: dict[str, Row] = {}
     last = 1
     for link in page.iter("a"):
-        asked = {name.lower(): value for name, value in parse_qsl(urlsplit(link.get("href") or "").query)}
+        address = urlsplit(absolute("", link.get("href") or ""))
+        asked = {name.lower(): value for name, value in parse_qsl(address.query)}
         if account := asked.get("accountnumber") or asked.get("anum"):
             cell = next(link.iterancestors("td"), None)
             beside = cell.getnext() if cell is not None else None

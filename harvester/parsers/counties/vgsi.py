@@ -16,7 +16,7 @@ from msgspec import Struct
 from harvester.exceptions import ParseError
 from harvester.parsers.counties import labels, values
 from harvester.parsers.counties.drift import Signature, beside, signature_of
-from harvester.parsers.counties.html import lines_of, read_page
+from harvester.parsers.counties.html import absolute, lines_of, read_page
 from harvester.parsers.counties.pages import Grid, Labelled, grid_of, label_of
 
 _id = re.compile(r"(?:\w+?_)??(?:(ctl\d+)_)?(lbl|grd)([A-Za-z]\w*)").fullmatch
@@ -229,13 +229,13 @@ def _label_beside(element: Any) -> str:
 
 def _listed(body: bytes, page: str, parameter: str, what: str) -> list[str]:
     root = read_page(body)
-    forms = [urlsplit(form.get("action", "")).path.lower() for form in root.iter("form")]
+    forms = [urlsplit(absolute("", form.get("action", ""))).path.lower() for form in root.iter("form")]
     lists = root.xpath("//*[@id='list']")
     if not lists and not any(path.endswith("streets.aspx") for path in forms):
         raise ParseError(f"it is no list of {what}s")
     found: dict[str, None] = {}
     for link in root.iter("a"):
-        parts = urlsplit(link.get("href", ""))
+        parts = urlsplit(absolute("", link.get("href", "")))
         if parts.path.lower().rpartition("/")[2] == page:
             asked = {name.lower(): value for name, value in parse_qsl(parts.query, keep_blank_values=True)}
             if parameter in asked:
