@@ -163,6 +163,8 @@ def test_a_search_leads_to_the_accounts_that_it_lists_and_says_how_many_there_ar
     assert eagleweb.read_results(links + links, ROOT) == (["R1", "R2"], 2)
     assert eagleweb.read_results(links + b"<p>Showing 1,234 results</p>", ROOT).number == 1234
     assert eagleweb.read_results(links + b"<p>Showing 1-2 of 130 on 65 pages", ROOT).number == 130
+    sorted_by = b"<p>Sorted by owner's name, results in groups of 25, and 99 of , on demand</p>"
+    assert eagleweb.read_results(links + sorted_by, ROOT).number == 2, "a comma is no number"
     for none in (b"No results found", b"No accounts found."):
         assert eagleweb.read_results(b"<p>%s</p>" % none, ROOT) == ([], 0)
     assert eagleweb.read_results(b"", f"{ROOT}taxweb/account.jsp?accountNum=R7") == (["R7"], 1)

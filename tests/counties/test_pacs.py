@@ -16,6 +16,7 @@ from harvester.items import Provenance
 from harvester.items.property import Assessment, CountyRecord, Property, Sale, TaxBill
 from harvester.parsers.counties import pacs
 from harvester.parsers.counties.pacs import Hit
+from harvester.parsers.counties.pages import shown_of_all
 from harvester.parsers.counties.sections import parse_staged, records_of
 from harvester.parsers.counties.table import Source
 from tests.sandbox import county
@@ -176,6 +177,14 @@ def test_results_that_are_not_as_known_are_no_results_without_parcels(before: by
     with pytest.raises(ParseError) as refused:
         pacs.read_results(changed, FOUND)
     assert said in str(refused.value)
+
+
+def test_a_page_says_how_many_results_there_are_by_digits_and_not_by_commas_alone() -> None:
+    shown = shown_of_all("Results 1 - 25 of 1,204 are shown")
+    assert shown
+    assert shown.groups() == ("1", "25", "1,204")
+    for text in ("Smith, - , of ,", "1 - , of ,x", f"1 - 2 of {'9' * 5_000}"):
+        assert shown_of_all(text) is None
 
 
 def test_a_number_with_leading_zeros_or_too_many_digits_is_a_geographic_one() -> None:

@@ -12,7 +12,7 @@ from harvester.exceptions import PageFailed, ParseError
 from harvester.outcomes import Outcome
 from harvester.parsers.counties import labels
 from harvester.parsers.counties.html import has_class, lines_of, read_page, text_of
-from harvester.parsers.counties.pages import label_of
+from harvester.parsers.counties.pages import NUMBER, label_of
 from harvester.parsers.counties.sections import MOST_LABELS_NAMED, ParcelPage, Section
 
 REQUIRED = {"Parcel Number": labels.PARCEL_ID, "Owner": (*labels.OWNERS, "OWNERS")}
@@ -20,7 +20,7 @@ REQUIRED = {"Parcel Number": labels.PARCEL_ID, "Owner": (*labels.OWNERS, "OWNERS
 SUMMARY, VALUE, TRANSACTIONS = "Account Summary", "Account Value", "Tax Transaction Detail"
 """Titles of a treasurer's sections."""
 _is_none = re.compile(r"no (results|accounts) found", re.IGNORECASE).search
-_of_all = re.compile(r"\bof ([\d,]+) on\b|\b([\d,]+) results?\b", re.IGNORECASE).search
+_of_all = re.compile(rf"\bof ({NUMBER}) on\b|\b({NUMBER}) results?\b", re.IGNORECASE).search
 _in_address = re.compile(r"account\.jsp\?(?:[^#]*&)?account(?:num)?=([^&#]+)", re.IGNORECASE).search
 _account = re.compile(r"\s*account\s*:\s*(\S.*)", re.IGNORECASE).fullmatch
 _with_year = re.compile(r"(.*\S)\s*\(((?:19|20)\d\d)\)").fullmatch

@@ -10,7 +10,9 @@ from harvester.exceptions import ParseError
 from harvester.parsers.counties import labels
 from harvester.parsers.counties.html import text_of
 
-shown_of_all = re.compile(r"\b([\d,]+)\s*(?:-|–|to)\s*([\d,]+)\s+of\s+([\d,]+)\b", re.IGNORECASE).search
+NUMBER = r"\d[\d,]{0,14}"
+"""Of rows or pages, as people see it; a comma alone is none."""
+shown_of_all = re.compile(rf"\b({NUMBER})\s*(?:-|–|to)\s*({NUMBER})\s+of\s+({NUMBER})\b", re.IGNORECASE).search
 """Which results a page shows: `16 - 30 of 1,204`."""
 
 
