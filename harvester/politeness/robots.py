@@ -38,7 +38,7 @@ UNSTATED_WAIT_S = 60.0
 """After a 429 that names no time."""
 MOST_ORIGINS = 5_000
 """Whose robots.txt is kept; a crawl of pictures meets many hosts."""
-_UNREADABLE = {407: Outcome.PROXY, 408: Outcome.TIMEOUT, 429: Outcome.RATE_LIMITED}
+UNREADABLE = {407: Outcome.PROXY, 408: Outcome.TIMEOUT, 429: Outcome.RATE_LIMITED}
 """Statuses below 500 that do not say that there are no rules."""
 
 _made: WeakKeyDictionary[Crawler, "RobotsFiles"] = WeakKeyDictionary()
@@ -156,8 +156,8 @@ class RobotsFiles:
             else:
                 self._miss(origin, request, classify_exception(error), None)
         else:
-            if response.status >= 500 or response.status in _UNREADABLE:
-                outcome = _UNREADABLE.get(response.status, Outcome.SERVER_ERROR)
+            if response.status >= 500 or response.status in UNREADABLE:
+                outcome = UNREADABLE.get(response.status, Outcome.SERVER_ERROR)
                 self._miss(origin, request, Verdict(outcome, f"HTTP {response.status}"), response)
             else:
                 self._learn(origin, response.body if 200 <= response.status < 300 else b"", response)

@@ -9,7 +9,7 @@ from scrapy.crawler import Crawler
 from harvester.download.addresses import origin_of
 from harvester.parsers.web.robots import MOST_BYTES
 from harvester.parsers.web.usage import SiteFiles
-from harvester.politeness.robots import SHORTEST_KEPT_S, kept_for, robots_of, site_file
+from harvester.politeness.robots import SHORTEST_KEPT_S, UNREADABLE, kept_for, robots_of, site_file
 from harvester.proxies.budget import BudgetSpent
 from harvester.shutdown import RunEnding
 
@@ -55,7 +55,8 @@ class UsageFiles:
         except BudgetSpent as spent:
             unpaid, kept_s, ai_kept_s = spent, UNPAID_S, UNPAID_S
         files = SiteFiles(await self._robots.robots(origin), tdmrep, ai_txt, self._robots.token)
-        return KnownFiles(files, monotonic() + min(kept_s, ai_kept_s), unpaid)
+        robots_kept_s = max(self._robots.origin(origin).until - monotonic(), SHORTEST_KEPT_S)
+        return KnownFiles(files, monotonic() + min(kept_s, ai_kept_s, robots_kept_s), unpaid)
 
     async def _fetch(self, origin: str, path: str) -> tuple[bytes | None, float]:
         """The file, None when there is none, and for how many seconds that counts."""
@@ -67,7 +68,8 @@ class UsageFiles:
         except Exception:  # noqa: BLE001  whatever it is, nothing is known
             return None, SHORTEST_KEPT_S
         if response.status != 200:
-            return None, SHORTEST_KEPT_S if response.status >= 500 else kept_for(response.headers)
+            says_nothing = response.status >= 500 or response.status in UNREADABLE
+            return None, SHORTEST_KEPT_S if says_nothing else kept_for(response.headers)
         is_page = b"html" in (response.headers.get("Content-Type") or b"")
         return None if is_page else response.body[:MOST_BYTES], kept_for(response.headers)
 
