@@ -49,12 +49,16 @@ class Alert(NamedTuple):
         return "\n".join([self.title, *kept, f"({left} more)", *ending])[:most]
 
 
-def send(config: Config, alert: Alert) -> None:
-    """Sends the alert through every configured channel. What cannot be sent is logged, never raised."""
+def send(config: Config, alert: Alert) -> bool:
+    """Sends the alert through every configured channel. What cannot be sent is logged, never raised.
+
+    Returns whether it arrived by any of them.
+    """
     channels = configured_channels(config, alert)
-    if channels:
-        with ThreadPoolExecutor(len(channels)) as threads:
-            list(threads.map(lambda name: send_with_retries(name, channels[name]), channels))
+    if not channels:
+        return False
+    with ThreadPoolExecutor(len(channels)) as threads:
+        return any(list(threads.map(lambda name: send_with_retries(name, channels[name]), channels)))
 
 
 def configured_channels(config: Config, alert: Alert) -> dict[str, Callable[[], None]]:

@@ -1,5 +1,6 @@
 """The alert about a run that failed its monitors: what happened, in whose name, and what to type next."""
 
+import contextlib
 import logging
 import shlex
 import sys
@@ -60,8 +61,8 @@ class SendAlerts(Action):  # type: ignore[misc]
             return
         if before := _told_by(self.config, run, alert):
             logger.info("No alert is sent: run %s has told of the same", before)
-        else:
-            send(self.config, alert)
+        elif not send(self.config, alert):
+            _take_back(self.config, run, alert)
 
 
 def given_arguments(arguments: BaseModel) -> dict[str, Any]:
@@ -122,14 +123,7 @@ def _word(value: Any) -> str:
 
 def _told_by(config: Config, run: Mapping[str, Any], alert: Alert) -> str:
     """The run that told of the same job and cause just now; empty when this one is to tell, or MongoDB cannot say."""
-    failed = sorted(failure["monitor"] for failure in alert.payload["failures"])
-    cause = {
-        "spider": run["spider"],
-        "of": run["crawl"] or run["scope"],
-        "reason": run["finish_reason"],
-        "failed": failed,
-    }
-    now = datetime.now(UTC)
+    cause, now = _cause(run, alert), datetime.now(UTC)
     try:
         with pymongo.timeout(DATABASE_SECONDS):
             database = mongodb.connect_sync(config)
@@ -143,3 +137,21 @@ def _told_by(config: Config, run: Mapping[str, Any], alert: Alert) -> str:
     except (PyMongoError, HarvesterError):  # the log has it from others who write there
         return ""
     return str(known["run"]) if known else ""
+
+
+def _take_back(config: Config, run: Mapping[str, Any], alert: Alert) -> None:
+    """Nobody was told: the next run that meets the same tells of it."""
+    with contextlib.suppress(PyMongoError, HarvesterError), pymongo.timeout(DATABASE_SECONDS):
+        database = mongodb.connect_sync(config)
+        with database.client:
+            database["alerts"].delete_one({"_id": _cause(run, alert), "run": run["_id"]})
+
+
+def _cause(run: Mapping[str, Any], alert: Alert) -> dict[str, Any]:
+    """By which alerts are the same."""
+    return {
+        "spider": run["spider"],
+        "of": run["crawl"] or run["scope"],
+        "reason": run["finish_reason"],
+        "failed": sorted(failure["monitor"] for failure in alert.payload["failures"]),
+    }

@@ -263,3 +263,14 @@ def test_a_cause_that_several_runs_meet_raises_one_alert(
     mongodb["alerts"].update_many({}, {"$set": {"at": datetime.now(UTC) - timedelta(minutes=31)}})
     toy.run({}, arguments={"depth": 2})
     assert len(sink.posts) == 3
+
+
+def test_a_cause_whose_alert_did_not_arrive_is_told_by_the_next_run_that_meets_it(
+    make_toy: MakeToy, sink: HttpSink, mongodb: Database[dict[str, Any]]
+) -> None:
+    toy = make_toy(HARVESTER_ALERT_WEBHOOK_URL=sink.url)
+    sink.statuses = [404]
+    assert "The alert could not be sent by webhook" in toy.run({})
+    assert mongodb["alerts"].count_documents({}) == 0
+    assert "An alert was sent by webhook" in toy.run({})
+    assert "No alert is sent" in toy.run({})
