@@ -11,13 +11,13 @@ from scrapy import Request
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
-from harvester.items import Found
+from harvester.items import Found, Provenance
 from harvester.items.bluesky import Post, Thread
 from harvester.jobs.documents import JobItem
 from harvester.outcomes import verdict_of
 from harvester.parsers.bluesky import answers as parse
 from harvester.parsers.bluesky.wire import did_of
-from harvester.spiders.bluesky.accounts import absent, blocked, is_absent
+from harvester.spiders.bluesky.accounts import BLOCKS, absent, blocked, is_absent
 from harvester.spiders.bluesky.arguments import BlueskyArguments
 from harvester.spiders.bluesky.asking import THREAD, Asking
 from harvester.spiders.job import errback
@@ -71,11 +71,27 @@ class Threads(Asking):
         if at == tree["uri"] and tree["uri"] in part.blocked:
             yield blocked(tree["item"], "blockedPost")
             return
+        yield self._next(asked_for, tree, provenance)
+
+    @errback
+    def thread_failed(self, failure: Failure) -> Iterator[Any]:
+        """A thread that is gone; or a post in it, from which it was to be read on: the rest of the thread is there."""
+        assert failure.value
+        request: Request = failure.request  # type: ignore[attr-defined]
+        verdict, (at, tree) = verdict_of(failure.value), (request.cb_kwargs[name] for name in ("at", "tree"))
+        if is_absent(verdict) and at == tree["uri"]:
+            yield absent(tree["item"], verdict)
+        elif is_absent(verdict):
+            hidden = "blocked" if verdict.rule == BLOCKS else "not_found"
+            tree = {**tree, hidden: sorted({*tree[hidden], at})}
+            yield self._next(self.arguments_of(request), tree, self.provenance(request))
+
+    def _next(self, asked_for: BlueskyArguments, tree: Tree, provenance: Provenance) -> Request | Thread:
+        """What is below the next post at which an answer ended; the thread when there is none left."""
         if tree["cut"]:
             first, *rest = tree["cut"]
-            yield self._ask_from(asked_for, first, {**tree, "cut": rest})
-            return
-        yield Thread(
+            return self._ask_from(asked_for, first, {**tree, "cut": rest})
+        return Thread(
             did=did_of(tree["uri"]),
             provenance=provenance,
             opt_outs=tuple(tree["opt_outs"]),
@@ -85,11 +101,3 @@ class Threads(Asking):
             not_found=tuple(tree["not_found"]),
             blocked=tuple(tree["blocked"]),
         )
-
-    @errback
-    def thread_failed(self, failure: Failure) -> Iterator[Any]:
-        """A thread that is gone."""
-        assert failure.value
-        verdict = verdict_of(failure.value)
-        if is_absent(verdict):
-            yield absent(failure.request.cb_kwargs["tree"]["item"], verdict)  # type: ignore[attr-defined]
