@@ -31,7 +31,7 @@ HEIGHT = 100
 Tree = dict[str, Any]
 """Of a thread that is read, as its requests carry it: `uri` of the post it is read from, `root` of the thread if that
 is another, `item`, `posts` (how many), `not_found`, `blocked`, `cut` (where answers ended, still to be asked for),
-`opt_outs`."""
+`asked` (where that was so before), `opt_outs`."""
 
 
 class Threads(Asking):
@@ -59,13 +59,14 @@ class Threads(Asking):
         yield part.posts
         yield from part.rejects
         keys = {post.key for post in part.posts}
+        known = {tree["uri"], at, *tree["cut"], *tree.get("asked", ())}
         opt_outs = [list(post.opt_outs) for post in part.posts if isinstance(post, Post) and post.key == tree["uri"]]
         tree = {
             **tree,
             "posts": tree["posts"] + len(keys - ({at} if at != tree["uri"] else set())),
             "not_found": sorted({*tree["not_found"], *part.not_found}),
             "blocked": sorted({*tree["blocked"], *part.blocked}),
-            "cut": [*tree["cut"], *(uri for uri in part.cut if uri != at)],
+            "cut": [*tree["cut"], *(uri for uri in dict.fromkeys(part.cut) if uri not in known)],
             "opt_outs": opt_outs[0] if opt_outs else tree["opt_outs"],
         }
         if at == tree["uri"] and tree["uri"] in part.blocked:
@@ -90,7 +91,7 @@ class Threads(Asking):
         """What is below the next post at which an answer ended; the thread when there is none left."""
         if tree["cut"]:
             first, *rest = tree["cut"]
-            return self._ask_from(asked_for, first, {**tree, "cut": rest})
+            return self._ask_from(asked_for, first, {**tree, "cut": rest, "asked": [*tree.get("asked", ()), first]})
         return Thread(
             did=did_of(tree["uri"]),
             provenance=provenance,
