@@ -14,7 +14,7 @@ from harvester.exceptions import ParseError
 from harvester.items import Provenance, Record
 from harvester.items.property import Assessment, Property, Sale
 from harvester.parsers.counties import arcgis
-from harvester.parsers.counties.table import Rows, Source
+from harvester.parsers.counties.table import MOST_ROWS, Rows, Source
 
 PAGES = Path(__file__).parent / "pages"
 SEEN = Provenance("https://gis.example/query", datetime(2026, 1, 31, tzinfo=UTC), "arcgis")
@@ -180,6 +180,13 @@ def test_counts_and_ids_are_read_also_of_servers_that_know_no_counts() -> None:
             arcgis.parse_count(body)
         with pytest.raises(ParseError):
             arcgis.parse_ids(body)
+
+
+def test_a_number_of_rows_that_no_table_has_is_refused_before_each_page_becomes_an_item() -> None:
+    assert arcgis.parse_count(b'{"count":%d}' % MOST_ROWS) == MOST_ROWS
+    for body in (b'{"count":%d}' % (MOST_ROWS + 1), b'{"count":-1}', b'{"count":1%b}' % (b"0" * 30)):
+        with pytest.raises(ParseError, match="which is no number of parcels"):
+            arcgis.parse_count(body)
 
 
 NAMES = st.sampled_from(

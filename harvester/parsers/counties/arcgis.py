@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from harvester.exceptions import ParseError
 from harvester.items import Provenance
 from harvester.parsers.counties.encoding import as_utf8
-from harvester.parsers.counties.table import Column, Layout, Rows, Source
+from harvester.parsers.counties.table import Column, Layout, Rows, Source, checked_count
 
 USUAL_ROWS = 1000
 """That servers before 10.1 give at once, which do not say how many."""
@@ -125,7 +125,7 @@ def parse_count(body: bytes) -> int | None:
         raise ParseError(f"it is no count of rows: {error}") from None
     if said.count is None and said.ids is None:
         raise ParseError("it is no count of rows")
-    return said.count
+    return None if said.count is None else checked_count(said.count)
 
 
 def parse_ids(body: bytes) -> tuple[list[int], bool]:

@@ -9,7 +9,8 @@ from msgspec import Struct, field
 
 from harvester.exceptions import ParseError
 from harvester.items import Provenance
-from harvester.parsers.counties.table import Column, Layout, Rows, Source
+from harvester.parsers.counties.table import Column, Layout, Rows, Source, checked_count
+from harvester.parsers.counties.values import MOST_DIGITS
 
 _NUMBERS = frozenset({"number", "money", "double", "percent"})
 _DATES = frozenset({"calendar_date", "date", "fixed_timestamp", "floating_timestamp"})
@@ -58,9 +59,9 @@ def parse_count(body: bytes) -> int:
     except _UNREADABLE as error:
         raise ParseError(f"it is no count of rows: {error}") from None
     values = [str(value) for row in said for value in row.values()]
-    if len(values) != 1 or not values[0].isdecimal():
+    if len(values) != 1 or not (values[0].isdecimal() and len(values[0]) < MOST_DIGITS):
         raise ParseError("it is no count of rows")
-    return int(values[0])
+    return checked_count(int(values[0]))
 
 
 def parse_page(body: bytes, described: bytes, source: Source, provenance: Provenance, types: bytes = b"") -> Rows:

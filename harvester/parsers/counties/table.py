@@ -20,6 +20,8 @@ from harvester.parsers.json_values import MOST_INT, MOST_LEVELS
 CURRENCY = "USD"
 MOST_COLUMNS_NAMED = 40
 """In the message that one is missing."""
+MOST_ROWS = 10**8
+"""Of a table; the largest ones, of whole states, have a seventh of that. Each page of it becomes an item of a job."""
 _SEVERAL = " + "
 """Between the names of columns that make one value."""
 Row = Mapping[str, Any]
@@ -343,6 +345,13 @@ def _is_number(text: str) -> bool:
 
 def _is_name(text: str) -> bool:
     return any(map(str.isalpha, text))
+
+
+def checked_count(rows: int) -> int:
+    """A number of rows that a server tells of. Raises ParseError when no table of parcels has so many."""
+    if not 0 <= rows <= MOST_ROWS:
+        raise ParseError(f"the server says that there are {str(rows)[:20]} rows, which is no number of parcels")
+    return rows
 
 
 def identity(source: Source, parcel_id: str) -> dict[str, Any]:
