@@ -40,6 +40,8 @@ def extrapolation(change: Change) -> str:
     """A sentence or two: what would probably have become of the rest. Empty when nothing can be said."""
     if change.before != "closed" or change.after != "open" or change.by or change.tier:
         return ""
+    if change.cause in ("refusals", "failures", "ratio") and not change.tried:
+        return ""  # the window has passed since: who judged it was stopped meanwhile
     window, left = _time(change.window_s), f"of the {change.left:,} that are queued"
     worst = _most(change.outcomes, change.failed)
     if change.cause in ("refusals", "failures"):
@@ -65,7 +67,8 @@ def _of_opening(change: Change) -> str:
     if change.cause == "failures":
         return f"{change.row:,} requests in a row failed{_said(change)}."
     if change.cause == "ratio":
-        return f"{change.failed:,} of {change.tried:,} requests failed{_said(change)}."
+        number = f"{change.failed:,} of {change.tried:,}" if change.tried else "Too many"
+        return f"{number} requests failed{_said(change)}."
     if change.cause == "layout":
         return f"{change.row:,} pages were not as they should be, and few were{_said(change)}."
     if change.cause == "drift":

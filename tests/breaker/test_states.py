@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 import pytest
 from redis.exceptions import ConnectionError
 
 from harvester.breaker.judgement import Breaker, Decision, Rules
+from harvester.breaker.messages import extrapolation, reason
 from harvester.frontier.messages import Dead, Done, Release
 from harvester.frontier.store import Frontier
 from harvester.outcomes import Outcome
@@ -646,3 +647,25 @@ async def test_a_site_with_one_tier_has_no_breaker_beside_its_own(frontier: Fron
     worker.see(Outcome.BLOCKED, 5, tier="datacenter")
     await worker.exchange()
     assert (await frontier.status()).breakers.keys() == {"s"}
+
+
+async def test_an_opening_is_told_of_without_a_guess_when_its_window_has_passed_before_it_was_applied(
+    frontier: Frontier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by a worker that was stopped, or slept with its machine, when it had judged."""
+    apply = frontier._apply
+
+    async def apply_late(decisions: Any) -> Any:
+        await asyncio.sleep(1.2)
+        return await apply(decisions)
+
+    monkeypatch.setattr(frontier, "_apply", apply_late)
+    worker = Worker(frontier, "w", QUICK.model_copy(update={"window_seconds": 1.0, "failures_in_a_row": 100}))
+    worker.see(Outcome.SERVER_ERROR, 30)
+    await worker.exchange()
+    (change,) = worker.changes
+    assert (change.cause, change.after, change.tried) == ("ratio", "open", 0)
+    assert (reason(change), extrapolation(change)) == (
+        "Too many requests failed, the last one because of: it was server_error.",
+        "",
+    )
