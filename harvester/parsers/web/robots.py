@@ -171,12 +171,25 @@ def parse_robots(body: bytes, tokens: Iterable[str]) -> Robots:
 
 
 def path_of(url: str) -> str:
-    """Path and query of an address, in the form in which rules are compared with it."""
+    """Path and query of an address as it is asked for, in the form in which rules are compared with it."""
     rest = url.partition("://")[2].partition("#")[0]
     slash, question = rest.find("/"), rest.find("?")
     if slash < 0 or 0 <= question < slash:
         return _normal("/" + rest[question:] if question >= 0 else "/")
-    return _normal(rest[slash:])
+    path, question_mark, query = _normal(rest[slash:]).partition("?")
+    return (_without_dots(path) if "/." in path else path) + question_mark + query
+
+
+def _without_dots(path: str) -> str:
+    """Of `/a/../b` the client asks for `/b` (RFC 3986, section 5.2.4)."""
+    kept: list[str] = []
+    segments = path.split("/")[1:]
+    for segment in segments:
+        if segment == "..":
+            del kept[-1:]
+        elif segment != ".":
+            kept.append(segment)
+    return "/" + "/".join([*kept, ""] if segments[-1] in (".", "..") else kept)
 
 
 def _directives(body: bytes) -> Iterator[tuple[str, str, str]]:

@@ -77,6 +77,15 @@ VECTORS: list[tuple[str, str, str, bool]] = [
     ("a reserved one stays apart", ours("Disallow: /a%2Fb"), "/a/b", True),
     ("a reserved one, the same", ours("Disallow: /a%2fb"), "/a%2Fb", False),
     ("a space", ours("Disallow: /a b"), "/a%20b", False),
+    # Dots in an address: it is asked for without them.
+    ("up", ours("Disallow: /private"), "/a/../private/x", False),
+    ("here", ours("Disallow: /private"), "/./private", False),
+    ("up beyond the root", ours("Disallow: /private"), "/../../private", False),
+    ("up, escaped", ours("Disallow: /private"), "/a/%2e%2E/private", False),
+    ("up from there", ours("Disallow: /private"), "/private/../a", True),
+    ("up at the end", ours("Disallow: /a/$"), "/a/b/..", False),
+    ("dots in a name", ours("Disallow: /.well-known/..x"), "/.well-known/..x", False),
+    ("dots in the query", ours("Disallow: /a?b=/../c"), "/a?b=/../c", False),
     ("a lone percent sign", ours("Disallow: /100%/x"), "/100%/x", False),
     # Groups and tokens (section 2.2.1).
     ("case of the token", "User-Agent: HaRvEsTeR\nDisallow: /x", "/x", False),
