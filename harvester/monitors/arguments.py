@@ -15,7 +15,8 @@ MOST_VALUES = 20
 
 
 def printable_arguments(arguments: BaseModel | Mapping[str, Any] | None) -> dict[str, Any]:
-    """All arguments by name, as JSON values. Long ones are cut, SecretStr and logins in addresses masked.
+    """All arguments by name, as JSON values. Long ones are cut, SecretStr and logins in addresses masked; what is no
+    text in UTF-8, which no database takes, is shown as `?`.
 
     A SecretStr is masked from then on wherever it may stand, as in the command that was typed.
     """
@@ -35,5 +36,5 @@ def _short(value: Any) -> Any:
         return [_short(item) for item in value[:MOST_VALUES]] + more
     if not isinstance(value, str):
         return value
-    text = without_userinfo(value)
+    text = without_userinfo(value).encode("utf-8", "replace").decode()
     return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}… ({len(text):,} characters)"

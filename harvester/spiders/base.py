@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Self
 
 import msgspec
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, field_validator
 from pydantic_core import ErrorDetails
 from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
@@ -20,6 +20,7 @@ from harvester.config import Config, load_config
 from harvester.exceptions import HarvesterError, UsageError
 from harvester.identities.credentials import SpiderAccount
 from harvester.items import Provenance, Record
+from harvester.items.found import is_text
 from harvester.shutdown import CAUSE, end, fault_of, is_ending
 
 logger = logging.getLogger(__name__)
@@ -45,6 +46,13 @@ class SpiderArguments(BaseModel):
     """The base of a spider's arguments."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _is_text(cls, value: Any) -> Any:
+        if isinstance(value, str) and not is_text(value):  # so Python has bytes of the command line that are not UTF-8
+            raise ValueError("it is not text in UTF-8: type it in a terminal that sends UTF-8")
+        return value
 
     def identity(self) -> dict[str, Any]:
         """What tells one harvest from another, as JSON values."""

@@ -129,6 +129,10 @@ KINDS: dict[str, tuple[Callable[[Place, Sandbox], Answer], tuple[str, ...]]] = {
         unreadable_file,
         ("seeds: the file seeds.txt cannot be read: Permission denied",),
     ),
+    "a name of a file that is not UTF-8": (
+        partial(crawl, seeds="@caf\udce9.txt"),
+        ("seeds: it is not text in UTF-8: type it in a terminal that sends UTF-8",),
+    ),
     "since after until": (
         partial(crawl, since="2025-02-01", until="2025-01-01"),
         ("since must be before until",),

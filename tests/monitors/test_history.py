@@ -135,3 +135,7 @@ def test_arguments_are_kept_short_and_without_secrets() -> None:
     assert len(str(printable)) < 2000
     assert "sesame" not in str(printable)
     assert printable_arguments(None) == {}
+
+
+def test_arguments_that_are_no_text_can_be_kept() -> None:
+    assert printable_arguments({"seeds": "caf\udce9", "tags": ["\ud800"]}) == {"seeds": "caf?", "tags": ["?"]}
