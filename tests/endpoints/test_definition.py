@@ -43,6 +43,13 @@ BAD = [
     (f"[a]\nurl = '{URL}'\nrows = '@'\npick = 'data'", "`pick` is of a document that is kept as a whole"),
     (f"[a]\nurl = '{URL}'\nbody = {{ a = 1 }}", "a `body` is sent by method = 'POST'"),
     (f"[a]\nurl = '{URL}'\nheaders = {{ X-Key = '${{MY KEY}}' }}", "names no variable of the environment"),
+    (f"[a]\nurl = '{URL}'\nheaders = {{ 'X Key' = 'x' }}", "a.headers.X Key: 'X Key' is no name of a header"),
+    (
+        f"[a]\nurl = '{URL}'\nheaders = {{ Content-Length = '9' }}",
+        "the header Content-Length is written with each request",
+    ),
+    (f'[a]\nurl = "{URL}"\nheaders = {{ X-Key = "a\\nB: c" }}', "a.headers.X-Key: a header is one line"),
+    ("[a]\nurl = 'https://a.example:99999/'", "a.url: Port out of range"),
     (f"[a]\nurl = '{URL}'\ncollection = 'Prices'", "'Prices' is no name of a collection"),
     (f"[a]\nurl = '{URL}'\ncollection = 'jobs'", "the collection jobs is of other records: choose another name"),
     (f"[a]\nurl = '{URL}'\nschema = {{ type = 'number', minimum = 'x' }}", "a.schema: it is no JSON Schema"),

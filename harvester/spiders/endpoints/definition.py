@@ -30,6 +30,10 @@ ALONE = "endpoints"
 """Collection of those of which only the address is given."""
 USUAL_INTERVAL = "5m"
 MOST_FILE_BYTES = 10 * 1024 * 1024
+_OWN_HEADERS = frozenset({"content-length", "transfer-encoding"})
+"""Another value would have the server wait for a body that never comes."""
+_is_header = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+").fullmatch
+_has_control = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]").search
 _is_variable = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
 _variables = re.compile(r"\$\{([^}]*)\}").findall
 
@@ -38,8 +42,24 @@ def _address(value: str) -> str:
     parts = urlsplit(value)
     if parts.scheme not in ("http", "https") or not parts.hostname or re.search(r"\s", value):
         raise ValueError(f"{value!r} is no address; give one like 'https://api.example.org/prices'")
+    if parts.port == 0:  # a port that is none raises ValueError
+        raise ValueError(f"{value!r} names the port 0, which no server has")
     if "${" in value:
         raise ValueError("a secret in an address would stand in logs and records: send it in a header")
+    return value
+
+
+def _header(name: str) -> str:
+    if not _is_header(name):
+        raise ValueError(f"{name!r} is no name of a header: letters, digits and -, as in X-Key")
+    if name.lower() in _OWN_HEADERS:
+        raise ValueError(f"the header {name} is written with each request: leave it out")
+    return name
+
+
+def _header_value(value: str) -> str:
+    if _has_control(value):
+        raise ValueError("a header is one line: take line ends, and other control characters, out of it")
     return value
 
 
@@ -93,7 +113,9 @@ class Endpoint(_Table):
     interval: Annotated[str, validation.read_by(read_duration)] = USUAL_INTERVAL
     """How often it is looked at."""
     method: Literal["GET", "POST"] = "GET"
-    headers: dict[str, str] = Field(default_factory=dict)
+    headers: dict[Annotated[str, AfterValidator(_header)], Annotated[str, AfterValidator(_header_value)]] = Field(
+        default_factory=dict
+    )
     """`${NAME}` in a value stands for a variable of the environment."""
     body: Any = None
     """Of a POST: sent as JSON."""
