@@ -48,7 +48,7 @@ def _filled(value: str) -> str | None:
     missing = []
 
     def fill(found: re.Match[str]) -> str:
-        secret = os.environ.get(found[1], "")
+        secret = os.environ.get(found[1], "").strip()  # of a file it has a line end, which no header may have
         mask.add(secret)
         missing.extend([] if secret else [found[1]])
         return secret

@@ -6,9 +6,13 @@ from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
+from scrapy import Request
 
+from harvester.download.addresses import origin_of
 from harvester.exceptions import UsageError
 from harvester.items import Found
+from harvester.meta import FROM_ENVIRONMENT
+from harvester.middlewares.environment import EnvironmentMiddleware
 from harvester.recheck.stopping import Rule
 from harvester.spiders.endpoints.definition import (
     collection_of,
@@ -115,6 +119,14 @@ def test_a_variable_that_headers_name_has_to_be_set(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("MY_KEY", "secret")
     assert missing_variables(read_endpoints(f"@{file}")["a"]) == []
     assert "secret" not in str(next(iter(EndpointsSpider.first_items(EndpointsArguments(endpoints=f"@{file}")))))
+
+
+def test_a_secret_that_came_from_a_file_is_sent_without_its_line_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", "secret\r\n")
+    secret = {"origin": origin_of(URL), "headers": {"Authorization": "Bearer ${MY_KEY}"}}
+    request = Request(URL, meta={FROM_ENVIRONMENT: secret})
+    EnvironmentMiddleware().process_request(request)
+    assert request.headers["Authorization"] == b"Bearer secret"
 
 
 def test_tables_have_what_the_defaults_say_and_their_items_hold_no_more_than_they_need(tmp_path: Path) -> None:

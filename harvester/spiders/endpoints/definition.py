@@ -175,7 +175,7 @@ def declared(name: str, given: Mapping[str, Any]) -> Endpoint:
 
 def missing_variables(endpoint: Endpoint) -> list[str]:
     """Those that the environment does not have."""
-    return sorted({name for name in endpoint.variables if not os.environ.get(name)})
+    return sorted({name for name in endpoint.variables if not os.environ.get(name, "").strip()})
 
 
 def read_endpoints(given: str) -> dict[str, Endpoint]:
