@@ -95,11 +95,14 @@ def packaged_files() -> tuple[SiteFile, ...]:
 
 
 def own_files(config: Config) -> list[SiteFile]:
-    """Those of HARVESTER_SITES_DIR. Raises UsageError when there is no such folder."""
+    """Those of HARVESTER_SITES_DIR. Raises UsageError when there is no such folder, or it cannot be read."""
     folder = config.sites_dir
-    if folder is not None and not folder.is_dir():
-        raise UsageError(f"HARVESTER_SITES_DIR: there is no folder {folder}.")
-    return list(_files_below(folder)) if folder else []
+    try:
+        if folder is not None and not folder.is_dir():
+            raise UsageError(f"HARVESTER_SITES_DIR: there is no folder {folder}.")
+        return list(_files_below(folder)) if folder else []
+    except OSError as error:
+        raise UsageError(f"HARVESTER_SITES_DIR: {error.filename} cannot be read: {error.strerror}.") from None
 
 
 def sites_of(files: Iterable[SiteFile]) -> list[Site]:

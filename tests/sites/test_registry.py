@@ -1,11 +1,14 @@
 """An address finds its site; an entry that cannot be used is refused with its file, its site and its key."""
 
+import os
 import re
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
+from harvester.config import load_config
 from harvester.exceptions import UsageError
 from harvester.sites import Registry, Site, load_sites
 from tests.root import ROOT
@@ -165,6 +168,22 @@ def test_a_folder_that_is_not_there_is_refused(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("HARVESTER_SITES_DIR", str(tmp_path / "nowhere"))
     with pytest.raises(UsageError, match="there is no folder"):
         load_sites()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="folders have other permissions there")
+def test_a_folder_that_may_not_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sites").mkdir(mode=0)
+    monkeypatch.setenv("HARVESTER_SITES_DIR", str(tmp_path / "sites"))
+    load_config()  # before this process is another user
+    is_root = os.geteuid() == 0
+    if is_root:
+        os.seteuid(65534)
+    try:
+        with pytest.raises(UsageError, match=r"HARVESTER_SITES_DIR: .*sites cannot be read: Permission denied\."):
+            load_sites()
+    finally:
+        if is_root:
+            os.seteuid(0)
 
 
 OTHER_FILES = {"endpoints.md", "publishing.md"}
