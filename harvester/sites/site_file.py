@@ -28,7 +28,7 @@ class SiteFile:
         """By name. Raises UsageError that names file, site and key."""
         try:
             tables: dict[str, Any] = tomllib.loads(self.text)
-        except tomllib.TOMLDecodeError as error:
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
             raise self._unreadable(error) from None
         return {name: self._site(name, table) for name, table in tables.items()}
 

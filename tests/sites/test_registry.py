@@ -11,6 +11,7 @@ import pytest
 from harvester.config import load_config
 from harvester.exceptions import UsageError
 from harvester.sites import Registry, Site, load_sites
+from harvester.spiders.endpoints.definition import read_endpoints
 from tests.root import ROOT
 
 SITES = Registry(
@@ -184,6 +185,16 @@ def test_a_folder_that_may_not_be_read_is_told(tmp_path: Path, monkeypatch: pyte
     finally:
         if is_root:
             os.seteuid(0)
+
+
+def test_a_file_that_is_nested_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "bad.toml"
+    file.write_text("a = " + "[" * 5000, "utf-8")
+    monkeypatch.setenv("HARVESTER_SITES_DIR", str(tmp_path))
+    with pytest.raises(UsageError, match=r"bad\.toml cannot be read"):
+        load_sites()
+    with pytest.raises(UsageError, match=r"bad\.toml is no TOML"):
+        read_endpoints(f"@{file}")
 
 
 OTHER_FILES = {"endpoints.md", "publishing.md"}

@@ -212,7 +212,7 @@ def _of_addresses(lines: Sequence[str], where: str) -> dict[str, Endpoint]:
 def _of_tables(path: Path, text: str) -> dict[str, Endpoint]:
     try:
         tables: dict[str, Any] = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"The file of endpoints {path} is no TOML: {error}.") from None
     defaults = tables.pop(DEFAULTS, {})
     found: dict[str, Endpoint] = {}
