@@ -127,6 +127,20 @@ async def test_a_document_whose_names_are_data_neither_fails_nor_ends_the_run(en
     assert [len(endpoints.ids(name)) for name in ("names", "weather")] == [1, 1]
 
 
+async def test_a_document_that_cannot_be_kept_is_no_success(endpoints: Endpoints, api: Api) -> None:
+    api.documents |= {"/huge": {"number": 2**63}, "/nul": {"a\0b": 1}}
+    text = f"""
+    [huge]
+    url = "{api.url}/huge"
+
+    [nul]
+    url = "{api.url}/nul"
+    """
+    await endpoints.look(text)
+    assert await endpoints.standings() == {"huge": "FAILED", "nul": "FAILED"}
+    assert "it cannot be kept: MongoDB can only handle up to 8-byte ints" in endpoints.item("huge")["reason"]
+
+
 async def test_a_look_that_broke_off_leaves_no_hole_and_a_refused_cursor_begins_it_anew(
     endpoints: Endpoints, api: Api
 ) -> None:

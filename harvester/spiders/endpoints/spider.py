@@ -13,7 +13,7 @@ from scrapy import Request
 from scrapy.http import Response
 
 from harvester.download.addresses import origin_of
-from harvester.exceptions import InvalidRecordError, ParseError, UsageError
+from harvester.exceptions import InvalidRecordError, PageFailed, ParseError, UsageError
 from harvester.items import Found, Provenance, Record, Reject, Said
 from harvester.items.other import ItemRecord, collection_type
 from harvester.jobs.documents import JobItem
@@ -148,6 +148,8 @@ class EndpointsSpider(PaginationSpider):
         version = hashlib.sha256(raw).hexdigest()[:16]
         item = {"_id": f"{of.key} {version}", "endpoint": of.key, "data": value}
         record = self._record(endpoint, item, raw, response)
+        if problem := record.reason if isinstance(record, Reject) else parse.unstorable(value):
+            raise PageFailed(Outcome.INVALID, f"it cannot be kept: {problem}")
         return Listed([Entry(DOCUMENT, version)], [record], kept={"shape": [*map(list, now.items())]})
 
     def _rows(self, response: Response, endpoint: Endpoint, document: Any, kept: Mapping[str, Any]) -> Listed:
