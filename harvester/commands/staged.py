@@ -88,6 +88,7 @@ class StagedSpider(HarvesterSpider):
         release = lambda: room.release()  # noqa: E731  signals hold no methods of built-in types
         for ended in (signals.item_scraped, signals.item_dropped, signals.item_error):
             self.crawler.signals.connect(release, ended)
+        self._closer = asyncio.create_task(self._let_close())
         database = connect(self.config)
         patiently = MongoOutage(self.crawler, self.config)
         damaged: list[str] = []
@@ -106,6 +107,14 @@ class StagedSpider(HarvesterSpider):
             self.stop_for(
                 UsageError(f"{number:,} lines of the kind {kind} are left: their spider has no read_staged for them.")
             )
+
+    async def _let_close(self) -> None:
+        """A run that ends waits for the items at hand; Scrapy does not notice when those of `start` are done."""
+        assert self.crawler.engine
+        scraper = self.crawler.engine.scraper
+        while (slot := scraper.slot) and not (slot.closing and slot.closing.called):
+            scraper._check_if_closing()
+            await asyncio.sleep(LOOK_S)
 
     async def _all_kept(self) -> None:
         """Scrapy does not notice the end of the last item of `start`: it would look again in five seconds."""

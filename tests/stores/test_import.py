@@ -1,6 +1,7 @@
 """`harvester import` makes of staged files what MongoDB had, and changes nothing that it has."""
 
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ from pymongo.database import Database
 
 from harvester.stores.staging import SegmentWriter, read_segment
 from tests.crash.harvest import Harvest
-from tests.forking import Ran, run
+from tests.forking import Ran, begin, run
 from tests.jobs.command import HARVESTER
 from tests.sandbox.process import Sandbox
 
@@ -160,3 +161,17 @@ def test_a_file_outside_of_the_folders_of_a_spider_is_said_to_need_its_name(harv
         ran = import_(harvest, str(moved))
         assert (ran.returncode, "Traceback" in ran.stderr) == (2, False), ran.stderr
         assert f"{moved}: its folders do not say which spider's lines it holds: add -a spider=NAME." in ran.stderr
+
+
+def test_an_import_that_is_told_to_end_ends(harvest: Harvest, mongodb: Database[Document]) -> None:
+    lines = [LINE % (b"shop", b"%d" % n, AT, b'{"sku":"%d"}' % n) for n in range(60_000)]
+    stage(harvest.folder, "shop", "shop", *lines)
+    process = begin(HARVESTER, "import", cwd=harvest.folder, env=harvest.environment)
+    try:
+        while not mongodb["shop"].find_one():
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+    finally:
+        process.kill()
+    assert 0 < mongodb["shop"].estimated_document_count() < len(lines)
