@@ -15,12 +15,14 @@ from pydantic import Field
 from pymongo.asynchronous.database import AsyncDatabase
 from scrapy import Spider, signals
 from scrapy.settings import BaseSettings
+from twisted.python.failure import Failure
 
-from harvester.exceptions import InvalidRecordError, ParseError, StorageError, UsageError
+from harvester.exceptions import HarvesterError, InvalidRecordError, ParseError, StorageError, UsageError
 from harvester.items import ITEM, Batch, Provenance, Record, Reject
 from harvester.items.other import item_type
 from harvester.items.raw import read_back
 from harvester.project import load_spider, spider_loader
+from harvester.shutdown import RunEnding, end, fault_of, is_ending
 from harvester.spiders.base import HarvesterSpider, SpiderArguments
 from harvester.stores.mongodb import MongoOutage, connect, disconnect
 from harvester.stores.objects import LocalStore, open_store
@@ -88,6 +90,7 @@ class StagedSpider(HarvesterSpider):
         release = lambda: room.release()  # noqa: E731  signals hold no methods of built-in types
         for ended in (signals.item_scraped, signals.item_dropped, signals.item_error):
             self.crawler.signals.connect(release, ended)
+        self.crawler.signals.connect(self._not_kept, signals.item_error)
         self._closer = asyncio.create_task(self._let_close())
         database = connect(self.config)
         patiently = MongoOutage(self.crawler, self.config)
@@ -115,6 +118,16 @@ class StagedSpider(HarvesterSpider):
         while (slot := scraper.slot) and not (slot.closing and slot.closing.called):
             scraper._check_if_closing()
             await asyncio.sleep(LOOK_S)
+
+    def _not_kept(self, failure: Failure) -> None:
+        """What comes after it would not be kept either."""
+        error = failure.value
+        if isinstance(error, RunEnding) or is_ending(self.crawler):
+            return
+        if isinstance(error, HarvesterError):
+            end(self.crawler, error.finish_reason, error.exit_code, str(error))
+        else:
+            end(self.crawler, "program_error", 1, fault_of(error))
 
     async def _all_kept(self) -> None:
         """Scrapy does not notice the end of the last item of `start`: it would look again in five seconds."""

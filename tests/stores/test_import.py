@@ -163,6 +163,17 @@ def test_a_file_outside_of_the_folders_of_a_spider_is_said_to_need_its_name(harv
         assert f"{moved}: its folders do not say which spider's lines it holds: add -a spider=NAME." in ran.stderr
 
 
+def test_an_import_whose_records_mongodb_does_not_take_says_so_and_fails(
+    harvest: Harvest, mongodb: Database[Document]
+) -> None:
+    mongodb.create_collection("shop", validator={"allowed": True})  # stands for a disk without room, or a missing right
+    stage(harvest.folder, "shop", "shop", LINE % (b"shop", b"7", AT, b'{"sku":"7"}'))
+    ran = import_(harvest)
+    assert ran.returncode == 4, ran.stderr
+    assert "MongoDB cannot store shop" in ran.stderr
+    assert mongodb["shop"].count_documents({}) == 0
+
+
 def test_an_import_that_is_told_to_end_ends(harvest: Harvest, mongodb: Database[Document]) -> None:
     lines = [LINE % (b"shop", b"%d" % n, AT, b'{"sku":"%d"}' % n) for n in range(60_000)]
     stage(harvest.folder, "shop", "shop", *lines)
