@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
-from urllib.parse import quote, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
@@ -72,7 +72,7 @@ Frame = tuple[Annotated[int, Field(ge=0)], ...]
 class _Recorded(BaseModel):
     """A part of a recording. Keys that are not known are passed over: the Recorder notes more than is replayed."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True, alias_generator=to_camel)
+    model_config = ConfigDict(extra="ignore", frozen=True, alias_generator=to_camel, allow_inf_nan=False)
 
 
 class AssertedEvent(_Recorded):
@@ -301,7 +301,7 @@ class Flow(BaseModel):
 
     def is_own(self, url: str) -> bool:
         """Whether an address is of the site at which the flow begins, or of a host that is named beside it."""
-        parts = urlsplit(url)
+        parts = _split(url)
         if parts.scheme not in ("http", "https"):
             return False
         if load_sites().of(url).name == load_sites().of(self.start_url).name:
@@ -343,14 +343,14 @@ def _faults_of(flow: Flow, step: Any) -> Iterator[str]:
     addresses = [step.url] if isinstance(step, Navigate) else []
     addresses += [step.target] if step.target != MAIN else []
     for url in addresses:
-        parts = urlsplit(url)
+        parts = _split(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             yield f"{url!r} is no http:// or https:// address"
         elif _column.search(f"{parts.scheme}{parts.netloc}"):
             yield f"{url!r}: a row cannot say which host is asked"
         elif not flow.is_own(url):
             yield (
-                f"it leads to {parts.netloc}, and the flow begins at {urlsplit(flow.start_url).netloc}. If both are of"
+                f"it leads to {parts.netloc}, and the flow begins at {_split(flow.start_url).netloc}. If both are of"
                 f' one site, write hosts = ["{parts.netloc}"] beside the recording'
             )
     if isinstance(step, WaitForExpression) and not flow.collected.trusted:
@@ -373,6 +373,14 @@ def _faults_of(flow: Flow, step: Any) -> Iterator[str]:
             "what it types seems to be a password. Write ${SESSION_COUNTY_PASSWORD} in its place, and the password into"
             " HARVESTER_SESSION_COUNTY_PASSWORD; COUNTY may be any name"
         )
+
+
+def _split(url: str) -> SplitResult:
+    """The parts of an address; none of what is no address."""
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return urlsplit("")
 
 
 def words_of(step: Any) -> str:
@@ -428,7 +436,7 @@ def parse_flow(recording: str, collected: str = "") -> Flow:
     """
     try:
         beside = Collected(**tomllib.loads(collected))
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise refused("the file beside the recording", [f"it is no TOML: {error}"]) from None
     except ValidationError as error:
         said = [": ".join(filter(None, each)) for each in problems(error, Collected).items()]

@@ -44,6 +44,10 @@ UNWANTED: dict[str, tuple[Any, str]] = {
         {"type": "navigate", "url": "http://192.168.1.1/"},
         "step 1 (navigate): 192.168.1.1 is this machine or in a private network",
     ),
+    "brackets": (
+        [{"type": "navigate", "url": "https://[x"}, OPEN],
+        "step 1 (navigate): 'https://[x' is no http:// or https:// address",
+    ),
     "a file": (
         {"type": "navigate", "url": "file:///etc/passwd"},
         "'file:///etc/passwd' is no http:// or https:// address",
@@ -78,6 +82,7 @@ UNWANTED: dict[str, tuple[Any, str]] = {
     ),
 }
 BESIDE: dict[str, tuple[str, str]] = {
+    "too many levels": ("a = " + "[" * 100_000, "The file beside the recording cannot be used:\n  it is no TOML: "),
     "no TOML": ("a", "The file beside the recording cannot be used:\n  it is no TOML: "),
     "a misspelt key": ("downlods = 1", "downlods: there is no such key; did you mean downloads?"),
     "a field without selector": ("fields.a = {all = true}", "fields.a.selector: Field required"),
@@ -102,6 +107,8 @@ def test_each_recording_that_is_none_is_refused_with_the_reason_and_the_place() 
         "{": "it is no JSON",
         "[]": "Input should be an object",
         '{"title":"","steps":[]}': "title",
+        '{"title":"x","steps":[{"type":"scroll","x":1e999}]}': r"step 1 \(scroll\): x: Input should be a finite number",
+        '{"title":"x","steps":[{"type":"scroll","y":NaN}]}': r"step 1 \(scroll\): y: Input should be a finite number",
     }.items():
         with pytest.raises(UsageError, match=said):
             parse_flow(text)
