@@ -104,6 +104,11 @@ def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path, monkeypatch: py
             "a.outcomes.rules.0.nam: there is no such key; did you mean name?",
         ),
         (
+            "[a.proxy]\ntiers = ['none', 'isp']\nvendor = 'list'\ncheaper_again_s = inf",
+            "a.proxy.cheaper_again_s: Input should be a finite",
+        ),
+        ("[a.politeness]\ndelay_s = inf", "a.politeness.delay_s: Input should be a finite"),
+        (
             "[a]\nhosts = ['x']\n[a.browser]\nsteps = [{ scroll = 'up' }]",
             "a.browser.steps.0.scroll: Input should be a valid integer, unable to parse string as an integer, or Input",
         ),
