@@ -201,7 +201,7 @@ def _asked(answer: Response) -> tuple[str, str, float]:
     parts = urlsplit(answer.url)
     told = parse_qs(parts.query)
     limit = told.get("limit", [""])[0]
-    return parts.path, told.get("cursor", [""])[0], int(limit) if limit.isdecimal() else inf
+    return parts.path, told.get("cursor", [""])[0], float(limit) if limit.isdecimal() else inf
 
 
 def _ends_list(answer: Response) -> bool:

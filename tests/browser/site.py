@@ -108,6 +108,10 @@ class JavaScriptSite:
             ".then(answer => answer.json()).then(() => document.body.innerHTML = '<p id=ready>ready</p>')</script>"
         )
 
+    def _pages(self, request: web.BaseRequest, number: str) -> web.Response:
+        """Its script asks for a page of a list with more rows than there are numbers for."""
+        return _page(f"<script>fetch('/data/1?limit={'9' * 5000}')</script>")
+
     def _picture(self, request: web.BaseRequest, number: str) -> web.Response:
         return web.Response(body=b"GIF89a", content_type="image/gif")
 

@@ -72,6 +72,13 @@ async def test_all_but_a_star_stands_for_itself_in_the_address_of_what_is_captur
     assert captured == [[asked], [], [], [asked]]
 
 
+async def test_a_list_is_at_its_end_whatever_number_its_page_asks_for(tmp_path: Path) -> None:
+    async with JavaScriptSite() as site:
+        end = {"steps": [{"captured": "*/data/*"}], "capture": ["*/data/*"]}
+        done = await crawl(Plan([wish(f"{site.url}/pages", **end)]), tmp_path)
+    assert done.of(f"{site.url}/pages").outcome == "ok", done.of(f"{site.url}/pages").said
+
+
 async def test_a_crawl_that_renders_nothing_starts_no_browser(tmp_path: Path) -> None:
     async with JavaScriptSite() as site:
         done = await crawl(Plan([Wish(f"{site.url}/list/2")]), tmp_path, chromium="/nowhere")
