@@ -399,7 +399,7 @@ def _proxy(address: str, authorization: bytes | None) -> dict[str, str]:
     port = f":{parts.port}" if parts.port else ""
     told = {"server": f"{parts.scheme}://{parts.hostname}{port}"}
     if authorization:
-        user, _, password = b64decode(authorization.removeprefix(b"Basic ")).decode("latin-1").partition(":")
+        user, _, password = b64decode(authorization.removeprefix(b"Basic ")).decode().partition(":")
         told |= {"username": user, "password": password}
     elif parts.username:
         told |= {"username": unquote(parts.username), "password": unquote(parts.password or "")}
