@@ -396,8 +396,7 @@ def _with_cookies(state: State | None, header: str, url: str) -> State:
 def _proxy(address: str, authorization: bytes | None) -> dict[str, str]:
     """As Playwright wants it: the credentials apart."""
     parts = urlsplit(address)
-    port = f":{parts.port}" if parts.port else ""
-    told = {"server": f"{parts.scheme}://{parts.hostname}{port}"}
+    told = {"server": f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"}
     if authorization:
         user, _, password = b64decode(authorization.removeprefix(b"Basic ")).decode().partition(":")
         told |= {"username": user, "password": password}

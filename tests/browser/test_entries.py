@@ -7,6 +7,7 @@ import pytest
 from pydantic import ValidationError
 from scrapy import Request
 
+from harvester.browser.browser import _proxy
 from harvester.browser.render_options import render_options_of
 from harvester.browser.request_filter import RequestFilter
 from harvester.browser.steps import secret_of
@@ -91,3 +92,10 @@ def test_the_request_has_the_last_word_on_whether_and_how_it_is_rendered() -> No
     with pytest.raises(UsageError, match=r"steps\.0"):
         render_options_of(Request(PAGE, meta={"rendering": {"steps": [{"scroll": "up"}]}}), site)
     assert not Registry().named("other").browser.render
+
+
+@pytest.mark.parametrize("place", ["10.0.0.1:8080", "[2001:db8::1]:8080", "proxy.example"])
+def test_chromium_is_told_the_place_of_a_proxy_as_it_is_written(place: str) -> None:
+    assert _proxy(f"http://{place}", None) == {"server": f"http://{place}"}
+    told = {"server": f"https://{place}", "username": "ann", "password": "p@ss"}
+    assert _proxy(f"https://ann:p%40ss@{place}", None) == told
