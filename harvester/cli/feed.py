@@ -17,6 +17,7 @@ MOST_NAMED = 20
 """Bad lines that are named, one each; the others are counted."""
 SHOWN = 80
 """Characters of a bad line that are printed."""
+MOST_LINE_BYTES = 1024 * 1024
 
 
 def feed_command(
@@ -91,9 +92,10 @@ class _Lines:
     def __iter__(self) -> Iterator[bytes]:
         import sys
 
-        for number, raw in enumerate(self._source, 1):
+        for number, raw in enumerate(self._raw(), 1):
             line = raw.strip()
             try:
+                _refuse_too_long(raw)
                 if self._check(line):
                     yield line
             except UsageError as error:
@@ -103,3 +105,15 @@ class _Lines:
                     print(f"Line {number}, {shown!r}: {error}.", file=sys.stderr)
         if self.bad > MOST_NAMED:
             print(f"... and {self.bad - MOST_NAMED:,} more lines.", file=sys.stderr)
+
+    def _raw(self) -> Iterator[bytes]:
+        """Its lines; of one that is too long the beginning."""
+        while raw := self._source.readline(MOST_LINE_BYTES + 1):
+            yield raw
+            while len(raw) > MOST_LINE_BYTES and not raw.endswith(b"\n"):
+                raw = self._source.readline(MOST_LINE_BYTES + 1)
+
+
+def _refuse_too_long(line: bytes) -> None:
+    if len(line) > MOST_LINE_BYTES:
+        raise UsageError(f"it is longer than {MOST_LINE_BYTES:,} bytes")
