@@ -19,7 +19,7 @@ Fetch = Callable[[Request, Session], Awaitable[Response]]
 
 REFUSALS = (400, 401, 403, 422)
 """Statuses by which a server says that it does not know the password."""
-_is_password = re.compile(rb"<input[^>]*type=[\"']?password", re.IGNORECASE).search
+_is_password = re.compile(rb"<input[^<>]*type=[\"']?password", re.IGNORECASE).search
 
 
 class LoginRefused(SessionError):

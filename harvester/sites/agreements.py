@@ -19,7 +19,7 @@ _AT_DISCLAIMER = r"(?i)^[^?]*/disclaimer\.aspx"
 _ANYWHERE_ELSE = r"(?i)^(?![^?]*/disclaimer\.aspx)"
 _AT_LOGIN = r"(?i)^[^?]*/login\.jsp"
 _NOT_AT_LOGIN = r"(?i)^(?![^?]*/login\.jsp)"
-_STATEMENT = r"""(?i)<(input|button)[^>]*\b(have read|agree|accept)\b"""
+_STATEMENT = r"""(?i)<(input|button)[^<>]*\b(have read|agree|accept)\b"""
 """A button by which a guest says more than that he is one."""
 _below_root = re.compile(
     r"/(search|main|datalets|forms|(tax|treasurer)web|((?<=assessor/)|(?<=treasurer/)|(?<=software/))web)(/.*)?$",

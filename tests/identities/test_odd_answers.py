@@ -10,9 +10,10 @@ from scrapy.http import HtmlResponse, JsonResponse, Response
 
 from harvester.identities.credentials import Credentials
 from harvester.identities.form import FormLogin
-from harvester.identities.login_methods import LoginFailed
+from harvester.identities.login_methods import LoginFailed, refuses, shows
 from harvester.identities.state import Session
 from harvester.identities.token import TokenLogin
+from harvester.sites.agreements import _STATEMENT
 from harvester.sites.identities import Form, Sign, Token
 
 ANN = Credentials("COUNTY", "ann", SecretStr("correct-horse-1"))
@@ -97,3 +98,15 @@ async def test_a_page_whose_form_cannot_be_sent_is_a_login_that_failed(page: Res
 async def test_a_form_is_sent_in_the_encoding_of_its_page(encoding: str, sent: bytes) -> None:
     text = "<html><head></head><form method=post><input name=old value='\u00fc'></form></html>"
     assert await sent_form(HtmlResponse(URL, body=text.encode(encoding), encoding=encoding)) == sent
+
+
+@pytest.mark.timeout(60)
+def test_a_page_of_a_login_is_looked_through_in_bounded_time() -> None:
+    """What backtracks would take minutes."""
+    page = HtmlResponse(URL, body=b"<input " * 60_000, encoding="utf-8")
+    assert not refuses(Sign(), page)
+    assert not shows(Sign(text=_STATEMENT), page, None)
+    again = HtmlResponse(URL, body=b"<p><input name=a><INPUT name='b' TYPE=\"password\">", encoding="utf-8")
+    assert refuses(Sign(), again)
+    button = HtmlResponse(URL, body=b"<p><input type=submit value='I have read it'>", encoding="utf-8")
+    assert shows(Sign(text=_STATEMENT), button, None)
