@@ -12,7 +12,7 @@ _NAMED: tuple[Any, ...] = (
     *("textbox", "searchbox", "heading", "img", "cell", "gridcell", "columnheader", "rowheader", "row"),
 )
 """Roles whose names are looked through for `aria/Name`, which says none; Playwright wants one."""
-_aria = re.compile(r"""(?P<name>.*?)\s*(?:\[\s*role\s*=\s*["'](?P<role>\w+)["']\s*\])?\s*""", re.DOTALL).fullmatch
+_role = re.compile(r"""\[\s*role\s*=\s*["'](\w+)["']\s*\]\Z""").search
 
 
 def locator_of(frame: Frame, chain: Chain) -> Locator:
@@ -24,6 +24,13 @@ def locator_of(frame: Frame, chain: Chain) -> Locator:
     return found
 
 
+def name_and_role(selector: str) -> tuple[str, Any]:
+    """Of `Name[role="button"]`, either of which may be missing."""
+    selector = selector.rstrip()
+    found = _role(selector)
+    return (selector[: found.start()].rstrip(), found[1]) if found else (selector, None)
+
+
 def _within(frame: Frame, place: Frame | Locator, part: str) -> Locator:
     kind, _, rest = part.partition("/")
     if kind == "text":
@@ -32,10 +39,7 @@ def _within(frame: Frame, place: Frame | Locator, part: str) -> Locator:
         return place.locator(f"xpath={rest}")
     if kind != "aria":
         return place.locator(f"css={rest if kind in ('css', 'pierce') else part}")
-    named = _aria(rest)
-    assert named
-    name: str = named["name"]
-    role: Any = named["role"]
+    name, role = name_and_role(rest)
     if role and name:
         return place.get_by_role(role, name=name, exact=True)
     if role:

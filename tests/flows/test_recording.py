@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from harvester.browser.selectors import name_and_role
 from harvester.config import Config
 from harvester.exceptions import UsageError
 from harvester.sites.recording import MOST_BYTES, TYPES, Flow, parse_flow, read_files, words_of
@@ -256,6 +257,16 @@ async def test_rows_that_lack_a_column_of_the_recording_are_refused_with_their_l
     nothing = FlowSpider(HERE, FlowSpider.parse_arguments({"recording": "flow.json"}))
     with pytest.raises(UsageError, match="There is no row to do the recording for"):
         await nothing.before()
+
+
+@pytest.mark.timeout(60)
+def test_a_selector_of_an_untrusted_recording_is_read_in_bounded_time() -> None:
+    """What backtracks would take hours."""
+    assert name_and_role('Search [ role = "button" ] ') == ("Search", "button")
+    assert name_and_role("[role='link']") == ("", "link")
+    assert name_and_role("Tax bill\n[role=x]") == ("Tax bill\n[role=x]", None)
+    for text in ("a" + " " * 100_000 + "]", "[ " * 50_000 + "x", '[role="a"] ' * 10_000 + "x"):
+        assert name_and_role(text) == (text, None)
 
 
 def test_rows_of_recordings_with_other_titles_have_other_records() -> None:
