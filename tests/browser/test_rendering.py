@@ -209,7 +209,8 @@ async def test_what_a_request_carries_stays_with_its_site_when_a_redirect_leaves
         site.elsewhere = f"{other.url}/list/1"
         headers = {"Authorization": "Bearer t1", "X-Key": "k2"}
         paths = ("leads-away", "moved/5", "list/6#/in", "a/../list/7", "list/8?")
-        wishes = [Wish(f"{site.url}/{path}", {"render": True}, headers) for path in paths]
+        ready = {"render": True, "rendering": {"steps": [{"wait_for": "#ready"}]}}
+        wishes = [Wish(f"{site.url}/{path}", ready, headers) for path in paths]
         done = await crawl(Plan(wishes), tmp_path)
     assert [each.outcome for each in done.results] == ["ok"] * len(paths), done.log[-3000:]
     for path in ("/leads-away", "/moved/5", "/list/5", "/list/6", "/list/7", "/list/8"):
