@@ -78,7 +78,7 @@ def test_rows_above_their_header_and_cells_without_end_are_a_changed_layout() ->
     row, _, others = rows.partition(b"</tr>")
     with pytest.raises(ParseError, match="Taxing Jurisdiction has rows above its header"):
         read(before + row + end + header + labels + end + others)
-    with pytest.raises(ParseError, match="a row of Taxing Jurisdiction has 1005 cells"):
+    with pytest.raises(ParseError, match="a row of a table has more than 1000 columns"):
         read(before + header + labels + end + row.replace(b"<td>", b'<td colspan="999999999">', 1) + end + others)
 
 

@@ -14,7 +14,7 @@ from harvester.exceptions import ParseError
 from harvester.items.property import normalized
 from harvester.parsers.counties import labels, values
 from harvester.parsers.counties.encoding import as_utf8
-from harvester.parsers.counties.html import absolute, has_class, lines_of, read_page, text_of, width
+from harvester.parsers.counties.html import absolute, has_class, lines_of, read_page, spread, text_of
 from harvester.parsers.counties.pages import label_of
 from harvester.parsers.counties.sections import MOST_LABELS_NAMED, ParcelPage, Section
 
@@ -175,8 +175,8 @@ def _rows(table: HtmlElement) -> tuple[list[str], list[HtmlElement]]:
 
 
 def _texts(row: HtmlElement) -> list[str]:
-    """Of its cells; a wide one is there for each of its columns."""
-    return [text_of(cell) for cell in row for _ in range(width(cell))]
+    """Of its cells."""
+    return spread(row)
 
 
 def _table(title: str, header: list[str], rows: list[list[str]]) -> Section:

@@ -11,7 +11,7 @@ from lxml.html import HtmlElement
 
 from harvester.exceptions import ParseError
 from harvester.parsers.counties import labels, values
-from harvester.parsers.counties.html import absolute, has_class, lines_of, read_page, text_of, width
+from harvester.parsers.counties.html import absolute, has_class, lines_of, read_page, spread, text_of
 from harvester.parsers.counties.pages import label_of
 from harvester.parsers.counties.sections import MOST_LABELS_NAMED, ParcelPage, Section
 
@@ -135,7 +135,7 @@ def _tables(table: HtmlElement, title: str) -> Iterator[Section]:
     header = next(([label_of(each) for each in found] for row in rows if (found := row.findall("th"))), [])
     blocks: list[tuple[str, list[list[str]]]] = [("", [])]
     for row in (each for each in rows if header and each.find("td") is not None and "data-subrow" not in each.attrib):
-        cells = [text_of(each) for each in row.iter("td", "th") for _ in range(width(each))]
+        cells = spread(row.iter("td", "th"))
         if len(row) == 1 < len(header):
             blocks.append((cells[0], []))
         elif len(cells) != len(header):

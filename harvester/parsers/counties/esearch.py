@@ -14,7 +14,7 @@ from msgspec import Struct
 from harvester.exceptions import ParseError
 from harvester.items.property import normalized
 from harvester.parsers.counties import labels, values
-from harvester.parsers.counties.html import lines_of, read_page, text_of, width
+from harvester.parsers.counties.html import lines_of, read_page, spread, text_of
 from harvester.parsers.counties.pages import label_of
 from harvester.parsers.counties.sections import MOST_LABELS_NAMED, ParcelPage, Section, summed
 
@@ -167,7 +167,7 @@ def _is_header(row: HtmlElement) -> bool:
 
 def _read_row(row: HtmlElement, section: Section) -> None:
     """A header, a line below one, or labels beside their values. A lone cell is a note."""
-    cells = [_clean(text_of(each)) for each in row.iterchildren("td", "th") for _ in range(width(each))]
+    cells = list(map(_clean, spread(row.iterchildren("td", "th"))))
     if _is_header(row):
         section.header = [label_of(each) for each in row]
     elif not section.header:

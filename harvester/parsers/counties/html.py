@@ -18,7 +18,7 @@ _BLOCKS = frozenset(["address", "div", "li", "p"])
 """Elements that stand in lines of their own."""
 _BUTTONS = frozenset(["submit", "button", "image", "reset", "file"])
 MOST_COLUMNS = 1000
-"""Of one cell, as in the HTML standard: a page that says more could take all memory."""
+"""Of a row, and of one cell as in the HTML standard: a page that says more could take all memory."""
 _LINE = "\x1e"
 """Stands between lines until they are told apart."""
 _layout = re.compile(r"[ \xa0]*[\t\r\n\f]+[\s\xa0]*")
@@ -94,9 +94,14 @@ def text_of(element: HtmlElement) -> str:
     return " ".join(lines_of(element))
 
 
-def width(cell: HtmlElement) -> int:
-    """In columns; at most as many as browsers allow."""
-    return min(values.whole(cell.get("colspan")) or 1, MOST_COLUMNS)
+def spread(cells: Iterable[HtmlElement]) -> list[str]:
+    """What the cells of a row say; a wide one is there for each of its columns. Raises ParseError for too many."""
+    texts: list[str] = []
+    for cell in cells:
+        texts += [text_of(cell)] * min(max(values.whole(cell.get("colspan")) or 1, 1), MOST_COLUMNS)
+        if len(texts) > MOST_COLUMNS:
+            raise ParseError(f"a row of a table has more than {MOST_COLUMNS} columns")
+    return texts
 
 
 def has_class(element: HtmlElement, name: str) -> bool:

@@ -12,7 +12,7 @@ from lxml.html import HtmlElement
 
 from harvester.exceptions import ParseError
 from harvester.parsers.counties import labels, values
-from harvester.parsers.counties.html import Form, absolute, form_with, has_class, lines_of, read_page, text_of, width
+from harvester.parsers.counties.html import Form, absolute, form_with, has_class, lines_of, read_page, spread, text_of
 from harvester.parsers.counties.pages import shown_of_all
 from harvester.parsers.counties.sections import MOST_LABELS_NAMED, ParcelPage, Section, summed
 
@@ -220,7 +220,7 @@ def _read_table(table: HtmlElement, title: str) -> Section:
 
 def _cells(row: HtmlElement) -> list[str]:
     """Their texts, one for each column."""
-    return [text_of(cell) for cell in row.iterchildren("td", "th") for _ in range(width(cell))]
+    return spread(row.iterchildren("td", "th"))
 
 
 def _add_pairs(section: Section, row: HtmlElement) -> None:
