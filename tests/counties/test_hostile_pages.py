@@ -27,3 +27,11 @@ def test_a_row_of_wide_cells_is_not_taken_apart_to_its_end(platform: str) -> Non
     read, page = READERS[platform]
     with pytest.raises(ParseError, match="a row of a table has more than 1000 columns"):
         read(page % (b"<table>%b%b</table>" % (HEADER, WIDE)))
+
+
+def test_a_page_that_says_again_and_again_that_there_is_no_data_is_read_in_time_that_grows_with_its_size() -> None:
+    """It would take half an hour where each time all that follows is looked through."""
+    said = b"<p>No data available for the following modules: Sales, "
+    with pytest.raises(ParseError, match="the report of the parcel lacks: Parcel ID"):
+        beacon.read_report(said * 100_000, "7", SITE)
+    assert beacon.read_report(said + b"Land, Summary.", "7", SITE) is None

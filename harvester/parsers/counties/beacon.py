@@ -48,7 +48,7 @@ _note = re.compile(r"\s*\(note:[^)]*\)", re.IGNORECASE).sub
 _book_and_page = re.compile(r"\s*(\w+)\s*[/ -]\s*(\w+)\s*").fullmatch
 _none_found = re.compile(
     r"no results match your search criteria"
-    r"|no data available for the following modules:(?:[^.]*,)?\s*"
+    r"|no data available for the following modules:(?:[^.]{0,1000},)?\s*"
     r"(?:(?:parcel|property|general) )?(?:summary|information)\s*(?:[.,]|$)",
     re.IGNORECASE,
 ).search
