@@ -214,11 +214,13 @@ class FlowRun(PageRun):
         elif private := refuse_private(url, self._config):
             self._refused = f"a step leads to {private}"
         elif self._robots.obeyed(url):
+            origin = self._robots.origin(url)
             try:
                 is_known = await self._robots.robots(url)
             except RunEnding:
                 return False
-            self._refused = self._robots.forbids(url) if is_known else f"robots.txt of {host_of(url)} cannot be read"
+            unread = f"robots.txt of {host_of(url)} cannot be read"
+            self._refused = self._robots.forbids(url, origin) if is_known else unread
         return not self._refused and await self._has_turn()
 
     async def _has_turn(self) -> bool:

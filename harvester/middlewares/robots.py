@@ -54,7 +54,7 @@ class RobotsMiddleware:
         if monotonic() >= origin.until and (later := await self._read(origin, request)):
             return later
         request.meta.pop(ROBOTS_WAITS, None)
-        if forbidden := self._robots.forbids(url):
+        if forbidden := self._robots.forbids(url, origin):
             raise IgnoreRequest(forbidden)
         return None
 

@@ -109,10 +109,10 @@ class RobotsFiles:
         """The name by which robots.txt addresses harvester."""
         return str(self._token)
 
-    def forbids(self, url: str) -> str:
-        """Why an address must not be asked for by what is known of its robots.txt; empty when it may be."""
+    def forbids(self, url: str, origin: OriginRobots) -> str:
+        """Why an address of the origin must not be asked for, by its robots.txt; empty when it may be."""
         path = path_of(url)
-        rule = self.origin(url).rules.of(path)
+        rule = origin.rules.of(path)
         if rule is None or rule.allowed or path == "/robots.txt":
             return ""
         self._stats.inc_value("harvester/robots/forbidden")

@@ -274,3 +274,15 @@ async def test_requests_of_the_frontier_are_given_up_when_robots_txt_stays_unrea
 
 def number_of(url: str) -> int:
     return int.from_bytes(fingerprint(Request(url))[:8], "big", signed=True)
+
+
+async def test_what_a_robots_txt_forbids_is_not_asked_for_though_more_origins_than_are_kept_are_met_meanwhile(
+    tmp_path: Path,
+) -> None:
+    slow = Reply(body=RULES, after_s=0.3)
+    async with AsyncExitStack() as stack:
+        sites = [await stack.enter_async_context(WebSite({"/robots.txt": [slow]})) for _ in range(6)]
+        plan = Plan([site.url + PRIVATE for site in sites], patches={"harvester.politeness.robots.MOST_ORIGINS": 2})
+        crawled = await crawl(plan, tmp_path, requests_per_second="0")
+    assert {result.outcome for result in crawled.results} == {"policy_denied"}
+    assert [site.pages() for site in sites] == [[]] * 6
