@@ -232,6 +232,13 @@ def test_numbers_are_quoted_as_their_column_wants_it() -> None:
     assert all_of("A = 1", "B = 2 OR C = 3") == "(A = 1) AND (B = 2 OR C = 3)"
 
 
+def test_a_number_of_thousands_of_digits_is_no_parcel_and_spoils_no_other() -> None:
+    numbers = layout(Column("PIN", is_number=True), parcel_id_field="PIN")
+    found = matching(numbers, [["a", "9" * 5_000], ["b", "7"]])
+    assert (found.condition, found.asked) == ("PIN IN (7)", [["b", "7"]])
+    assert [item for item, _ in found.impossible] == ["a"]
+
+
 async def test_a_crawl_that_is_asked_for_nothing_or_for_mangled_numbers_ends_with_the_exit_code_of_bad_usage(
     crawls: Crawls, tmp_path: Path
 ) -> None:

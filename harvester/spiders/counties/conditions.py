@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from harvester.parsers.counties.table import Column, Layout
+from harvester.parsers.counties.values import MOST_DIGITS
 
 Parcels = Sequence[Sequence[str]]
 """Id of the item, and number of the parcel, of each."""
@@ -51,7 +52,8 @@ def all_of(*conditions: str) -> str:
 
 
 def _fits(column: Column, value: str, padded: bool) -> bool:
-    return not column.is_number or (value.isascii() and value.isdecimal() and not padded)
+    is_number = value.isascii() and value.isdecimal() and len(value) <= MOST_DIGITS
+    return not column.is_number or (is_number and not padded)
 
 
 def _condition(column: Column, value: str, padded: bool) -> str:
