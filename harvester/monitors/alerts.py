@@ -128,9 +128,11 @@ def _told_by(config: Config, run: Mapping[str, Any], alert: Alert) -> str:
         with pymongo.timeout(DATABASE_SECONDS):
             database = mongodb.connect_sync(config)
             with database.client:
-                known = database["alerts"].find_one({"_id": cause, "at": {"$gte": now - SAME_CAUSE}})
+                # What lies further ahead was written by a clock that was wrong.
+                lately = {"$gte": now - SAME_CAUSE, "$lte": now + SAME_CAUSE}
+                known = database["alerts"].find_one({"_id": cause, "at": lately})
                 if known is None:
-                    unclaimed = {"_id": cause, "at": {"$lt": now - SAME_CAUSE}}
+                    unclaimed = {"_id": cause, "at": {"$not": lately}}
                     database["alerts"].update_one(unclaimed, {"$set": {"at": now, "run": run["_id"]}}, upsert=True)
     except DuplicateKeyError:  # another worker was quicker by a moment
         return "of another worker"

@@ -265,6 +265,16 @@ def test_a_cause_that_several_runs_meet_raises_one_alert(
     assert len(sink.posts) == 3
 
 
+def test_an_alert_of_a_clock_that_was_ahead_silences_nobody(
+    make_toy: MakeToy, sink: HttpSink, mongodb: Database[dict[str, Any]]
+) -> None:
+    toy = make_toy(HARVESTER_ALERT_WEBHOOK_URL=sink.url)
+    toy.run({})
+    mongodb["alerts"].update_many({}, {"$set": {"at": datetime.now(UTC) + timedelta(days=1000)}})
+    assert "An alert was sent by webhook" in toy.run({})
+    assert "No alert is sent" in toy.run({})
+
+
 def test_a_cause_whose_alert_did_not_arrive_is_told_by_the_next_run_that_meets_it(
     make_toy: MakeToy, sink: HttpSink, mongodb: Database[dict[str, Any]]
 ) -> None:
