@@ -19,7 +19,7 @@ from harvester.meta import DONT_OBEY, SITE_FILE
 from harvester.outcomes import Outcome, Verdict, classify_exception
 from harvester.parsers.web.robots import AI_TOKENS, Robots, Rules, parse_robots, path_of
 from harvester.politeness.rate_limits import LONGEST_WAIT_S, retry_after
-from harvester.politeness.throttle import throttle_of
+from harvester.politeness.throttle import TOO_MANY, throttle_of
 from harvester.proxies.budget import BudgetSpent
 from harvester.shutdown import RunEnding, pause
 from harvester.sites import load_sites
@@ -35,11 +35,11 @@ FIRST_BACKOFF_S = 5.0
 """After a robots.txt that could not be read; doubled for each further time in a row."""
 MOST_BACKOFF_S = 600.0
 UNSTATED_WAIT_S = 60.0
-"""After a 429 that names no time."""
+"""After an answer that it is asked too much, which names no time."""
 MOST_ORIGINS = 5_000
 """Whose robots.txt is kept; a crawl of pictures meets many hosts."""
-UNREADABLE = {407: Outcome.PROXY, 408: Outcome.TIMEOUT, 429: Outcome.RATE_LIMITED}
-"""Statuses below 500 that do not say that there are no rules."""
+UNREADABLE = {407: Outcome.PROXY, 408: Outcome.TIMEOUT, **dict.fromkeys(TOO_MANY, Outcome.RATE_LIMITED)}
+"""Statuses, beside those of errors of the server, that do not say that there are no rules."""
 
 _made: WeakKeyDictionary[Crawler, "RobotsFiles"] = WeakKeyDictionary()
 
@@ -179,9 +179,9 @@ class RobotsFiles:
         origin.failure = verdict._replace(reason=f"{verdict.reason}, when robots.txt was asked for")
         origin.failures += 1
         wait = min(FIRST_BACKOFF_S * 2 ** min(origin.failures - 1, 16), MOST_BACKOFF_S) * self._factor
-        if response is not None and response.status in (429, 503):
-            asked = retry_after(response.headers)
-            wait = max(wait, asked if asked is not None else UNSTATED_WAIT_S if response.status == 429 else 0.0)
+        if response is not None and response.status in (*TOO_MANY, 503):
+            asked, unstated = retry_after(response.headers), UNSTATED_WAIT_S if response.status in TOO_MANY else 0.0
+            wait = max(wait, unstated if asked is None else asked)
         wait = min(wait, LONGEST_WAIT_S)
         origin.retry_at = monotonic() + wait
         self._stats.inc_value("harvester/robots/unreadable")

@@ -35,7 +35,9 @@ MOST_PACES = 10_000
 """Sites whose pace is remembered, as long as nothing slows them down."""
 MOST_LIMITS_SHOWN = 20
 """Sites whose limit stands in the stats: the first."""
-REFUSING = {403, 413, 429}
+TOO_MANY = frozenset({420, 429, 509})
+"""Statuses by which sites say that they are asked too much, as the rules of outcomes know them."""
+REFUSING = {403, 413, *TOO_MANY}
 """With a server error or a redirect, the statuses whose Retry-After is obeyed."""
 _SHOWN_FROM = 1.5
 """Times the configured interval from which on a slower pace is shown."""
@@ -102,7 +104,7 @@ class Throttle:
         said = rate_limits_of(response.headers)
         trouble, violated = problem_of(response) if status >= 400 else (None, frozenset[str]())
         wait = self._pace(name).heed(said.quotas, time.monotonic()) if said.quotas else 0.0
-        refused = status == 429 or trouble is not None
+        refused = status in TOO_MANY or trouble is not None
         if refused and not wait:
             wait = max((quota.ends_in_s or 0.0 for quota in said.quotas if quota.name in violated), default=0.0)
             wait = wait or said.reset_s
@@ -123,7 +125,7 @@ class Throttle:
     def _watch(self, name: str, status: int, latency_s: float | None) -> None:
         """Sees whether the site finds it hard to answer."""
         slowdown = self._pace(name).slowdown
-        if status >= 500 and status not in (501, 505):
+        if status >= 500 and status not in (501, 505, *TOO_MANY):
             slowdown.failed()
         elif status not in REFUSING and latency_s is not None:
             slowdown.answered(latency_s)

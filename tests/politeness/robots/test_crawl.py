@@ -38,6 +38,7 @@ WITHOUT_RULES = {
 UNREADABLE = {
     "500": (Reply(500), "server_error", "HTTP 500, when robots.txt was asked for"),
     "503": (Reply(503, b"<html>Just a moment...</html>"), "server_error", "HTTP 503, when robots.txt was asked for"),
+    "420": (Reply(420, headers={"Retry-After": "0"}), "rate_limited", "HTTP 420, when robots.txt was asked for"),
     "429": (Reply(429, headers={"Retry-After": "0"}), "rate_limited", "HTTP 429, when robots.txt was asked for"),
     "cut short": (Reply(body=RULES, missing=10), "network", "when robots.txt was asked for"),
     "leads nowhere": (

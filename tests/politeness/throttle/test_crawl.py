@@ -103,6 +103,7 @@ class Ran:
     def __init__(self) -> None:
         self.in_seconds = Refusing(Retry_After="2")
         self.unavailable = Refusing(503, Retry_After=str(int(SILENCE_S)))
+        self.calm, self.bandwidth = Refusing(420, Retry_After="2"), Refusing(509)
         self.in_words = Refusing(Retry_After="when we feel like it", RateLimit_Reset="1")
         self.unstated, self.at_once = Refusing(), Refusing(Retry_After="0")
         self.exhausted = Refusing(200, RateLimit_Limit="100", RateLimit_Remaining="0", RateLimit_Reset="1")
@@ -153,7 +154,10 @@ def test_not_faster_than_allowed(ran: Ran) -> None:
 
 @pytest.mark.parametrize(
     ("name", "seconds"),
-    [("in_seconds", 2), ("unavailable", 1), ("in_words", 1), ("unstated", 1), ("at_once", 1), ("exhausted", 1)],
+    [
+        *[("in_seconds", 2), ("unavailable", 1), ("in_words", 1), ("unstated", 1), ("at_once", 1), ("exhausted", 1)],
+        *[("calm", 2), ("bandwidth", 1)],
+    ],
 )
 def test_nothing_is_sent_for_as_long_as_the_host_asked_for(ran: Ran, name: str, seconds: int) -> None:
     site: Refusing = getattr(ran, name)
@@ -188,7 +192,7 @@ def test_the_wait_is_shown_to_those_who_watch(ran: Ran) -> None:
     stats = ran.crawled.stats
     waiting = {name for name in stats if name.startswith("harvester/waiting/")}
     quiet = {f"harvester/waiting/{site.name}" for site in (ran.slow, ran.quick)}
-    assert len(waiting) == 9
+    assert len(waiting) == 11
     assert not waiting & quiet
     assert all(stats[name] > 1_700_000_000 for name in waiting)
 
