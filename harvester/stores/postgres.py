@@ -62,7 +62,8 @@ _is_date = re.compile(r"\d{4}-\d\d-\d\d").fullmatch
 _OF_THE_ROW = ("22", "23", "54")
 """Classes of errors that are about a row: its values, its keys, its size."""
 _NO_ROOM = "53100"
-_AWAY = ("08", "57")
+_CANCELLED = "57014"
+_AWAY = ("08", "57P")
 
 
 class Version(NamedTuple):
@@ -184,6 +185,9 @@ class Postgres:
         again = "What was written stays; the same command writes the rest."
         if state == _NO_ROOM:
             return StorageError(f"PostgreSQL at {self.place} has no room: {said}. {again}")
+        if state == _CANCELLED:
+            longer = "Let this user's statements take longer (statement_timeout)."
+            return ServiceError(f"PostgreSQL at {self.place} cancels what harvester asks of it: {said}. {longer}")
         if state is None or state.startswith(_AWAY):
             return ServerAway(f"PostgreSQL at {self.place} is gone: {said}. {again}")
         needed = f"The user must own the schema {self.schema!r} and its tables, or be granted to make and write them."

@@ -17,7 +17,7 @@ from bson.datetime_ms import DatetimeMS
 from bson.decimal128 import Decimal128
 from psycopg.sql import SQL, Identifier
 
-from harvester.exceptions import ServiceError, UsageError
+from harvester.exceptions import ServerAway, ServiceError, UsageError
 from harvester.items import RECORDS
 from harvester.stores.postgres import MOST_NAME_BYTES, REJECTS, Postgres, PostgresTable, Version, column_name
 from harvester.stores.tables import Column, columns_of
@@ -292,6 +292,17 @@ def test_an_address_that_cannot_be_read_is_refused_and_not_repeated(address: str
 def test_a_schema_that_cannot_be_is_refused(schema: str) -> None:
     with pytest.raises(UsageError, match="--schema: "):
         Postgres("postgresql://db.example/shop", schema)
+
+
+def test_a_server_that_cancels_what_takes_long_is_not_away(to: Postgres) -> None:
+    """Who waited until it is back would wait for ever."""
+    to.connection.execute("SET statement_timeout = 10")
+    with (
+        pytest.raises(ServiceError, match="cancels what harvester asks of it") as raised,
+        to.transaction(),
+    ):
+        to.connection.execute("SELECT pg_sleep(60)")
+    assert not isinstance(raised.value, ServerAway)
 
 
 def test_a_user_without_the_right_to_write_is_told_what_is_missing(to: Postgres, postgres_address: str) -> None:
