@@ -76,7 +76,7 @@ def _pause(error: Exception, attempt: int) -> float | None:
         if error.code != 429 and error.code < 500:
             return None
         asked = error.headers.get("Retry-After", "")
-        if asked.isdigit():
+        if asked.isdecimal():  # ² is a digit, too
             return float(asked) if float(asked) <= LONGEST_PAUSE_SECONDS else None
     elif isinstance(error, smtplib.SMTPResponseException):
         if error.smtp_code >= 500:

@@ -185,6 +185,12 @@ def test_an_alert_that_cannot_be_sent_is_logged_without_its_address(
     assert "sesame" not in caplog.text
 
 
+def test_a_pause_that_is_no_number_is_not_heeded(sink: HttpSink) -> None:
+    sink.statuses, sink.retry_after = [503], "²"
+    assert send(alert_webhook_url=sink.url) == [True]
+    assert len(sink.posts) == 2
+
+
 def test_a_receiver_that_asks_for_a_long_pause_is_not_waited_for(sink: HttpSink) -> None:
     sink.statuses, sink.retry_after = [429, 429, 429], "3600"
     assert send(alert_webhook_url=sink.url) == [False]

@@ -250,7 +250,7 @@ def _glob(call: str, name: str = "", value: str = "") -> str:
 
 def _limit(answer: Response) -> int:
     limit = _parameter(answer, "limit")
-    return int(limit) if limit.isdecimal() else API_LIMIT
+    return int(limit) if limit.isdecimal() and len(limit) < 10 else API_LIMIT
 
 
 def _parameter(answer: Response, name: str) -> str:
