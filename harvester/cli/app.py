@@ -29,7 +29,6 @@ from harvester.cli.flow import flow
 from harvester.cli.frontier import frontier
 from harvester.cli.gc import gc_command
 from harvester.cli.jobs_items import jobs
-from harvester.cli.new_spider import new_command
 from harvester.cli.publish import publish
 from harvester.cli.purge import purge_command
 from harvester.cli.report import report_command
@@ -154,7 +153,15 @@ def doctor(
 app.command("report", rich_help_panel=RESULTS)(report_command)
 
 
-spiders.command("new")(new_command)
+@spiders.command("new")
+def new_spider(
+    name: Annotated[str, typer.Argument(help="Of the spider: small letters, digits and _.")],
+    url: Annotated[str, typer.Argument(help="A page of the site, HTML or JSON.")],
+) -> None:
+    """Write the beginning of a spider: spider, parser, the page as it is now, and a test."""
+    from harvester.cli.new_spider import write_spider
+
+    write_spider(name, url)
 
 
 @spiders.command("list")

@@ -5,10 +5,9 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Any, get_args
 from urllib.parse import urlsplit
 
-import typer
 from pydantic import ValidationError
 from scrapy.http import TextResponse
 
@@ -33,16 +32,8 @@ _of_vendors = re.compile(
 """Hosts that serve many jurisdictions, and so belong to none."""
 
 
-def new_site_command(
-    url: Annotated[str, typer.Argument(help="A page of the site: its search, a parcel, a layer, a dataset.")],
-    name: Annotated[str, typer.Option(help='Of the jurisdiction: "Vinton County".')],
-    fips: Annotated[str, typer.Option(help="Its census code: 5 digits of a county, 10 of a town of New England.")],
-    site: Annotated[str, typer.Option("--id", help="Else made of state and name: us-oh-vinton.")] = "",
-    into: Annotated[
-        Path | None, typer.Option(help="Folder of your entries, else HARVESTER_SITES_DIR.", show_default=False)
-    ] = None,
-) -> None:
-    """Write the entry of a county: its platform is recognised from the page, which is kept beside it."""
+def write_entry(url: str, name: str, fips: str, site: str, into: Path | None) -> None:
+    """Recognises the platform from the page at `url`. Raises UsageError, ServiceError, StorageError."""
     check_address(url)
     folder = into or load_config().sites_dir
     if folder is None:

@@ -6,9 +6,8 @@ import re
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
-import typer
 from scrapy.utils.conf import closest_scrapy_cfg
 
 from harvester.cli import beginning
@@ -21,11 +20,8 @@ NEW_PACKAGE = "sites"
 _is_name = re.compile(r"[a-z][a-z0-9_]{0,49}").fullmatch
 
 
-def new_command(
-    name: Annotated[str, typer.Argument(help="Of the spider: small letters, digits and _.")],
-    url: Annotated[str, typer.Argument(help="A page of the site, HTML or JSON.")],
-) -> None:
-    """Write the beginning of a spider: spider, parser, the page as it is now, and a test."""
+def write_spider(name: str, url: str) -> None:
+    """Of the page at `url`. Raises UsageError, ServiceError, StorageError."""
     if not _is_name(name) or keyword.iskeyword(name):
         raise UsageError(f"new: {name!r} is no name of a spider: use small letters, digits and _.")
     check_address(url)

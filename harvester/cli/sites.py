@@ -1,12 +1,12 @@
 """The commands `harvester sites ...`: what the registry says of sites, counties among them."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from harvester.cli.check_site import check_command
 from harvester.cli.completing import site_names
-from harvester.cli.new_site import new_site_command
 from harvester.config import load_config
 from harvester.exceptions import UsageError
 from harvester.validation import did_you_mean
@@ -14,9 +14,24 @@ from harvester.validation import did_you_mean
 sites = typer.Typer(help="Sites: what the registry says of them, counties among them.", no_args_is_help=True)
 
 sites.command("check")(check_command)
-sites.command("new")(new_site_command)
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@sites.command("new")
+def new_command(
+    url: Annotated[str, typer.Argument(help="A page of the site: its search, a parcel, a layer, a dataset.")],
+    name: Annotated[str, typer.Option(help='Of the jurisdiction: "Vinton County".')],
+    fips: Annotated[str, typer.Option(help="Its census code: 5 digits of a county, 10 of a town of New England.")],
+    site: Annotated[str, typer.Option("--id", help="Else made of state and name: us-oh-vinton.")] = "",
+    into: Annotated[
+        Path | None, typer.Option(help="Folder of your entries, else HARVESTER_SITES_DIR.", show_default=False)
+    ] = None,
+) -> None:
+    """Write the entry of a county: its platform is recognised from the page, which is kept beside it."""
+    from harvester.cli.new_site import write_entry  # imports inside commands keep shell completion quick
+
+    write_entry(url, name, fips, site, into)
 
 
 @sites.command("list")
@@ -26,7 +41,7 @@ def list_command(
     as_json: Json = False,
 ) -> None:
     """List the sites of the registry."""
-    from harvester.cli import sites_views as views  # imports inside commands keep shell completion quick
+    from harvester.cli import sites_views as views
     from harvester.sites import load_sites
 
     state = state.upper()

@@ -239,6 +239,13 @@ def test_shells_complete_commands(shell: str) -> None:
     assert "doctor" not in completed.stdout
 
 
+def test_a_completion_waits_for_no_library_that_it_does_not_need() -> None:
+    program = "import sys, harvester.cli.app; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    assert "typer" in loaded
+    assert {"lxml", "pymongo", "redis", "scrapy", "twisted"}.isdisjoint(loaded)
+
+
 @pytest.mark.skipif(not Path("/bin/bash").exists(), reason="bash is what it is tried with")
 def test_completion_installs_itself(tmp_path: Path) -> None:
     installed = subprocess.run(
