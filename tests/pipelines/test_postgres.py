@@ -1,6 +1,7 @@
 """Records go into PostgreSQL as they come: none that MongoDB has is missing there, whatever becomes of either side."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -35,6 +36,18 @@ def column(address: str, schema: str, table: str, name: str = "_id") -> list[Any
     with psycopg.connect(address) as connection:
         query = SQL("SELECT {} FROM {} ORDER BY _id").format(Identifier(name), Identifier(schema, table))
         return [row[0] for row in connection.execute(query)]
+
+
+@asynccontextmanager
+async def writing(address: str, schema: str, config: Config) -> AsyncIterator[PostgresPipeline]:
+    """A pipeline that is open, and closed behind it."""
+    mine = {"postgres_uri": SecretStr(address), "postgres_schema": schema}
+    pipeline = PostgresPipeline(crawler(), config.model_copy(update=mine))
+    await pipeline.open_spider()
+    try:
+        yield pipeline
+    finally:
+        await pipeline.close_spider()
 
 
 def drop_connections(address: str) -> None:
@@ -90,15 +103,10 @@ async def test_a_run_that_cannot_have_its_postgresql_asks_for_nothing_and_says_w
 async def test_a_field_without_a_value_costs_no_row_and_says_nothing_of_its_type(
     postgres_address: str, schema: str, config: Config
 ) -> None:
-    mine = {"postgres_uri": SecretStr(postgres_address), "postgres_schema": schema}
-    pipeline = PostgresPipeline(crawler(), config.model_copy(update=mine))
     kind = item_type("shop")
-    await pipeline.open_spider()
-    try:
+    async with writing(postgres_address, schema, config) as pipeline:
         for name, was in (("a", None), ("b", None), ("c", "2.50"), ("d", None)):
             await pipeline.process_batch(Batch([kind.of({"name": name, "was": was}, ("name",), PAGE)]))
-    finally:
-        await pipeline.close_spider()
     assert column(postgres_address, schema, kind.COLLECTION, "was") == [None, None, "2.50", None]
     assert pipeline.stats.get_value("harvester/postgres/rejected") is None
 
@@ -106,17 +114,12 @@ async def test_a_field_without_a_value_costs_no_row_and_says_nothing_of_its_type
 async def test_fields_that_come_later_are_new_columns_and_files_stay_known(
     postgres_address: str, schema: str, config: Config
 ) -> None:
-    mine = {"postgres_uri": SecretStr(postgres_address), "postgres_schema": schema}
-    pipeline = PostgresPipeline(crawler(), config.model_copy(update=mine))
     kind = item_type("shop")
-    await pipeline.open_spider()
-    try:
+    async with writing(postgres_address, schema, config) as pipeline:
         await pipeline.process_batch(Batch([kind.of({"name": "a", "price": 1}, ("name",), PAGE), post(key="1")]))
         seen_again = [post(key="1", media_paths={"0": "a.jpg"}), post(key="1")]
         for record in (kind.of({"name": "b", "sizes": [1, 2]}, ("name",), PAGE), *seen_again):
             await pipeline.process_batch(Batch([record]))
-    finally:
-        await pipeline.close_spider()
     assert column(postgres_address, schema, kind.COLLECTION, "price") == [1, None]
     assert column(postgres_address, schema, kind.COLLECTION, "sizes") == [None, [1, 2]]
     assert column(postgres_address, schema, "posts", "media_paths") == [{"0": "a.jpg"}]

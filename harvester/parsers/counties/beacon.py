@@ -125,7 +125,7 @@ def _sections(content: HtmlElement, title: str, url: str) -> Iterator[Section]:
     for table in content.iter("table"):
         header, rows = _rows(table)
         if header:
-            tables.append(_table(title, header, [said for row in rows if any(said := _texts(row))]))
+            tables.append(_table(title, header, [said for row in rows if any(said := spread(row))]))
         else:
             for row in rows:
                 _add_pairs(blocks, row)
@@ -168,15 +168,10 @@ def _rows(table: HtmlElement) -> tuple[list[str], list[HtmlElement]]:
         if next(row.iterancestors("table")) is not table or next(row.iter("table"), None) is not None:
             continue
         if not rows and len(row) > 1 and all(each.tag == "th" for each in row):
-            header = [text.rstrip(":* ") for text in _texts(row)]
+            header = [text.rstrip(":* ") for text in spread(row)]
         elif len(row) > 1:
             rows.append(row)
     return header, rows
-
-
-def _texts(row: HtmlElement) -> list[str]:
-    """Of its cells."""
-    return spread(row)
 
 
 def _table(title: str, header: list[str], rows: list[list[str]]) -> Section:

@@ -6,10 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-import bson
 import jmespath
 import msgspec
-from bson.errors import BSONError
 from jmespath.exceptions import JMESPathError, JMESPathTypeError
 from jsonschema import SchemaError, ValidationError
 from jsonschema.exceptions import best_match
@@ -119,15 +117,6 @@ def _as_text(value: Any) -> str:
 def canonical(value: Any) -> bytes:
     """The same for the same value, in whatever order its names came."""
     return msgspec.json.encode(value, order="sorted")
-
-
-def unstorable(value: Any) -> str:
-    """Why MongoDB cannot hold a value, such as a number of 70 bits; empty when it can."""
-    try:
-        bson.encode({"value": value})
-    except (BSONError, OverflowError, RecursionError) as error:
-        return str(error)
-    return ""
 
 
 # Schemas ----------------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from harvester.meta import EXPECTS, FROM_ENVIRONMENT
 from harvester.outcomes import Outcome
 from harvester.parsers.web import rows as parse
 from harvester.parsers.web.links import next_link
+from harvester.pipelines.mongo import unstorable
 from harvester.recheck.stopping import Entry, Position, Rule, digest
 from harvester.spiders.base import SpiderArguments
 from harvester.spiders.endpoints.definition import (
@@ -148,8 +149,8 @@ class EndpointsSpider(PaginationSpider):
         version = hashlib.sha256(raw).hexdigest()[:16]
         item = {"_id": f"{of.key} {version}", "endpoint": of.key, "data": value}
         record = self._record(endpoint, item, raw, response)
-        if problem := record.reason if isinstance(record, Reject) else parse.unstorable(value):
-            raise PageFailed(Outcome.INVALID, f"it cannot be kept: {problem}")
+        if unkept := record.reason if isinstance(record, Reject) else unstorable(record.to_document()):
+            raise PageFailed(Outcome.INVALID, f"it cannot be kept: {unkept}")
         return Listed([Entry(DOCUMENT, version)], [record], kept={"shape": [*map(list, now.items())]})
 
     def _rows(self, response: Response, endpoint: Endpoint, document: Any, kept: Mapping[str, Any]) -> Listed:
