@@ -327,15 +327,39 @@ def main() -> None:
     gc.freeze()  # so that a collection does not copy what all share
     gc.enable()
     asked = socket.socket(fileno=int(sys.argv[1]))
-    while fds := socket.recv_fds(asked, 1, 5)[1]:
-        if os.fork() == 0:
-            asked.close()
-            _begin(*fds)
-            return  # as the main process of its own
-        for fd in fds:
-            os.close(fd)
-        while _reaped():
-            pass
+    running: dict[int, tuple[int, int]] = {}
+    """Of each that has begun, by a descriptor of the process: its id, and where its end is told."""
+    waited = select.poll()
+    waited.register(asked, select.POLLIN)
+    while True:
+        for ready, _ in waited.poll():
+            if ready != asked.fileno():
+                pid, told = running.pop(ready)
+                _tell(told, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+                waited.unregister(ready)
+                for fd in (told, ready):
+                    os.close(fd)
+            elif fds := socket.recv_fds(asked, 1, 5)[1]:
+                request, told, *files = fds
+                if (pid := os.fork()) == 0:
+                    for fd in (asked.detach(), told, *running, *(other for _, other in running.values())):
+                        os.close(fd)
+                    signal.signal(signal.SIGINT, signal.default_int_handler)
+                    _become(request, *files)
+                    return  # as the main process of its own
+                for fd in (request, *files):
+                    os.close(fd)
+                process = os.pidfd_open(pid)
+                running[process] = pid, told
+                waited.register(process, select.POLLIN)
+                _tell(told, pid)
+            else:
+                return
+
+
+def _tell(told: int, number: int) -> None:
+    with contextlib.suppress(BrokenPipeError):  # nobody waits for it any more
+        os.write(told, b"%d\n" % number)
 
 
 def _load() -> None:
@@ -354,27 +378,6 @@ def _load() -> None:
     template()
     common_book()
     assert "twisted.internet.reactor" not in sys.modules
-
-
-def _reaped() -> bool:
-    try:
-        return os.waitpid(-1, os.WNOHANG)[0] != 0
-    except ChildProcessError:
-        return False
-
-
-def _begin(request: int, told: int, *files: int) -> None:
-    """Returns when the program has run, in a process whose end is told by this one."""
-    pid = os.fork()
-    if pid:
-        for fd in files:
-            os.close(fd)
-        os.write(told, b"%d\n" % pid)
-        os.write(told, b"%d" % os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-        os._exit(0)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    os.close(told)
-    _become(request, *files)
 
 
 def _adopted(request: int, told: int, *files: int) -> None:
