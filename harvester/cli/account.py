@@ -53,7 +53,7 @@ def _look(database: "Database[Document]", account: str) -> Document:
         if name.startswith("did:") or database["profiles"].count_documents({"handle": name}):
             raise
         who = PurgedAccount("", name)  # a seed that was never resolved, maybe
-    keys = [key for key in (who.did, who.handle.lower()) if key]
+    keys = [key for key in (who.id, who.handle.lower()) if key]
     items = [
         {"job": job["_id"], **item}
         for job in database["jobs"].find({"spider": "bluesky"}, {"_id": 1}, sort=[("created_at", -1)])
@@ -64,14 +64,14 @@ def _look(database: "Database[Document]", account: str) -> Document:
     counts = {
         kind.COLLECTION: number
         for kind in RECORDS.values()
-        if kind.OWNERS and (number := database[kind.COLLECTION].count_documents({kind.OWNERS[0]: who.did}))
+        if kind.OWNERS and (number := database[kind.COLLECTION].count_documents({kind.OWNERS[0]: who.id}))
     }
-    purged = database[PURGED].find_one({"_id": who.did})
+    purged = database[PURGED].find_one({"_id": who.id})
     if not (items or counts or purged):
         raise UsageError(f"Nothing is known of {name!r} here.")
-    profile = database["profiles"].find_one({"_id": who.did}) or {}
+    profile = database["profiles"].find_one({"_id": who.id}) or {}
     return {
-        "did": who.did,
+        "did": who.id,
         "handle": profile.get("handle", who.handle),
         "display_name": profile.get("display_name"),
         "opt_outs": profile.get("opt_outs", []),

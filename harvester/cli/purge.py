@@ -10,9 +10,9 @@ from harvester.exceptions import ServiceError, UsageError
 
 
 def purge_command(
-    account: Annotated[str, typer.Option(help="DID, or handle of a harvested account.")] = "",
+    account: Annotated[str, typer.Option(help="DID; handle or author of what was harvested.")] = "",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    undo: Annotated[str, typer.Option(help="DID or handle of a purged account, which may be harvested again.")] = "",
+    undo: Annotated[str, typer.Option(help="One that was purged, and may be harvested again.")] = "",
     show: Annotated[bool, typer.Option("--list", help="Only list the accounts that were purged.")] = False,
 ) -> None:
     """Remove an account's records, pictures and staged lines, and never fetch it again."""
@@ -23,7 +23,8 @@ def purge_command(
     from harvester.stores.mongodb import connect_sync, unavailable
 
     if bool(account) + bool(undo) + show != 1:
-        raise UsageError("purge: give one of --account <DID or handle>, --undo <DID or handle> or --list.")
+        who_is = "<DID, handle or author>"
+        raise UsageError(f"purge: give one of --account {who_is}, --undo {who_is} or --list.")
     spider_loader()  # with the spiders it imports the records of the project
     config = load_config()
     database = connect_sync(config)
@@ -37,8 +38,8 @@ def purge_command(
             print("It may be harvested again. What was removed is not brought back: the next harvest fetches it.")
             return
         who = purge.resolve(database, account)
-        findings = purge.find(database, config, who.did)
-        print(f"{who.did} {who.handle}".rstrip())
+        findings = purge.find(database, config, who.id)
+        print(f"{who.id} {who.handle}".rstrip())
         for what, count in (+findings.counts).items():
             print(f"  {what:15} {count:10,}")
         if not findings.counts.total():

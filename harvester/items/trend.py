@@ -68,6 +68,7 @@ class Trend(Record, frozen=True, kw_only=True):
     KIND = "trend"
     COLLECTION = "trends"
     KEY: ClassVar[tuple[str, ...]] = ("source", "region", "period", "tag")
+    OWNERS = ("author",)
     COVERED = ("volume",)
     INDEXES = (("source", "region", "period", "looked_at"), ("tag", "looked_at"))
 
@@ -91,6 +92,8 @@ class Trend(Record, frozen=True, kw_only=True):
     volume_raw: str | None = None
     """As the source writes it."""
     page_url: str | None = None
+    author: str | None = None
+    """Of a video: whose it is."""
     began_at: datetime | None = None
     history: tuple[DayOfUse, ...] = ()
     curve: tuple[tuple[datetime, float], ...] = ()
@@ -118,6 +121,7 @@ class TaggedPost(Record, frozen=True, kw_only=True):
     COLLECTION = "tagged_posts"
     PLURAL = "posts with a tag"
     KEY = ("source", "id")
+    OWNERS = ("author",)
     CLEANED: ClassVar[Mapping[str, str]] = {"text": "text_clean"}
     COVERED = ("text", "created_at")
     INDEXES = (("tags", "created_at"), ("source", "created_at"))

@@ -3,6 +3,7 @@
 What is removed first is remembered, so that a purge that was killed is completed by doing it again.
 """
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -18,8 +19,10 @@ from harvester.config import Config
 from harvester.exceptions import StorageError, UsageError
 from harvester.items import RECORDS, Record
 from harvester.items.bluesky import Post, Profile, is_did
+from harvester.items.trend import TaggedPost
 from harvester.jobs.documents import ITEMS, JOBS
 from harvester.parsers.bluesky.scrub import PURGED, scrub
+from harvester.parsers.hashtags.staged import author_of
 from harvester.privacy import OPT_OUTS
 from harvester.privacy.lines import emptied, read_line, written
 from harvester.privacy.traces import Names, remove_traces
@@ -37,9 +40,10 @@ _ANY_CASE = Collation("en", strength=2)
 class PurgedAccount(NamedTuple):
     """Who is to be purged."""
 
-    did: str
+    id: str
+    """Its DID, or elsewhere than at Bluesky what `author` of its posts is."""
     handle: str
-    """Empty when it is not known."""
+    """Empty when it is not known, or has none."""
 
 
 class Findings(NamedTuple):
@@ -55,7 +59,7 @@ class Findings(NamedTuple):
 
 
 def resolve(database: Database[Document], account: str) -> PurgedAccount:
-    """Who is meant by a DID or a handle that is known here. Raises UsageError.
+    """Who is meant by a DID, or by a handle or an author that is known here. Raises UsageError.
 
     A DID of which nothing is kept is an account too: it can be purged before it is ever met.
     """
@@ -71,27 +75,36 @@ def resolve(database: Database[Document], account: str) -> PurgedAccount:
         return PurgedAccount(account, found.get(account, ""))
     if account.lower() == "handle.invalid" or len(found) > 1:
         raise UsageError(f"--account: {account} may be any of several accounts; give the DID instead of the handle.")
+    if not found and _is_owner(database, account):
+        return PurgedAccount(account, "")
     if not found:
         raise UsageError(
-            f"--account: no account with the handle {account!r} was harvested; give its DID (did:plc:...)."
+            f"--account: no account with the handle {account!r} was harvested; give its DID (did:plc:...), or the"
+            " `author` of its posts as the database has it."
         )
     return PurgedAccount(*found.popitem())
 
 
-def find(database: Database[Document], config: Config, did: str) -> Findings:
+def _is_owner(database: Database[Document], account: str) -> bool:
+    """Whether something of it is kept, or was purged."""
+    kept = (database[kind.COLLECTION].find_one(_owned(kind, account), {"_id": 1}) for kind in _owned_kinds())
+    return any(kept) or database[PURGED].find_one({"_id": account}) is not None
+
+
+def find(database: Database[Document], config: Config, account: str) -> Findings:
     """What is kept of an account. Completes the segments of killed runs first. Raises StorageError."""
     counts: Counter[str] = Counter()
     for kind in _owned_kinds():
-        counts[kind.COLLECTION] = database[kind.COLLECTION].count_documents(_owned(kind, did))
-    counts["quotes"] = sum(1 for _ in _posts_to_empty(database, did))
-    counts["pictures"] = len(open_store(config.images_location).files_of(did))
+        counts[kind.COLLECTION] = database[kind.COLLECTION].count_documents(_owned(kind, account))
+    counts["quotes"] = sum(1 for _ in _posts_to_empty(database, account))
+    counts["pictures"] = len(open_store(config.images_location).files_of(account))
     findings = Findings(counts, [], [], [])
     for root in _staged(config):
         recover(root)
         findings.being_written.extend(root.rglob(f"*{SUFFIX}{OPEN}"))
         for segment in sorted(root.rglob(f"*{SUFFIX}")):
             try:
-                _look_through(segment, did, findings)
+                _look_through(segment, account, findings)
             except StorageError as error:
                 findings.unreadable.append(error)
     return findings
@@ -99,39 +112,40 @@ def find(database: Database[Document], config: Config, did: str) -> Findings:
 
 def purge(database: Database[Document], config: Config, account: PurgedAccount, findings: Findings) -> None:
     """Removes what was found. Raises StorageError when a part cannot be removed; all others are, then."""
-    did = account.did
+    name = account.id
     first = {"purged_at": datetime.now(UTC), "counts": dict(+findings.counts)}
     remembered = {"$setOnInsert": first} | ({"$set": {"handle": account.handle}} if account.handle else {})
-    database[PURGED].update_one({"_id": did}, remembered, upsert=True)
+    database[PURGED].update_one({"_id": name}, remembered, upsert=True)
     problems = list(findings.unreadable)
     try:
-        open_store(config.images_location).remove(did)
+        open_store(config.images_location).remove(name)
     except StorageError as error:
         problems.append(error)
     for kind in _owned_kinds():
-        database[kind.COLLECTION].delete_many(_owned(kind, did))
-    database[OPT_OUTS].delete_one({"_id": did})
-    for key, left in list(_posts_to_empty(database, did)):
+        database[kind.COLLECTION].delete_many(_owned(kind, name))
+    database[OPT_OUTS].delete_one({"_id": name})
+    for key, left in list(_posts_to_empty(database, name)):
         database[Post.COLLECTION].update_one({"_id": key}, {"$set": left})
-    named = re.escape(did) + "(?![A-Za-z0-9._:%-])"
+    named = re.escape(name) + "(?![A-Za-z0-9._:%-])"
     database[DELIVERIES].delete_many({"key": {"$regex": f"(?:^|[ /]){named}"}})  # of records that are gone
     _remove_items(database, account)
     for segment in findings.segments:
         try:
-            rewrite_segment(segment, lambda line: without(line, did))
+            rewrite_segment(segment, lambda line: without(line, name))
         except StorageError as error:
             problems.append(error)
-    problems += remove_traces(database, config, Names.of(did, account.handle))
+    problems += remove_traces(database, config, Names.of(name, account.handle))
     if problems:
         sentences = "\n".join(f"  {problem}" for problem in problems)
-        raise StorageError(f"Of {did} all was removed but for this; mend it and purge again:\n{sentences}")
+        raise StorageError(f"Of {name} all was removed but for this; mend it and purge again:\n{sentences}")
 
 
 def undo(database: Database[Document], account: str) -> PurgedAccount:
     """Forgets that an account was purged. Raises UsageError when it was not."""
     name = account.strip().removeprefix("@")
-    query = {"_id": name} if name.startswith("did:") else {"handle": name}
-    found = list(database[PURGED].find(query, {"handle": 1}).collation(_ANY_CASE))
+    rows = database[PURGED]
+    found = list(rows.find({"_id": name}, {"handle": 1}))
+    found = found or list(rows.find({"handle": name}, {"handle": 1}).collation(_ANY_CASE))
     if not found:
         raise UsageError(f"--undo: {name!r} was not purged; `harvester purge --list` shows who was.")
     if len(found) > 1:
@@ -141,26 +155,32 @@ def undo(database: Database[Document], account: str) -> PurgedAccount:
 
 
 def purged(database: Database[Document]) -> list[Document]:
-    """Those that were purged, latest first: _id (DID), handle, purged_at, counts."""
+    """Those that were purged, latest first: _id, handle, purged_at, counts."""
     return list(database[PURGED].find().sort("purged_at", -1))
 
 
-def without(line: bytes, did: str) -> bytes | None:
+def without(line: bytes, account: str) -> bytes | None:
     """A staged or rejected line without the account: None when all of it is the account's, else emptied of it."""
-    if did.encode() not in line and quote(did, safe="").encode() not in line:
+    if not any(name.encode() in line for name in _spellings(account)):
         return line
     staged = read_line(line)
     if is_nobodys(staged):
         return line
     raw = staged.get("raw")
-    if did in _accounts_of(staged, raw):
+    if account in _accounts_of(staged, raw):
         return None
-    raw, changed = emptied(raw, [did])
+    raw, changed = emptied(raw, [account])
     left = staged | {"raw": raw}
     if "url" in staged:
-        left["url"] = Names.of(did).left_out(staged["url"])
+        left["url"] = Names.of(account).left_out(staged["url"])
         changed = changed or left["url"] != staged["url"]
     return written(left) if changed else line
+
+
+def _spellings(account: str) -> set[str]:
+    """How a line may write it: percent-encoded, and as different programs write texts in JSON."""
+    in_ascii = json.dumps(account)[1:-1]
+    return {account, quote(account, safe=""), in_ascii, account.replace("/", r"\/"), in_ascii.replace("/", r"\/")}
 
 
 def is_nobodys(staged: Document) -> bool:
@@ -174,6 +194,8 @@ def _accounts_of(staged: Document, raw: Any) -> set[str | None]:
     ends = str(staged.get("key") or "").split(" ")
     accounts = {staged.get("did"), _account_of(ends[0])}
     kind = RECORDS.get(staged.get("kind", ""))
+    if kind and kind.OWNERS == TaggedPost.OWNERS:
+        accounts.add(author_of(raw))
     if kind and len(kind.OWNERS) > 1:
         accounts.update(_account_of(end) for end in ends)
         subject = raw.get("subject") if isinstance(raw, dict) else None
@@ -189,9 +211,9 @@ def _account_of(reference: Any) -> str | None:
     return reference.removeprefix("at://").partition("/")[0] if isinstance(reference, str) else None
 
 
-def _owned(kind: type[Record], did: str) -> Document:
+def _owned(kind: type[Record], account: str) -> Document:
     """Selects the records of an account, and the edges that lead to it."""
-    return {"$or": [{name: did} for name in kind.OWNERS]}
+    return {"$or": [{name: account} for name in kind.OWNERS]}
 
 
 def _owned_kinds() -> list[type[Record]]:
@@ -213,8 +235,8 @@ def _posts_to_empty(database: Database[Document], did: str) -> Iterator[tuple[st
 
 def _remove_items(database: Database[Document], account: PurgedAccount) -> None:
     """Those of the account, of what it wrote, and of its handle as a seed. An attempt under way changes nothing."""
-    keys = [account.did, *filter(None, [account.handle.lower()])]
-    theirs = {"$or": [{"key": {"$in": keys}}, {"key": {"$regex": f"^at://{re.escape(account.did)}/"}}]}
+    keys = [account.id, *filter(None, [account.handle.lower()])]
+    theirs = {"$or": [{"key": {"$in": keys}}, {"key": {"$regex": f"^at://{re.escape(account.id)}/"}}]}
     jobs = database[ITEMS].distinct("job", theirs)
     database[ITEMS].delete_many(theirs)
     database[JOBS].update_many({"_id": {"$in": jobs}}, {"$unset": {"counted_end": ""}})  # it is counted anew
@@ -224,10 +246,10 @@ def _staged(config: Config) -> list[Path]:
     return [config.data_dir / "staging", config.data_dir / "rejects"]
 
 
-def _look_through(segment: Path, did: str, findings: Findings) -> None:
+def _look_through(segment: Path, account: str, findings: Findings) -> None:
     removed = changed = 0
     for line in read_segment(segment):
-        left = without(line, did)
+        left = without(line, account)
         removed += left is None
         changed += left is not None and left != line
     if removed or changed:

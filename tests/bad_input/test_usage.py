@@ -176,7 +176,7 @@ KINDS: dict[str, tuple[Callable[[Place, Sandbox], Answer], tuple[str, ...]]] = {
     ),
     "a purge without an account": (
         command("harvester", "purge", "--yes"),
-        ("give one of --account <DID or handle>, --undo <DID or handle> or --list",),
+        ("give one of --account <DID, handle or author>, --undo <DID, handle or author> or --list",),
     ),
     "a purge of a malformed DID": (
         command("harvester", "purge", "--yes", "--account", "did:PLC:"),

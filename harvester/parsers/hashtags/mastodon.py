@@ -100,7 +100,7 @@ def post_of(row: Row, raw: bytes, provenance: Provenance) -> TaggedPost:
         source=SOURCE,
         id=uri,
         page_url=web(row.get("url"), uri),
-        author=_author(row),
+        author=author_of(row),
         author_name=string(row, "account", "display_name") or None,
         text=text_of(string(row, "content") or ""),
         tags=tuple(dict.fromkeys(normal_tag(name) for name in names if name)),
@@ -116,7 +116,7 @@ def post_of(row: Row, raw: bytes, provenance: Provenance) -> TaggedPost:
     )
 
 
-def _author(row: Row) -> str | None:
+def author_of(row: Row) -> str | None:
     """The account's own address: `acct` has no host for accounts of the instance that was asked."""
     return string(row, "account", "uri") or string(row, "account", "url") or string(row, "account", "acct")
 

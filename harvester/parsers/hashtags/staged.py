@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
@@ -14,6 +15,7 @@ from harvester.items.trend import Hashtag, TaggedPost, Trend
 from harvester.parsers.bluesky.staged import read_staged as bluesky_staged
 from harvester.parsers.hashtags import bluesky, google, instagram, mastodon, tiktok, youtube
 from harvester.parsers.hashtags.parts import Look, Row, object_of
+from harvester.parsers.json_values import dictionary
 
 _is_key = re.compile(r"(?P<source>\S+) (?P<region>\S+) (?P<period>\S+) (?P<at>\S+Z) (?P<tag>.+)", re.DOTALL).fullmatch
 
@@ -36,6 +38,12 @@ def read_staged(kind: str, key: str, raw: bytes, provenance: Provenance) -> Reco
         return bluesky_staged(kind, key, raw, provenance)
     made: Iterable[Record] = _TRENDS[source](row, raw, rank, look)
     return next((record for record in made if kind == record.KIND), None)
+
+
+def author_of(raw: Any) -> str | None:
+    """Whose post or video it is that a staged or rejected line shows."""
+    row = dictionary(raw, "row") or raw  # of a trend
+    return mastodon.author_of(row) or youtube.author_of(row)
 
 
 _POSTS: dict[str, Callable[[Row, bytes, Provenance], Record]] = {

@@ -71,7 +71,13 @@ def trends_of(row: Row, raw: bytes, rank: int | None, look: Look) -> Iterable[Re
         return
     views, video = string(row, "statistics", "viewCount"), needed(row, "id")
     title = needed(dictionary(row, "snippet") or {}, "title")
-    yield trend(look, title, rank, raw, tag=video, volume=number_of(views), volume_raw=views, page_url=_WATCH + video)
+    told = {"volume": number_of(views), "volume_raw": views, "page_url": _WATCH + video, "author": author_of(row)}
+    yield trend(look, title, rank, raw, tag=video, **told)
+
+
+def author_of(row: Row) -> str | None:
+    """The channel of a video."""
+    return string(row, "snippet", "channelId")
 
 
 def post_of(row: Row, raw: bytes, provenance: Provenance) -> TaggedPost:
@@ -86,7 +92,7 @@ def post_of(row: Row, raw: bytes, provenance: Provenance) -> TaggedPost:
         source=SOURCE,
         id=video,
         page_url=web(_WATCH + video),
-        author=string(snippet, "channelId"),
+        author=author_of(row),
         author_name=string(snippet, "channelTitle"),
         text=text,
         tags=tuple(dict.fromkeys(map(normal_tag, names))),
