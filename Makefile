@@ -28,10 +28,10 @@ test: lint ## Run all checks and tests, but for appview, flows, publish, soak an
 	@$(RUN) $(MAKE) --no-print-directory -j2 types tests
 
 # Collected once, so that the workers find the modules of the tests compiled.
-# Five for two cores, since much of what tests do is waiting.
+# Three for a core, since much of what tests do is waiting.
 tests:
 	@pytest --collect-only -qq >/dev/null || true
-	@pytest -n $$(expr 5 \* $$(getconf _NPROCESSORS_ONLN) / 2) --dist worksteal
+	@pytest -n $$(expr 3 \* $$(getconf _NPROCESSORS_ONLN)) --dist worksteal
 
 lint: $(SYNCED) ## Check style, format, and which room imports which
 	@$(RUN) ruff check .
