@@ -47,10 +47,13 @@ def purge_command(
         if not yes:
             confirm("Remove all this, and never fetch the account again?")
         purge.purge(database, config, who, findings)
+        schedules = purge.schedules_of(database, who)
     except PyMongoError as error:
         raise ServiceError(f"{unavailable(error)} Then purge again.") from None
     finally:
         database.client.close()
     print("Removed. The account is not fetched again.")
+    for name in schedules:
+        print(f"The schedule {name} names it still. To leave it out: harvester schedule change {name} -a ...")
     if findings.being_written:
         print("A crawl is running and may hold more of it on its way: purge again when that has ended.")

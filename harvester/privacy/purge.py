@@ -21,6 +21,7 @@ from harvester.items import RECORDS, Record
 from harvester.items.bluesky import Post, Profile, is_did
 from harvester.items.trend import TaggedPost
 from harvester.jobs.documents import ITEMS, JOBS
+from harvester.jobs.scheduling import SCHEDULES
 from harvester.parsers.bluesky.scrub import PURGED, scrub
 from harvester.parsers.hashtags.staged import author_of
 from harvester.privacy import OPT_OUTS
@@ -138,6 +139,13 @@ def purge(database: Database[Document], config: Config, account: PurgedAccount, 
     if problems:
         sentences = "\n".join(f"  {problem}" for problem in problems)
         raise StorageError(f"Of {name} all was removed but for this; mend it and purge again:\n{sentences}")
+
+
+def schedules_of(database: Database[Document], account: PurgedAccount) -> list[str]:
+    """Names of the schedules whose arguments name it. They are somebody's wish, and are left as they are."""
+    names = Names.of(account.id, account.handle)
+    rows = database[SCHEDULES].find({}, {"arguments": 1}).sort("_id", 1)
+    return [row["_id"] for row in rows if names.left_out(row["arguments"]) != row["arguments"]]
 
 
 def undo(database: Database[Document], account: str) -> PurgedAccount:

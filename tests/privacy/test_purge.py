@@ -258,6 +258,19 @@ def test_a_handle_is_as_good_as_a_did_also_when_it_was_purged_before(
     assert "nothing is kept of it" in again.stdout
 
 
+def test_schedules_that_name_it_are_named_and_stay(purge: Purge, mongodb: Mongo, config: Config) -> None:
+    harvest.store(mongodb, config, with_alice=True)
+    named = {"handles": {"seeds": "bob.example,Alice.example"}, "ids": {"seeds": ALICE}}
+    others = {"others": {"seeds": f"malice.example,{ALICIA}"}, "empty": {}}
+    rows = [{"_id": name, "arguments": arguments} for name, arguments in (named | others).items()]
+    mongodb["schedules"].insert_many(rows)
+
+    done = purge("--account", ALICE, "--yes")
+
+    assert set(re.findall("The schedule ([a-z]+) names it", done.stdout)) == set(named)
+    assert list(mongodb["schedules"].find().sort("_id", -1)) == sorted(rows, key=lambda row: str(row["_id"]))[::-1]
+
+
 def test_an_account_can_be_purged_before_it_is_ever_met(purge: Purge, mongodb: Mongo) -> None:
     done = purge("--account", "did:plc:stranger", "--yes")
 
