@@ -141,6 +141,7 @@ class WatchedErrback:
 
     def _yielded(self, output: Any) -> Any:
         if isinstance(output, Request):
+            output = apart(output)
             self._prepare(output, self.lease)
         self.lease.answered = bool(self.lease.items)
         return output
@@ -168,6 +169,11 @@ class WatchedErrback:
     def _raised(self, raised: BaseException, error: BaseException) -> None:
         if raised is not error and not isinstance(raised, GeneratorExit):
             self.lease.failed_by(raised)
+
+
+def apart(request: Request) -> Request:
+    """A copy of a request that is under way, as a callback yields it again: its lease stays with the page."""
+    return request.copy() if LEASE in request.meta else request
 
 
 def fresh(request: Request) -> Request:

@@ -13,7 +13,7 @@ from scrapy.utils.misc import load_object
 from harvester.exceptions import PageFailed, ParseError
 from harvester.frontier.attempts import attempts_of
 from harvester.frontier.codec import TooLargeError, UnserialisableRequestError
-from harvester.frontier.in_flight import InFlight
+from harvester.frontier.in_flight import InFlight, apart
 from harvester.frontier.scheduler import Scheduler
 from harvester.items import LINK, Batch, Reject
 from harvester.middlewares.identities import end_chain
@@ -71,6 +71,7 @@ class LeaseMiddleware:
         try:
             async for output in result:
                 if isinstance(output, Request):
+                    output = apart(output)
                     try:
                         self._scheduler.prepare(output, lease)
                     except TooLargeError as error:

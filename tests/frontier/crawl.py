@@ -65,6 +65,22 @@ class Fates(Spider):
         assert response.request
         yield response.request.replace(url=f"{self.site}/linked?from=copies", callback=self.parse)
 
+    def on_yields_itself(self, response: Response) -> Iterator[Any]:
+        """The same object, as spiders do that want a page once more."""
+        yield {"url": f"/yields-itself {response.meta.get('again', 0)}"}
+        if "again" not in response.meta:
+            assert response.request
+            response.meta["again"], response.request.dont_filter = 1, True
+            yield response.request
+            yield {"url": "/yields-itself to the end"}
+
+    def missing_itself_failed(self, failure: Failure) -> Iterator[Any]:
+        request: Request = failure.request  # type: ignore[attr-defined]
+        if "again" not in request.meta:
+            request.meta["again"], request.dont_filter = 1, True
+            yield request
+        yield {"url": "/missing-itself was missed"}
+
     def on_unfiltered(self, response: Response) -> Iterator[Any]:
         for _ in range(2):
             yield self.ask("/linked?from=unfiltered", dont_filter=True)

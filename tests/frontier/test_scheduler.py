@@ -119,6 +119,24 @@ async def test_every_request_ends_in_one_fate_with_a_reason(frontier: Frontier, 
     assert "Traceback" not in crawled.log.replace("Traceback (most recent call last)", "", 6)
 
 
+async def test_a_page_that_is_yielded_again_as_it_is_ends_and_is_asked_for_again(
+    frontier: Frontier, tmp_path: Path
+) -> None:
+    async with Page({"/missing-itself": [Answer(404, b"")]}) as site:
+        crawled = await crawl(tmp_path, frontier.spider, site.url, "/yields-itself", "/missing-itself")
+        asked = (site.count("/yields-itself"), site.count("/missing-itself"))
+    status = await frontier.status()
+    assert crawled.reason == "finished"
+    assert asked == (2, 2)
+    assert sorted(crawled.items) == [
+        *("/missing-itself was missed",) * 2,
+        "/yields-itself 0",
+        "/yields-itself 1",
+        "/yields-itself to the end",
+    ]
+    assert (status.balanced, status.queued, status.done, status.leased) == (True, 4, 4, 0)
+
+
 async def test_what_a_spider_begins_with_is_told_from_what_follows(frontier: Frontier, tmp_path: Path) -> None:
     """If Redis loses the latter it comes again with a lease; the former does with the next run alone."""
     async with Page() as site:
