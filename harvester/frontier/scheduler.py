@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 
 from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
+from scrapy.http import Response
 from scrapy.settings import BaseSettings
 from scrapy.utils.defer import deferred_from_coro
 from scrapy_redis.scheduler import Scheduler as ScrapyRedisScheduler
@@ -409,17 +410,24 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         return of_attempts(number, items) if items else number
 
     def _watch_engine(self) -> None:
-        """Learns when the engine has finished with a request: no signal says so."""
+        """Learns when the engine has finished with a request: no signal says so.
+
+        What callbacks and pipelines download by themselves is no request of the frontier, whatever meta it was given.
+        """
         assert self._crawler.engine
         assert self._crawler.engine._slot
-        slot = self._crawler.engine._slot
-        remove_request = slot.remove_request
+        engine, slot = self._crawler.engine, self._crawler.engine._slot
+        remove_request, download = slot.remove_request, engine.download_async
+
+        async def download_apart(request: Request) -> Response:
+            return await download(fresh(request.copy()) if LEASE in request.meta else request)
 
         def remove_and_tell(request: Request) -> None:
             remove_request(request)
             self._on_finished(request)
 
         slot.remove_request = remove_and_tell  # type: ignore[method-assign]
+        engine.download_async = download_apart  # type: ignore[method-assign]
 
     def _on_finished(self, request: Request) -> None:
         lease = self._leases.pop(request.meta.get(LEASE, ""), None)

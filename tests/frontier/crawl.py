@@ -81,6 +81,14 @@ class Fates(Spider):
             yield request
         yield {"url": "/missing-itself was missed"}
 
+    async def on_downloads(self, response: Response) -> AsyncIterator[Any]:
+        """With the meta of its page, as it is handed on."""
+        assert self.crawler.engine
+        request = Request(f"{self.site}/downloaded", meta=response.meta)
+        inner = await self.crawler.engine.download_async(request)
+        yield {"url": f"/downloads {inner.text}"}
+        yield self.ask("/linked?from=downloads")
+
     def on_unfiltered(self, response: Response) -> Iterator[Any]:
         for _ in range(2):
             yield self.ask("/linked?from=unfiltered", dont_filter=True)

@@ -137,6 +137,17 @@ async def test_a_page_that_is_yielded_again_as_it_is_ends_and_is_asked_for_again
     assert (status.balanced, status.queued, status.done, status.leased) == (True, 4, 4, 0)
 
 
+async def test_a_page_whose_callback_downloads_another_with_its_meta_ends_as_if_it_had_not(
+    frontier: Frontier, tmp_path: Path
+) -> None:
+    async with Page() as site:
+        crawled = await crawl(tmp_path, frontier.spider, site.url, "/downloads")
+        assert site.count("/downloaded") == 1
+    status = await frontier.status()
+    assert sorted(crawled.items) == ["/downloads fine", "/linked?from=downloads"]
+    assert (status.balanced, status.queued, status.done) == (True, 2, 2)
+
+
 async def test_what_a_spider_begins_with_is_told_from_what_follows(frontier: Frontier, tmp_path: Path) -> None:
     """If Redis loses the latter it comes again with a lease; the former does with the next run alone."""
     async with Page() as site:
