@@ -71,6 +71,7 @@ class InFlight:
             self.unsettled -= receipt.total - len(receipt.open)
             self.rejected += receipt.rejected
             self.new += receipt.new
+            self.given_back = self.given_back or receipt.interrupted
 
     def fate(self) -> Operation:
         """What the frontier is told when nothing more will happen to the request here."""

@@ -55,10 +55,11 @@ from harvester.frontier.seen import of_attempts
 from harvester.frontier.store import Frontier
 from harvester.frontier.watchdog import Watchdog
 from harvester.frontier.workers import own_name
+from harvester.items.receipts import receipt_under_way
 from harvester.masking import mask
 from harvester.meta import ITEMS, ITEMS_OF, JOB, LEASE, NOT_BEFORE, PARKED, PART, PROBE, RETRY_REASON
 from harvester.outcomes import Outcome, Verdict, classify_exception
-from harvester.shutdown import CAUSE, end, fault_of, is_ending
+from harvester.shutdown import CAUSE, RunEnding, end, fault_of, is_ending
 from harvester.sites import load_sites
 from harvester.stores.redis import RedisOutage, connect
 
@@ -420,7 +421,12 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         remove_request, download = slot.remove_request, engine.download_async
 
         async def download_apart(request: Request) -> Response:
-            return await download(fresh(request.copy()) if LEASE in request.meta else request)
+            try:
+                return await download(fresh(request.copy()) if LEASE in request.meta else request)
+            except RunEnding:
+                if receipt := receipt_under_way():
+                    receipt.interrupted = True
+                raise
 
         def remove_and_tell(request: Request) -> None:
             remove_request(request)

@@ -24,7 +24,7 @@ class SettlesRecords:
 class Receipt:
     """The records of one item that are neither stored nor rejected."""
 
-    __slots__ = ("new", "open", "page", "rejected", "total")
+    __slots__ = ("interrupted", "new", "open", "page", "rejected", "total")
 
     def __init__(self, item: Any, page: Any) -> None:
         self.open = parts_of(item)
@@ -35,6 +35,8 @@ class Receipt:
         """How many of its records were rejected with a written reason."""
         self.new = 0
         """How many of those that were stored were not known before."""
+        self.interrupted = False
+        """Whether the run ended while a pipeline fetched something for it, of which it may lack a part."""
 
     def settle(self, parts: Iterable[Hashable], rejected: int = 0, new: int = 0) -> None:
         """Notes that these parts are safe, how many records were rejected, and how many were not known before."""

@@ -8,12 +8,13 @@ from scrapy.exceptions import DropItem
 from harvester.exceptions import InvalidRecordError
 from harvester.items import Batch, Provenance, Record, Reject
 from harvester.items.other import item_type
-from harvester.items.receipts import OTHER, page_under_way, settle
+from harvester.items.receipts import OTHER, page_under_way, receipt_under_way, settle
 from harvester.pipelines.base import BatchPipeline
 from harvester.pipelines.mongo import MongoPipeline
 from harvester.pipelines.postgres import PostgresPipeline
 from harvester.pipelines.staging import StagingPipeline
 from harvester.pipelines.validate import ValidatePipeline
+from harvester.shutdown import RunEnding
 from harvester.stores.rejects import raw_of
 
 _THROUGH: tuple[type[BatchPipeline], ...] = (ValidatePipeline, StagingPipeline, PostgresPipeline, MongoPipeline)
@@ -41,6 +42,8 @@ class ItemsPipeline:
 
     async def process_item(self, item: Any) -> Any:
         if item is not None and not isinstance(item, (Batch, Record)):
+            if (receipt := receipt_under_way()) and receipt.interrupted:
+                raise RunEnding("the crawl is being stopped; what a pipeline lacks is fetched when it is continued")
             batch = self._batch_of(item)
             for pipeline in self._through:
                 batch = await pipeline.process_batch(batch)

@@ -69,6 +69,8 @@ class Confirming(Spider):
         match name:
             case "plain" | "plain-swallows" | "plain-drops":
                 yield {"name": name}
+            case "files":
+                yield {"name": name, "file_urls": [f"{self.site}/file"]}
             case "number":
                 yield [rows[0], rows[1], self._row(name, response.url, "c", value=2**63)]
             case "no-text":
@@ -150,9 +152,12 @@ def main() -> None:
     del pipelines["harvester.pipelines.consent.ConsentPipeline"]
     if not plan.get("pictures"):
         del pipelines["harvester.pipelines.files.RecordFilesPipeline"]
+    if plan.get("files"):
+        pipelines["scrapy.pipelines.files.FilesPipeline"] = 10
     settings.setdict(
         {
             "ITEM_PIPELINES": pipelines,
+            "FILES_STORE": "files",
             "EXTENSIONS": {"scrapy.extensions.corestats.CoreStats": 0},
             "HARVESTER_BACKOFF_FACTOR": 0.01,
             "LOG_FORMATTER": "harvester.dashboard.logformatter.QuietLogFormatter",

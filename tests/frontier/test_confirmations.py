@@ -17,6 +17,7 @@ from scrapy import Request
 from scrapy.utils.request import fingerprint
 
 from harvester.frontier.store import Frontier
+from harvester.items.other import item_kind
 from harvester.stores.staging import read_segment
 from tests.crawling import LONGEST_S, Answer, Site, until
 from tests.forking import Forked, fork
@@ -78,6 +79,14 @@ class Slow(Site):
         return await super().answer(path, number)
 
 
+class Late(Slow):
+    """Answers when the crawl is ending."""
+
+    async def answer(self, path: str, number: int) -> Answer:
+        await until((self.folder / ENDING).exists)
+        return Answer(body=b"fine")
+
+
 class Crawled(NamedTuple):
     stats: dict[str, Any]
     log: str
@@ -105,6 +114,10 @@ class House(NamedTuple):
 
     def stored(self) -> set[str]:
         return set(self.database["rows"].distinct("_id"))
+
+    def items(self) -> list[dict[str, Any]]:
+        """Those that are no records."""
+        return list(self.database[item_kind(self.frontier.spider)].find())
 
     async def done(self, site: Site, paths: list[str]) -> set[str]:
         states = {path: await self.state(site, path) for path in paths}
@@ -217,3 +230,19 @@ async def test_a_run_told_to_end_while_pictures_are_under_way_puts_their_pages_b
     assert house.stored() == {f"page.{number} {part}" for number in range(20) for part in "abc"}
     after = await house.frontier.status()
     assert (after.balanced, after.done) == (True, 20)
+
+
+async def test_a_page_whose_files_a_projects_own_pipeline_could_not_fetch_since_the_run_ends_is_put_back(
+    house: House,
+) -> None:
+    """That pipeline takes the end of the run for a file that cannot be had, and lets the item pass."""
+    async with Late() as site:
+        site.folder = house.folder
+        process = await house.start(site, ["/files"], files=True)
+        await until(lambda: site.count("/files") == 1)
+        process.send_signal(signal.SIGINT)
+        await house.end(process)
+        between = house.items()
+        await house.crawl(site, ["/files"], files=True)
+    assert (between, site.count("/file")) == ([], 1)
+    assert [[file["status"] for file in item["files"]] for item in house.items()] == [["downloaded"]]
