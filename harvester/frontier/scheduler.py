@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 from time import monotonic
-from typing import Self
+from typing import Any, Self
 from weakref import WeakKeyDictionary
 
 from scrapy import Request, Spider, signals
@@ -23,6 +23,7 @@ from scrapy.utils.defer import deferred_from_coro
 from scrapy_redis.scheduler import Scheduler as ScrapyRedisScheduler
 from scrapy_redis.spiders import RedisMixin
 from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
 
 from harvester.breaker.alerts import BreakerAlerts
 from harvester.breaker.breakers import Breakers
@@ -419,6 +420,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         assert self._crawler.engine._slot
         engine, slot = self._crawler.engine, self._crawler.engine._slot
         remove_request, download = slot.remove_request, engine.download_async
+        handle_output = engine._handle_downloader_output
 
         async def download_apart(request: Request) -> Response:
             try:
@@ -428,12 +430,24 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
                     receipt.interrupted = True
                 raise
 
+        def handle_and_tell(result: Request | Response | Failure, request: Request) -> Any:
+            lease = self.lease_of(request) if isinstance(result, Request) else None
+            if lease is None:
+                return handle_output(result, request)
+            assert isinstance(result, Request)
+            result = result.copy() if result is request else result
+            for name in (LEASE, ITEMS, JOB):  # which one that somebody's middleware made lacks
+                if name in request.meta:
+                    result.meta[name] = request.meta[name]
+            return handle_output(result, request)
+
         def remove_and_tell(request: Request) -> None:
             remove_request(request)
             self._on_finished(request)
 
         slot.remove_request = remove_and_tell  # type: ignore[method-assign]
         engine.download_async = download_apart  # type: ignore[method-assign]
+        engine._handle_downloader_output = handle_and_tell  # type: ignore[method-assign]
 
     def _on_finished(self, request: Request) -> None:
         lease = self._leases.pop(request.meta.get(LEASE, ""), None)

@@ -42,6 +42,7 @@ class Fates(Spider):
     site: str
     paths: str
     resumed = False
+    allowed_domains = ("127.0.0.1",)
 
     async def start(self) -> AsyncIterator[Any]:
         for path in self.paths.split():
@@ -181,9 +182,21 @@ class Ignoring:
         if request.url.endswith("/ignored"):
             raise IgnoreRequest("not on a Sunday")
 
+    def process_response(self, request: Request, response: Response) -> Response | Request:
+        if request.url.endswith("/exchanged"):
+            return Request(request.url.replace("/exchanged", "/linked?from=exchanged"), callback=request.callback)
+        if request.url.endswith("/sent-again") and "again" not in request.meta:
+            request.meta["again"], request.dont_filter = 1, True
+            return request
+        return response
+
 
 class NotingScheduler(Scheduler):
-    """Counts new requests by whether they follow from a lease."""
+    """Counts new requests by whether they follow from a lease, and at the end the leases that are left."""
+
+    async def _close(self) -> None:
+        self._crawler.stats.set_value("leases_left", len(self))
+        await super()._close()
 
     def enqueue_request(self, request: Request) -> bool:
         is_queued = super().enqueue_request(request)

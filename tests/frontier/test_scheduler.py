@@ -148,6 +148,17 @@ async def test_a_page_whose_callback_downloads_another_with_its_meta_ends_as_if_
     assert (status.balanced, status.queued, status.done) == (True, 2, 2)
 
 
+async def test_a_request_that_a_projects_middleware_puts_in_place_of_another_has_the_fate_of_both(
+    frontier: Frontier, tmp_path: Path
+) -> None:
+    async with Page() as site:
+        crawled = await crawl(tmp_path, frontier.spider, site.url, "/exchanged", "/sent-again")
+        assert site.count("/sent-again") == 2
+    status = await frontier.status()
+    assert sorted(crawled.items) == ["/linked?from=exchanged", "/sent-again"]
+    assert (status.balanced, status.queued, status.done, crawled.stats["leases_left"]) == (True, 2, 2, 0)
+
+
 async def test_what_a_spider_begins_with_is_told_from_what_follows(frontier: Frontier, tmp_path: Path) -> None:
     """If Redis loses the latter it comes again with a lease; the former does with the next run alone."""
     async with Page() as site:
