@@ -439,7 +439,11 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             for name in (LEASE, ITEMS, JOB):  # which one that somebody's middleware made lacks
                 if name in request.meta:
                     result.meta[name] = request.meta[name]
-            return handle_output(result, request)
+            handled = handle_output(result, request)
+            if not lease.moved:
+                said = f"it leads to {mask(result.url, MOST_SHOWN)}, which is off the spider's domains, or refused"
+                lease.verdict = Verdict(Outcome.POLICY_DENIED, said)
+            return handled
 
         def remove_and_tell(request: Request) -> None:
             remove_request(request)

@@ -159,6 +159,20 @@ async def test_a_request_that_a_projects_middleware_puts_in_place_of_another_has
     assert (status.balanced, status.queued, status.done, crawled.stats["leases_left"]) == (True, 2, 2, 0)
 
 
+async def test_a_redirect_off_the_domains_of_the_spider_is_skipped_with_the_reason(
+    frontier: Frontier, tmp_path: Path
+) -> None:
+    async with Page() as site:
+        other = site.url.replace("127.0.0.1", "localhost") + "/never"
+        site.answers = {"/away": [Answer(302, b"", {"Location": other})]}
+        crawled = await crawl(tmp_path, frontier.spider, site.url, "/away")
+        fate = await Crawled(site, frontier).fate("/away")
+    assert (crawled.stats["offsite/filtered"], site.count("/never")) == (1, 0)
+    assert fate is not None
+    assert (fate.state, fate.outcome) == ("skipped", "policy_denied")
+    assert fate.reason.startswith(f"it leads to {other}, which is off the spider's domains")
+
+
 async def test_what_a_spider_begins_with_is_told_from_what_follows(frontier: Frontier, tmp_path: Path) -> None:
     """If Redis loses the latter it comes again with a lease; the former does with the next run alone."""
     async with Page() as site:
