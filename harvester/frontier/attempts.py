@@ -73,7 +73,7 @@ class Attempts:
         """The callback has come to its end. An answer of which it reads the status itself was told of before."""
         assert response.request
         is_told = verdict is OK and not 200 <= response.status < 300
-        if not (is_told or response.request.meta.get("dont_retry")):
+        if not is_told:
             self.tell(response.request, verdict, response)
 
     def page_failed(self, response: Response, error: Exception) -> Request | Verdict:
@@ -113,7 +113,8 @@ class Attempts:
         if outcome is Outcome.NETWORK and host not in self._answered:
             retries = min(retries, 2)  # a host that never answered is probably not there
         other_way = request.meta.pop(NEXT_TRY, None)
-        if other_way == NextTry.NONE or (tries > retries and other_way is None):
+        is_last = tries > retries or request.meta.get("dont_retry")
+        if other_way == NextTry.NONE or (is_last and other_way is None):
             return None
         if other_way == NextTry.FREE:
             tries -= 1

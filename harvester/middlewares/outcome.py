@@ -37,7 +37,7 @@ class OutcomeMiddleware:
 
     async def process_response(self, request: Request, response: Response) -> Response | Request:
         self._attempts.note_answer(request)
-        if request.meta.get("dont_retry"):  # for those who read statuses themselves
+        if _reads_statuses(request):
             return response
         verdict = _known(request) or _judged(request, response)
         if verdict.outcome is Outcome.OK:
@@ -62,7 +62,7 @@ class OutcomeMiddleware:
         return LEASE in meta and (self._wants_all or response.status in self._wanted)
 
     async def process_exception(self, request: Request, exception: Exception) -> Request | None:
-        if isinstance(exception, RunEnding) or request.meta.get("dont_retry"):
+        if isinstance(exception, RunEnding) or _reads_statuses(request):
             return None
         if isinstance(exception, RequestFailed):  # of another middleware, which knows that there is no use in trying
             self._attempts.tell(request, exception.verdict, None)
@@ -89,6 +89,11 @@ async def failed_on_its_way_back(crawler: Crawler, request: Request, error: Exce
     if again is None:
         raise error
     return again
+
+
+def _reads_statuses(request: Request) -> bool:
+    """Whether it is for one of ours who does that: for robots.txt, or a login. Of others `dont_retry` says no more."""
+    return bool(request.meta.get("dont_retry")) and LEASE not in request.meta
 
 
 def _known(request: Request) -> Verdict | None:

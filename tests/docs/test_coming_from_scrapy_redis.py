@@ -71,6 +71,7 @@ class ShopSpider(Spider):
         yield Request(SITE + "/missing", self.parse_status)
         yield Request(SITE + "/mentioned", self.parse_status, meta={{"handle_httpstatus_list": [410]}})
         yield Request(SITE + "/gone", self.parse_status, errback=self.failed)
+        yield Request(SITE + "/broken", errback=self.failed, meta={{"dont_retry": True}})
         yield Request("ftp://127.0.0.1/", self.parse_status, errback=self.failed)
         yield Request(SITE + "/cookies", self.parse_status, cookies={{"flavour": "lemon"}})
         yield Request(SITE + "/refresh", self.parse_status)
@@ -153,7 +154,7 @@ def pages() -> dict[str, list[Answer]]:
     """Each page leads to the next."""
     linked = {f"/{n}": [Answer(body=f'<a href="/{n + 1}">to {n + 1}</a>'.encode(), kind=HTML)] for n in range(1, 5)}
     refresh = b'<meta http-equiv="refresh" content="0; url=/refreshed">'
-    refused = {"/missing": [Answer(404)], "/mentioned": [Answer(410)], "/gone": [Answer(410)]}
+    refused = {"/missing": [Answer(404)], "/mentioned": [Answer(410)], "/gone": [Answer(410)], "/broken": [Answer(500)]}
     return linked | refused | {"/refresh": [Answer(body=refresh, kind=HTML)]}
 
 
@@ -293,7 +294,7 @@ CLAIMS: dict[str, Callable[[Seen], bool]] = {
     "`make_request_from_data`": lambda seen: seen.has(bag="/bread") and seen.has(bag="/milk"),
     "items that are dicts": lambda seen: (
         seen.has(path="/1", depth=0)
-        and "9 items" in seen.shop.log
+        and "10 items" in seen.shop.log
         and sorted(row["path"] for row in seen.stored) == sorted(item["path"] for item in seen.kept if "path" in item)
     ),
     "items that are dicts, and nobody for them": lambda seen: (
@@ -307,6 +308,9 @@ CLAIMS: dict[str, Callable[[Seen], bool]] = {
     '`DEPTH_LIMIT`, `meta["depth"]`': lambda seen: seen.has(path="/3", depth=2) and not seen.has(path="/4", depth=3),
     "`handle_httpstatus_list`, `handle_httpstatus_all`, `HTTPERROR_ALLOWED_CODES`": lambda seen: (
         seen.has(path="/missing", status=404) and seen.has(path="/mentioned", status=410)
+    ),
+    '`meta["dont_retry"]`': lambda seen: (
+        seen.has(path="/broken", refused=500) and seen.site.count("/broken") == 1 and "1 server error" in seen.shop.log
     ),
     "`HttpError` in an errback": lambda seen: (
         seen.has(path="/gone", refused=410) and seen.has(path="nowhere", outcome="invalid")

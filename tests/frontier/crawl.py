@@ -52,6 +52,8 @@ class Fates(Spider):
         name = path.split("/")[1].partition("?")[0].replace("-", "_")
         callback = attributes.pop("callback", getattr(self, f"on_{name}", self.parse))
         errback = getattr(self, f"{name}_failed", None)
+        if name == "not_again":
+            attributes["meta"] = {"dont_retry": True}
         return Request(self.site + path, callback, errback=errback, **attributes)
 
     def parse(self, response: Response) -> Iterator[Any]:

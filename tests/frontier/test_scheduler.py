@@ -173,6 +173,24 @@ async def test_a_redirect_off_the_domains_of_the_spider_is_skipped_with_the_reas
     assert fate.reason.startswith(f"it leads to {other}, which is off the spider's domains")
 
 
+async def test_a_request_that_is_not_to_be_tried_again_is_judged_as_any_other(
+    frontier: Frontier, tmp_path: Path
+) -> None:
+    answers = {"/not-again/500": [Answer(500, b"")], "/not-again/404": [Answer(404, b"")]}
+    answers["/not-again/silent"] = [Answer(silent=True)]
+    async with Page(answers) as site:
+        crawled = await crawl(tmp_path, frontier.spider, site.url, "/not-again", *answers)
+        told = [await Crawled(site, frontier).fate(path) for path in answers]
+        asked = {path: site.count(path) for path in answers}
+    assert asked["/not-again/500"] == asked["/not-again/404"] == 1
+    assert [(fate.state, fate.outcome) for fate in told if fate] == [
+        ("dead", "server_error"),
+        ("done", ""),
+        ("dead", "network"),
+    ]
+    assert (crawled.stats["harvester/pages"], crawled.stats["harvester/outcomes/not_found"]) == (1, 1)
+
+
 async def test_what_a_spider_begins_with_is_told_from_what_follows(frontier: Frontier, tmp_path: Path) -> None:
     """If Redis loses the latter it comes again with a lease; the former does with the next run alone."""
     async with Page() as site:
