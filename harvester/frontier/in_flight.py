@@ -8,6 +8,7 @@ from typing import Any
 
 from scrapy import Request
 from scrapy.exceptions import CloseSpider, IgnoreRequest
+from scrapy.utils.misc import arg_to_iter
 from twisted.python.failure import Failure
 
 from harvester.browser.render_options import forget_answer
@@ -136,9 +137,7 @@ class WatchedErrback:
             raise
         if hasattr(output, "__aiter__") or isawaitable(output):
             return self._watch_async(output, error)
-        if isinstance(output, Iterable) and not isinstance(output, (dict, str, bytes)):
-            return self._watch(output, error)
-        return output if output is None else self._yielded(output)
+        return output if isinstance(output, Failure) else self._watch(arg_to_iter(output), error)
 
     def _yielded(self, output: Any) -> Any:
         if isinstance(output, Request):
@@ -158,7 +157,7 @@ class WatchedErrback:
     async def _watch_async(self, output: Any, error: BaseException) -> AsyncIterator[Any]:
         try:
             if isawaitable(output):
-                for each in await output or ():
+                for each in arg_to_iter(await output):
                     yield self._yielded(each)
             else:
                 async for each in output:
