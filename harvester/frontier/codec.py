@@ -6,8 +6,8 @@ the place where it stands. Marks that let a request past a check are put on by t
 travel.
 """
 
-from collections.abc import Callable, Mapping
-from datetime import datetime
+from collections.abc import Callable
+from datetime import UTC, datetime
 from types import MethodType
 from typing import Any
 
@@ -21,8 +21,8 @@ from harvester.masking import mask
 from harvester.meta import FETCHING_PROCESS_ONLY, ITEMS
 
 _SCALARS = frozenset({str, int, float, bool, bytes, type(None), datetime})
-_TUPLE = 1
-"""MessagePack extension type of a tuple."""
+_TUPLE, _DATETIME = 1, 2
+"""MessagePack extension types: of a tuple, and of a point in time that is not of UTC, which it would change."""
 MOST_SHOWN = 200
 """Characters of an address in a message."""
 MOST_FAULT = 500
@@ -59,9 +59,11 @@ class _Wire(Struct, omit_defaults=True, gc=False):
 
 
 def _load_extension(code: int, data: memoryview) -> Any:
-    if code != _TUPLE:
-        raise ValueError(f"an extension of type {code} is unknown")
-    return tuple(_values.decode(data))
+    if code == _TUPLE:
+        return tuple(_values.decode(data))
+    if code == _DATETIME:
+        return datetime.fromisoformat(bytes(data).decode())
+    raise ValueError(f"an extension of type {code} is unknown")
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -162,10 +164,12 @@ def _plain(value: Any, where: str) -> Any:
     if kind in _SCALARS:
         if kind is int and not _SMALLEST <= value <= _LARGEST:
             raise _UnknownError(f"{where} is an integer of more than 64 bits")
+        if kind is datetime and value.tzinfo is not UTC:
+            return msgspec.msgpack.Ext(_DATETIME, value.isoformat().encode())
         return value
     if isinstance(value, str):
         return str(value)  # of a class of its own, like the texts of links
-    if isinstance(value, Mapping):
+    if isinstance(value, dict) and kind.__getitem__ is dict.__getitem__:  # others look keys up otherwise, as headers do
         for key in value:
             if not isinstance(key, (str, int, bytes)):
                 raise _UnknownError(f"{where} has the key {key!r}; keys are texts, numbers or bytes")

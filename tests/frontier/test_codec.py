@@ -1,13 +1,13 @@
 """A request comes back from the frontier as it was put there, or is refused where it was yielded."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import msgspec
 import pytest
-from scrapy import FormRequest, Request, Spider
-from scrapy.http import JsonRequest, Response, TextResponse
+from scrapy import Field, FormRequest, Item, Request, Spider
+from scrapy.http import Headers, JsonRequest, Response, TextResponse
 from scrapy.utils.request import fingerprint
 from twisted.python.failure import Failure
 
@@ -15,6 +15,10 @@ from harvester.config import Config
 from harvester.frontier.codec import UnserialisableRequestError, decode, encode
 from harvester.meta import FETCHING_PROCESS_ONLY
 from harvester.spiders.base import HarvesterSpider, SpiderArguments
+
+
+class Book(Item):
+    title = Field()
 
 
 class Codec(Spider):
@@ -31,6 +35,7 @@ class Other(Spider):
 
 SPIDER = Codec()
 AT = datetime(2026, 1, 2, tzinfo=UTC)
+ELSEWHERE = timezone(timedelta(hours=-5))
 URL = "http://127.0.0.1/page?b=2&a=%7Ex"
 
 REQUESTS: dict[str, Callable[[], Request]] = {
@@ -46,6 +51,7 @@ REQUESTS: dict[str, Callable[[], Request]] = {
         URL,
         meta={"depth": 1, "none": None, "at": AT, "row": (1, (b"x", 2.5)), "n": 2**63},
     ),
+    "times": lambda: Request(URL, meta={"local": AT.replace(tzinfo=None), "there": AT.astimezone(ELSEWHERE)}),
     "cb_kwargs": lambda: Request(URL, SPIDER.on_page, cb_kwargs={"row": {"a": [1, {"b": True}]}}),
     "verbatim": lambda: Request("http://127.0.0.1/a b", meta={"verbatim_url": True}),
 }
@@ -59,6 +65,7 @@ def test_a_request_survives_the_frontier_whole(kind: str) -> None:
     expected.pop("_class", None)
     expected.pop("dumps_kwargs", None)
     assert back.to_dict(spider=SPIDER) == expected
+    assert str(back.meta) == str(request.meta), "points in time that are equal may name other days"
     assert fingerprint(back) == fingerprint(request)
 
 
@@ -71,6 +78,8 @@ REFUSED: dict[str, tuple[Callable[[], Request], str]] = {
     "errback": (lambda: Request(URL, SPIDER.on_page, errback=print), "its errback"),
     "object": (lambda: Request(URL, meta={"page": object()}), "meta['page'] is an object"),
     "deep": (lambda: Request(URL, cb_kwargs={"a": [{"b": ({1},)}]}), "cb_kwargs['a'][0]['b'][0] is a set"),
+    "item": (lambda: Request(URL, meta={"book": Book(title="x")}), "meta['book'] is a Book"),
+    "headers": (lambda: Request(URL, meta={"of": Headers({"A": "b"})}), "meta['of'] is a Headers"),
     "large": (lambda: Request(URL, cb_kwargs={"a": -(2**64)}), "more than 64 bits"),
     "key": (lambda: Request(URL, meta={"a": {(1, 2): 3}}), "has the key (1, 2)"),
     "half a character": (lambda: Request(URL, cb_kwargs={"name": "\ud800"}), "surrogates not allowed"),
