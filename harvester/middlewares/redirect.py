@@ -1,6 +1,7 @@
 """Downloader middleware: redirects are followed as Scrapy does; one that cannot be is an outcome like all others."""
 
 from scrapy import Request
+from scrapy.downloadermiddlewares.redirect import MetaRefreshMiddleware as ScrapyMetaRefreshMiddleware
 from scrapy.downloadermiddlewares.redirect import RedirectMiddleware as ScrapyRedirectMiddleware
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
@@ -37,3 +38,17 @@ class RedirectMiddleware(ScrapyRedirectMiddleware):
         wants = ("dont_redirect", "dont_retry", "handle_httpstatus_list", "handle_httpstatus_all")
         of_spider = getattr(self.crawler.spider, "handle_httpstatus_list", ())
         return any(request.meta.get(name) for name in wants) or response.status in of_spider
+
+
+class MetaRefreshMiddleware(ScrapyMetaRefreshMiddleware):
+    """The same for meta elements that redirect, which spiders of Scrapy follow."""
+
+    async def process_response(self, request: Request, response: Response) -> Request | Response:  # type: ignore[override]
+        try:
+            return super().process_response(request, response)
+        except IgnoreRequest:
+            times = request.meta.get("redirect_times", 0)
+            said = f"it redirects again and again: after {times} redirects, a meta element leads on"
+        except ValueError as error:
+            said = f"a meta element leads to what is no address: {error}"
+        return await failed_on_its_way_back(self.crawler, request, RedirectError(said))

@@ -35,9 +35,9 @@ logger = logging.getLogger(__name__)
 _DEPTH = {"scrapy.spidermiddlewares.depth.DepthMiddleware": 900}
 _COMPONENTS = {
     "scrapy.downloadermiddlewares.httpauth.HttpAuthMiddleware": 300,
-    "scrapy.downloadermiddlewares.redirect.MetaRefreshMiddleware": 580,
+    "harvester.middlewares.redirect.MetaRefreshMiddleware": 580,
 }
-"""Scrapy's own, which harvester's spiders do without."""
+"""Which harvester's spiders do without."""
 _REFUSED = {
     "SCHEDULER_PERSIST": (
         False,
