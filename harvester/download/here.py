@@ -60,7 +60,8 @@ _ADVICE = {
 }
 _NETWORK_ADVICE = "look at its network, name servers and firewall"
 
-_domains = TLDExtract(suffix_list_urls=(), include_psl_private_domains=True, cache_dir=None)
+domains = TLDExtract(suffix_list_urls=(), include_psl_private_domains=True, cache_dir=None)
+"""Tells the registered domain of a host by the list that came with the package: no other is fetched."""
 
 
 class _Peer:
@@ -264,7 +265,7 @@ def domain_of(host: str) -> str:
     """Who is behind a host: its registered domain, or its address."""
     if _literal(host) is not None:
         return host
-    found = _domains(host)
+    found = domains(host)
     return f"{found.domain}.{found.suffix}" if found.suffix else ".".join(host.split(".")[-2:])
 
 

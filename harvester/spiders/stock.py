@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
+from scrapy.downloadermiddlewares import cookies
 from scrapy.exceptions import DontCloseSpider
 from scrapy.http import Response
 from scrapy.settings import BaseSettings
@@ -18,6 +19,7 @@ from scrapy_redis.spiders import RedisMixin
 from twisted.python.failure import Failure
 
 from harvester.config import Config, load_config
+from harvester.download.here import domains
 from harvester.exceptions import HarvesterError, UsageError
 from harvester.frontier.codec import TooLargeError, UnserialisableRequestError
 from harvester.frontier.scheduler import Scheduler, lacks
@@ -95,6 +97,7 @@ def prepare(settings: BaseSettings, spider: type[Spider]) -> None:
         _add(settings, given, "SPIDER_MIDDLEWARES", _DEPTH)
     if is_stock:
         _add(settings, given, "DOWNLOADER_MIDDLEWARES", _COMPONENTS)
+    cookies._split_domain = domains  # Scrapy's fetches a list from others, and the event loop waits for it
 
 
 def _add(settings: BaseSettings, given: BaseSettings, name: str, components: dict[str, int]) -> None:

@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import requests
 from redis import Redis
 from scrapy import Request, Spider
+from scrapy.downloadermiddlewares import cookies
 from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 from scrapy_redis.spiders import RedisSpider
+from tldextract import TLDExtract
 
 from harvester.config import Config
 from harvester.exceptions import UsageError
@@ -342,6 +345,21 @@ async def test_entries_outlive_the_worker_that_has_taken_them_and_is_killed(hous
         assert killed.code == -signal.SIGKILL, killed.log
         await house.runs("scrapy crawl dying")
     assert sorted(item["outlived"] for item in kept(house.folder)) == ["/a", "/b", "/die"]
+
+
+def test_a_project_that_keeps_cookies_has_no_list_of_domains_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    fetched: list[str] = []
+
+    def fetch(session: requests.Session, method: str, url: str, **_: Any) -> None:
+        fetched.append(url)
+        raise requests.ConnectionError("nobody is to be asked")
+
+    monkeypatch.setattr(requests.Session, "request", fetch)
+    as_scrapy = TLDExtract(include_psl_private_domains=True, cache_dir=None)
+    monkeypatch.setattr(cookies, "_split_domain", as_scrapy)
+    prepared({"COOKIES_ENABLED": True})
+    assert [cookies._is_public_domain(name) for name in ("co.uk", "shop.co.uk", "github.io")] == [True, False, True]
+    assert fetched == []
 
 
 async def look(house: House, site: Site) -> Seen:
