@@ -189,8 +189,10 @@ def _method_name(function: Callable[..., Any] | None, spider: Spider, role: str)
     if function is None:
         return None
     if isinstance(function, MethodType) and function.__self__ is spider:
-        name = function.__func__.__name__
-        if getattr(spider, name, None) == function:
+        own = function.__func__.__name__
+        private = (f"_{kind.__name__.lstrip('_')}{own}" for kind in type(spider).__mro__)  # of `__parse` in a class
+        name = next((each for each in (own, *private) if getattr(spider, each, None) == function), None)
+        if name is not None:
             if is_callback(type(spider), name):
                 return name
             raise _UnknownError(

@@ -120,6 +120,8 @@ class Rich(HarvesterSpider):
 
     def _private(self, page: TextResponse) -> None: ...
 
+    def __hidden(self, response: Response) -> None: ...
+
     def went_wrong(self, failure: Failure) -> None: ...
 
     def delete_all(self, name: str) -> None: ...
@@ -137,7 +139,7 @@ def forged(**fields: Any) -> bytes:
     return msgspec.msgpack.encode({"u": URL, **fields})
 
 
-@pytest.mark.parametrize("name", ["parse_item", "_private", "went_wrong"])
+@pytest.mark.parametrize("name", ["parse_item", "_private", "_Rich__hidden", "went_wrong"])
 def test_methods_that_take_an_answer_or_a_failure_are_callbacks(name: str) -> None:
     method = getattr(RICH, name)
     assert decode(encode(Request(URL, method, errback=method), RICH), RICH).errback == method
