@@ -13,6 +13,8 @@ from harvester.middlewares.outcome import failed_on_its_way_back
 
 DECODED = "decoded"
 """Flag of an answer whose body has another length than its headers say."""
+MOST_CODINGS = 5
+"""Of one answer. A head may name thousands, each as much work as its body is long."""
 MOST_OF_NOTHING = 32
 """Bytes of a whole stream that holds nothing."""
 
@@ -46,6 +48,13 @@ class CompressionMiddleware(HttpCompressionMiddleware):
         if isinstance(error, DecodingError) and response.status >= 400:
             return response  # its status says enough
         return await failed_on_its_way_back(self._crawler, request, error)
+
+    @staticmethod
+    def _split_encodings(content_encoding: list[bytes]) -> tuple[list[bytes], list[bytes]]:
+        to_decode, to_keep = HttpCompressionMiddleware._split_encodings(content_encoding)
+        if len(to_decode) > MOST_CODINGS:
+            raise ValueError(f"it names {len(to_decode):,} codings, and at most {MOST_CODINGS} are taken off")
+        return to_decode, to_keep
 
 
 def _ends_early(encoding: str, body: bytes, decoded: bytes) -> bool:
