@@ -7,9 +7,12 @@ from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.httpcompression import HttpCompressionMiddleware
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
+from scrapy.utils import _compression
 
 from harvester.exceptions import DecodingError
 from harvester.middlewares.outcome import failed_on_its_way_back
+
+_compression._CHUNK_SIZE = 16 * 1024 * 1024  # default 64 KiB: for each, deflate and brotli copy all that is left
 
 DECODED = "decoded"
 """Flag of an answer whose body has another length than its headers say."""

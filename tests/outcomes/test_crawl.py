@@ -6,11 +6,14 @@ import json
 import tracemalloc
 import zlib
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import brotli  # type: ignore[import-untyped]
 import pytest
 from scrapy import Request
 from scrapy.http import Response, TextResponse
+from scrapy.utils import _compression
 from scrapy.utils.test import get_crawler
 
 from harvester.exceptions import DecodingError
@@ -35,6 +38,7 @@ def packed(times: int, body: bytes = b'{"fine":true}') -> bytes:
 
 LONG = json.dumps([str(each) for each in range(2000)]).encode()
 GZIP, BROTLI, DEFLATE = ({"Content-Encoding": name} for name in ("gzip", "br", "deflate"))
+REAL = {"deflate": zlib.decompressobj, "br": brotli.Decompressor}
 LIKE_GZIP = brotli.compress(b"[%s]" % (b" " * 138), quality=5, lgwin=24)
 """A stream that begins as files of gzip do, as one in 256 does."""
 XRPC = "/xrpc/app.bsky.actor.getProfile?"
@@ -269,6 +273,33 @@ async def test_answer_that_is_decoded_costs_no_more_than_its_body_and_one_that_i
     assert isinstance(kept, Response)
     assert (kept.body, kept.flags) == (bomb.body, [])
     assert most_bytes < 2_000_000
+
+
+@pytest.mark.parametrize("coding", ["deflate", "br"])
+async def test_long_answer_is_unpacked_in_few_steps_since_each_copies_what_is_left_of_it(
+    coding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, steps = bytes(8_000_000), 0
+
+    class Counting:
+        """Of deflate and of brotli."""
+
+        def __init__(self) -> None:
+            self._real: Any = REAL[coding]()
+
+        def __getattr__(self, name: str) -> Any:
+            nonlocal steps
+            steps += name in ("decompress", "process")
+            return getattr(self._real, name)
+
+    monkeypatch.setattr(_compression, "zlib", SimpleNamespace(decompressobj=Counting, error=zlib.error))
+    monkeypatch.setattr(_compression, "brotli", SimpleNamespace(Decompressor=Counting))
+    body = zlib.compress(plain) if coding == "deflate" else brotli.compress(plain, quality=1)
+    response = Response("http://county.example/", headers={"Content-Encoding": coding}, body=body)
+    decoded = await CompressionMiddleware(get_crawler()).process_response(Request(response.url), response)
+    assert isinstance(decoded, Response)
+    assert decoded.body == plain
+    assert 0 < steps < 5
 
 
 async def test_request_that_another_middleware_gives_up_is_told_of_and_not_tried_again() -> None:
