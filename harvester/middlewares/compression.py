@@ -44,7 +44,8 @@ class CompressionMiddleware(HttpCompressionMiddleware):
             assert isinstance(decoded, Response)
             if "Content-Encoding" in decoded.headers:  # nobody can decode it, or there is only its head
                 return decoded
-            if not _ends_early(encoding.strip().lower(), response.body, decoded.body):
+            is_stopped = "download_stopped" in response.flags  # a spider wants no more of it: StopDownload(fail=False)
+            if is_stopped or not _ends_early(encoding.strip().lower(), response.body, decoded.body):
                 decoded.flags.append(DECODED)
                 return decoded
             error = DecodingError("the answer is cut short")

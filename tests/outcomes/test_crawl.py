@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import json
+import os
 import tracemalloc
 import zlib
 from pathlib import Path
@@ -38,7 +39,7 @@ def packed(times: int, body: bytes = b'{"fine":true}') -> bytes:
 
 LONG = json.dumps([str(each) for each in range(2000)]).encode()
 GZIP, BROTLI, DEFLATE = ({"Content-Encoding": name} for name in ("gzip", "br", "deflate"))
-REAL = {"deflate": zlib.decompressobj, "br": brotli.Decompressor}
+_REAL = {"deflate": zlib.decompressobj, "br": brotli.Decompressor}
 LIKE_GZIP = brotli.compress(b"[%s]" % (b" " * 138), quality=5, lgwin=24)
 """A stream that begins as files of gzip do, as one in 256 does."""
 XRPC = "/xrpc/app.bsky.actor.getProfile?"
@@ -275,6 +276,14 @@ async def test_answer_that_is_decoded_costs_no_more_than_its_body_and_one_that_i
     assert most_bytes < 2_000_000
 
 
+async def test_answer_of_which_a_spider_wants_the_beginning_only_is_unpacked_as_far_as_it_came() -> None:
+    body, headers = gzip.compress(os.urandom(100_000))[:50_000], {"Content-Encoding": "gzip"}
+    response = Response("http://county.example/", headers=headers, body=body, flags=["download_stopped"])
+    decoded = await CompressionMiddleware(get_crawler()).process_response(Request(response.url), response)
+    assert isinstance(decoded, Response)
+    assert 40_000 < len(decoded.body) < 100_000
+
+
 @pytest.mark.parametrize("coding", ["deflate", "br"])
 async def test_long_answer_is_unpacked_in_few_steps_since_each_copies_what_is_left_of_it(
     coding: str, monkeypatch: pytest.MonkeyPatch
@@ -285,7 +294,7 @@ async def test_long_answer_is_unpacked_in_few_steps_since_each_copies_what_is_le
         """Of deflate and of brotli."""
 
         def __init__(self) -> None:
-            self._real: Any = REAL[coding]()
+            self._real: Any = _REAL[coding]()
 
         def __getattr__(self, name: str) -> Any:
             nonlocal steps
