@@ -61,8 +61,11 @@ _UNUSED = {
     "SCHEDULER_QUEUE_KEY": "each database has a frontier of its own (HARVESTER_DATABASE)",
     "SCHEDULER_DUPEFILTER_KEY": "each database has a frontier of its own (HARVESTER_DATABASE)",
     "SCHEDULER_SERIALIZER": "requests are written as MessagePack",
+    "RETRY_ENABLED": _OF_SITES,
     "RETRY_TIMES": _OF_SITES,
     "RETRY_HTTP_CODES": _OF_SITES,
+    "RETRY_EXCEPTIONS": _OF_SITES,
+    "DOWNLOAD_FAIL_ON_DATALOSS": "an answer that is cut short is tried again",
 }
 """Settings that change nothing, and what is instead."""
 _ABOVE_SPIDER = 35

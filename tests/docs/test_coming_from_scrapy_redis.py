@@ -281,7 +281,9 @@ CLAIMS: dict[str, Callable[[Seen], bool]] = {
     "`SCHEDULER_QUEUE_KEY`, `SCHEDULER_DUPEFILTER_KEY`, `SCHEDULER_SERIALIZER`": lambda _: warned_of(
         "SCHEDULER_QUEUE_KEY", "SCHEDULER_DUPEFILTER_KEY", "SCHEDULER_SERIALIZER"
     ),
-    "`RETRY_TIMES`, `RETRY_HTTP_CODES`": lambda _: warned_of("RETRY_TIMES", "RETRY_HTTP_CODES"),
+    "`RETRY_ENABLED`, `RETRY_TIMES`, `RETRY_HTTP_CODES`, `RETRY_EXCEPTIONS`, `DOWNLOAD_FAIL_ON_DATALOSS`": lambda _: (
+        warned_of("RETRY_ENABLED", "RETRY_TIMES", "RETRY_HTTP_CODES", "RETRY_EXCEPTIONS", "DOWNLOAD_FAIL_ON_DATALOSS")
+    ),
     "a `DUPEFILTER_CLASS` of one's own": lambda _: warned_of("DUPEFILTER_CLASS"),
     "`EXTENSIONS`, `SPIDER_MIDDLEWARES`, `DOWNLOADER_MIDDLEWARES` that replace harvester's": lambda _: all(
         refused(name, spider=Spider, **{name: {}})
